@@ -1,0 +1,49 @@
+import type { Instant } from "./instant.ts";
+
+/** A tenant. On Kubernetes bound to one namespace, by name and uid (DESIGN 5). */
+export interface Account {
+  id: string;
+  name: string;
+  namespace: string | null;
+  namespaceUid: string | null;
+  /** Days that executions and logs are kept; null: the installation's maximum. */
+  retentionDays: number | null;
+  timeZone: string;
+  createdAt: Instant;
+  deletedAt: Instant | null;
+}
+
+export interface ApiKey {
+  id: string;
+  account: string;
+  label: string;
+  /** The first characters of the raw key, enough to recognise it. */
+  prefix: string;
+  createdAt: Instant;
+  lastUsedAt: Instant | null;
+}
+
+export type TlsMode = "starttls" | "implicit" | "none";
+
+export interface SmtpSettings {
+  host: string;
+  port: number;
+  username: string | null;
+  password: string | null;
+  from: string;
+  tls: TlsMode;
+  /** Changes with every write: a transport pool built from an older revision is closed. */
+  revision: string;
+}
+
+export type UserRole = "owner" | "member";
+
+export interface User {
+  id: string;
+  account: string;
+  email: string;
+  role: UserRole;
+  /** May create accounts and bind namespaces. */
+  admin: boolean;
+  createdAt: Instant;
+}

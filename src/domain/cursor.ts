@@ -1,0 +1,27 @@
+import type { Instant } from "./instant.ts";
+
+/** How a one-time job stands; cron jobs stay `armed`. */
+export type OnceState = "armed" | "fired" | "completed" | "failed" | "missed";
+
+/**
+ * The job's shadow in PostgreSQL and the only source of truth for what has been decided:
+ * every fire time at or before `position` has become a run or a missed span. Advanced by
+ * compare-and-set on `version`, so two leaders can never create the same run twice.
+ */
+export interface Cursor {
+  jobUid: string;
+  version: number;
+  position: Instant;
+  /** Hash of schedule, zone and suspension; when it changes the cursor moves to now. */
+  scheduleHash: string;
+  /** The revision that runs start from. */
+  generation: number;
+  /** False: paused, halted, invalid, without account or deleted: no scheduled run may start. */
+  startable: boolean;
+  once: OnceState;
+  /** The generation that a 410 Gone halted; null when none is. */
+  haltedGeneration: number | null;
+  /** The last `run-now` annotation value that was turned into a run. */
+  lastRunNow: string | null;
+  deleted: boolean;
+}

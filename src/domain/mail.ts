@@ -1,0 +1,36 @@
+import type { Instant } from "./instant.ts";
+
+/** A message as the gateway accepted it: plain addr-specs, validated, no header injection possible. */
+export interface MailMessage {
+  to: string;
+  subject: string;
+  body: string;
+  isHtml: boolean;
+  cc?: readonly string[];
+  bcc?: readonly string[];
+  replyTo?: string;
+  headers?: Readonly<Record<string, string>>;
+  attachments?: readonly { filename: string; contentType?: string; content: Uint8Array }[];
+  /** Fixed for all attempts of a run; made up when absent. Without angle brackets. */
+  messageId?: string;
+}
+
+/** How the SMTP conversation ended. `retryable` speaks of SMTP 4xx and network trouble. */
+export type MailResult =
+  | { kind: "accepted"; messageId: string }
+  /** The account has no SMTP settings: 422. */
+  | { kind: "unconfigured" }
+  /** `outcomeUnknown`: the connection was lost after DATA; the mail may have been delivered. */
+  | { kind: "failed"; error: string; retryable: boolean; outcomeUnknown: boolean };
+
+export type MailKind = "email" | "otp" | "job";
+
+export interface EmailLogEntry {
+  id: string;
+  kind: MailKind;
+  to: string;
+  subject: string;
+  status: "sent" | "failed";
+  errorMessage: string | null;
+  sentAt: Instant;
+}

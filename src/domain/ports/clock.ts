@@ -1,0 +1,26 @@
+import type { Instant } from "../instant.ts";
+
+/**
+ * PostgreSQL's clock as this process knows it: a measured offset on monotonic time (DESIGN 4, Time).
+ * Nothing is created or started while it has no measurement.
+ */
+export interface Clock {
+  /** Throws `ClockUnknown` before the first measurement. */
+  now(): Instant;
+  readonly known: boolean;
+}
+
+export class ClockUnknown extends Error {
+  override name = "ClockUnknown";
+}
+
+/** Monotonic milliseconds, for durations and leases; never compared between processes. */
+export type Monotonic = () => number;
+
+/** Uniform in [0, 1). */
+export type Random = () => number;
+
+/** A cancellable one-shot timer; `ms` ≤ 1 hour. Passed in so tests own time. */
+export interface Timers {
+  after(ms: number, callback: () => void): { cancel(): void };
+}

@@ -1,0 +1,63 @@
+import type { Job, JobOwner, JobSpec } from "../job.ts";
+
+/**
+ * Where jobs live: a Postgres table (standalone) or ScheduledJob resources (Kubernetes).
+ * One conformance suite, test/conformance, holds both to this contract.
+ */
+export interface JobStore {
+  /** Throws `JobExists` when the account has a job of that id. The generation of a new job is 1. */
+  create(input: { account: string; id: string; spec: JobSpec }): Promise<Job>;
+  get(account: string, id: string): Promise<Job | undefined>;
+  /** Oldest first, the id as tie-break. Without `account`: every job of the installation. */
+  list(options: { account?: string; limit: number; continue?: string }): Promise<JobPage>;
+  /**
+   * Replaces the spec of the job as read. Throws `VersionConflict` when it changed since,
+   * `JobNotFound` when it is gone (or is another incarnation), `JobOwned` when a GitOps tool manages it.
+   * An equal spec is a no-op that keeps the generation.
+   */
+  update(job: Job, spec: JobSpec): Promise<Job>;
+  /** Deletes this incarnation. Throws `JobNotFound` and `JobOwned` as update does. */
+  delete(job: Job): Promise<void>;
+  /**
+   * Changes after `position` in order, each at least once, with bookmarks in between. Ends when the
+   * signal aborts; throws `PositionExpired` when the position is too old (list again), anything else
+   * when the connection is lost (watch again from the last position seen).
+   */
+  watch(position: string, signal: AbortSignal): AsyncIterable<JobEvent>;
+  /** Resolves when the store answers; for /readyz. */
+  ping(): Promise<void>;
+}
+
+export interface JobPage {
+  jobs: Job[];
+  /** Token for the next page; undefined on the last one. */
+  continue?: string;
+  /** Where a watch takes up after this list. */
+  position: string;
+}
+
+export type JobEvent =
+  | { type: "changed"; job: Job; position: string }
+  | { type: "deleted"; uid: string; account: string | null; id: string; position: string }
+  | { type: "bookmark"; position: string };
+
+export class JobExists extends Error {
+  override name = "JobExists";
+}
+export class JobNotFound extends Error {
+  override name = "JobNotFound";
+}
+export class VersionConflict extends Error {
+  override name = "VersionConflict";
+}
+export class PositionExpired extends Error {
+  override name = "PositionExpired";
+}
+export class JobOwned extends Error {
+  override name = "JobOwned";
+  readonly owner: JobOwner;
+  constructor(owner: JobOwner) {
+    super(`the job is managed by ${owner.tool} (${owner.name})`);
+    this.owner = owner;
+  }
+}

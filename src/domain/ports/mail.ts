@@ -1,0 +1,77 @@
+import type { SmtpSettings } from "../account.ts";
+import type { Instant } from "../instant.ts";
+import type { EmailLogEntry, MailKind, MailMessage, MailResult } from "../mail.ts";
+
+/** Sends through the account's own SMTP server. Expected failures are results, not errors. */
+export interface Mailer {
+  send(account: string, message: MailMessage, signal?: AbortSignal): Promise<MailResult>;
+  configured(account: string): Promise<boolean>;
+  /** One conversation with settings that are not saved yet; the transcript carries no secret. */
+  test(
+    account: string,
+    settings: Omit<SmtpSettings, "revision">,
+    to: string,
+  ): Promise<{ result: MailResult; transcript: string[] }>;
+  close(): Promise<void>;
+}
+
+export interface EmailLog {
+  /** Group-committed; resolves when durable. */
+  append(entry: {
+    account: string;
+    kind: MailKind;
+    to: string;
+    subject: string;
+    status: "sent" | "failed";
+    errorMessage: string | null;
+  }): Promise<EmailLogEntry>;
+  /** Newest first. `total` counts what the filters match, exactly. */
+  list(query: {
+    account: string;
+    limit: number;
+    offset: number;
+    status?: "sent" | "failed";
+    kind?: MailKind;
+    to?: string;
+  }): Promise<{ logs: EmailLogEntry[]; total: number }>;
+}
+
+/** One-time passcodes (DESIGN 6, OTP). Addresses are normalised by the caller. */
+export interface Otps {
+  /**
+   * Invalidates the earlier code and counts the send. The new code is not active before `activate`.
+   * `limited`: too many sends; try again after so many seconds.
+   */
+  issue(
+    account: string,
+    address: string,
+  ): Promise<
+    | { kind: "issued"; id: string; code: string; expiresAt: Instant }
+    | { kind: "limited"; retryAfterSeconds: number }
+  >;
+  /** The mail was accepted: the code counts from now on, unless a newer issue came in between. */
+  activate(id: string): Promise<void>;
+  discard(id: string): Promise<void>;
+  /** Atomic and single use. Every failure looks the same to the caller. */
+  verify(account: string, address: string, code: string): Promise<boolean>;
+}
+
+/** 24 h of `Idempotency-Key`s (DESIGN 6). */
+export interface IdempotencyKeys {
+  begin(request: {
+    account: string;
+    /** Endpoint, for instance `POST /send`: keys of different endpoints do not meet. */
+    scope: string;
+    key: string;
+    /** SHA-256 of the body as received. */
+    fingerprint: string;
+  }): Promise<
+    | { kind: "fresh"; token: string }
+    | { kind: "replay"; status: number; body: string }
+    | { kind: "mismatch" }
+    | { kind: "in_flight"; forMs: number }
+  >;
+  complete(token: string, response: { status: number; body: string }): Promise<void>;
+  /** Not a 2xx: the key is free again. */
+  abandon(token: string): Promise<void>;
+}

@@ -1,0 +1,69 @@
+import type { Cursor, OnceState } from "../cursor.ts";
+import type { Instant } from "../instant.ts";
+import type { Job } from "../job.ts";
+import type { Execution, MissedSpan, NewRun, RunTrigger, UnfinishedRun } from "../run.ts";
+
+/** The change that one reconcile decided on for one job. Applied whole or not at all. */
+export interface LedgerChange {
+  job: Job;
+  /** The cursor that was read; undefined when there was none. The write compares its version. */
+  from: Cursor | undefined;
+  to: Omit<Cursor, "version" | "jobUid">;
+  create: readonly NewRun[];
+  /** Unfinished runs to mark replaced (concurrencyPolicy Replace). */
+  replace: readonly string[];
+  missed: readonly MissedSpan[];
+}
+
+export interface JobHistory {
+  lastScheduleTime: Instant | null;
+  lastSuccessTime: Instant | null;
+  last: Execution | null;
+}
+
+/** The scheduling side of PostgreSQL: cursors, and the creation of runs. Used by the leader. */
+export interface RunLedger {
+  cursors(jobUids: readonly string[]): Promise<Map<string, Cursor>>;
+  unfinished(jobUids: readonly string[]): Promise<Map<string, UnfinishedRun[]>>;
+  /**
+   * One transaction for all changes: compare-and-set each cursor, store the revision, insert runs and
+   * missed spans, drop queued runs that belong to an older generation or a job no longer startable
+   * (recorded as missed: superseded, paused, deleted), mark replaced ones; then NOTIFY the workers.
+   * Returns the uids that lost the compare-and-set: reconcile them again.
+   */
+  apply(changes: readonly LedgerChange[]): Promise<{ conflicts: string[]; created: number }>;
+  /** Uids whose cursor is not deleted but that are not in `known`: deletions nobody saw. */
+  orphans(known: ReadonlySet<string>): Promise<string[]>;
+  /** Marks jobs deleted and cancels their unstarted runs (recorded). Idempotent. */
+  cancel(jobUids: readonly string[]): Promise<void>;
+  /** A run asked for by REST; the same key again is no second run. False: no cursor or deleted. */
+  runNow(job: Job, key: string): Promise<boolean>;
+}
+
+/** What the gateway reads about runs. */
+export interface RunHistory {
+  cursor(jobUid: string): Promise<Cursor | undefined>;
+  cursors(jobUids: readonly string[]): Promise<Map<string, Cursor>>;
+  summary(jobUids: readonly string[]): Promise<Map<string, JobHistory>>;
+  /** Newest first, id as tie-break; every incarnation of (account, id). */
+  executions(query: {
+    account: string;
+    jobId: string;
+    limit: number;
+    offset: number;
+    status?: "success" | "failed";
+  }): Promise<Execution[]>;
+  /** Executions and missed spans in one list, newest first (`include=missed`). */
+  executionsAndMissed(query: {
+    account: string;
+    jobId: string;
+    limit: number;
+    offset: number;
+  }): Promise<
+    (({ kind: "execution" } & Execution) | ({ kind: "missed"; id: string } & MissedSpan))[]
+  >;
+  /** Whether any trace (cursor, execution, missed span) of the job exists. */
+  known(account: string, jobId: string): Promise<boolean>;
+}
+
+export type { OnceState, RunTrigger };

@@ -1,0 +1,61 @@
+import type { Instant } from "../instant.ts";
+import type { ClaimedRun } from "../run.ts";
+
+/** How an attempt ends for its run. */
+export type Closing = {
+  run: ClaimedRun;
+  /** The attempt's record; `null` when nothing was attempted (circuit open until the deadline has one). */
+  execution: {
+    status: "success" | "failed";
+    httpStatus: number;
+    durationMs: number;
+    errorMessage: string | null;
+    executedAt: Instant;
+  };
+} & (
+  | { next: "finished" }
+  /** 410: finish and halt the generation. */
+  | { next: "halted" }
+  | { next: "retry"; notBefore: Instant }
+);
+
+/** The delivering side of PostgreSQL. All writes compare the claim token; all times are PostgreSQL's. */
+export interface RunQueue {
+  /**
+   * Claims up to `limit` unfinished, unclaimed runs with notBefore ≤ `until`, oldest first
+   * (FOR UPDATE SKIP LOCKED), for `leaseMs`. Accounts and destinations at their limit are passed over.
+   */
+  claim(request: {
+    worker: string;
+    limit: number;
+    until: Instant;
+    leaseMs: number;
+    exceptAccounts?: readonly string[];
+    exceptDestinations?: readonly string[];
+  }): Promise<ClaimedRun[]>;
+  /**
+   * Commits `started` for those that may start: claim and lease valid, revision current, job startable
+   * and undeleted (manual runs ignore suspension), not replaced. Returns the ids that may be sent;
+   * the others are closed as superseded or belong to somebody else.
+   */
+  start(runs: readonly ClaimedRun[]): Promise<Set<string>>;
+  /** Execution and run in one transaction. Returns the ids that were closed; the rest had been taken over. */
+  close(closings: readonly Closing[]): Promise<Set<string>>;
+  /** Gives unstarted claims back, startable again from `notBefore` (now when omitted). */
+  release(runs: readonly ClaimedRun[], notBefore?: Instant): Promise<void>;
+  /** Extends the leases of this worker's claims; returns the run ids still held. Own connection. */
+  renew(worker: string, leaseMs: number): Promise<Set<string>>;
+  /** Ids among these that a newer run has replaced, or whose job was deleted: abort them. */
+  replaced(runIds: readonly string[]): Promise<Set<string>>;
+  /**
+   * After a lease ran out: unstarted claims return to the queue, started ones are closed as
+   * "interrupted: outcome unknown" or retried when the policy allows. Returns how many of each.
+   */
+  reap(): Promise<{ requeued: number; interrupted: number }>;
+  /** Wakes the listener when runs may be waiting. A hint: pollers must not rely on it. */
+  onWake(listener: () => void): () => void;
+  /** For the metrics. */
+  depth(): Promise<{ queued: number; started: number; oldestDueMs: number | null }>;
+  /** The earliest notBefore among unclaimed runs, if any. */
+  nextDue(): Promise<Instant | null>;
+}

@@ -1,0 +1,99 @@
+import type { Instant } from "./instant.ts";
+import type { JobSpec } from "./job.ts";
+
+export type RunTrigger = "schedule" | "manual";
+
+/**
+ * An intended delivery. Its identity is (job uid, trigger, key): the scheduled time in ISO form for
+ * schedules, the request id or annotation value for manual runs. The store refuses a second one.
+ */
+export interface NewRun {
+  trigger: RunTrigger;
+  key: string;
+  /** The fire time, or the moment a manual run was asked for. */
+  scheduledAt: Instant;
+}
+
+/** Unfinished = queued, claimed, started, awaiting retry or circuit. */
+export type RunState = "queued" | "claimed" | "started";
+
+export interface UnfinishedRun {
+  id: string;
+  jobUid: string;
+  trigger: RunTrigger;
+  scheduledAt: Instant;
+  generation: number;
+  state: RunState;
+  /** Attempts already recorded as executions. */
+  attempts: number;
+}
+
+/** A run that a worker holds: everything an attempt needs, fixed at the run's generation. */
+export interface ClaimedRun {
+  id: string;
+  /** Proof of the claim: every later write compares it. */
+  claimToken: string;
+  account: string;
+  jobUid: string;
+  jobId: string;
+  generation: number;
+  trigger: RunTrigger;
+  scheduledAt: Instant;
+  /** May not start before this moment. */
+  notBefore: Instant;
+  createdAt: Instant;
+  /** 1 for the first attempt. */
+  attempt: number;
+  /** When the first attempt began; null before it. */
+  firstStartedAt: Instant | null;
+  spec: JobSpec;
+}
+
+/** What one attempt came to (DESIGN 4, 6). `httpStatus` is what the execution records. */
+export type DeliveryOutcome =
+  | { kind: "delivered"; httpStatus: number }
+  | { kind: "retryable"; httpStatus: number; error: string; retryAfterMs: number | null }
+  | { kind: "permanent"; httpStatus: number; error: string }
+  /** 410 Gone: halts this generation. */
+  | { kind: "gone"; httpStatus: 410; error: string }
+  /** The circuit is open: nothing was sent, no execution is made. */
+  | { kind: "postponed"; untilMs: number };
+
+/** An attempt's immutable record: the spec's execution fields and what we add. */
+export interface Execution {
+  id: string;
+  jobId: string;
+  jobUid: string;
+  runId: string;
+  status: "success" | "failed";
+  httpStatus: number;
+  durationMs: number;
+  errorMessage: string | null;
+  executedAt: Instant;
+  attempt: number;
+  trigger: RunTrigger;
+  scheduledAt: Instant;
+}
+
+export type MissedReason =
+  /** Nobody was there to create the run in time (downtime, leader change). */
+  | "downtime"
+  /** The starting deadline had passed. */
+  | "deadline"
+  /** concurrencyPolicy Forbid and an older run unfinished. */
+  | "overlap"
+  /** The job was changed, paused or deleted before the run started. */
+  | "superseded"
+  | "paused"
+  | "deleted"
+  /** The one-time's time lay before the job's creation. */
+  | "past_at_creation"
+  | "account_deleted";
+
+/** Fire times that did not run: one row per span, so a long downtime is one row. */
+export interface MissedSpan {
+  first: Instant;
+  last: Instant;
+  count: number;
+  reason: MissedReason;
+}

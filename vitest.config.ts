@@ -1,0 +1,29 @@
+import { defineConfig } from "vitest/config";
+
+/** Two cores: integration files run two at a time, whole-program tests one at a time. */
+export default defineConfig({
+  test: {
+    projects: [
+      { test: { name: "unit", include: ["test/unit/**/*.test.ts"] } },
+      {
+        test: {
+          name: "integration",
+          include: ["test/integration/**/*.test.ts", "test/conformance/**/*.test.ts"],
+          globalSetup: ["test/postgres/global-setup.ts"],
+          testTimeout: 30_000,
+          hookTimeout: 60_000,
+        },
+      },
+      {
+        test: {
+          name: "e2e",
+          include: ["test/e2e/**/*.test.ts"],
+          globalSetup: ["test/postgres/global-setup.ts"],
+          testTimeout: 60_000,
+          hookTimeout: 120_000,
+          fileParallelism: false,
+        },
+      },
+    ],
+  },
+});

@@ -9,9 +9,22 @@ export default defineConfig({
         test: {
           name: "integration",
           include: ["test/integration/**/*.test.ts", "test/conformance/**/*.test.ts"],
+          exclude: ["test/integration/kubernetes/**", "test/conformance/kubernetes.test.ts"],
           globalSetup: ["test/postgres/global-setup.ts"],
           testTimeout: 30_000,
           hookTimeout: 60_000,
+        },
+      },
+      {
+        test: {
+          name: "kubernetes",
+          include: [
+            "test/integration/kubernetes/**/*.test.ts",
+            "test/conformance/kubernetes.test.ts",
+          ],
+          globalSetup: ["test/kubernetes/global-setup.ts"],
+          testTimeout: 60_000,
+          hookTimeout: 120_000,
         },
       },
       {

@@ -1,0 +1,243 @@
+import { generateKeyPairSync, randomBytes } from "node:crypto";
+import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { request as httpsRequest } from "node:https";
+import { createServer } from "node:net";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createComponent } from "./component.ts";
+import type { Component } from "./component.ts";
+import { until } from "./until.ts";
+import { startTokenWebhook, createTokenSigner } from "./token-webhook.ts";
+
+/** A kube-apiserver and an etcd that belong to one test run: TLS, RBAC, random loopback ports. */
+export interface OwnControlPlane {
+  kind: "own";
+  server: string;
+  /** PEM that clients trust. Changes with `restart({ newCertificate: true })`. */
+  ca(): string;
+  /** Path of a kubeconfig with every right. */
+  kubeconfig: string;
+  /** Verifies tokens made by `createTokenSigner(tokenSecret)`, in any process. */
+  tokenSecret: string;
+  tokenFor(user: string, groups?: readonly string[]): string;
+  apiServer: Component;
+  etcd: Component;
+  /** Stops the API server hard and starts it again on the same port, with the same data. */
+  restart(options?: { newCertificate?: boolean }): Promise<void>;
+  /** Starts kube-controller-manager: garbage collection and namespace deletion need it. */
+  startControllerManager(program: string): Promise<Component>;
+  /** Drops etcd's history, so that older positions answer 410 once the API server has restarted. */
+  compact(): Promise<void>;
+  ready(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export async function startOwnControlPlane(programs: {
+  apiServer: string;
+  etcd: string;
+}): Promise<OwnControlPlane> {
+  const folder = await mkdtemp(join(tmpdir(), "carillon-control-plane-"));
+  const [clientPort, peerPort, port] = await freePorts(3);
+  const adminToken = randomBytes(16).toString("hex");
+  const webhook = await startTokenWebhook();
+  const certificates = join(folder, "certificates");
+  const server = `https://127.0.0.1:${port}`;
+  const kubeconfig = join(folder, "admin.kubeconfig");
+  const etcdUrl = `http://127.0.0.1:${clientPort}`;
+
+  const { privateKey, publicKey } = generateKeyPairSync("rsa", {
+    modulusLength: 2048,
+    publicKeyEncoding: { type: "spki", format: "pem" },
+    privateKeyEncoding: { type: "pkcs8", format: "pem" },
+  });
+  const keys = { private: join(folder, "sa.key"), public: join(folder, "sa.pub") };
+  await mkdir(certificates);
+  await writeFile(keys.private, privateKey, { mode: 0o600 });
+  await writeFile(keys.public, publicKey);
+  const tokens = join(folder, "tokens.csv");
+  await writeFile(tokens, `${adminToken},admin,admin,"system:masters"\n`, { mode: 0o600 });
+  const reviews = join(folder, "token-webhook.kubeconfig");
+  await writeFile(reviews, kubeconfigText({ server: webhook.url }));
+
+  const etcd = createComponent({
+    program: programs.etcd,
+    log: join(folder, "etcd.log"),
+    args: [
+      "--name=test",
+      `--data-dir=${join(folder, "etcd")}`,
+      `--listen-client-urls=${etcdUrl}`,
+      `--advertise-client-urls=${etcdUrl}`,
+      `--listen-peer-urls=http://127.0.0.1:${peerPort}`,
+      `--initial-advertise-peer-urls=http://127.0.0.1:${peerPort}`,
+      `--initial-cluster=test=http://127.0.0.1:${peerPort}`,
+      // A test's data need not survive the machine.
+      "--unsafe-no-fsync",
+      "--log-level=warn",
+    ],
+  });
+  const apiServer = createComponent({
+    program: programs.apiServer,
+    log: join(folder, "kube-apiserver.log"),
+    args: [
+      `--etcd-servers=${etcdUrl}`,
+      `--cert-dir=${certificates}`,
+      "--bind-address=127.0.0.1",
+      `--secure-port=${port}`,
+      "--endpoint-reconciler-type=none",
+      "--service-cluster-ip-range=10.0.0.0/24",
+      "--authorization-mode=RBAC",
+      `--token-auth-file=${tokens}`,
+      `--authentication-token-webhook-config-file=${reviews}`,
+      "--service-account-issuer=https://kubernetes.default.svc",
+      `--service-account-key-file=${keys.public}`,
+      `--service-account-signing-key-file=${keys.private}`,
+      "--disable-admission-plugins=ServiceAccount",
+      "--allow-privileged=true",
+      // Test namespaces come and go quickly: the default of 5 minutes would outlive the run.
+      "--etcd-compaction-interval=0",
+    ],
+  });
+
+  let ca = "";
+  const healthy = async () => {
+    if (!apiServer.running) throw new Error(`kube-apiserver ended:\n${apiServer.logTail()}`);
+    if (!etcd.running) throw new Error(`etcd ended:\n${etcd.logTail()}`);
+    ca = await readFile(join(certificates, "apiserver.crt"), "utf8").catch(() => "");
+    return ca !== "" && (await answersReady(server, ca, adminToken));
+  };
+  const ready = () =>
+    until(healthy, { within: 60_000, what: () => `readyz\n${apiServer.logTail()}` });
+  const writeKubeconfig = () =>
+    writeFile(kubeconfig, kubeconfigText({ server, ca, token: adminToken }), { mode: 0o600 });
+
+  const others: Component[] = [];
+  const stop = async () => {
+    for (const component of others) await component.stop();
+    await apiServer.stop("SIGKILL");
+    await etcd.stop("SIGKILL");
+    await webhook.close();
+    await rm(folder, { recursive: true, force: true });
+  };
+  try {
+    etcd.start();
+    apiServer.start();
+    await ready();
+    await writeKubeconfig();
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+
+  return {
+    kind: "own",
+    server,
+    ca: () => ca,
+    kubeconfig,
+    tokenSecret: webhook.secret,
+    tokenFor: createTokenSigner(webhook.secret).tokenFor,
+    apiServer,
+    etcd,
+    ready,
+    stop,
+    async restart(options = {}) {
+      await apiServer.stop("SIGKILL");
+      if (options.newCertificate) {
+        await rm(certificates, { recursive: true, force: true });
+        await mkdir(certificates);
+      }
+      apiServer.start();
+      await ready();
+      await writeKubeconfig();
+    },
+    async startControllerManager(program) {
+      const component = createComponent({
+        program,
+        log: join(folder, "kube-controller-manager.log"),
+        args: [
+          `--kubeconfig=${kubeconfig}`,
+          `--authentication-kubeconfig=${kubeconfig}`,
+          `--authorization-kubeconfig=${kubeconfig}`,
+          `--service-account-private-key-file=${keys.private}`,
+          `--root-ca-file=${join(certificates, "apiserver.crt")}`,
+          "--leader-elect=false",
+          "--bind-address=127.0.0.1",
+          `--secure-port=${(await freePorts(1))[0]}`,
+          `--cert-dir=${join(folder, "controller-manager")}`,
+        ],
+      });
+      component.start();
+      others.push(component);
+      return component;
+    },
+    async compact() {
+      const post = async (path: string, body: unknown) => {
+        const answer = await fetch(`${etcdUrl}${path}`, {
+          method: "POST",
+          body: JSON.stringify(body),
+        });
+        if (!answer.ok) throw new Error(`etcd ${path}: ${answer.status} ${await answer.text()}`);
+        return (await answer.json()) as { header: { revision: string } };
+      };
+      const { header } = await post("/v3/kv/range", { key: "AA==", limit: 1 });
+      await post("/v3/kv/compaction", { revision: header.revision, physical: true });
+    },
+  };
+}
+
+export function kubeconfigText(input: { server: string; ca?: string; token?: string }): string {
+  return JSON.stringify({
+    apiVersion: "v1",
+    kind: "Config",
+    "current-context": "test",
+    clusters: [
+      {
+        name: "test",
+        cluster: {
+          server: input.server,
+          ...(input.ca && {
+            "certificate-authority-data": Buffer.from(input.ca).toString("base64"),
+          }),
+        },
+      },
+    ],
+    users: [{ name: "test", user: input.token === undefined ? {} : { token: input.token } }],
+    contexts: [{ name: "test", context: { cluster: "test", user: "test" } }],
+  });
+}
+
+async function answersReady(server: string, ca: string, token: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const call = httpsRequest(
+      `${server}/readyz`,
+      { ca, headers: { Authorization: `Bearer ${token}` }, agent: false, timeout: 2_000 },
+      (answer) => {
+        answer.resume();
+        resolve(answer.statusCode === 200);
+      },
+    );
+    call.once("timeout", () => call.destroy());
+    call.once("error", () => resolve(false));
+    call.end();
+  });
+}
+
+/** Ports that are free now, all different: they are held open until all are known. */
+async function freePorts(count: number): Promise<number[]> {
+  const servers = await Promise.all(
+    Array.from(
+      { length: count },
+      () =>
+        new Promise<ReturnType<typeof createServer>>((resolve, reject) => {
+          const server = createServer();
+          server.once("error", reject);
+          server.listen(0, "127.0.0.1", () => resolve(server));
+        }),
+    ),
+  );
+  const ports = servers.map((server) => (server.address() as AddressInfo).port);
+  await Promise.all(
+    servers.map((server) => new Promise<void>((resolve) => server.close(() => resolve()))),
+  );
+  return ports;
+}

@@ -10,6 +10,7 @@ export type OnceState = "armed" | "fired" | "completed" | "failed" | "missed";
  */
 export interface Cursor {
   jobUid: string;
+  /** 1 when new; every write adds 1, also those of workers that complete or halt a job. */
   version: number;
   position: Instant;
   /** Hash of schedule, zone and suspension; when it changes the cursor moves to now. */

@@ -56,7 +56,7 @@ export type DeliveryOutcome =
   | { kind: "permanent"; httpStatus: number; error: string }
   /** 410 Gone: halts this generation. */
   | { kind: "gone"; httpStatus: 410; error: string }
-  /** The circuit is open: nothing was sent, no execution is made. */
+  /** The circuit is open: nothing was sent, no execution is made. `untilMs` is an Instant. */
   | { kind: "postponed"; untilMs: number };
 
 /** An attempt's immutable record: the spec's execution fields and what we add. */

@@ -30,6 +30,18 @@ export interface RunLedger {
    * missed spans, drop queued runs that belong to an older generation or a job no longer startable
    * (recorded as missed: superseded, paused, deleted), mark replaced ones; then NOTIFY the workers.
    * Returns the uids that lost the compare-and-set: reconcile them again.
+   *
+   * What the scheduler relies on, per change and in this order:
+   * 1. Runs are dropped before `create` is inserted, so a fire time can be created again for a new
+   *    generation. A run whose identity exists already is not inserted a second time (no error).
+   * 2. A dropped scheduled run is recorded as missed only when its scheduledAt ≤ `to.position`; one
+   *    beyond it (prepared, or taken back) leaves no trace, because the scheduler decides it again.
+   * 3. When `to.position` lies before `from.position`, a worker may have started, or even finished, a
+   *    prepared run in between: the stored position is then no less than the scheduledAt of the last
+   *    scheduled run of the job that has started. Return the uid as a conflict when that moved it.
+   * 4. A new cursor has version 1; every write to a cursor, also a worker's (completed, failed, halted),
+   *    adds 1: the scheduler keeps cursors in memory and learns of such a write by the conflict.
+   * Manual runs are never dropped for suspension.
    */
   apply(changes: readonly LedgerChange[]): Promise<{ conflicts: string[]; created: number }>;
   /** Uids whose cursor is not deleted but that are not in `known`: deletions nobody saw. */

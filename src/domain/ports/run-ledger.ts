@@ -33,13 +33,12 @@ export interface RunLedger {
    *
    * What the scheduler relies on, per change and in this order:
    * 1. Runs are dropped before `create` is inserted, so a fire time can be created again for a new
-   *    generation. A run whose identity exists already is not inserted a second time (no error).
-   * 2. A dropped scheduled run is recorded as missed only when its scheduledAt ≤ `to.position`; one
-   *    beyond it (prepared, or taken back) leaves no trace, because the scheduler decides it again.
-   * 3. When `to.position` lies before `from.position`, a worker may have started, or even finished, a
-   *    prepared run in between: the stored position is then no less than the scheduledAt of the last
-   *    scheduled run of the job that has started. Return the uid as a conflict when that moved it.
-   * 4. A new cursor has version 1; every write to a cursor, also a worker's (completed, failed, halted),
+   *    generation in the same change. An identity that exists already, also as a run that started or
+   *    finished meanwhile, is not inserted a second time (no error): a worker may start a prepared run
+   *    between the scheduler's decision to drop and create it anew and this transaction.
+   * 2. A dropped scheduled run is recorded as missed only when its scheduledAt ≤ `to.position` and its
+   *    identity is not in `create`; any other leaves no trace, because the scheduler decides it again.
+   * 3. A new cursor has version 1; every write to a cursor, also a worker's (completed, failed, halted),
    *    adds 1: the scheduler keeps cursors in memory and learns of such a write by the conflict.
    * Manual runs are never dropped for suspension.
    */

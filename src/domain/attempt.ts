@@ -1,0 +1,170 @@
+import type { Instant } from "./instant.ts";
+import { SECOND } from "./instant.ts";
+import type { MailResult } from "./mail.ts";
+import type { Random } from "./ports/clock.ts";
+import type { ClaimedRun, DeliveryOutcome } from "./run.ts";
+
+/** What becomes of a run after an attempt. */
+export type AfterAttempt =
+  | { next: "finished" }
+  /** 410: finished, and the job's generation is halted. */
+  | { next: "halted" }
+  | { next: "retry"; notBefore: Instant }
+  /** The circuit is open: give the claim back, record nothing. */
+  | { next: "postponed"; notBefore: Instant }
+  /** The circuit stayed open until the delivery deadline: record this as the run's execution. */
+  | { next: "expired"; httpStatus: 500; error: string };
+
+/** Spreads runs that wait for the same circuit, so that they do not all come back at once. */
+const CIRCUIT_JITTER = SECOND;
+
+/**
+ * The retry policy: `maxRetries` further attempts, exponential backoff from `minBackoffSeconds` to
+ * `maxBackoffSeconds` with full jitter above the minimum, `Retry-After` honoured up to the maximum. An
+ * open circuit delays until `deliveryDeadlineSeconds` after the run became due. So a run ends no later
+ * than that deadline plus `maxRetries` × `maxBackoffSeconds` and the attempts themselves.
+ */
+export function afterAttempt(input: {
+  run: Pick<ClaimedRun, "attempt" | "scheduledAt" | "createdAt" | "spec">;
+  outcome: DeliveryOutcome;
+  now: Instant;
+  random: Random;
+}): AfterAttempt {
+  const { run, outcome, now, random } = input;
+  switch (outcome.kind) {
+    case "delivered":
+    case "permanent":
+      return { next: "finished" };
+    case "gone":
+      return { next: "halted" };
+    case "retryable":
+      if (run.attempt > run.spec.retry.maxRetries) return { next: "finished" };
+      return { next: "retry", notBefore: now + backoff(run, outcome.retryAfterMs, random) };
+    case "postponed": {
+      // A one-time that runs late is due when it is created, not when it should have run.
+      const due = Math.max(run.scheduledAt, run.createdAt);
+      const deadline = due + run.spec.deliveryDeadlineSeconds * SECOND;
+      if (now >= deadline)
+        return {
+          next: "expired",
+          httpStatus: 500,
+          error: `circuit open: the destination kept failing and was not called within ${run.spec.deliveryDeadlineSeconds} s`,
+        };
+      const until = Math.max(now, outcome.untilMs) + random() * CIRCUIT_JITTER;
+      return { next: "postponed", notBefore: Math.min(Math.ceil(until), deadline) };
+    }
+  }
+}
+
+function backoff(
+  run: Pick<ClaimedRun, "attempt" | "spec">,
+  retryAfterMs: number | null,
+  random: Random,
+): number {
+  const { minBackoffSeconds, maxBackoffSeconds } = run.spec.retry;
+  const least = minBackoffSeconds * SECOND;
+  const most = Math.max(least, maxBackoffSeconds * SECOND);
+  const ceiling = Math.min(most, least * 2 ** run.attempt);
+  const jittered = least + random() * (ceiling - least);
+  return Math.round(Math.max(jittered, Math.min(retryAfterMs ?? 0, most)));
+}
+
+/** Client errors that pass: 408 Request Timeout, 425 Too Early, 429 Too Many Requests. */
+const PASSING = new Set([408, 425, 429]);
+
+/**
+ * A receiver's status. 2xx delivers; 410 halts the generation; 408, 425, 429 and 5xx may be tried again;
+ * the rest is permanent, redirects among them: they are not followed.
+ */
+export function classifyHttp(
+  status: number,
+  retryAfterHeader: string | null | undefined,
+  now: Instant,
+): DeliveryOutcome {
+  if (status >= 200 && status < 300) return { kind: "delivered", httpStatus: status };
+  const error = `the receiver answered ${status}`;
+  if (status === 410) return { kind: "gone", httpStatus: 410, error };
+  if (PASSING.has(status) || (status >= 500 && status < 600))
+    return {
+      kind: "retryable",
+      httpStatus: status,
+      error,
+      retryAfterMs: parseRetryAfter(retryAfterHeader, now),
+    };
+  if (status >= 300 && status < 400)
+    return { kind: "permanent", httpStatus: status, error: `${error}; redirects are not followed` };
+  return { kind: "permanent", httpStatus: status, error };
+}
+
+const HTTP_DATE = /^(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*,? .*(?:gmt|\d{4})$/i;
+
+/** RFC 9110, 10.2.3: seconds or an HTTP date. Milliseconds from `now`; null when absent or malformed. */
+export function parseRetryAfter(header: string | null | undefined, now: Instant): number | null {
+  const value = header?.trim();
+  if (value === undefined || value === "") return null;
+  if (/^\d+$/.test(value)) return Number(value) * SECOND;
+  if (!HTTP_DATE.test(value)) return null;
+  const date = Date.parse(value);
+  return Number.isNaN(date) ? null : Math.max(0, date - now);
+}
+
+/** Texts for people, without addresses: they must not tell what is behind the guard. */
+const NETWORK_ERRORS: Readonly<Record<string, string>> = {
+  ECONNREFUSED: "connection refused",
+  ECONNRESET: "connection reset by the receiver",
+  EPIPE: "connection closed by the receiver",
+  EHOSTUNREACH: "host unreachable",
+  ENETUNREACH: "network unreachable",
+  ETIMEDOUT: "timed out",
+  ENOTFOUND: "host name not found",
+  EAI_AGAIN: "host name could not be resolved for now",
+  UND_ERR_CONNECT_TIMEOUT: "timed out while connecting",
+  UND_ERR_HEADERS_TIMEOUT: "timed out while waiting for the answer",
+  UND_ERR_BODY_TIMEOUT: "timed out while reading the answer",
+  UND_ERR_SOCKET: "connection closed by the receiver",
+  UND_ERR_ABORTED: "aborted",
+  UND_ERR_HEADERS_OVERFLOW: "the answer's headers are too large",
+  CERT_HAS_EXPIRED: "the receiver's certificate has expired",
+  DEPTH_ZERO_SELF_SIGNED_CERT: "the receiver's certificate is self-signed",
+  SELF_SIGNED_CERT_IN_CHAIN: "the receiver's certificate chain is self-signed",
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: "the receiver's certificate cannot be verified",
+  ERR_TLS_CERT_ALTNAME_INVALID: "the receiver's certificate is for another name",
+};
+
+/** No answer at all. Always retryable: nobody knows whether it will be better next time. */
+export function classifyNetwork(code: string | undefined): DeliveryOutcome & { kind: "retryable" } {
+  const text = code === undefined ? undefined : NETWORK_ERRORS[code];
+  const error = text ?? (code === undefined ? "network error" : `network error (${code})`);
+  return { kind: "retryable", httpStatus: 500, error, retryAfterMs: null };
+}
+
+/** RFC 5321, 4.2.1: 4yz is transient, 5yz permanent. No reply at all is network trouble. */
+export function isRetryableSmtpReply(replyCode: number | undefined): boolean {
+  return replyCode === undefined || (replyCode >= 400 && replyCode < 500);
+}
+
+/** An email's conversation: 200 when accepted, otherwise 500. */
+export function classifyMail(result: MailResult): DeliveryOutcome {
+  switch (result.kind) {
+    case "accepted":
+      return { kind: "delivered", httpStatus: 200 };
+    case "unconfigured":
+      return {
+        kind: "permanent",
+        httpStatus: 500,
+        error: "no SMTP configuration has been set up",
+      };
+    case "failed":
+      // Lost after DATA: it may have been delivered, so only those who asked for retries get a second.
+      if (result.outcomeUnknown)
+        return {
+          kind: "retryable",
+          httpStatus: 500,
+          error: `${result.error} (outcome unknown)`,
+          retryAfterMs: null,
+        };
+      return result.retryable
+        ? { kind: "retryable", httpStatus: 500, error: result.error, retryAfterMs: null }
+        : { kind: "permanent", httpStatus: 500, error: result.error };
+  }
+}

@@ -1,0 +1,347 @@
+import type { Cursor, OnceState } from "./cursor.ts";
+import type { Finding } from "./findings.ts";
+import type { Instant } from "./instant.ts";
+import { HOUR, MINUTE, SECOND, isoUtc } from "./instant.ts";
+import type { Job } from "./job.ts";
+import type { LedgerChange } from "./ports/run-ledger.ts";
+import type { MissedReason, MissedSpan, NewRun, UnfinishedRun } from "./run.ts";
+import type { CompiledSchedule } from "./schedule.ts";
+
+/** A job's schedule, compiled once per revision. */
+export interface Timing {
+  compiled: { ok: true; schedule: CompiledSchedule } | { ok: false; finding: Finding };
+  /** `scheduleHash` of the spec. */
+  hash: string;
+  /** `scheduleHash` with `suspend` the other way round: tells pause and resume from a new `run_at`. */
+  toggledHash: string;
+}
+
+/** Whether scheduled runs may be created, or what stands against it. */
+export type Standing =
+  | "scheduled"
+  | "suspended"
+  | "halted"
+  | "no-account"
+  | "invalid"
+  /** Deleted in PostgreSQL; the store just has not said so yet. */
+  | "deleted"
+  /** The job in hand is older than what was decided already: a newer one is on its way. */
+  | "stale";
+
+export interface Decision extends Pick<LedgerChange, "to" | "create" | "replace" | "missed"> {
+  /** False: the ledger has nothing to learn. A position alone is no news: it only saves time. */
+  changed: boolean;
+  /** When to decide again if nothing else happens; null: only after a change. */
+  wakeAt: Instant | null;
+  standing: Standing;
+}
+
+/** A job seen for the first time this long after its creation has lost its cursor (docs/decisions/0004). */
+export const FIRST_SIGHT = HOUR;
+/** How late a fire time before the first sight, and how old a `run-now` of a new job, may be. */
+export const NEW_JOB_GRACE = MINUTE;
+/** A one-time whose time lies further before its creation comes from a backup. */
+export const PAST_AT_CREATION = MINUTE;
+
+interface DecideInput {
+  job: Job;
+  timing: Timing;
+  cursor: Cursor | undefined;
+  /** The job's unfinished runs; may be left out where `dependsOnUnfinished` says no. */
+  unfinished: readonly UnfinishedRun[];
+  now: Instant;
+  /** ≥ now. Runs due up to here are created ahead of time; equal to `now` prepares nothing. */
+  horizon: Instant;
+}
+
+/**
+ * What is to be done about one job at `now`. Pure: gathers nothing, executes nothing. Level-based: the
+ * same input gives the same answer, and a decision that got lost is taken again.
+ *
+ * Of cron fire times since the cursor the latest runs (within `startingDeadlineSeconds`), the earlier
+ * ones are recorded, as batch/v1 CronJob does; a one-time runs late rather than never. Times before
+ * creation, change or resume never fire.
+ */
+export function decide(input: DecideInput): Decision {
+  const { job, timing, cursor, now } = input;
+  if (cursor?.deleted) return asItStands(cursor, "deleted");
+  // A new leader's cache may lag behind what the old one decided on: never go back a generation.
+  if (cursor !== undefined && cursor.generation > job.generation)
+    return asItStands(cursor, "stale");
+
+  const standing = standingOf(job, timing, cursor);
+  const startable = standing === "scheduled";
+  const manual = manualRun(job, cursor, standing, now);
+  const scheduled =
+    job.spec.schedule.kind === "once"
+      ? decideOnce(input, job.spec.schedule.at, startable)
+      : decideCron(input, startable);
+
+  const to: Decision["to"] = {
+    position: scheduled.position,
+    scheduleHash: timing.hash,
+    generation: job.generation,
+    startable,
+    once: scheduled.once,
+    haltedGeneration: standing === "halted" ? job.generation : null,
+    lastRunNow: job.runNow ?? cursor?.lastRunNow ?? null,
+    deleted: false,
+  };
+  const create = manual === undefined ? scheduled.create : [...scheduled.create, manual];
+  return {
+    to,
+    create,
+    replace: scheduled.replace,
+    missed: scheduled.missed,
+    changed:
+      cursor === undefined ||
+      create.length > 0 ||
+      scheduled.missed.length > 0 ||
+      to.position < cursor.position ||
+      to.scheduleHash !== cursor.scheduleHash ||
+      to.generation !== cursor.generation ||
+      to.startable !== cursor.startable ||
+      to.once !== cursor.once ||
+      to.haltedGeneration !== cursor.haltedGeneration ||
+      to.lastRunNow !== cursor.lastRunNow,
+    wakeAt: scheduled.wakeAt,
+    standing,
+  };
+}
+
+/**
+ * Whether the unfinished runs of the job bear on this decision, given the one taken without them. Most
+ * never need the query: overlap matters only when a run is due, taking back only after a change.
+ */
+export function dependsOnUnfinished(
+  job: Job,
+  cursor: Cursor | undefined,
+  withoutThem: Decision,
+): boolean {
+  if (job.spec.concurrencyPolicy !== "Allow")
+    if (withoutThem.create.some((run) => run.trigger === "schedule")) return true;
+  return cursor?.once === "fired" && dropsRuns(job, cursor, withoutThem.to.startable);
+}
+
+interface Scheduled {
+  position: Instant;
+  once: OnceState;
+  create: readonly NewRun[];
+  replace: readonly string[];
+  missed: readonly MissedSpan[];
+  wakeAt: Instant | null;
+}
+
+function decideCron(input: DecideInput, startable: boolean): Scheduled {
+  const { job, timing, cursor, now, horizon } = input;
+  const idle = { once: "armed" as const, create: [], replace: [], missed: [], wakeAt: null };
+  if (!startable || !timing.compiled.ok)
+    return { ...idle, position: restingPosition(input, startable) };
+
+  const { schedule } = timing.compiled;
+  const { base, cut } = cronStart(input);
+  const create: NewRun[] = [];
+  const missed: MissedSpan[] = [];
+  let replace: readonly string[] = [];
+  let position = Math.max(base, now);
+
+  const latest = base < now ? schedule.latest(now, base) : null;
+  if (latest !== null) {
+    const inTime = latest >= cut.at;
+    missed.push(...spans(schedule, { after: base, until: inTime ? latest - 1 : latest }, cut));
+    const overlap = overlapping(input);
+    if (inTime && job.spec.concurrencyPolicy === "Forbid" && overlap.length > 0) {
+      missed.push({ first: latest, last: latest, count: 1, reason: "overlap" });
+    } else if (inTime) {
+      create.push(scheduledRun(latest));
+      if (job.spec.concurrencyPolicy === "Replace") replace = overlap;
+    }
+  }
+
+  // Overlap is judged at the fire time itself, so only Allow may be prepared.
+  const ahead = job.spec.concurrencyPolicy === "Allow" ? horizon - now : 0;
+  let next = schedule.next(position);
+  while (next !== null && next <= now + ahead) {
+    create.push(scheduledRun(next));
+    position = next;
+    next = schedule.next(position);
+  }
+  return {
+    ...idle,
+    position,
+    create,
+    replace,
+    missed,
+    wakeAt: next === null ? null : next - ahead,
+  };
+}
+
+/** From where fire times count (exclusive), and before which moment, why, they may not run any more. */
+function cronStart(input: DecideInput): { base: Instant; cut: Cut } {
+  const { job, timing, cursor, now } = input;
+  const deadline = job.spec.startingDeadlineSeconds;
+  const cut: Cut =
+    deadline === null
+      ? { at: -Infinity, reason: "deadline" }
+      : { at: now - deadline * SECOND, reason: "deadline" };
+  if (cursor === undefined) {
+    const lost = job.createdAt <= now - FIRST_SIGHT;
+    const grace = now - NEW_JOB_GRACE;
+    return {
+      base: lost ? now : Math.min(job.createdAt, now),
+      cut: cut.at > grace ? cut : { at: grace, reason: "downtime" },
+    };
+  }
+  if (cursor.scheduleHash !== timing.hash || !cursor.startable) return { base: now, cut };
+  // The ledger drops what was prepared for the old generation; it is decided again for the new one.
+  if (cursor.generation !== job.generation) return { base: Math.min(cursor.position, now), cut };
+  return { base: cursor.position, cut };
+}
+
+function decideOnce(input: DecideInput, at: Instant, startable: boolean): Scheduled {
+  const { job, cursor, now, horizon } = input;
+  const idle = { create: [], replace: [], missed: [], wakeAt: null };
+  let once = onceBefore(input);
+  let position = restingPosition(input, startable);
+
+  if (once === "fired" && cursor !== undefined && dropsRuns(job, cursor, startable)) {
+    // The ledger is about to drop the only run this job has. Unless an attempt was made, take the
+    // firing back: before `at` the drop leaves no trace, and the run is created anew, now or on resume.
+    if (at > now || unstartedAt(input, at)) {
+      once = "armed";
+      position = Math.min(now, at - 1);
+    }
+  }
+  if (once !== "armed" || !startable) return { ...idle, once, position };
+
+  if (at < job.createdAt - PAST_AT_CREATION) return missedOnce(at, now, "past_at_creation");
+  if (at > now) {
+    const ahead = job.spec.concurrencyPolicy === "Allow" ? horizon - now : 0;
+    if (at > now + ahead) return { ...idle, once, position, wakeAt: at - ahead };
+    return { ...idle, once: "fired", position: at, create: [scheduledRun(at)] };
+  }
+  if (cursor === undefined && job.createdAt <= now - FIRST_SIGHT)
+    return missedOnce(at, now, "downtime");
+  const deadline = job.spec.startingDeadlineSeconds;
+  if (deadline !== null && now - at > deadline * SECOND) return missedOnce(at, now, "deadline");
+  const overlap = overlapping(input);
+  if (job.spec.concurrencyPolicy === "Forbid" && overlap.length > 0)
+    return missedOnce(at, now, "overlap");
+  return {
+    ...idle,
+    once: "fired",
+    position: now,
+    create: [scheduledRun(at)],
+    replace: job.spec.concurrencyPolicy === "Replace" ? overlap : [],
+  };
+}
+
+/** A finished one-time stays finished through pause and resume; another time arms it again. */
+function onceBefore({ cursor, timing }: DecideInput): OnceState {
+  if (cursor === undefined) return "armed";
+  const sameTime =
+    cursor.scheduleHash === timing.hash || cursor.scheduleHash === timing.toggledHash;
+  return sameTime ? cursor.once : "armed";
+}
+
+function missedOnce(at: Instant, now: Instant, reason: MissedReason): Scheduled {
+  return {
+    once: "missed",
+    position: Math.max(at, now),
+    create: [],
+    replace: [],
+    missed: [{ first: at, last: at, count: 1, reason }],
+    wakeAt: null,
+  };
+}
+
+function unstartedAt({ unfinished }: DecideInput, at: Instant): boolean {
+  return unfinished.some(
+    (run) =>
+      run.trigger === "schedule" &&
+      run.scheduledAt === at &&
+      run.state !== "started" &&
+      run.attempts === 0,
+  );
+}
+
+/** Where the cursor stands when nothing fires: put back to now whenever prepared runs are dropped. */
+function restingPosition({ job, timing, cursor, now }: DecideInput, startable: boolean): Instant {
+  if (cursor === undefined) return now;
+  if (cursor.scheduleHash !== timing.hash || dropsRuns(job, cursor, startable)) return now;
+  return cursor.position;
+}
+
+/** Whether applying the decision makes the ledger drop unstarted runs. */
+function dropsRuns(job: Job, cursor: Cursor, startable: boolean): boolean {
+  return cursor.generation !== job.generation || (cursor.startable && !startable);
+}
+
+function standingOf(job: Job, timing: Timing, cursor: Cursor | undefined): Standing {
+  if (job.account === null) return "no-account";
+  if (!timing.compiled.ok) return "invalid";
+  if (cursor?.haltedGeneration === job.generation) return "halted";
+  return job.spec.suspend ? "suspended" : "scheduled";
+}
+
+/**
+ * The run that a new `run-now` annotation asks for; suspension and overlap do not matter to it. A value
+ * that comes with a restored resource is old news. Where nothing may run at all the request is spent,
+ * not kept for a day on which nobody expects it.
+ */
+function manualRun(
+  job: Job,
+  cursor: Cursor | undefined,
+  standing: Standing,
+  now: Instant,
+): NewRun | undefined {
+  if (job.runNow === null || job.runNow === (cursor?.lastRunNow ?? null)) return undefined;
+  if (standing !== "scheduled" && standing !== "suspended") return undefined;
+  if (cursor === undefined && job.createdAt < now - NEW_JOB_GRACE) return undefined;
+  return { trigger: "manual", key: `annotation:${job.runNow}`, scheduledAt: now };
+}
+
+function scheduledRun(at: Instant): NewRun {
+  return { trigger: "schedule", key: isoUtc(at), scheduledAt: at };
+}
+
+/** Every unfinished scheduled run counts, of whatever generation: a queued one may start any moment. */
+function overlapping({ unfinished }: DecideInput): string[] {
+  return unfinished.filter((run) => run.trigger === "schedule").map((run) => run.id);
+}
+
+interface Cut {
+  /** Fire times before this moment may not run. */
+  at: Instant;
+  reason: MissedReason;
+}
+
+/** All fire times in (after, until]: those before the cut with its reason, the others as downtime. */
+function spans(
+  schedule: CompiledSchedule,
+  { after, until }: { after: Instant; until: Instant },
+  cut: Cut,
+): MissedSpan[] {
+  const cutEnd = cut.reason === "downtime" ? after : Math.max(after, Math.min(until, cut.at - 1));
+  return [
+    ...span(schedule, { after, until: cutEnd }, cut.reason),
+    ...span(schedule, { after: cutEnd, until }, "downtime"),
+  ];
+}
+
+function span(
+  schedule: CompiledSchedule,
+  { after, until }: { after: Instant; until: Instant },
+  reason: MissedReason,
+): MissedSpan[] {
+  if (until <= after) return [];
+  const last = schedule.latest(until, after);
+  const first = schedule.next(after);
+  if (last === null || first === null) return [];
+  return [{ first, last, count: schedule.count(after, until), reason }];
+}
+
+function asItStands(cursor: Cursor, standing: Standing): Decision {
+  const { jobUid: _uid, version: _version, ...to } = cursor;
+  return { to, create: [], replace: [], missed: [], changed: false, wakeAt: null, standing };
+}

@@ -1,0 +1,104 @@
+import { Writable } from "node:stream";
+import { describe, expect, test } from "vitest";
+import { createLogger } from "../../../src/telemetry/logger.ts";
+import { redact, REDACTED } from "../../../src/telemetry/redact.ts";
+
+function capture() {
+  const lines: string[] = [];
+  const output = new Writable({
+    write(chunk: Buffer, _encoding, done) {
+      lines.push(chunk.toString());
+      done();
+    },
+  });
+  return { output, lines };
+}
+
+describe("logger", () => {
+  test("writes one JSON object a line, with a readable level and an ISO time", () => {
+    const { output, lines } = capture();
+    createLogger({ output }).info({ port: 8080 }, "listening");
+    expect(JSON.parse(lines[0] ?? "")).toEqual({
+      level: "info",
+      time: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/) as unknown,
+      port: 8080,
+      msg: "listening",
+    });
+  });
+
+  test("keeps to its level", () => {
+    const { output, lines } = capture();
+    const logger = createLogger({ output, level: "warn" });
+    logger.info("quiet");
+    logger.warn("loud");
+    expect(lines).toHaveLength(1);
+  });
+
+  test.each([
+    { name: "message", log: (secret: string) => [{}, `key ${secret} refused`] as const },
+    { name: "field", log: (secret: string) => [{ given: secret }, "refused"] as const },
+    { name: "error", log: (secret: string) => [{ err: new Error(`bad ${secret}`) }, "x"] as const },
+    {
+      name: "cause",
+      log: (secret: string) =>
+        [{ err: new Error("bad", { cause: new Error(secret) }) }, "x"] as const,
+    },
+    {
+      name: "nested header",
+      log: (secret: string) => [{ req: { headers: { "X-API-Key": secret } } }, "x"] as const,
+    },
+  ])("never writes an API key: $name", ({ log }) => {
+    const { output, lines } = capture();
+    const secret = "svc_live_abcdefghijklmnop";
+    const [fields, message] = log(secret);
+    createLogger({ output }).error(fields, message);
+    expect(lines.join("")).not.toContain("abcdefghijklmnop");
+    expect(lines).toHaveLength(1);
+  });
+
+  test("never writes a secret that a child logger was given", () => {
+    const { output, lines } = capture();
+    createLogger({ output }).child({ password: "hunter2", account: "a" }).info("hello");
+    expect(lines[0]).toContain('"account":"a"');
+    expect(lines[0]).not.toContain("hunter2");
+  });
+
+  test("gives an error its name, code and stack, and not the row it failed on", () => {
+    const { output, lines } = capture();
+    const err = Object.assign(new Error("duplicate key"), {
+      code: "23505",
+      detail: "Key (address)=(someone@example.com) already exists.",
+    });
+    createLogger({ output }).error({ err }, "insert failed");
+    const written = JSON.parse(lines[0] ?? "") as { err: Record<string, unknown> };
+    expect(written.err).toMatchObject({ type: "Error", message: "duplicate key", code: "23505" });
+    expect(written.err["stack"]).toContain("logger.test");
+    expect(lines[0]).not.toContain("someone@example.com");
+  });
+});
+
+describe("redact", () => {
+  test.each([
+    { name: "password", given: { password: "p" }, safe: { password: REDACTED } },
+    { name: "spelling", given: { "Set-Cookie": "s" }, safe: { "Set-Cookie": REDACTED } },
+    { name: "body", given: { body: { to: "x" } }, safe: { body: REDACTED } },
+    { name: "passcode", given: { code: "123456" }, safe: { code: REDACTED } },
+    { name: "error code", given: { code: "ECONNREFUSED" }, safe: { code: "ECONNREFUSED" } },
+    { name: "absent secret", given: { password: null }, safe: { password: null } },
+    {
+      name: "database url",
+      given: { url: "postgres://u:pw@h/db" },
+      safe: { url: `postgres://u:${REDACTED}@h/db` },
+    },
+    { name: "signing secret", given: ["whsec_AAAA"], safe: [`whsec_${REDACTED}`] },
+    { name: "bytes", given: { data: new Uint8Array(3) }, safe: { data: "[3 bytes]" } },
+  ])("$name", ({ given, safe }) => {
+    expect(redact(given)).toEqual(safe);
+  });
+
+  test("ends on a structure that contains itself", () => {
+    const loop: Record<string, unknown> = {};
+    loop["self"] = loop;
+    expect(JSON.stringify(redact(loop))).toContain("[deep]");
+  });
+});

@@ -1,0 +1,16 @@
+/**
+ * Something that this process shares with others (PostgreSQL, the API server) does not answer right
+ * now. The gateway answers 503; loops try again later. The caller's input is not at fault.
+ */
+export class DependencyUnavailable extends Error {
+  override name = "DependencyUnavailable";
+  /** For messages, health bodies and metrics: `postgres`, `kubernetes`. */
+  readonly dependency: string;
+  /** How long the dependency itself asked us to stay away, when it said so. */
+  readonly retryAfterSeconds: number | undefined;
+  constructor(dependency: string, options?: ErrorOptions & { retryAfterSeconds?: number }) {
+    super(`${dependency} is unavailable`, options);
+    this.dependency = dependency;
+    this.retryAfterSeconds = options?.retryAfterSeconds;
+  }
+}

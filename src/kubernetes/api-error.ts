@@ -1,0 +1,56 @@
+/** Kubernetes' `Status`, as far as anybody here reads it. */
+export interface ApiStatus {
+  kind: "Status";
+  message?: string;
+  reason?: string;
+  code?: number;
+  details?: {
+    kind?: string;
+    name?: string;
+    retryAfterSeconds?: number;
+    causes?: { reason?: string; message?: string; field?: string }[];
+  };
+}
+
+/** The API server answered, and the answer is no. Outages are DependencyUnavailable instead. */
+export class ApiError extends Error {
+  override name = "ApiError";
+  readonly code: number;
+  /** `NotFound`, `AlreadyExists`, `Conflict`, `Invalid`, `Expired`, …; empty when the body had none. */
+  readonly reason: string;
+  readonly status: ApiStatus | undefined;
+  constructor(code: number, status: ApiStatus | undefined, what: string) {
+    super(`${what}: ${code} ${status?.message ?? status?.reason ?? ""}`.trimEnd());
+    this.code = code;
+    this.reason = status?.reason ?? "";
+    this.status = status;
+  }
+}
+
+/** The body of an error answer; undefined when a proxy in between wrote something else. */
+export function parseStatus(body: string): ApiStatus | undefined {
+  try {
+    const parsed = JSON.parse(body) as ApiStatus;
+    return parsed.kind === "Status" ? parsed : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+export function isNotFound(error: unknown): error is ApiError {
+  return error instanceof ApiError && error.code === 404;
+}
+
+/** 409 `Conflict`: the resourceVersion or the uid of the request is not the stored one. */
+export function isConflict(error: unknown): error is ApiError {
+  return error instanceof ApiError && error.code === 409 && error.reason !== "AlreadyExists";
+}
+
+export function isAlreadyExists(error: unknown): error is ApiError {
+  return error instanceof ApiError && error.reason === "AlreadyExists";
+}
+
+/** 410: the resourceVersion or the continue token has been compacted away. */
+export function isExpired(error: unknown): error is ApiError {
+  return error instanceof ApiError && error.code === 410;
+}

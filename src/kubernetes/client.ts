@@ -1,0 +1,270 @@
+import type { KubeConfig } from "@kubernetes/client-node";
+import { errors, request } from "undici";
+import type { Dispatcher } from "undici";
+import type { Monotonic, Random, Timers } from "../domain/ports/clock.ts";
+import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
+import type { Metrics } from "../telemetry/metrics.ts";
+import { ApiError, parseStatus } from "./api-error.ts";
+import { createCredentials } from "./credentials.ts";
+import { parseExactJson } from "./exact-json.ts";
+import { pause } from "./pause.ts";
+
+export interface ApiCall {
+  verb: "get" | "list" | "create" | "update" | "patch" | "apply" | "delete";
+  /** Plural name for the metrics, as in RBAC: `scheduledjobs`, `scheduledjobs/status`, `leases`. */
+  resource: string;
+  /** From the root: `/apis/carillon.dev/v1/namespaces/a/scheduledjobs`. */
+  path: string;
+  query?: Record<string, string | number | undefined>;
+  body?: unknown;
+  /** For `patch`: merge (RFC 7396). `apply` sends server-side apply, which needs `fieldManager`. */
+  signal?: AbortSignal;
+  /** Milliseconds for the whole call, retries included. Default: 30 s. */
+  timeoutMs?: number;
+}
+
+export interface KubernetesClient {
+  /**
+   * The answer's JSON. Throws `ApiError` for a refusal, `DependencyUnavailable` when the API server
+   * gives no usable answer in time; an abort of `signal` throws its reason.
+   */
+  call<T>(call: ApiCall): Promise<T>;
+  /** Opens a watch; the caller reads, and destroys, the body. Errors as for `call`; never retries. */
+  watch(watch: {
+    resource: string;
+    path: string;
+    query: Record<string, string | number | undefined>;
+    signal: AbortSignal;
+    /** The body errs after so many milliseconds without a byte. */
+    inactivityMs: number;
+  }): Promise<Dispatcher.ResponseData["body"]>;
+  /** The namespace of the kubeconfig's context, or of the pod. */
+  readonly namespace: string;
+  close(): Promise<void>;
+}
+
+export interface ClientDependencies {
+  kubeConfig: KubeConfig;
+  monotonic: Monotonic;
+  timers: Timers;
+  random: Random;
+  metrics: Pick<Metrics, "kubernetesRequests" | "kubernetesRequestDuration">;
+  userAgent: string;
+  /** Default 32. The elector has a client of its own with one connection. */
+  connections?: number;
+}
+
+const CONTENT_TYPES: Record<ApiCall["verb"], string> = {
+  get: "",
+  list: "",
+  delete: "application/json",
+  create: "application/json",
+  update: "application/json",
+  patch: "application/merge-patch+json",
+  apply: "application/apply-patch+yaml",
+};
+const METHODS: Record<ApiCall["verb"], Dispatcher.HttpMethod> = {
+  get: "GET",
+  list: "GET",
+  delete: "DELETE",
+  create: "POST",
+  update: "PUT",
+  patch: "PATCH",
+  apply: "PATCH",
+};
+const TIMEOUT_MS = 30_000;
+/** As in client-go: a server that goes on asking for patience is down for the caller. */
+const MAX_ATTEMPTS = 10;
+const FIRST_BACKOFF_MS = 100;
+const MAX_BACKOFF_MS = 5_000;
+/** An API server answer is at most a page of 500 jobs; this is a guard against a broken proxy. */
+const MAX_RESPONSE_BYTES = 1 << 30;
+
+interface Answer {
+  code: number;
+  retryAfterMs: number | undefined;
+  body: string;
+}
+
+export function createKubernetesClient(dependencies: ClientDependencies): KubernetesClient {
+  const { kubeConfig, monotonic, metrics } = dependencies;
+  const cluster = kubeConfig.getCurrentCluster();
+  if (!cluster) throw new Error("the kubeconfig has no current cluster");
+  const server = cluster.server.replace(/\/+$/, "");
+  const credentials = createCredentials({
+    kubeConfig,
+    monotonic,
+    connections: dependencies.connections ?? 32,
+  });
+
+  function url(path: string, query: ApiCall["query"] = {}): string {
+    const search = new URLSearchParams();
+    for (const [name, value] of Object.entries(query))
+      if (value !== undefined) search.set(name, String(value));
+    return `${server}${path}${search.size > 0 ? `?${search.toString()}` : ""}`;
+  }
+
+  /** One exchange, measured. Rejects when there is no answer. */
+  async function exchange(
+    verb: string,
+    resource: string,
+    target: string,
+    options: Omit<Dispatcher.RequestOptions, "origin" | "path">,
+  ): Promise<Dispatcher.ResponseData> {
+    const access = await credentials.current();
+    const began = monotonic();
+    try {
+      const response = await request(target, {
+        ...options,
+        dispatcher: access.dispatcher,
+        headers: {
+          ...access.headers,
+          accept: "application/json",
+          "user-agent": dependencies.userAgent,
+          ...(options.headers as Record<string, string>),
+        },
+      });
+      metrics.kubernetesRequests.inc({ verb, resource, status: String(response.statusCode) });
+      if (response.statusCode === 401) credentials.refused();
+      return response;
+    } catch (error) {
+      metrics.kubernetesRequests.inc({ verb, resource, status: "error" });
+      throw error;
+    } finally {
+      metrics.kubernetesRequestDuration.observe({ verb, resource }, (monotonic() - began) / 1_000);
+    }
+  }
+
+  async function attempt(call: ApiCall, signal: AbortSignal, timeoutMs: number): Promise<Answer> {
+    const hasBody = call.body !== undefined;
+    const response = await exchange(call.verb, call.resource, url(call.path, call.query), {
+      method: METHODS[call.verb],
+      headers: hasBody ? { "content-type": CONTENT_TYPES[call.verb] } : {},
+      body: hasBody ? JSON.stringify(call.body) : null,
+      signal,
+      headersTimeout: timeoutMs,
+      bodyTimeout: timeoutMs,
+    });
+    const retryAfter = response.headers["retry-after"];
+    return {
+      code: response.statusCode,
+      retryAfterMs: typeof retryAfter === "string" ? Number(retryAfter) * 1_000 : undefined,
+      body: await readBody(response.body),
+    };
+  }
+
+  async function call<T>(call: ApiCall): Promise<T> {
+    const what = `${call.verb} ${call.path}`;
+    const timeoutMs = call.timeoutMs ?? TIMEOUT_MS;
+    const deadline = monotonic() + timeoutMs;
+    const late = new AbortController();
+    const timer = dependencies.timers.after(timeoutMs, () => late.abort());
+    const signal = call.signal ? AbortSignal.any([call.signal, late.signal]) : late.signal;
+    try {
+      let refusedOnce = false;
+      for (let attempts = 1; ; attempts += 1) {
+        let trouble: unknown;
+        let waitMs: number;
+        try {
+          const answer = await attempt(call, signal, timeoutMs);
+          if (answer.code < 300) return parseExactJson(answer.body) as T;
+          const status = parseStatus(answer.body);
+          const error = new ApiError(answer.code, status, what);
+          // A rotated token: once more with what the file says now.
+          if (answer.code === 401 && !refusedOnce) {
+            refusedOnce = true;
+            continue;
+          }
+          if (answer.code !== 429 && answer.code < 500) throw error;
+          if (METHODS[call.verb] !== "GET" && !wasRefusedUnread(answer))
+            throw unavailable(what, error);
+          trouble = error;
+          waitMs = answer.retryAfterMs ?? backoff(attempts);
+        } catch (error) {
+          if (error instanceof ApiError || error instanceof DependencyUnavailable) throw error;
+          call.signal?.throwIfAborted();
+          // Whether a change was made is unknown: only reading again is safe without asking.
+          const again = METHODS[call.verb] === "GET" || wasNeverSent(error);
+          if (!again) throw unavailable(what, error);
+          trouble = error;
+          waitMs = backoff(attempts);
+        }
+        if (attempts >= MAX_ATTEMPTS || monotonic() + waitMs >= deadline)
+          throw unavailable(what, trouble);
+        await pause(waitMs, dependencies.timers, signal);
+        call.signal?.throwIfAborted();
+      }
+    } finally {
+      timer.cancel();
+    }
+  }
+
+  function backoff(attempts: number): number {
+    const ceiling = Math.min(MAX_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** (attempts - 1));
+    return ceiling * (0.5 + dependencies.random() / 2);
+  }
+
+  return {
+    call,
+    async watch(watch) {
+      const what = `watch ${watch.path}`;
+      let response: Dispatcher.ResponseData;
+      try {
+        response = await exchange("watch", watch.resource, url(watch.path, watch.query), {
+          method: "GET",
+          signal: watch.signal,
+          headersTimeout: watch.inactivityMs,
+          bodyTimeout: watch.inactivityMs,
+        });
+      } catch (error) {
+        watch.signal.throwIfAborted();
+        throw unavailable(what, error);
+      }
+      if (response.statusCode === 200) return response.body;
+      const body = await readBody(response.body).catch(() => "");
+      const error = new ApiError(response.statusCode, parseStatus(body), what);
+      const retryAfter = Number(response.headers["retry-after"]);
+      if (response.statusCode === 429 || response.statusCode >= 500)
+        throw unavailable(what, error, Number.isFinite(retryAfter) ? retryAfter : undefined);
+      throw error;
+    },
+    get namespace() {
+      const context = kubeConfig.getContextObject(kubeConfig.getCurrentContext());
+      return context?.namespace ?? "default";
+    },
+    close: () => credentials.close(),
+  };
+}
+
+/**
+ * 429 and 5xx with Retry-After were refused before any work (priority and fairness, shutdown), so they
+ * are safe to send again whatever the verb; without it only 429 and 503 promise that.
+ */
+function wasRefusedUnread(answer: Answer): boolean {
+  return answer.code === 429 || answer.code === 503 || answer.retryAfterMs !== undefined;
+}
+
+/** The connection was never there: nothing can have been changed. */
+function wasNeverSent(error: unknown): boolean {
+  if (error instanceof errors.ConnectTimeoutError) return true;
+  const code = (error as NodeJS.ErrnoException).code ?? "";
+  return ["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH"].includes(code);
+}
+
+function unavailable(what: string, cause: unknown, retryAfterSeconds?: number): Error {
+  return new DependencyUnavailable("kubernetes", {
+    cause: cause instanceof ApiError ? cause : new Error(what, { cause }),
+    ...(retryAfterSeconds !== undefined && { retryAfterSeconds }),
+  });
+}
+
+async function readBody(body: Dispatcher.ResponseData["body"]): Promise<string> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of body as AsyncIterable<Buffer>) {
+    size += chunk.length;
+    if (size > MAX_RESPONSE_BYTES) throw new Error(`an answer of more than ${size} bytes`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks, size).toString("utf8");
+}

@@ -1,0 +1,115 @@
+import type { AgentOptions, RequestOptions } from "node:https";
+import type { KubeConfig } from "@kubernetes/client-node";
+import { Agent, ProxyAgent } from "undici";
+import type { Dispatcher } from "undici";
+import type { Monotonic } from "../domain/ports/clock.ts";
+
+/** What one request needs to be believed, and the pool of connections that may carry it. */
+export interface Access {
+  headers: Record<string, string>;
+  dispatcher: Dispatcher;
+}
+
+export interface Credentials {
+  current(): Promise<Access>;
+  /** A 401: the next request reads the credentials again, whatever their age. */
+  refused(): void;
+  close(): Promise<void>;
+}
+
+/** How long credentials read from files or plugins are used before they are looked at again. */
+const FRESH_MS = 10_000;
+/** client-go's value; shorter than the idle time-outs of common load balancers. */
+const KEEP_ALIVE_DELAY_MS = 30_000;
+/** Below the API server's 90 s, so that it is we who close an idle connection. */
+const IDLE_MS = 60_000;
+
+/**
+ * One pool for all calls. client-node makes an Agent for each request (a TLS handshake per call, 32 to
+ * 105 requests/s); here an Agent lives until the CA or the client certificate changes, as both do when
+ * a cluster rotates them, and calls under way finish on the old one.
+ */
+export function createCredentials(input: {
+  kubeConfig: KubeConfig;
+  monotonic: Monotonic;
+  /** Upper bound of connections that calls share; watches take from it too. */
+  connections: number;
+}): Credentials {
+  const { kubeConfig } = input;
+  let access: Access | undefined;
+  let material = "";
+  let readAt = Number.NEGATIVE_INFINITY;
+  let reading: Promise<Access> | undefined;
+
+  async function read(): Promise<Access> {
+    // Reads files and runs auth plugins by client-node's rules, which are kubectl's.
+    const options: RequestOptions = {};
+    await kubeConfig.applyToHTTPSOptions(options);
+    const headers: Record<string, string> = {};
+    for (const [name, value] of Object.entries(options.headers ?? {}))
+      headers[name.toLowerCase()] = String(value);
+    if (options.auth) headers.authorization = `Basic ${btoa(options.auth)}`;
+    const tls = kubeConfig.createDispatcherOptions(
+      kubeConfig.getCurrentCluster(),
+      tlsOptions(options),
+    );
+    const print = JSON.stringify(tls, (_, value: unknown) =>
+      Buffer.isBuffer(value) ? value.toString("base64") : value,
+    );
+    const previous = access?.dispatcher;
+    const same = print === material && previous !== undefined;
+    const dispatcher = same ? previous : createDispatcher(tls, input.connections);
+    if (!same) {
+      material = print;
+      // Closes when its last call has ended: a watch may run for minutes yet.
+      void previous?.close();
+    }
+    readAt = input.monotonic();
+    access = { headers, dispatcher };
+    return access;
+  }
+
+  return {
+    async current() {
+      if (access && input.monotonic() - readAt < FRESH_MS) return access;
+      reading ??= read().finally(() => {
+        reading = undefined;
+      });
+      return reading;
+    },
+    refused() {
+      readAt = Number.NEGATIVE_INFINITY;
+    },
+    async close() {
+      await access?.dispatcher.destroy();
+      access = undefined;
+      readAt = Number.NEGATIVE_INFINITY;
+    },
+  };
+}
+
+/** What of the options describes the TLS peer: the rest is about one request. */
+function tlsOptions(options: RequestOptions): AgentOptions {
+  const { ca, cert, key, passphrase, pfx, rejectUnauthorized, servername } = options;
+  return { ca, cert, key, passphrase, pfx, rejectUnauthorized, servername };
+}
+
+function createDispatcher(
+  tls: ReturnType<KubeConfig["createDispatcherOptions"]>,
+  connections: number,
+): Dispatcher {
+  const shared = {
+    connections,
+    keepAliveTimeout: IDLE_MS,
+    keepAliveMaxTimeout: IDLE_MS,
+    // One stream that hangs must not be able to hold up the others of its connection.
+    allowH2: false,
+  };
+  const keepAlive = { keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_DELAY_MS };
+  if (tls.type === "socks")
+    throw new Error(`kubeconfig: a SOCKS proxy (${tls.uri}) is not supported; use an HTTP proxy`);
+  if (tls.type === "proxy")
+    return new ProxyAgent({ ...shared, uri: tls.uri, requestTls: tls.requestTls });
+  const connect = tls.type === "agent" ? tls.connect : {};
+  return new Agent({ ...shared, connect: { ...connect, ...keepAlive } });
+}

@@ -1,0 +1,46 @@
+import type { JobOwner } from "../domain/job.ts";
+
+interface OwnedMeta {
+  labels?: Record<string, string>;
+  annotations?: Record<string, string>;
+  ownerReferences?: { kind: string; name: string; controller?: boolean }[];
+}
+
+/**
+ * Who would put the resource back as it was if REST changed it: null when nobody. Argo CD and Flux
+ * reconcile all the time, Helm at its next upgrade, an owning controller at once.
+ */
+export function resourceOwner(metadata: OwnedMeta): JobOwner | null {
+  const labels = metadata.labels ?? {};
+  const annotations = metadata.annotations ?? {};
+
+  // `<application>:<group>/<kind>:<namespace>/<name>`
+  const tracking = annotations["argocd.argoproj.io/tracking-id"];
+  const application = tracking?.split(":")[0] ?? labels["argocd.argoproj.io/instance"];
+  if (application) return { tool: "Argo CD", name: application };
+
+  for (const [prefix, kind] of [
+    ["kustomize.toolkit.fluxcd.io", "Kustomization"],
+    ["helm.toolkit.fluxcd.io", "HelmRelease"],
+  ] as const) {
+    const name = labels[`${prefix}/name`];
+    const namespace = labels[`${prefix}/namespace`];
+    if (name) return { tool: "Flux", name: `${kind} ${namespace ? `${namespace}/` : ""}${name}` };
+  }
+
+  const release = annotations["meta.helm.sh/release-name"];
+  if (release) {
+    const namespace = annotations["meta.helm.sh/release-namespace"];
+    return { tool: "Helm", name: `release ${namespace ? `${namespace}/` : ""}${release}` };
+  }
+
+  const controller = metadata.ownerReferences?.find((reference) => reference.controller === true);
+  if (controller) return { tool: controller.kind, name: controller.name };
+
+  const manager = labels["app.kubernetes.io/managed-by"];
+  if (manager && manager !== "carillon") {
+    const name = labels["app.kubernetes.io/instance"] ?? labels["app.kubernetes.io/name"];
+    return { tool: manager, name: name ?? "app.kubernetes.io/managed-by" };
+  }
+  return null;
+}

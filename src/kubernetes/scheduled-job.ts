@@ -1,0 +1,186 @@
+import type { Instant } from "../domain/instant.ts";
+import { SPEC_DEFAULTS } from "../domain/job.ts";
+import type {
+  ConcurrencyPolicy,
+  Job,
+  JobSpec,
+  Schedule,
+  SecretHeader,
+  Target,
+} from "../domain/job.ts";
+import { canonicalJson, parseExactJson } from "./exact-json.ts";
+import { resourceOwner } from "./resource-owner.ts";
+
+export const GROUP = "carillon.dev";
+export const VERSION = "v1";
+export const API_VERSION = `${GROUP}/${VERSION}`;
+export const KIND = "ScheduledJob";
+export const PLURAL = "scheduledjobs";
+/** Each new value of this annotation asks for one run at once, whatever the schedule says. */
+export const RUN_NOW_ANNOTATION = "carillon.dev/run-now";
+/** Marks what REST made: no GitOps tool owns it. */
+export const MANAGED_BY_LABEL = "app.kubernetes.io/managed-by";
+export const MANAGED_BY = "carillon";
+
+export interface ObjectMeta {
+  name: string;
+  namespace: string;
+  uid: string;
+  resourceVersion: string;
+  generation: number;
+  creationTimestamp: string;
+  deletionTimestamp?: string;
+  labels?: Record<string, string>;
+  annotations?: Record<string, string>;
+  ownerReferences?: { kind: string; name: string; controller?: boolean }[];
+}
+
+/** `spec` of the resource as authors write it and the API server stores it (crds/). */
+export interface ScheduledJobSpec {
+  displayName?: string;
+  schedule?: { cron?: string; timeZone?: string; at?: string };
+  webhook?: {
+    url?: string;
+    payload?: unknown;
+    headers?: Record<string, string>;
+    headersFrom?: { header: string; secretKeyRef: { name: string; key: string } }[];
+    timeoutSeconds?: number;
+  };
+  email?: { to?: string; subject?: string; body?: string; isHtml?: boolean };
+  suspend?: boolean;
+  startingDeadlineSeconds?: number;
+  deliveryDeadlineSeconds?: number;
+  concurrencyPolicy?: ConcurrencyPolicy;
+  retry?: { maxRetries?: number; minBackoffSeconds?: number; maxBackoffSeconds?: number };
+}
+
+export interface ScheduledJob {
+  apiVersion?: string;
+  kind?: string;
+  metadata: ObjectMeta;
+  spec?: ScheduledJobSpec;
+}
+
+/** The resource as the domain's job. Total: what the API server let through, the domain judges. */
+export function jobFromResource(resource: ScheduledJob, account: string | null): Job {
+  const { metadata } = resource;
+  return {
+    uid: metadata.uid,
+    account,
+    id: metadata.name,
+    generation: metadata.generation,
+    // Not resourceVersion: that changes with every status write, and no reader's edit conflicts with those.
+    version: String(metadata.generation),
+    createdAt: Date.parse(metadata.creationTimestamp),
+    spec: specFromResource(resource.spec ?? {}, metadata.name),
+    owner: resourceOwner(metadata),
+    runNow: metadata.annotations?.[RUN_NOW_ANNOTATION] ?? null,
+  };
+}
+
+export function specFromResource(spec: ScheduledJobSpec, resourceName: string): JobSpec {
+  const retry = spec.retry ?? {};
+  return {
+    name: spec.displayName ?? resourceName,
+    schedule: scheduleFrom(spec.schedule ?? {}),
+    target: targetFrom(spec),
+    suspend: spec.suspend ?? false,
+    startingDeadlineSeconds: spec.startingDeadlineSeconds ?? null,
+    deliveryDeadlineSeconds: spec.deliveryDeadlineSeconds ?? SPEC_DEFAULTS.deliveryDeadlineSeconds,
+    concurrencyPolicy: spec.concurrencyPolicy ?? SPEC_DEFAULTS.concurrencyPolicy,
+    retry: {
+      maxRetries: retry.maxRetries ?? SPEC_DEFAULTS.maxRetries,
+      minBackoffSeconds: retry.minBackoffSeconds ?? SPEC_DEFAULTS.minBackoffSeconds,
+      maxBackoffSeconds: retry.maxBackoffSeconds ?? SPEC_DEFAULTS.maxBackoffSeconds,
+    },
+  };
+}
+
+function scheduleFrom(schedule: NonNullable<ScheduledJobSpec["schedule"]>): Schedule {
+  if (schedule.at !== undefined) {
+    // Go's RFC 3339 takes lower case letters, JavaScript's does not.
+    const at = Date.parse(schedule.at.toUpperCase());
+    if (Number.isFinite(at)) return { kind: "once", at };
+  }
+  // Neither, or a time that is none: only with another CRD than ours. An empty expression is refused
+  // by the domain, so such a job becomes Invalid instead of stopping the controller.
+  return {
+    kind: "cron",
+    expression: schedule.cron ?? "",
+    timeZone: schedule.timeZone ?? SPEC_DEFAULTS.timeZone,
+  };
+}
+
+function targetFrom(spec: ScheduledJobSpec): Target {
+  if (spec.email)
+    return {
+      kind: "email",
+      to: spec.email.to ?? "",
+      subject: spec.email.subject ?? "",
+      body: spec.email.body ?? "",
+      isHtml: spec.email.isHtml ?? false,
+    };
+  const webhook = spec.webhook ?? {};
+  return {
+    kind: "webhook",
+    url: webhook.url ?? "",
+    payload: webhook.payload === undefined ? SPEC_DEFAULTS.payload : canonicalJson(webhook.payload),
+    headers: webhook.headers ?? {},
+    headersFrom: (webhook.headersFrom ?? []).map(({ header, secretKeyRef }) => ({
+      header,
+      secretName: secretKeyRef.name,
+      secretKey: secretKeyRef.key,
+    })),
+    timeoutSeconds: webhook.timeoutSeconds ?? SPEC_DEFAULTS.timeoutSeconds,
+  };
+}
+
+/** The other way: `spec` for the API server. What `specFromResource` makes of it is the same spec. */
+export function specToResource(spec: JobSpec): ScheduledJobSpec {
+  const { target } = spec;
+  return {
+    displayName: spec.name,
+    schedule:
+      spec.schedule.kind === "cron"
+        ? { cron: spec.schedule.expression, timeZone: spec.schedule.timeZone }
+        : { at: rfc3339(spec.schedule.at) },
+    ...(target.kind === "webhook"
+      ? { webhook: webhookToResource(target) }
+      : {
+          email: {
+            to: target.to,
+            subject: target.subject,
+            body: target.body,
+            isHtml: target.isHtml,
+          },
+        }),
+    suspend: spec.suspend,
+    ...(spec.startingDeadlineSeconds !== null && {
+      startingDeadlineSeconds: spec.startingDeadlineSeconds,
+    }),
+    deliveryDeadlineSeconds: spec.deliveryDeadlineSeconds,
+    concurrencyPolicy: spec.concurrencyPolicy,
+    retry: { ...spec.retry },
+  };
+}
+
+function webhookToResource(
+  target: Extract<Target, { kind: "webhook" }>,
+): NonNullable<ScheduledJobSpec["webhook"]> {
+  return {
+    url: target.url,
+    payload: parseExactJson(target.payload),
+    ...(Object.keys(target.headers).length > 0 && { headers: { ...target.headers } }),
+    ...(target.headersFrom.length > 0 && { headersFrom: target.headersFrom.map(secretRef) }),
+    timeoutSeconds: target.timeoutSeconds,
+  };
+}
+
+function secretRef({ header, secretName, secretKey }: SecretHeader) {
+  return { header, secretKeyRef: { name: secretName, key: secretKey } };
+}
+
+/** Milliseconds only when there are any: what `kubectl get` shows is what an author would write. */
+export function rfc3339(instant: Instant): string {
+  return new Date(instant).toISOString().replace(".000Z", "Z");
+}

@@ -1,0 +1,61 @@
+import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
+
+/** SQLSTATEs that say "not now" rather than "not so": PostgreSQL, Appendix A. */
+const UNAVAILABLE_STATES = new Set([
+  "57P01", // admin_shutdown
+  "57P02", // crash_shutdown
+  "57P03", // cannot_connect_now: starting up, in recovery
+  "57P05", // idle_session_timeout
+  "57014", // query_canceled: only our own statement_timeout cancels
+  "53300", // too_many_connections
+  "25006", // read_only_sql_transaction: we still talk to a demoted primary
+]);
+
+const SOCKET_CODES = new Set([
+  "ECONNREFUSED",
+  "ECONNRESET",
+  "ECONNABORTED",
+  "EPIPE",
+  "ETIMEDOUT",
+  "EHOSTUNREACH",
+  "ENETUNREACH",
+  "ENOTFOUND",
+  "EAI_AGAIN",
+  "ENOENT", // the unix socket is not there
+]);
+
+/** pg and pg-pool raise these without a code; the texts are theirs (pg 8). */
+const MESSAGES =
+  /^(Connection terminated|timeout exceeded when trying to connect|timeout expired|Query read timeout|Client has encountered a connection error|Client was closed|The server closed|Cannot use a pool after calling end)/;
+
+/** Whether an error of pg means that PostgreSQL cannot be used right now. */
+export function isConnectionError(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  if (error instanceof AggregateError) return error.errors.some(isConnectionError);
+  const code = "code" in error && typeof error.code === "string" ? error.code : undefined;
+  if (code === undefined) return MESSAGES.test(error.message);
+  return SOCKET_CODES.has(code) || UNAVAILABLE_STATES.has(code) || /^08/.test(code);
+}
+
+/** Connection-class errors become DependencyUnavailable; every other error stays what it is. */
+export function translated(error: unknown): unknown {
+  return isConnectionError(error)
+    ? new DependencyUnavailable("postgres", { cause: error })
+    : error;
+}
+
+/** Runs `work` and translates what it throws. */
+export async function translating<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    throw translated(error);
+  }
+}
+
+/** The SQLSTATE of a PostgreSQL error, wherever it was wrapped. */
+export function sqlState(error: unknown): string | undefined {
+  if (!(error instanceof Error)) return undefined;
+  if ("code" in error && typeof error.code === "string") return error.code;
+  return sqlState(error.cause);
+}

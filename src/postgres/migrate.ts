@@ -1,0 +1,132 @@
+import { fileURLToPath } from "node:url";
+import { readdir } from "node:fs/promises";
+import { createClient, type Pool, type Queryable } from "./pool.ts";
+import { translating } from "./connection-errors.ts";
+
+const DIRECTORY = fileURLToPath(new URL("migrations/", import.meta.url));
+const TABLE = "carillon_migrations";
+
+/** The database was migrated by a newer release that this one cannot work with. */
+export class DatabaseTooNew extends Error {
+  override name = "DatabaseTooNew";
+}
+
+/** The database lacks migrations of this release: `npm run migrate` brings them. */
+export class DatabaseTooOld extends Error {
+  override name = "DatabaseTooOld";
+}
+
+export interface MigrateOptions {
+  url: string;
+  /** The version of this program, `major.minor.patch`. */
+  appVersion: string;
+  onProgress?: (line: string) => void;
+}
+
+/**
+ * Brings the schema up to this release: plain SQL files in order, each once, all in one transaction,
+ * under an advisory lock (several processes at once are safe: the others wait, then find nothing to do).
+ * Forward only; an older release keeps working on a migrated database unless `min_app_version` in
+ * carillon_meta says otherwise: then this throws DatabaseTooNew and changes nothing.
+ */
+export async function migrate(options: MigrateOptions): Promise<{ applied: string[] }> {
+  const client = createClient({
+    url: options.url,
+    applicationName: "carillon migrate",
+    statementTimeoutMs: 0,
+    lockTimeoutMs: 0,
+    connectTimeoutMs: 10_000,
+  });
+  return translating(async () => {
+    await client.connect();
+    try {
+      await refuseNewer(client, options.appVersion);
+      if ((await pending(client)).length === 0) return { applied: [] };
+      // Loaded only when there is work: it brings a TypeScript loader along.
+      const { runner } = await import("node-pg-migrate");
+      const failures: string[] = [];
+      const applied = await runner({
+        dbClient: client,
+        dir: DIRECTORY,
+        migrationsTable: TABLE,
+        direction: "up",
+        singleTransaction: true,
+        advisoryLockMode: "wait",
+        logger: {
+          info: (line) => {
+            const name = /^> - (.+)$/.exec(line)?.[1];
+            if (name !== undefined) options.onProgress?.(`Migrating the database: ${name}`);
+          },
+          warn: () => undefined,
+          error: (line) => failures.push(line),
+        },
+      }).catch((cause: unknown) => {
+        throw new Error(`the migration failed: ${failures.join(" ").trim()}`, { cause });
+      });
+      // Somebody newer may have migrated while we waited for the lock.
+      await refuseNewer(client, options.appVersion);
+      return { applied: applied.map((migration) => migration.name) };
+    } finally {
+      await client.end().catch(() => undefined);
+    }
+  });
+}
+
+/**
+ * For processes that do not migrate: throws DatabaseTooNew or DatabaseTooOld when this release cannot
+ * run on the schema as it is.
+ */
+export async function checkSchema(request: { pool: Pool; appVersion: string }): Promise<void> {
+  await refuseNewer(request.pool, request.appVersion);
+  const missing = await pending(request.pool);
+  if (missing.length > 0)
+    throw new DatabaseTooOld(
+      `the database lacks ${missing.length} migration(s) of this release (${missing.join(", ")}): run the migration first`,
+    );
+}
+
+async function pending(database: Queryable): Promise<string[]> {
+  const names = (await readdir(DIRECTORY))
+    .filter((file) => file.endsWith(".sql"))
+    .map((file) => file.slice(0, -".sql".length))
+    .sort();
+  if (!(await tableExists(database, TABLE))) return names;
+  const { rows } = await database.query<{ name: string }>(`select name from ${TABLE}`);
+  const done = new Set(rows.map((row) => row.name));
+  return names.filter((name) => !done.has(name));
+}
+
+async function refuseNewer(database: Queryable, appVersion: string): Promise<void> {
+  if (!(await tableExists(database, "carillon_meta"))) return;
+  const { rows } = await database.query<{ value: string }>(
+    "select value from carillon_meta where key = 'min_app_version'",
+  );
+  const least = rows[0]?.value;
+  if (least !== undefined && compareVersions(appVersion, least) < 0)
+    throw new DatabaseTooNew(
+      `this is Carillon ${appVersion}, but the database needs ${least} or newer: upgrade this program`,
+    );
+}
+
+async function tableExists(database: Queryable, name: string): Promise<boolean> {
+  const { rows } = await database.query<{ found: boolean }>(
+    "select to_regclass($1) is not null as found",
+    [name],
+  );
+  return rows[0]?.found === true;
+}
+
+/** By numbers; a pre-release counts as its release, so that release candidates can be tried. */
+export function compareVersions(a: string, b: string): number {
+  const numbers = (version: string) =>
+    version
+      .replace(/[-+].*$/, "")
+      .split(".")
+      .map(Number);
+  const [left, right] = [numbers(a), numbers(b)];
+  for (let i = 0; i < 3; i += 1) {
+    const difference = (left[i] ?? 0) - (right[i] ?? 0);
+    if (difference !== 0) return difference;
+  }
+  return 0;
+}

@@ -1,0 +1,129 @@
+import pg from "pg";
+import { translated, translating } from "./connection-errors.ts";
+
+/** A pg.Pool whose `query` throws DependencyUnavailable for connection-class errors. */
+export type Pool = pg.Pool;
+
+/** What the stores need of a pool or of a client inside a transaction. */
+export type Queryable = Pick<pg.ClientBase, "query">;
+
+export interface PoolOptions {
+  url: string;
+  /** Shown in pg_stat_activity. */
+  applicationName: string;
+  /** Most connections of this process; default 10. */
+  max?: number;
+  /** Errors of idle connections: the pool replaces them by itself. */
+  onError?: (error: Error) => void;
+  /** Default 10 s. The client gives up 2 s later, so that a half-open server is noticed as well. */
+  statementTimeoutMs?: number;
+  /** Default 5 s, to wait for a lock. */
+  lockTimeoutMs?: number;
+  /** Default 5 s, to get a connection: from the pool or from the server. */
+  connectTimeoutMs?: number;
+}
+
+const { builtins } = pg.types;
+
+/** `2026-11-21 12:00:00.123+00` (sessions run in UTC) to epoch milliseconds. */
+function instantOf(text: string): number {
+  const instant = Date.parse(text.replace(" ", "T").replace(/\+00$/, "Z"));
+  if (Number.isNaN(instant)) throw new RangeError(`not a finite UTC timestamp: ${text}`);
+  return instant;
+}
+
+function integerOf(text: string): number {
+  const value = Number(text);
+  if (!Number.isSafeInteger(value)) throw new RangeError(`int8 beyond 2^53: ${text}`);
+  return value;
+}
+
+/**
+ * How values come back: int8 as number (throws beyond 2^53), timestamptz as epoch milliseconds (an
+ * Instant). Instants go in as `new Date(instant)`, or as ISO strings inside JSON.
+ */
+const types: pg.CustomTypesConfig = {
+  getTypeParser: (oid: number, format?: "text" | "binary") => {
+    if (format !== "binary") {
+      if (oid === builtins.INT8) return integerOf;
+      if (oid === builtins.TIMESTAMPTZ) return instantOf;
+    }
+    return format === "binary"
+      ? pg.types.getTypeParser(oid, "binary")
+      : pg.types.getTypeParser(oid);
+  },
+};
+
+export function clientConfig(options: PoolOptions): pg.ClientConfig {
+  const statementTimeout = options.statementTimeoutMs ?? 10_000;
+  return {
+    connectionString: options.url,
+    application_name: options.applicationName,
+    types,
+    options: "-c timezone=UTC -c datestyle=ISO",
+    statement_timeout: statementTimeout,
+    // A server behind a cut network never answers: unacknowledged data is not covered by keep-alive.
+    query_timeout: statementTimeout === 0 ? 0 : statementTimeout + 2_000,
+    lock_timeout: options.lockTimeoutMs ?? 5_000,
+    idle_in_transaction_session_timeout: 60_000,
+    connectionTimeoutMillis: options.connectTimeoutMs ?? 5_000,
+    keepAlive: true,
+    keepAliveInitialDelayMillis: 10_000,
+  };
+}
+
+export function createPool(options: PoolOptions): Pool {
+  const pool = new pg.Pool({
+    ...clientConfig(options),
+    max: options.max ?? 10,
+    idleTimeoutMillis: 30_000,
+    allowExitOnIdle: false,
+  });
+  // Without a listener an idle connection that dies would end the process.
+  pool.on("error", (error) => options.onError?.(error));
+  // A checked-out connection can die between two statements; the next statement reports it.
+  pool.on("connect", (client) => client.on("error", () => undefined));
+  const query = pool.query.bind(pool) as (...args: unknown[]) => Promise<unknown>;
+  pool.query = (async (...args: unknown[]) => {
+    try {
+      return await query(...args);
+    } catch (error) {
+      throw translated(error);
+    }
+  }) as typeof pool.query;
+  return pool;
+}
+
+/** One client, outside any pool: for LISTEN and for locks that live as long as their session. */
+export function createClient(options: PoolOptions): pg.Client {
+  const client = new pg.Client(clientConfig(options));
+  client.on("error", (error) => options.onError?.(error));
+  return client;
+}
+
+/**
+ * Runs `work` in one READ COMMITTED transaction: commits when it resolves, rolls back when it throws.
+ * Connection-class errors come out as DependencyUnavailable. Keep it short and off the network.
+ */
+export async function transaction<T>(
+  pool: Pool,
+  work: (client: Queryable) => Promise<T>,
+): Promise<T> {
+  return translating(async () => {
+    const client = await pool.connect();
+    let broken: Error | undefined;
+    try {
+      await client.query("begin");
+      const result = await work(client);
+      await client.query("commit");
+      return result;
+    } catch (error) {
+      await client.query("rollback").catch((rollback: unknown) => {
+        broken = rollback instanceof Error ? rollback : new Error("rollback failed");
+      });
+      throw error;
+    } finally {
+      client.release(broken);
+    }
+  });
+}

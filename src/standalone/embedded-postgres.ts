@@ -1,0 +1,314 @@
+import { spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { closeSync, openSync } from "node:fs";
+import { mkdir, readFile, realpath, rename, rm, stat, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import { join, resolve } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { serverDirectory } from "../postgres/probe.ts";
+import { findPostgresBinaries, type PostgresBinaries } from "./postgres-binaries.ts";
+import { postgresUser, type PostgresUser } from "./postgres-user.ts";
+import { readPostmaster, servesDirectory, stopPostmaster } from "./postmaster.ts";
+
+export interface EmbeddedPostgresOptions {
+  /** Holds `data` (PostgreSQL's own), `password` (0600) and `postgres.log`. Made when missing. */
+  dataDir: string;
+  onProgress?: (line: string) => void;
+  /** Server settings on top of ours. `fsync: "off"` also initialises without syncing: tests only. */
+  settings?: Readonly<Record<string, string>>;
+}
+
+export interface EmbeddedPostgres {
+  url: string;
+  /** True when a server that outlived a killed process was found and taken over. */
+  adopted: boolean;
+  pid: number;
+  /** Fast shutdown, bounded: 10 s, then harder. */
+  stop(): Promise<void>;
+}
+
+const ROLE = "carillon";
+const READY_WITHIN_MS = 60_000;
+
+const SETTINGS: Readonly<Record<string, string>> = {
+  listen_addresses: "127.0.0.1",
+  // TCP only: a socket path below a deep data directory would exceed 107 bytes.
+  unix_socket_directories: "",
+  max_connections: "100",
+  shared_buffers: "128MB",
+  max_wal_size: "1GB",
+  jit: "off",
+  timezone: "UTC",
+  log_timezone: "UTC",
+  log_min_messages: "warning",
+};
+
+/**
+ * Real PostgreSQL from the bundled binaries, in a process group of its own: a Ctrl-C or a signal to
+ * npm's group does not reach it, the owner stops it after its own work. A server that outlived a
+ * kill -9 of its owner is adopted when it answers, replaced when it does not. Rejects with one clear
+ * sentence when the directory belongs to another major version or PostgreSQL cannot start.
+ */
+export async function startEmbeddedPostgres(
+  options: EmbeddedPostgresOptions,
+): Promise<EmbeddedPostgres> {
+  const progress = options.onProgress ?? (() => undefined);
+  const binaries = await findPostgresBinaries();
+  const user = await postgresUser(binaries.postgres);
+  await mkdir(resolve(options.dataDir), { recursive: true, mode: 0o700 });
+  const home = await realpath(options.dataDir);
+  const data = join(home, "data");
+
+  const password = await passwordOf(home);
+  if (!(await exists(join(data, "PG_VERSION")))) {
+    progress(`Initialising PostgreSQL ${binaries.major} …`);
+    await initialise({ binaries, user, home, data, password, settings: options.settings ?? {} });
+  }
+  const version = (await readFile(join(data, "PG_VERSION"), "utf8")).trim();
+  if (version !== String(binaries.major))
+    throw new Error(
+      `${data} was made by PostgreSQL ${version}, but PostgreSQL ${binaries.major} is bundled: dump it with the old version, or choose another data directory`,
+    );
+
+  const handle = (pid: number, port: number, adopted: boolean): EmbeddedPostgres => ({
+    url: urlOf(password, port),
+    adopted,
+    pid,
+    stop: () => stopPostmaster({ pid, data, pgCtl: binaries.pgCtl, fastMs: 10_000 }),
+  });
+  const survivor = await adopt({ data, password, pgCtl: binaries.pgCtl, progress });
+  if (survivor) return handle(survivor.pid, survivor.port, true);
+  progress(`Starting PostgreSQL ${binaries.major} …`);
+  const started = await start({
+    binaries,
+    user,
+    home,
+    data,
+    settings: { ...SETTINGS, ...options.settings },
+  });
+  return handle(started.pid, started.port, false);
+}
+
+/** Where the running server of this directory answers; undefined when none does. For the admin CLI. */
+export async function runningEmbeddedPostgres(dataDir: string): Promise<string | undefined> {
+  const home = await realpath(dataDir).catch(() => undefined);
+  if (home === undefined) return undefined;
+  const data = join(home, "data");
+  const postmaster = await readPostmaster(data);
+  if (!postmaster?.ready || !(await servesDirectory(postmaster.pid, data))) return undefined;
+  return urlOf(await passwordOf(home), postmaster.port);
+}
+
+function urlOf(password: string, port: number): string {
+  return `postgres://${ROLE}:${password}@127.0.0.1:${port}/postgres`;
+}
+
+async function passwordOf(home: string): Promise<string> {
+  const file = join(home, "password");
+  try {
+    await writeFile(file, `${randomBytes(24).toString("hex")}\n`, { mode: 0o600, flag: "wx" });
+  } catch (error) {
+    if (!(error instanceof Error && "code" in error && error.code === "EEXIST")) throw error;
+  }
+  const password = (await readFile(file, "utf8")).trim();
+  if (!/^[0-9a-f]{48}$/.test(password)) throw new Error(`${file} does not hold our password`);
+  return password;
+}
+
+interface Place {
+  binaries: PostgresBinaries;
+  user: PostgresUser;
+  home: string;
+  data: string;
+  settings: Readonly<Record<string, string>>;
+}
+
+/** Into a directory of another name first: an initdb that was killed must not look like a database. */
+async function initialise(place: Place & { password: string }): Promise<void> {
+  const fresh = join(place.home, "data.new");
+  const secret = join(place.home, "initdb.password");
+  await rm(fresh, { recursive: true, force: true });
+  await mkdir(fresh, { mode: 0o700 });
+  await place.user.own(fresh);
+  await writeFile(secret, place.password, { mode: 0o600 });
+  await place.user.own(secret);
+  try {
+    const { file, args } = place.user.command(place.binaries.initdb, [
+      `--pgdata=${fresh}`,
+      `--username=${ROLE}`,
+      `--pwfile=${secret}`,
+      "--auth=scram-sha-256",
+      "--encoding=UTF8",
+      "--locale-provider=builtin",
+      "--builtin-locale=C.UTF-8",
+      "--locale=C",
+      ...(place.settings["fsync"] === "off" ? ["--no-sync"] : []),
+    ]);
+    const output = await finished(file, args, place.home);
+    if (output.code !== 0) throw new Error(`initdb failed: ${lastLines(output.text)}`);
+  } finally {
+    await rm(secret, { force: true });
+  }
+  await rename(fresh, place.data);
+}
+
+/** A server left over by a killed owner: ours and answering → adopt; ours and silent → end it; else stale. */
+async function adopt(request: {
+  data: string;
+  password: string;
+  pgCtl: string;
+  progress: (line: string) => void;
+}): Promise<{ pid: number; port: number } | undefined> {
+  const { data, password, pgCtl, progress } = request;
+  const lock = join(data, "postmaster.pid");
+  const deadline = performance.now() + 15_000;
+  let found = await readPostmaster(data);
+  if (!found) return undefined;
+  if (!(await servesDirectory(found.pid, data))) {
+    // The number may belong to a stranger by now; PostgreSQL would refuse to start because of it.
+    progress("Removing the lock file of a PostgreSQL that is gone …");
+    await rm(lock, { force: true });
+    return undefined;
+  }
+  const pid = found.pid;
+  // It may be recovering, or shutting down: watch it for a while before deciding.
+  while (found?.pid === pid && (await servesDirectory(pid, data))) {
+    if (found.ready && (await answers(urlOf(password, found.port), data))) {
+      progress("Adopted the PostgreSQL that was still running");
+      return { pid, port: found.port };
+    }
+    if (performance.now() > deadline) {
+      progress("Replacing a PostgreSQL that does not answer …");
+      await stopPostmaster({ pid, data, pgCtl, fastMs: 3_000 });
+      break;
+    }
+    await delay(50);
+    found = await readPostmaster(data);
+  }
+  await rm(lock, { force: true });
+  return undefined;
+}
+
+async function answers(url: string, data: string): Promise<boolean> {
+  const directory = await serverDirectory(url).catch(() => undefined);
+  return directory === data;
+}
+
+async function start(place: Place): Promise<{ pid: number; port: number }> {
+  const log = join(place.home, "postgres.log");
+  const deadline = performance.now() + READY_WITHIN_MS;
+  for (;;) {
+    const port = await freePort();
+    const before = await sizeOf(log);
+    const pid = spawnServer(place, log, before > 10_000_000, port);
+    const ready = await untilReady(place.data, pid, deadline);
+    if (ready) return { pid: ready.pid, port };
+    const text = (await readFile(log, "utf8").catch(() => "")).slice(-4_000);
+    // The port was taken between our look and its bind, or old backends of a killed server are still
+    // letting go of their shared memory: both pass.
+    const passing = /Address already in use|still in use|could not bind/.test(text);
+    if (!passing || performance.now() > deadline)
+      throw new Error(`PostgreSQL did not start: ${lastLines(text)} (see ${log})`);
+    await delay(100);
+  }
+}
+
+/** Its messages go to a file: a pipe would break it as soon as its owner is killed. */
+function spawnServer(place: Place, log: string, truncate: boolean, port: number): ChildPid {
+  const settings = Object.entries(place.settings).flatMap(([k, v]) => ["-c", `${k}=${v}`]);
+  const { file, args } = place.user.command(place.binaries.postgres, [
+    "-D",
+    place.data,
+    "-p",
+    String(port),
+    ...settings,
+  ]);
+  const fd = openSync(log, truncate ? "w" : "a", 0o600);
+  try {
+    const child = spawn(file, args, {
+      cwd: place.home,
+      detached: true,
+      stdio: ["ignore", fd, fd],
+      env: environment(),
+    });
+    const state: ChildPid = { pid: child.pid ?? 0, exited: false };
+    child.once("error", () => (state.exited = true));
+    child.once("exit", () => (state.exited = true));
+    child.unref();
+    return state;
+  } finally {
+    closeSync(fd);
+  }
+}
+
+interface ChildPid {
+  pid: number;
+  exited: boolean;
+}
+
+/** setpriv executes the server in its place, so the child's number is the postmaster's. */
+async function untilReady(
+  data: string,
+  child: ChildPid,
+  deadline: number,
+): Promise<{ pid: number } | undefined> {
+  while (!child.exited && performance.now() < deadline) {
+    const found = await readPostmaster(data);
+    if (found?.pid === child.pid && found.ready) return { pid: found.pid };
+    await delay(10);
+  }
+  return undefined;
+}
+
+async function freePort(): Promise<number> {
+  return new Promise((resolvePort, reject) => {
+    const server = createServer();
+    server.once("error", reject);
+    server.listen(0, "127.0.0.1", () => {
+      const address = server.address();
+      server.close(() =>
+        typeof address === "object" && address
+          ? resolvePort(address.port)
+          : reject(new Error("no free port")),
+      );
+    });
+  });
+}
+
+async function finished(
+  file: string,
+  args: string[],
+  cwd: string,
+): Promise<{ code: number | null; text: string }> {
+  return new Promise((resolveRun, reject) => {
+    let text = "";
+    const child = spawn(file, args, { cwd, env: environment(), stdio: ["ignore", "pipe", "pipe"] });
+    child.stdout.on("data", (chunk: Buffer) => (text += chunk.toString()));
+    child.stderr.on("data", (chunk: Buffer) => (text += chunk.toString()));
+    child.once("error", reject);
+    child.once("close", (code) => resolveRun({ code, text }));
+  });
+}
+
+/** Nothing of ours: PG* variables would change what the server does, and messages stay in English. */
+function environment(): NodeJS.ProcessEnv {
+  const kept = ["PATH", "TMPDIR", "TEMP", "TMP", "SystemRoot", "LD_LIBRARY_PATH"];
+  const env: NodeJS.ProcessEnv = { LC_ALL: "C", TZ: "UTC" };
+  for (const name of kept) if (process.env[name] !== undefined) env[name] = process.env[name];
+  return env;
+}
+
+function lastLines(text: string): string {
+  return text.trim().split("\n").slice(-3).join(" | ");
+}
+
+async function sizeOf(path: string): Promise<number> {
+  return (await stat(path).catch(() => ({ size: 0 }))).size;
+}
+
+async function exists(path: string): Promise<boolean> {
+  return stat(path).then(
+    () => true,
+    () => false,
+  );
+}

@@ -1,0 +1,34 @@
+import { randomBytes } from "node:crypto";
+import { inject } from "vitest";
+import { admin } from "./admin.ts";
+
+export interface TestDatabase {
+  url: string;
+  drop(): Promise<void>;
+}
+
+/** A fresh, migrated database for one test file. Drop it in afterAll: connections left open are cut. */
+export async function createTestDatabase(): Promise<TestDatabase> {
+  const adminUrl = inject("postgresAdminUrl");
+  const name = `carillon_test_${randomBytes(6).toString("hex")}`;
+  await admin(adminUrl, `create database ${name} template ${inject("postgresTemplate")}`);
+  const url = new URL(adminUrl);
+  url.pathname = `/${name}`;
+  return {
+    url: url.href,
+    drop: () => admin(adminUrl, `drop database if exists ${name} with (force)`),
+  };
+}
+
+/** An empty database: for the migrations themselves. */
+export async function createEmptyDatabase(): Promise<TestDatabase> {
+  const adminUrl = inject("postgresAdminUrl");
+  const name = `carillon_empty_${randomBytes(6).toString("hex")}`;
+  await admin(adminUrl, `create database ${name}`);
+  const url = new URL(adminUrl);
+  url.pathname = `/${name}`;
+  return {
+    url: url.href,
+    drop: () => admin(adminUrl, `drop database if exists ${name} with (force)`),
+  };
+}

@@ -1,0 +1,123 @@
+/**
+ * The catcher's one page. No framework, no external resource: it must open instantly and work offline.
+ * Everything that came by mail reaches the document as text (`textContent`); HTML bodies are shown in
+ * a sandboxed frame whose answer carries a policy of its own.
+ */
+export function catcherPage(nonce: string): string {
+  return `<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Mail catcher · Carillon</title>
+<style nonce="${nonce}">${STYLE}</style>
+<header>
+  <h1>Mail catcher</h1>
+  <p id="count" role="status">Loading…</p>
+  <button id="clear" type="button">Delete all</button>
+</header>
+<main>
+  <nav aria-label="Messages"><ul id="list"></ul><p id="empty" hidden>No mail yet. Whatever Carillon sends arrives here and goes no further.</p></nav>
+  <article id="mail" hidden>
+    <h2 id="subject"></h2>
+    <dl id="fields"></dl>
+    <div role="tablist" aria-label="View">
+      <button role="tab" type="button" data-view="html">HTML</button>
+      <button role="tab" type="button" data-view="text">Text</button>
+      <button role="tab" type="button" data-view="headers">Headers</button>
+      <a id="raw" target="_blank" rel="noopener">Source</a>
+    </div>
+    <iframe id="html" title="HTML body" sandbox="" referrerpolicy="no-referrer"></iframe>
+    <pre id="text"></pre>
+    <pre id="headers"></pre>
+    <section id="attachments" hidden><h3>Attachments</h3><ul></ul></section>
+  </article>
+</main>
+<script nonce="${nonce}">${SCRIPT}</script>
+</html>
+`;
+}
+
+const STYLE = `
+:root { color-scheme: light dark; --line: #8884; --accent: #3a5bd9; font: 15px/1.45 system-ui, sans-serif }
+* { box-sizing: border-box }
+body { margin: 0; display: flex; flex-direction: column; height: 100vh }
+header { display: flex; gap: 1rem; align-items: baseline; padding: .6rem 1rem; border-bottom: 1px solid var(--line) }
+h1 { font-size: 1.1rem; margin: 0 }
+header p { flex: 1; margin: 0; opacity: .7 }
+main { flex: 1; display: flex; min-height: 0 }
+nav { width: 24rem; max-width: 45vw; overflow-y: auto; border-right: 1px solid var(--line) }
+nav ul { list-style: none; margin: 0; padding: 0 }
+nav button { display: block; width: 100%; text-align: left; border: 0; border-bottom: 1px solid var(--line); background: none; padding: .6rem 1rem; font: inherit; color: inherit; cursor: pointer }
+nav button:hover, nav button:focus-visible { background: #8882 }
+nav button[aria-current=true] { background: color-mix(in srgb, var(--accent) 18%, transparent) }
+nav b, nav span { display: block; overflow: hidden; text-overflow: ellipsis; white-space: nowrap }
+nav span { opacity: .7; font-size: .87rem }
+#empty { padding: 1rem; opacity: .7 }
+article { flex: 1; display: flex; flex-direction: column; min-width: 0; padding: 1rem; gap: .6rem; overflow-y: auto }
+article[hidden] { display: none }
+h2 { margin: 0; overflow-wrap: anywhere; font-size: 1.2rem }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem .8rem; margin: 0 }
+dt { opacity: .65 } dd { margin: 0; overflow-wrap: anywhere }
+[role=tab][aria-selected=true] { font-weight: 600; text-decoration: underline }
+iframe { flex: 1; min-height: 20rem; border: 1px solid var(--line); background: #fff; color-scheme: light }
+pre { margin: 0; white-space: pre-wrap; overflow-wrap: anywhere; font: 13px/1.5 ui-monospace, monospace }
+[hidden] { display: none !important }
+`;
+
+const SCRIPT = `
+const $ = (id) => document.getElementById(id);
+const views = ["html", "text", "headers"];
+let current = null, etag = null;
+function element(name, text) { const e = document.createElement(name); if (text !== undefined) e.textContent = text; return e; }
+function view(name) {
+  for (const v of views) $(v).hidden = v !== name;
+  for (const tab of document.querySelectorAll("[role=tab]")) tab.setAttribute("aria-selected", String(tab.dataset.view === name));
+}
+async function refresh() {
+  try {
+    const answer = await fetch("api/messages", etag === null ? {} : { headers: { "If-None-Match": etag } });
+    if (answer.status === 304) return;
+    etag = answer.headers.get("ETag");
+    const { messages, total } = await answer.json();
+    $("count").textContent = total + (total === 1 ? " message" : " messages");
+    $("empty").hidden = messages.length > 0;
+    $("list").replaceChildren(...messages.map((m) => {
+      const item = element("li"), button = element("button");
+      button.type = "button";
+      button.dataset.id = m.id;
+      button.setAttribute("aria-current", String(m.id === current));
+      button.append(element("b", m.subject || "(no subject)"), element("span", "to " + m.to), element("span", new Date(m.received_at).toLocaleString()));
+      button.addEventListener("click", () => { location.hash = m.id; });
+      item.append(button);
+      return item;
+    }));
+  } catch { $("count").textContent = "Not reachable; trying again"; etag = null; }
+}
+async function show() {
+  const id = location.hash.slice(1);
+  if (id === "") { $("mail").hidden = true; current = null; return; }
+  const answer = await fetch("api/messages/" + encodeURIComponent(id));
+  if (!answer.ok) { $("mail").hidden = true; return; }
+  const m = await answer.json();
+  current = m.id;
+  for (const button of document.querySelectorAll("nav button")) button.setAttribute("aria-current", String(button.dataset.id === current));
+  $("subject").textContent = m.subject || "(no subject)";
+  const fields = [["From", m.from], ["To", m.to], ["Cc", m.cc], ["Reply-To", m.reply_to], ["Envelope to", m.envelope_to.join(", ")], ["Received", new Date(m.received_at).toLocaleString()]];
+  $("fields").replaceChildren(...fields.filter(([, v]) => v !== "").flatMap(([n, v]) => [element("dt", n), element("dd", v)]));
+  $("text").textContent = m.text ?? "";
+  $("headers").textContent = m.headers.map((h) => h.name + ": " + h.value).join("\\n");
+  $("raw").href = "api/messages/" + m.id + "/raw";
+  document.querySelector("[data-view=html]").hidden = m.html === null;
+  document.querySelector("[data-view=text]").hidden = m.text === null;
+  $("html").src = m.html === null ? "about:blank" : "api/messages/" + m.id + "/html";
+  $("attachments").hidden = m.attachments.length === 0;
+  $("attachments").querySelector("ul").replaceChildren(...m.attachments.map((a) => element("li", a.filename + " (" + a.content_type + ", " + a.bytes + " bytes)")));
+  view(m.html === null ? "text" : "html");
+  $("mail").hidden = false;
+}
+for (const tab of document.querySelectorAll("[role=tab]")) tab.addEventListener("click", () => view(tab.dataset.view));
+$("clear").addEventListener("click", async () => { await fetch("api/messages", { method: "DELETE" }); location.hash = ""; etag = null; await refresh(); });
+addEventListener("hashchange", show);
+setInterval(refresh, 2000);
+refresh(); show();
+`;

@@ -11,6 +11,7 @@ import { posix } from "node:path";
 export const FOLDERS: Record<string, readonly string[]> = {
   domain: [],
   telemetry: ["domain"],
+  configuration: ["domain"],
   postgres: ["domain", "telemetry"],
   mail: ["domain", "telemetry", "network"],
   network: ["domain"],
@@ -18,7 +19,7 @@ export const FOLDERS: Record<string, readonly string[]> = {
   kubernetes: ["domain", "telemetry"],
   controller: ["domain", "telemetry"],
   gateway: ["domain", "telemetry"],
-  standalone: ["domain", "telemetry", "postgres"],
+  standalone: ["domain", "telemetry", "configuration", "postgres"],
   dashboard: [],
 };
 

@@ -1,0 +1,56 @@
+import type { Program, Variable } from "./variable.ts";
+import { VARIABLES } from "./variables.ts";
+
+/** A variable is undefined when it is unset and has no default for the program. */
+export type Configuration = {
+  readonly [K in keyof typeof VARIABLES]: (typeof VARIABLES)[K] extends Variable<infer T>
+    ? T | undefined
+    : never;
+};
+
+/** What the operator set cannot be used. The message has one line for each thing that is wrong. */
+export class ConfigurationError extends Error {
+  override name = "ConfigurationError";
+}
+
+/** Reads every variable of the table; throws one ConfigurationError that names all that is wrong. */
+export function readConfiguration(
+  program: Program,
+  env: Readonly<Record<string, string | undefined>>,
+): Configuration {
+  const values: Record<string, unknown> = {};
+  const wrong: string[] = [];
+  for (const [field, variable] of Object.entries<Variable<unknown>>(VARIABLES)) {
+    const given = env[variable.name]?.trim();
+    const text = given === undefined || given === "" ? defaultOf(variable, program) : given;
+    if (text === undefined) {
+      if (variable.requiredBy?.includes(program))
+        wrong.push(`${variable.name} is not set: ${variable.meaning}`);
+      continue;
+    }
+    try {
+      values[field] = variable.parse(text);
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      const shown = variable.secret ? "" : ` (it is ${JSON.stringify(text)})`;
+      wrong.push(`${variable.name} ${reason}${shown}`);
+    }
+  }
+  if (wrong.length > 0) throw new ConfigurationError(wrong.join("\n"));
+  return values as Configuration;
+}
+
+export function defaultOf(variable: Variable<unknown>, program: Program): string | undefined {
+  return typeof variable.default === "string" ? variable.default : variable.default?.[program];
+}
+
+/** The value of a variable that the program cannot do without: a default or `requiredBy` brings it. */
+export function required<K extends keyof Configuration>(
+  configuration: Configuration,
+  field: K,
+): NonNullable<Configuration[K]> {
+  const value = configuration[field];
+  if (value === undefined || value === null)
+    throw new ConfigurationError(`${VARIABLES[field].name} is not set`);
+  return value;
+}

@@ -1,0 +1,76 @@
+/** The programs that read the environment. */
+export type Program = "standalone" | "gateway" | "controller" | "migrate" | "admin";
+
+/** One environment variable: its name, its meaning for people, and how its text becomes a value. */
+export interface Variable<T> {
+  name: string;
+  /** For docs/configuration.md: one or two sentences, with units. */
+  meaning: string;
+  /** The text that stands in when the variable is unset or empty, for all programs or for some. */
+  default?: string | Partial<Record<Program, string>>;
+  /** Programs that cannot run without it. */
+  requiredBy?: readonly Program[];
+  /** Never shown in an error message. */
+  secret?: boolean;
+  /** Throws an Error that says what is allowed, without the variable's name. */
+  parse(text: string): T;
+}
+
+export function text(variable: Omit<Variable<string>, "parse">): Variable<string> {
+  return { ...variable, parse: (given) => given };
+}
+
+export function integer(
+  variable: Omit<Variable<number>, "parse"> & { least: number; most: number },
+): Variable<number> {
+  const { least, most } = variable;
+  return {
+    ...variable,
+    parse(given) {
+      const value = /^\d{1,10}$/.test(given) ? Number(given) : Number.NaN;
+      if (!(value >= least && value <= most))
+        throw new Error(`must be a whole number from ${least} to ${most}`);
+      return value;
+    },
+  };
+}
+
+export function oneOf<const T extends string>(
+  variable: Omit<Variable<T>, "parse"> & { values: readonly T[] },
+): Variable<T> {
+  const { values } = variable;
+  return {
+    ...variable,
+    parse(given) {
+      const value = values.find((candidate) => candidate === given);
+      if (value === undefined) throw new Error(`must be one of ${values.join(", ")}`);
+      return value;
+    },
+  };
+}
+
+export function postgresUrl(
+  variable: Omit<Variable<string>, "parse" | "secret">,
+): Variable<string> {
+  return {
+    ...variable,
+    secret: true,
+    parse(given) {
+      const url = URL.canParse(given) ? new URL(given) : undefined;
+      if (url?.protocol !== "postgres:" && url?.protocol !== "postgresql:")
+        throw new Error("must look like postgres://user:password@host:5432/database");
+      return given;
+    },
+  };
+}
+
+export function list(variable: Omit<Variable<string[]>, "parse">): Variable<string[]> {
+  return {
+    ...variable,
+    parse: (given) =>
+      given
+        .split(",")
+        .map((item) => item.trim())
+        .filter((item) => item !== ""),
+  };
+}

@@ -1,0 +1,116 @@
+import { integer, list, oneOf, postgresUrl, text } from "./variable.ts";
+
+const PORT = { least: 0, most: 65_535 };
+
+/**
+ * Every environment variable that Carillon reads. Operators' scripts rely on the names; a new one is
+ * added here and nowhere else, and docs/configuration.md is generated from this table.
+ */
+export const VARIABLES = {
+  port: integer({
+    name: "PORT",
+    meaning: "TCP port of the REST API; 0 lets the system choose.",
+    default: "8080",
+    ...PORT,
+  }),
+  host: text({
+    name: "CARILLON_HOST",
+    meaning: "Address that the REST API and the metrics port listen on.",
+    default: { standalone: "127.0.0.1", gateway: "0.0.0.0", controller: "0.0.0.0" },
+  }),
+  metricsPort: integer({
+    name: "CARILLON_METRICS_PORT",
+    meaning:
+      "TCP port of `/metrics`, `/healthz` and `/readyz` of this process; 0 lets the system choose.",
+    default: "9090",
+    ...PORT,
+  }),
+  databaseUrl: postgresUrl({
+    name: "DATABASE_URL",
+    meaning:
+      "PostgreSQL (16 or newer) to use. Standalone without it runs a PostgreSQL of its own in the data directory.",
+    requiredBy: ["gateway", "controller", "migrate"],
+  }),
+  databaseConnections: integer({
+    name: "CARILLON_DATABASE_CONNECTIONS",
+    meaning: "Most PostgreSQL connections in the pool of this process.",
+    default: "10",
+    least: 2,
+    most: 500,
+  }),
+  dataDir: text({
+    name: "CARILLON_DATA_DIR",
+    meaning: "Directory of standalone's state.",
+    default: { standalone: ".carillon", admin: ".carillon" },
+  }),
+  encryptionKeys: text({
+    name: "CARILLON_ENCRYPTION_KEYS",
+    meaning:
+      "Key ring for secrets at rest: `id:base64,…`, each key 32 bytes. The first encrypts, all decrypt. Standalone makes one in the data directory (mode 0600).",
+    requiredBy: ["gateway", "controller"],
+    secret: true,
+  }),
+  allowDestinations: list({
+    name: "CARILLON_ALLOW_DESTINATIONS",
+    meaning:
+      "Comma-separated `CIDR[:port]` that webhooks and SMTP may reach besides globally routable addresses.",
+    default: { standalone: "127.0.0.0/8,::1/128", gateway: "", controller: "" },
+  }),
+  jobStore: oneOf({
+    name: "CARILLON_JOB_STORE",
+    meaning:
+      "Where jobs live: `kubernetes` (ScheduledJob resources) or `postgres` (a table). All processes of an installation must agree.",
+    default: { standalone: "postgres", gateway: "kubernetes", controller: "kubernetes" },
+    values: ["kubernetes", "postgres"],
+  }),
+  podName: text({
+    name: "POD_NAME",
+    meaning: "Identity in the leader election and as a worker. Default: the host name.",
+  }),
+  podNamespace: text({
+    name: "POD_NAMESPACE",
+    meaning: "Namespace of the leader election's Lease.",
+    default: { controller: "default" },
+  }),
+  logLevel: oneOf({
+    name: "CARILLON_LOG_LEVEL",
+    meaning: "Least severe level that is logged.",
+    default: { standalone: "warn", gateway: "info", controller: "info", migrate: "info" },
+    values: ["debug", "info", "warn", "error", "silent"],
+  }),
+  logFormat: oneOf({
+    name: "CARILLON_LOG_FORMAT",
+    meaning: "`json`, `pretty`, or `auto`: pretty in a terminal, otherwise JSON.",
+    default: "auto",
+    values: ["auto", "json", "pretty"],
+  }),
+  rateLimit: integer({
+    name: "CARILLON_RATE_LIMIT",
+    meaning: "Requests a second that one API key may make for long, per gateway process.",
+    default: "1000",
+    least: 1,
+    most: 1_000_000,
+  }),
+  rateLimitBurst: integer({
+    name: "CARILLON_RATE_LIMIT_BURST",
+    meaning: "Requests that one API key may make at once, per gateway process.",
+    default: "2000",
+    least: 1,
+    most: 10_000_000,
+  }),
+  retentionDays: integer({
+    name: "CARILLON_RETENTION_DAYS",
+    meaning:
+      "Days that executions and email logs are kept; 0 keeps them for ever. An account may choose less.",
+    default: "90",
+    least: 0,
+    most: 36_500,
+  }),
+  deliveryConcurrency: integer({
+    name: "CARILLON_DELIVERY_CONCURRENCY",
+    meaning: "Most deliveries that one controller process has in flight.",
+    default: "64",
+    least: 1,
+    most: 10_000,
+  }),
+} as const;

@@ -1,0 +1,80 @@
+import { describe, expect, test } from "vitest";
+import { ConfigurationError, readConfiguration } from "../../../src/configuration/configuration.ts";
+
+const GATEWAY = {
+  DATABASE_URL: "postgres://u:secret-word@db/carillon",
+  CARILLON_ENCRYPTION_KEYS: "a:AAAA",
+};
+
+describe("readConfiguration", () => {
+  test("standalone needs nothing", () => {
+    expect(readConfiguration("standalone", {})).toMatchObject({
+      port: 8080,
+      host: "127.0.0.1",
+      metricsPort: 9090,
+      dataDir: ".carillon",
+      allowDestinations: ["127.0.0.0/8", "::1/128"],
+      jobStore: "postgres",
+    });
+  });
+
+  test("a gateway listens everywhere and may call nothing private", () => {
+    expect(readConfiguration("gateway", GATEWAY)).toMatchObject({
+      host: "0.0.0.0",
+      allowDestinations: [],
+      jobStore: "kubernetes",
+    });
+  });
+
+  test("an empty variable counts as unset", () => {
+    expect(readConfiguration("standalone", { PORT: "" }).port).toBe(8080);
+  });
+
+  test.each([
+    {
+      name: "not a number",
+      env: { PORT: "http" },
+      says: 'PORT must be a whole number from 0 to 65535 (it is "http")',
+    },
+    { name: "too big", env: { PORT: "65536" }, says: "PORT must be" },
+    {
+      name: "service link",
+      env: { CARILLON_METRICS_PORT: "tcp://10.0.0.1:9090" },
+      says: "CARILLON_METRICS_PORT must be",
+    },
+    {
+      name: "unknown store",
+      env: { CARILLON_JOB_STORE: "etcd" },
+      says: "must be one of kubernetes, postgres",
+    },
+    {
+      name: "other database",
+      env: { DATABASE_URL: "mysql://u:secret-word@h" },
+      says: "DATABASE_URL must look like postgres://",
+    },
+  ])("refuses in one line: $name", ({ env, says }) => {
+    const error = failure(() => readConfiguration("standalone", env));
+    expect(error).toBeInstanceOf(ConfigurationError);
+    expect(error.message).toContain(says);
+    expect(error.message).not.toContain("\n");
+    expect(error.message).not.toContain("secret-word");
+  });
+
+  test("names everything that is wrong at once", () => {
+    const lines = failure(() => readConfiguration("gateway", { PORT: "x" })).message.split("\n");
+    expect(lines.map((line) => line.split(" ")[0])).toEqual([
+      "PORT",
+      "DATABASE_URL",
+      "CARILLON_ENCRYPTION_KEYS",
+    ]);
+  });
+});
+
+function failure(action: () => unknown): Error {
+  try {
+    action();
+  } catch (error) {
+    if (error instanceof Error) return error;
+  }
+  throw new Error("it did not fail");
+}

@@ -1,0 +1,55 @@
+import { afterEach, expect, test } from "vitest";
+import { createMetrics } from "../../../src/telemetry/metrics.ts";
+import { startHealthServer, type HealthServer } from "../../../src/telemetry/health-server.ts";
+import { createReadiness } from "../../../src/telemetry/readiness.ts";
+
+let server: HealthServer | undefined;
+afterEach(async () => {
+  await server?.close();
+});
+
+async function start(checks: Record<string, () => Promise<void>>) {
+  const metrics = createMetrics({ version: "1.0.0", nodeMetrics: false });
+  server = await startHealthServer({
+    host: "127.0.0.1",
+    port: 0,
+    metrics,
+    readiness: createReadiness(checks),
+  });
+  const base = `http://127.0.0.1:${server.port}`;
+  return (path: string) => fetch(base + path);
+}
+
+test("serves the metrics in Prometheus' text format", async () => {
+  const get = await start({});
+  const response = await get("/metrics");
+  expect(response.headers.get("content-type")).toMatch(/^text\/plain; version=0.0.4/);
+  expect(await response.text()).toContain('carillon_build_info{version="1.0.0"} 1');
+});
+
+test("is alive before it is ready, and stays ready when a dependency fails later", async () => {
+  let up = false;
+  const get = await start({
+    postgres: async () => {
+      if (!up) throw new Error("connection refused");
+    },
+  });
+  expect((await get("/healthz")).status).toBe(200);
+
+  const starting = await get("/readyz");
+  expect(starting.status).toBe(503);
+  expect(await starting.json()).toEqual({ status: "starting", dependencies: { postgres: "down" } });
+
+  up = true;
+  expect(await (await get("/readyz")).json()).toMatchObject({ status: "ready" });
+
+  up = false;
+  const degraded = await get("/readyz");
+  expect(degraded.status).toBe(200);
+  expect(await degraded.json()).toEqual({ status: "degraded", dependencies: { postgres: "down" } });
+});
+
+test("knows nothing else", async () => {
+  const get = await start({});
+  expect((await get("/")).status).toBe(404);
+});

@@ -1,0 +1,62 @@
+import type { Finding } from "./findings.ts";
+import { LIMITS } from "./schema/fields.ts";
+
+/**
+ * Headers that a job's author cannot set: they frame the request (RFC 9112), belong to the connection,
+ * or are the ones we sign and identify the call with.
+ */
+export const RESERVED_WEBHOOK_HEADERS: ReadonlySet<string> = new Set([
+  "host",
+  "connection",
+  "content-length",
+  "content-type",
+  "content-encoding",
+  "transfer-encoding",
+  "keep-alive",
+  "te",
+  "trailer",
+  "upgrade",
+  "expect",
+  "date",
+  "via",
+  "http2-settings",
+  "accept-encoding",
+  "user-agent",
+  "x-forwarded-for",
+  "x-forwarded-host",
+  "x-forwarded-proto",
+  "forwarded",
+]);
+export const RESERVED_WEBHOOK_HEADER_PREFIXES = ["webhook-", "carillon-", "proxy-", "sec-"];
+
+/** RFC 9110 token. */
+const NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+/** Visible ASCII, spaces and tabs inside: what every HTTP implementation reads alike. */
+const VALUE = /^(?:[\x21-\x7e](?:[\t\x20-\x7e]*[\x21-\x7e])?)?$/;
+
+export function isReservedWebhookHeader(name: string): boolean {
+  const lower = name.toLowerCase();
+  return (
+    RESERVED_WEBHOOK_HEADERS.has(lower) ||
+    RESERVED_WEBHOOK_HEADER_PREFIXES.some((prefix) => lower.startsWith(prefix))
+  );
+}
+
+/** What is wrong with a job's own headers; also two spellings of one name, of which one would win. */
+export function webhookHeaderFindings(headers: Readonly<Record<string, string>>): Finding[] {
+  const findings: Finding[] = [];
+  const seen = new Set<string>();
+  for (const [name, value] of Object.entries(headers)) {
+    const field = `webhook_headers.${name}`;
+    const lower = name.toLowerCase();
+    if (name.length > LIMITS.headerName || !NAME.test(name))
+      findings.push({ field, message: "is not a valid header name" });
+    else if (isReservedWebhookHeader(name))
+      findings.push({ field, message: "is reserved and cannot be set" });
+    if (seen.has(lower)) findings.push({ field, message: "is given twice" });
+    seen.add(lower);
+    if (!VALUE.test(value))
+      findings.push({ field, message: "must be printable ASCII without line breaks" });
+  }
+  return findings;
+}

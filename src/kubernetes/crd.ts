@@ -1,0 +1,79 @@
+import { stringify } from "yaml";
+import { GROUP, KIND, PLURAL, VERSION } from "./scheduled-job.ts";
+import { scheduledJobSpec } from "./scheduled-job-schema.ts";
+import { scheduledJobStatus } from "./scheduled-job-status-schema.ts";
+import { structuralSchema } from "./structural-schema.ts";
+
+const COLUMNS = [
+  ["Type", "string", ".status.type", "webhook or email"],
+  ["Schedule", "string", ".status.schedule", "Cron expression or time of the single run"],
+  ["Suspended", "boolean", ".spec.suspend", "Whether runs are held back"],
+  ["Last", "date", ".status.lastScheduleTime", "The latest scheduled time that became a run"],
+  ["Next", "string", ".status.nextScheduleTime", "The next scheduled time"],
+  ["Status", "string", ".status.phase", "Active, Paused, Completed, Failed or Invalid"],
+  ["Age", "date", ".metadata.creationTimestamp", "Since the job was created"],
+] as const;
+
+/** Fields that `kubectl get sj --field-selector` and a watch can select by. */
+const SELECTABLE = [
+  ".spec.suspend",
+  ".spec.concurrencyPolicy",
+  ".status.phase",
+  ".status.type",
+] as const;
+
+/** The CustomResourceDefinition as an object. */
+export function customResourceDefinition() {
+  return {
+    apiVersion: "apiextensions.k8s.io/v1",
+    kind: "CustomResourceDefinition",
+    metadata: { name: `${PLURAL}.${GROUP}` },
+    spec: {
+      group: GROUP,
+      scope: "Namespaced",
+      names: {
+        kind: KIND,
+        listKind: `${KIND}List`,
+        plural: PLURAL,
+        singular: "scheduledjob",
+        shortNames: ["sj"],
+        categories: ["carillon"],
+      },
+      versions: [
+        {
+          name: VERSION,
+          served: true,
+          storage: true,
+          subresources: { status: {} },
+          additionalPrinterColumns: COLUMNS.map(([name, type, jsonPath, description]) => ({
+            name,
+            type,
+            jsonPath,
+            description,
+          })),
+          selectableFields: SELECTABLE.map((jsonPath) => ({ jsonPath })),
+          schema: {
+            openAPIV3Schema: {
+              type: "object",
+              description:
+                "A ScheduledJob calls a webhook or sends an email, on a cron schedule or once. It belongs to the Carillon account that its namespace is bound to.",
+              required: ["spec"],
+              properties: {
+                apiVersion: { type: "string" },
+                kind: { type: "string" },
+                metadata: { type: "object" },
+                spec: structuralSchema(scheduledJobSpec, "spec"),
+                status: structuralSchema(scheduledJobStatus, "status"),
+              },
+            },
+          },
+        },
+      ],
+    },
+  };
+}
+
+/** The text of crds/scheduledjobs.carillon.dev.yaml. */
+export function generateCrd(): string {
+  return `# Generated from the schema source of the REST API; do not edit: npm run generate.\n${stringify(customResourceDefinition(), { lineWidth: 0, aliasDuplicateObjects: false })}`;
+}

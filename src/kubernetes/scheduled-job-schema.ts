@@ -1,0 +1,263 @@
+import { Type } from "typebox";
+import { SPEC_DEFAULTS } from "../domain/job.ts";
+import * as field from "../domain/schema/fields.ts";
+import {
+  RESERVED_WEBHOOK_HEADERS,
+  RESERVED_WEBHOOK_HEADER_PREFIXES,
+} from "../domain/webhook-headers.ts";
+import { celString } from "./structural-schema.ts";
+import type { Validation } from "./structural-schema.ts";
+
+/**
+ * The ScheduledJob's schema: fields, limits and words are the REST API's (src/domain/schema); what a
+ * schema cannot say is CEL, so that `kubectl apply` hears it from the API server and not from a status.
+ */
+
+const { LIMITS } = field;
+
+function rules(...validations: readonly [rule: string, message: string][]) {
+  return {
+    "x-kubernetes-validations": validations.map(([rule, message]): Validation => ({
+      rule,
+      message,
+    })),
+  };
+}
+
+const matches = (pattern: string, subject = "self") => `${subject}.matches(${celString(pattern)})`;
+
+/** TypeBox's types do not show the options that a schema was made with. */
+function words(schema: object): string {
+  if ("description" in schema && typeof schema.description === "string") return schema.description;
+  throw new Error("a field of the REST API has lost its description");
+}
+
+const MACROS = ["yearly", "annually", "monthly", "weekly", "daily", "midnight", "hourly"];
+const NAMES = [
+  "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec",
+  "sun|mon|tue|wed|thu|fri|sat",
+].join("|");
+
+const cron = Type.String({
+  minLength: 1,
+  maxLength: LIMITS.cron,
+  description: words(field.cronExpression),
+  ...rules(
+    [
+      `!self.startsWith('@') || self in [${MACROS.map((name) => celString(`@${name}`)).join(", ")}]`,
+      `the macros are ${MACROS.map((name) => `@${name}`).join(", ")}; write any other schedule as five fields`,
+    ],
+    [
+      `self.startsWith('@') || ${matches("^[^ ]+( +[^ ]+){4}$")}`,
+      "must have five fields separated by spaces: minute hour day-of-month month day-of-week, for example 0 3 * * *; seconds and time zones do not belong in it (use timeZone)",
+    ],
+    [
+      `self.startsWith('@') || !${matches("^[^ ]+( +[^ ]+){4}$")} || ${matches(`(?i)^([0-9*,/ -]|${NAMES})+$`)}`,
+      "may hold numbers, month and day names, and * , - / only: L, W, #, ? and H are not supported",
+    ],
+  ),
+});
+
+const at = Type.String({
+  minLength: 1,
+  maxLength: LIMITS.runAt,
+  description: "RFC 3339 time with offset at which the job runs once.",
+  ...rules([
+    `${matches("^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt]([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]([.][0-9]+)?([Zz]|[+-][0-9]{2}:[0-5][0-9])$")} && !format.datetime().validate(self).hasValue()`,
+    "must be an RFC 3339 time with offset that exists, for example 2030-01-31T09:00:00Z",
+  ]),
+});
+
+const timeZone = Type.String({
+  minLength: 1,
+  maxLength: LIMITS.timeZone,
+  description: `${words(field.timeZone)} Default: ${SPEC_DEFAULTS.timeZone}.`,
+  ...rules([
+    `self != 'Local' && ${matches("(?i)^[a-z][a-z0-9_+-]*(/[a-z0-9_+-]+){0,2}$")}`,
+    "must be the name of an IANA time zone, for example Europe/Paris or UTC",
+  ]),
+});
+
+const schedule = Type.Object(
+  { cron: Type.Optional(cron), timeZone: Type.Optional(timeZone), at: Type.Optional(at) },
+  {
+    description: "When the job runs: cron for a recurring job, or at for a single run.",
+    ...rules(
+      [
+        "has(self.cron) != has(self.at)",
+        "set exactly one of cron (a recurring job) and at (a single run)",
+      ],
+      [
+        "!has(self.timeZone) || has(self.cron)",
+        "timeZone goes with cron; at carries its own offset, so remove timeZone",
+      ],
+    ),
+  },
+);
+
+/** Of a header's name in a variable, lower-cased by the rule itself. */
+function notReserved(name: string): string {
+  const listed = [...RESERVED_WEBHOOK_HEADERS].map(celString).join(", ");
+  const prefixes = RESERVED_WEBHOOK_HEADER_PREFIXES.join("|");
+  return `!(${name}.lowerAscii() in [${listed}]) && !${matches(`(?i)^(${prefixes})`, name)}`;
+}
+const RESERVED_MESSAGE =
+  "sets a reserved header: those that frame, identify or sign the call (Host, Content-*, User-Agent, webhook-*, Carillon-*, Proxy-*, Sec-*, …) are ours; remove it";
+const HEADER_NAME = "^[!#$%&*+.^_`|~0-9A-Za-z-]{1,128}$";
+const HEADER_VALUE = "^([!-~]([\\t -~]*[!-~])?)?$";
+
+const headers = Type.Unsafe<Record<string, string>>({
+  ...field.webhookHeaders,
+  ...rules(
+    [
+      `self.all(name, ${matches(HEADER_NAME, "name")})`,
+      "a name is not a valid header name: use letters, digits and hyphens, at most 128",
+    ],
+    [`self.all(name, ${notReserved("name")})`, RESERVED_MESSAGE],
+    [
+      `self.all(name, ${matches(HEADER_VALUE, "self[name]")})`,
+      "a value must be printable ASCII without line breaks and without spaces around it",
+    ],
+  ),
+});
+
+const secretKeyRef = Type.Object(
+  {
+    name: Type.String({
+      minLength: 1,
+      maxLength: 253,
+      description: "Name of a Secret of the same namespace.",
+    }),
+    key: Type.String({ minLength: 1, maxLength: 253, description: "Key in the Secret's data." }),
+  },
+  { description: "Where the value is; the Secret must carry carillon.dev/webhook-headers=true." },
+);
+
+const headersFrom = Type.Array(
+  Type.Object({
+    header: Type.String({
+      minLength: 1,
+      maxLength: LIMITS.headerName,
+      description: "Name of the request header.",
+      ...rules(
+        [
+          matches(HEADER_NAME),
+          "must be a valid header name: letters, digits and hyphens, at most 128",
+        ],
+        [notReserved("self"), RESERVED_MESSAGE],
+      ),
+    }),
+    secretKeyRef,
+  }),
+  {
+    maxItems: LIMITS.headers,
+    description:
+      "Request headers whose values are read from Secrets at each attempt. Needs a Secret with the label carillon.dev/webhook-headers=true, and an installation that may read Secrets in this namespace.",
+    "x-kubernetes-list-type": "map",
+    "x-kubernetes-list-map-keys": ["header"],
+  },
+);
+
+const webhook = Type.Object(
+  {
+    url: Type.String({
+      minLength: 1,
+      maxLength: LIMITS.url,
+      description: words(field.webhookUrl),
+      ...rules(
+        [
+          matches("(?i)^https?://[^/?#]"),
+          "must be an absolute URL that begins with http:// or https://",
+        ],
+        [
+          `!${matches("^[^:]*://[^/?#]*@")}`,
+          "must not contain user info; put credentials into headersFrom or headers",
+        ],
+        [
+          `!${matches("[\\x{00}-\\x{20}\\x{7f}]")}`,
+          "must not contain spaces or control characters; percent-encode them",
+        ],
+      ),
+    }),
+    payload: Type.Optional(
+      Type.Unsafe<Record<string, unknown>>({
+        type: "object",
+        description: words(field.webhookPayload),
+        "x-kubernetes-preserve-unknown-fields": true,
+      }),
+    ),
+    headers: Type.Optional(headers),
+    headersFrom: Type.Optional(headersFrom),
+    timeoutSeconds: Type.Optional(field.timeoutSeconds),
+  },
+  {
+    description: "Calls a URL with POST. Set either webhook or email.",
+    ...rules([
+      "!has(self.headers) || !has(self.headersFrom) || self.headersFrom.all(from, !(from.header in self.headers))",
+      "a header is in both headers and headersFrom; keep one of them",
+    ]),
+  },
+);
+
+const email = Type.Object(
+  {
+    to: Type.String({
+      ...field.address,
+      ...rules([
+        matches('^[^\\s@<>(),;:"\\\\\\[\\]]+@[^\\s@<>(),;:"\\\\\\[\\]]+$'),
+        "must be one plain address such as ada@example.com: no display name, no list",
+      ]),
+    }),
+    subject: field.subject,
+    body: field.emailBody,
+    isHtml: Type.Optional(field.isHtml),
+  },
+  { description: "Sends an email through the account's SMTP server. Set either webhook or email." },
+);
+
+const retry = Type.Object(
+  {
+    maxRetries: Type.Optional(field.maxRetries),
+    minBackoffSeconds: Type.Optional(field.minBackoffSeconds),
+    maxBackoffSeconds: Type.Optional(field.maxBackoffSeconds),
+  },
+  {
+    description: "What happens after an attempt that failed.",
+    default: {},
+    ...rules([
+      "!has(self.minBackoffSeconds) || !has(self.maxBackoffSeconds) || self.minBackoffSeconds <= self.maxBackoffSeconds",
+      "minBackoffSeconds must not exceed maxBackoffSeconds; lower the one or raise the other",
+    ]),
+  },
+);
+
+export const scheduledJobSpec = Type.Object(
+  {
+    displayName: Type.Optional(
+      Type.String({
+        ...field.jobName,
+        description: "Friendly name, the REST API's `name`. Default: the resource's name.",
+      }),
+    ),
+    schedule,
+    webhook: Type.Optional(webhook),
+    email: Type.Optional(email),
+    suspend: Type.Optional(
+      Type.Boolean({
+        description: "While true no run is created or started; runs under way go on.",
+        default: false,
+      }),
+    ),
+    startingDeadlineSeconds: Type.Optional(field.startingDeadlineSeconds),
+    deliveryDeadlineSeconds: Type.Optional(field.deliveryDeadlineSeconds),
+    concurrencyPolicy: Type.Optional(field.concurrencyPolicy),
+    retry: Type.Optional(retry),
+  },
+  {
+    description: "What the author asks for. Carillon never writes it.",
+    ...rules([
+      "has(self.webhook) != has(self.email)",
+      "set exactly one of webhook and email: it says what a run does",
+    ]),
+  },
+);

@@ -1,0 +1,108 @@
+/**
+ * The one command behind `npm test`: everything that CI checks, each step with its duration. All steps
+ * run even when one fails, so that one run shows everything that is wrong. Names of steps as arguments
+ * run only those: `npm test -- lint unit`.
+ */
+import { spawn } from "node:child_process";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+interface Step {
+  name: string;
+  command: readonly string[];
+}
+
+const SOURCES = ["cmd", "src", "test", "scripts", "bench"];
+
+const STEPS: readonly Step[] = [
+  { name: "format", command: ["prettier", "--check", "--log-level", "warn", "."] },
+  { name: "lint", command: ["oxlint", "--type-aware", "--deny-warnings", ...SOURCES] },
+  { name: "fences", command: ["node", "scripts/fences.ts"] },
+  { name: "types", command: ["tsc", "--noEmit"] },
+  { name: "generated", command: ["node", "scripts/generate.ts", "--check"] },
+  { name: "unit", command: ["vitest", "run", "--project", "unit"] },
+  { name: "integration", command: ["vitest", "run", "--project", "integration"] },
+  { name: "e2e", command: ["vitest", "run", "--project", "e2e"] },
+];
+
+interface Outcome {
+  step: string;
+  ok: boolean;
+  seconds: number;
+  tests: { passed: number; failed: number; skipped: number };
+}
+
+const names = process.argv.slice(2);
+const unknown = names.filter((name) => !STEPS.some((step) => step.name === name));
+if (unknown.length > 0) {
+  console.error(
+    `no such step: ${unknown.join(", ")}; there are ${STEPS.map((s) => s.name).join(", ")}`,
+  );
+  process.exit(2);
+}
+
+const reports = await mkdtemp(join(tmpdir(), "carillon-check-"));
+const outcomes: Outcome[] = [];
+for (const step of STEPS)
+  if (names.length === 0 || names.includes(step.name)) outcomes.push(await runStep(step));
+await rm(reports, { recursive: true, force: true });
+
+console.log("");
+for (const { step, ok, seconds } of outcomes)
+  console.log(`${ok ? "ok    " : "FAILED"} ${step.padEnd(12)} ${seconds.toFixed(1).padStart(6)} s`);
+const total = { passed: 0, failed: 0, skipped: 0 };
+for (const { tests } of outcomes) {
+  total.passed += tests.passed;
+  total.failed += tests.failed;
+  total.skipped += tests.skipped;
+}
+const broken = outcomes.filter((outcome) => !outcome.ok);
+console.log(
+  `\n${total.passed} passed, ${total.failed} failed` +
+    (total.skipped > 0 ? `, ${total.skipped} skipped` : ""),
+);
+if (broken.length > 0) {
+  console.log(`failed steps: ${broken.map((outcome) => outcome.step).join(", ")}`);
+  process.exitCode = 1;
+}
+
+async function runStep({ name, command }: Step): Promise<Outcome> {
+  console.log(`\n== ${name}`);
+  const report = join(reports, `${name}.json`);
+  const [program = "", ...args] = command;
+  const reporting =
+    program === "vitest"
+      ? ["--reporter=default", "--reporter=json", `--outputFile.json=${report}`]
+      : [];
+  const started = performance.now();
+  const code = await new Promise<number>((resolve, reject) => {
+    const child = spawn(program, [...args, ...reporting], { stdio: "inherit" });
+    child.once("error", reject);
+    child.once("close", (status) => {
+      resolve(status ?? 1);
+    });
+  });
+  const tests =
+    program === "vitest" ? await countTests(report) : { passed: 0, failed: 0, skipped: 0 };
+  return {
+    step: name,
+    ok: code === 0 && tests.failed === 0,
+    seconds: (performance.now() - started) / 1_000,
+    tests,
+  };
+}
+
+/** A run that wrote no report did not get as far as its tests: one failure, so that it shows. */
+async function countTests(report: string): Promise<Outcome["tests"]> {
+  try {
+    const counts = JSON.parse(await readFile(report, "utf8")) as Record<string, number>;
+    return {
+      passed: counts["numPassedTests"] ?? 0,
+      failed: counts["numFailedTests"] ?? 0,
+      skipped: (counts["numPendingTests"] ?? 0) + (counts["numTodoTests"] ?? 0),
+    };
+  } catch {
+    return { passed: 0, failed: 1, skipped: 0 };
+  }
+}

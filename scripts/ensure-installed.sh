@@ -1,0 +1,48 @@
+#!/bin/sh
+# Installs the dependencies when they are missing or older than the lock file, so that every npm script
+# works in a fresh clone. npm itself may run under an old Node here; Node 24 is one of the dependencies.
+# Talks on standard error only: some scripts print a result, and nothing else, on standard output.
+set -eu
+cd "$(dirname "$0")/.."
+
+installed() {
+  # npm writes this file last. `find -newer` because `test -nt` is not POSIX.
+  [ -f node_modules/.package-lock.json ] &&
+    [ -z "$(find package-lock.json -newer node_modules/.package-lock.json)" ]
+}
+
+# An image carries its dependencies and no lock file.
+[ -f package-lock.json ] || exit 0
+installed && exit 0
+
+# `npm ci` empties node_modules: two at once would pull it from under each other. mkdir is the atomic
+# test-and-set of POSIX; the lock of a process that died is taken over.
+lock=.install-lock
+until mkdir "$lock" 2>/dev/null; do
+  if [ ! -w . ]; then
+    echo "carillon: cannot install the dependencies: $(pwd) is not writable" >&2
+    exit 1
+  fi
+  owner=$(cat "$lock/pid" 2>/dev/null || true)
+  if [ -n "$owner" ] && ! kill -0 "$owner" 2>/dev/null; then
+    rm -rf "$lock"
+    continue
+  fi
+  [ -n "${waiting:-}" ] || echo "Waiting for another installation to finish ..." >&2
+  waiting=1
+  sleep 1
+  if installed; then exit 0; fi
+done
+trap 'rm -rf "$lock"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+echo $$ >"$lock/pid"
+if installed; then exit 0; fi
+
+echo "Installing dependencies (once; about a minute) ..." >&2
+# Whatever NODE_ENV or the user's npm settings say: Node 24 is a development dependency, PostgreSQL an
+# optional one. Errors only: an old npm warns about engines that its own scripts will not run on.
+if ! npm ci --include=dev --include=optional --no-audit --no-fund --loglevel=error >&2; then
+  echo "carillon: the dependencies could not be installed: the lines above say why" >&2
+  exit 1
+fi

@@ -40,20 +40,19 @@ export function afterAttempt(input: {
     case "retryable":
       if (run.attempt > run.spec.retry.maxRetries) return { next: "finished" };
       return { next: "retry", notBefore: now + backoff(run, outcome.retryAfterMs, random) };
-    case "postponed": {
-      // A one-time that runs late is due when it is created, not when it should have run.
-      const due = Math.max(run.scheduledAt, run.createdAt);
-      const deadline = due + run.spec.deliveryDeadlineSeconds * SECOND;
-      if (now >= deadline)
-        return {
-          next: "expired",
-          httpStatus: 500,
-          error: `circuit open: the destination kept failing and was not called within ${run.spec.deliveryDeadlineSeconds} s`,
-        };
-      const until = Math.max(now, outcome.untilMs) + random() * CIRCUIT_JITTER;
-      return { next: "postponed", notBefore: Math.min(Math.ceil(until), deadline) };
-    }
+    case "postponed":
+      break;
   }
+  // A one-time that runs late is due when it is created, not when it should have run.
+  const due = Math.max(run.scheduledAt, run.createdAt);
+  const seconds = run.spec.deliveryDeadlineSeconds;
+  const deadline = due + seconds * SECOND;
+  if (now >= deadline) {
+    const error = `circuit open: the destination kept failing and was not called within ${seconds} s`;
+    return { next: "expired", httpStatus: 500, error };
+  }
+  const until = Math.max(now, outcome.untilMs) + random() * CIRCUIT_JITTER;
+  return { next: "postponed", notBefore: Math.min(Math.ceil(until), deadline) };
 }
 
 function backoff(
@@ -155,16 +154,18 @@ export function classifyMail(result: MailResult): DeliveryOutcome {
         error: "no SMTP configuration has been set up",
       };
     case "failed":
-      // Lost after DATA: it may have been delivered, so only those who asked for retries get a second.
-      if (result.outcomeUnknown)
-        return {
-          kind: "retryable",
-          httpStatus: 500,
-          error: `${result.error} (outcome unknown)`,
-          retryAfterMs: null,
-        };
-      return result.retryable
-        ? { kind: "retryable", httpStatus: 500, error: result.error, retryAfterMs: null }
-        : { kind: "permanent", httpStatus: 500, error: result.error };
+      break;
   }
+  const failure = { httpStatus: 500, error: result.error };
+  // Lost after DATA: it may have been delivered, so only those who asked for retries get a second.
+  if (result.outcomeUnknown)
+    return {
+      ...failure,
+      kind: "retryable",
+      error: `${result.error} (outcome unknown)`,
+      retryAfterMs: null,
+    };
+  return result.retryable
+    ? { ...failure, kind: "retryable", retryAfterMs: null }
+    : { ...failure, kind: "permanent" };
 }

@@ -1,20 +1,13 @@
 import type { Cursor, OnceState } from "./cursor.ts";
-import type { Finding } from "./findings.ts";
 import type { Instant } from "./instant.ts";
 import { HOUR, MINUTE, SECOND, isoUtc } from "./instant.ts";
 import type { Job } from "./job.ts";
+import type { Cut } from "./missed-spans.ts";
+import { missedSpans } from "./missed-spans.ts";
 import type { LedgerChange } from "./ports/run-ledger.ts";
 import type { MissedReason, MissedSpan, NewRun, UnfinishedRun } from "./run.ts";
-import type { CompiledSchedule } from "./schedule.ts";
-
-/** A job's schedule, compiled once per revision. */
-export interface Timing {
-  compiled: { ok: true; schedule: CompiledSchedule } | { ok: false; finding: Finding };
-  /** `scheduleHash` of the spec. */
-  hash: string;
-  /** `scheduleHash` with `suspend` the other way round: tells pause and resume from a new `run_at`. */
-  toggledHash: string;
-}
+import type { Timing } from "./timing.ts";
+import { onceStateOf } from "./timing.ts";
 
 /** Whether scheduled runs may be created, or what stands against it. */
 export type Standing =
@@ -133,7 +126,7 @@ interface Scheduled {
 }
 
 function decideCron(input: DecideInput, startable: boolean): Scheduled {
-  const { job, timing, cursor, now, horizon } = input;
+  const { job, timing, now, horizon } = input;
   const idle = { once: "armed" as const, create: [], replace: [], missed: [], wakeAt: null };
   if (!startable || !timing.compiled.ok)
     return { ...idle, position: restingPosition(input, startable) };
@@ -148,8 +141,10 @@ function decideCron(input: DecideInput, startable: boolean): Scheduled {
   const latest = base < now ? schedule.latest(now, base) : null;
   if (latest !== null) {
     const inTime = latest >= cut.at;
-    missed.push(...spans(schedule, { after: base, until: inTime ? latest - 1 : latest }, cut));
-    const overlap = overlapping(input);
+    missed.push(
+      ...missedSpans(schedule, { after: base, until: inTime ? latest - 1 : latest }, cut),
+    );
+    const overlap = overlapping(input, latest);
     if (inTime && job.spec.concurrencyPolicy === "Forbid" && overlap.length > 0) {
       missed.push({ first: latest, last: latest, count: 1, reason: "overlap" });
     } else if (inTime) {
@@ -199,9 +194,9 @@ function cronStart(input: DecideInput): { base: Instant; cut: Cut } {
 }
 
 function decideOnce(input: DecideInput, at: Instant, startable: boolean): Scheduled {
-  const { job, cursor, now, horizon } = input;
+  const { job, timing, cursor, now, horizon } = input;
   const idle = { create: [], replace: [], missed: [], wakeAt: null };
-  let once = onceBefore(input);
+  let once = onceStateOf(job, cursor, timing);
   let position = restingPosition(input, startable);
 
   if (once === "fired" && cursor !== undefined && dropsRuns(job, cursor, startable)) {
@@ -224,7 +219,7 @@ function decideOnce(input: DecideInput, at: Instant, startable: boolean): Schedu
     return missedOnce(at, now, "downtime");
   const deadline = job.spec.startingDeadlineSeconds;
   if (deadline !== null && now - at > deadline * SECOND) return missedOnce(at, now, "deadline");
-  const overlap = overlapping(input);
+  const overlap = overlapping(input, at);
   if (job.spec.concurrencyPolicy === "Forbid" && overlap.length > 0)
     return missedOnce(at, now, "overlap");
   return {
@@ -234,14 +229,6 @@ function decideOnce(input: DecideInput, at: Instant, startable: boolean): Schedu
     create: [scheduledRun(at)],
     replace: job.spec.concurrencyPolicy === "Replace" ? overlap : [],
   };
-}
-
-/** A finished one-time stays finished through pause and resume; another time arms it again. */
-function onceBefore({ cursor, timing }: DecideInput): OnceState {
-  if (cursor === undefined) return "armed";
-  const sameTime =
-    cursor.scheduleHash === timing.hash || cursor.scheduleHash === timing.toggledHash;
-  return sameTime ? cursor.once : "armed";
 }
 
 function missedOnce(at: Instant, now: Instant, reason: MissedReason): Scheduled {
@@ -305,40 +292,14 @@ function scheduledRun(at: Instant): NewRun {
   return { trigger: "schedule", key: isoUtc(at), scheduledAt: at };
 }
 
-/** Every unfinished scheduled run counts, of whatever generation: a queued one may start any moment. */
-function overlapping({ unfinished }: DecideInput): string[] {
-  return unfinished.filter((run) => run.trigger === "schedule").map((run) => run.id);
-}
-
-interface Cut {
-  /** Fire times before this moment may not run. */
-  at: Instant;
-  reason: MissedReason;
-}
-
-/** All fire times in (after, until]: those before the cut with its reason, the others as downtime. */
-function spans(
-  schedule: CompiledSchedule,
-  { after, until }: { after: Instant; until: Instant },
-  cut: Cut,
-): MissedSpan[] {
-  const cutEnd = cut.reason === "downtime" ? after : Math.max(after, Math.min(until, cut.at - 1));
-  return [
-    ...span(schedule, { after, until: cutEnd }, cut.reason),
-    ...span(schedule, { after: cutEnd, until }, "downtime"),
-  ];
-}
-
-function span(
-  schedule: CompiledSchedule,
-  { after, until }: { after: Instant; until: Instant },
-  reason: MissedReason,
-): MissedSpan[] {
-  if (until <= after) return [];
-  const last = schedule.latest(until, after);
-  const first = schedule.next(after);
-  if (last === null || first === null) return [];
-  return [{ first, last, count: schedule.count(after, until), reason }];
+/**
+ * Every unfinished scheduled run counts, of whatever generation: a queued one may start any moment.
+ * Except the run of `fireTime` itself, which is being created anew.
+ */
+function overlapping({ unfinished }: DecideInput, fireTime: Instant): string[] {
+  return unfinished
+    .filter((run) => run.trigger === "schedule" && run.scheduledAt !== fireTime)
+    .map((run) => run.id);
 }
 
 function asItStands(cursor: Cursor, standing: Standing): Decision {

@@ -1,0 +1,291 @@
+import { HOUR, MINUTE } from "../domain/instant.ts";
+import type { Clock, Monotonic, Random, Timers } from "../domain/ports/clock.ts";
+import type { JobStore } from "../domain/ports/job-store.ts";
+import type { Leadership } from "../domain/ports/leadership.ts";
+import type { RunLedger } from "../domain/ports/run-ledger.ts";
+import type { StatusReporter } from "../domain/ports/status-reporter.ts";
+import type { Logger } from "../telemetry/logger.ts";
+import { backoffMs, pause } from "./backoff.ts";
+import { Bell } from "./bell.ts";
+import { JobView } from "./job-view.ts";
+import type { ControllerMetrics } from "./reconciler.ts";
+import { createReconciler } from "./reconciler.ts";
+import type { ReflectorSink } from "./reflector.ts";
+import { createReflector } from "./reflector.ts";
+import { StatusCounts } from "./status-counts.ts";
+import { WakeHeap } from "./wake-heap.ts";
+import { WorkQueue } from "./work-queue.ts";
+
+export interface ControllerDeps {
+  jobs: JobStore;
+  ledger: RunLedger;
+  clock: Clock;
+  /** Only watched here: whoever composes the process runs it, and ends it after the controller. */
+  leadership: Leadership;
+  timers: Timers;
+  monotonic: Monotonic;
+  random: Random;
+  metrics: ControllerMetrics;
+  log: Logger;
+  reporter?: StatusReporter;
+  /** How long before their time runs are created (never for Forbid and Replace). Default 15 s. */
+  prepareAheadMs?: number;
+  /** The most jobs in one transaction. Default 2,000. */
+  batchSize?: number;
+  /** How often everything is listed and reconciled anew, ± a quarter. Default 15 min. */
+  resyncMs?: number;
+}
+
+export interface Controller {
+  /** Schedules whenever leading, until the signal aborts. Never rejects for an outage. */
+  run(signal: AbortSignal): Promise<void>;
+  /** Whether the store has been listed: a replica that has not cannot take over at once. */
+  readonly synced: boolean;
+}
+
+/** PostgreSQL's clock has no event for "known": look again. */
+const CLOCK_POLL_MS = 250;
+const CURSOR_PAGE = 5_000;
+/** Deletions a follower remembers for the case that it takes over. */
+const MAX_TOMBSTONES = 50_000;
+/** Failing batches in a row, with PostgreSQL reachable, before one bad job is no longer the suspect. */
+const MAX_BISECTIONS = 16;
+
+/**
+ * The level-based loop: a reflector keeps the jobs in memory, a heap and one timer say which are due, and
+ * batches of them are decided and applied. Every event may be lost, repeated or late, and the process
+ * may die anywhere: the next reconcile comes to the same state.
+ */
+export function createController(deps: ControllerDeps): Controller {
+  const { jobs, ledger, clock, leadership, timers, monotonic, random, metrics, log, reporter } =
+    deps;
+  const batchSize = deps.batchSize ?? 2_000;
+  const view = new JobView();
+  const heap = new WakeHeap();
+  const queue = new WorkQueue({ random });
+  const counts = new StatusCounts({ gauge: metrics.jobs });
+  const bell = new Bell({ timers });
+  const reconciler = createReconciler({
+    ledger,
+    clock,
+    monotonic,
+    view,
+    heap,
+    queue,
+    counts,
+    metrics,
+    log,
+    reporter,
+    prepareAheadMs: deps.prepareAheadMs ?? 15_000,
+  });
+  const resyncMs = deps.resyncMs ?? 15 * MINUTE;
+  const reflector = createReflector({ jobs, timers, random, monotonic, log, resyncMs });
+
+  let synced = false;
+  let leading = false;
+  /** Rises with every change of leadership: what was begun in an older term is not taken in. */
+  let term = 0;
+  /** Cursors must be read (again) before anything is decided. */
+  let cursorsDue = true;
+  let lists = 0;
+  const tombstones = new Set<string>();
+  /** Cursors without a job, and the list after which that is certain. */
+  let orphans: { uids: readonly string[]; certainAfterList: number } = {
+    uids: [],
+    certainAfterList: 0,
+  };
+
+  const sink: ReflectorSink = {
+    listing() {
+      lists += 1;
+    },
+    changed(job) {
+      if (view.put(job) === "irrelevant" || !leading) return;
+      queue.add(job.uid);
+      bell.ring();
+    },
+    deleted(uid) {
+      const entry = view.remove(uid);
+      heap.delete(uid);
+      queue.forget(uid);
+      counts.move(entry?.status, undefined);
+      reporter?.forget(uid);
+      tombstones.add(uid);
+      for (const oldest of tombstones) {
+        if (leading || tombstones.size <= MAX_TOMBSTONES) break;
+        tombstones.delete(oldest);
+      }
+      bell.ring();
+    },
+    listed(uids) {
+      for (const uid of view.entries.keys()) if (!uids.has(uid)) sink.deleted(uid);
+      // A job may have been made, and given a cursor by another leader, after this list had passed its
+      // place: only a list that began after the orphan was found proves that the job is gone.
+      if (lists >= orphans.certainAfterList) {
+        for (const uid of orphans.uids) if (!uids.has(uid)) tombstones.add(uid);
+        orphans = { uids: [], certainAfterList: 0 };
+      }
+      synced = true;
+      cursorsDue = true;
+      bell.ring();
+    },
+    stale() {
+      synced = false;
+      log.warn("the job store has been away for long; scheduling pauses until it is listed again");
+    },
+  };
+
+  function onLeadership(now: boolean): void {
+    if (now === leading) return;
+    leading = now;
+    term += 1;
+    metrics.leader.set(now ? 1 : 0);
+    log.info(now ? "leading: scheduling begins" : "not leading: scheduling ends");
+    if (!now) {
+      heap.clear();
+      queue.clear();
+      counts.clear();
+      view.cursors.clear();
+      orphans = { uids: [], certainAfterList: 0 };
+      for (const entry of view.entries.values()) entry.status = undefined;
+      reporter?.clear();
+    }
+    cursorsDue = true;
+    bell.ring();
+  }
+
+  async function loadCursors(current: () => boolean): Promise<void> {
+    cursorsDue = false;
+    try {
+      const started = monotonic();
+      const fresh: typeof view.cursors = new Map();
+      const uids = [...view.entries.keys()];
+      for (let index = 0; index < uids.length; index += CURSOR_PAGE) {
+        const page = await ledger.cursors(uids.slice(index, index + CURSOR_PAGE));
+        for (const [uid, cursor] of page) fresh.set(uid, cursor);
+      }
+      const found = await ledger.orphans(new Set(view.entries.keys()));
+      if (!current()) return;
+      view.cursors = fresh;
+      for (const uid of view.entries.keys()) queue.add(uid);
+      const suspects = found.filter((uid) => !tombstones.has(uid));
+      if (suspects.length > 0) {
+        const confirm = orphans.uids.length === 0;
+        orphans = { uids: suspects, certainAfterList: lists + 1 };
+        if (confirm) reflector.relist();
+      }
+      log.debug({ jobs: uids.length, ms: Math.round(monotonic() - started) }, "cursors read");
+    } catch (error) {
+      cursorsDue = true;
+      throw error;
+    }
+  }
+
+  /** One piece of work; false when there is none at the moment. Throws when PostgreSQL fails. */
+  async function step(batch: { limit: number; taken: string[] }): Promise<boolean> {
+    const startedIn = term;
+    const current = (): boolean => leading && term === startedIn;
+    if (cursorsDue) {
+      await loadCursors(current);
+      return true;
+    }
+    if (tombstones.size > 0) {
+      const gone = [...tombstones].slice(0, batchSize);
+      await ledger.cancel(gone);
+      for (const uid of gone) tombstones.delete(uid);
+      return true;
+    }
+    const now = clock.now();
+    queue.promote(now);
+    while (queue.size < batchSize) {
+      const due = heap.popDue(now);
+      if (due === undefined) break;
+      queue.add(due);
+    }
+    metrics.reconcileQueueDepth.set(queue.depth);
+    batch.taken = queue.take(batch.limit);
+    if (batch.taken.length === 0) return false;
+    await reconciler.reconcile(batch.taken, current);
+    return true;
+  }
+
+  /** Milliseconds until something is due by itself; the bell rings for everything else. */
+  function idleMs(): number {
+    const next = Math.min(heap.next() ?? Infinity, queue.nextRetry() ?? Infinity);
+    return Math.min(HOUR, Math.max(1, Math.ceil(next - clock.now())));
+  }
+
+  async function loop(signal: AbortSignal): Promise<void> {
+    let failures = 0;
+    let bisections = 0;
+    let limit = batchSize;
+    while (!signal.aborted) {
+      const batch: { limit: number; taken: string[] } = { limit, taken: [] };
+      const inTerm = term;
+      try {
+        // `holds` may turn false before the listener hears of it: asked before every batch.
+        if (!synced || !leading) {
+          await bell.wait(HOUR, signal);
+          continue;
+        }
+        if (!leadership.holds() || !clock.known) {
+          await bell.wait(CLOCK_POLL_MS, signal);
+          continue;
+        }
+        const worked = await step(batch);
+        if (failures > 0) log.info("PostgreSQL answers again; scheduling goes on");
+        failures = 0;
+        if (batch.taken.length > 0) {
+          bisections = 0;
+          limit = Math.min(batchSize, limit * 2);
+        }
+        if (!worked) await bell.wait(idleMs(), signal);
+      } catch (error) {
+        if (term === inTerm) for (const uid of batch.taken) queue.add(uid);
+        if (batch.taken.length > 0 && bisections < MAX_BISECTIONS && (await answers(batch.taken))) {
+          // PostgreSQL is there, so the batch is bad: halve it until the one bad job stands alone.
+          bisections += 1;
+          limit = Math.max(1, Math.ceil(batch.taken.length / 2));
+          isolate(batch.taken, error);
+          continue;
+        }
+        if (failures === 0) log.warn({ err: error }, "scheduling pauses: PostgreSQL fails");
+        failures += 1;
+        await pause(timers, backoffMs(failures, random), signal);
+      }
+    }
+  }
+
+  /** A batch of one that failed is put off; its neighbours go on. */
+  function isolate(taken: readonly string[], error: unknown): void {
+    const [only, ...others] = taken;
+    if (only === undefined || others.length > 0 || !view.entries.has(only)) return;
+    queue.retry(only, clock.now());
+    metrics.reconciles.inc({ outcome: "error" });
+    log.error({ err: error, uid: only }, "a job cannot be reconciled; trying later");
+  }
+
+  async function answers(uids: readonly string[]): Promise<boolean> {
+    try {
+      await ledger.cursors(uids.slice(0, 1));
+      return clock.known;
+    } catch {
+      return false;
+    }
+  }
+
+  return {
+    get synced() {
+      return synced;
+    },
+    async run(signal) {
+      const unsubscribe = leadership.onChange(onLeadership);
+      try {
+        await Promise.all([reflector.run(sink, signal), loop(signal)]);
+      } finally {
+        unsubscribe();
+        reporter?.clear();
+      }
+    },
+  };
+}

@@ -1,0 +1,51 @@
+import type { Cursor } from "../domain/cursor.ts";
+import type { Timing } from "../domain/timing.ts";
+import { timingOf } from "../domain/timing.ts";
+import type { Job, JobStatus } from "../domain/job.ts";
+
+/** One job as the controller keeps it. */
+export interface JobEntry {
+  job: Job;
+  timing: Timing;
+  /** As last counted; undefined until it was reconciled in this term of leadership. */
+  status: JobStatus | undefined;
+  /** Lost compare-and-sets in a row. */
+  conflicts: number;
+}
+
+/** Whether a change of a job bears on its schedule. Our own status writes come back as events too. */
+export type Relevance = "relevant" | "irrelevant";
+
+/** Jobs and cursors in memory: the store's view on one side, PostgreSQL's on the other. */
+export class JobView {
+  readonly entries = new Map<string, JobEntry>();
+  /** PostgreSQL's side, kept by the leader only. What is missing here may exist there: see `apply`. */
+  cursors = new Map<string, Cursor>();
+
+  put(job: Job): Relevance {
+    const old = this.entries.get(job.uid);
+    if (old === undefined) {
+      this.entries.set(job.uid, {
+        job,
+        timing: timingOf(job.spec),
+        status: undefined,
+        conflicts: 0,
+      });
+      return "relevant";
+    }
+    // A replayed event; the newer one has been seen.
+    if (job.generation < old.job.generation) return "irrelevant";
+    const sameSpec = job.generation === old.job.generation;
+    const irrelevant = sameSpec && job.account === old.job.account && job.runNow === old.job.runNow;
+    if (!sameSpec) old.timing = timingOf(job.spec);
+    old.job = job;
+    return irrelevant ? "irrelevant" : "relevant";
+  }
+
+  remove(uid: string): JobEntry | undefined {
+    const entry = this.entries.get(uid);
+    this.entries.delete(uid);
+    this.cursors.delete(uid);
+    return entry;
+  }
+}

@@ -1,0 +1,190 @@
+import { setImmediate as yieldToEvents } from "node:timers/promises";
+import type { Cursor } from "../domain/cursor.ts";
+import type { Decision } from "../domain/decide.ts";
+import { decide, dependsOnUnfinished } from "../domain/decide.ts";
+import type { Instant } from "../domain/instant.ts";
+import { SECOND } from "../domain/instant.ts";
+import type { Job } from "../domain/job.ts";
+import { jobStatus } from "../domain/job-status.ts";
+import type { Clock, Monotonic } from "../domain/ports/clock.ts";
+import type { RunLedger } from "../domain/ports/run-ledger.ts";
+import type { StatusReporter } from "../domain/ports/status-reporter.ts";
+import type { UnfinishedRun } from "../domain/run.ts";
+import type { Logger } from "../telemetry/logger.ts";
+import type { Metrics } from "../telemetry/metrics.ts";
+import type { JobEntry, JobView } from "./job-view.ts";
+import type { StatusCounts } from "./status-counts.ts";
+import type { WakeHeap } from "./wake-heap.ts";
+import type { WorkQueue } from "./work-queue.ts";
+
+export type ControllerMetrics = Pick<
+  Metrics,
+  | "jobs"
+  | "leader"
+  | "reconcileDuration"
+  | "reconcileQueueDepth"
+  | "reconciles"
+  | "runCreationLateness"
+  | "runsCreated"
+  | "runsMissed"
+>;
+
+interface Plan {
+  entry: JobEntry;
+  /** As decided on; the entry's may be newer by the time the decision is applied. */
+  job: Job;
+  cursor: Cursor | undefined;
+  decision: Decision;
+}
+
+/**
+ * Reconciles a batch of jobs: decides each, applies all in one transaction, and takes what came of it
+ * into the view, the heap and the queue. Throws when PostgreSQL fails; then nothing was taken in.
+ */
+export function createReconciler(deps: {
+  ledger: Pick<RunLedger, "apply" | "cursors" | "unfinished">;
+  clock: Clock;
+  monotonic: Monotonic;
+  view: JobView;
+  heap: WakeHeap;
+  queue: WorkQueue;
+  counts: StatusCounts;
+  metrics: ControllerMetrics;
+  log: Logger;
+  prepareAheadMs: number;
+  reporter: StatusReporter | undefined;
+}): {
+  /** `current` turns false when leadership changes hands: results of an older term are let go. */
+  reconcile(uids: readonly string[], current: () => boolean): Promise<void>;
+} {
+  const { ledger, clock, monotonic, view, heap, queue, counts, metrics, log, reporter } = deps;
+
+  function plan(
+    entry: JobEntry,
+    now: Instant,
+    unfinished: readonly UnfinishedRun[],
+  ): Plan | undefined {
+    const { job, timing } = entry;
+    const cursor = view.cursors.get(job.uid);
+    try {
+      const horizon = now + deps.prepareAheadMs;
+      return {
+        entry,
+        job,
+        cursor,
+        decision: decide({ job, timing, cursor, unfinished, now, horizon }),
+      };
+    } catch (error) {
+      // One job that cannot be decided must not disturb its neighbours.
+      log.error({ err: error, job: job.id, uid: job.uid }, "a job cannot be decided; trying later");
+      metrics.reconciles.inc({ outcome: "error" });
+      heap.delete(job.uid);
+      queue.retry(job.uid, now);
+      return undefined;
+    }
+  }
+
+  async function planAll(uids: readonly string[], now: Instant): Promise<Plan[]> {
+    const plans: Plan[] = [];
+    const incomplete: JobEntry[] = [];
+    for (const uid of uids) {
+      const entry = view.entries.get(uid);
+      const first = entry && plan(entry, now, []);
+      if (first === undefined) continue;
+      if (dependsOnUnfinished(first.entry.job, first.cursor, first.decision))
+        incomplete.push(first.entry);
+      else plans.push(first);
+    }
+    if (incomplete.length > 0) {
+      const unfinished = await ledger.unfinished(incomplete.map((entry) => entry.job.uid));
+      for (const entry of incomplete) {
+        const complete = plan(entry, now, unfinished.get(entry.job.uid) ?? []);
+        if (complete !== undefined) plans.push(complete);
+      }
+    }
+    return plans;
+  }
+
+  function accept({ entry, cursor, decision }: Plan, now: Instant): void {
+    const { job, timing } = entry;
+    entry.conflicts = 0;
+    if (decision.standing === "stale") {
+      // The newer revision is on its way through the watch; look again in case its event is not.
+      queue.retry(job.uid, now);
+      return;
+    }
+    queue.succeeded(job.uid);
+    if (decision.wakeAt === null) heap.delete(job.uid);
+    else heap.set(job.uid, decision.wakeAt);
+    const after = decision.changed
+      ? { ...decision.to, jobUid: job.uid, version: (cursor?.version ?? 0) + 1 }
+      : cursor;
+    if (after === undefined || decision.standing === "deleted") return;
+    view.cursors.set(job.uid, after);
+
+    const status = jobStatus(job, after, timing);
+    const news = decision.changed || entry.status === undefined;
+    counts.move(entry.status, status);
+    entry.status = status;
+    if (news) reporter?.report(job, { cursor: after, status, timing, missed: decision.missed });
+    metrics.reconciles.inc({
+      outcome: status === "invalid" ? "invalid" : decision.changed ? "applied" : "unchanged",
+    });
+    for (const run of decision.create) {
+      metrics.runsCreated.inc({ trigger: run.trigger });
+      if (run.trigger === "schedule")
+        metrics.runCreationLateness.observe(Math.max(0, now - run.scheduledAt) / SECOND);
+    }
+    for (const span of decision.missed) metrics.runsMissed.inc({ reason: span.reason }, span.count);
+  }
+
+  /** Somebody else wrote these cursors: another leader, or a worker that completed or halted the job. */
+  async function resolve(lost: readonly Plan[], current: () => boolean): Promise<void> {
+    const fresh = await ledger.cursors(lost.map(({ entry }) => entry.job.uid));
+    if (!current()) return;
+    for (const { entry } of lost) {
+      const { uid } = entry.job;
+      const cursor = fresh.get(uid);
+      if (cursor === undefined) view.cursors.delete(uid);
+      else view.cursors.set(uid, cursor);
+      entry.conflicts += 1;
+      metrics.reconciles.inc({ outcome: "conflict" });
+      if (entry.conflicts > 3) queue.retry(uid, clock.now());
+      else queue.add(uid);
+    }
+  }
+
+  return {
+    async reconcile(uids, current) {
+      const started = monotonic();
+      const now = clock.now();
+      const plans = await planAll(uids, now);
+      if (!current()) return;
+      const changes = plans
+        .filter(({ decision }) => decision.changed)
+        .map(({ job, cursor, decision }) => ({
+          job,
+          from: cursor,
+          to: decision.to,
+          create: decision.create,
+          replace: decision.replace,
+          missed: decision.missed,
+        }));
+      let conflicts = new Set<string>();
+      if (changes.length > 0) conflicts = new Set((await ledger.apply(changes)).conflicts);
+      else await yieldToEvents();
+      if (!current()) return;
+
+      const lost: Plan[] = [];
+      for (const each of plans) {
+        const { uid } = each.entry.job;
+        // Deleted while the transaction ran: the sink has cleared it away, `cancel` follows.
+        if (view.entries.get(uid) !== each.entry) continue;
+        if (conflicts.has(uid)) lost.push(each);
+        else accept(each, now);
+      }
+      if (lost.length > 0) await resolve(lost, current);
+      metrics.reconcileDuration.observe((monotonic() - started) / SECOND);
+    },
+  };
+}

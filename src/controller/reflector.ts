@@ -1,0 +1,146 @@
+import type { Job } from "../domain/job.ts";
+import type { Random, Timers } from "../domain/ports/clock.ts";
+import type { JobStore } from "../domain/ports/job-store.ts";
+import { PositionExpired } from "../domain/ports/job-store.ts";
+import type { Logger } from "../telemetry/logger.ts";
+import { backoffMs, pause } from "./backoff.ts";
+
+/** What a reflector feeds. Never called concurrently. */
+export interface ReflectorSink {
+  /** A list begins. */
+  listing(): void;
+  /** A job as the store has it now; replays and unchanged jobs among them. */
+  changed(job: Job): void;
+  deleted(uid: string): void;
+  /** A whole list was read: these uids exist, and no other that existed when it began. */
+  listed(uids: ReadonlySet<string>): void;
+  /** The store has been away for so long that the view may mislead; until the next `listed`. */
+  stale(): void;
+}
+
+const PAGE = 500;
+/** A watch that reconnects is normal; a store away for longer pauses scheduling. */
+const STALE_AFTER_MS = 10_000;
+
+/**
+ * Mirrors a JobStore: lists it whole, then follows its changes, for ever. A lost connection takes up
+ * where it broke, an expired position lists again, and a list every `resyncMs` repairs whatever drifted.
+ */
+export function createReflector(deps: {
+  jobs: JobStore;
+  timers: Timers;
+  random: Random;
+  monotonic: () => number;
+  log: Logger;
+  resyncMs: number;
+}): {
+  run(sink: ReflectorSink, signal: AbortSignal): Promise<void>;
+  /** Lists again now instead of at the next resync. */
+  relist(): void;
+} {
+  const { jobs, timers, random, monotonic, log, resyncMs } = deps;
+  let relist = (): void => {};
+
+  async function list(sink: ReflectorSink, signal: AbortSignal): Promise<string> {
+    sink.listing();
+    const uids = new Set<string>();
+    let position: string | undefined;
+    let next: string | undefined;
+    do {
+      const page = await jobs.list({
+        limit: PAGE,
+        ...(next === undefined ? {} : { continue: next }),
+      });
+      signal.throwIfAborted();
+      for (const job of page.jobs) {
+        uids.add(job.uid);
+        sink.changed(job);
+      }
+      // Watching from the first page's position replays what changed while the others were read.
+      position ??= page.position;
+      next = page.continue;
+    } while (next !== undefined);
+    sink.listed(uids);
+    return position;
+  }
+
+  /** Follows until the signal aborts or the server ends the watch; `at` keeps the last event's position. */
+  async function watch(
+    at: { position: string },
+    sink: ReflectorSink,
+    answered: () => void,
+    signal: AbortSignal,
+  ): Promise<void> {
+    for await (const event of jobs.watch(at.position, signal)) {
+      answered();
+      switch (event.type) {
+        case "changed":
+          sink.changed(event.job);
+          break;
+        case "deleted":
+          sink.deleted(event.uid);
+          break;
+        case "bookmark":
+          break;
+      }
+      at.position = event.position;
+    }
+  }
+
+  return {
+    relist: () => {
+      relist();
+    },
+    async run(sink, signal) {
+      let at: { position: string } | undefined;
+      let failures = 0;
+      let failingSince: number | undefined;
+      const answered = (): void => {
+        if (failures > 0) log.info("the job store answers again");
+        failures = 0;
+        failingSince = undefined;
+      };
+
+      while (!signal.aborted) {
+        const cycle = new AbortController();
+        const both = AbortSignal.any([signal, cycle.signal]);
+        let resync: { cancel(): void } | undefined;
+        try {
+          if (at === undefined) {
+            at = { position: await list(sink, signal) };
+            answered();
+          }
+          // Between 0.75 and 1.25 of the period: replicas and jobs must not resync in step.
+          relist = () => {
+            at = undefined;
+            cycle.abort();
+          };
+          resync = timers.after(resyncMs * (0.75 + random() / 2), relist);
+          await watch(at, sink, answered, both);
+          // A watch that ends by itself was closed by the server: not worth a word, but not a busy loop.
+          if (!both.aborted) await pause(timers, backoffMs(0, random), signal);
+        } catch (error) {
+          if (signal.aborted) break;
+          if (cycle.signal.aborted) continue;
+          if (error instanceof PositionExpired) {
+            log.debug("the watch position expired; listing again");
+            at = undefined;
+            await pause(timers, backoffMs(0, random), signal);
+            continue;
+          }
+          if (failures === 0) log.warn({ err: error }, "the job store does not answer; retrying");
+          failures += 1;
+          failingSince ??= monotonic();
+          if (at !== undefined && monotonic() - failingSince > STALE_AFTER_MS) {
+            // What happened meanwhile must be known before anything is decided: list, do not watch.
+            at = undefined;
+            sink.stale();
+          }
+          await pause(timers, backoffMs(failures, random), signal);
+        } finally {
+          resync?.cancel();
+        }
+      }
+    },
+  };
+}

@@ -1,0 +1,84 @@
+import type { Instant } from "../domain/instant.ts";
+import { MINUTE, SECOND } from "../domain/instant.ts";
+import type { Random } from "../domain/ports/clock.ts";
+import { WakeHeap } from "./wake-heap.ts";
+
+const FIRST_RETRY = SECOND;
+const LAST_RETRY = MINUTE;
+
+/**
+ * Keys to reconcile: each at most once however often it is added, first come first served. A key that
+ * failed comes back after a growing, jittered delay, unless something happens to it before.
+ */
+export class WorkQueue {
+  readonly #ready = new Set<string>();
+  readonly #delayed = new WakeHeap();
+  readonly #failures = new Map<string, number>();
+  readonly #random: Random;
+
+  constructor(options: { random: Random }) {
+    this.#random = options.random;
+  }
+
+  /** Ready keys. */
+  get size(): number {
+    return this.#ready.size;
+  }
+
+  /** Keys that wait for their next try included. */
+  get depth(): number {
+    return this.#ready.size + this.#delayed.size;
+  }
+
+  add(key: string): void {
+    this.#delayed.delete(key);
+    this.#ready.add(key);
+  }
+
+  /** Tries the key again later; the n-th time in a row after up to 2^n seconds, at most a minute. */
+  retry(key: string, now: Instant): void {
+    this.#ready.delete(key);
+    const failures = this.#failures.get(key) ?? 0;
+    this.#failures.set(key, failures + 1);
+    const ceiling = Math.min(LAST_RETRY, FIRST_RETRY * 2 ** failures);
+    this.#delayed.set(key, now + ceiling * (0.5 + this.#random() / 2));
+  }
+
+  succeeded(key: string): void {
+    this.#failures.delete(key);
+  }
+
+  /** Takes up to `limit` keys. */
+  take(limit: number): string[] {
+    const keys: string[] = [];
+    for (const key of this.#ready) {
+      if (keys.length >= limit) break;
+      keys.push(key);
+      this.#ready.delete(key);
+    }
+    return keys;
+  }
+
+  /** Moves the keys whose delay is over to the ready ones. */
+  promote(now: Instant): void {
+    for (let key = this.#delayed.popDue(now); key !== undefined; key = this.#delayed.popDue(now))
+      this.#ready.add(key);
+  }
+
+  /** When the next delayed key is ready; null when none waits. */
+  nextRetry(): Instant | null {
+    return this.#delayed.next();
+  }
+
+  forget(key: string): void {
+    this.#ready.delete(key);
+    this.#delayed.delete(key);
+    this.#failures.delete(key);
+  }
+
+  clear(): void {
+    this.#ready.clear();
+    this.#delayed.clear();
+    this.#failures.clear();
+  }
+}

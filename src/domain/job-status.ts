@@ -1,0 +1,145 @@
+import type { Cursor } from "./cursor.ts";
+import type { Instant } from "./instant.ts";
+import { isoUtc } from "./instant.ts";
+import type { Job, JobStatus } from "./job.ts";
+import type { JobHistory } from "./ports/run-ledger.ts";
+import type { Timing } from "./timing.ts";
+import { onceStateOf } from "./timing.ts";
+
+/** A condition of the Kubernetes status, without its transition time: the writer knows the old one. */
+export interface JobCondition {
+  type: "Ready" | "Scheduled" | "LastRunSucceeded";
+  status: "True" | "False" | "Unknown";
+  /** CamelCase, stable. */
+  reason: string;
+  /** For people. */
+  message: string;
+}
+
+type StatusCursor = Pick<Cursor, "once" | "haltedGeneration" | "scheduleHash">;
+
+/**
+ * REST `status` of a job as read and its cursor, which may be older than the job: a one-time whose
+ * `run_at` was changed a moment ago is active again although the cursor does not know it yet. A job
+ * without account is `paused`: nothing runs.
+ */
+export function jobStatus(job: Job, cursor: StatusCursor | undefined, timing: Timing): JobStatus {
+  if (!timing.compiled.ok) return "invalid";
+  const once = onceStateOf(job, cursor, timing);
+  if (once === "completed") return "completed";
+  if (once === "failed" || once === "missed") return "failed";
+  if (job.account === null || job.spec.suspend || cursor?.haltedGeneration === job.generation)
+    return "paused";
+  return "active";
+}
+
+/** REST `next_run_at`: null unless the job is active and has a fire time to come. */
+export function nextRunAt(
+  job: Job,
+  cursor: StatusCursor | undefined,
+  timing: Timing,
+  now: Instant,
+): Instant | null {
+  if (!timing.compiled.ok || jobStatus(job, cursor, timing) !== "active") return null;
+  const { schedule } = job.spec;
+  if (schedule.kind === "cron") return timing.compiled.schedule.next(now);
+  // Prepared runs fire a one-time before its time; overdue ones are about to run.
+  const fired = onceStateOf(job, cursor, timing) === "fired";
+  return fired && schedule.at <= now ? null : schedule.at;
+}
+
+/** What `kubectl describe` tells. */
+export function jobConditions(input: {
+  job: Job;
+  cursor: StatusCursor | undefined;
+  timing: Timing;
+  history: JobHistory | undefined;
+  now: Instant;
+}): JobCondition[] {
+  return [ready(input), scheduled(input), lastRun(input.history)];
+}
+
+type ConditionInput = Parameters<typeof jobConditions>[0];
+
+function ready({ job, cursor, timing }: ConditionInput): JobCondition {
+  const type = "Ready";
+  if (job.account === null)
+    return {
+      type,
+      status: "False",
+      reason: "NoAccount",
+      message: "The namespace is bound to no account; ask the operator to bind it. Nothing runs.",
+    };
+  if (!timing.compiled.ok) {
+    const { field, message } = timing.compiled.finding;
+    return { type, status: "False", reason: "InvalidSchedule", message: `${field}: ${message}` };
+  }
+  if (cursor?.haltedGeneration === job.generation)
+    return {
+      type,
+      status: "False",
+      reason: "Gone",
+      message:
+        "The receiver answered 410 Gone. Nothing runs until the job is resumed or its spec changes.",
+    };
+  return { type, status: "True", reason: "Accepted", message: "The job is valid." };
+}
+
+function scheduled(input: ConditionInput): JobCondition {
+  const { job, cursor, timing, now } = input;
+  const type = "Scheduled";
+  const because = (reason: string, message: string): JobCondition => ({
+    type,
+    status: "False",
+    reason,
+    message,
+  });
+  const status = jobStatus(job, cursor, timing);
+  switch (status) {
+    case "invalid":
+      return because("InvalidSchedule", "The schedule is invalid.");
+    case "completed":
+      return because("Completed", "The one-time job has run. A new time schedules it again.");
+    case "failed":
+      return onceStateOf(job, cursor, timing) === "missed"
+        ? because("Missed", "The one-time job missed its time. A new time schedules it again.")
+        : because("Failed", "The one-time job has failed. A new time schedules it again.");
+    case "paused":
+      if (job.account === null) return because("NoAccount", "The namespace has no account.");
+      if (cursor?.haltedGeneration === job.generation)
+        return because("Gone", "Halted because the receiver answered 410 Gone.");
+      return because("Suspended", "spec.suspend is true.");
+    case "active": {
+      const next = nextRunAt(job, cursor, timing, now);
+      if (next === null)
+        return { type, status: "True", reason: "Running", message: "The run has been created." };
+      return {
+        type,
+        status: "True",
+        reason: "Scheduled",
+        message: `Next run at ${isoUtc(next)}.`,
+      };
+    }
+  }
+}
+
+function lastRun(history: JobHistory | undefined): JobCondition {
+  const type = "LastRunSucceeded";
+  const last = history?.last ?? null;
+  if (last === null)
+    return { type, status: "Unknown", reason: "NoRuns", message: "The job has not run yet." };
+  const when = isoUtc(last.executedAt);
+  if (last.status === "success")
+    return {
+      type,
+      status: "True",
+      reason: "Succeeded",
+      message: `Status ${last.httpStatus} at ${when}.`,
+    };
+  return {
+    type,
+    status: "False",
+    reason: "Failed",
+    message: `Status ${last.httpStatus} at ${when}: ${last.errorMessage ?? "no error text"}`,
+  };
+}

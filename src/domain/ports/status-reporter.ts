@@ -1,0 +1,27 @@
+import type { Cursor } from "../cursor.ts";
+import type { Timing } from "../timing.ts";
+import type { Job, JobStatus } from "../job.ts";
+import type { MissedSpan } from "../run.ts";
+
+/** What the leader knows about a job after it reconciled it. */
+export interface Observed {
+  /** As stored; its generation is the observed one. */
+  cursor: Cursor;
+  status: JobStatus;
+  timing: Timing;
+  /** Fire times that this reconcile recorded as not run, for events. */
+  missed: readonly MissedSpan[];
+}
+
+/**
+ * Where the leader's view of a job goes (status and events of the resource). Called on every reconcile
+ * that changed something and once for each job after a take-over; must neither throw nor wait. The
+ * reporter coalesces, limits its rate, and adds what workers record (last run) from RunHistory.
+ */
+export interface StatusReporter {
+  report(job: Job, observed: Observed): void;
+  /** The job is gone. */
+  forget(jobUid: string): void;
+  /** Leadership was lost: drop everything that has not been written. */
+  clear(): void;
+}

@@ -1,0 +1,31 @@
+import type { Cursor, OnceState } from "./cursor.ts";
+import type { Job, JobSpec } from "./job.ts";
+import type { CompileResult } from "./schedule.ts";
+import { compileSchedule, scheduleHash } from "./schedule.ts";
+
+/** A job's schedule, compiled once per revision. */
+export interface Timing {
+  compiled: CompileResult;
+  /** `scheduleHash` of the spec. */
+  hash: string;
+}
+
+export function timingOf(spec: Pick<JobSpec, "schedule" | "suspend">): Timing {
+  return { compiled: compileSchedule(spec.schedule), hash: scheduleHash(spec) };
+}
+
+/**
+ * How a one-time job stands by its cursor, which may be older than the job: finished through pause and
+ * resume, armed again by another time.
+ */
+export function onceStateOf(
+  job: Job,
+  cursor: Pick<Cursor, "once" | "scheduleHash"> | undefined,
+  timing: Timing,
+): OnceState {
+  if (cursor === undefined || job.spec.schedule.kind !== "once") return "armed";
+  if (cursor.scheduleHash === timing.hash) return cursor.once;
+  const { schedule, suspend } = job.spec;
+  const onlyToggled = cursor.scheduleHash === scheduleHash({ schedule, suspend: !suspend });
+  return onlyToggled ? cursor.once : "armed";
+}

@@ -1,0 +1,260 @@
+import { validateAddress } from "./address.ts";
+import type { Finding } from "./findings.ts";
+import { isoUtc, type Instant } from "./instant.ts";
+import {
+  SPEC_DEFAULTS,
+  type EmailTarget,
+  type JobSpec,
+  type Schedule,
+  type Target,
+  type WebhookTarget,
+} from "./job.ts";
+import { webhookHeaderFindings } from "./webhook-headers.ts";
+import { compileSchedule, parseRunAt } from "./schedule.ts";
+import { LIMITS } from "./schema/fields.ts";
+import type { RestJobCreate, RestJobPatch } from "./schema/rest-job.ts";
+
+/** A REST body that passed its schema. `payloadText` is `webhook_payload` as it stood in the body. */
+export interface RestJobRequest<T> {
+  fields: T;
+  payloadText: string | undefined;
+  now: Instant;
+}
+
+export type SpecResult = { ok: true; spec: JobSpec } | { ok: false; findings: readonly Finding[] };
+
+/** `POST /jobs`: REST fields to a spec, with everything that a schema cannot say checked. */
+export function specFromRest(request: RestJobRequest<RestJobCreate>): SpecResult {
+  return build(request, undefined);
+}
+
+/**
+ * `PATCH /jobs/{id}`: lays the patch over the spec and validates the result as a whole. A `run_at` that
+ * is not changed may lie in the past: a job that ran can still be renamed.
+ */
+export function patchedSpec(previous: JobSpec, request: RestJobRequest<RestJobPatch>): SpecResult {
+  const patch = request.fields;
+  const before = restFields(previous);
+  const merged: Record<string, unknown> = {};
+  for (const [name, value] of Object.entries(before)) {
+    if (value === null || name === "webhook_payload") continue;
+    const kept =
+      (ofType(name, patch.type ?? before.type) ?? true) &&
+      (ofScheduleType(name, patch.schedule_type ?? before.schedule_type) ?? true);
+    if (kept) merged[name] = value;
+  }
+  for (const [name, value] of Object.entries(patch)) {
+    if (value === null) delete merged[name];
+    else merged[name] = value;
+  }
+  const kept = previous.target.kind === "webhook" ? previous.target.payload : undefined;
+  const payloadText =
+    patch.webhook_payload === undefined && merged["type"] === "webhook"
+      ? kept
+      : request.payloadText;
+  return build({ fields: merged as RestJobCreate, payloadText, now: request.now }, previous);
+}
+
+/** Every field of the job table and the policies; inapplicable ones null. */
+export function restFields(spec: JobSpec) {
+  const { schedule, target } = spec;
+  const cron = schedule.kind === "cron" ? schedule : undefined;
+  const webhook = target.kind === "webhook" ? target : undefined;
+  const email = target.kind === "email" ? target : undefined;
+  return {
+    name: spec.name,
+    type: target.kind,
+    schedule_type: cron ? ("cron" as const) : ("one_time" as const),
+    cron_expression: cron?.expression ?? null,
+    run_at: schedule.kind === "once" ? isoUtc(schedule.at) : null,
+    timezone: cron?.timeZone ?? null,
+    webhook_url: webhook?.url ?? null,
+    /** JSON text: written into the answer as it is. */
+    webhook_payload: webhook?.payload ?? null,
+    webhook_headers: webhook?.headers ?? null,
+    timeout_seconds: webhook?.timeoutSeconds ?? null,
+    email_to: email?.to ?? null,
+    email_subject: email?.subject ?? null,
+    email_body: email?.body ?? null,
+    email_is_html: email?.isHtml ?? null,
+    max_retries: spec.retry.maxRetries,
+    min_backoff_seconds: spec.retry.minBackoffSeconds,
+    max_backoff_seconds: spec.retry.maxBackoffSeconds,
+    starting_deadline_seconds: spec.startingDeadlineSeconds,
+    delivery_deadline_seconds: spec.deliveryDeadlineSeconds,
+    concurrency_policy: spec.concurrencyPolicy,
+  };
+}
+
+/** The fields that only one kind of job has. */
+const TYPE_FIELDS: Record<string, "webhook" | "email"> = {
+  webhook_url: "webhook",
+  webhook_payload: "webhook",
+  webhook_headers: "webhook",
+  timeout_seconds: "webhook",
+  email_to: "email",
+  email_subject: "email",
+  email_body: "email",
+  email_is_html: "email",
+};
+const SCHEDULE_FIELDS: Record<string, "cron" | "one_time"> = {
+  cron_expression: "cron",
+  timezone: "cron",
+  run_at: "one_time",
+};
+
+function ofType(name: string, type: string): boolean | undefined {
+  return name in TYPE_FIELDS ? TYPE_FIELDS[name] === type : undefined;
+}
+
+function ofScheduleType(name: string, type: string): boolean | undefined {
+  return name in SCHEDULE_FIELDS ? SCHEDULE_FIELDS[name] === type : undefined;
+}
+
+function build(request: RestJobRequest<RestJobCreate>, previous: JobSpec | undefined): SpecResult {
+  const { fields } = request;
+  const findings: Finding[] = [];
+  for (const [name, value] of Object.entries(fields)) {
+    if (value === null || value === undefined) continue;
+    if (ofType(name, fields.type) === false)
+      findings.push({ field: name, message: `is only for type ${TYPE_FIELDS[name]}` });
+    if (ofScheduleType(name, fields.schedule_type) === false)
+      findings.push({
+        field: name,
+        message: `is only for schedule_type ${SCHEDULE_FIELDS[name]}`,
+      });
+  }
+  const schedule = scheduleOf(request, previous, findings);
+  const target = targetOf(request, previous, findings);
+  const retry = {
+    maxRetries: fields.max_retries ?? SPEC_DEFAULTS.maxRetries,
+    minBackoffSeconds: fields.min_backoff_seconds ?? SPEC_DEFAULTS.minBackoffSeconds,
+    maxBackoffSeconds: fields.max_backoff_seconds ?? SPEC_DEFAULTS.maxBackoffSeconds,
+  };
+  if (retry.minBackoffSeconds > retry.maxBackoffSeconds)
+    findings.push({
+      field: "min_backoff_seconds",
+      message: `must not exceed max_backoff_seconds (${retry.maxBackoffSeconds})`,
+    });
+  if (!schedule || !target || findings.length > 0) return { ok: false, findings };
+  return {
+    ok: true,
+    spec: {
+      name: fields.name,
+      schedule,
+      target,
+      suspend: previous?.suspend ?? false,
+      startingDeadlineSeconds: fields.starting_deadline_seconds ?? null,
+      deliveryDeadlineSeconds:
+        fields.delivery_deadline_seconds ?? SPEC_DEFAULTS.deliveryDeadlineSeconds,
+      concurrencyPolicy: fields.concurrency_policy ?? SPEC_DEFAULTS.concurrencyPolicy,
+      retry,
+    },
+  };
+}
+
+function scheduleOf(
+  { fields, now }: RestJobRequest<RestJobCreate>,
+  previous: JobSpec | undefined,
+  findings: Finding[],
+): Schedule | undefined {
+  if (fields.schedule_type === "one_time") {
+    if (typeof fields.run_at !== "string") {
+      findings.push({ field: "run_at", message: "is required when schedule_type is one_time" });
+      return undefined;
+    }
+    const old = previous?.schedule;
+    if (old?.kind === "once" && isoUtc(old.at) === fields.run_at) return old;
+    const at = parseRunAt(fields.run_at, now);
+    if (typeof at === "number") return { kind: "once", at };
+    findings.push({ field: "run_at", message: at.message });
+    return undefined;
+  }
+  if (typeof fields.cron_expression !== "string") {
+    findings.push({ field: "cron_expression", message: "is required when schedule_type is cron" });
+    return undefined;
+  }
+  const schedule: Schedule = {
+    kind: "cron",
+    expression: fields.cron_expression,
+    timeZone: fields.timezone ?? SPEC_DEFAULTS.timeZone,
+  };
+  const compiled = compileSchedule(schedule);
+  if (compiled.ok) return schedule;
+  findings.push(compiled.finding);
+  return undefined;
+}
+
+function targetOf(
+  request: RestJobRequest<RestJobCreate>,
+  previous: JobSpec | undefined,
+  findings: Finding[],
+): Target | undefined {
+  return request.fields.type === "webhook"
+    ? webhookOf(request, previous, findings)
+    : emailOf(request.fields, findings);
+}
+
+function webhookOf(
+  { fields, payloadText }: RestJobRequest<RestJobCreate>,
+  previous: JobSpec | undefined,
+  findings: Finding[],
+): WebhookTarget | undefined {
+  if (typeof fields.webhook_url !== "string") {
+    findings.push({ field: "webhook_url", message: "is required when type is webhook" });
+    return undefined;
+  }
+  const problem = webhookUrlProblem(fields.webhook_url);
+  if (problem !== null) findings.push({ field: "webhook_url", message: problem });
+  const payload = payloadText ?? SPEC_DEFAULTS.payload;
+  if (Buffer.byteLength(payload) > LIMITS.payloadBytes)
+    findings.push({ field: "webhook_payload", message: "must be at most 256 KiB of JSON" });
+  const headers = fields.webhook_headers ?? {};
+  findings.push(...webhookHeaderFindings(headers));
+  return {
+    kind: "webhook",
+    url: fields.webhook_url,
+    payload,
+    headers,
+    // Set through the Kubernetes API only; a REST change of other fields keeps it.
+    headersFrom: previous?.target.kind === "webhook" ? previous.target.headersFrom : [],
+    timeoutSeconds: fields.timeout_seconds ?? SPEC_DEFAULTS.timeoutSeconds,
+  };
+}
+
+/** Null when the text is a URL that a webhook may have, as far as can be told without a network. */
+export function webhookUrlProblem(text: string): string | null {
+  // The WHATWG parser strips tabs, newlines and outer spaces: what is stored would not be what is called.
+  if (!/^[\u0021-\u007e\u00a1-\uffff]+$/.test(text))
+    return "must not contain spaces or control characters";
+  const url = URL.parse(text);
+  if (!url) return "must be an absolute http or https URL";
+  if (url.protocol !== "http:" && url.protocol !== "https:") return "must be an http or https URL";
+  if (!/^https?:\/\//i.test(text)) return "must begin with http:// or https://";
+  if (url.username !== "" || url.password !== "")
+    return "must not contain user info; use webhook_headers to authenticate";
+  return null;
+}
+
+function emailOf(fields: RestJobCreate, findings: Finding[]): EmailTarget | undefined {
+  const before = findings.length;
+  const { email_to: to, email_subject: subject, email_body: body } = fields;
+  if (typeof to === "string") {
+    const finding = validateAddress(to, "email_to");
+    if (finding) findings.push(finding);
+  } else findings.push({ field: "email_to", message: "is required when type is email" });
+  if (typeof subject !== "string")
+    findings.push({ field: "email_subject", message: "is required when type is email" });
+  if (typeof body !== "string")
+    findings.push({ field: "email_body", message: "is required when type is email" });
+  else if (Buffer.byteLength(body) > LIMITS.jobEmailBodyBytes)
+    findings.push({ field: "email_body", message: "must be at most 256 KiB" });
+  if (findings.length > before) return undefined;
+  return {
+    kind: "email",
+    to: to as string,
+    subject: subject as string,
+    body: body as string,
+    isHtml: fields.email_is_html ?? false,
+  };
+}

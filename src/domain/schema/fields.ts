@@ -1,0 +1,205 @@
+import { Type, type TSchema } from "typebox";
+import { SPEC_DEFAULTS } from "../job.ts";
+
+/**
+ * Field schemas that the REST API and the ScheduledJob resource share: one limit, one pattern and one
+ * description for each field, whichever way a job comes in. Plain JSON Schema, no I/O.
+ *
+ * `x-rule` says in words what a pattern demands; validators put it into their message.
+ */
+
+const KIB = 1_024;
+const MIB = 1_024 * KIB;
+
+/** Sizes are characters unless the name says bytes. */
+export const LIMITS = {
+  address: 254,
+  name: 255,
+  subject: 998,
+  url: 2_048,
+  cron: 256,
+  timeZone: 64,
+  runAt: 64,
+  jobEmailBodyBytes: 256 * KIB,
+  payloadBytes: 256 * KIB,
+  sendBodyBytes: 5 * MIB,
+  /** All attachments of one message together, as base64 text. */
+  attachmentsBytes: 10 * MIB,
+  attachments: 100,
+  attachmentName: 255,
+  recipients: 50,
+  headers: 32,
+  headerName: 128,
+  headerValue: 998,
+  nesting: 64,
+  errorMessage: 1_000,
+  maxRetries: 10,
+  backoffSeconds: 86_400,
+  timeoutSeconds: 300,
+  startingDeadlineSeconds: 31_536_000,
+  deliveryDeadlineSeconds: 604_800,
+  idempotencyKey: 256,
+  pageSize: 1_000,
+  offset: Number.MAX_SAFE_INTEGER,
+} as const;
+
+/** No C0 control, DEL or line separator: nothing that could end a header line or a log line. */
+const ONE_LINE = "^[^\\u0000-\\u001f\\u007f\\u0085\\u2028\\u2029]*$";
+const ONE_LINE_RULE = "must be one line without control characters";
+
+/** A string of a fixed set; CRDs and OpenAPI both want `enum`, not a union of constants. */
+export function oneOf<const T extends readonly string[]>(
+  values: T,
+  options: Record<string, unknown> = {},
+) {
+  return Type.Unsafe<T[number]>({ type: "string", enum: [...values], ...options });
+}
+
+/** The same schema, or null. */
+export function nullable<T extends TSchema>(schema: T) {
+  const plain = { ...schema } as Record<string, unknown>;
+  return Type.Unsafe<Type.Static<T> | null>({
+    ...plain,
+    type: [plain["type"], "null"],
+    ...(Array.isArray(plain["enum"]) ? { enum: [...(plain["enum"] as unknown[]), null] } : {}),
+  });
+}
+
+export const address = Type.String({
+  minLength: 3,
+  maxLength: LIMITS.address,
+  description:
+    "One plain address (addr-spec of RFC 5321): no display name, quoted local part, comment, group or list.",
+  examples: ["ada@example.com"],
+});
+
+export const subject = Type.String({
+  minLength: 1,
+  maxLength: LIMITS.subject,
+  pattern: ONE_LINE,
+  "x-rule": ONE_LINE_RULE,
+  description: "Subject line.",
+  examples: ["Welcome"],
+});
+
+export const isHtml = Type.Boolean({
+  description: "When true, the body is sent as HTML.",
+  default: false,
+});
+
+export const jobName = Type.String({
+  minLength: 1,
+  maxLength: LIMITS.name,
+  pattern: ONE_LINE,
+  "x-rule": ONE_LINE_RULE,
+  description: "Friendly name.",
+  examples: ["Nightly report"],
+});
+
+export const jobType = oneOf(["webhook", "email"], {
+  description: "What a run does: invoke a webhook URL or send an email.",
+});
+
+export const scheduleType = oneOf(["cron", "one_time"], {
+  description: "Whether the job recurs by a cron expression or runs once.",
+});
+
+export const cronExpression = Type.String({
+  minLength: 1,
+  maxLength: LIMITS.cron,
+  description:
+    "Standard cron expression of five fields (names allowed), or one of @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly.",
+  examples: ["0 3 * * *"],
+});
+
+export const timeZone = Type.String({
+  minLength: 1,
+  maxLength: LIMITS.timeZone,
+  description: "IANA time zone that the cron expression is read in.",
+  default: SPEC_DEFAULTS.timeZone,
+  examples: ["Europe/Paris"],
+});
+
+export const runAt = Type.String({
+  minLength: 1,
+  maxLength: LIMITS.runAt,
+  description: "RFC 3339 timestamp with offset, in the future, at most 10 years ahead.",
+  examples: ["2030-01-31T09:00:00Z"],
+});
+
+export const webhookUrl = Type.String({
+  minLength: 1,
+  maxLength: LIMITS.url,
+  description: "http or https URL that is called with POST. No user info.",
+  examples: ["https://example.com/hooks/report"],
+});
+
+export const webhookPayload = Type.Unsafe<Record<string, unknown>>({
+  type: "object",
+  description:
+    "JSON object sent as the body of the webhook, at most 256 KiB. Numbers must survive a JSON round trip.",
+  examples: [{ report: "daily" }],
+});
+
+export const webhookHeaders = Type.Unsafe<Record<string, string>>({
+  type: "object",
+  additionalProperties: { type: "string", maxLength: LIMITS.headerValue },
+  maxProperties: LIMITS.headers,
+  description:
+    "Additional request headers. Those that frame or sign the call (Host, Content-*, webhook-*, Carillon-*, …) are refused.",
+  examples: [{ Authorization: "Bearer <TOKEN>" }],
+});
+
+export const emailBody = Type.String({
+  minLength: 1,
+  maxLength: LIMITS.jobEmailBodyBytes,
+  description: "Plain text or HTML, at most 256 KiB.",
+  examples: ["It is nine o'clock."],
+});
+
+export const timeoutSeconds = Type.Integer({
+  minimum: 1,
+  maximum: LIMITS.timeoutSeconds,
+  description: "Seconds that one webhook call may take in all.",
+  default: SPEC_DEFAULTS.timeoutSeconds,
+});
+
+export const maxRetries = Type.Integer({
+  minimum: 0,
+  maximum: LIMITS.maxRetries,
+  description:
+    "Attempts after the first. 0: at most one delivery per scheduled time; more: at least once, up to so many more attempts.",
+  default: SPEC_DEFAULTS.maxRetries,
+});
+
+export const minBackoffSeconds = Type.Integer({
+  minimum: 1,
+  maximum: LIMITS.backoffSeconds,
+  description: "Seconds before the first retry; doubles with each one, with jitter.",
+  default: SPEC_DEFAULTS.minBackoffSeconds,
+});
+
+export const maxBackoffSeconds = Type.Integer({
+  minimum: 1,
+  maximum: LIMITS.backoffSeconds,
+  description: "Upper bound in seconds of the time between two attempts.",
+  default: SPEC_DEFAULTS.maxBackoffSeconds,
+});
+
+export const startingDeadlineSeconds = Type.Integer({
+  minimum: 1,
+  maximum: LIMITS.startingDeadlineSeconds,
+  description: "How many seconds late a missed scheduled time may still run. Not set: no limit.",
+});
+
+export const deliveryDeadlineSeconds = Type.Integer({
+  minimum: 1,
+  maximum: LIMITS.deliveryDeadlineSeconds,
+  description: "Seconds that a run may wait for an open circuit before it fails.",
+  default: SPEC_DEFAULTS.deliveryDeadlineSeconds,
+});
+
+export const concurrencyPolicy = oneOf(["Allow", "Forbid", "Replace"], {
+  description: "What happens when a run is due while an older one is unfinished.",
+  default: SPEC_DEFAULTS.concurrencyPolicy,
+});

@@ -1,0 +1,69 @@
+import { Type } from "typebox";
+import * as field from "./fields.ts";
+
+/** Fields of which a job has at most one set, by `type` and `schedule_type`, and the policies. */
+const OPTIONAL = {
+  cron_expression: Type.Optional(field.nullable(field.cronExpression)),
+  run_at: Type.Optional(field.nullable(field.runAt)),
+  timezone: Type.Optional(field.nullable(field.timeZone)),
+  webhook_url: Type.Optional(field.nullable(field.webhookUrl)),
+  webhook_payload: Type.Optional(field.nullable(field.webhookPayload)),
+  webhook_headers: Type.Optional(field.nullable(field.webhookHeaders)),
+  timeout_seconds: Type.Optional(field.nullable(field.timeoutSeconds)),
+  email_to: Type.Optional(field.nullable(field.address)),
+  email_subject: Type.Optional(field.nullable(field.subject)),
+  email_body: Type.Optional(field.nullable(field.emailBody)),
+  email_is_html: Type.Optional(field.nullable(field.isHtml)),
+  max_retries: Type.Optional(field.nullable(field.maxRetries)),
+  min_backoff_seconds: Type.Optional(field.nullable(field.minBackoffSeconds)),
+  max_backoff_seconds: Type.Optional(field.nullable(field.maxBackoffSeconds)),
+  starting_deadline_seconds: Type.Optional(field.nullable(field.startingDeadlineSeconds)),
+  delivery_deadline_seconds: Type.Optional(field.nullable(field.deliveryDeadlineSeconds)),
+  concurrency_policy: Type.Optional(field.nullable(field.concurrencyPolicy)),
+};
+
+/** Body of `POST /jobs`. A field that is null counts as not given. */
+export const jobCreate = Type.Object(
+  {
+    name: field.jobName,
+    type: field.jobType,
+    schedule_type: field.scheduleType,
+    ...OPTIONAL,
+  },
+  {
+    additionalProperties: false,
+    description:
+      "`cron_expression` is required when `schedule_type` is `cron`, `run_at` when it is `one_time`; `webhook_url` when `type` is `webhook`; `email_to`, `email_subject` and `email_body` when it is `email`. Fields of the other kind are refused.",
+    examples: [
+      {
+        name: "Nightly report",
+        type: "webhook",
+        schedule_type: "cron",
+        cron_expression: "0 3 * * *",
+        timezone: "Europe/Paris",
+        webhook_url: "https://example.com/hooks/report",
+        webhook_payload: { report: "daily" },
+      },
+    ],
+  },
+);
+
+/** Body of `PATCH /jobs/{id}`: what is absent stays, null resets an optional field. */
+export const jobPatch = Type.Object(
+  {
+    name: Type.Optional(field.jobName),
+    type: Type.Optional(field.jobType),
+    schedule_type: Type.Optional(field.scheduleType),
+    ...OPTIONAL,
+  },
+  {
+    additionalProperties: false,
+    minProperties: 1,
+    description:
+      "Absent fields stay as they are, `null` resets an optional field to its default, `webhook_payload` and `webhook_headers` are replaced whole. Changing `type` or `schedule_type` drops the fields of the former kind. The result is validated as a whole.",
+    examples: [{ cron_expression: "30 4 * * 1-5", max_retries: 3 }],
+  },
+);
+
+export type RestJobCreate = Type.Static<typeof jobCreate>;
+export type RestJobPatch = Type.Static<typeof jobPatch>;

@@ -1,0 +1,20 @@
+import type { ApiKeys } from "../domain/ports/accounts.ts";
+import { ApiError } from "./errors.ts";
+
+/** `svc_live_` and the alphabet of base64url; anything else cannot be a key and costs no look-up. */
+const FORM = /^svc_live_[A-Za-z0-9_-]{20,200}$/;
+
+export interface Caller {
+  keyId: string;
+  account: string;
+}
+
+/** Throws ApiError 401 with one text for a missing and for a wrong key. */
+export async function authenticate(
+  apiKeys: Pick<ApiKeys, "authenticate">,
+  header: string,
+): Promise<Caller> {
+  const caller = FORM.test(header) ? await apiKeys.authenticate(header) : undefined;
+  if (!caller) throw new ApiError("unauthorized", "missing or invalid API key");
+  return caller;
+}

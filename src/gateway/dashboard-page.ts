@@ -1,0 +1,23 @@
+import { page, type Page } from "./page.ts";
+
+/** What `/dashboard/` shows until the dashboard is built: how to go on without it. */
+export function dashboardPage(): Page {
+  return page({
+    path: ["/dashboard", "/dashboard/"],
+    title: "Carillon dashboard",
+    style: `body{font:16px/1.6 system-ui,sans-serif;max-width:44rem;margin:3rem auto;padding:0 1rem}
+pre{background:color-mix(in srgb,currentColor 8%,transparent);padding:1rem;border-radius:.5rem;overflow-x:auto}
+a{color:LinkText}`,
+    body: `<main><h1>Carillon</h1>
+<p>The dashboard is not part of this build. Everything it does can be done with the command line,
+in the directory that Carillon runs from:</p>
+<pre>npm run -s carillon -- admin key create --account NAME
+npm run -s carillon -- admin key list --account NAME
+npm run -s carillon -- admin smtp set --account NAME \\
+  --host smtp.example.com --port 587 --from noreply@example.com \\
+  --username USER --password-stdin
+npm run -s carillon -- admin --help</pre>
+<p>In a container the same program is <code>carillon</code>.</p>
+<p>The interface itself is described in the <a href="/docs">API documentation</a>.</p></main>`,
+  });
+}

@@ -1,0 +1,47 @@
+import type { JsonBody } from "./request-body.ts";
+
+/** A request that passed authentication and validation, free of HTTP machinery. */
+export interface ApiRequest<Body = unknown, Query = unknown> {
+  /** Empty for endpoints without authentication. */
+  account: string;
+  requestId: string;
+  /** Path parameters. */
+  params: Readonly<Record<string, string>>;
+  query: Query;
+  body: Body;
+  /** The body's text and where its members stand; undefined for endpoints without one. */
+  json: JsonBody | undefined;
+  idempotencyKey: string | undefined;
+}
+
+export interface ApiAnswer {
+  status: number;
+  /** A value for JSON.stringify, or JSON text that is written as it is. */
+  body: object | JsonText;
+  headers?: Readonly<Record<string, string>>;
+}
+
+/** JSON that is already text. */
+export class JsonText {
+  readonly text: string;
+  constructor(text: string) {
+    this.text = text;
+  }
+}
+
+export type Handler<Body = never, Query = never> = (
+  request: ApiRequest<Body, Query>,
+) => Promise<ApiAnswer>;
+
+export function answerText(answer: ApiAnswer): string {
+  return answer.body instanceof JsonText ? answer.body.text : JSON.stringify(answer.body);
+}
+
+/** JSON.stringify of an object in which some members are already JSON text. */
+export function jsonObject(members: Readonly<Record<string, unknown>>): JsonText {
+  const parts = Object.entries(members).map(
+    ([name, value]) =>
+      `${JSON.stringify(name)}:${value instanceof JsonText ? value.text : JSON.stringify(value)}`,
+  );
+  return new JsonText(`{${parts.join(",")}}`);
+}

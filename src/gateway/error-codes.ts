@@ -1,0 +1,88 @@
+/**
+ * Every code of an error answer, with its status and its meaning. Codes are stable: programs compare
+ * them, people read `error`. The table in docs/errors.md is this one.
+ */
+export const ERROR_CODES = {
+  malformed_request: {
+    status: 400,
+    meaning: "The request is not valid HTTP, or its target cannot be read.",
+  },
+  invalid_json: {
+    status: 400,
+    meaning:
+      "The body is not one JSON object in UTF-8: syntax, a key given twice, NUL or a lone surrogate in a string, nesting deeper than 64.",
+  },
+  invalid_request: {
+    status: 400,
+    meaning: "A field or query parameter is missing, unknown or not acceptable; see `details`.",
+  },
+  invalid_otp: {
+    status: 400,
+    meaning: "The code is wrong, expired, burnt or already used. One text for all of them.",
+  },
+  unauthorized: { status: 401, meaning: "The `X-API-Key` header is missing or not a live key." },
+  not_found: {
+    status: 404,
+    meaning: "There is no such route, or the account has no such job.",
+  },
+  method_not_allowed: { status: 405, meaning: "The route exists; `Allow` lists its methods." },
+  request_timeout: { status: 408, meaning: "The request did not arrive in time." },
+  conflict: {
+    status: 409,
+    meaning: "The job was changed by somebody else at the same time, several times over.",
+  },
+  job_owned: {
+    status: 409,
+    meaning: "A GitOps tool manages the job: change it there. The text names the owner.",
+  },
+  idempotency_mismatch: {
+    status: 409,
+    meaning: "The `Idempotency-Key` was used with a different body.",
+  },
+  idempotency_in_flight: {
+    status: 409,
+    meaning: "A request with this `Idempotency-Key` is being worked on: try again shortly.",
+  },
+  outcome_unknown: {
+    status: 409,
+    meaning:
+      "A request with this `Idempotency-Key` never came to an end: its mail may or may not have been sent.",
+  },
+  payload_too_large: { status: 413, meaning: "The body is larger than the endpoint takes." },
+  unsupported_media_type: {
+    status: 415,
+    meaning: "The body is not `application/json` in UTF-8, or has a `Content-Encoding`.",
+  },
+  expectation_failed: {
+    status: 417,
+    meaning: "An `Expect` header asks for what is not supported.",
+  },
+  smtp_not_configured: { status: 422, meaning: "The account has no SMTP settings yet." },
+  rate_limited: {
+    status: 429,
+    meaning: "The API key is over its rate; `Retry-After` says how many seconds to wait.",
+  },
+  otp_rate_limited: {
+    status: 429,
+    meaning: "Too many codes were sent to this address; see `Retry-After`.",
+  },
+  headers_too_large: { status: 431, meaning: "The request's headers are too large." },
+  smtp_failed: {
+    status: 500,
+    meaning: "The SMTP server could not be reached or refused; `error` is its text.",
+  },
+  internal: {
+    status: 500,
+    meaning: "A fault of the service; the log has it under the request id.",
+  },
+  dependency_unavailable: {
+    status: 503,
+    meaning: "Something the service depends on does not answer; see `Retry-After`.",
+  },
+  sent_not_logged: {
+    status: 503,
+    meaning: "The mail was accepted, but could not be logged. Sending it again sends it twice.",
+  },
+} as const satisfies Record<string, { status: number; meaning: string }>;
+
+export type ErrorCode = keyof typeof ERROR_CODES;

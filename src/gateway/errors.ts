@@ -1,0 +1,109 @@
+import { InvalidInput, type Finding } from "../domain/findings.ts";
+import { ClockUnknown } from "../domain/ports/clock.ts";
+import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
+import { JobNotFound, JobOwned, VersionConflict } from "../domain/ports/job-store.ts";
+import { ERROR_CODES, type ErrorCode } from "./error-codes.ts";
+
+/** Findings in one answer; more would only be noise. */
+const MOST_DETAILS = 20;
+
+/** An answer that is not a success. Thrown by handlers; the text is for the caller to read. */
+export class ApiError extends Error {
+  readonly code: ErrorCode;
+  readonly details: readonly Finding[] | undefined;
+  readonly headers: Readonly<Record<string, string>>;
+  constructor(
+    code: ErrorCode,
+    message: string,
+    more: {
+      details?: readonly Finding[];
+      retryAfterSeconds?: number;
+      headers?: Record<string, string>;
+      cause?: unknown;
+    } = {},
+  ) {
+    super(message, { cause: more.cause });
+    this.name = "ApiError";
+    this.code = code;
+    this.details = more.details?.slice(0, MOST_DETAILS);
+    this.headers = {
+      ...more.headers,
+      ...(more.retryAfterSeconds === undefined
+        ? {}
+        : { "Retry-After": String(Math.max(1, Math.ceil(more.retryAfterSeconds))) }),
+    };
+  }
+
+  get status(): number {
+    return ERROR_CODES[this.code].status;
+  }
+}
+
+/** 400 with one text that names the first finding, and all of them in `details`. */
+export function invalid(findings: readonly Finding[]): ApiError {
+  const [first] = findings;
+  const text = first ? describe(first) : "the request is invalid";
+  const more = findings.length > 1 ? ` (and ${findings.length - 1} more)` : "";
+  return new ApiError("invalid_request", text + more, { details: findings });
+}
+
+function describe({ field, message }: Finding): string {
+  return field === "" ? message : `${field}: ${message}`;
+}
+
+export interface ErrorBody {
+  error: string;
+  code: ErrorCode;
+  details?: readonly Finding[];
+}
+
+export interface ErrorAnswer {
+  status: number;
+  headers: Readonly<Record<string, string>>;
+  body: ErrorBody;
+  /** True for a fault of ours that the log should have whole. */
+  unexpected: boolean;
+}
+
+/** The one place where errors become statuses. Nothing of an unexpected error reaches the caller. */
+export function errorAnswer(error: unknown): ErrorAnswer {
+  const known = asApiError(error);
+  const api = known ?? new ApiError("internal", "internal error");
+  return {
+    status: api.status,
+    headers: api.headers,
+    body: {
+      error: api.message,
+      code: api.code,
+      ...(api.details ? { details: api.details } : {}),
+    },
+    unexpected: known === undefined,
+  };
+}
+
+function asApiError(error: unknown): ApiError | undefined {
+  if (error instanceof ApiError) return error;
+  if (error instanceof InvalidInput) return invalid(error.findings);
+  if (error instanceof JobNotFound) return new ApiError("not_found", "job not found");
+  if (error instanceof JobOwned) return jobOwned(error);
+  if (error instanceof VersionConflict)
+    return new ApiError("conflict", "the job was changed at the same time; try again");
+  if (error instanceof DependencyUnavailable)
+    return new ApiError("dependency_unavailable", "a dependency is not available; try again", {
+      retryAfterSeconds: 1,
+      cause: error,
+    });
+  if (error instanceof ClockUnknown)
+    return new ApiError("dependency_unavailable", "the database clock is not known yet", {
+      retryAfterSeconds: 1,
+      cause: error,
+    });
+  return undefined;
+}
+
+export function jobOwned({ owner }: Pick<JobOwned, "owner">): ApiError {
+  return new ApiError(
+    "job_owned",
+    `the job is managed by ${owner.tool} (${owner.name}); change or delete it there`,
+  );
+}

@@ -1,0 +1,173 @@
+import { randomBytes as cryptoRandomBytes } from "node:crypto";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import Router from "@koa/router";
+import Koa from "koa";
+import type { Static, TSchema } from "typebox";
+import type { MailMessage } from "../domain/mail.ts";
+import type { ApiKeys } from "../domain/ports/accounts.ts";
+import type { Clock, Monotonic, Timers } from "../domain/ports/clock.ts";
+import type { DestinationPolicy } from "../domain/ports/destinations.ts";
+import type { JobStore } from "../domain/ports/job-store.ts";
+import type { EmailLog, IdempotencyKeys, Mailer, Otps } from "../domain/ports/mail.ts";
+import type { RunHistory, RunLedger } from "../domain/ports/run-ledger.ts";
+import type { Logger } from "../telemetry/logger.ts";
+import type { Metrics } from "../telemetry/metrics.ts";
+import { authenticate } from "./authenticate.ts";
+import { dashboardPage } from "./dashboard-page.ts";
+import { docsPage } from "./docs-page.ts";
+import { answerText, type ApiRequest, type Handler } from "./endpoint.ts";
+import { createHttpServer } from "./http-server.ts";
+import { readIdempotencyKey } from "./idempotency.ts";
+import { openApiDocument } from "./openapi.ts";
+import type { Page } from "./page.ts";
+import { queryObject } from "./query.ts";
+import { createRateLimiter, DEFAULT_RATE_LIMITS, type RateLimits } from "./rate-limit.ts";
+import { BODY_LIMITS, createBodyReader } from "./request-body.ts";
+import { requestEnvelope, type GatewayState } from "./request-envelope.ts";
+import { executionRoutes } from "./routes/executions.ts";
+import { jobRoutes } from "./routes/jobs.ts";
+import { mailRoutes } from "./routes/mail.ts";
+import { serviceRoutes, type Readiness } from "./routes/service.ts";
+import { ENDPOINTS, type EndpointDefinition, type OperationId } from "./schema/endpoints.ts";
+import { createValidators } from "./validate.ts";
+
+export interface GatewayOptions {
+  apiKeys: Pick<ApiKeys, "authenticate">;
+  jobs: JobStore;
+  ledger: RunLedger;
+  history: RunHistory;
+  mailer: Mailer;
+  emailLog: EmailLog;
+  otps: Otps;
+  idempotency: IdempotencyKeys;
+  destinations: DestinationPolicy;
+  otpMessage: (passcode: { to: string; code: string; minutes: number }) => MailMessage;
+  ready: Readiness;
+  clock: Clock;
+  timers: Timers;
+  monotonic: Monotonic;
+  metrics: Metrics;
+  log: Logger;
+  /** For the OpenAPI document. */
+  version: string;
+  /** Per API key and process. */
+  limits?: RateLimits;
+  randomBytes?: (count: number) => Buffer;
+}
+
+export interface Gateway {
+  app: Koa<GatewayState>;
+  callback(): (req: IncomingMessage, res: ServerResponse) => void;
+  /** An HTTP server that also answers in JSON what never becomes a request. Call once, then listen. */
+  server(): Server;
+  /** Stops accepting; resolves when the last answer is out. */
+  close(): Promise<void>;
+}
+
+type BodyOf<E> = E extends { body: infer S extends TSchema } ? Static<S> : undefined;
+type QueryOf<E> = E extends { query: infer S extends TSchema } ? Static<S> : undefined;
+type Handlers = {
+  [K in OperationId]: Handler<BodyOf<(typeof ENDPOINTS)[K]>, QueryOf<(typeof ENDPOINTS)[K]>>;
+};
+
+/** The REST API over the domain's ports. Knows no database, mail or Kubernetes library. */
+export function createGateway(options: GatewayOptions): Gateway {
+  const { log, metrics } = options;
+  const randomBytes = options.randomBytes ?? cryptoRandomBytes;
+  const report = (error: unknown) => {
+    log.warn({ err: error }, "after the answer");
+  };
+  const openApi = openApiDocument({ version: options.version });
+  const handlers: Handlers = {
+    ...mailRoutes({ ...options, report }),
+    ...jobRoutes({ ...options, randomBytes, report }),
+    ...executionRoutes(options),
+    ...serviceRoutes({ ready: options.ready, openApi }),
+  };
+
+  const app = new Koa<GatewayState>();
+  // Nothing reaches koa's own error output: the envelope answers and logs.
+  app.silent = true;
+  const router = new Router<GatewayState>();
+  const limiter = createRateLimiter(options.limits ?? DEFAULT_RATE_LIMITS);
+  const validators = createValidators();
+  const readers = {
+    normal: createBodyReader({ limitBytes: BODY_LIMITS.normal }),
+    large: createBodyReader({ limitBytes: BODY_LIMITS.send }),
+  };
+
+  for (const [id, endpoint] of Object.entries(ENDPOINTS) as [OperationId, EndpointDefinition][])
+    route(endpoint, handlers[id] as Handler);
+  for (const page of [docsPage(openApi), dashboardPage()]) servePage(page);
+  router.get("/", (ctx) => {
+    ctx.body = { service: "carillon", docs: "/docs", openapi: "/openapi.json" };
+  });
+
+  app.use(requestEnvelope({ metrics, log, monotonic: options.monotonic, randomBytes }));
+  app.use(router.routes());
+  app.use(router.allowedMethods());
+
+  let server: Server | undefined;
+  return {
+    app,
+    callback: () => app.callback(),
+    server: () => (server ??= createHttpServer({ handle: app.callback(), metrics })),
+    async close() {
+      const open = server;
+      if (!open?.listening) return;
+      await new Promise<void>((resolve, reject) => {
+        open.close((error) => {
+          if (error) reject(error);
+          else resolve();
+        });
+        open.closeIdleConnections();
+      });
+    },
+  };
+
+  /** 401, then 429, then 400 and its kin, then whatever the handler says. */
+  function route(endpoint: EndpointDefinition, handler: Handler): void {
+    const checkQuery = validators.compile(endpoint.query);
+    const checkBody = endpoint.body ? validators.compile(endpoint.body) : undefined;
+    const readBody = endpoint.largeBody ? readers.large : readers.normal;
+    const pattern = endpoint.path.replaceAll(/\{(\w+)\}/g, ":$1");
+    router.register(pattern, [endpoint.method], async (ctx) => {
+      ctx.state.route = endpoint.path;
+      let account = "";
+      if (endpoint.authenticated) {
+        const caller = await authenticate(options.apiKeys, ctx.get("x-api-key"));
+        account = caller.account;
+        ctx.state.account = account;
+        ctx.state.keyId = caller.keyId;
+        ctx.set(limiter.take(caller.keyId));
+      }
+      const query = checkQuery(queryObject(ctx.querystring, endpoint.query));
+      const json = checkBody ? await readBody(ctx) : undefined;
+      const body = checkBody?.(json?.value);
+      const request: ApiRequest = {
+        account,
+        requestId: ctx.state.requestId,
+        params: ctx.params,
+        query,
+        body,
+        json,
+        idempotencyKey: readIdempotencyKey(ctx.headers["idempotency-key"]?.toString()),
+      };
+      // The validators have just made it what the handler takes.
+      const answer = await handler(request as ApiRequest<never, never>);
+      ctx.status = answer.status;
+      ctx.set({ ...answer.headers });
+      ctx.type = "application/json";
+      ctx.body = answerText(answer);
+    });
+  }
+
+  function servePage(page: Page): void {
+    router.get(page.path, (ctx) => {
+      ctx.state.route = page.path;
+      ctx.set("Content-Security-Policy", page.contentSecurityPolicy);
+      ctx.type = "text/html";
+      ctx.body = page.html;
+    });
+  }
+}

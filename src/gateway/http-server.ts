@@ -1,0 +1,80 @@
+import { createServer, STATUS_CODES, type Server, type RequestListener } from "node:http";
+import type { Duplex } from "node:stream";
+import type { Metrics } from "../telemetry/metrics.ts";
+import { ApiError, errorAnswer } from "./errors.ts";
+
+const HEADERS_TIMEOUT_MS = 15_000;
+/** A whole request, body included: 24 MiB over a slow line. */
+const REQUEST_TIMEOUT_MS = 120_000;
+/** Longer than load balancers keep idle connections (60 s is common), so that they close first. */
+const KEEP_ALIVE_MS = 65_000;
+
+/**
+ * Node's server with limits, and JSON for what never becomes a request: broken HTTP, headers that are
+ * too large or too slow, an `Expect` that nobody can meet.
+ */
+export function createHttpServer(options: { handle: RequestListener; metrics: Metrics }): Server {
+  const server = createServer(
+    {
+      headersTimeout: HEADERS_TIMEOUT_MS,
+      requestTimeout: REQUEST_TIMEOUT_MS,
+      keepAliveTimeout: KEEP_ALIVE_MS,
+      // Checked by the envelope, which answers in JSON; Node would answer with an empty body.
+      requireHostHeader: false,
+    },
+    options.handle,
+  );
+  server.on("clientError", (error: NodeJS.ErrnoException, socket: Duplex) => {
+    // Gone, or in the middle of an answer: bytes of ours would end up inside it.
+    if (error.code === "ECONNRESET" || !socket.writable || answering(socket)) {
+      socket.destroy();
+      return;
+    }
+    const answer = errorAnswer(parseError(error.code));
+    options.metrics.httpRequests.inc({
+      method: "OTHER",
+      route: "unmatched",
+      status: String(answer.status),
+    });
+    const body = JSON.stringify(answer.body);
+    socket.end(
+      [
+        `HTTP/1.1 ${answer.status} ${STATUS_CODES[answer.status] ?? ""}`,
+        "Content-Type: application/json; charset=utf-8",
+        `Content-Length: ${Buffer.byteLength(body)}`,
+        "Cache-Control: no-store",
+        "Connection: close",
+        "",
+        body,
+      ].join("\r\n"),
+    );
+  });
+  server.on("checkExpectation", (_req, res) => {
+    const answer = errorAnswer(
+      new ApiError("expectation_failed", "the Expect header asks for what is not supported"),
+    );
+    res.writeHead(answer.status, {
+      "Content-Type": "application/json; charset=utf-8",
+      Connection: "close",
+    });
+    res.end(JSON.stringify(answer.body));
+  });
+  return server;
+}
+
+/** Node keeps the answer in progress on the socket. */
+function answering(socket: Duplex): boolean {
+  const message = (socket as { _httpMessage?: { headersSent?: boolean } | null })._httpMessage;
+  return message?.headersSent === true;
+}
+
+function parseError(code: string | undefined): ApiError {
+  switch (code) {
+    case "HPE_HEADER_OVERFLOW":
+      return new ApiError("headers_too_large", "the request's headers are too large");
+    case "ERR_HTTP_REQUEST_TIMEOUT":
+      return new ApiError("request_timeout", "the request did not arrive in time");
+    default:
+      return new ApiError("malformed_request", "the request is not valid HTTP");
+  }
+}

@@ -1,0 +1,113 @@
+import { LIMITS } from "../domain/schema/fields.ts";
+import type { IdempotencyKeys } from "../domain/ports/mail.ts";
+import { answerText, JsonText, type ApiAnswer, type ApiRequest } from "./endpoint.ts";
+import { ApiError, invalid } from "./errors.ts";
+
+/** After this a request in flight is taken for dead: its process died or lost the database. */
+const GIVEN_UP_AFTER_MS = 60_000;
+
+/** Visible ASCII: what survives every proxy and log. */
+const FORM = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/;
+
+/** Throws ApiError 400 when the header is there and not 1 to 256 visible characters. */
+export function readIdempotencyKey(header: string | undefined): string | undefined {
+  if (header === undefined) return undefined;
+  if (header.length > LIMITS.idempotencyKey || !FORM.test(header))
+    throw invalid([
+      {
+        field: "Idempotency-Key",
+        message: `must be 1 to ${LIMITS.idempotencyKey} visible ASCII characters`,
+      },
+    ]);
+  return header;
+}
+
+/** Says that the work may have had its effect although it failed: the key must not be freed. */
+export class EffectUncertain extends Error {
+  override name = "EffectUncertain";
+  readonly answer: ApiError;
+  constructor(answer: ApiError) {
+    super(answer.message, { cause: answer });
+    this.answer = answer;
+  }
+}
+
+export interface IdempotentWork {
+  keys: IdempotencyKeys;
+  request: ApiRequest;
+  /** Endpoint; keys of different endpoints do not meet. */
+  scope: string;
+  work: () => Promise<ApiAnswer>;
+  /** What to do when an earlier request never ended; without it the caller hears `outcome_unknown`. */
+  takeOver?: () => Promise<ApiAnswer>;
+  /** Hears of a key that could not be completed or freed: the answer stands all the same. */
+  report: (error: unknown) => void;
+}
+
+/**
+ * Runs `work` once per key. Only a 2xx is kept and replayed; any other outcome frees the key, except
+ * one that leaves open whether the effect happened.
+ */
+export async function idempotently(options: IdempotentWork): Promise<ApiAnswer> {
+  const { keys, request, work, report } = options;
+  const key = request.idempotencyKey;
+  if (key === undefined) return unwrapped(work);
+  const begun = await keys.begin({
+    account: request.account,
+    scope: options.scope,
+    key,
+    fingerprint: request.json?.fingerprint ?? "",
+  });
+  switch (begun.kind) {
+    case "fresh":
+      return first(begun.token);
+    case "replay":
+      return {
+        status: begun.status,
+        body: new JsonText(begun.body),
+        headers: { "Idempotency-Replayed": "true" },
+      };
+    case "mismatch":
+      throw new ApiError(
+        "idempotency_mismatch",
+        "the Idempotency-Key was used with a different body",
+      );
+    case "in_flight":
+      if (begun.forMs < GIVEN_UP_AFTER_MS)
+        throw new ApiError(
+          "idempotency_in_flight",
+          "a request with this Idempotency-Key is being worked on",
+          { retryAfterSeconds: 1 },
+        );
+      if (options.takeOver) return unwrapped(options.takeOver);
+      throw new ApiError(
+        "outcome_unknown",
+        "a request with this Idempotency-Key never came to an end; its mail may or may not have been sent",
+      );
+    default:
+      throw new Error("unknown answer of the idempotency store", { cause: begun satisfies never });
+  }
+
+  async function first(token: string): Promise<ApiAnswer> {
+    let answer: ApiAnswer;
+    try {
+      answer = await work();
+    } catch (error) {
+      if (error instanceof EffectUncertain) throw error.answer;
+      await keys.abandon(token).catch(report);
+      throw error;
+    }
+    // The effect has happened: a failure here must not turn the answer into an error that invites a
+    // second try. The key then stays in flight, which later says so.
+    await keys.complete(token, { status: answer.status, body: answerText(answer) }).catch(report);
+    return answer;
+  }
+}
+
+async function unwrapped(work: () => Promise<ApiAnswer>): Promise<ApiAnswer> {
+  try {
+    return await work();
+  } catch (error) {
+    throw error instanceof EffectUncertain ? error.answer : error;
+  }
+}

@@ -1,0 +1,43 @@
+import { createHash } from "node:crypto";
+import type { Instant } from "../domain/instant.ts";
+
+/**
+ * `job-` and a UUIDv7 (RFC 9562): sortable by creation and, being lower case, a valid name of a
+ * Kubernetes resource. `random` are 10 bytes.
+ */
+export function newJobId(now: Instant, random: Uint8Array): string {
+  return `job-${uuidV7(now, random)}`;
+}
+
+/** The id that a create with this Idempotency-Key has always: a retry finds the job of the first try. */
+export function derivedJobId(account: string, idempotencyKey: string): string {
+  const hash = createHash("sha256")
+    .update(JSON.stringify([account, idempotencyKey]))
+    .digest("hex");
+  return `job-${hash.slice(0, 32)}`;
+}
+
+/** RFC 9562, 5.7: 48 bits of Unix milliseconds, version, 74 random bits. */
+export function uuidV7(now: Instant, random: Uint8Array): string {
+  const bytes = Buffer.alloc(16);
+  bytes.writeUIntBE(now, 0, 6);
+  bytes.set(random.subarray(0, 10), 6);
+  bytes[6] = 0x70 | (bytes.readUInt8(6) & 0x0f);
+  bytes[8] = 0x80 | (bytes.readUInt8(8) & 0x3f);
+  const hex = bytes.toString("hex");
+  return [
+    hex.slice(0, 8),
+    hex.slice(8, 12),
+    hex.slice(12, 16),
+    hex.slice(16, 20),
+    hex.slice(20),
+  ].join("-");
+}
+
+/** RFC 1123 subdomain: what a resource can be named. Any other id names nothing. */
+export function canBeJobId(id: string): boolean {
+  return (
+    id.length <= 253 &&
+    /^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$/.test(id)
+  );
+}

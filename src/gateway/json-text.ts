@@ -1,0 +1,227 @@
+/**
+ * A strict scanner over JSON text (RFC 8259). JSON.parse accepts what we must refuse (a key given twice,
+ * lone surrogates, NUL, any depth) and forgets what we must keep: where a value stood in the text, so
+ * that a payload can be stored byte for byte, and how a number was written.
+ */
+
+export interface JsonMember {
+  /** Offsets of the value in the text, end exclusive. */
+  start: number;
+  end: number;
+  /** Scalars and containers in the value, itself included. */
+  values: number;
+  /** The first number whose value a JSON round trip through doubles would change, as written. */
+  inexact: string | null;
+}
+
+export type JsonScan =
+  { ok: true; members: ReadonlyMap<string, JsonMember> } | { ok: false; problem: string };
+
+class Problem extends Error {}
+
+const WHITESPACE = /[ \t\n\r]*/y;
+const NUMBER = /-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?/y;
+/** Up to the next quote, backslash or control character. */
+const PLAIN = /[\u0020\u0021\u0023-\u005b\u005d-\uffff]*/y;
+const LITERAL = /true|false|null/y;
+const ESCAPE = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/y;
+
+/** Scans one JSON object. Positions in problems are character offsets, from 0. */
+export function scanJsonObject(text: string, limits: { depth: number }): JsonScan {
+  try {
+    return { ok: true, members: new Scanner(text, limits.depth).object() };
+  } catch (error) {
+    if (error instanceof Problem) return { ok: false, problem: error.message };
+    throw error;
+  }
+}
+
+/** An open container; `keys` is null for an array. */
+interface Open {
+  keys: Set<string> | null;
+}
+
+class Scanner {
+  private at = 0;
+  private readonly text: string;
+  private readonly depth: number;
+  constructor(text: string, depth: number) {
+    this.text = text;
+    this.depth = depth;
+  }
+
+  object(): Map<string, JsonMember> {
+    const members = new Map<string, JsonMember>();
+    this.space();
+    if (this.text[this.at] !== "{") throw new Problem("the body must be a JSON object");
+    this.at += 1;
+    this.space();
+    if (this.text[this.at] === "}") this.at += 1;
+    else {
+      for (;;) {
+        const name = this.key(members);
+        members.set(name, this.value());
+        if (!this.more("}")) break;
+      }
+    }
+    this.space();
+    if (this.at < this.text.length) throw this.unexpected();
+    return members;
+  }
+
+  /** One member's value, iteratively: hostile nesting must not reach the call stack. */
+  private value(): JsonMember {
+    const open: Open[] = [];
+    const member: JsonMember = { start: this.at, end: this.at, values: 0, inexact: null };
+    for (;;) {
+      this.space();
+      member.values += 1;
+      const container = this.scalarOrOpen(member);
+      if (container) {
+        open.push(container);
+        // The body itself is the first level.
+        if (open.length + 1 > this.depth)
+          throw new Problem(`nesting must be at most ${this.depth} levels deep`);
+        this.space();
+        if (this.text[this.at] !== (container.keys ? "}" : "]")) {
+          if (container.keys) this.key(container.keys);
+          continue;
+        }
+        this.at += 1;
+        open.pop();
+      }
+      // A value has ended: close what ends with it, or go on to the next one.
+      for (;;) {
+        const around = open.at(-1);
+        if (!around) {
+          member.end = this.at;
+          return member;
+        }
+        if (this.more(around.keys ? "}" : "]")) {
+          if (around.keys) this.key(around.keys);
+          break;
+        }
+        open.pop();
+      }
+    }
+  }
+
+  private scalarOrOpen(member: JsonMember): Open | undefined {
+    const first = this.text[this.at];
+    switch (first) {
+      case "{":
+        this.at += 1;
+        return { keys: new Set() };
+      case "[":
+        this.at += 1;
+        return { keys: null };
+      case '"':
+        this.string();
+        return undefined;
+      case "t":
+      case "f":
+      case "n":
+        this.take(LITERAL);
+        return undefined;
+      default: {
+        const number = this.take(NUMBER);
+        if (member.inexact === null && !survivesRoundTrip(number)) member.inexact = number;
+        return undefined;
+      }
+    }
+  }
+
+  /** True after a comma, with the next value or key ahead; false after the closing bracket. */
+  private more(closing: "}" | "]"): boolean {
+    this.space();
+    const next = this.text[this.at];
+    if (next !== "," && next !== closing) throw this.unexpected();
+    this.at += 1;
+    if (next === closing) return false;
+    this.space();
+    return true;
+  }
+
+  private key(seen: Set<string> | Map<string, unknown>): string {
+    if (this.text[this.at] !== '"') throw this.unexpected();
+    const key = JSON.parse(this.string()) as string;
+    // Parsers disagree on which of two wins; what one checks another would act on.
+    if (seen.has(key)) throw new Problem(`the key ${JSON.stringify(key)} is given twice`);
+    if (seen instanceof Set) seen.add(key);
+    this.space();
+    if (this.text[this.at] !== ":") throw this.unexpected();
+    this.at += 1;
+    this.space();
+    return key;
+  }
+
+  /** Consumes a string and returns it as written, quotes included. */
+  private string(): string {
+    const start = this.at;
+    let escaped = false;
+    this.at += 1;
+    for (;;) {
+      PLAIN.lastIndex = this.at;
+      PLAIN.test(this.text);
+      this.at = PLAIN.lastIndex;
+      const stop = this.text[this.at];
+      if (stop === '"') break;
+      if (stop !== "\\") throw this.unexpected();
+      escaped = true;
+      this.take(ESCAPE);
+    }
+    this.at += 1;
+    const written = this.text.slice(start, this.at);
+    if (escaped) {
+      const value = JSON.parse(written) as string;
+      // PostgreSQL takes no NUL in text, and neither it nor UTF-8 takes half a surrogate pair.
+      if (value.includes("\u0000")) throw new Problem(`NUL in a string at offset ${start}`);
+      if (!value.isWellFormed()) throw new Problem(`lone surrogate in a string at offset ${start}`);
+    }
+    return written;
+  }
+
+  private take(pattern: RegExp): string {
+    pattern.lastIndex = this.at;
+    const found = pattern.exec(this.text);
+    if (!found) throw this.unexpected();
+    this.at = pattern.lastIndex;
+    return found[0];
+  }
+
+  private space(): void {
+    WHITESPACE.lastIndex = this.at;
+    WHITESPACE.test(this.text);
+    this.at = WHITESPACE.lastIndex;
+  }
+
+  private unexpected(): Problem {
+    return new Problem(
+      this.at >= this.text.length
+        ? "the JSON text ends too early"
+        : `unexpected character at offset ${this.at}`,
+    );
+  }
+}
+
+/**
+ * Whether a JSON number keeps its mathematical value when it is read as a double and written again:
+ * 1.0 and 1e2 do, 9007199254740993 and 1e400 do not.
+ */
+export function survivesRoundTrip(written: string): boolean {
+  if (/^-?[0-9]{1,15}$/.test(written)) return true;
+  const value = Number(written);
+  if (!Number.isFinite(value)) return false;
+  return normalised(written) === normalised(String(value));
+}
+
+/** Sign, digits without outer zeros, and the power of ten of the last digit: one form per value. */
+function normalised(number: string): string {
+  const [, sign = "", whole = "", fraction = "", exponent = "0"] =
+    /^(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?$/.exec(number) ?? [];
+  const all = (whole + fraction).replace(/^0+/, "");
+  const digits = all.replace(/0+$/, "");
+  if (digits === "") return "0";
+  const power = Number(exponent) - fraction.length + (all.length - digits.length);
+  return `${sign}${digits}e${power}`;
+}

@@ -1,0 +1,106 @@
+import { validateAddress } from "../domain/address.ts";
+import type { Finding } from "../domain/findings.ts";
+import type { MailMessage } from "../domain/mail.ts";
+import { LIMITS } from "../domain/schema/fields.ts";
+import { invalid } from "./errors.ts";
+import type { SendRequest } from "./schema/mail.ts";
+
+/** Headers that the service writes itself, or that address, identify, structure or vouch for a message. */
+const RESERVED = new Set([
+  "from",
+  "sender",
+  "to",
+  "cc",
+  "bcc",
+  "reply-to",
+  "subject",
+  "date",
+  "message-id",
+  "mime-version",
+  "return-path",
+  "received",
+  "delivered-to",
+  "dkim-signature",
+  "domainkey-signature",
+  "authentication-results",
+  "received-spf",
+]);
+const RESERVED_PREFIXES = ["content-", "resent-", "arc-", "apparently-"];
+
+/** RFC 5322 field name, without what MIME parsers stumble over. */
+const HEADER_NAME = /^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/;
+const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
+
+/** What the schema cannot say: addresses, headers, sizes in bytes, base64. Throws ApiError 400. */
+export function mailMessage(request: SendRequest): MailMessage {
+  const findings: Finding[] = [
+    ...addressFindings("to", request.to),
+    ...(request.cc ?? []).flatMap((each, index) => addressFindings(`cc.${index}`, each)),
+    ...(request.bcc ?? []).flatMap((each, index) => addressFindings(`bcc.${index}`, each)),
+    ...(request.reply_to === undefined ? [] : addressFindings("reply_to", request.reply_to)),
+    ...headerFindings(request.headers ?? {}),
+    ...attachmentFindings(request.attachments ?? []),
+  ];
+  if ((request.cc?.length ?? 0) + (request.bcc?.length ?? 0) > LIMITS.recipients)
+    findings.push({ field: "cc", message: `and bcc must have at most ${LIMITS.recipients} items` });
+  if (Buffer.byteLength(request.body) > LIMITS.sendBodyBytes)
+    findings.push({ field: "body", message: "must be at most 5 MiB" });
+  if (findings.length > 0) throw invalid(findings);
+  return {
+    to: request.to,
+    subject: request.subject,
+    body: request.body,
+    isHtml: request.is_html ?? false,
+    ...(request.cc ? { cc: request.cc } : {}),
+    ...(request.bcc ? { bcc: request.bcc } : {}),
+    ...(request.reply_to === undefined ? {} : { replyTo: request.reply_to }),
+    ...(request.headers ? { headers: request.headers } : {}),
+    ...(request.attachments
+      ? {
+          attachments: request.attachments.map((attachment) => ({
+            filename: attachment.filename,
+            ...(attachment.content_type === undefined
+              ? {}
+              : { contentType: attachment.content_type }),
+            content: Buffer.from(attachment.content, "base64"),
+          })),
+        }
+      : {}),
+  };
+}
+
+export function addressFindings(field: string, address: string): Finding[] {
+  const finding = validateAddress(address, field);
+  return finding ? [finding] : [];
+}
+
+function headerFindings(headers: Readonly<Record<string, string>>): Finding[] {
+  const findings: Finding[] = [];
+  const seen = new Set<string>();
+  for (const [name, value] of Object.entries(headers)) {
+    const field = `headers.${name}`;
+    const lower = name.toLowerCase();
+    if (name.length > LIMITS.headerName || !HEADER_NAME.test(name))
+      findings.push({ field, message: "is not a valid header name" });
+    else if (RESERVED.has(lower) || RESERVED_PREFIXES.some((prefix) => lower.startsWith(prefix)))
+      findings.push({ field, message: "is reserved and cannot be set" });
+    if (seen.has(lower)) findings.push({ field, message: "is given twice" });
+    seen.add(lower);
+    if (/[\p{Cc}\u2028\u2029]/u.test(value))
+      findings.push({ field, message: "must be one line without control characters" });
+  }
+  return findings;
+}
+
+function attachmentFindings(attachments: readonly { content: string }[]): Finding[] {
+  const findings: Finding[] = [];
+  let total = 0;
+  for (const [index, { content }] of attachments.entries()) {
+    total += content.length;
+    if (!BASE64.test(content))
+      findings.push({ field: `attachments.${index}.content`, message: "is not valid base64" });
+  }
+  if (total > LIMITS.attachmentsBytes)
+    findings.push({ field: "attachments", message: "must be at most 10 MiB of base64 in all" });
+  return findings;
+}

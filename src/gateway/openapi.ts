@@ -1,0 +1,246 @@
+import type { TSchema } from "typebox";
+import { LIMITS } from "../domain/schema/fields.ts";
+import { jobCreate, jobPatch } from "../domain/schema/rest-job.ts";
+import { ERROR_CODES, type ErrorCode } from "./error-codes.ts";
+import { errorAnswer, messageAnswer, readyAnswer } from "./schema/answers.ts";
+import {
+  ENDPOINTS,
+  errorCodesOf,
+  type EndpointDefinition,
+  type OperationId,
+} from "./schema/endpoints.ts";
+import * as jobs from "./schema/jobs.ts";
+import * as mail from "./schema/mail.ts";
+
+/** Schemas that the document names; every use of one becomes a reference to it. */
+const COMPONENTS: Record<string, TSchema> = {
+  Error: errorAnswer,
+  Message: messageAnswer,
+  Readiness: readyAnswer,
+  SendRequest: mail.sendRequest,
+  SendAnswer: mail.sendAnswer,
+  OtpSendRequest: mail.otpSendRequest,
+  OtpSendAnswer: mail.otpSendAnswer,
+  OtpVerifyRequest: mail.otpVerifyRequest,
+  OtpVerifyAnswer: mail.otpVerifyAnswer,
+  EmailLogEntry: mail.emailLogEntry,
+  Logs: mail.logsAnswer,
+  JobCreate: jobCreate,
+  JobPatch: jobPatch,
+  JobSummary: jobs.jobSummary,
+  JobCreated: jobs.jobCreated,
+  Job: jobs.job,
+  Executions: jobs.executionsAnswer,
+  RunAccepted: jobs.runAccepted,
+};
+
+export interface OpenApiOperation {
+  operationId: string;
+  tags: string[];
+  summary: string;
+  description?: string;
+  security: object[];
+  parameters: OpenApiParameter[];
+  requestBody?: { required: true; content: JsonContent };
+  responses: Record<string, OpenApiResponse>;
+}
+
+export interface OpenApiParameter {
+  name: string;
+  in: "path" | "query" | "header";
+  required: boolean;
+  description?: string;
+  schema: object;
+}
+
+export interface OpenApiResponse {
+  description: string;
+  headers?: Record<string, object>;
+  content: JsonContent;
+}
+
+interface JsonContent {
+  "application/json": { schema: object; examples?: Record<string, { value: unknown }> };
+}
+
+export interface OpenApiDocument {
+  openapi: "3.1.1";
+  info: { title: string; version: string; description: string; license: object };
+  servers: object[];
+  tags: { name: string; description: string }[];
+  paths: Record<string, Record<string, OpenApiOperation>>;
+  components: { schemas: Record<string, object>; securitySchemes: Record<string, object> };
+}
+
+/** The whole API as OpenAPI 3.1, from the table that also makes the router and the validators. */
+export function openApiDocument(options: { version: string }): OpenApiDocument {
+  const paths: OpenApiDocument["paths"] = {};
+  for (const [id, endpoint] of Object.entries(ENDPOINTS) as [OperationId, EndpointDefinition][])
+    (paths[endpoint.path] ??= {})[endpoint.method.toLowerCase()] = operation(id, endpoint);
+  return {
+    openapi: "3.1.1",
+    info: {
+      title: "Carillon",
+      version: options.version,
+      description:
+        "Transactional email, one-time passcodes and scheduled jobs behind one API key. Every body is JSON in UTF-8; timestamps are ISO 8601 in UTC. Every error has the same shape: `error` for people, `code` for programs.",
+      license: { name: "Apache-2.0", identifier: "Apache-2.0" },
+    },
+    servers: [{ url: "/" }],
+    tags: [
+      { name: "Email", description: "Send email through the account's SMTP server; its log." },
+      { name: "OTP", description: "One-time passcodes by email." },
+      { name: "Jobs", description: "Webhooks and emails on a schedule." },
+      { name: "Service", description: "Health and this document. No API key needed." },
+    ],
+    paths,
+    components: {
+      schemas: Object.fromEntries(
+        Object.entries(COMPONENTS).map(([name, schema]) => [name, inlined(schema, schema)]),
+      ),
+      securitySchemes: {
+        apiKey: {
+          type: "apiKey",
+          in: "header",
+          name: "X-API-Key",
+          description: "Begins with `svc_live_`. Made in the dashboard or with the command line.",
+        },
+      },
+    },
+  };
+}
+
+function operation(id: OperationId, endpoint: EndpointDefinition): OpenApiOperation {
+  return {
+    operationId: id,
+    tags: [endpoint.tag],
+    summary: endpoint.summary,
+    ...(endpoint.description === undefined ? {} : { description: endpoint.description }),
+    security: endpoint.authenticated ? [{ apiKey: [] }] : [],
+    parameters: [...pathParameters(endpoint), ...queryParameters(endpoint), ...headers(id)],
+    ...(endpoint.body
+      ? {
+          requestBody: {
+            required: true,
+            content: { "application/json": { schema: inlined(endpoint.body) } },
+          },
+        }
+      : {}),
+    responses: {
+      [endpoint.success.status]: {
+        description: endpoint.success.description,
+        content: { "application/json": { schema: inlined(endpoint.success.schema) } },
+      },
+      ...(id === "readiness"
+        ? {
+            503: {
+              description: "Not ready yet.",
+              content: { "application/json": { schema: inlined(readyAnswer) } },
+            },
+          }
+        : {}),
+      ...errorResponses(endpoint),
+    },
+  };
+}
+
+function pathParameters(endpoint: EndpointDefinition): OpenApiParameter[] {
+  return Array.from(endpoint.path.matchAll(/\{(\w+)\}/g), ([, name = ""]) => ({
+    name,
+    in: "path",
+    required: true,
+    description: "Job identifier.",
+    schema: { type: "string", minLength: 1 },
+  }));
+}
+
+function queryParameters(endpoint: EndpointDefinition): OpenApiParameter[] {
+  const { properties = {} } = endpoint.query as { properties?: Record<string, object> };
+  return Object.entries(properties).map(([name, schema]) => {
+    const { description, ...rest } = inlined(schema) as { description?: string };
+    return {
+      name,
+      in: "query",
+      required: false,
+      ...(description === undefined ? {} : { description }),
+      schema: rest,
+    };
+  });
+}
+
+function headers(id: OperationId): OpenApiParameter[] {
+  const endpoint: EndpointDefinition = ENDPOINTS[id];
+  if (!endpoint.idempotent && id !== "runJob") return [];
+  return [
+    {
+      name: "Idempotency-Key",
+      in: "header",
+      required: false,
+      description:
+        "Makes a retry safe for 24 hours: the same key and body are answered with the first success.",
+      schema: {
+        type: "string",
+        minLength: 1,
+        maxLength: LIMITS.idempotencyKey,
+        pattern: "^[!-~]([ -~]*[!-~])?$",
+      },
+    },
+  ];
+}
+
+/** One response for each status; the codes that it may carry are its examples. */
+function errorResponses(endpoint: EndpointDefinition): Record<string, OpenApiResponse> {
+  const byStatus = new Map<number, ErrorCode[]>();
+  for (const code of errorCodesOf(endpoint)) {
+    const { status } = ERROR_CODES[code];
+    byStatus.set(status, [...(byStatus.get(status) ?? []), code]);
+  }
+  return Object.fromEntries(
+    Array.from(byStatus, ([status, codes]) => [
+      String(status),
+      {
+        description: codes.map((code) => `\`${code}\`: ${ERROR_CODES[code].meaning}`).join("\n\n"),
+        ...(status === 429 || status === 503 ? { headers: RETRY_AFTER } : {}),
+        content: {
+          "application/json": {
+            schema: { $ref: "#/components/schemas/Error" },
+            examples: Object.fromEntries(
+              codes.map((code) => [code, { value: { error: errorText(code), code } }]),
+            ),
+          },
+        },
+      },
+    ]),
+  );
+}
+
+const RETRY_AFTER = {
+  "Retry-After": { description: "Seconds to wait.", schema: { type: "integer", minimum: 1 } },
+};
+
+function errorText(code: ErrorCode): string {
+  if (code === "invalid_otp") return "invalid or expired OTP";
+  if (code === "unauthorized") return "missing or invalid API key";
+  return code.replaceAll("_", " ");
+}
+
+const names = new Map<unknown, string>(
+  Object.entries(COMPONENTS).map(([name, schema]) => [schema, name]),
+);
+
+/** Plain JSON Schema: named schemas become references, except `root` itself; `x-rule` stays inside. */
+function inlined(schema: unknown, root?: unknown): object {
+  return copy(schema) as object;
+
+  function copy(value: unknown): unknown {
+    if (Array.isArray(value)) return value.map(copy);
+    if (typeof value !== "object" || value === null) return value;
+    const name = value === root ? undefined : names.get(value);
+    if (name !== undefined) return { $ref: `#/components/schemas/${name}` };
+    return Object.fromEntries(
+      Object.entries(value)
+        .filter(([key]) => key !== "x-rule")
+        .map(([key, member]) => [key, copy(member)]),
+    );
+  }
+}

@@ -1,0 +1,114 @@
+import { createHash } from "node:crypto";
+import type Koa from "koa";
+import { HttpMethodEnum, koaBody } from "koa-body";
+import { LIMITS } from "../domain/schema/fields.ts";
+import { ApiError } from "./errors.ts";
+import { scanJsonObject, type JsonMember } from "./json-text.ts";
+
+const MIB = 1_048_576;
+
+/** Largest bodies, in bytes. /send: attachments and body, with room for JSON escapes. */
+export const BODY_LIMITS = { normal: MIB, send: 24 * MIB } as const;
+
+/**
+ * Values outside `webhook_payload` that a body may hold. Far above what any schema accepts; it bounds
+ * what the validators look at when they collect all errors.
+ */
+const MOST_VALUES = 2_000;
+
+/** A JSON object as it came: its text, where its members stand, and its value. */
+export interface JsonBody {
+  text: string;
+  members: ReadonlyMap<string, JsonMember>;
+  value: Record<string, unknown>;
+  /** SHA-256 of the bytes received, hex. */
+  fingerprint: string;
+}
+
+export interface BodyReader {
+  (ctx: Koa.Context): Promise<JsonBody>;
+}
+
+/**
+ * koa-body reads the stream under a limit; nothing else of it is trusted: it takes invalid UTF-8, arrays
+ * and compressed bodies. It is told that JSON is text in `binary`, which keeps every byte.
+ */
+export function createBodyReader({ limitBytes }: { limitBytes: number }): BodyReader {
+  const read = koaBody({
+    json: false,
+    urlencoded: false,
+    multipart: false,
+    text: true,
+    textTypes: ["application/json"],
+    textLimit: limitBytes,
+    encoding: "binary",
+    patchNode: false,
+    parsedMethods: [HttpMethodEnum.POST, HttpMethodEnum.PATCH],
+    onError: (error) => {
+      throw bodyError(error, limitBytes);
+    },
+  });
+  return async (ctx) => {
+    refuseOtherMedia(ctx);
+    await read(ctx, async () => {});
+    const binary: unknown = ctx.request.body;
+    return parseJsonBody(Buffer.from(typeof binary === "string" ? binary : "", "latin1"));
+  };
+}
+
+function bodyError(error: unknown, limitBytes: number): ApiError {
+  const status = (error as { status?: unknown }).status;
+  if (status === 413)
+    return new ApiError("payload_too_large", `the body must be at most ${limitBytes} bytes`);
+  return new ApiError("malformed_request", "the body could not be read", { cause: error });
+}
+
+/** 415 before a byte of the body is read. */
+function refuseOtherMedia(ctx: Koa.Context): void {
+  const encoding = ctx.get("content-encoding").trim().toLowerCase();
+  if (encoding !== "" && encoding !== "identity")
+    throw new ApiError("unsupported_media_type", "the body must not have a Content-Encoding");
+  const [type = "", ...parameters] = ctx.get("content-type").toLowerCase().split(";");
+  const charset = parameters
+    .map((parameter) => parameter.trim())
+    .find((parameter) => parameter.startsWith("charset="))
+    ?.slice("charset=".length)
+    .replaceAll('"', "");
+  if (type.trim() !== "application/json")
+    throw new ApiError("unsupported_media_type", "Content-Type must be application/json");
+  if (charset !== undefined && charset !== "utf-8" && charset !== "utf8")
+    throw new ApiError("unsupported_media_type", "the body must be in UTF-8");
+}
+
+const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+/** Throws ApiError `invalid_json` for anything but one JSON object in UTF-8 that can be stored as it is. */
+export function parseJsonBody(bytes: Buffer): JsonBody {
+  let text: string;
+  try {
+    text = utf8.decode(bytes);
+  } catch (cause) {
+    throw new ApiError("invalid_json", "the body is not valid UTF-8", { cause });
+  }
+  const scan = scanJsonObject(text, { depth: LIMITS.nesting });
+  if (!scan.ok) throw new ApiError("invalid_json", `invalid JSON: ${scan.problem}`);
+  let values = 0;
+  for (const [name, member] of scan.members)
+    values += name === "webhook_payload" ? 1 : member.values;
+  if (values > MOST_VALUES)
+    throw new ApiError("invalid_request", `the body has more than ${MOST_VALUES} values`);
+  return {
+    text,
+    members: scan.members,
+    value: JSON.parse(text) as Record<string, unknown>,
+    fingerprint: createHash("sha256").update(bytes).digest("hex"),
+  };
+}
+
+/** A member's value as it stood in the text; undefined when absent or null. */
+export function memberText(body: JsonBody, name: string): string | undefined {
+  const member = body.members.get(name);
+  if (!member) return undefined;
+  const text = body.text.slice(member.start, member.end);
+  return text === "null" ? undefined : text;
+}

@@ -1,0 +1,113 @@
+import type Koa from "koa";
+import type { Monotonic } from "../domain/ports/clock.ts";
+import type { Logger } from "../telemetry/logger.ts";
+import type { Metrics } from "../telemetry/metrics.ts";
+import { ApiError, errorAnswer } from "./errors.ts";
+
+export interface GatewayState {
+  /** Ours alone: nobody can choose it. */
+  requestId: string;
+  /** The route's pattern; undefined while none matched. */
+  route?: string;
+  account?: string;
+  keyId?: string;
+}
+
+/** Label values are a fixed set, whatever a client sends. */
+const METHODS = new Set(["GET", "HEAD", "POST", "PATCH", "PUT", "DELETE", "OPTIONS"]);
+
+const SECURITY_HEADERS = {
+  "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+  "X-Content-Type-Options": "nosniff",
+  "X-Frame-Options": "DENY",
+  "Referrer-Policy": "no-referrer",
+  "Cross-Origin-Resource-Policy": "same-origin",
+  "Cache-Control": "no-store",
+};
+
+/**
+ * Around every request: its id, headers, one line of log, metrics, and the one place where an error
+ * becomes an answer. Query strings, bodies and keys are not logged.
+ */
+export function requestEnvelope(options: {
+  metrics: Metrics;
+  log: Logger;
+  monotonic: Monotonic;
+  randomBytes: (count: number) => Buffer;
+}): Koa.Middleware<GatewayState> {
+  const { metrics, log, monotonic } = options;
+  return async (ctx, next) => {
+    const began = monotonic();
+    ctx.state.requestId = options.randomBytes(16).toString("hex");
+    ctx.set(SECURITY_HEADERS);
+    ctx.set("X-Request-Id", ctx.state.requestId);
+    metrics.httpRequestsInFlight.inc();
+    ctx.res.once("close", finished);
+    try {
+      refuseMalformed(ctx);
+      await next();
+      nameUnrouted(ctx);
+    } catch (error) {
+      answerError(ctx, error);
+    }
+
+    function finished(): void {
+      metrics.httpRequestsInFlight.dec();
+      const seconds = (monotonic() - began) / 1_000;
+      const labels = {
+        method: METHODS.has(ctx.method) ? ctx.method : "OTHER",
+        route: ctx.state.route ?? "unmatched",
+        status: String(ctx.res.statusCode),
+      };
+      metrics.httpRequests.inc(labels);
+      metrics.httpRequestDuration.observe(labels, seconds);
+      log.info(
+        {
+          ...labels,
+          request_id: ctx.state.requestId,
+          account: ctx.state.account,
+          key_id: ctx.state.keyId,
+          duration_ms: Math.round(seconds * 1_000),
+          // The client went away before the answer was out.
+          ...(ctx.res.writableFinished ? {} : { aborted: true }),
+        },
+        "request",
+      );
+    }
+  };
+
+  function answerError(ctx: Koa.ParameterizedContext<GatewayState>, error: unknown): void {
+    const answer = errorAnswer(error);
+    const about = { err: error, request_id: ctx.state.requestId };
+    if (answer.unexpected) log.error(about, "unexpected error");
+    else if (answer.body.code === "dependency_unavailable") log.warn(about, "dependency down");
+    if (answer.body.code === "rate_limited") metrics.rateLimited.inc();
+    ctx.status = answer.status;
+    ctx.set({ ...answer.headers });
+    ctx.type = "application/json";
+    ctx.body = JSON.stringify(answer.body);
+    // What was not read of the body is read and thrown away, so that a client that is still sending
+    // gets to the answer.
+    if (!ctx.req.readableEnded) ctx.req.resume();
+  }
+}
+
+/** What Node lets through and HTTP does not. */
+function refuseMalformed(ctx: Koa.ParameterizedContext<GatewayState>): void {
+  if (ctx.req.httpVersion === "1.1" && ctx.get("host") === "")
+    throw new ApiError("malformed_request", "the Host header is missing");
+  if (!ctx.url.startsWith("/") && !/^https?:\/\//.test(ctx.url) && ctx.url !== "*")
+    throw new ApiError("malformed_request", "the request target cannot be read");
+}
+
+/** Gives 404, 405 and OPTIONS, which the router leaves without a body, their shape. */
+function nameUnrouted(ctx: Koa.ParameterizedContext<GatewayState>): void {
+  if (ctx.body !== undefined && ctx.body !== null && ctx.body !== "") return;
+  if (ctx.method === "OPTIONS" && ctx.response.get("Allow") !== "") {
+    ctx.status = 204;
+    return;
+  }
+  if (ctx.status === 404) throw new ApiError("not_found", "no such route");
+  if (ctx.status === 405 || ctx.status === 501)
+    throw new ApiError("method_not_allowed", `${ctx.method} is not allowed here`);
+}

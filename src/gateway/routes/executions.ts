@@ -1,0 +1,77 @@
+import { isoUtc } from "../../domain/instant.ts";
+import { JobNotFound, type JobStore } from "../../domain/ports/job-store.ts";
+import type { RunHistory } from "../../domain/ports/run-ledger.ts";
+import type { Execution, MissedSpan } from "../../domain/run.ts";
+import type { ApiAnswer, ApiRequest } from "../endpoint.ts";
+import { invalid } from "../errors.ts";
+import { canBeJobId } from "../job-id.ts";
+import type { ExecutionsQuery } from "../schema/jobs.ts";
+
+export function executionRoutes(options: { jobs: JobStore; history: RunHistory }) {
+  const { jobs, history } = options;
+  return {
+    async listExecutions(request: ApiRequest<undefined, ExecutionsQuery>): Promise<ApiAnswer> {
+      const { account, params, query } = request;
+      if (query.include === "missed" && query.status !== undefined)
+        throw invalid([{ field: "status", message: "cannot be combined with include=missed" }]);
+      const jobId = params["id"] ?? "";
+      const found = canBeJobId(jobId) ? await page(account, jobId, query) : [];
+      // A trace is enough: history outlives its job, and an id may have had several.
+      if (found.length === 0 && !(await traced(account, jobId))) throw new JobNotFound(jobId);
+      return { status: 200, body: found };
+    },
+  };
+
+  async function page(account: string, jobId: string, query: ExecutionsQuery): Promise<object[]> {
+    const { limit = 20, offset = 0, status, include } = query;
+    if (include === "missed") {
+      const entries = await history.executionsAndMissed({ account, jobId, limit, offset });
+      return entries.map((entry) =>
+        entry.kind === "missed"
+          ? restMissed(jobId, entry)
+          : { ...restExecution(entry), kind: "execution" },
+      );
+    }
+    const executions = await history.executions({
+      account,
+      jobId,
+      limit,
+      offset,
+      ...(status ? { status } : {}),
+    });
+    return executions.map(restExecution);
+  }
+
+  async function traced(account: string, jobId: string): Promise<boolean> {
+    if (!canBeJobId(jobId)) return false;
+    if ((await jobs.get(account, jobId)) !== undefined) return true;
+    return history.known(account, jobId);
+  }
+}
+
+function restExecution(execution: Execution) {
+  return {
+    id: execution.id,
+    job_id: execution.jobId,
+    status: execution.status,
+    http_status: execution.httpStatus,
+    duration_ms: execution.durationMs,
+    error_message: execution.errorMessage,
+    executed_at: isoUtc(execution.executedAt),
+    attempt: execution.attempt,
+    trigger: execution.trigger,
+    scheduled_at: isoUtc(execution.scheduledAt),
+  };
+}
+
+function restMissed(jobId: string, span: MissedSpan & { id: string }) {
+  return {
+    id: span.id,
+    kind: "missed",
+    job_id: jobId,
+    reason: span.reason,
+    count: span.count,
+    first_scheduled_at: isoUtc(span.first),
+    last_scheduled_at: isoUtc(span.last),
+  };
+}

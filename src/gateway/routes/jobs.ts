@@ -1,0 +1,270 @@
+import { isDeepStrictEqual } from "node:util";
+import type { Cursor } from "../../domain/cursor.ts";
+import type { Job, JobSpec } from "../../domain/job.ts";
+import type { Clock, Monotonic, Timers } from "../../domain/ports/clock.ts";
+import type { DestinationPolicy } from "../../domain/ports/destinations.ts";
+import {
+  JobExists,
+  JobNotFound,
+  VersionConflict,
+  type JobStore,
+} from "../../domain/ports/job-store.ts";
+import type { IdempotencyKeys } from "../../domain/ports/mail.ts";
+import type { RunHistory, RunLedger } from "../../domain/ports/run-ledger.ts";
+import { patchedSpec, specFromRest, type SpecResult } from "../../domain/rest-job.ts";
+import type { RestJobCreate, RestJobPatch } from "../../domain/schema/rest-job.ts";
+import type { ApiAnswer, ApiRequest } from "../endpoint.ts";
+import { ApiError, invalid, jobOwned } from "../errors.ts";
+import { idempotently } from "../idempotency.ts";
+import { canBeJobId, derivedJobId, newJobId } from "../job-id.ts";
+import { jobCreated, jobDetail, jobSummary } from "../job-view.ts";
+import { memberText } from "../request-body.ts";
+import type { JobsQuery } from "../schema/jobs.ts";
+
+export interface JobRouteOptions {
+  jobs: JobStore;
+  ledger: RunLedger;
+  history: RunHistory;
+  destinations: DestinationPolicy;
+  idempotency: IdempotencyKeys;
+  clock: Clock;
+  timers: Timers;
+  monotonic: Monotonic;
+  randomBytes: (count: number) => Uint8Array;
+  report: (error: unknown) => void;
+}
+
+/** Somebody else's change between our read and our write: read again, this often. */
+const TRIES = 5;
+const PAGE = 500;
+/** How long "run now" waits for a job that was created a moment ago to be taken up. */
+const TAKE_UP_MS = 2_000;
+const TAKE_UP_POLL_MS = 50;
+
+export function jobRoutes(options: JobRouteOptions) {
+  const { jobs, ledger, history, clock, timers, monotonic } = options;
+
+  return {
+    async createJob(request: ApiRequest<RestJobCreate>): Promise<ApiAnswer> {
+      const { account, idempotencyKey: key } = request;
+      const spec = await accepted(
+        account,
+        specFromRest({
+          fields: request.body,
+          payloadText: payloadText(request),
+          now: clock.now(),
+        }),
+      );
+      const create = async (): Promise<ApiAnswer> => {
+        const job = await created(account, spec, key);
+        const cursor = await history.cursor(job.uid);
+        return { status: 201, body: jobCreated({ job, cursor }) };
+      };
+      return idempotently({
+        keys: options.idempotency,
+        request,
+        scope: "POST /jobs",
+        work: create,
+        // The derived id makes a second try harmless: it finds the job of the first.
+        takeOver: create,
+        report: options.report,
+      });
+    },
+
+    async listJobs(request: ApiRequest<undefined, JobsQuery>): Promise<ApiAnswer> {
+      const found = [];
+      for await (const { job, cursor } of all(request.account)) {
+        const summary = jobSummary({ job, cursor });
+        if (matches(summary, request.query)) found.push(summary);
+      }
+      return { status: 200, body: found };
+    },
+
+    async getJob(request: ApiRequest): Promise<ApiAnswer> {
+      return detail(await existing(request));
+    },
+
+    async updateJob(request: ApiRequest<RestJobPatch>): Promise<ApiAnswer> {
+      const text = payloadText(request);
+      return detail(
+        await change(request, (job) =>
+          accepted(
+            request.account,
+            patchedSpec(job.spec, {
+              fields: request.body,
+              payloadText: text,
+              now: clock.now(),
+            }),
+          ),
+        ),
+      );
+    },
+
+    async pauseJob(request: ApiRequest): Promise<ApiAnswer> {
+      return detail(await change(request, async ({ spec }) => ({ ...spec, suspend: true })));
+    },
+
+    async resumeJob(request: ApiRequest): Promise<ApiAnswer> {
+      const job = await change(request, async ({ spec }) => ({ ...spec, suspend: false }));
+      await liftHalt(job);
+      return detail(job);
+    },
+
+    async deleteJob(request: ApiRequest): Promise<ApiAnswer> {
+      const job = await existing(request);
+      if (job.owner) throw jobOwned({ owner: job.owner });
+      // The store first: a delete that it refuses must not cancel anything. Then PostgreSQL, before the
+      // answer: no run starts once the caller has heard that the job is gone.
+      await jobs.delete(job);
+      await ledger.cancel([job.uid]);
+      return { status: 200, body: { message: "job deleted" } };
+    },
+
+    async runJob(request: ApiRequest): Promise<ApiAnswer> {
+      const job = await existing(request);
+      const key = request.idempotencyKey ?? request.requestId;
+      const until = monotonic() + TAKE_UP_MS;
+      while (!(await ledger.runNow(job, key))) {
+        // No cursor: the controller has not seen the job yet, or it was deleted under our hands.
+        if (!(await jobs.get(request.account, job.id))) throw new JobNotFound(job.id);
+        if (monotonic() >= until)
+          throw new ApiError(
+            "dependency_unavailable",
+            "the scheduler has not taken up this job yet; try again",
+            { retryAfterSeconds: 1 },
+          );
+        await new Promise<void>((resolve) => void timers.after(TAKE_UP_POLL_MS, resolve));
+      }
+      return { status: 202, body: { message: "run queued", job_id: job.id } };
+    },
+  };
+
+  async function existing({ account, params }: Pick<ApiRequest, "account" | "params">) {
+    const id = params["id"] ?? "";
+    const job = canBeJobId(id) ? await jobs.get(account, id) : undefined;
+    if (!job) throw new JobNotFound(id);
+    return job;
+  }
+
+  async function detail(job: Job): Promise<ApiAnswer> {
+    const [cursor, summaries] = await Promise.all([
+      history.cursor(job.uid),
+      history.summary([job.uid]),
+    ]);
+    const body = jobDetail({
+      job,
+      cursor,
+      history: summaries.get(job.uid),
+      now: clock.now(),
+    });
+    return { status: 200, body };
+  }
+
+  async function* all(account: string): AsyncGenerator<{ job: Job; cursor: Cursor | undefined }> {
+    let next: string | undefined;
+    do {
+      const page = await jobs.list({
+        account,
+        limit: PAGE,
+        ...(next === undefined ? {} : { continue: next }),
+      });
+      const cursors = await history.cursors(page.jobs.map((job) => job.uid));
+      for (const job of page.jobs) yield { job, cursor: cursors.get(job.uid) };
+      next = page.continue;
+    } while (next !== undefined);
+  }
+
+  /** The spec, if it is sound and its destination may be called. */
+  async function accepted(account: string, result: SpecResult): Promise<JobSpec> {
+    if (!result.ok) throw invalid(result.findings);
+    const { target } = result.spec;
+    if (target.kind === "webhook") {
+      const refusal = await options.destinations.refusal(account, new URL(target.url));
+      if (refusal !== null) throw invalid([{ field: "webhook_url", message: refusal }]);
+    }
+    return result.spec;
+  }
+
+  async function created(account: string, spec: JobSpec, key: string | undefined): Promise<Job> {
+    const id =
+      key === undefined
+        ? newJobId(clock.now(), options.randomBytes(10))
+        : derivedJobId(account, key);
+    try {
+      return await jobs.create({ account, id, spec });
+    } catch (error) {
+      if (!(error instanceof JobExists) || key === undefined) throw error;
+      // An earlier try with this key got as far as the store.
+      const job = await jobs.get(account, id);
+      if (job && isDeepStrictEqual(job.spec, spec)) return job;
+      throw new ApiError(
+        "conflict",
+        `a job was made with this Idempotency-Key before and differs: ${id}`,
+        { cause: error },
+      );
+    }
+  }
+
+  /** Read, change, write; again when somebody else was faster. */
+  async function change(
+    request: Pick<ApiRequest, "account" | "params">,
+    to: (job: Job) => Promise<JobSpec>,
+  ): Promise<Job> {
+    for (let attempt = 1; ; attempt += 1) {
+      const job = await existing(request);
+      if (job.owner) throw jobOwned({ owner: job.owner });
+      const spec = await to(job);
+      try {
+        return await jobs.update(job, spec);
+      } catch (error) {
+        if (!(error instanceof VersionConflict) || attempt === TRIES) throw error;
+      }
+    }
+  }
+
+  /**
+   * A 410 halted the generation, and resuming an unsuspended job makes no new one: take the halt off
+   * the cursor. Everything else stays for the controller to decide, which then starts from now.
+   */
+  async function liftHalt(job: Job): Promise<void> {
+    for (let attempt = 1; attempt <= TRIES; attempt += 1) {
+      const cursor = await history.cursor(job.uid);
+      if (!cursor || cursor.deleted || cursor.haltedGeneration === null) return;
+      const { jobUid: _uid, version: _version, ...state } = cursor;
+      const { conflicts } = await ledger.apply([
+        {
+          job,
+          from: cursor,
+          to: { ...state, haltedGeneration: null },
+          create: [],
+          replace: [],
+          missed: [],
+        },
+      ]);
+      if (conflicts.length === 0) return;
+    }
+    throw new VersionConflict(`the cursor of job ${job.id} changed ${TRIES} times`);
+  }
+}
+
+function payloadText(request: ApiRequest): string | undefined {
+  if (!request.json) return undefined;
+  const inexact = request.json.members.get("webhook_payload")?.inexact;
+  if (typeof inexact === "string")
+    throw invalid([
+      {
+        field: "webhook_payload",
+        message: `the number ${inexact.slice(0, 40)} would change in a JSON round trip; send it as a string`,
+      },
+    ]);
+  return memberText(request.json, "webhook_payload");
+}
+
+function matches(job: ReturnType<typeof jobSummary>, query: JobsQuery): boolean {
+  return (
+    (query.status === undefined || job.status === query.status) &&
+    (query.type === undefined || job.type === query.type) &&
+    (query.schedule_type === undefined || job.schedule_type === query.schedule_type) &&
+    (query.q === undefined || job.name.toLowerCase().includes(query.q.toLowerCase()))
+  );
+}

@@ -1,0 +1,171 @@
+import { normaliseAddress } from "../../domain/address.ts";
+import { isoUtc } from "../../domain/instant.ts";
+import type { EmailLogEntry, MailKind, MailMessage, MailResult } from "../../domain/mail.ts";
+import type { EmailLog, IdempotencyKeys, Mailer, Otps } from "../../domain/ports/mail.ts";
+import { LIMITS } from "../../domain/schema/fields.ts";
+import type { Metrics } from "../../telemetry/metrics.ts";
+import type { ApiAnswer, ApiRequest } from "../endpoint.ts";
+import { ApiError, invalid } from "../errors.ts";
+import { EffectUncertain, idempotently } from "../idempotency.ts";
+import { addressFindings, mailMessage } from "../mail-message.ts";
+import type { LogsQuery, OtpSendRequest, OtpVerifyRequest, SendRequest } from "../schema/mail.ts";
+
+export interface MailRouteOptions {
+  mailer: Mailer;
+  emailLog: EmailLog;
+  otps: Otps;
+  idempotency: IdempotencyKeys;
+  /** The mail that carries a code. */
+  otpMessage: (passcode: { to: string; code: string; minutes: number }) => MailMessage;
+  metrics: Metrics;
+  report: (error: unknown) => void;
+}
+
+/** Spec: 10 minutes from issue. */
+const OTP_MINUTES = 10;
+const CODE = /^[0-9]{6}$/;
+
+export function mailRoutes(options: MailRouteOptions) {
+  const { mailer, emailLog, otps, metrics } = options;
+
+  return {
+    async sendEmail(request: ApiRequest<SendRequest>): Promise<ApiAnswer> {
+      const message = mailMessage(request.body);
+      return idempotently({
+        keys: options.idempotency,
+        request,
+        scope: "POST /send",
+        report: options.report,
+        work: async () => {
+          const { to, subject } = request.body;
+          const result = await mailer.send(request.account, message);
+          if (result.kind === "unconfigured") throw smtpNotConfigured();
+          const entry = await logged(request.account, "email", message, result);
+          if (result.kind === "failed") throw new ApiError("smtp_failed", result.error);
+          return {
+            status: 200,
+            body: { id: entry.id, to, subject, status: "sent", sent_at: isoUtc(entry.sentAt) },
+          };
+        },
+      });
+    },
+
+    async sendOtp(request: ApiRequest<OtpSendRequest>): Promise<ApiAnswer> {
+      const { to } = request.body;
+      refuseBadAddress("to", to);
+      return idempotently({
+        keys: options.idempotency,
+        request,
+        scope: "POST /send/otp",
+        report: options.report,
+        work: () => sendCode(request.account, to),
+      });
+    },
+
+    async verifyOtp(request: ApiRequest<OtpVerifyRequest>): Promise<ApiAnswer> {
+      const { email, code } = request.body;
+      refuseBadAddress("email", email);
+      if (!(await mailer.configured(request.account))) throw smtpNotConfigured();
+      const verified =
+        CODE.test(code) && (await otps.verify(request.account, normaliseAddress(email), code));
+      metrics.otps.inc({ outcome: verified ? "verified" : "refused" });
+      if (!verified) throw new ApiError("invalid_otp", "invalid or expired OTP");
+      return { status: 200, body: { verified: true, message: "OTP verified" } };
+    },
+
+    async listLogs(request: ApiRequest<undefined, LogsQuery>): Promise<ApiAnswer> {
+      const { limit = 10, offset = 0, status, kind, to } = request.query;
+      const { logs, total } = await emailLog.list({
+        account: request.account,
+        limit,
+        offset,
+        ...(status ? { status } : {}),
+        ...(kind ? { kind } : {}),
+        ...(to === undefined ? {} : { to }),
+      });
+      return { status: 200, body: { logs: logs.map(restLogEntry), total, limit, offset } };
+    },
+  };
+
+  /** Invalidate the old code → mail the new one → make it count, only if its mail was accepted. */
+  async function sendCode(account: string, to: string): Promise<ApiAnswer> {
+    if (!(await mailer.configured(account))) throw smtpNotConfigured();
+    const issued = await otps.issue(account, normaliseAddress(to));
+    if (issued.kind === "limited") {
+      metrics.otps.inc({ outcome: "limited" });
+      throw new ApiError("otp_rate_limited", "too many codes were sent to this address", {
+        retryAfterSeconds: issued.retryAfterSeconds,
+      });
+    }
+    const message = options.otpMessage({ to, code: issued.code, minutes: OTP_MINUTES });
+    const result = await mailer.send(account, message);
+    if (result.kind === "accepted") await otps.activate(issued.id);
+    else await otps.discard(issued.id);
+    // Settings deleted between the check and the send.
+    if (result.kind === "unconfigured") throw smtpNotConfigured();
+    const sent = result.kind === "accepted";
+    metrics.otps.inc({ outcome: sent ? "sent" : "send_failed" });
+    // The code counts already: a log that is away is no reason to tell the caller otherwise.
+    await logged(account, "otp", withoutCode(message, issued.code), result).catch(
+      (error: unknown) => {
+        if (!(error instanceof EffectUncertain)) throw error;
+        options.report(error.answer);
+      },
+    );
+    if (!sent) throw new ApiError("smtp_failed", result.error);
+    return {
+      status: 200,
+      body: { message: "OTP sent", expires_at: isoUtc(issued.expiresAt) },
+    };
+  }
+
+  async function logged(
+    account: string,
+    kind: MailKind,
+    message: MailMessage,
+    result: Exclude<MailResult, { kind: "unconfigured" }>,
+  ): Promise<EmailLogEntry> {
+    const failed = result.kind === "failed";
+    try {
+      return await emailLog.append({
+        account,
+        kind,
+        to: message.to,
+        subject: message.subject,
+        status: failed ? "failed" : "sent",
+        errorMessage: failed ? result.error.slice(0, LIMITS.errorMessage) : null,
+      });
+    } catch (cause) {
+      if (failed) throw cause;
+      throw new EffectUncertain(
+        new ApiError("sent_not_logged", "the mail was accepted but could not be logged", { cause }),
+      );
+    }
+  }
+}
+
+function refuseBadAddress(field: string, address: string): void {
+  const findings = addressFindings(field, address);
+  if (findings.length > 0) throw invalid(findings);
+}
+
+/** The log shows subjects, and never a code. */
+function withoutCode(message: MailMessage, code: string): MailMessage {
+  return { ...message, subject: message.subject.replaceAll(code, "••••••") };
+}
+
+function smtpNotConfigured(): ApiError {
+  return new ApiError("smtp_not_configured", "no SMTP configuration has been set up");
+}
+
+function restLogEntry(entry: EmailLogEntry) {
+  return {
+    id: entry.id,
+    to: entry.to,
+    subject: entry.subject,
+    status: entry.status,
+    error_message: entry.errorMessage,
+    sent_at: isoUtc(entry.sentAt),
+    kind: entry.kind,
+  };
+}

@@ -1,0 +1,58 @@
+import { Type } from "typebox";
+import { oneOf } from "../../domain/schema/fields.ts";
+import { ERROR_CODES } from "../error-codes.ts";
+
+/** Parts that several answers share. Answers are documented, not validated at run time. */
+
+export function timestamp(description: string) {
+  return Type.String({ format: "date-time", description: `${description} ISO 8601, UTC.` });
+}
+
+/** The shape of every answer that is not a success. */
+export const errorAnswer = Type.Object(
+  {
+    error: Type.String({ description: "What is wrong, for people." }),
+    code: oneOf(Object.keys(ERROR_CODES), { description: "What is wrong, for programs." }),
+    details: Type.Optional(
+      Type.Array(
+        Type.Object({
+          field: Type.String({ description: "Path of the field or parameter; empty: the whole." }),
+          message: Type.String(),
+        }),
+        { description: "Of validation only: every finding, up to 20." },
+      ),
+    ),
+  },
+  {
+    examples: [
+      {
+        error: "to: is required",
+        code: "invalid_request",
+        details: [{ field: "to", message: "is required" }],
+      },
+    ],
+  },
+);
+
+export const messageAnswer = Type.Object({ message: Type.String() });
+
+export const emptyQuery = Type.Object({}, { additionalProperties: false });
+
+export const healthAnswer = Type.Object(
+  { status: Type.String() },
+  { examples: [{ status: "ok" }] },
+);
+
+export const readyAnswer = Type.Object(
+  {
+    status: oneOf(["ready", "degraded", "starting"], {
+      description:
+        "`degraded`: something does not answer now, but the process has been ready before and goes on serving.",
+    }),
+    dependencies: Type.Unsafe<Record<string, string>>({
+      type: "object",
+      additionalProperties: { type: "string", enum: ["up", "down"] },
+    }),
+  },
+  { examples: [{ status: "ready", dependencies: { postgres: "up", jobs: "up" } }] },
+);

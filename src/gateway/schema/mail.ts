@@ -1,0 +1,206 @@
+import { Type, type Static } from "typebox";
+import * as field from "../../domain/schema/fields.ts";
+import { LIMITS } from "../../domain/schema/fields.ts";
+import { timestamp } from "./answers.ts";
+
+const recipients = (description: string) =>
+  Type.Optional(
+    Type.Array(field.address, { maxItems: LIMITS.recipients, description, default: [] }),
+  );
+
+const attachment = Type.Object(
+  {
+    filename: Type.String({
+      minLength: 1,
+      maxLength: LIMITS.attachmentName,
+      pattern: "^[^\\u0000-\\u001f\\u007f/\\\\]+$",
+      "x-rule": "must be a file name without path separators or control characters",
+      description: "Name that the recipient sees.",
+      examples: ["invoice.pdf"],
+    }),
+    content: Type.String({
+      maxLength: LIMITS.attachmentsBytes,
+      description: "The file in base64 (RFC 4648, section 4, padded, no line breaks).",
+      examples: ["SGVsbG8="],
+    }),
+    content_type: Type.Optional(
+      Type.String({
+        maxLength: 127,
+        pattern: "^[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+$",
+        "x-rule": "must be a media type such as application/pdf",
+        description: "Media type; derived from the file name when absent.",
+        examples: ["application/pdf"],
+      }),
+    ),
+  },
+  { additionalProperties: false },
+);
+
+export const sendRequest = Type.Object(
+  {
+    to: field.address,
+    subject: field.subject,
+    body: Type.String({
+      minLength: 1,
+      maxLength: LIMITS.sendBodyBytes,
+      description: "Plain text or HTML, at most 5 MiB.",
+      examples: ["Hello, and welcome."],
+    }),
+    is_html: Type.Optional(field.isHtml),
+    cc: recipients("Further recipients, seen by all."),
+    bcc: recipients("Further recipients, seen by nobody else."),
+    reply_to: Type.Optional(field.address),
+    headers: Type.Optional(
+      Type.Unsafe<Record<string, string>>({
+        type: "object",
+        additionalProperties: { type: "string", maxLength: LIMITS.headerValue },
+        maxProperties: LIMITS.headers,
+        description:
+          "Additional headers of the message. Those that address, identify, structure or authenticate it are refused.",
+        examples: [{ "X-Campaign": "spring" }],
+      }),
+    ),
+    attachments: Type.Optional(
+      Type.Array(attachment, {
+        maxItems: LIMITS.attachments,
+        description: "At most 10 MiB of base64 in all.",
+        default: [],
+      }),
+    ),
+  },
+  {
+    additionalProperties: false,
+    examples: [{ to: "ada@example.com", subject: "Welcome", body: "Hello, and welcome." }],
+  },
+);
+export type SendRequest = Static<typeof sendRequest>;
+
+export const sendAnswer = Type.Object(
+  {
+    id: Type.String({ description: "Identifier of the log entry." }),
+    to: Type.String(),
+    subject: Type.String(),
+    status: field.oneOf(["sent"]),
+    sent_at: timestamp("When the SMTP server accepted the message."),
+  },
+  {
+    examples: [
+      {
+        id: "0199c1d2-7f3a-7c55-9f0e-2b6d0c5a1e11",
+        to: "ada@example.com",
+        subject: "Welcome",
+        status: "sent",
+        sent_at: "2026-11-21T12:00:00.000Z",
+      },
+    ],
+  },
+);
+
+export const otpSendRequest = Type.Object(
+  { to: field.address },
+  { additionalProperties: false, examples: [{ to: "ada@example.com" }] },
+);
+export type OtpSendRequest = Static<typeof otpSendRequest>;
+
+export const otpSendAnswer = Type.Object(
+  {
+    message: Type.String(),
+    expires_at: timestamp("10 minutes after issue."),
+  },
+  { examples: [{ message: "OTP sent", expires_at: "2026-11-21T12:10:00.000Z" }] },
+);
+
+export const otpVerifyRequest = Type.Object(
+  {
+    email: field.address,
+    code: Type.String({
+      minLength: 1,
+      maxLength: 64,
+      description: "The 6-digit code. Any other text is answered like a wrong code.",
+      examples: ["123456"],
+    }),
+  },
+  { additionalProperties: false, examples: [{ email: "ada@example.com", code: "123456" }] },
+);
+export type OtpVerifyRequest = Static<typeof otpVerifyRequest>;
+
+export const otpVerifyAnswer = Type.Object(
+  { verified: Type.Boolean(), message: Type.String() },
+  { examples: [{ verified: true, message: "OTP verified" }] },
+);
+
+export const logsQuery = Type.Object(
+  {
+    limit: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: LIMITS.pageSize,
+        default: 10,
+        description: "Results per page.",
+      }),
+    ),
+    offset: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: LIMITS.offset,
+        default: 0,
+        description: "Pagination offset.",
+      }),
+    ),
+    status: Type.Optional(field.oneOf(["sent", "failed"], { description: "Filter by outcome." })),
+    kind: Type.Optional(
+      field.oneOf(["email", "otp", "job"], { description: "Filter by what sent the mail." }),
+    ),
+    to: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: LIMITS.address,
+        description: "Filter by recipient address.",
+      }),
+    ),
+  },
+  { additionalProperties: false },
+);
+export type LogsQuery = Static<typeof logsQuery>;
+
+export const emailLogEntry = Type.Object({
+  id: Type.String(),
+  to: Type.String({ description: "Recipient address." }),
+  subject: Type.String(),
+  status: field.oneOf(["sent", "failed"]),
+  error_message: Type.Unsafe<string | null>({
+    type: ["string", "null"],
+    description: "SMTP error text when `status` is `failed`; null otherwise.",
+  }),
+  sent_at: timestamp("When the send was attempted."),
+  kind: field.oneOf(["email", "otp", "job"], { description: "What sent the mail." }),
+});
+
+export const logsAnswer = Type.Object(
+  {
+    logs: Type.Array(emailLogEntry, { description: "Newest first." }),
+    total: Type.Integer({ minimum: 0, description: "Entries that match the filters." }),
+    limit: Type.Integer(),
+    offset: Type.Integer(),
+  },
+  {
+    examples: [
+      {
+        logs: [
+          {
+            id: "0199c1d2-7f3a-7c55-9f0e-2b6d0c5a1e11",
+            to: "ada@example.com",
+            subject: "Welcome",
+            status: "sent",
+            error_message: null,
+            sent_at: "2026-11-21T12:00:00.000Z",
+            kind: "email",
+          },
+        ],
+        total: 1,
+        limit: 10,
+        offset: 0,
+      },
+    ],
+  },
+);

@@ -1,0 +1,141 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { scanJsonObject, survivesRoundTrip } from "../../../src/gateway/json-text.ts";
+
+const scan = (text: string) => scanJsonObject(text, { depth: 64 });
+
+describe("scanJsonObject refuses", () => {
+  const nested = (levels: number) => `{"a":${"[".repeat(levels)}${"]".repeat(levels)}}`;
+  const cases = [
+    { name: "nothing", text: "", problem: "the body must be a JSON object" },
+    { name: "an array", text: "[]", problem: "the body must be a JSON object" },
+    { name: "a string", text: '"a"', problem: "the body must be a JSON object" },
+    { name: "null", text: "null", problem: "the body must be a JSON object" },
+    { name: "a byte order mark", text: "\ufeff{}", problem: "the body must be a JSON object" },
+    { name: "text after the object", text: "{} x", problem: "unexpected character at offset 3" },
+    { name: "two objects", text: "{}{}", problem: "unexpected character at offset 2" },
+    { name: "an end in the middle", text: '{"a":1', problem: "the JSON text ends too early" },
+    { name: "an open string", text: '{"a', problem: "the JSON text ends too early" },
+    { name: "a trailing comma", text: '{"a":1,}', problem: "unexpected character at offset 7" },
+    { name: "a comma first", text: '{,"a":1}', problem: "unexpected character at offset 1" },
+    { name: "an array's trailing comma", text: '{"a":[1,]}', problem: "unexpected" },
+    { name: "the wrong bracket", text: '{"a":[1}', problem: "unexpected character at offset 7" },
+    { name: "single quotes", text: "{'a':1}", problem: "unexpected character at offset 1" },
+    { name: "a bare key", text: "{a:1}", problem: "unexpected character at offset 1" },
+    { name: "a comment", text: '{/**/"a":1}', problem: "unexpected character at offset 1" },
+    { name: "NaN", text: '{"a":NaN}', problem: "unexpected character at offset 5" },
+    { name: "a leading zero", text: '{"a":01}', problem: "unexpected character at offset 6" },
+    { name: "a plus sign", text: '{"a":+1}', problem: "unexpected character at offset 5" },
+    { name: "a bare point", text: '{"a":1.}', problem: "unexpected character at offset 6" },
+    { name: "a raw newline in a string", text: '{"a":"\n"}', problem: "unexpected character" },
+    { name: "an unknown escape", text: '{"a":"\\x"}', problem: "unexpected character" },
+    { name: "a no-break space outside", text: '{\u00a0"a":1}', problem: "unexpected character" },
+    { name: "a key twice", text: '{"a":1,"a":2}', problem: 'the key "a" is given twice' },
+    { name: "a key twice, once escaped", text: '{"a":1,"\\u0061":2}', problem: "given twice" },
+    { name: "a key twice deep inside", text: '{"a":[{"b":1,"b":1}]}', problem: "given twice" },
+    { name: "NUL in a value", text: '{"a":"\\u0000"}', problem: "NUL in a string at offset 5" },
+    { name: "NUL in a key", text: '{"\\u0000":1}', problem: "NUL in a string at offset 1" },
+    { name: "a high surrogate alone", text: '{"a":"\\ud800"}', problem: "lone surrogate" },
+    { name: "a low surrogate alone", text: '{"a":"\\udc00x"}', problem: "lone surrogate" },
+    { name: "surrogates reversed", text: '{"a":"\\udc00\\ud800"}', problem: "lone surrogate" },
+    { name: "65 levels", text: nested(64), problem: "nesting must be at most 64 levels deep" },
+    { name: "a million levels", text: nested(1_000_000), problem: "nesting must be at most 64" },
+  ];
+  for (const { name, text, problem } of cases)
+    test(name, () => {
+      expect(scan(text)).toMatchObject({ ok: false, problem: expect.stringContaining(problem) });
+    });
+
+  test("but not 64 levels", () => {
+    expect(scan(nested(63)).ok).toBe(true);
+  });
+  test("but not a pair of surrogates", () => {
+    expect(scan('{"a":"\\ud83d\\ude00"}').ok).toBe(true);
+  });
+});
+
+test("a member's span is its value as it stood in the text", () => {
+  const text = ' { "a" : { "z": 1.0, "1": [ ] } , "b":"x" }\n';
+  const result = scan(text);
+  if (!result.ok) throw new Error(result.problem);
+  const a = result.members.get("a");
+  expect(text.slice(a?.start, a?.end)).toBe('{ "z": 1.0, "1": [ ] }');
+  expect(a?.values).toBe(3);
+});
+
+test("whatever JSON.stringify writes is accepted, with the spans of its members", () => {
+  fc.assert(
+    fc.property(fc.dictionary(fc.string({ unit: "grapheme" }), fc.jsonValue()), (value) => {
+      const text = JSON.stringify(value, null, 1);
+      fc.pre(!text.includes("\\u0000"));
+      const result = scan(text);
+      if (!result.ok) throw new Error(`${result.problem} in ${text}`);
+      for (const [name, { start, end }] of result.members)
+        expect(JSON.parse(text.slice(start, end))).toEqual(
+          JSON.parse(JSON.stringify((value as Record<string, unknown>)[name])),
+        );
+    }),
+  );
+});
+
+test("it accepts no text that JSON.parse refuses", () => {
+  const parts = [
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    ":",
+    '"a"',
+    '"b"',
+    "1",
+    "-",
+    ".",
+    "e",
+    "true",
+    "nul",
+    " ",
+  ];
+  fc.assert(
+    fc.property(fc.array(fc.constantFrom(...parts), { maxLength: 12 }), (chosen) => {
+      const text = `{${chosen.join("")}`;
+      if (scan(text).ok) expect(() => JSON.parse(text) as unknown).not.toThrow();
+    }),
+    { numRuns: 20_000 },
+  );
+});
+
+describe("survivesRoundTrip", () => {
+  const cases = [
+    { number: "0", survives: true },
+    { number: "-0", survives: true },
+    { number: "1.0", survives: true },
+    { number: "1e2", survives: true },
+    { number: "1E+2", survives: true },
+    { number: "0.1", survives: true },
+    { number: "123.4500", survives: true },
+    { number: "1e-7", survives: true },
+    { number: "5e-324", survives: true },
+    { number: "1.7976931348623157e308", survives: true },
+    { number: "9007199254740991", survives: true },
+    { number: "9007199254740992", survives: true },
+    { number: "9007199254740993", survives: false },
+    { number: "12345678901234567890", survives: false },
+    { number: "10000000000000000000000", survives: true },
+    { number: "0.1000000000000000055511151231257827", survives: false },
+    { number: "1e400", survives: false },
+    { number: "-1e400", survives: false },
+    { number: "1e-400", survives: false },
+    { number: "0e99999999999", survives: true },
+  ];
+  for (const { number, survives } of cases)
+    test(`${number}: ${survives}`, () => {
+      expect(survivesRoundTrip(number)).toBe(survives);
+    });
+  test("reports the first number in the member that would change", () => {
+    const result = scan('{"a":1,"p":{"x":[1.5,9007199254740993,1e999]}}');
+    if (!result.ok) throw new Error(result.problem);
+    expect(result.members.get("a")?.inexact).toBeNull();
+    expect(result.members.get("p")?.inexact).toBe("9007199254740993");
+  });
+});

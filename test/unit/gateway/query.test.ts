@@ -1,0 +1,65 @@
+import { describe, expect, test } from "vitest";
+import { ApiError } from "../../../src/gateway/errors.ts";
+import { queryObject } from "../../../src/gateway/query.ts";
+import { executionsQuery } from "../../../src/gateway/schema/jobs.ts";
+import { logsQuery } from "../../../src/gateway/schema/mail.ts";
+import { createValidators } from "../../../src/gateway/validate.ts";
+
+const checkLogs = createValidators().compile(logsQuery);
+const logs = (query: string) => checkLogs(queryObject(query, logsQuery));
+
+describe("GET /logs takes", () => {
+  const cases = [
+    { name: "its defaults", query: "", value: { limit: 10, offset: 0 } },
+    { name: "the largest page", query: "limit=1000", value: { limit: 1000, offset: 0 } },
+    { name: "an offset", query: "offset=250&limit=1", value: { limit: 1, offset: 250 } },
+    {
+      name: "filters",
+      query: "status=failed&kind=otp&to=a%2Bb@example.com",
+      value: { limit: 10, offset: 0, status: "failed", kind: "otp", to: "a+b@example.com" },
+    },
+  ];
+  for (const { name, query, value } of cases)
+    test(name, () => {
+      expect(logs(query)).toEqual(value);
+    });
+});
+
+test("executions have a default limit of 20", () => {
+  expect(queryObject("", executionsQuery)).toEqual({ limit: 20, offset: 0 });
+});
+
+describe("GET /logs refuses", () => {
+  const cases = [
+    { query: "limit=0", field: "limit" },
+    { query: "limit=1001", field: "limit" },
+    { query: "limit=-1", field: "limit" },
+    { query: "limit=1.5", field: "limit" },
+    { query: "limit=1e2", field: "limit" },
+    { query: "limit=+10", field: "limit" },
+    { query: "limit=010", field: "limit" },
+    { query: "limit=ten", field: "limit" },
+    { query: "limit=", field: "limit" },
+    { query: "limit=1&limit=2", field: "limit" },
+    { query: "offset=-1", field: "offset" },
+    { query: "offset=9999999999999999", field: "offset" },
+    { query: "offset=99999999999999999999", field: "offset" },
+    { query: "status=SENT", field: "status" },
+    { query: "status=", field: "status" },
+    { query: "state=sent", field: "state" },
+    { query: "to=%00", field: "to" },
+    { query: "to=%ff", field: "" },
+    { query: "__proto__=1", field: "__proto__" },
+  ];
+  for (const { query, field } of cases)
+    test(query, () => {
+      const refused = () => logs(query);
+      expect(refused).toThrow(ApiError);
+      expect(refused).toThrow(
+        expect.objectContaining({
+          code: "invalid_request",
+          details: expect.arrayContaining([expect.objectContaining({ field })]),
+        }),
+      );
+    });
+});

@@ -1,0 +1,21 @@
+import { expect, test } from "vitest";
+import { createRateLimiter } from "../../../src/gateway/rate-limit.ts";
+
+test("a burst goes through, then 429 with Retry-After; another key is not concerned", () => {
+  // So slow a refill that no clock of this machine lets a token in during the test.
+  const limiter = createRateLimiter({ perSecond: 0.001, burst: 3 });
+  const remaining = [1, 2, 3].map(() => limiter.take("a")["RateLimit-Remaining"]);
+  expect(remaining).toEqual(["2", "1", "0"]);
+  expect(() => limiter.take("a")).toThrow(
+    expect.objectContaining({
+      code: "rate_limited",
+      status: 429,
+      headers: expect.objectContaining({
+        "RateLimit-Limit": "3",
+        "RateLimit-Remaining": "0",
+        "Retry-After": expect.stringMatching(/^(999|1000)$/),
+      }),
+    }),
+  );
+  expect(limiter.take("b")).toMatchObject({ "RateLimit-Remaining": "2" });
+});

@@ -1,0 +1,43 @@
+import { describe, expect, test } from "vitest";
+import { memberText, parseJsonBody } from "../../../src/gateway/request-body.ts";
+
+const parse = (text: string) => parseJsonBody(Buffer.from(text));
+
+test("a payload is kept byte for byte", () => {
+  const payload = '{ "b": 1.0,\n\t"a":"\\u00e9é", "2":[], "1":{} }';
+  const body = parse(`{"name":"x","webhook_payload":${payload} }`);
+  expect(memberText(body, "webhook_payload")).toBe(payload);
+  expect(memberText(body, "absent")).toBeUndefined();
+});
+
+test("null counts as absent", () => {
+  expect(memberText(parse('{"webhook_payload": null}'), "webhook_payload")).toBeUndefined();
+});
+
+test("the fingerprint is that of the bytes", () => {
+  expect(parse('{"a":1}').fingerprint).not.toBe(parse('{"a": 1}').fingerprint);
+});
+
+describe("refused", () => {
+  const cases = [
+    { name: "a lone continuation byte", bytes: [0x7b, 0x22, 0x80, 0x22, 0x3a, 0x31, 0x7d] },
+    { name: "an overlong form", bytes: [0x7b, 0x22, 0xc0, 0xaf, 0x22, 0x3a, 0x31, 0x7d] },
+    { name: "a surrogate in UTF-8", bytes: [0x7b, 0x22, 0xed, 0xa0, 0x80, 0x22, 0x3a, 0x31, 0x7d] },
+    { name: "UTF-16", bytes: [...Buffer.from('{"a":1}', "utf16le")] },
+    { name: "nothing", bytes: [] },
+  ];
+  for (const { name, bytes } of cases)
+    test(name, () => {
+      expect(() => parseJsonBody(Buffer.from(bytes))).toThrow(
+        expect.objectContaining({ code: "invalid_json" }),
+      );
+    });
+  test("more values than any schema takes, before a validator collects an error for each", () => {
+    expect(() => parse(`{"attachments":[${"0,".repeat(5_000)}0]}`)).toThrow(
+      expect.objectContaining({ code: "invalid_request" }),
+    );
+  });
+  test("but not inside webhook_payload, which no validator walks", () => {
+    expect(parse(`{"webhook_payload":{"a":[${"0,".repeat(5_000)}0]}}`).members.size).toBe(1);
+  });
+});

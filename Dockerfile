@@ -1,0 +1,22 @@
+# Carillon for Kubernetes: gateway, controller, migrate and the admin command in one image.
+# Standalone's embedded PostgreSQL and everything that only builds or tests stay out of it.
+
+FROM node:24-bookworm-slim AS dependencies
+WORKDIR /app
+COPY package.json package-lock.json .npmrc ./
+# No production dependency needs an install script.
+RUN npm ci --omit=dev --omit=optional --ignore-scripts --no-audit --no-fund
+
+# The same paths in the build and in the final image, so that nothing has to be moved.
+FROM gcr.io/distroless/nodejs24-debian12:nonroot
+WORKDIR /app
+ENV NODE_ENV=production CARILLON_LOG_FORMAT=json
+COPY --from=dependencies /app/node_modules ./node_modules
+COPY package.json LICENSE ./
+COPY cmd ./cmd
+COPY src ./src
+COPY --chmod=0755 deploy/image/carillon /usr/local/bin/carillon
+USER 65532:65532
+EXPOSE 8080 9090
+ENTRYPOINT ["/nodejs/bin/node"]
+CMD ["cmd/gateway.ts"]

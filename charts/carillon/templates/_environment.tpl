@@ -1,0 +1,129 @@
+{{- define "carillon.databaseEnvironment" -}}
+- name: DATABASE_URL
+  valueFrom:
+    secretKeyRef:
+      {{- if .Values.database.existingSecret }}
+      name: {{ .Values.database.existingSecret }}
+      key: {{ .Values.database.existingSecretKey }}
+      {{- else }}
+      name: {{ include "carillon.secretName" . }}
+      key: database-url
+      {{- end }}
+- name: CARILLON_ENCRYPTION_KEYS
+  valueFrom:
+    secretKeyRef:
+      {{- if .Values.encryption.existingSecret }}
+      name: {{ .Values.encryption.existingSecret }}
+      key: {{ .Values.encryption.existingSecretKey }}
+      {{- else }}
+      name: {{ include "carillon.secretName" . }}
+      key: encryption-keys
+      {{- end }}
+{{- end -}}
+
+{{- define "carillon.environment" -}}
+{{ include "carillon.databaseEnvironment" . }}
+- name: CARILLON_JOB_STORE
+  value: kubernetes
+- name: POD_NAME
+  valueFrom: { fieldRef: { fieldPath: metadata.name } }
+- name: POD_NAMESPACE
+  valueFrom: { fieldRef: { fieldPath: metadata.namespace } }
+- name: PORT
+  value: "8080"
+- name: CARILLON_METRICS_PORT
+  value: "9090"
+- name: CARILLON_LOG_LEVEL
+  value: {{ .Values.logLevel | quote }}
+- name: CARILLON_DATABASE_CONNECTIONS
+  value: {{ .Values.database.connections | quote }}
+- name: CARILLON_RETENTION_DAYS
+  value: {{ .Values.retentionDays | quote }}
+- name: CARILLON_WATCH_NAMESPACES
+  value: {{ join "," .Values.watchNamespaces | quote }}
+- name: CARILLON_HEADER_SECRET_NAMESPACES
+  value: {{ join "," .Values.headerSecretNamespaces | quote }}
+- name: CARILLON_ALLOW_DESTINATIONS
+  value: {{ join "," .Values.allowDestinations | quote }}
+- name: CARILLON_ALLOW_OWN_NAMESPACE_SERVICES
+  value: {{ .Values.allowOwnNamespaceServices | quote }}
+- name: CARILLON_CLUSTER_DOMAIN
+  value: {{ .Values.clusterDomain | quote }}
+{{- with .Values.extraEnv }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* Waits for the database, migrates it (safe with several at once), creates the first account. */}}
+{{- define "carillon.migrateContainer" -}}
+- name: migrate
+  image: {{ include "carillon.image" . }}
+  imagePullPolicy: {{ .Values.image.pullPolicy }}
+  args: [cmd/migrate.ts]
+  env:
+    {{- include "carillon.databaseEnvironment" . | nindent 4 }}
+    {{- if .Values.bootstrap.enabled }}
+    - name: CARILLON_BOOTSTRAP_ACCOUNT
+      value: {{ .Values.bootstrap.account | quote }}
+    - name: CARILLON_BOOTSTRAP_NAMESPACE
+      value: {{ include "carillon.accountNamespace" . | quote }}
+    - name: CARILLON_BOOTSTRAP_EMAIL
+      value: {{ .Values.bootstrap.email | quote }}
+    - name: CARILLON_BOOTSTRAP_PASSWORD
+      valueFrom:
+        secretKeyRef:
+          {{- if .Values.bootstrap.existingSecret }}
+          name: {{ .Values.bootstrap.existingSecret }}
+          key: {{ .Values.bootstrap.existingSecretKey }}
+          {{- else }}
+          name: {{ include "carillon.secretName" . }}
+          key: admin-password
+          {{- end }}
+    {{- end }}
+  securityContext:
+    {{- include "carillon.containerSecurityContext" . | nindent 4 }}
+  resources:
+    requests: { cpu: 50m, memory: 96Mi }
+    limits: { memory: 256Mi }
+{{- end -}}
+
+{{- define "carillon.probes" -}}
+startupProbe:
+  httpGet: { path: /readyz, port: metrics }
+  periodSeconds: 1
+  failureThreshold: 120
+readinessProbe:
+  httpGet: { path: /readyz, port: metrics }
+  periodSeconds: 5
+  timeoutSeconds: 3
+livenessProbe:
+  httpGet: { path: /healthz, port: metrics }
+  periodSeconds: 10
+  timeoutSeconds: 5
+  failureThreshold: 6
+{{- end -}}
+
+{{- define "carillon.placement" -}}
+{{- with .part.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .part.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .part.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+topologySpreadConstraints:
+  {{- range $key := list "kubernetes.io/hostname" "topology.kubernetes.io/zone" }}
+  - maxSkew: 1
+    topologyKey: {{ $key }}
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector:
+      matchLabels:
+        {{- include "carillon.selector" $.root | nindent 8 }}
+        app.kubernetes.io/component: {{ $.component }}
+  {{- end }}
+{{- end -}}

@@ -1,0 +1,81 @@
+import { BlockList, isIP } from "node:net";
+import { InvalidInput } from "../domain/findings.ts";
+import { canonicalAddress } from "./address-class.ts";
+
+/** What an operator allows besides global addresses. */
+export interface DestinationRules {
+  allows(address: string, port: number): boolean;
+  /** Whether any address at all may be reached on this port: all that can be told without DNS. */
+  allowsPort(port: number): boolean;
+}
+
+/**
+ * `CIDR[:port]` rules, comma-separated: `127.0.0.0/8`, `10.1.2.3/32:8443`, `fd00::/8`, `::1/128:8080`.
+ * An address alone stands for itself; IPv6 with a port may be bracketed (`[::1]:8080`). A rule without
+ * a port allows every port. Throws InvalidInput naming the first rule that is none.
+ */
+export function parseDestinationRules(text: string): DestinationRules {
+  const everyPort = new BlockList();
+  const byPort = new Map<number, BlockList>();
+  let anyPort = false;
+  for (const part of text.split(",")) {
+    const rule = part.trim();
+    if (rule === "") continue;
+    const { network, bits, port } = parseRule(rule);
+    anyPort ||= port === null;
+    let list = everyPort;
+    if (port !== null) {
+      list = byPort.get(port) ?? new BlockList();
+      byPort.set(port, list);
+    }
+    list.addSubnet(network, bits, family(network));
+  }
+  return {
+    allows: (address, port) => {
+      const canonical = canonicalAddress(address);
+      if (isIP(canonical) === 0 || canonical.includes("%")) return false;
+      const kind = family(canonical);
+      return (
+        everyPort.check(canonical, kind) || (byPort.get(port)?.check(canonical, kind) ?? false)
+      );
+    },
+    allowsPort: (port) => anyPort || byPort.has(port),
+  };
+}
+
+const RULE =
+  /^(?:\[(?<bracketed>[^\]]+)\]|(?<plain>[^/[\]]+))(?:\/(?<bits>\d{1,3}))?(?::(?<port>\d{1,5}))?$/;
+
+function parseRule(rule: string): { network: string; bits: number; port: number | null } {
+  // An IPv6 address without a prefix takes all the colons; `[::1]:80` says which one is the port's.
+  const parts = isIP(rule) === 0 ? RULE.exec(rule)?.groups : { plain: rule };
+  const address = parts?.["bracketed"] ?? parts?.["plain"] ?? "";
+  const version = isIP(address);
+  const widest = version === 6 ? 128 : 32;
+  const bits = parts?.["bits"] === undefined ? widest : Number(parts["bits"]);
+  const port = parts?.["port"] === undefined ? null : Number(parts["port"]);
+  if (
+    version === 0 ||
+    address.includes("%") ||
+    bits > widest ||
+    (port !== null && (port < 1 || port > 65_535))
+  )
+    throw new InvalidInput([
+      {
+        field: "",
+        message: `"${rule}" is not CIDR[:port], for instance 10.0.0.0/8 or ::1/128:8080`,
+      },
+    ]);
+  // A rule for ::ffff:10.0.0.0/104 would never meet the addresses it is meant for.
+  const network = canonicalAddress(address);
+  if (version === 6 && isIP(network) === 4) {
+    if (bits < 96)
+      throw new InvalidInput([{ field: "", message: `"${rule}": write it as an IPv4 network` }]);
+    return { network, bits: bits - 96, port };
+  }
+  return { network, bits, port };
+}
+
+function family(address: string): "ipv4" | "ipv6" {
+  return isIP(address) === 6 ? "ipv6" : "ipv4";
+}

@@ -1,0 +1,156 @@
+import { connect, isIP, type Socket } from "node:net";
+import { classifyAddress } from "./address-class.ts";
+import { portBlocked, type Protocol } from "./blocked-ports.ts";
+import { DestinationRefused } from "./destination-refused.ts";
+import type { DestinationRules } from "./destination-rules.ts";
+import { createLookup, type Lookup } from "./resolve-host.ts";
+
+export interface DialRequest {
+  account: string;
+  protocol: Protocol;
+  /** A name or a literal, IPv6 with or without brackets. */
+  host: string;
+  port: number;
+  signal?: AbortSignal;
+}
+
+/**
+ * Opens a TCP connection, or rejects: `DestinationRefused` by the guard, the abort reason, or the
+ * network's own error with its `code`. TLS is the caller's, with the original name for SNI.
+ */
+export type Dial = (request: DialRequest) => Promise<Socket>;
+
+/**
+ * The only way out for webhooks and SMTP. Resolves the name once, checks every address it has, and
+ * connects to an address that was checked: a name that changes its mind between check and connect (DNS
+ * rebinding) gains nothing. One forbidden address refuses the name altogether, or an attacker would
+ * only have to retry until the forbidden one comes first.
+ */
+export function createGuardedDial(options: {
+  /** Installation-wide, CARILLON_ALLOW_DESTINATIONS. */
+  rules: DestinationRules;
+  accountRules: (account: string) => Promise<DestinationRules>;
+  lookup?: Lookup;
+  /** On Kubernetes: the namespace whose services the account may call; null for none. */
+  clusterNamespace?: (account: string) => Promise<string | null>;
+  /** Milliseconds to resolve and connect. */
+  timeoutMs?: number;
+}): Dial {
+  const { rules, accountRules, clusterNamespace, timeoutMs = 10_000 } = options;
+  const lookup = options.lookup ?? createLookup();
+
+  return async (request) => {
+    const timeout = AbortSignal.timeout(timeoutMs);
+    const signal = request.signal ? AbortSignal.any([request.signal, timeout]) : timeout;
+    try {
+      return await dial(request, signal);
+    } catch (error) {
+      if (!timeout.aborted || request.signal?.aborted) throw error;
+      throw Object.assign(new Error(`not connected within ${timeoutMs} ms`, { cause: error }), {
+        code: "ETIMEDOUT",
+      });
+    }
+  };
+
+  async function dial(request: DialRequest, signal: AbortSignal): Promise<Socket> {
+    const { account, protocol, port } = request;
+    const host = request.host.replace(/^\[|\]$/g, "");
+    const refused = (): DestinationRefused => new DestinationRefused(protocol, request.host, port);
+
+    const addresses = isIP(host) ? [host] : await resolve(host, refused, signal);
+    const [own, ownService] = await untilAborted(
+      Promise.all([accountRules(account), isOwnService(account, host)]),
+      signal,
+    );
+    const blocked = portBlocked(protocol, port);
+    const allowed = (address: string): boolean => {
+      if (rules.allows(address, port) || own.allows(address, port)) return true;
+      if (blocked) return false;
+      const reach = classifyAddress(address);
+      return reach === "global" || (ownService && reach === "private");
+    };
+    if (addresses.length === 0 || !addresses.every(allowed)) throw refused();
+    return open(host, port, addresses, signal);
+  }
+
+  async function resolve(
+    host: string,
+    refused: () => Error,
+    signal: AbortSignal,
+  ): Promise<string[]> {
+    try {
+      return await untilAborted(lookup(host), signal);
+    } catch (error) {
+      // Whether an internal name exists is nobody's business either.
+      if (!signal.aborted && INTERNAL_NAME.test(host)) throw refused();
+      throw error;
+    }
+  }
+
+  async function isOwnService(account: string, host: string): Promise<boolean> {
+    const name = SERVICE_NAME.exec(host.toLowerCase());
+    if (name === null || clusterNamespace === undefined) return false;
+    return name[1] === (await clusterNamespace(account));
+  }
+}
+
+/** `NAME.NAMESPACE.svc`, also `POD.NAME.NAMESPACE.svc`, with or without the cluster's domain. */
+const SERVICE_NAME = /^(?:[^.]+\.)+([^.]+)\.svc(?:\.cluster\.local)?\.?$/;
+const INTERNAL_NAME =
+  /^[^.]+\.?$|\.(?:svc|local|internal|localhost|arpa|lan|intranet|corp|home)\.?$/i;
+
+function open(
+  host: string,
+  port: number,
+  addresses: readonly string[],
+  signal: AbortSignal,
+): Promise<Socket> {
+  const checked = addresses.map((address) => ({ address, family: isIP(address) }));
+  return new Promise((resolve, reject) => {
+    const socket = connect({
+      host,
+      port,
+      autoSelectFamily: true,
+      autoSelectFamilyAttemptTimeout: 500,
+      // The names' addresses, as checked. A literal skips this and is its own checked address.
+      lookup: (_name, _options, callback) => {
+        callback(null, checked);
+      },
+    });
+    const abort = (): void => {
+      socket.destroy();
+      reject(asError(signal.reason));
+    };
+    const failed = (error: Error): void => {
+      signal.removeEventListener("abort", abort);
+      reject(error);
+    };
+    socket.once("error", failed);
+    socket.once("connect", () => {
+      signal.removeEventListener("abort", abort);
+      socket.off("error", failed);
+      socket.setNoDelay(true);
+      resolve(socket);
+    });
+    signal.addEventListener("abort", abort, { once: true });
+    if (signal.aborted) abort();
+  });
+}
+
+/** A lookup cannot be cancelled: its answer is dropped instead. */
+function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const abort = (): void => {
+      reject(asError(signal.reason));
+    };
+    if (signal.aborted) abort();
+    signal.addEventListener("abort", abort, { once: true });
+    work.then(resolve, reject).finally(() => {
+      signal.removeEventListener("abort", abort);
+    });
+  });
+}
+
+function asError(reason: unknown): Error {
+  return reason instanceof Error ? reason : new Error("aborted", { cause: reason });
+}

@@ -111,6 +111,11 @@ export function createMetrics(options: { version: string; nodeMetrics?: boolean 
     runsCreated: counter("runs_created_total", "Runs created, by trigger (schedule, manual).", [
       "trigger",
     ]),
+    runCreationLateness: histogram(
+      "run_creation_lateness_seconds",
+      "Time from a scheduled run's time to its creation; 0 for runs prepared ahead of time.",
+      LATENESS_SECONDS,
+    ),
     runsMissed: counter("runs_missed_total", "Fire times that did not run, by reason.", ["reason"]),
     runs: counter(
       "runs_total",

@@ -12,6 +12,7 @@ export const FOLDERS: Record<string, readonly string[]> = {
   domain: [],
   telemetry: ["domain"],
   configuration: ["domain"],
+  admin: ["domain"],
   postgres: ["domain", "telemetry"],
   mail: ["domain", "telemetry", "network"],
   network: ["domain"],
@@ -43,7 +44,7 @@ export const PACKAGES: Record<string, readonly string[]> = {
 };
 
 /** Built-in modules that the domain may use: pure computation only. */
-const DOMAIN_BUILTINS = new Set(["node:crypto"]);
+const DOMAIN_BUILTINS = new Set(["node:crypto", "node:url"]);
 
 const IMPORT =
   /(?:^|[;\s])(?:import|export)\s(?:[^'"();]*?\sfrom\s*)?["']([^"']+)["']|import\s*\(\s*["']([^"']+)["']\s*\)/g;

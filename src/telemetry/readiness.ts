@@ -9,34 +9,42 @@ export type Readiness = () => Promise<ReadinessReport>;
 /** Well below a kubelet's probe time-out of 1 s, which counts a slow answer as a failure. */
 const CHECK_TIMEOUT_MS = 800;
 
-/**
- * Ready once every dependency has answered, and from then on: a shared dependency that fails later
- * makes it `degraded`, because a Service that loses all its endpoints answers nobody, while a gateway
- * without its database still says 503 and why. Checks that overlap share one round of questions.
- */
-export function createReadiness(
+export interface DependencyState {
+  name: string;
+  up: boolean;
+}
+
+/** Asks each dependency once, all at the same time; one that does not answer in time is down. */
+export function createDependencyChecks(
   checks: Readonly<Record<string, () => void | Promise<void>>>,
-): Readiness {
-  let wasReady = false;
-  let running: Promise<ReadinessReport> | undefined;
-  async function ask(): Promise<ReadinessReport> {
-    const answers = await Promise.all(
-      Object.entries(checks).map(
-        async ([name, check]) => [name, (await responds(check)) ? "up" : "down"] as const,
-      ),
-    );
-    const up = answers.every(([, state]) => state === "up");
-    wasReady ||= up;
-    return {
-      status: up ? "ready" : wasReady ? "degraded" : "starting",
-      dependencies: Object.fromEntries(answers),
-    };
-  }
+): () => Promise<DependencyState[]> {
+  let running: Promise<DependencyState[]> | undefined;
+  // Probes that overlap share one round of questions.
   return () => {
-    running ??= ask().finally(() => {
+    running ??= Promise.all(
+      Object.entries(checks).map(async ([name, check]) => ({ name, up: await responds(check) })),
+    ).finally(() => {
       running = undefined;
     });
     return running;
+  };
+}
+
+/**
+ * Ready once every dependency has answered, and from then on: a shared dependency that fails later
+ * makes it `degraded`, because a Service that loses all its endpoints answers nobody, while a gateway
+ * without its database still says 503 and why.
+ */
+export function createReadiness(dependencies: () => Promise<DependencyState[]>): Readiness {
+  let wasReady = false;
+  return async () => {
+    const states = await dependencies();
+    const up = states.every((state) => state.up);
+    wasReady ||= up;
+    return {
+      status: up ? "ready" : wasReady ? "degraded" : "starting",
+      dependencies: Object.fromEntries(states.map(({ name, up }) => [name, up ? "up" : "down"])),
+    };
   };
 }
 

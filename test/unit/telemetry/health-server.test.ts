@@ -1,7 +1,7 @@
 import { afterEach, expect, test } from "vitest";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
 import { startHealthServer, type HealthServer } from "../../../src/telemetry/health-server.ts";
-import { createReadiness } from "../../../src/telemetry/readiness.ts";
+import { createDependencyChecks, createReadiness } from "../../../src/telemetry/readiness.ts";
 
 let server: HealthServer | undefined;
 afterEach(async () => {
@@ -14,7 +14,7 @@ async function start(checks: Record<string, () => Promise<void>>) {
     host: "127.0.0.1",
     port: 0,
     metrics,
-    readiness: createReadiness(checks),
+    readiness: createReadiness(createDependencyChecks(checks)),
   });
   const base = `http://127.0.0.1:${server.port}`;
   return (path: string) => fetch(base + path);

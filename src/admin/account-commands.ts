@@ -1,0 +1,95 @@
+import type { Account } from "../domain/account.ts";
+import { isoUtc } from "../domain/instant.ts";
+import { accountNamed, asJson, CommandFailed, given, type Command } from "./command.ts";
+
+const NAMESPACE = {
+  value: "NAMESPACE",
+  meaning: "the Kubernetes namespace whose ScheduledJobs belong to the account",
+};
+
+export const ACCOUNT_COMMANDS: readonly Command[] = [
+  {
+    path: "account create",
+    summary: "Create an account, and bind it to a namespace. Prints JSON.",
+    positionals: ["NAME"],
+    options: { namespace: NAMESPACE },
+    async run({ stores, positionals, options }) {
+      const { namespace } = options;
+      const account = await stores.accounts.create({
+        name: given(positionals, "NAME"),
+        ...(namespace === undefined ? {} : { namespace }),
+      });
+      return asJson(accountView(account));
+    },
+  },
+  {
+    path: "account list",
+    summary: "List the accounts. Prints JSON.",
+    positionals: [],
+    options: {},
+    async run({ stores }) {
+      return asJson((await stores.accounts.list()).map(accountView));
+    },
+  },
+  {
+    path: "account bind",
+    summary: "Bind an account to a namespace. Prints JSON.",
+    positionals: ["NAME"],
+    options: { namespace: { ...NAMESPACE, required: true } },
+    async run({ stores, positionals, options }) {
+      const account = await accountNamed(stores, given(positionals, "NAME"));
+      const bound = await stores.accounts.bind(account.id, given(options, "namespace"), "");
+      return asJson(accountView(bound));
+    },
+  },
+  {
+    path: "account delete",
+    summary: "Delete an account: its keys stop at once, its data is purged after 30 days.",
+    positionals: ["NAME"],
+    options: {},
+    async run({ stores, positionals }) {
+      const account = await accountNamed(stores, given(positionals, "NAME"));
+      await stores.accounts.delete(account.id);
+      return asJson({ ...accountView(account), deleted: true });
+    },
+  },
+  {
+    path: "account allow",
+    summary: "Let the account's webhooks and SMTP reach addresses that are not globally routable.",
+    positionals: ["NAME", "CIDR[:PORT]"],
+    options: {},
+    async run({ stores, positionals }) {
+      const account = await accountNamed(stores, given(positionals, "NAME"));
+      const rule = given(positionals, "CIDR[:PORT]");
+      stores.checkRule(rule);
+      await stores.accounts.allow(account.id, rule);
+      return asJson(await rulesView(stores.accounts.allowedDestinations(account.id), account));
+    },
+  },
+  {
+    path: "account disallow",
+    summary: "Take such a permission back.",
+    positionals: ["NAME", "CIDR[:PORT]"],
+    options: {},
+    async run({ stores, positionals }) {
+      const account = await accountNamed(stores, given(positionals, "NAME"));
+      const rule = given(positionals, "CIDR[:PORT]");
+      if (!(await stores.accounts.disallow(account.id, rule)))
+        throw new CommandFailed(`${account.name} has no rule ${rule}`);
+      return asJson(await rulesView(stores.accounts.allowedDestinations(account.id), account));
+    },
+  },
+];
+
+function accountView(account: Account): object {
+  return {
+    id: account.id,
+    name: account.name,
+    namespace: account.namespace,
+    created_at: isoUtc(account.createdAt),
+  };
+}
+
+async function rulesView(rules: Promise<string[]>, account: Account): Promise<object> {
+  return { account: account.name, allowed: await rules };
+}

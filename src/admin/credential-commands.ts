@@ -1,0 +1,213 @@
+import type { ApiKey } from "../domain/account.ts";
+import { isoUtc } from "../domain/instant.ts";
+import {
+  accountNamed,
+  asJson,
+  asTable,
+  CommandFailed,
+  given,
+  UsageError,
+  type Command,
+  type Invocation,
+} from "./command.ts";
+
+const ACCOUNT = { value: "NAME", meaning: "the account's name", required: true };
+const PASSWORD_STDIN = { meaning: "read the password from standard input" };
+
+export const CREDENTIAL_COMMANDS: readonly Command[] = [
+  {
+    path: "key create",
+    summary: "Create an API key. Prints the raw key, which is shown this once.",
+    positionals: [],
+    options: {
+      account: ACCOUNT,
+      label: { value: "LABEL", meaning: "what the key is for" },
+    },
+    async run({ stores, options }) {
+      const account = await accountNamed(stores, given(options, "account"));
+      const { key, raw } = await stores.apiKeys.create(account.id, options["label"] ?? "");
+      return { text: raw, json: { ...keyView(key), key: raw } };
+    },
+  },
+  {
+    path: "key list",
+    summary: "List an account's API keys: prefix, label, last use.",
+    positionals: [],
+    options: { account: ACCOUNT },
+    async run({ stores, options }) {
+      const account = await accountNamed(stores, given(options, "account"));
+      const keys = await stores.apiKeys.list(account.id);
+      return {
+        text: asTable(
+          ["ID", "PREFIX", "LABEL", "CREATED", "LAST USED"],
+          keys.map((key) => [
+            key.id,
+            `${key.prefix}…`,
+            key.label,
+            isoUtc(key.createdAt),
+            key.lastUsedAt === null ? "never" : isoUtc(key.lastUsedAt),
+          ]),
+        ),
+        json: keys.map(keyView),
+      };
+    },
+  },
+  {
+    path: "key delete",
+    summary: "Delete an API key. It stops working at once.",
+    positionals: ["ID"],
+    options: { account: ACCOUNT },
+    async run({ stores, positionals, options }) {
+      const account = await accountNamed(stores, given(options, "account"));
+      const id = given(positionals, "ID");
+      if (!(await stores.apiKeys.delete(account.id, id)))
+        throw new CommandFailed(`${account.name} has no key ${id}`);
+      return { text: `deleted ${id}`, json: { id, deleted: true } };
+    },
+  },
+  {
+    path: "keys reencrypt",
+    summary: "Seal all secrets again, after a new encryption key was put first in the ring.",
+    positionals: [],
+    options: {},
+    async run({ stores }) {
+      const { reencrypted } = await stores.reencrypt();
+      return { text: `${reencrypted} secrets sealed again`, json: { reencrypted } };
+    },
+  },
+  {
+    path: "signing-secret show",
+    summary: "Print the secret that the account's webhooks are signed with.",
+    positionals: [],
+    options: { account: ACCOUNT },
+    async run({ stores, options }) {
+      const account = await accountNamed(stores, given(options, "account"));
+      const secrets = await stores.signingSecrets.current(account.id);
+      return { text: secrets[0] ?? "", json: { account: account.name, secrets } };
+    },
+  },
+  {
+    path: "signing-secret rotate",
+    summary: "Make a new signing secret and print it. The old one goes on signing for 24 hours.",
+    positionals: [],
+    options: { account: ACCOUNT },
+    async run({ stores, options }) {
+      const account = await accountNamed(stores, given(options, "account"));
+      const { secret, oldValidUntil } = await stores.signingSecrets.rotate(account.id);
+      return {
+        text: secret,
+        note: `the old secret goes on signing until ${isoUtc(oldValidUntil)}`,
+        json: { account: account.name, secret, old_valid_until: isoUtc(oldValidUntil) },
+      };
+    },
+  },
+  {
+    path: "smtp set",
+    summary: "Set the SMTP server that the account sends through.",
+    positionals: [],
+    options: {
+      account: ACCOUNT,
+      host: { value: "HOST", meaning: "SMTP server", required: true },
+      port: { value: "PORT", meaning: "its port: 587, 465, 2525 or 25", required: true },
+      from: { value: "ADDRESS", meaning: "sender of all mail", required: true },
+      username: { value: "USER", meaning: "user name, with --password-stdin" },
+      "password-stdin": PASSWORD_STDIN,
+      tls: {
+        value: "MODE",
+        meaning: "starttls, implicit or none (default: implicit on 465, else starttls)",
+      },
+    },
+    async run(invocation) {
+      const { stores, options } = invocation;
+      const port = portOf(given(options, "port"));
+      const username = options["username"] ?? null;
+      const password = await passwordOf(invocation);
+      if ((username === null) !== (password === null))
+        throw new UsageError("--username and --password-stdin go together");
+      const settings = {
+        host: given(options, "host"),
+        port,
+        from: given(options, "from"),
+        username,
+        password,
+        tls: tlsOf(options["tls"], port),
+      };
+      const account = await accountNamed(stores, given(options, "account"));
+      await stores.smtpSettings.set(account.id, settings);
+      return asJson({
+        account: account.name,
+        ...settings,
+        password: undefined,
+        password_set: password !== null,
+      });
+    },
+  },
+  {
+    path: "user create",
+    summary: "Create a user who may sign in to the dashboard.",
+    positionals: [],
+    options: {
+      account: ACCOUNT,
+      email: { value: "EMAIL", meaning: "the address that the user signs in with", required: true },
+      "password-stdin": PASSWORD_STDIN,
+      admin: { meaning: "may create accounts" },
+    },
+    async run(invocation) {
+      const { stores, options, switches } = invocation;
+      const password = await passwordOf(invocation);
+      if (password === null)
+        throw new UsageError("--password-stdin is required: pipe the password in");
+      const account = await accountNamed(stores, given(options, "account"));
+      const user = await stores.users.create({
+        account: account.id,
+        email: given(options, "email"),
+        password,
+        admin: switches.has("admin"),
+      });
+      return asJson({
+        id: user.id,
+        account: account.name,
+        email: user.email,
+        role: user.role,
+        admin: user.admin,
+      });
+    },
+  },
+];
+
+function keyView(key: ApiKey): object {
+  return {
+    id: key.id,
+    prefix: key.prefix,
+    label: key.label,
+    created_at: isoUtc(key.createdAt),
+    last_used_at: key.lastUsedAt === null ? null : isoUtc(key.lastUsedAt),
+  };
+}
+
+/** Null without the switch. The line end that `echo` adds is not part of the password. */
+async function passwordOf(invocation: Invocation): Promise<string | null> {
+  if (!invocation.switches.has("password-stdin")) return null;
+  const password = (await invocation.readStandardInput()).replace(/\r?\n$/, "");
+  if (password === "") throw new UsageError("standard input held no password");
+  return password;
+}
+
+function portOf(text: string): number {
+  const port = /^\d{1,5}$/.test(text) ? Number(text) : 0;
+  if (port < 1 || port > 65_535) throw new UsageError("--port must be a number from 1 to 65535");
+  return port;
+}
+
+function tlsOf(mode: string | undefined, port: number): "starttls" | "implicit" | "none" {
+  switch (mode) {
+    case undefined:
+      return port === 465 ? "implicit" : "starttls";
+    case "starttls":
+    case "implicit":
+    case "none":
+      return mode;
+    default:
+      throw new UsageError("--tls must be starttls, implicit or none");
+  }
+}

@@ -171,18 +171,18 @@ export async function startOwnControlPlane(programs: {
       return component;
     },
     async compact() {
-      const post = async (path: string, body: unknown) => {
-        const answer = await fetch(`${etcdUrl}${path}`, {
-          method: "POST",
-          body: JSON.stringify(body),
-        });
-        if (!answer.ok) throw new Error(`etcd ${path}: ${answer.status} ${await answer.text()}`);
-        return (await answer.json()) as { header: { revision: string } };
-      };
-      const { header } = await post("/v3/kv/range", { key: "AA==", limit: 1 });
-      await post("/v3/kv/compaction", { revision: header.revision, physical: true });
+      const { header } = await post(`${etcdUrl}/v3/kv/range`, { key: "AA==", limit: 1 });
+      const { revision } = header;
+      await post(`${etcdUrl}/v3/kv/compaction`, { revision, physical: true });
     },
   };
+}
+
+/** etcd's JSON gateway; every answer carries the store's revision. */
+async function post(url: string, body: unknown): Promise<{ header: { revision: string } }> {
+  const answer = await fetch(url, { method: "POST", body: JSON.stringify(body) });
+  if (!answer.ok) throw new Error(`${url}: ${answer.status} ${await answer.text()}`);
+  return (await answer.json()) as { header: { revision: string } };
 }
 
 export function kubeconfigText(input: { server: string; ca?: string; token?: string }): string {

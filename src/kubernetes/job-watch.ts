@@ -1,0 +1,157 @@
+import type { AccountNamespaces } from "../domain/ports/account-namespaces.ts";
+import type { Monotonic, Random } from "../domain/ports/clock.ts";
+import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
+import { PositionExpired } from "../domain/ports/job-store.ts";
+import type { JobEvent, JobStore } from "../domain/ports/job-store.ts";
+import type { Metrics } from "../telemetry/metrics.ts";
+import { ApiError, isExpired } from "./api-error.ts";
+import type { ApiStatus } from "./api-error.ts";
+import type { KubernetesClient } from "./client.ts";
+import { merge } from "./merge.ts";
+import { PLURAL, jobFromResource } from "./scheduled-job.ts";
+import type { ScheduledJob } from "./scheduled-job.ts";
+import { decodePosition, encodePosition, jobsPath, scopesOf } from "./scope.ts";
+import type { Scope } from "./scope.ts";
+import { MalformedWatch, watchEvents } from "./watch-events.ts";
+
+export interface JobWatchDependencies {
+  client: KubernetesClient;
+  accountNamespaces: AccountNamespaces;
+  monotonic: Monotonic;
+  random: Random;
+  metrics: Pick<Metrics, "kubernetesWatchEnds">;
+  namespaces?: readonly string[];
+  inactivityMs?: number;
+}
+
+/** client-go's range: the server closes in between, and not all watches of a fleet at once. */
+const TIMEOUT_SECONDS = { min: 300, max: 600 };
+/** Bookmarks come once a minute: longer silence means that nobody is there. */
+const INACTIVITY_MS = 100_000;
+/** A server that ends watches faster than this is in trouble: the caller must back off. */
+const SHORTEST_MS = 1_000;
+
+/**
+ * The `watch` of the JobStore port. A watch that the server ends in good order is taken up again from
+ * where it was; whatever else ends it is thrown, for the caller to back off. An event counts as seen
+ * only once its account is known and it has been handed out, so none is lost by an error in between.
+ */
+export function createJobWatch(dependencies: JobWatchDependencies): JobStore["watch"] {
+  const { client, accountNamespaces, monotonic, random, metrics } = dependencies;
+  const inactivityMs = dependencies.inactivityMs ?? INACTIVITY_MS;
+
+  async function* watchScope(
+    scope: Scope,
+    position: string,
+    signal: AbortSignal,
+  ): AsyncGenerator<JobEvent> {
+    let at = position;
+    while (!signal.aborted) {
+      const { min, max } = TIMEOUT_SECONDS;
+      const began = monotonic();
+      try {
+        const body = await client.watch({
+          resource: PLURAL,
+          path: jobsPath(scope),
+          query: {
+            watch: "true",
+            resourceVersion: at,
+            allowWatchBookmarks: "true",
+            timeoutSeconds: Math.round(min + random() * (max - min)),
+          },
+          signal,
+          inactivityMs,
+        });
+        try {
+          // Tells the caller that the store answers; the next real event may be a minute away.
+          yield { type: "bookmark", position: at };
+          for await (const event of watchEvents<ScheduledJob>(body as AsyncIterable<Buffer>)) {
+            if (event.type === "ERROR") throw watchError(event.object);
+            const { resourceVersion } = event.object.metadata;
+            if (event.type === "BOOKMARK") yield { type: "bookmark", position: resourceVersion };
+            else yield await jobEvent(event.type, event.object);
+            at = resourceVersion;
+          }
+        } finally {
+          body.destroy();
+        }
+      } catch (error) {
+        if (signal.aborted) return;
+        throw failure(error);
+      }
+      if (signal.aborted) return;
+      metrics.kubernetesWatchEnds.inc({ reason: "timeout" });
+      if (monotonic() - began < SHORTEST_MS)
+        throw new DependencyUnavailable("kubernetes", {
+          cause: new Error("the API server ended a watch as soon as it had begun"),
+        });
+    }
+  }
+
+  async function jobEvent(
+    type: "ADDED" | "MODIFIED" | "DELETED",
+    resource: ScheduledJob,
+  ): Promise<JobEvent> {
+    const { metadata } = resource;
+    const account = await accountNamespaces.accountOf(metadata.namespace);
+    const position = metadata.resourceVersion;
+    if (type === "DELETED" || metadata.deletionTimestamp !== undefined)
+      return { type: "deleted", uid: metadata.uid, account, id: metadata.name, position };
+    return { type: "changed", job: jobFromResource(resource, account), position };
+  }
+
+  function failure(error: unknown): Error {
+    if (error instanceof DependencyUnavailable || error instanceof PositionExpired) {
+      const reason = error instanceof PositionExpired ? "expired" : "lost";
+      metrics.kubernetesWatchEnds.inc({ reason });
+      return error;
+    }
+    if (isExpired(error)) {
+      metrics.kubernetesWatchEnds.inc({ reason: "expired" });
+      return new PositionExpired("the watch's position is gone", { cause: error });
+    }
+    // What was cut off in the middle may have been an event: only a list can tell.
+    if (error instanceof MalformedWatch) {
+      metrics.kubernetesWatchEnds.inc({ reason: "malformed" });
+      return new PositionExpired("the watch sent what is no event", { cause: error });
+    }
+    if (error instanceof ApiError) return error;
+    const inactive = (error as NodeJS.ErrnoException).code === "UND_ERR_BODY_TIMEOUT";
+    metrics.kubernetesWatchEnds.inc({ reason: inactive ? "inactive" : "lost" });
+    return new DependencyUnavailable("kubernetes", { cause: error });
+  }
+
+  return async function* watch(position, signal) {
+    const scopes = scopesOf(dependencies.namespaces);
+    const positions = decodePosition(position);
+    const only = scopes.length === 1 ? scopes[0] : undefined;
+    if (scopes.length === 1 && only === undefined) {
+      yield* watchScope(undefined, position, signal);
+      return;
+    }
+    // One watch a namespace; when one fails all end, and the caller takes them up from the last positions.
+    const ending = new AbortController();
+    const either = AbortSignal.any([signal, ending.signal]);
+    try {
+      const watches = scopes.map((scope) => {
+        const from = positions.get(scope ?? "");
+        if (from === undefined)
+          throw new PositionExpired(`no position for namespace ${scope ?? ""}`);
+        return watchScope(scope, from, either);
+      });
+      for await (const { index, value } of merge(watches)) {
+        positions.set(scopes[index] ?? "", value.position);
+        yield { ...value, position: encodePosition(positions) };
+      }
+    } finally {
+      ending.abort();
+    }
+  };
+}
+
+/** An ERROR event ends the watch: 410 when the position is too old, else the server's trouble. */
+function watchError(status: ApiStatus): Error {
+  const error = new ApiError(status.code ?? 500, status, "watch");
+  if (isExpired(error)) return error;
+  return new DependencyUnavailable("kubernetes", { cause: error });
+}

@@ -1,0 +1,326 @@
+import { isDeepStrictEqual } from "node:util";
+import { InvalidInput } from "../domain/findings.ts";
+import type { Job } from "../domain/job.ts";
+import type { AccountNamespaces } from "../domain/ports/account-namespaces.ts";
+import type { Monotonic, Random } from "../domain/ports/clock.ts";
+import {
+  JobExists,
+  JobNotFound,
+  JobOwned,
+  PositionExpired,
+  VersionConflict,
+} from "../domain/ports/job-store.ts";
+import type { JobPage, JobStore } from "../domain/ports/job-store.ts";
+import type { Metrics } from "../telemetry/metrics.ts";
+import { ApiError, isAlreadyExists, isConflict, isExpired, isNotFound } from "./api-error.ts";
+import type { KubernetesClient } from "./client.ts";
+import { invalidInput } from "./invalid-input.ts";
+import { createJobWatch } from "./job-watch.ts";
+import { resourceOwner } from "./resource-owner.ts";
+import {
+  API_VERSION,
+  KIND,
+  MANAGED_BY,
+  MANAGED_BY_LABEL,
+  PLURAL,
+  jobFromResource,
+  specFromResource,
+  specToResource,
+} from "./scheduled-job.ts";
+import type { ScheduledJob, ScheduledJobSpec } from "./scheduled-job.ts";
+import { decodePosition, encodePosition, jobsPath, scopesOf } from "./scope.ts";
+
+export interface KubernetesJobStoreDependencies {
+  client: KubernetesClient;
+  accountNamespaces: AccountNamespaces;
+  monotonic: Monotonic;
+  random: Random;
+  metrics: Pick<Metrics, "kubernetesWatchEnds">;
+  /** The namespaces to look at, when the installation may not see the whole cluster. */
+  namespaces?: readonly string[];
+  /** Milliseconds without a byte after which a watch is given up for lost. Default 100 s, ≥ 90 s in production: bookmarks come once a minute. */
+  inactivityMs?: number;
+}
+
+interface ResourceList {
+  metadata: { resourceVersion: string; continue?: string };
+  items: ScheduledJob[];
+}
+
+/** The name that managedFields show for what REST wrote. */
+const FIELD_MANAGER = "carillon-gateway";
+const PAGE = 500;
+/** Status writes of the leader get in between a read and a write; more of them than this is no accident. */
+const MAX_CONFLICTS = 8;
+
+/** Jobs as ScheduledJob resources. The API server is the store: nothing is kept in this process. */
+export function createKubernetesJobStore(dependencies: KubernetesJobStoreDependencies): JobStore {
+  const { client, accountNamespaces } = dependencies;
+  const scopes = scopesOf(dependencies.namespaces);
+  const watchJobs = createJobWatch(dependencies);
+
+  async function readResource(namespace: string, id: string): Promise<ScheduledJob | undefined> {
+    try {
+      const found = await client.call<ScheduledJob>({
+        verb: "get",
+        resource: PLURAL,
+        path: jobsPath(namespace, id),
+      });
+      // A finalizer of somebody else may keep it for a while: for us it is gone.
+      return found.metadata.deletionTimestamp === undefined ? found : undefined;
+    } catch (error) {
+      if (isNotFound(error)) return undefined;
+      throw error;
+    }
+  }
+
+  /** The incarnation that the caller read, as it is now, with its namespace. */
+  async function readForChange(
+    job: Job,
+  ): Promise<{ resource: ScheduledJob; namespace: string; account: string }> {
+    const { account } = job;
+    const namespace = account === null ? undefined : await accountNamespaces.namespaceOf(account);
+    const resource = namespace === undefined ? undefined : await readResource(namespace, job.id);
+    if (account === null || namespace === undefined || resource?.metadata.uid !== job.uid)
+      throw new JobNotFound(`no job ${job.id}`);
+    const owner = resourceOwner(resource.metadata);
+    if (owner) throw new JobOwned(owner);
+    return { resource, namespace, account };
+  }
+
+  async function listPage(
+    namespace: string | undefined,
+    limit: number,
+    continuation: string | undefined,
+  ): Promise<ResourceList> {
+    try {
+      // Without resourceVersion: what the quorum has, not what a cache had at some time.
+      return await client.call<ResourceList>({
+        verb: "list",
+        resource: PLURAL,
+        path: jobsPath(namespace),
+        query: { limit, continue: continuation },
+      });
+    } catch (error) {
+      if (isExpired(error))
+        throw new PositionExpired("the list's snapshot is gone", { cause: error });
+      throw error;
+    }
+  }
+
+  async function listAccount(
+    account: string,
+    limit: number,
+    continuation: string | undefined,
+  ): Promise<JobPage> {
+    const namespace = await accountNamespaces.namespaceOf(account);
+    if (namespace === undefined) return { jobs: [], position: "" };
+    const jobs: Job[] = [];
+    let next: string | undefined;
+    let position = "";
+    do {
+      const page = await listPage(namespace, PAGE, next);
+      position ||= page.metadata.resourceVersion;
+      next = page.metadata.continue || undefined;
+      for (const item of page.items)
+        if (item.metadata.deletionTimestamp === undefined)
+          jobs.push(jobFromResource(item, account));
+    } while (next !== undefined);
+    // The API server sorts by name only; creation times have whole seconds, ids are sortable.
+    jobs.sort(byCreation);
+    const start = continuation === undefined ? 0 : indexAfter(jobs, continuation);
+    const shown = jobs.slice(start, start + limit);
+    const last = shown.at(-1);
+    return {
+      jobs: shown,
+      position,
+      ...(last && start + limit < jobs.length && { continue: `${last.createdAt}/${last.id}` }),
+    };
+  }
+
+  /** Every job, in the order of the store: pages are the API server's own, of one snapshot. */
+  async function listAll(limit: number, continuation: string | undefined): Promise<JobPage> {
+    const state = continuation === undefined ? undefined : decodePosition(continuation);
+    const scope = Number(state?.get("scope") ?? 0);
+    const positions = new Map(state);
+    positions.delete("scope");
+    positions.delete("continue");
+    const namespace = scopes[scope];
+    const page = await listPage(namespace, limit, state?.get("continue"));
+    const jobs: Job[] = [];
+    for (const item of page.items) {
+      if (item.metadata.deletionTimestamp !== undefined) continue;
+      const account = await accountNamespaces.accountOf(item.metadata.namespace);
+      jobs.push(jobFromResource(item, account));
+    }
+    const key = namespace ?? "";
+    if (!positions.has(key)) positions.set(key, page.metadata.resourceVersion);
+    const position = encodePosition(positions);
+    const more = page.metadata.continue;
+    if (!more && scope + 1 >= scopes.length) return { jobs, position };
+    const next = new Map(positions);
+    next.set("scope", String(more ? scope : scope + 1));
+    if (more) next.set("continue", more);
+    return { jobs, position, continue: encodePosition(next) };
+  }
+
+  return {
+    async create({ account, id, spec }) {
+      const namespace = await accountNamespaces.namespaceOf(account);
+      if (namespace === undefined) throw noNamespace();
+      try {
+        const created = await client.call<ScheduledJob>({
+          verb: "create",
+          resource: PLURAL,
+          path: jobsPath(namespace),
+          query: { fieldManager: FIELD_MANAGER, fieldValidation: "Strict" },
+          body: {
+            apiVersion: API_VERSION,
+            kind: KIND,
+            metadata: { name: id, namespace, labels: { [MANAGED_BY_LABEL]: MANAGED_BY } },
+            spec: specToResource(spec),
+          },
+        });
+        return jobFromResource(created, account);
+      } catch (error) {
+        if (isAlreadyExists(error))
+          throw new JobExists(`a job ${id} exists already`, { cause: error });
+        if (isNotFound(error) || isTerminating(error)) throw noNamespace();
+        throw invalidInput(error) ?? error;
+      }
+    },
+
+    async get(account, id) {
+      const namespace = await accountNamespaces.namespaceOf(account);
+      // An id is a path segment: one that no resource can have is simply not there.
+      if (namespace === undefined || !RESOURCE_NAME.test(id)) return undefined;
+      const resource = await readResource(namespace, id);
+      return resource && jobFromResource(resource, account);
+    },
+
+    async list({ account, limit, continue: continuation }) {
+      return account === undefined
+        ? listAll(limit, continuation)
+        : listAccount(account, limit, continuation);
+    },
+
+    async update(job, spec) {
+      for (let conflicts = 0; conflicts < MAX_CONFLICTS; conflicts += 1) {
+        const { resource, namespace, account } = await readForChange(job);
+        const { metadata } = resource;
+        if (String(metadata.generation) !== job.version)
+          throw new VersionConflict(`job ${job.id} has changed since it was read`);
+        if (isDeepStrictEqual(specFromResource(resource.spec ?? {}, job.id), spec))
+          return jobFromResource(resource, account);
+        try {
+          const updated = await client.call<ScheduledJob>({
+            verb: "update",
+            resource: PLURAL,
+            path: jobsPath(namespace, job.id),
+            query: { fieldManager: FIELD_MANAGER, fieldValidation: "Strict" },
+            body: {
+              ...resource,
+              // Left out, it stays as it is; sent back, it is parsed for nothing.
+              metadata: { ...metadata, managedFields: undefined },
+              spec: replaceSpec(resource.spec ?? {}, specToResource(spec)),
+            },
+          });
+          return jobFromResource(updated, account);
+        } catch (error) {
+          // A status or metadata write came in between: look again whether the spec is still the same.
+          if (isConflict(error)) continue;
+          if (isNotFound(error)) throw new JobNotFound(`no job ${job.id}`, { cause: error });
+          throw invalidInput(error) ?? error;
+        }
+      }
+      throw new VersionConflict(`job ${job.id} keeps changing`);
+    },
+
+    async delete(job) {
+      const { namespace } = await readForChange(job);
+      try {
+        await client.call({
+          verb: "delete",
+          resource: PLURAL,
+          path: jobsPath(namespace, job.id),
+          body: {
+            apiVersion: "v1",
+            kind: "DeleteOptions",
+            preconditions: { uid: job.uid },
+            propagationPolicy: "Background",
+          },
+        });
+      } catch (error) {
+        if (isNotFound(error) || isConflict(error))
+          throw new JobNotFound(`no job ${job.id}`, { cause: error });
+        throw error;
+      }
+    },
+
+    watch: watchJobs,
+
+    async ping() {
+      // Not /readyz: this proves the CRD and our rights as well.
+      await client.call({
+        verb: "list",
+        resource: PLURAL,
+        path: jobsPath(scopes[0]),
+        query: { limit: 1 },
+        timeoutMs: 5_000,
+      });
+    },
+  };
+}
+
+/** RFC 1123 subdomain, what a resource may be named. */
+const RESOURCE_NAME =
+  /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
+
+/** Fields of a newer release, which this one does not know, stay: releases run side by side. */
+function replaceSpec(stored: ScheduledJobSpec, next: ScheduledJobSpec): ScheduledJobSpec {
+  const known: Record<keyof ScheduledJobSpec, undefined> = {
+    displayName: undefined,
+    schedule: undefined,
+    webhook: undefined,
+    email: undefined,
+    suspend: undefined,
+    startingDeadlineSeconds: undefined,
+    deliveryDeadlineSeconds: undefined,
+    concurrencyPolicy: undefined,
+    retry: undefined,
+  };
+  return { ...stored, ...known, ...next };
+}
+
+function byCreation(a: Job, b: Job): number {
+  if (a.createdAt !== b.createdAt) return a.createdAt - b.createdAt;
+  return a.id < b.id ? -1 : Number(a.id > b.id);
+}
+
+/** Where the page after `continuation` begins; also when that job has been deleted meanwhile. */
+function indexAfter(jobs: readonly Job[], continuation: string): number {
+  const slash = continuation.indexOf("/");
+  const createdAt = Number(continuation.slice(0, slash));
+  const id = continuation.slice(slash + 1);
+  const index = jobs.findIndex(
+    (job) => job.createdAt > createdAt || (job.createdAt === createdAt && job.id > id),
+  );
+  return index < 0 ? jobs.length : index;
+}
+
+function isTerminating(error: unknown): boolean {
+  return (
+    error instanceof ApiError &&
+    (error.status?.details?.causes ?? []).some((cause) => cause.reason === "NamespaceTerminating")
+  );
+}
+
+function noNamespace(): InvalidInput {
+  return new InvalidInput([
+    {
+      field: "",
+      message:
+        "the account is bound to no existing namespace, so it cannot hold jobs: bind one with `carillon admin account bind`",
+    },
+  ]);
+}

@@ -1,0 +1,248 @@
+import { isDeepStrictEqual } from "node:util";
+import type { Instant } from "../domain/instant.ts";
+import type { Monotonic, Random, Timers } from "../domain/ports/clock.ts";
+import type { Leadership } from "../domain/ports/leadership.ts";
+import type { Logger } from "../telemetry/logger.ts";
+import { isNotFound } from "./api-error.ts";
+import type { KubernetesClient } from "./client.ts";
+import { createLeaseLock, microTime } from "./lease.ts";
+import type { ElectionRecord } from "./lease.ts";
+import { pause } from "./pause.ts";
+
+export interface LeaseElectionDependencies {
+  /** A client of its own with one connection: a herd of other calls must not delay a renewal. */
+  client: KubernetesClient;
+  namespace: string;
+  name: string;
+  /** Unique to the process, not only to the pod: a restarted container must not pass for its predecessor. */
+  identity: string;
+  monotonic: Monotonic;
+  timers: Timers;
+  random: Random;
+  /** Wall clock for the Lease's times, which only people read: a wrong one changes nothing. */
+  wallClock: () => Instant;
+  log: Pick<Logger, "info" | "warn">;
+  /** How long others wait without a change of the record before they take over. Default 15 s. */
+  leaseDurationMs?: number;
+  /** How long the leader tries to renew before it gives up. Default 10 s. */
+  renewDeadlineMs?: number;
+  /** Between two tries. Default 2 s. */
+  retryPeriodMs?: number;
+}
+
+/** client-go's: candidates wait between 1 and 2.2 retry periods, so that they do not try in step. */
+const JITTER_FACTOR = 1.2;
+
+/**
+ * client-go's tools/leaderelection on a coordination.k8s.io/v1 Lease, so that it behaves as operators
+ * know it. Durations are measured on the local monotonic clock from the moment the record was last
+ * seen to change; clocks of different machines are never compared. Like the original it does not fence:
+ * two processes may believe in their leadership for a moment, and the cursor in PostgreSQL makes that
+ * harmless.
+ *
+ * It differs in three things: after a loss it stands again instead of ending the process; it steps down
+ * as soon as the record names another; and `holds()` turns false by itself renewDeadline after the last
+ * renewal was sent, also when the process was stopped meanwhile.
+ */
+export function createLeaseElection(dependencies: LeaseElectionDependencies): Leadership {
+  const { client, identity, monotonic, timers, random, wallClock, log } = dependencies;
+  const leaseDurationMs = dependencies.leaseDurationMs ?? 15_000;
+  const renewDeadlineMs = dependencies.renewDeadlineMs ?? 10_000;
+  const retryPeriodMs = dependencies.retryPeriodMs ?? 2_000;
+  validate({ leaseDurationMs, renewDeadlineMs, retryPeriodMs, identity });
+
+  const lock = createLeaseLock({
+    client,
+    namespace: dependencies.namespace,
+    name: dependencies.name,
+    // Half the deadline, as client-go does: one call that hangs leaves time for a second.
+    timeoutMs: renewDeadlineMs / 2,
+    isNotFound,
+  });
+  const listeners = new Set<(leading: boolean) => void>();
+  /** The record as last seen, and when it was seen to change. */
+  let observed: ElectionRecord | undefined;
+  let observedAt = 0;
+  let leading = false;
+  let heldUntil = Number.NEGATIVE_INFINITY;
+  let reportedHolder = "";
+  let failing = false;
+
+  function observe(record: ElectionRecord): void {
+    observed = record;
+    observedAt = monotonic();
+    if (record.holder === reportedHolder) return;
+    reportedHolder = record.holder;
+    if (record.holder !== identity && record.holder !== "")
+      log.info({ leader: record.holder }, "another process leads");
+  }
+
+  const isLeader = () => observed?.holder === identity;
+  const isValid = () =>
+    observed !== undefined && observedAt + observed.durationSeconds * 1_000 > monotonic();
+
+  function ownRecord(): ElectionRecord {
+    const now = microTime(wallClock());
+    return {
+      holder: identity,
+      durationSeconds: Math.floor(leaseDurationMs / 1_000),
+      acquireTime: now,
+      renewTime: now,
+      transitions: 0,
+    };
+  }
+
+  /** One try; every failure is only that. True: the record names us, as of now. */
+  async function tryAcquireOrRenew(deadline?: AbortSignal): Promise<boolean> {
+    try {
+      const ours = await acquireOrRenew(deadline);
+      failing = false;
+      return ours;
+    } catch (error) {
+      // Once for each outage: a candidate tries every few seconds.
+      if (!failing) log.warn({ err: error }, "the lease could not be read or written");
+      failing = true;
+      return false;
+    }
+  }
+
+  async function acquireOrRenew(deadline?: AbortSignal): Promise<boolean> {
+    const began = monotonic();
+    const record = ownRecord();
+    const held = () => {
+      observe(record);
+      heldUntil = began + renewDeadlineMs;
+      return true;
+    };
+
+    // 1. The leader's fast path: nobody else writes a valid lease, so the last version is the current one.
+    if (observed && isLeader() && isValid()) {
+      record.acquireTime = observed.acquireTime;
+      record.transitions = observed.transitions;
+      try {
+        await lock.update(record, deadline);
+        return held();
+      } catch {
+        // Somebody did write, or the answer was lost: look.
+      }
+    }
+
+    // 2. Read the record, or be the first to write one.
+    const current = await lock.get(deadline);
+    if (!current) {
+      await lock.create(record, deadline);
+      return held();
+    }
+
+    // 3. A change starts the time anew: as long as the holder renews, it never runs out.
+    if (!isDeepStrictEqual(observed, current)) observe(current);
+    if (current.holder !== "" && isValid() && !isLeader()) return false;
+
+    // 4. Ours, free or run out: write it, if nobody was quicker.
+    if (isLeader()) {
+      record.acquireTime = current.acquireTime;
+      record.transitions = current.transitions;
+    } else {
+      record.transitions = current.transitions + 1;
+    }
+    await lock.update(record, deadline);
+    return held();
+  }
+
+  function setLeading(next: boolean): void {
+    if (leading === next) return;
+    leading = next;
+    for (const listener of listeners) listener(next);
+  }
+
+  async function acquire(signal: AbortSignal): Promise<boolean> {
+    while (!signal.aborted) {
+      if (await tryAcquireOrRenew()) return true;
+      await pause(retryPeriodMs * (1 + random() * JITTER_FACTOR), timers, signal);
+    }
+    return false;
+  }
+
+  /** Renews until it fails for as long as the deadline, somebody else leads, or the signal aborts. */
+  async function renew(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      const late = new AbortController();
+      const timer = timers.after(renewDeadlineMs, () => late.abort());
+      try {
+        let renewed = await tryAcquireOrRenew(late.signal);
+        while (!renewed) {
+          // The record names another: trying on would not give it back.
+          if (late.signal.aborted || signal.aborted || !isLeader()) return;
+          await pause(retryPeriodMs, timers, AbortSignal.any([signal, late.signal]));
+          renewed = !late.signal.aborted && (await tryAcquireOrRenew(late.signal));
+        }
+      } finally {
+        timer.cancel();
+      }
+      await pause(retryPeriodMs, timers, signal);
+    }
+  }
+
+  /** Gives the lease up, so that the next leader need not wait for it to run out. */
+  async function release(): Promise<void> {
+    try {
+      const current = await lock.get();
+      if (!current || current.holder !== identity) return;
+      const now = microTime(wallClock());
+      const released = {
+        holder: "",
+        durationSeconds: 1,
+        acquireTime: now,
+        renewTime: now,
+        transitions: current.transitions,
+      };
+      await lock.update(released);
+      observe(released);
+    } catch (error) {
+      log.warn({ err: error }, "the lease could not be released; it runs out by itself");
+    }
+  }
+
+  return {
+    holds: () => leading && monotonic() < heldUntil,
+    get epoch() {
+      return observed?.transitions ?? 0;
+    },
+    onChange(listener) {
+      listeners.add(listener);
+      listener(leading);
+      return () => listeners.delete(listener);
+    },
+    async run(signal) {
+      while (await acquire(signal)) {
+        if (!signal.aborted) {
+          log.info({ epoch: observed?.transitions }, "this process leads");
+          setLeading(true);
+          await renew(signal);
+        }
+        // First stop, then let go: whoever reads a free lease starts at once.
+        setLeading(false);
+        heldUntil = Number.NEGATIVE_INFINITY;
+        if (!signal.aborted) log.warn("leadership was lost");
+        await release();
+      }
+    },
+  };
+}
+
+function validate(input: {
+  leaseDurationMs: number;
+  renewDeadlineMs: number;
+  retryPeriodMs: number;
+  identity: string;
+}): void {
+  const { leaseDurationMs, renewDeadlineMs, retryPeriodMs } = input;
+  if (!(retryPeriodMs > 0)) throw new Error("retryPeriodMs must be greater than zero");
+  if (leaseDurationMs < 1_000 || leaseDurationMs % 1_000 !== 0)
+    throw new Error("leaseDurationMs must be whole seconds: the Lease holds no fractions");
+  if (!(leaseDurationMs > renewDeadlineMs))
+    throw new Error("leaseDurationMs must be greater than renewDeadlineMs");
+  if (!(renewDeadlineMs > JITTER_FACTOR * retryPeriodMs))
+    throw new Error(`renewDeadlineMs must be greater than ${JITTER_FACTOR} times retryPeriodMs`);
+  if (input.identity === "") throw new Error("an elector needs an identity");
+}

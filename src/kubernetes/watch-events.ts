@@ -1,0 +1,43 @@
+import { StringDecoder } from "node:string_decoder";
+import type { ApiStatus } from "./api-error.ts";
+import { parseExactJson } from "./exact-json.ts";
+
+export type WatchEvent<T> =
+  | { type: "ADDED" | "MODIFIED" | "DELETED"; object: T }
+  | { type: "BOOKMARK"; object: { metadata: { resourceVersion: string } } }
+  | { type: "ERROR"; object: ApiStatus };
+
+/** A line that is no event: nothing after it can be trusted, and something before it may be lost. */
+export class MalformedWatch extends Error {
+  override name = "MalformedWatch";
+}
+
+/** An object may be 1.5 MiB in etcd and somewhat more as JSON. */
+const MAX_LINE = 16 << 20;
+
+/**
+ * The events of a watch, one JSON object a line. A line cut off by the end of the stream is dropped:
+ * its event comes again from the last position.
+ */
+export async function* watchEvents<T>(body: AsyncIterable<Buffer>): AsyncGenerator<WatchEvent<T>> {
+  const decoder = new StringDecoder("utf8");
+  let rest = "";
+  for await (const chunk of body) {
+    const lines = (rest + decoder.write(chunk)).split("\n");
+    rest = lines.pop() ?? "";
+    if (rest.length > MAX_LINE) throw new MalformedWatch("a line without end");
+    for (const line of lines) if (line !== "") yield parse<T>(line);
+  }
+}
+
+function parse<T>(line: string): WatchEvent<T> {
+  let event: WatchEvent<T>;
+  try {
+    event = parseExactJson(line) as WatchEvent<T>;
+  } catch (error) {
+    throw new MalformedWatch("a line that is not JSON", { cause: error });
+  }
+  if (typeof event?.type !== "string" || typeof event.object !== "object")
+    throw new MalformedWatch("a line that is not an event");
+  return event;
+}

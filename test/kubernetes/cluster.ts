@@ -1,0 +1,77 @@
+import { randomBytes } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { KubeConfig } from "@kubernetes/client-node";
+import { parse } from "yaml";
+import { createKubernetesClient } from "../../src/kubernetes/client.ts";
+import type { KubernetesClient } from "../../src/kubernetes/client.ts";
+import { isNotFound } from "../../src/kubernetes/api-error.ts";
+import { createMetrics } from "../../src/telemetry/metrics.ts";
+import { until } from "./until.ts";
+import { realTime } from "./real-time.ts";
+
+export const CRD_FILE = join(import.meta.dirname, "../../crds/scheduledjobs.carillon.dev.yaml");
+
+/** A client of the real cluster, with everything it needs made for it. */
+export function connect(
+  kubeconfig: string,
+  options: { server?: string; connections?: number; tlsServerName?: string } = {},
+): KubernetesClient & { metrics: ReturnType<typeof createMetrics> } {
+  const kubeConfig = new KubeConfig();
+  kubeConfig.loadFromFile(kubeconfig);
+  if (options.server !== undefined) {
+    const { server } = options;
+    kubeConfig.clusters = kubeConfig.clusters.map((cluster) => ({ ...cluster, server }));
+  }
+  const metrics = createMetrics({ version: "test", nodeMetrics: false });
+  const client = createKubernetesClient({
+    kubeConfig,
+    ...realTime,
+    metrics,
+    userAgent: "carillon-test",
+    ...(options.connections !== undefined && { connections: options.connections }),
+  });
+  return Object.assign(client, { metrics });
+}
+
+/** Installs the CRD of this checkout, and waits until the API server serves it. */
+export async function installCrd(client: KubernetesClient): Promise<void> {
+  const crd = parse(await readFile(CRD_FILE, "utf8")) as { metadata: { name: string } };
+  await client.call({
+    verb: "apply",
+    resource: "customresourcedefinitions",
+    path: `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${crd.metadata.name}`,
+    query: { fieldManager: "carillon-test", force: "true" },
+    body: crd,
+  });
+  const served = async () => {
+    try {
+      await client.call({
+        verb: "list",
+        resource: "scheduledjobs",
+        path: "/apis/carillon.dev/v1/scheduledjobs",
+        query: { limit: 1 },
+      });
+      return true;
+    } catch (error) {
+      if (isNotFound(error)) return false;
+      throw error;
+    }
+  };
+  await until(served, { within: 20_000, what: "the ScheduledJob API" });
+}
+
+/** A namespace of its own for one test; nothing outside it is touched. */
+export async function createNamespace(
+  client: KubernetesClient,
+  prefix = "test",
+): Promise<{ name: string; uid: string }> {
+  const name = `${prefix}-${randomBytes(5).toString("hex")}`;
+  const created = await client.call<{ metadata: { uid: string } }>({
+    verb: "create",
+    resource: "namespaces",
+    path: "/api/v1/namespaces",
+    body: { apiVersion: "v1", kind: "Namespace", metadata: { name } },
+  });
+  return { name, uid: created.metadata.uid };
+}

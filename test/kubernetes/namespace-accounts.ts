@@ -1,0 +1,21 @@
+import type { AccountNamespaces } from "../../src/domain/ports/account-namespaces.ts";
+
+/** Bindings for tests that are not about bindings: the account is `account-of-` and the namespace. */
+export function namespaceAccounts(bound: Iterable<string>): AccountNamespaces & {
+  bind(namespace: string): string;
+} {
+  const namespaces = new Set(bound);
+  return {
+    bind(namespace) {
+      namespaces.add(namespace);
+      return `account-of-${namespace}`;
+    },
+    async accountOf(namespace) {
+      return namespaces.has(namespace) ? `account-of-${namespace}` : null;
+    },
+    async namespaceOf(account) {
+      const namespace = account.replace(/^account-of-/, "");
+      return namespaces.has(namespace) ? namespace : undefined;
+    },
+  };
+}

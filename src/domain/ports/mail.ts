@@ -65,6 +65,11 @@ export interface IdempotencyKeys {
     key: string;
     /** SHA-256 of the body as received. */
     fingerprint: string;
+    /**
+     * A request in flight for longer is taken to have died, and this one takes over. Left out where a
+     * repeat could act twice (POST /send): such a key stays in flight for its 24 hours.
+     */
+    retakeAfterMs?: number;
   }): Promise<
     | { kind: "fresh"; token: string }
     | { kind: "replay"; status: number; body: string }

@@ -1,0 +1,24 @@
+import type { Instant } from "../instant.ts";
+
+export type CircuitState = "open" | "half_open" | "closed";
+
+/** One process's breaker for one destination of an account. */
+export interface Circuit {
+  account: string;
+  /** The breaker's key, for instance the origin of a webhook URL. */
+  destination: string;
+  state: CircuitState;
+  /** When this process's breaker came into this state. */
+  since: Instant;
+  worker: string;
+}
+
+/** Breakers live in each delivering process; what they publish is for REST, conditions and people. */
+export interface Circuits {
+  /** A transition. Closed circuits are forgotten. */
+  publish(circuit: Omit<Circuit, "since">): Promise<void>;
+  /** Open and half-open ones, by destination, of the processes that published within the last hour. */
+  list(account: string): Promise<Circuit[]>;
+  /** The process ends: its breakers are gone. */
+  forget(worker: string): Promise<void>;
+}

@@ -1,0 +1,228 @@
+import type { Account } from "../domain/account.ts";
+import { InvalidInput } from "../domain/findings.ts";
+import type { Finding } from "../domain/findings.ts";
+import type { Accounts } from "../domain/ports/accounts.ts";
+import { instantOf } from "./instant-of.ts";
+import { transaction } from "./pool.ts";
+import type { Pool, Queryable } from "./pool.ts";
+import { isUuid } from "./uuid.ts";
+
+const COLUMNS = `id, name, namespace, namespace_uid as "namespaceUid",
+  retention_days as "retentionDays", time_zone as "timeZone",
+  ${instantOf("created_at")} as "createdAt", ${instantOf("deleted_at")} as "deletedAt"`;
+
+const NAME = /^[A-Za-z0-9](?:[A-Za-z0-9 ._-]{0,62}[A-Za-z0-9])?$/;
+/** RFC 1123 label, as Kubernetes names namespaces. */
+const NAMESPACE = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
+const MAX_RETENTION_DAYS = 36_500;
+
+/**
+ * Names are unique among live accounts without regard to case and kept as written. Input that cannot
+ * be accepted, an unknown account included, throws InvalidInput.
+ */
+export function createAccounts({
+  pool,
+  onDelete,
+}: {
+  pool: Pool;
+  /** Runs in the deleting transaction, after the account is marked: cancels its queued runs. */
+  onDelete?: (client: Queryable, account: string) => Promise<void>;
+}): Accounts {
+  async function one(where: string, values: unknown[]): Promise<Account | undefined> {
+    const { rows } = await pool.query<Account>(`select ${COLUMNS} from accounts ${where}`, values);
+    return rows[0];
+  }
+  return {
+    async create({ name, namespace, namespaceUid }) {
+      const findings: Finding[] = [];
+      if (!NAME.test(name))
+        findings.push({
+          field: "name",
+          message:
+            'must be 1 to 64 letters, digits, spaces, ".", "_" or "-", with a letter or digit at both ends',
+        });
+      findings.push(...namespaceFindings(namespace, namespaceUid));
+      if (findings.length > 0) throw new InvalidInput(findings);
+      return refusingTaken({ name, namespace }, async () => {
+        const { rows } = await pool.query<Account>(
+          `insert into accounts (name, namespace, namespace_uid) values ($1, $2, $3) returning ${COLUMNS}`,
+          [name, namespace ?? null, namespaceUid ?? null],
+        );
+        return expectRow(rows);
+      });
+    },
+    async list() {
+      const { rows } = await pool.query<Account>(
+        `select ${COLUMNS} from accounts where deleted_at is null order by created_at, id`,
+      );
+      return rows;
+    },
+    byName: async (name) => one("where lower(name) = lower($1) and deleted_at is null", [name]),
+    get: async (id) => (isUuid(id) ? one("where id = $1", [id]) : undefined),
+    async byNamespace(namespace, uid) {
+      const found = await one(
+        "where namespace = $1 and deleted_at is null and (namespace_uid = $2 or namespace_uid is null)",
+        [namespace, uid],
+      );
+      if (found === undefined || found.namespaceUid !== null) return found;
+      // Bound by name alone, by an operator without the cluster at hand: the first incarnation that
+      // is seen becomes the bound one. Of two that differ, one wins and the other finds no account.
+      const { rows } = await pool.query<Account>(
+        `update accounts set namespace_uid = $2
+         where id = $1 and namespace = $3 and deleted_at is null
+           and (namespace_uid is null or namespace_uid = $2)
+         returning ${COLUMNS}`,
+        [found.id, uid, namespace],
+      );
+      return rows[0];
+    },
+    async bind(id, namespace, namespaceUid) {
+      const findings = namespaceFindings(namespace, namespaceUid);
+      if (findings.length > 0) throw new InvalidInput(findings);
+      if (!isUuid(id)) throw unknownAccount(id);
+      return refusingTaken({ namespace }, async () => {
+        const { rows } = await pool.query<Account>(
+          `update accounts set namespace = $2, namespace_uid = nullif($3, '')
+           where id = $1 and deleted_at is null returning ${COLUMNS}`,
+          [id, namespace, namespaceUid],
+        );
+        if (rows[0] === undefined) throw unknownAccount(id);
+        return rows[0];
+      });
+    },
+    async update(id, change) {
+      const findings = changeFindings(change);
+      if (findings.length > 0) throw new InvalidInput(findings);
+      if (!isUuid(id)) throw unknownAccount(id);
+      const { rows } = await pool.query<Account>(
+        `update accounts set
+           retention_days = case when $2 then $3::int else retention_days end,
+           time_zone = coalesce($4, time_zone)
+         where id = $1 and deleted_at is null returning ${COLUMNS}`,
+        [
+          id,
+          change.retentionDays !== undefined,
+          change.retentionDays ?? null,
+          change.timeZone ?? null,
+        ],
+      );
+      if (rows[0] === undefined) throw unknownAccount(id);
+      return rows[0];
+    },
+    async delete(id) {
+      if (!isUuid(id)) return;
+      await transaction(pool, async (client) => {
+        await client.query(
+          "update accounts set deleted_at = now() where id = $1 and deleted_at is null",
+          [id],
+        );
+        // Gone, not only refused: credentials of a deleted account are of no use to anybody.
+        // Sessions go with their users.
+        await client.query("delete from api_keys where account = $1", [id]);
+        await client.query("delete from users where account = $1", [id]);
+        await onDelete?.(client, id);
+      });
+    },
+    async allowedDestinations(id) {
+      if (!isUuid(id)) return [];
+      const { rows } = await pool.query<{ rule: string }>(
+        "select rule from account_destinations where account = $1 order by created_at, rule",
+        [id],
+      );
+      return rows.map((row) => row.rule);
+    },
+    async allow(id, rule) {
+      if (!/^[0-9a-fA-F.:/[\]]{1,64}$/.test(rule))
+        throw new InvalidInput([{ field: "rule", message: "must be CIDR or CIDR:port" }]);
+      if (!isUuid(id)) throw unknownAccount(id);
+      const { rowCount } = await pool.query(
+        `insert into account_destinations (account, rule)
+         select id, $2 from accounts where id = $1 and deleted_at is null
+         on conflict (account, rule) do update set rule = excluded.rule`,
+        [id, rule],
+      );
+      if (rowCount === 0) throw unknownAccount(id);
+    },
+    async disallow(id, rule) {
+      if (!isUuid(id)) return false;
+      const { rowCount } = await pool.query(
+        "delete from account_destinations where account = $1 and rule = $2",
+        [id, rule],
+      );
+      return rowCount === 1;
+    },
+  };
+}
+
+function namespaceFindings(namespace: string | undefined, uid: string | undefined): Finding[] {
+  const findings: Finding[] = [];
+  if (namespace !== undefined && !NAMESPACE.test(namespace))
+    findings.push({
+      field: "namespace",
+      message: "must be the name of a Kubernetes namespace",
+    });
+  if (uid !== undefined && (uid.length > 64 || /[^\x21-\x7e]/.test(uid)))
+    findings.push({ field: "namespaceUid", message: "must be the uid of a Kubernetes namespace" });
+  return findings;
+}
+
+function changeFindings(change: { retentionDays?: number | null; timeZone?: string }): Finding[] {
+  const findings: Finding[] = [];
+  const { retentionDays: days, timeZone } = change;
+  if (
+    days !== undefined &&
+    days !== null &&
+    !(Number.isInteger(days) && days >= 1 && days <= MAX_RETENTION_DAYS)
+  )
+    findings.push({
+      field: "retentionDays",
+      message: `must be a whole number from 1 to ${MAX_RETENTION_DAYS}, or null`,
+    });
+  if (timeZone !== undefined && !isTimeZone(timeZone))
+    findings.push({ field: "timeZone", message: "must be an IANA time zone, like Europe/Paris" });
+  return findings;
+}
+
+function isTimeZone(name: string): boolean {
+  // Intl takes offsets such as +01:00 as zones too; an account has a place, not an offset.
+  if (!/^[A-Za-z]/.test(name)) return false;
+  try {
+    return new Intl.DateTimeFormat("en", { timeZone: name }).resolvedOptions().timeZone !== "";
+  } catch {
+    return false;
+  }
+}
+
+/** The unique indexes decide, not a look before: two creations at once cannot both win. */
+async function refusingTaken<T>(
+  input: { name?: string; namespace?: string | undefined },
+  write: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await write();
+  } catch (error) {
+    const constraint = (error as { constraint?: unknown }).constraint;
+    if (constraint === "accounts_live_name")
+      throw new InvalidInput([
+        { field: "name", message: `there is an account named ${input.name} already` },
+      ]);
+    if (constraint === "accounts_live_namespace")
+      throw new InvalidInput([
+        {
+          field: "namespace",
+          message: `the namespace ${input.namespace} is bound to another account`,
+        },
+      ]);
+    throw error;
+  }
+}
+
+function expectRow<T>(rows: readonly T[]): T {
+  const [row] = rows;
+  if (row === undefined) throw new Error("PostgreSQL returned no row for an insert");
+  return row;
+}
+
+function unknownAccount(id: string): InvalidInput {
+  return new InvalidInput([{ field: "account", message: `there is no account ${id}` }]);
+}

@@ -1,0 +1,127 @@
+import { createHash, randomBytes } from "node:crypto";
+import type { ApiKey } from "../domain/account.ts";
+import { InvalidInput } from "../domain/findings.ts";
+import type { Finding } from "../domain/findings.ts";
+import type { ApiKeys } from "../domain/ports/accounts.ts";
+import type { Timers } from "../domain/ports/clock.ts";
+import { instantOf } from "./instant-of.ts";
+import { isUuid } from "./uuid.ts";
+import type { Pool } from "./pool.ts";
+
+const PREFIX = "svc_live_";
+/** 192 bits in base64url: 32 characters. */
+const RANDOM_BYTES = 24;
+const DISPLAYED = PREFIX.length + 6;
+const FLUSH_AFTER_MS = 1_000;
+/** svc_live_ and what base64url can be; longer than any key we make, shorter than an attack. */
+const RAW = /^svc_live_[A-Za-z0-9_-]{27,128}$/;
+
+const COLUMNS = `id, account, label, prefix, ${instantOf("created_at")} as "createdAt",
+  ${instantOf("last_used_at")} as "lastUsedAt"`;
+
+/**
+ * API keys. There is no cache on purpose: one prepared, indexed query a request means that a deleted
+ * key, or a deleted account's, stops on every replica at once.
+ */
+export function createApiKeys({
+  pool,
+  timers,
+  onError = () => undefined,
+}: {
+  pool: Pool;
+  /** Flushes the uses seen, a second later; without timers only `flush` does. */
+  timers?: Timers;
+  /** Told when the uses could not be written; they are tried again with the next ones. */
+  onError?: (error: unknown) => void;
+}): ApiKeys & { flush(): Promise<void> } {
+  let used = new Set<string>();
+  let scheduled = false;
+
+  async function flush(): Promise<void> {
+    const ids = used;
+    if (ids.size === 0) return;
+    used = new Set();
+    try {
+      // Skip locked: another replica is writing the same use. Minute and lock are looked at again
+      // here, because many requests saw the same stale moment.
+      await pool.query(
+        `update api_keys set last_used_at = now() where id in (
+           select id from api_keys where id = any($1::uuid[])
+             and (last_used_at is null or last_used_at < now() - interval '1 minute')
+           for update skip locked)`,
+        [[...ids]],
+      );
+    } catch (error) {
+      for (const id of ids) used.add(id);
+      throw error;
+    }
+  }
+
+  function noteUse(id: string): void {
+    used.add(id);
+    if (timers === undefined || scheduled) return;
+    scheduled = true;
+    timers.after(FLUSH_AFTER_MS, () => {
+      scheduled = false;
+      flush().catch(onError);
+    });
+  }
+
+  return {
+    flush,
+    async create(account, label) {
+      const findings: Finding[] = [];
+      if (label.length > 100 || /\p{Cc}/u.test(label))
+        findings.push({ field: "label", message: "must be text of at most 100 characters" });
+      if (!isUuid(account))
+        findings.push({ field: "account", message: `there is no account ${account}` });
+      if (findings.length > 0) throw new InvalidInput(findings);
+      const raw = PREFIX + randomBytes(RANDOM_BYTES).toString("base64url");
+      const { rows } = await pool.query<ApiKey>(
+        `insert into api_keys (account, label, prefix, hash)
+         select id, $2, $3, $4 from accounts where id = $1 and deleted_at is null
+         returning ${COLUMNS}`,
+        [account, label, raw.slice(0, DISPLAYED), sha256(raw)],
+      );
+      const [key] = rows;
+      if (key === undefined)
+        throw new InvalidInput([{ field: "account", message: `there is no account ${account}` }]);
+      return { key, raw };
+    },
+    async list(account) {
+      if (!isUuid(account)) return [];
+      const { rows } = await pool.query<ApiKey>(
+        `select ${COLUMNS} from api_keys where account = $1 order by created_at, id`,
+        [account],
+      );
+      return rows;
+    },
+    async delete(account, id) {
+      if (!isUuid(account) || !isUuid(id)) return false;
+      const { rowCount } = await pool.query("delete from api_keys where account = $1 and id = $2", [
+        account,
+        id,
+      ]);
+      return rowCount === 1;
+    },
+    async authenticate(raw) {
+      if (!RAW.test(raw)) return undefined;
+      const { rows } = await pool.query<{ id: string; account: string; stale: boolean }>({
+        name: "api_keys_authenticate",
+        text: `select k.id, k.account,
+            (k.last_used_at is null or k.last_used_at < now() - interval '1 minute') as stale
+          from api_keys k join accounts a on a.id = k.account
+          where k.hash = $1 and a.deleted_at is null`,
+        values: [sha256(raw)],
+      });
+      const [key] = rows;
+      if (key === undefined) return undefined;
+      if (key.stale) noteUse(key.id);
+      return { keyId: key.id, account: key.account };
+    },
+  };
+}
+
+function sha256(text: string): Buffer {
+  return createHash("sha256").update(text, "utf8").digest();
+}

@@ -1,0 +1,47 @@
+import type { Circuit, Circuits } from "../domain/ports/circuits.ts";
+import { instantOf } from "./instant-of.ts";
+import { isUuid } from "./uuid.ts";
+import type { Pool } from "./pool.ts";
+
+export function createCircuits({ pool }: { pool: Pool }): Circuits {
+  return {
+    async publish({ account, destination, worker, state }) {
+      if (state === "closed") {
+        await pool.query(
+          "delete from circuits where account = $1 and destination = $2 and worker = $3",
+          [account, destination, worker],
+        );
+        return;
+      }
+      await pool.query(
+        `insert into circuits as c (account, destination, worker, state) values ($1, $2, $3, $4)
+         on conflict (account, destination, worker) do update set state = excluded.state,
+           since = case when c.state = excluded.state then c.since else now() end,
+           updated_at = now()`,
+        [account, destination, worker, state],
+      );
+    },
+    async list(account) {
+      if (!isUuid(account)) return [];
+      // A killed process never says goodbye; what it left is not believed for ever.
+      const { rows } = await pool.query<Circuit>(
+        `select account, destination, worker, state, ${instantOf("since")} as since from circuits
+         where account = $1 and updated_at > now() - interval '1 hour'
+         order by destination, worker`,
+        [account],
+      );
+      return rows;
+    },
+    async forget(worker) {
+      await pool.query("delete from circuits where worker = $1", [worker]);
+    },
+  };
+}
+
+/** What killed processes left behind. For the retention task. */
+export async function deleteStaleCircuits({ pool }: { pool: Pool }): Promise<number> {
+  const { rowCount } = await pool.query(
+    "delete from circuits where updated_at <= now() - interval '1 hour'",
+  );
+  return rowCount ?? 0;
+}

@@ -1,0 +1,163 @@
+import type { Instant } from "../domain/instant.ts";
+import type { EmailLogEntry, MailKind } from "../domain/mail.ts";
+import type { EmailLog } from "../domain/ports/mail.ts";
+import { sqlState } from "./connection-errors.ts";
+import { ensureEmailLogMonth } from "./email-log-retention.ts";
+import { createGroupCommit } from "./group-commit.ts";
+import { instantOf } from "./instant-of.ts";
+import type { Pool } from "./pool.ts";
+
+type NewEntry = Parameters<EmailLog["append"]>[0];
+
+const KINDS: readonly MailKind[] = ["email", "otp", "job"];
+const STATUSES = ["sent", "failed"] as const;
+
+/**
+ * The log of every mail. Appends are committed in groups together with the counters that make `total`
+ * exact without counting; a group meets the counter row once, so sends of one account do not queue on it.
+ */
+export function createEmailLog({ pool }: { pool: Pool }): EmailLog & { idle(): Promise<void> } {
+  const appends = createGroupCommit<NewEntry, EmailLogEntry>({
+    commit: async (entries) => {
+      try {
+        return await insert(pool, entries);
+      } catch (error) {
+        if (!isMissingPartition(error)) throw error;
+        // The first mail of a month that no retention task has prepared.
+        await ensureEmailLogMonth({ pool });
+        return insert(pool, entries);
+      }
+    },
+    // 22 data exception, 23 constraint violation: the statement was rolled back for a row's sake.
+    isRowFault: (error) => /^2[23]/.test(sqlState(error) ?? ""),
+  });
+  return {
+    append: (entry) => appends.submit(entry),
+    idle: () => appends.idle(),
+    async list(query) {
+      const { text, values } =
+        query.to === undefined ? listStatement(query) : recipientStatement(query, query.to);
+      const { rows } = await pool.query<
+        { total: number } & (EmailLogEntry | { [K in keyof EmailLogEntry]: null })
+      >(text, values);
+      const logs: EmailLogEntry[] = [];
+      // An empty page is one row with the total alone.
+      for (const { id, kind, to, subject, status, errorMessage, sentAt } of rows)
+        if (id !== null) logs.push({ id, kind, to, subject, status, errorMessage, sentAt });
+      return { logs, total: rows[0]?.total ?? 0 };
+    },
+  };
+}
+
+const ENTRY_COLUMNS = `e.id, e.kind, e.recipient as "to", e.subject, e.status,
+  e.error_message as "errorMessage", ${instantOf("e.sent_at")} as "sentAt"`;
+const NEWEST_FIRST = "order by sent_at desc, id desc";
+
+async function insert(pool: Pool, entries: readonly NewEntry[]): Promise<EmailLogEntry[]> {
+  // One statement is one transaction and one round trip. The counters are taken in key order: two
+  // gateways that count the same accounts cannot deadlock.
+  const { rows } = await pool.query<{ id: string; sentAt: Instant }>({
+    name: "email_log_append",
+    text: `with entries as materialized (
+        select uuidv7() as id, e.* from unnest($1::uuid[], $2::text[], $3::text[], $4::text[],
+          $5::text[], $6::text[]) with ordinality
+          as e (account, kind, recipient, subject, status, error_message, position)
+      ), logged as (
+        insert into email_log (id, account, kind, recipient, subject, status, error_message, sent_at)
+        select id, account, kind, recipient, subject, status, error_message, now() from entries
+      ), counted as (
+        insert into email_log_counts as c (account, day, kind, status, entries)
+        select account, (now() at time zone 'UTC')::date, kind, status, count(*)
+        from entries group by account, kind, status order by account, kind, status
+        on conflict (account, day, kind, status)
+          do update set entries = c.entries + excluded.entries
+      )
+      select id, ${instantOf("now()")} as "sentAt" from entries order by position`,
+    values: [
+      entries.map((e) => e.account),
+      entries.map((e) => e.kind),
+      entries.map((e) => e.to),
+      entries.map((e) => e.subject),
+      entries.map((e) => e.status),
+      entries.map((e) => e.errorMessage),
+    ],
+  });
+  if (rows.length !== entries.length) throw new Error("the email log wrote fewer rows than given");
+  return entries.map(({ kind, to, subject, status, errorMessage }, index) => ({
+    ...(rows[index] as { id: string; sentAt: Instant }),
+    kind,
+    to,
+    subject,
+    status,
+    errorMessage,
+  }));
+}
+
+type ListQuery = Parameters<EmailLog["list"]>[0];
+
+/**
+ * Total and page from one snapshot. The counters also say on which day the offset falls, so that a deep
+ * page skips whole days without reading them. Each (kind, status) asked for is a range of one index,
+ * already in order: PostgreSQL merges the ranges and stops at the limit.
+ */
+function listStatement(query: ListQuery): { text: string; values: unknown[] } {
+  const kinds = query.kind === undefined ? KINDS : [query.kind];
+  const statuses = query.status === undefined ? STATUSES : [query.status];
+  const values = [query.account, kinds, statuses, query.limit, query.offset];
+  const before = "sent_at < (select ends from place)";
+  const unfiltered = query.kind === undefined && query.status === undefined;
+  const source = unfiltered
+    ? `select * from email_log where account = $1 and ${before}`
+    : kinds
+        .flatMap((kind) => statuses.map((status) => ({ kind, status })))
+        .map(
+          ({ kind, status }) =>
+            `(select * from email_log where account = $1 and kind = '${kind}'
+              and status = '${status}' and ${before})`,
+        )
+        .join(" union all ");
+  const text = `with days as (
+      select day, sum(entries) as entries, sum(sum(entries)) over (order by day desc) as through
+      from email_log_counts
+      where account = $1 and kind = any($2) and status = any($3) group by day
+    ), place as (
+      select (day + 1)::timestamp at time zone 'UTC' as ends, through - entries as skipped
+      from days where through > $5 order by day desc limit 1
+    ), page as (
+      select * from (${source}) as source ${NEWEST_FIRST}
+      limit $4 offset $5 - coalesce((select skipped from place), 0)
+    )
+    select (select coalesce(sum(entries), 0)::float8 from days) as total, ${ENTRY_COLUMNS}
+    from (select 1) as always left join page as e on true
+    order by e.sent_at desc, e.id desc`;
+  return { text, values };
+}
+
+/** One recipient's mails, without regard to case, are few: counted by their index. */
+function recipientStatement(query: ListQuery, to: string): { text: string; values: unknown[] } {
+  const filter = `account = $1 and lower(recipient) = lower($2)
+    and ($3::text is null or kind = $3) and ($4::text is null or status = $4)`;
+  const text = `select (select count(*)::float8 from email_log where ${filter}) as total,
+      ${ENTRY_COLUMNS}
+    from (select 1) as always left join (
+      select * from email_log where ${filter} ${NEWEST_FIRST} limit $5 offset $6
+    ) as e on true
+    order by e.sent_at desc, e.id desc`;
+  return {
+    text,
+    values: [
+      query.account,
+      to,
+      query.kind ?? null,
+      query.status ?? null,
+      query.limit,
+      query.offset,
+    ],
+  };
+}
+
+/** "no partition of relation … found for row": a check violation that names no constraint. */
+function isMissingPartition(error: unknown): boolean {
+  const { constraint, table } = error as { constraint?: unknown; table?: unknown };
+  return sqlState(error) === "23514" && constraint === undefined && table === "email_log";
+}

@@ -1,0 +1,73 @@
+/** Collects what arrives while a commit is in flight and commits it together. */
+export interface GroupCommit<Row, Result> {
+  /** Resolves when the row is durable; rejects when its commit failed. */
+  submit(row: Row): Promise<Result>;
+  /** Resolves when nothing is waiting or in flight. */
+  idle(): Promise<void>;
+}
+
+interface Waiting<Row, Result> {
+  row: Row;
+  resolve(result: Result): void;
+  reject(error: unknown): void;
+}
+
+/**
+ * One commit is in flight at a time. An idle group commits a lone row at once, so light load pays no
+ * delay; under load a group is as large as one commit's duration makes it.
+ */
+export function createGroupCommit<Row, Result>({
+  commit,
+  maxRows = 1_000,
+  isRowFault = () => false,
+}: {
+  /** Writes all rows in one transaction; one result a row, in the same order. */
+  commit: (rows: readonly Row[]) => Promise<readonly Result[]>;
+  maxRows?: number;
+  /**
+   * True for an error that a row itself causes and that leaves nothing written: the rows are then
+   * committed one by one, so that one bad row fails alone.
+   */
+  isRowFault?: (error: unknown) => boolean;
+}): GroupCommit<Row, Result> {
+  let waiting: Waiting<Row, Result>[] = [];
+  let running: Promise<void> | undefined;
+
+  async function commitGroup(group: readonly Waiting<Row, Result>[]): Promise<void> {
+    let results: readonly Result[];
+    try {
+      results = await commit(group.map((w) => w.row));
+    } catch (error) {
+      if (group.length > 1 && isRowFault(error)) {
+        for (const one of group) await commitGroup([one]);
+        return;
+      }
+      for (const w of group) w.reject(error);
+      return;
+    }
+    for (const [index, w] of group.entries()) {
+      if (index < results.length) w.resolve(results[index] as Result);
+      else w.reject(new Error("the group commit returned fewer results than rows"));
+    }
+  }
+
+  async function drain(): Promise<void> {
+    while (waiting.length > 0) {
+      const group = waiting.slice(0, maxRows);
+      waiting = waiting.slice(maxRows);
+      await commitGroup(group);
+    }
+    running = undefined;
+  }
+
+  return {
+    submit(row) {
+      return new Promise((resolve, reject) => {
+        waiting.push({ row, resolve, reject });
+        // Rows submitted in the same turn go together: the first commit starts after it.
+        running ??= Promise.resolve().then(drain);
+      });
+    },
+    idle: () => running ?? Promise.resolve(),
+  };
+}

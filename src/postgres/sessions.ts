@@ -1,0 +1,51 @@
+import { createHash, randomBytes } from "node:crypto";
+import type { User } from "../domain/account.ts";
+import type { Instant } from "../domain/instant.ts";
+import type { Sessions } from "../domain/ports/accounts.ts";
+import { instantOf } from "./instant-of.ts";
+import { USER_COLUMNS } from "./users.ts";
+import type { Pool } from "./pool.ts";
+
+const TOKEN = /^[A-Za-z0-9_-]{43}$/;
+
+/** Dashboard sessions: seven days from sign-in, whatever is done meanwhile. */
+export function createSessions({ pool }: { pool: Pool }): Sessions {
+  return {
+    async create(user) {
+      const token = randomBytes(32).toString("base64url");
+      const { rows } = await pool.query<{ expiresAt: Instant }>(
+        `with stale as (delete from sessions where user_id = $1 and expires_at <= now())
+         insert into sessions (token_hash, user_id, expires_at)
+         values ($2, $1, now() + interval '7 days')
+         returning ${instantOf("expires_at")} as "expiresAt"`,
+        [user, hash(token)],
+      );
+      const [row] = rows;
+      if (row === undefined) throw new Error("PostgreSQL returned no row for an insert");
+      return { token, expiresAt: row.expiresAt };
+    },
+    async authenticate(token) {
+      if (!TOKEN.test(token)) return undefined;
+      const { rows } = await pool.query<User & { sessionId: string }>(
+        `select s.id as "sessionId", ${USER_COLUMNS}
+         from sessions s join users u on u.id = s.user_id join accounts a on a.id = u.account
+         where s.token_hash = $1 and s.expires_at > now() and a.deleted_at is null`,
+        [hash(token)],
+      );
+      const [found] = rows;
+      if (found === undefined) return undefined;
+      const { sessionId, ...user } = found;
+      return { user, sessionId };
+    },
+    async delete(token) {
+      await pool.query("delete from sessions where token_hash = $1", [hash(token)]);
+    },
+    async deleteAll(user) {
+      await pool.query("delete from sessions where user_id = $1", [user]);
+    },
+  };
+}
+
+function hash(token: string): Buffer {
+  return createHash("sha256").update(token, "utf8").digest();
+}

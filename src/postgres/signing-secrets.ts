@@ -1,0 +1,111 @@
+import { randomBytes, randomUUID } from "node:crypto";
+import { InvalidInput } from "../domain/findings.ts";
+import type { SigningSecrets } from "../domain/ports/accounts.ts";
+import { createGroupCommit } from "./group-commit.ts";
+import { instantOf } from "./instant-of.ts";
+import { sealContext } from "./key-ring.ts";
+import type { KeyRing } from "./key-ring.ts";
+import { isUuid } from "./uuid.ts";
+import { transaction } from "./pool.ts";
+import type { Pool } from "./pool.ts";
+
+/** 24 bytes, as Standard Webhooks recommends (24 to 64). */
+const SECRET_BYTES = 24;
+
+interface StoredSecret {
+  id: string;
+  account: string;
+  secret: string;
+}
+
+/**
+ * Webhook signing secrets (Standard Webhooks). A rotated secret goes on signing for 24 hours.
+ * `current` is asked for every delivery: concurrent calls share one query, so that a rotation holds
+ * at once everywhere and yet a herd of deliveries costs a few queries.
+ */
+export function createSigningSecrets({
+  pool,
+  keyRing,
+}: {
+  pool: Pool;
+  keyRing: KeyRing;
+}): SigningSecrets {
+  function fresh(account: string): { id: string; secret: string; sealed: string } {
+    const id = randomUUID();
+    const secret = `whsec_${randomBytes(SECRET_BYTES).toString("base64")}`;
+    return { id, secret, sealed: keyRing.encrypt(secret, context({ account, row: id })) };
+  }
+
+  const reads = createGroupCommit<string, StoredSecret[]>({
+    async commit(accounts) {
+      const { rows } = await pool.query<StoredSecret>({
+        name: "signing_secrets_current",
+        text: `select id, account, secret from signing_secrets
+          where account = any($1::uuid[]) and (valid_until is null or valid_until > now())
+          order by valid_until desc nulls first, created_at desc`,
+        values: [[...new Set(accounts)]],
+      });
+      const byAccount = Map.groupBy(rows, (row) => row.account);
+      return accounts.map((account) => byAccount.get(account) ?? []);
+    },
+  });
+
+  return {
+    async current(account) {
+      if (!isUuid(account)) throw unknownAccount(account);
+      let found = await reads.submit(account);
+      if (found.length === 0) {
+        const made = fresh(account);
+        // Of several processes that make the first one at once, the unique index lets one win.
+        await pool.query(
+          `insert into signing_secrets (id, account, secret)
+           select $2, id, $3 from accounts where id = $1 and deleted_at is null
+           on conflict do nothing`,
+          [account, made.id, made.sealed],
+        );
+        found = await reads.submit(account);
+        if (found.length === 0) throw unknownAccount(account);
+      }
+      return found.map((row) =>
+        keyRing.decrypt(row.secret, context({ account: row.account, row: row.id })),
+      );
+    },
+    async rotate(account) {
+      if (!isUuid(account)) throw unknownAccount(account);
+      const made = fresh(account);
+      return transaction(pool, async (client) => {
+        // One rotation of an account after the other: the second must see the first one's secret.
+        const locked = await client.query(
+          "select 1 from accounts where id = $1 and deleted_at is null for no key update",
+          [account],
+        );
+        if (locked.rowCount === 0) throw unknownAccount(account);
+        await client.query(
+          "delete from signing_secrets where account = $1 and valid_until <= now()",
+          [account],
+        );
+        await client.query(
+          `update signing_secrets set valid_until = now() + interval '24 hours'
+           where account = $1 and valid_until is null`,
+          [account],
+        );
+        const { rows } = await client.query<{ until: number }>(
+          `insert into signing_secrets (id, account, secret) values ($1, $2, $3)
+           returning ${instantOf("now() + interval '24 hours'")} as until`,
+          [made.id, account, made.sealed],
+        );
+        const [row] = rows;
+        if (row === undefined) throw new Error("PostgreSQL returned no row for an insert");
+        return { secret: made.secret, oldValidUntil: row.until };
+      });
+    },
+  };
+}
+
+function unknownAccount(account: string): InvalidInput {
+  return new InvalidInput([{ field: "account", message: `there is no account ${account}` }]);
+}
+
+function context(place: { account: string; row: string }): string {
+  return sealContext({ table: "signing_secrets", column: "secret", ...place });
+}

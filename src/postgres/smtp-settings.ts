@@ -1,0 +1,75 @@
+import type { SmtpSettings } from "../domain/account.ts";
+import { InvalidInput } from "../domain/findings.ts";
+import type { SmtpSettingsStore } from "../domain/ports/accounts.ts";
+import { sealContext } from "./key-ring.ts";
+import type { KeyRing } from "./key-ring.ts";
+import { isUuid } from "./uuid.ts";
+import type { Pool } from "./pool.ts";
+
+/** SMTP settings, the password sealed. What the values must look like is the callers' check. */
+export function createSmtpSettingsStore({
+  pool,
+  keyRing,
+}: {
+  pool: Pool;
+  keyRing: KeyRing;
+}): SmtpSettingsStore {
+  return {
+    async get(account) {
+      if (!isUuid(account)) return undefined;
+      const { rows } = await pool.query<SmtpSettings>(
+        `select host, port, username, password, from_address as "from", tls, revision
+         from smtp_settings where account = $1`,
+        [account],
+      );
+      const [found] = rows;
+      if (found === undefined || found.password === null) return found;
+      return { ...found, password: keyRing.decrypt(found.password, context(account)) };
+    },
+    async revision(account) {
+      if (!isUuid(account)) return undefined;
+      const { rows } = await pool.query<{ revision: string }>({
+        name: "smtp_settings_revision",
+        text: "select revision from smtp_settings where account = $1",
+        values: [account],
+      });
+      return rows[0]?.revision;
+    },
+    async set(account, settings) {
+      if (!isUuid(account)) throw unknownAccount(account);
+      // The canonical spelling, as the account column gives it back: it is part of the seal.
+      const id = account.toLowerCase();
+      const password =
+        settings.password === null ? null : keyRing.encrypt(settings.password, context(id));
+      const { rowCount } = await pool.query(
+        `insert into smtp_settings (account, host, port, username, password, from_address, tls)
+         select id, $2, $3, $4, $5, $6, $7 from accounts where id = $1 and deleted_at is null
+         on conflict (account) do update set host = excluded.host, port = excluded.port,
+           username = excluded.username, password = excluded.password,
+           from_address = excluded.from_address, tls = excluded.tls, revision = uuidv7()`,
+        [
+          id,
+          settings.host,
+          settings.port,
+          settings.username,
+          password,
+          settings.from,
+          settings.tls,
+        ],
+      );
+      if (rowCount === 0) throw unknownAccount(account);
+    },
+    async delete(account) {
+      if (isUuid(account))
+        await pool.query("delete from smtp_settings where account = $1", [account]);
+    },
+  };
+}
+
+function unknownAccount(account: string): InvalidInput {
+  return new InvalidInput([{ field: "account", message: `there is no account ${account}` }]);
+}
+
+function context(account: string): string {
+  return sealContext({ table: "smtp_settings", column: "password", account, row: account });
+}

@@ -1,0 +1,6 @@
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+
+/** Whether PostgreSQL would take the text as a uuid: ids come from callers, and others are unknown ids, not errors. */
+export function isUuid(text: string): boolean {
+  return UUID.test(text);
+}

@@ -39,9 +39,7 @@ export function isConnectionError(error: unknown): boolean {
 
 /** Connection-class errors become DependencyUnavailable; every other error stays what it is. */
 export function translated(error: unknown): unknown {
-  return isConnectionError(error)
-    ? new DependencyUnavailable("postgres", { cause: error })
-    : error;
+  return isConnectionError(error) ? new DependencyUnavailable("postgres", { cause: error }) : error;
 }
 
 /** Runs `work` and translates what it throws. */

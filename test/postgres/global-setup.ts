@@ -28,7 +28,9 @@ export default async function setup(project: TestProject): Promise<() => Promise
   project.provide("postgresAdminUrl", server.url);
   project.provide("postgresTemplate", template);
   return async () => {
-    await admin(server.url, `drop database if exists ${template} with (force)`).catch(() => undefined);
+    await admin(server.url, `drop database if exists ${template} with (force)`).catch(
+      () => undefined,
+    );
     await server.stop();
   };
 }

@@ -1,0 +1,106 @@
+import { ClockUnknown, type Clock, type Monotonic } from "../domain/ports/clock.ts";
+import type { Pool } from "./pool.ts";
+
+export interface PostgresClock extends Clock {
+  /** Measures now and again every interval. Resolves with the first measurement. */
+  start(): Promise<void>;
+  stop(): void;
+}
+
+interface Sample {
+  /** PostgreSQL's time minus our monotonic time, ms. */
+  offset: number;
+  /** The true offset lies within ± this at `at`, ms. */
+  uncertainty: number;
+  at: number;
+}
+
+/** Between two machines' oscillators, with a margin: 100 ppm. */
+const DRIFT = 1e-4;
+const KEPT = 16;
+
+/**
+ * PostgreSQL's clock, measured like NTP does it: the server's reading belongs to the middle of the round
+ * trip, and the shortest recent round trip knows best. Jumps of this machine's own clock do not matter;
+ * a jump of the server's (failover to another machine) shows as samples that contradict each other: the
+ * newest then wins.
+ */
+export function createPostgresClock(options: {
+  pool: Pool;
+  monotonic?: Monotonic;
+  /** Default 5,000. */
+  intervalMs?: number;
+  onError?: (error: unknown) => void;
+}): PostgresClock {
+  const monotonic = options.monotonic ?? (() => performance.now());
+  const intervalMs = options.intervalMs ?? 5_000;
+  let samples: Sample[] = [];
+  let best: Sample | undefined;
+  let timer: NodeJS.Timeout | undefined;
+  let stopped = false;
+
+  async function measure(): Promise<void> {
+    const client = await options.pool.connect();
+    try {
+      const before = monotonic();
+      const { rows } = await client.query<{ ms: number }>(
+        "select extract(epoch from clock_timestamp())::double precision * 1000 as ms",
+      );
+      const after = monotonic();
+      const ms = rows[0]?.ms;
+      if (ms === undefined) return;
+      add({ offset: ms - (before + after) / 2, uncertainty: (after - before) / 2, at: after });
+    } finally {
+      client.release();
+    }
+  }
+
+  function add(sample: Sample): void {
+    const agreeing = samples.filter(
+      (old) => Math.abs(old.offset - sample.offset) <= aged(old, sample.at) + sample.uncertainty,
+    );
+    samples = [...agreeing, sample].slice(-KEPT);
+    best = samples.reduce((a, b) => (aged(b, sample.at) <= aged(a, sample.at) ? b : a));
+  }
+
+  function loop(first?: () => void): void {
+    measure().then(
+      () => {
+        first?.();
+        again(intervalMs, undefined);
+      },
+      (error: unknown) => {
+        options.onError?.(error);
+        // Nothing can be scheduled before the first measurement: try again soon.
+        again(best === undefined ? Math.min(500, intervalMs) : intervalMs, first);
+      },
+    );
+  }
+
+  function again(ms: number, first: (() => void) | undefined): void {
+    if (!stopped) timer = setTimeout(() => loop(first), ms).unref();
+  }
+
+  return {
+    get known() {
+      return best !== undefined;
+    },
+    now: () => {
+      if (best === undefined)
+        throw new ClockUnknown("PostgreSQL's clock has not been measured yet");
+      return Math.floor(monotonic() + best.offset);
+    },
+    start: () => {
+      stopped = false;
+      return new Promise((resolve) => loop(resolve));
+    },
+    stop: () => {
+      stopped = true;
+      clearTimeout(timer);
+    },
+  };
+}
+
+function aged(sample: Sample, now: number): number {
+  return sample.uncertainty + (now - sample.at) * DRIFT;
+}

@@ -1,0 +1,85 @@
+import type { MissedReason } from "../domain/run.ts";
+import type { Queryable } from "./pool.ts";
+
+/** Which unstarted runs of a job may not start any more. */
+export interface Drop {
+  jobUid: string;
+  /** The generation that counts from now on. */
+  generation: number;
+  /** Its destination, for manual runs that move over to it. */
+  destination: string;
+  /** `older`: scheduled runs of older generations; `scheduled`: all scheduled runs; `all`: manual ones too. */
+  scope: "older" | "scheduled" | "all";
+  reason: MissedReason;
+  /** Leave no missed span. */
+  silent: boolean;
+}
+
+/**
+ * Deletes them in the caller's transaction; a start that was committed first wins, because both write
+ * the run's row. Fire times that were due and never attempted become missed spans, one a job; prepared
+ * ones leave no trace. A manual run never attempted moves to the new generation: it was asked of the
+ * job, not of a revision, and a claim taken on the old one is void. A one-time whose retries end here
+ * has failed.
+ */
+export async function dropUnstarted(client: Queryable, drops: readonly Drop[]): Promise<void> {
+  if (drops.length === 0) return;
+  await client.query(
+    `with input as materialized (
+       select * from unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::text[], $6::boolean[])
+         as i(job_uid, generation, destination, scope, reason, silent)
+     ), affected as materialized (
+       select r.id, i.*,
+              i.scope = 'all'
+              or (r.trigger = 'schedule' and (i.scope = 'scheduled' or r.generation < i.generation))
+              or (r.trigger = 'manual' and r.attempts > 0 and r.generation < i.generation) as doomed
+         from runs r join input i using (job_uid)
+        where r.started_at is null order by r.id for update of r
+     ), moved as (
+       update runs r
+          set generation = a.generation, destination = a.destination,
+              claim_token = null, worker = null, lease_until = null
+         from affected a
+        where r.id = a.id and not a.doomed and r.trigger = 'manual' and r.generation < a.generation
+     ), dropped as (
+       delete from runs r using affected a where r.id = a.id and a.doomed
+       returning r.account, r.job_id, r.job_uid, r.trigger, r.attempts, r.scheduled_at, a.reason, a.silent
+     ), ended as (
+       update job_cursors c set once = 'failed', version = c.version + 1
+        where c.once = 'fired' and c.job_uid in
+              (select job_uid from dropped where trigger = 'schedule' and attempts > 0)
+     )
+     insert into missed_spans (account, job_id, job_uid, first_at, last_at, count, reason)
+     select account, job_id, job_uid, min(scheduled_at), max(scheduled_at), count(*), reason
+       from dropped
+      where attempts = 0 and scheduled_at <= clock_timestamp() and not silent
+      group by account, job_id, job_uid, reason`,
+    [
+      drops.map((drop) => drop.jobUid),
+      drops.map((drop) => drop.generation),
+      drops.map((drop) => drop.destination),
+      drops.map((drop) => drop.scope),
+      drops.map((drop) => drop.reason),
+      drops.map((drop) => drop.silent),
+    ],
+  );
+}
+
+/** A newer run takes their place: started ones are marked for their workers, the others are dropped. */
+export async function dropReplaced(client: Queryable, ids: readonly string[]): Promise<void> {
+  if (ids.length === 0) return;
+  await client.query(
+    `with affected as materialized (
+       select id, started_at is not null as started from runs
+        where id = any($1::uuid[]) order by id for update
+     ), marked as (
+       update runs r set replaced = true from affected a where r.id = a.id and a.started
+     ), dropped as (
+       delete from runs r using affected a where r.id = a.id and not a.started returning r.*
+     )
+     insert into missed_spans (account, job_id, job_uid, first_at, last_at, count, reason)
+     select account, job_id, job_uid, min(scheduled_at), max(scheduled_at), count(*), 'overlap'
+       from dropped where attempts = 0 group by account, job_id, job_uid`,
+    [ids],
+  );
+}

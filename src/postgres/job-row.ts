@@ -1,0 +1,27 @@
+import type { Instant } from "../domain/instant.ts";
+import type { Job, JobSpec } from "../domain/job.ts";
+
+export interface JobRow {
+  uid: string;
+  account: string;
+  id: string;
+  generation: number;
+  version: number;
+  spec: JobSpec;
+  created_at: Instant;
+  deleted_at: Instant | null;
+}
+
+export function jobOf(row: JobRow): Job {
+  return {
+    uid: row.uid,
+    account: row.account,
+    id: row.id,
+    generation: row.generation,
+    version: String(row.version),
+    createdAt: row.created_at,
+    spec: row.spec,
+    owner: null,
+    runNow: null,
+  };
+}

@@ -1,0 +1,126 @@
+import { PositionExpired, type JobEvent } from "../domain/ports/job-store.ts";
+import { jobOf, type JobRow } from "./job-row.ts";
+import { JOBS_CHANNEL, type Notifications } from "./notifications.ts";
+import type { Pool, Queryable } from "./pool.ts";
+
+const BATCH = 1_000;
+
+type ChangeRow = JobRow & { xid: string };
+
+/** Every transaction before it is over: its changes are visible, or never will be. */
+export async function currentPosition(database: Queryable): Promise<string> {
+  const { rows } = await database.query<{ position: string }>(
+    "select pg_snapshot_xmin(pg_current_snapshot())::text as position",
+  );
+  return rows[0]?.position ?? "0";
+}
+
+/**
+ * Changes by the transaction that made them. A transaction may commit long after one with a higher id:
+ * so the position only ever moves up to the oldest transaction still running, and what lies behind it
+ * is delivered at once but looked at again, until the position has passed it.
+ */
+export async function* watchJobs(request: {
+  pool: Pool;
+  notifications: Notifications;
+  pollMs: number;
+  position: string;
+  signal: AbortSignal;
+}): AsyncGenerator<JobEvent, void, undefined> {
+  const { pool, signal } = request;
+  const wakeUp = createWakeUp(signal);
+  const unsubscribe = request.notifications.on(JOBS_CHANNEL, wakeUp.wake);
+  /** Delivered, but not yet behind the position: uid → version. */
+  let ahead = new Map<string, { version: number; xid: bigint }>();
+  try {
+    let position = xidOf(request.position);
+    while (!signal.aborted) {
+      const safe = await safePosition(pool, position);
+      const stillAhead: typeof ahead = new Map();
+      for await (const row of changesSince(pool, position)) {
+        if (signal.aborted) return;
+        const xid = BigInt(row.xid);
+        if (xid >= safe) stillAhead.set(row.uid, { version: row.version, xid });
+        if (ahead.get(row.uid)?.version === row.version) continue;
+        yield eventOf(row, String(xid < safe ? xid : safe));
+      }
+      ahead = stillAhead;
+      if (safe > position) {
+        position = safe;
+        yield { type: "bookmark", position: String(position) };
+      }
+      await wakeUp.wait(request.pollMs);
+    }
+  } finally {
+    unsubscribe();
+  }
+}
+
+/** Throws PositionExpired when deletions after `position` are forgotten, or the database is another one. */
+async function safePosition(pool: Pool, position: bigint): Promise<bigint> {
+  const { rows } = await pool.query<{ safe: string; end: string; purged: string | null }>(
+    `select pg_snapshot_xmin(s)::text as safe, pg_snapshot_xmax(s)::text as end,
+            (select value from carillon_meta where key = 'jobs_purged_xid') as purged
+       from pg_current_snapshot() as s`,
+  );
+  const row = rows[0];
+  if (row === undefined) throw new Error("no snapshot");
+  if (position <= BigInt(row.purged ?? "0") || position > BigInt(row.end))
+    throw new PositionExpired(`the position ${position} is no longer known: list again`);
+  return BigInt(row.safe);
+}
+
+async function* changesSince(pool: Pool, position: bigint): AsyncGenerator<ChangeRow> {
+  let last: { xid: string; uid: string } | undefined;
+  for (;;) {
+    const { rows } = await pool.query<ChangeRow>(
+      `select *, changed_xid::text as xid from jobs
+        where changed_xid >= $1::xid8 and ($2::xid8 is null or (changed_xid, uid) > ($2::xid8, $3::uuid))
+        order by changed_xid, uid limit ${BATCH}`,
+      [String(position), last?.xid ?? null, last?.uid ?? null],
+    );
+    yield* rows;
+    last = rows.at(-1);
+    if (rows.length < BATCH) return;
+  }
+}
+
+function eventOf(row: ChangeRow, position: string): JobEvent {
+  return row.deleted_at === null
+    ? { type: "changed", job: jobOf(row), position }
+    : { type: "deleted", uid: row.uid, account: row.account, id: row.id, position };
+}
+
+function xidOf(position: string): bigint {
+  if (!/^\d{1,20}$/.test(position))
+    throw new PositionExpired(`not a position of this store: ${position}`);
+  return BigInt(position);
+}
+
+/** Waits for a hint, the time-out or the end, whichever is first. A hint while nobody waits is kept. */
+function createWakeUp(signal: AbortSignal): { wake(): void; wait(ms: number): Promise<void> } {
+  let pending = false;
+  let resume: (() => void) | undefined;
+  const wake = (): void => {
+    pending = true;
+    resume?.();
+  };
+  return {
+    wake,
+    wait: async (ms) => {
+      if (!pending && !signal.aborted)
+        await new Promise<void>((resolve) => {
+          const timer = setTimeout(done, ms);
+          function done(): void {
+            clearTimeout(timer);
+            signal.removeEventListener("abort", done);
+            resume = undefined;
+            resolve();
+          }
+          resume = done;
+          signal.addEventListener("abort", done, { once: true });
+        });
+      pending = false;
+    },
+  };
+}

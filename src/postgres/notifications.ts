@@ -1,0 +1,106 @@
+import type pg from "pg";
+import { createClient } from "./pool.ts";
+
+/** PostgreSQL's NOTIFY, as a hint that something changed. Whoever listens also polls. */
+export interface Notifications {
+  /** Calls back after each notification, and after each reconnect: some may have been lost. */
+  on(channel: string, listener: () => void): () => void;
+  close(): Promise<void>;
+}
+
+/** Woken when runs may be waiting. */
+export const RUNS_CHANNEL = "carillon_runs";
+/** Woken when jobs of the PostgreSQL store changed. */
+export const JOBS_CHANNEL = "carillon_jobs";
+
+const RECONNECT_MS = 1_000;
+/** LISTEN is silent when the server is gone without a goodbye: a statement now and then finds out. */
+const CHECK_MS = 15_000;
+
+/** One connection of its own, opened with the first listener and reopened for as long as it is needed. */
+export function createNotifications(options: {
+  url: string;
+  applicationName: string;
+  onError?: (error: Error) => void;
+}): Notifications {
+  const listeners = new Map<string, Set<() => void>>();
+  let client: pg.Client | undefined;
+  let connecting: Promise<void> | undefined;
+  let timer: NodeJS.Timeout | undefined;
+  let closed = false;
+
+  function report(error: unknown): void {
+    options.onError?.(
+      error instanceof Error ? error : new Error("notifications", { cause: error }),
+    );
+  }
+
+  function later(): void {
+    if (closed || timer !== undefined) return;
+    timer = setTimeout(() => {
+      timer = undefined;
+      connect();
+    }, RECONNECT_MS);
+  }
+
+  function connect(): void {
+    if (closed || client !== undefined || connecting !== undefined) return;
+    connecting = open().then(
+      () => {
+        connecting = undefined;
+      },
+      (error: unknown) => {
+        connecting = undefined;
+        report(error);
+        later();
+      },
+    );
+  }
+
+  async function open(): Promise<void> {
+    const fresh = createClient({ ...options, onError: report });
+    let check: NodeJS.Timeout | undefined;
+    fresh.once("end", () => {
+      clearInterval(check);
+      if (client === fresh) client = undefined;
+      later();
+    });
+    fresh.on("notification", ({ channel }) => wake(channel));
+    await fresh.connect();
+    if (closed) return fresh.end();
+    client = fresh;
+    check = setInterval(() => {
+      fresh.query("select 1").catch((error: unknown) => {
+        report(error);
+        fresh.end().catch(report);
+      });
+    }, CHECK_MS);
+    for (const channel of listeners.keys()) {
+      await fresh.query(`listen ${fresh.escapeIdentifier(channel)}`);
+      wake(channel);
+    }
+  }
+
+  function wake(channel: string): void {
+    for (const listener of listeners.get(channel) ?? []) listener();
+  }
+
+  return {
+    on: (channel, listener) => {
+      const known = listeners.get(channel);
+      const set = known ?? new Set();
+      set.add(listener);
+      listeners.set(channel, set);
+      if (known === undefined && client !== undefined)
+        client.query(`listen ${client.escapeIdentifier(channel)}`).catch(report);
+      connect();
+      return () => set.delete(listener);
+    },
+    close: async () => {
+      closed = true;
+      clearTimeout(timer);
+      await connecting;
+      await client?.end().catch(report);
+    },
+  };
+}

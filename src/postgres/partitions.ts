@@ -1,0 +1,39 @@
+import type { Instant } from "../domain/instant.ts";
+import type { Queryable } from "./pool.ts";
+
+/** Makes the monthly partitions of `executions` that hold these moments. Safe for several at once. */
+export async function ensureExecutionMonths(
+  database: Queryable,
+  moments: readonly Instant[],
+): Promise<void> {
+  await database.query(
+    `select executions_ensure_month(month) from (
+       select distinct date_trunc('month', m, 'UTC') as month from unnest($1::timestamptz[]) as m
+     ) as months`,
+    [moments.map((moment) => new Date(moment).toISOString())],
+  );
+}
+
+/** This month's partition and the next two: a retention task that runs at least monthly keeps ahead. */
+export async function ensureMonthsAhead(database: Queryable): Promise<void> {
+  await database.query(
+    "select executions_ensure_month(now() + n * interval '1 month') from generate_series(0, 2) as n",
+  );
+}
+
+/**
+ * Drops the partitions that hold nothing younger than `before`. Detaching would need a lock as well;
+ * dropping a small catalogue entry is short, and lock_timeout bounds the wait for readers.
+ */
+export async function dropMonthsBefore(database: Queryable, before: Instant): Promise<string[]> {
+  const { rows } = await database.query<{ name: string }>(
+    `select c.relname as name
+       from pg_inherits i join pg_class c on c.oid = i.inhrelid
+      where i.inhparent = 'executions'::regclass and c.relname ~ '^executions_\\d{4}_\\d{2}$'
+        and (to_date(right(c.relname, 7), 'YYYY_MM') + interval '1 month') at time zone 'UTC' <= $1
+      order by 1`,
+    [new Date(before)],
+  );
+  for (const { name } of rows) await database.query(`drop table ${name}`);
+  return rows.map((row) => row.name);
+}

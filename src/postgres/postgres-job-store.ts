@@ -1,0 +1,147 @@
+import type { Instant } from "../domain/instant.ts";
+import type { Job } from "../domain/job.ts";
+import {
+  JobExists,
+  JobNotFound,
+  VersionConflict,
+  type JobStore,
+} from "../domain/ports/job-store.ts";
+import { sqlState } from "./connection-errors.ts";
+import { currentPosition, watchJobs } from "./job-watch.ts";
+import { jobOf, type JobRow } from "./job-row.ts";
+import { JOBS_CHANNEL, type Notifications } from "./notifications.ts";
+import type { Pool } from "./pool.ts";
+
+const UNIQUE_VIOLATION = "23505";
+
+/** Jobs in a PostgreSQL table: the store of standalone. Nothing else manages them, so no JobOwned. */
+export function createPostgresJobStore(options: {
+  pool: Pool;
+  notifications: Notifications;
+  /** How long a change may stay unseen when its notification is lost; default 1,000. */
+  pollMs?: number;
+}): JobStore {
+  const { pool, notifications } = options;
+
+  return {
+    create: async ({ account, id, spec }) => {
+      try {
+        const { rows } = await pool.query<JobRow>(
+          `with written as (
+             insert into jobs (account, id, spec) values ($1, $2, $3) returning *
+           )
+           select *, pg_notify($4, '') as woken from written`,
+          [account, id, JSON.stringify(spec), JOBS_CHANNEL],
+        );
+        return jobOf(only(rows));
+      } catch (error) {
+        if (sqlState(error) !== UNIQUE_VIOLATION) throw error;
+        throw new JobExists(`the account already has a job ${id}`, { cause: error });
+      }
+    },
+
+    get: async (account, id) => {
+      const { rows } = await pool.query<JobRow>(
+        "select * from jobs where account = $1 and id = $2 and deleted_at is null",
+        [account, id],
+      );
+      return rows[0] && jobOf(rows[0]);
+    },
+
+    list: async ({ account, limit, continue: token }) => {
+      const after = token === undefined ? undefined : pageOf(token);
+      // Read before the first page: whatever commits while the pages are read is watched again.
+      const position = after?.position ?? (await currentPosition(pool));
+      const values: unknown[] = [limit + 1];
+      const parameter = (value: unknown) => `$${values.push(value)}`;
+      const ofAccount = account === undefined ? "" : `and account = ${parameter(account)}`;
+      const behind =
+        after === undefined
+          ? ""
+          : `and (created_at, id, uid) > (${parameter(new Date(after.createdAt))}::timestamptz, ${parameter(after.id)}, ${parameter(after.uid)}::uuid)`;
+      const { rows } = await pool.query<JobRow>(
+        `select * from jobs where deleted_at is null ${ofAccount} ${behind}
+          order by created_at, id, uid limit $1`,
+        values,
+      );
+      const jobs = rows.slice(0, limit).map(jobOf);
+      const last = jobs.at(-1);
+      return rows.length > limit && last !== undefined
+        ? { jobs, position, continue: tokenOf(last, position) }
+        : { jobs, position };
+    },
+
+    update: async (job, spec) => {
+      const { rows } = await pool.query<JobRow>(
+        `with found as materialized (
+           select uid, spec = $3 as same from jobs
+            where uid = $1 and version = $2 and deleted_at is null for update
+         ), written as (
+           update jobs j
+              set spec = $3, generation = j.generation + 1, version = j.version + 1,
+                  changed_xid = pg_current_xact_id()
+             from found f where j.uid = f.uid and not f.same
+           returning j.*
+         )
+         select w.*, pg_notify($4, '') as woken from written w
+         union all
+         select j.*, null from jobs j join found f using (uid) where f.same`,
+        [job.uid, job.version, JSON.stringify(spec), JOBS_CHANNEL],
+      );
+      if (rows[0]) return jobOf(rows[0]);
+      throw await reasonAgainst(pool, job);
+    },
+
+    delete: async (job) => {
+      const { rowCount } = await pool.query(
+        `with written as (
+           update jobs set deleted_at = clock_timestamp(), version = version + 1,
+                           changed_xid = pg_current_xact_id()
+            where uid = $1 and deleted_at is null returning uid
+         )
+         select uid, pg_notify($2, '') from written`,
+        [job.uid, JOBS_CHANNEL],
+      );
+      if (rowCount === 0) throw new JobNotFound(`there is no job ${job.id}`);
+    },
+
+    watch: (position, signal) =>
+      watchJobs({ pool, notifications, pollMs: options.pollMs ?? 1_000, position, signal }),
+
+    ping: async () => {
+      await pool.query("select 1");
+    },
+  };
+}
+
+function only<T>(rows: readonly T[]): T {
+  const [row] = rows;
+  if (row === undefined) throw new Error("an insert returned no row");
+  return row;
+}
+
+async function reasonAgainst(pool: Pool, job: Job): Promise<Error> {
+  const { rows } = await pool.query("select from jobs where uid = $1 and deleted_at is null", [
+    job.uid,
+  ]);
+  return rows.length === 0
+    ? new JobNotFound(`there is no job ${job.id}`)
+    : new VersionConflict(`the job ${job.id} was changed since it was read`);
+}
+
+interface PageToken {
+  createdAt: Instant;
+  id: string;
+  uid: string;
+  position: string;
+}
+
+function tokenOf(last: Job, position: string): string {
+  const token: PageToken = { createdAt: last.createdAt, id: last.id, uid: last.uid, position };
+  return Buffer.from(JSON.stringify(token)).toString("base64url");
+}
+
+/** Tokens are ours, but they pass through clients: anything else is a programming error of the caller. */
+function pageOf(token: string): PageToken {
+  return JSON.parse(Buffer.from(token, "base64url").toString()) as PageToken;
+}

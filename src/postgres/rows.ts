@@ -1,0 +1,71 @@
+import type { Cursor, OnceState } from "../domain/cursor.ts";
+import type { Instant } from "../domain/instant.ts";
+import type { Execution, RunTrigger } from "../domain/run.ts";
+
+export interface CursorRow {
+  job_uid: string;
+  version: number;
+  position: Instant;
+  schedule_hash: string;
+  generation: number;
+  startable: boolean;
+  once: OnceState;
+  halted_generation: number | null;
+  last_run_now: string | null;
+  deleted_at: Instant | null;
+}
+
+export function cursorOf(row: CursorRow): Cursor {
+  return {
+    jobUid: row.job_uid,
+    version: row.version,
+    position: row.position,
+    scheduleHash: row.schedule_hash,
+    generation: row.generation,
+    startable: row.startable,
+    once: row.once,
+    haltedGeneration: row.halted_generation,
+    lastRunNow: row.last_run_now,
+    deleted: row.deleted_at !== null,
+  };
+}
+
+export interface ExecutionRow {
+  id: string;
+  job_id: string;
+  job_uid: string;
+  run_id: string;
+  status: "success" | "failed";
+  http_status: number;
+  duration_ms: number;
+  error_message: string | null;
+  executed_at: Instant;
+  attempt: number;
+  trigger: RunTrigger;
+  scheduled_at: Instant;
+}
+
+export const EXECUTION_COLUMNS =
+  "id, job_id, job_uid, run_id, status, http_status, duration_ms, error_message, executed_at, attempt, trigger, scheduled_at";
+
+export function executionOf(row: ExecutionRow): Execution {
+  return {
+    id: row.id,
+    jobId: row.job_id,
+    jobUid: row.job_uid,
+    runId: row.run_id,
+    status: row.status,
+    httpStatus: row.http_status,
+    durationMs: row.duration_ms,
+    errorMessage: row.error_message,
+    executedAt: row.executed_at,
+    attempt: row.attempt,
+    trigger: row.trigger,
+    scheduledAt: row.scheduled_at,
+  };
+}
+
+/** For JSON parameters and arrays: PostgreSQL reads it as timestamptz. */
+export function timestamp(instant: Instant): string {
+  return new Date(instant).toISOString();
+}

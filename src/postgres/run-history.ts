@@ -1,0 +1,105 @@
+import type { Instant } from "../domain/instant.ts";
+import type { JobHistory, RunHistory } from "../domain/ports/run-ledger.ts";
+import type { MissedReason } from "../domain/run.ts";
+import type { Pool } from "./pool.ts";
+import { EXECUTION_COLUMNS, executionOf, type ExecutionRow } from "./rows.ts";
+import { readCursors } from "./run-ledger.ts";
+
+/** What the gateway shows of runs. History is found by (account, job id) and outlives the job. */
+export function createRunHistory({ pool }: { pool: Pool }): RunHistory {
+  return {
+    cursor: async (jobUid) => (await readCursors(pool, [jobUid])).get(jobUid),
+    cursors: (jobUids) => readCursors(pool, jobUids),
+
+    summary: async (jobUids) => {
+      const { rows } = await pool.query<SummaryRow>(
+        `select uid as job_uid, h.last_success_time, h.last_execution,
+                greatest(h.last_schedule_time, u.last_schedule_time) as last_schedule_time
+           from unnest($1::uuid[]) as uid
+           left join job_history h on h.job_uid = uid
+           left join lateral (
+             select max(scheduled_at) as last_schedule_time from runs
+              where job_uid = uid and trigger = 'schedule' and scheduled_at <= clock_timestamp()
+           ) as u on true`,
+        [jobUids],
+      );
+      return new Map(rows.map((row) => [row.job_uid, summaryOf(row)]));
+    },
+
+    executions: async ({ account, jobId, limit, offset, status }) => {
+      const { rows } = await pool.query<ExecutionRow>(
+        `select ${EXECUTION_COLUMNS} from executions
+          where account = $1 and job_id = $2 ${status === undefined ? "" : "and status = $5"}
+          order by executed_at desc, id desc limit $3 offset $4`,
+        [account, jobId, limit, offset, ...(status === undefined ? [] : [status])],
+      );
+      return rows.map(executionOf);
+    },
+
+    executionsAndMissed: async ({ account, jobId, limit, offset }) => {
+      // Each side is read in its index's order and cut before the merge: never the whole history.
+      const { rows } = await pool.query<MergedRow>(
+        `select 'execution' as kind, ${EXECUTION_COLUMNS},
+                null::timestamptz as first_at, null::bigint as count, null as reason, executed_at as moment
+           from (select * from executions where account = $1 and job_id = $2
+                  order by executed_at desc, id desc limit $3 + $4) as e
+         union all
+         select 'missed', id, job_id, job_uid, null, null, null, null, null, null, null, null, null,
+                first_at, count, reason, last_at
+           from (select * from missed_spans where account = $1 and job_id = $2
+                  order by last_at desc, id desc limit $3 + $4) as m
+         order by moment desc, id desc limit $3 offset $4`,
+        [account, jobId, limit, offset],
+      );
+      return rows.map((row) =>
+        row.kind === "execution"
+          ? { kind: "execution" as const, ...executionOf(row) }
+          : {
+              kind: "missed" as const,
+              id: row.id,
+              first: row.first_at,
+              last: row.moment,
+              count: row.count,
+              reason: row.reason,
+            },
+      );
+    },
+
+    known: async (account, jobId) => {
+      const { rows } = await pool.query<{ known: boolean }>(
+        `select exists (select from job_cursors where account = $1 and job_id = $2)
+             or exists (select from executions where account = $1 and job_id = $2)
+             or exists (select from missed_spans where account = $1 and job_id = $2) as known`,
+        [account, jobId],
+      );
+      return rows[0]?.known === true;
+    },
+  };
+}
+
+interface SummaryRow {
+  job_uid: string;
+  last_schedule_time: Instant | null;
+  last_success_time: Instant | null;
+  last_execution: ExecutionRow | null;
+}
+
+function summaryOf(row: SummaryRow): JobHistory {
+  return {
+    lastScheduleTime: row.last_schedule_time,
+    lastSuccessTime: row.last_success_time,
+    last: row.last_execution === null ? null : executionOf(row.last_execution),
+  };
+}
+
+type MergedRow =
+  | ({ kind: "execution" } & ExecutionRow)
+  | {
+      kind: "missed";
+      id: string;
+      first_at: Instant;
+      count: number;
+      reason: MissedReason;
+      /** The span's last fire time. */
+      moment: Instant;
+    };

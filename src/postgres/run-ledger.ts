@@ -1,0 +1,301 @@
+import type { Cursor } from "../domain/cursor.ts";
+import { destinationKey } from "../domain/destination.ts";
+import type { Job } from "../domain/job.ts";
+import type { LedgerChange, RunLedger } from "../domain/ports/run-ledger.ts";
+import type { MissedReason, NewRun, RunTrigger, UnfinishedRun } from "../domain/run.ts";
+import { dropReplaced, dropUnstarted, type Drop } from "./drop-runs.ts";
+import { RUNS_CHANNEL } from "./notifications.ts";
+import { transaction, type Pool, type Queryable } from "./pool.ts";
+import { cursorOf, timestamp, type CursorRow } from "./rows.ts";
+
+/** What the leader decides, made true in PostgreSQL. Statements take whole batches as arrays. */
+export function createRunLedger({ pool }: { pool: Pool }): RunLedger {
+  return {
+    cursors: (jobUids) => readCursors(pool, jobUids),
+
+    unfinished: async (jobUids) => {
+      const { rows } = await pool.query<UnfinishedRow>(
+        `select id, job_uid, trigger, scheduled_at, generation, attempts,
+                case when started_at is not null then 'started'
+                     when claim_token is not null then 'claimed' else 'queued' end as state
+           from runs where job_uid = any($1::uuid[]) order by scheduled_at, id`,
+        [jobUids],
+      );
+      const runs = new Map<string, UnfinishedRun[]>();
+      for (const row of rows) {
+        const run = {
+          id: row.id,
+          jobUid: row.job_uid,
+          trigger: row.trigger,
+          scheduledAt: row.scheduled_at,
+          generation: row.generation,
+          state: row.state,
+          attempts: row.attempts,
+        };
+        const known = runs.get(row.job_uid);
+        if (known) known.push(run);
+        else runs.set(row.job_uid, [run]);
+      }
+      return runs;
+    },
+
+    apply: async (changes) => {
+      if (changes.length === 0) return { conflicts: [], created: 0 };
+      // Everybody locks in the same order: two leaders meet, they do not deadlock.
+      const sorted = [...changes].sort((a, b) => (a.job.uid < b.job.uid ? -1 : 1));
+      return transaction(pool, async (client) => {
+        const won = await advanceCursors(client, sorted);
+        const winners = sorted.filter((change) => won.has(change.job.uid));
+        await storeRevisions(client, winners);
+        // Before the inserts: a fire time that was taken back may be created anew right here.
+        await dropUnstarted(client, winners.flatMap(dropOf));
+        await dropReplaced(
+          client,
+          winners.flatMap((change) => change.replace),
+        );
+        const created = await insertRuns(client, winners);
+        await insertMissed(client, winners);
+        if (created > 0) await client.query("select pg_notify($1, '')", [RUNS_CHANNEL]);
+        const conflicts = sorted.flatMap(({ job }) => (won.has(job.uid) ? [] : [job.uid]));
+        return { conflicts, created };
+      });
+    },
+
+    orphans: async (known) => {
+      const { rows } = await pool.query<{ job_uid: string }>(
+        "select job_uid from job_cursors where deleted_at is null",
+      );
+      return rows.flatMap((row) => (known.has(row.job_uid) ? [] : [row.job_uid]));
+    },
+
+    cancel: async (jobUids) => {
+      if (jobUids.length === 0) return;
+      const uids = [...jobUids].sort();
+      await transaction(pool, async (client) => {
+        // A job deleted before the leader ever saw it gets a cursor too: a leader that still holds the
+        // job in memory would otherwise find none and create its runs.
+        await client.query(
+          `insert into job_cursors as c
+             (job_uid, job_id, position, schedule_hash, generation, startable, once, deleted_at)
+           select uid, '', clock_timestamp(), '', 0, false, 'armed', clock_timestamp()
+             from unnest($1::uuid[]) as uid
+           on conflict (job_uid) do update
+             set deleted_at = excluded.deleted_at, startable = false, version = c.version + 1
+             where c.deleted_at is null`,
+          [uids],
+        );
+        await dropUnstarted(
+          client,
+          uids.map((jobUid) => ({
+            jobUid,
+            generation: 0,
+            destination: "",
+            scope: "all",
+            reason: "deleted",
+            silent: false,
+          })),
+        );
+      });
+    },
+
+    runNow: async (job, key) => {
+      if (job.account === null) return false;
+      // The share lock waits for an apply or cancel under way: no run slips in behind a deletion.
+      const { rows } = await pool.query<{ found: boolean }>(
+        `with cursor as materialized (
+           select * from job_cursors
+            where job_uid = $1 and deleted_at is null and account is not null for share
+         ), asked as (
+           insert into manual_run_keys (job_uid, key) select job_uid, $2 from cursor
+           on conflict do nothing returning job_uid
+         ), created as (
+           insert into runs
+             (job_uid, account, job_id, generation, trigger, key, scheduled_at, not_before, destination)
+           select c.job_uid, c.account, c.job_id, c.generation, 'manual', $2,
+                  clock_timestamp(), clock_timestamp(), $3
+             from cursor c join asked using (job_uid)
+           on conflict (job_uid, trigger, key) do nothing returning 1
+         )
+         select exists (select from cursor) as found,
+                (select pg_notify($4, '') from created) as woken`,
+        [job.uid, key, destinationKey(job.account, job.spec.target), RUNS_CHANNEL],
+      );
+      return rows[0]?.found === true;
+    },
+  };
+}
+
+interface UnfinishedRow {
+  id: string;
+  job_uid: string;
+  trigger: RunTrigger;
+  scheduled_at: number;
+  generation: number;
+  attempts: number;
+  state: UnfinishedRun["state"];
+}
+
+export async function readCursors(
+  database: Queryable,
+  jobUids: readonly string[],
+): Promise<Map<string, Cursor>> {
+  const { rows } = await database.query<CursorRow>(
+    "select * from job_cursors where job_uid = any($1::uuid[])",
+    [jobUids],
+  );
+  return new Map(rows.map((row) => [row.job_uid, cursorOf(row)]));
+}
+
+/** The compare-and-set that makes runs unique. Returns the uids whose cursor was as it had been read. */
+async function advanceCursors(
+  client: Queryable,
+  changes: readonly LedgerChange[],
+): Promise<Set<string>> {
+  const column = <T>(of: (change: LedgerChange) => T) => changes.map(of);
+  const { rows } = await client.query<{ job_uid: string }>(
+    `with input as materialized (
+       select * from unnest($1::uuid[], $2::uuid[], $3::text[], $4::bigint[], $5::timestamptz[],
+                            $6::text[], $7::int[], $8::boolean[], $9::text[], $10::int[],
+                            $11::text[], $12::boolean[])
+         as i(job_uid, account, job_id, from_version, position, schedule_hash, generation,
+              startable, once, halted_generation, last_run_now, deleted)
+     ), locked as materialized (
+       select c.job_uid from job_cursors c join input i using (job_uid)
+        where c.version = i.from_version order by c.job_uid for update of c
+     ), updated as (
+       update job_cursors c
+          set account = i.account, job_id = i.job_id, version = c.version + 1,
+              position = i.position, schedule_hash = i.schedule_hash, generation = i.generation,
+              startable = i.startable, once = i.once, halted_generation = i.halted_generation,
+              last_run_now = i.last_run_now,
+              deleted_at = case when i.deleted then coalesce(c.deleted_at, clock_timestamp()) end
+         from input i join locked using (job_uid)
+        where c.job_uid = i.job_uid and c.version = i.from_version
+       returning c.job_uid
+     ), inserted as (
+       insert into job_cursors
+         (job_uid, account, job_id, position, schedule_hash, generation, startable, once,
+          halted_generation, last_run_now, deleted_at)
+       select job_uid, account, job_id, position, schedule_hash, generation, startable, once,
+              halted_generation, last_run_now, case when deleted then clock_timestamp() end
+         from input where from_version is null
+       on conflict (job_uid) do nothing
+       returning job_uid
+     )
+     select job_uid from updated union all select job_uid from inserted`,
+    [
+      column(({ job }) => job.uid),
+      column(({ job }) => job.account),
+      column(({ job }) => job.id),
+      column(({ from }) => from?.version ?? null),
+      column(({ to }) => timestamp(to.position)),
+      column(({ to }) => to.scheduleHash),
+      column(({ to }) => to.generation),
+      column(({ to }) => to.startable),
+      column(({ to }) => to.once),
+      column(({ to }) => to.haltedGeneration),
+      column(({ to }) => to.lastRunNow),
+      column(({ to }) => to.deleted),
+    ],
+  );
+  return new Set(rows.map((row) => row.job_uid));
+}
+
+async function storeRevisions(client: Queryable, changes: readonly LedgerChange[]): Promise<void> {
+  const fresh = changes.filter(({ from, to }) => from?.generation !== to.generation);
+  if (fresh.length === 0) return;
+  await client.query(
+    `insert into job_revisions (job_uid, generation, spec)
+     select * from unnest($1::uuid[], $2::int[], $3::jsonb[]) on conflict do nothing`,
+    [
+      fresh.map(({ job }) => job.uid),
+      fresh.map(({ to }) => to.generation),
+      fresh.map(({ job }) => JSON.stringify(job.spec)),
+    ],
+  );
+}
+
+/** Which unstarted runs this change makes impossible, and what is recorded about them. */
+function dropOf({ job, from, to, create }: LedgerChange): Drop[] {
+  const impossible = to.deleted || job.account === null;
+  if (from === undefined && !impossible) return [];
+  if (!impossible && to.startable && from?.generation === to.generation) return [];
+  const again = create.some((run) => run.trigger === "schedule");
+  return [
+    {
+      jobUid: job.uid,
+      generation: to.generation,
+      destination: job.account === null ? "" : destinationKey(job.account, job.spec.target),
+      scope: impossible ? "all" : to.startable ? "older" : "scheduled",
+      reason: dropReason(job, to),
+      // A one-time whose firing was taken back has missed nothing: it is going to run.
+      silent: job.spec.schedule.kind === "once" && !to.deleted && (again || to.once === "armed"),
+    },
+  ];
+}
+
+function dropReason(job: Job, to: LedgerChange["to"]): MissedReason {
+  if (to.deleted) return "deleted";
+  if (job.account === null) return "account_deleted";
+  return to.startable ? "superseded" : "paused";
+}
+
+async function insertRuns(client: Queryable, changes: readonly LedgerChange[]): Promise<number> {
+  const runs: { account: string; change: LedgerChange; run: NewRun; destination: string }[] = [];
+  for (const change of changes) {
+    const { account, spec } = change.job;
+    if (account === null || change.create.length === 0) continue;
+    const destination = destinationKey(account, spec.target);
+    for (const run of change.create) runs.push({ account, change, run, destination });
+  }
+  if (runs.length === 0) return 0;
+  const { rowCount } = await client.query(
+    `with input as materialized (
+       select * from unnest($1::uuid[], $2::uuid[], $3::text[], $4::int[], $5::text[], $6::text[],
+                            $7::timestamptz[], $8::text[])
+         as i(job_uid, account, job_id, generation, trigger, key, scheduled_at, destination)
+     ), asked as (
+       insert into manual_run_keys (job_uid, key)
+       select job_uid, key from input where trigger = 'manual'
+       on conflict do nothing returning job_uid, key
+     )
+     insert into runs
+       (job_uid, account, job_id, generation, trigger, key, scheduled_at, not_before, destination)
+     select job_uid, account, job_id, generation, trigger, key, scheduled_at, scheduled_at, destination
+       from input i
+      where trigger = 'schedule' or (job_uid, key) in (select job_uid, key from asked)
+     on conflict (job_uid, trigger, key) do nothing`,
+    [
+      runs.map(({ change }) => change.job.uid),
+      runs.map(({ account }) => account),
+      runs.map(({ change }) => change.job.id),
+      runs.map(({ change }) => change.to.generation),
+      runs.map(({ run }) => run.trigger),
+      runs.map(({ run }) => run.key),
+      runs.map(({ run }) => timestamp(run.scheduledAt)),
+      runs.map(({ destination }) => destination),
+    ],
+  );
+  return rowCount ?? 0;
+}
+
+async function insertMissed(client: Queryable, changes: readonly LedgerChange[]): Promise<void> {
+  const spans = changes.flatMap(({ job, missed }) =>
+    job.account === null ? [] : missed.map((span) => ({ job, account: job.account, span })),
+  );
+  if (spans.length === 0) return;
+  await client.query(
+    `insert into missed_spans (account, job_id, job_uid, first_at, last_at, count, reason)
+     select * from unnest($1::uuid[], $2::text[], $3::uuid[], $4::timestamptz[], $5::timestamptz[],
+                          $6::bigint[], $7::text[])`,
+    [
+      spans.map(({ account }) => account),
+      spans.map(({ job }) => job.id),
+      spans.map(({ job }) => job.uid),
+      spans.map(({ span }) => timestamp(span.first)),
+      spans.map(({ span }) => timestamp(span.last)),
+      spans.map(({ span }) => span.count),
+      spans.map(({ span }) => span.reason),
+    ],
+  );
+}

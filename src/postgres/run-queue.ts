@@ -1,0 +1,260 @@
+import { afterAttempt } from "../domain/attempt.ts";
+import type { Instant } from "../domain/instant.ts";
+import type { JobSpec } from "../domain/job.ts";
+import type { Random } from "../domain/ports/clock.ts";
+import type { Closing, RunQueue } from "../domain/ports/run-queue.ts";
+import type { ClaimedRun, RunTrigger } from "../domain/run.ts";
+import { closeRuns } from "./close-runs.ts";
+import { sqlState } from "./connection-errors.ts";
+import { RUNS_CHANNEL, type Notifications } from "./notifications.ts";
+import { ensureExecutionMonths } from "./partitions.ts";
+import { transaction, type Pool, type Queryable } from "./pool.ts";
+import { startRuns } from "./start-runs.ts";
+
+const INTERRUPTED = "interrupted: outcome unknown";
+const REPLACED = "replaced: outcome unknown";
+const NO_PARTITION = "23514";
+/** Runs that one reap closes in one transaction. */
+const REAP_BATCH = 500;
+
+/**
+ * `leasePool` has a connection of its own (max 1), so that leases are renewed while every other
+ * connection waits. Locks are taken in the order of run ids everywhere: renewing, starting and closing
+ * meet on the same rows all the time.
+ */
+export function createRunQueue(options: {
+  pool: Pool;
+  leasePool: Pool;
+  notifications: Notifications;
+  /** For the backoff of interrupted runs. */
+  random: Random;
+}): RunQueue {
+  const { pool, leasePool, notifications, random } = options;
+
+  /** The month's partition can be missing when no retention task ran for months: make it, once. */
+  async function close(closings: readonly Closing[]): Promise<Set<string>> {
+    try {
+      return await transaction(pool, (client) => closeRuns(client, closings));
+    } catch (error) {
+      if (sqlState(error) !== NO_PARTITION) throw error;
+      await ensureExecutionMonths(
+        pool,
+        closings.map(({ execution }) => execution.executedAt),
+      );
+      return transaction(pool, (client) => closeRuns(client, closings));
+    }
+  }
+
+  return {
+    claim: async (request) => {
+      const { rows } = await pool.query<ClaimedRow>(
+        `with due as materialized (
+           select id from runs
+            where claim_token is null and not_before <= $3
+              and account <> all($5::uuid[]) and destination <> all($6::text[])
+            order by not_before, id limit $2 for update skip locked
+         ), claimed as (
+           update runs r
+              set claim_token = (select gen_random_uuid()), worker = $1,
+                  lease_until = clock_timestamp() + $4 * interval '1 millisecond'
+             from due where r.id = due.id
+           returning r.*
+         )
+         select c.*, v.spec from claimed c join job_revisions v using (job_uid, generation)
+          order by c.not_before, c.id`,
+        [
+          request.worker,
+          request.limit,
+          new Date(request.until),
+          request.leaseMs,
+          request.exceptAccounts ?? [],
+          request.exceptDestinations ?? [],
+        ],
+      );
+      return rows.map(claimedOf);
+    },
+
+    start: (runs) => startRuns(pool, runs),
+
+    close,
+
+    release: async (runs, notBefore) => {
+      if (runs.length === 0) return;
+      await pool.query(
+        `with mine as materialized (
+           select r.id from runs r
+             join unnest($1::uuid[], $2::uuid[]) as i(id, token)
+               on r.id = i.id and r.claim_token = i.token
+            order by r.id for update of r
+         )
+         update runs r
+            set claim_token = null, worker = null, lease_until = null, started_at = null,
+                first_started_at = case when r.attempts = 0 then null else r.first_started_at end,
+                not_before = greatest(r.not_before, $3)
+           from mine where r.id = mine.id`,
+        [
+          runs.map((run) => run.id),
+          runs.map((run) => run.claimToken),
+          notBefore === undefined ? null : new Date(notBefore),
+        ],
+      );
+      if (notBefore === undefined) await pool.query("select pg_notify($1, '')", [RUNS_CHANNEL]);
+    },
+
+    renew: async (worker, leaseMs) => {
+      const { rows } = await leasePool.query<{ id: string }>(
+        `with mine as materialized (
+           select id from runs where worker = $1 and claim_token is not null order by id for update
+         )
+         update runs r set lease_until = clock_timestamp() + $2 * interval '1 millisecond'
+           from mine where r.id = mine.id returning r.id`,
+        [worker, leaseMs],
+      );
+      return new Set(rows.map((row) => row.id));
+    },
+
+    replaced: async (runIds) => {
+      if (runIds.length === 0) return new Set();
+      const { rows } = await pool.query<{ id: string }>(
+        `select r.id from runs r
+           left join job_cursors c using (job_uid)
+           left join accounts a on a.id = r.account
+          where r.id = any($1::uuid[])
+            and (r.replaced or c.deleted_at is not null or a.deleted_at is not null)`,
+        [runIds],
+      );
+      return new Set(rows.map((row) => row.id));
+    },
+
+    reap: async () => {
+      const requeued = await requeueUnstarted(pool);
+      let interrupted = 0;
+      for (;;) {
+        const expired = await expiredStarts(pool);
+        const closings = expired.map((run) => interruptedClosing(run, random));
+        interrupted += (await close(closings)).size;
+        if (expired.length < REAP_BATCH) return { requeued, interrupted };
+      }
+    },
+
+    onWake: (listener) => notifications.on(RUNS_CHANNEL, listener),
+
+    depth: async () => {
+      const { rows } = await pool.query<{ queued: number; started: number; oldest: number | null }>(
+        `select count(*) filter (where started_at is null) as queued,
+                count(*) filter (where started_at is not null) as started,
+                (extract(epoch from clock_timestamp()
+                   - min(not_before) filter (where started_at is null)) * 1000)::double precision
+                  as oldest
+           from runs`,
+      );
+      const row = rows[0];
+      const oldest = row?.oldest ?? null;
+      return {
+        queued: row?.queued ?? 0,
+        started: row?.started ?? 0,
+        oldestDueMs: oldest === null || oldest < 0 ? null : Math.round(oldest),
+      };
+    },
+
+    nextDue: async () => {
+      const { rows } = await pool.query<{ next: Instant | null }>(
+        "select min(not_before) as next from runs where claim_token is null",
+      );
+      return rows[0]?.next ?? null;
+    },
+  };
+}
+
+interface ClaimedRow {
+  id: string;
+  claim_token: string;
+  account: string;
+  job_uid: string;
+  job_id: string;
+  generation: number;
+  trigger: RunTrigger;
+  scheduled_at: Instant;
+  not_before: Instant;
+  created_at: Instant;
+  attempts: number;
+  first_started_at: Instant | null;
+  spec: JobSpec;
+}
+
+function claimedOf(row: ClaimedRow): ClaimedRun {
+  return {
+    id: row.id,
+    claimToken: row.claim_token,
+    account: row.account,
+    jobUid: row.job_uid,
+    jobId: row.job_id,
+    generation: row.generation,
+    trigger: row.trigger,
+    scheduledAt: row.scheduled_at,
+    notBefore: row.not_before,
+    createdAt: row.created_at,
+    attempt: row.attempts + 1,
+    firstStartedAt: row.first_started_at,
+    spec: row.spec,
+  };
+}
+
+async function requeueUnstarted(database: Queryable): Promise<number> {
+  const { rowCount } = await database.query(
+    `with expired as materialized (
+       select id from runs
+        where claim_token is not null and started_at is null and lease_until < clock_timestamp()
+        order by id for update skip locked
+     )
+     update runs r set claim_token = null, worker = null, lease_until = null
+       from expired e where r.id = e.id`,
+  );
+  return rowCount ?? 0;
+}
+
+type ExpiredRow = ClaimedRow & { replaced: boolean; started_at: Instant; now: Instant };
+
+/**
+ * Takes over what a dead worker had started: a fresh token shuts that worker out, should it only have
+ * been asleep, and another reaper too. Whoever dies before closing leaves it to the next reaper.
+ */
+async function expiredStarts(pool: Pool): Promise<ExpiredRow[]> {
+  const { rows } = await pool.query<ExpiredRow>(
+    `with expired as materialized (
+       select id from runs
+        where claim_token is not null and started_at is not null and lease_until < clock_timestamp()
+        order by id limit $1 for update skip locked
+     ), taken as (
+       update runs r
+          set claim_token = (select gen_random_uuid()), worker = 'reaper',
+              lease_until = clock_timestamp() + interval '10 seconds'
+         from expired e where r.id = e.id returning r.*
+     )
+     select t.*, v.spec, clock_timestamp() as now
+       from taken t join job_revisions v using (job_uid, generation)`,
+    [REAP_BATCH],
+  );
+  return rows;
+}
+
+function interruptedClosing(row: ExpiredRow, random: Random): Closing {
+  const run = claimedOf(row);
+  const error = row.replaced ? REPLACED : INTERRUPTED;
+  const execution = {
+    status: "failed" as const,
+    httpStatus: 500,
+    durationMs: Math.max(0, row.now - row.started_at),
+    errorMessage: error,
+    executedAt: row.started_at,
+  };
+  const after = afterAttempt({
+    run,
+    outcome: { kind: "retryable", httpStatus: 500, error, retryAfterMs: null },
+    now: row.now,
+    random,
+  });
+  return after.next === "retry"
+    ? { run, execution, next: "retry", notBefore: after.notBefore }
+    : { run, execution, next: "finished" };
+}

@@ -13,6 +13,8 @@ export interface MailMessage {
   attachments?: readonly { filename: string; contentType?: string; content: Uint8Array }[];
   /** Fixed for all attempts of a run; made up when absent. Without angle brackets. */
   messageId?: string;
+  /** What it is sent for, for the metrics; `email` when absent. */
+  kind?: MailKind;
 }
 
 /** How the SMTP conversation ended. `retryable` speaks of SMTP 4xx and network trouble. */

@@ -16,6 +16,7 @@ export function otpMessage(passcode: { to: string; code: string; minutes: number
       "",
     ].join("\n"),
     isHtml: false,
+    kind: "otp",
     // RFC 3834: no vacation notices, no out-of-office replies.
     headers: { "Auto-Submitted": "auto-generated" },
   };

@@ -1,0 +1,91 @@
+import { classifyNetwork, isRetryableSmtpReply } from "../domain/attempt.ts";
+import type { MailResult } from "../domain/mail.ts";
+import { DestinationRefused } from "../network/destination-refused.ts";
+
+type Failure = Extract<MailResult, { kind: "failed" }>;
+
+const MAX_ERROR_LENGTH = 1_000;
+
+/** Wrong settings, not weather: the next attempt meets them unchanged. */
+const PERMANENT_CODES = new Set(["EAUTH", "ENOAUTH", "EENVELOPE", "ECONFIG", "EREQUIRETLS"]);
+
+/**
+ * What a failed conversation means (RFC 5321, 4.2.1). `bodyEnded`: the message had been written to its
+ * end, so a server that fell silent may have taken it; before that it must not have (RFC 5321, 4.1.1.4).
+ */
+export function smtpFailure(input: {
+  error: unknown;
+  bodyEnded: boolean;
+  secrets: readonly string[];
+}): Failure {
+  const { error, bodyEnded } = input;
+  const fields = readFields(error);
+  const text = scrub(describe(error, fields), input.secrets);
+  if (error instanceof DestinationRefused)
+    return { kind: "failed", error: text, retryable: false, outcomeUnknown: false };
+  if (fields.responseCode !== undefined)
+    return {
+      kind: "failed",
+      error: text,
+      retryable: isRetryableSmtpReply(fields.responseCode),
+      outcomeUnknown: false,
+    };
+  if (PERMANENT_CODES.has(fields.code ?? ""))
+    return { kind: "failed", error: text, retryable: false, outcomeUnknown: false };
+  return { kind: "failed", error: text, retryable: true, outcomeUnknown: bodyEnded };
+}
+
+interface ErrorFields {
+  code?: string;
+  originalCode?: string;
+  command?: string;
+  responseCode?: number;
+}
+
+/** nodemailer's own marks on an error. */
+export function readFields(error: unknown): ErrorFields {
+  if (!(error instanceof Error)) return {};
+  const { code, originalCode, command, responseCode } = error as Error & Record<string, unknown>;
+  return {
+    ...(typeof code === "string" ? { code } : {}),
+    ...(typeof originalCode === "string" ? { originalCode } : {}),
+    ...(typeof command === "string" ? { command } : {}),
+    ...(typeof responseCode === "number" ? { responseCode } : {}),
+  };
+}
+
+/** The server's own words when it spoke; otherwise ours, without the addresses in system errors. */
+function describe(error: unknown, fields: ErrorFields): string {
+  if (!(error instanceof Error)) return "unexpected SMTP error";
+  if (error instanceof DestinationRefused || fields.responseCode !== undefined)
+    return error.message;
+  const system = fields.originalCode ?? fields.code ?? "";
+  if (SYSTEM_CODE.test(system)) return `SMTP server: ${classifyNetwork(system).error}`;
+  if (fields.code === "EABORT") return "aborted before the SMTP server answered";
+  return error.message;
+}
+
+const SYSTEM_CODE =
+  /^(?:ECONNREFUSED|ECONNRESET|EPIPE|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN|CERT_.+|DEPTH_ZERO.+|SELF_SIGNED.+|UNABLE_TO.+|ERR_TLS.+)$/;
+
+/** A server may quote what we sent: neither the password nor its AUTH encodings may come back. */
+export function scrub(text: string, secrets: readonly string[]): string {
+  let clean = text.toWellFormed().replace(CONTROL, " ");
+  for (const secret of secrets) if (secret !== "") clean = clean.replaceAll(secret, "[secret]");
+  return clean.slice(0, MAX_ERROR_LENGTH).toWellFormed();
+}
+
+/** PostgreSQL refuses NUL, and terminals obey the others. */
+const CONTROL = /[\p{Cc}--[\t\n]]+/gv;
+
+export function secretsOf(settings: {
+  username: string | null;
+  password: string | null;
+}): string[] {
+  const { username, password } = settings;
+  if (password === null || password === "") return [];
+  return [`\0${username ?? ""}\0${password}`, password].flatMap((text) => [
+    Buffer.from(text, "utf8").toString("base64"),
+    text,
+  ]);
+}

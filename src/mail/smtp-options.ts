@@ -1,0 +1,82 @@
+import { callbackify } from "node:util";
+import type { SmtpSettings } from "../domain/account.ts";
+import type { MailMessage } from "../domain/mail.ts";
+import type { Dial } from "../network/guarded-dial.ts";
+import type { SendMailOptions } from "nodemailer";
+import type { SMTPTransportOptions } from "nodemailer/lib/smtp-transport";
+
+/** Milliseconds. nodemailer's own defaults (120, 30 and 600 s) outlive every caller of ours. */
+const CONNECTION_TIMEOUT = 10_000;
+const GREETING_TIMEOUT = 10_000;
+const SOCKET_TIMEOUT = 30_000;
+
+/** What every conversation with an account's SMTP server has in common. */
+export function smtpOptions(input: {
+  account: string;
+  settings: Omit<SmtpSettings, "revision">;
+  dial: Dial;
+  /** PEM certificates to trust besides the system's. */
+  ca?: string;
+}): SMTPTransportOptions {
+  const { account, settings, dial, ca } = input;
+  const { host, port, tls } = settings;
+  const connect = callbackify(async () => ({
+    connection: await dial({ account, protocol: "smtp", host, port }),
+  }));
+  return {
+    host,
+    port,
+    secure: tls === "implicit",
+    // Never in the clear because a server (or somebody in between) does not offer STARTTLS.
+    requireTLS: tls === "starttls",
+    ignoreTLS: tls === "none",
+    tls: { minVersion: "TLSv1.2", ...(ca === undefined ? {} : { ca }) },
+    ...(settings.username === null
+      ? {}
+      : {
+          auth: { user: settings.username, pass: settings.password ?? "" },
+          // Or a server that offers no AUTH would get the mail unauthenticated.
+          forceAuth: true,
+        }),
+    connectionTimeout: CONNECTION_TIMEOUT,
+    greetingTimeout: GREETING_TIMEOUT,
+    socketTimeout: SOCKET_TIMEOUT,
+    disableFileAccess: true,
+    disableUrlAccess: true,
+    getSocket: (_options, callback) => {
+      connect(callback);
+    },
+  };
+}
+
+function person(address: string): { name: string; address: string } {
+  return { name: "", address };
+}
+
+/**
+ * Address objects and an explicit envelope: an address in a string could name further recipients. The
+ * body is always a string under a typed name: as an object it could name a file to mail.
+ */
+export function mailOptions(message: MailMessage, from: string): SendMailOptions {
+  const cc = message.cc ?? [];
+  const bcc = message.bcc ?? [];
+  return {
+    from: person(from),
+    to: [person(message.to)],
+    ...(cc.length > 0 ? { cc: cc.map(person) } : {}),
+    ...(message.replyTo === undefined ? {} : { replyTo: person(message.replyTo) }),
+    envelope: { from, to: [message.to, ...cc, ...bcc] },
+    subject: message.subject,
+    [message.isHtml ? "html" : "text"]: message.body,
+    ...(message.messageId === undefined ? {} : { messageId: `<${message.messageId}>` }),
+    ...(message.headers === undefined ? {} : { headers: { ...message.headers } }),
+    attachments: (message.attachments ?? []).map(({ filename, contentType, content }) => ({
+      filename,
+      content: Buffer.from(content.buffer, content.byteOffset, content.byteLength),
+      contentDisposition: "attachment" as const,
+      ...(contentType === undefined ? {} : { contentType }),
+    })),
+    disableFileAccess: true,
+    disableUrlAccess: true,
+  };
+}

@@ -1,0 +1,63 @@
+import { createTransport } from "nodemailer";
+import type { SmtpSettings } from "../domain/account.ts";
+import type { MailResult } from "../domain/mail.ts";
+import type { Dial } from "../network/guarded-dial.ts";
+import { scrub, secretsOf, smtpFailure } from "./smtp-failure.ts";
+import { mailOptions, smtpOptions } from "./smtp-options.ts";
+
+const MAX_LINES = 200;
+
+/**
+ * One conversation over a connection of its own, for the "send a test mail" of the dashboard. The
+ * transcript is what went over the wire, line by line (`C:` ours, `S:` the server's), without the mail
+ * itself and without any form of the password.
+ */
+export async function testSettings(input: {
+  account: string;
+  settings: Omit<SmtpSettings, "revision">;
+  to: string;
+  dial: Dial;
+  messageId: string;
+  signal: AbortSignal;
+  ca?: string;
+}): Promise<{ result: MailResult; transcript: string[] }> {
+  const { settings, to, messageId, signal } = input;
+  const secrets = secretsOf(settings);
+  const transcript: string[] = [];
+  const record = (entry: unknown, text: unknown): void => {
+    const side = sideOf(entry);
+    if (side === null || typeof text !== "string" || transcript.length >= MAX_LINES) return;
+    for (const line of text.split(/\r?\n/)) transcript.push(`${side}: ${scrub(line, secrets)}`);
+  };
+  const transport = createTransport({
+    ...smtpOptions(input),
+    transactionLog: true,
+    logger: { trace: quiet, debug: record, info: quiet, warn: quiet, error: quiet, fatal: quiet },
+  });
+  try {
+    const message = {
+      to,
+      subject: "Carillon: your SMTP settings work",
+      body: "This is a test mail. Carillon can send through this SMTP server.\n",
+      isHtml: false,
+      messageId,
+    };
+    await transport.sendMail(Object.assign(mailOptions(message, settings.from), { signal }));
+    return { result: { kind: "accepted", messageId }, transcript };
+  } catch (error) {
+    return { result: smtpFailure({ error, bodyEnded: false, secrets }), transcript };
+  } finally {
+    transport.close();
+  }
+}
+
+function quiet(): void {
+  // The transcript has only what went over the wire.
+}
+
+/** nodemailer marks its transaction log with `tnx`. */
+function sideOf(entry: unknown): "C" | "S" | null {
+  if (typeof entry !== "object" || entry === null || !("tnx" in entry)) return null;
+  if (entry.tnx === "client") return "C";
+  return entry.tnx === "server" ? "S" : null;
+}

@@ -28,7 +28,7 @@ export const VARIABLES = {
   databaseUrl: postgresUrl({
     name: "DATABASE_URL",
     meaning:
-      "PostgreSQL (16 or newer) to use. Standalone without it runs a PostgreSQL of its own in the data directory.",
+      "PostgreSQL (18 or newer) to use. Standalone without it runs a PostgreSQL of its own in the data directory.",
     requiredBy: ["gateway", "controller", "migrate"],
   }),
   databaseConnections: integer({

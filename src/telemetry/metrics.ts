@@ -216,10 +216,6 @@ export function createMetrics(options: { version: string; nodeMetrics?: boolean 
       "clock_offset_seconds",
       "PostgreSQL's clock minus this machine's wall clock.",
     ),
-    clockUncertainty: gauge(
-      "clock_uncertainty_seconds",
-      "Half the round trip of the measurement that the clock stands on.",
-    ),
 
     collectionErrors: counter(
       "metrics_collection_errors_total",

@@ -1,0 +1,72 @@
+import { createHash, randomBytes } from "node:crypto";
+import { mkdir, open, readFile, realpath, rename, rm } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import { StartProblem } from "../configuration/start-problem.ts";
+import { holdProcessLock } from "./process-lock.ts";
+
+export interface DataDirectory {
+  /** Absolute, without symbolic links. */
+  path: string;
+  read(name: string): Promise<string | undefined>;
+  /** Replaces the file as a whole, readable by its owner alone (0600). */
+  write(name: string, text: string): Promise<void>;
+  remove(name: string): Promise<void>;
+  /** Another standalone may have the directory. */
+  release(): Promise<void>;
+}
+
+/**
+ * Makes the directory when it is missing and takes it for this process alone. Throws StartProblem when
+ * it cannot be written or another standalone has it.
+ */
+export async function openDataDirectory(given: string): Promise<DataDirectory> {
+  const asked = resolve(given);
+  let path: string;
+  try {
+    await mkdir(asked, { recursive: true, mode: 0o700 });
+    path = await realpath(asked);
+    await writeAtomically(join(path, ".writable"), "");
+    await rm(join(path, ".writable"));
+  } catch (cause) {
+    const code = cause instanceof Error && "code" in cause ? String(cause.code) : String(cause);
+    throw new StartProblem(
+      `the data directory ${asked} cannot be written (${code}): make it writable or set CARILLON_DATA_DIR`,
+      { cause },
+    );
+  }
+  const name = `carillon-${createHash("sha256").update(path).digest("hex").slice(0, 32)}`;
+  const lock = await holdProcessLock(name);
+  if (lock.kind === "taken")
+    throw new StartProblem(
+      `another Carillon${lock.pid === undefined ? "" : ` (process ${lock.pid})`} is running on the data directory ${path}: stop it, or set CARILLON_DATA_DIR and PORT to run a second one`,
+    );
+  return {
+    path,
+    read: (name) => readOptional(join(path, name)),
+    write: (name, text) => writeAtomically(join(path, name), text),
+    remove: (name) => rm(join(path, name), { force: true }),
+    release: lock.release,
+  };
+}
+
+export async function readOptional(path: string): Promise<string | undefined> {
+  try {
+    return await readFile(path, "utf8");
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
+    throw error;
+  }
+}
+
+/** A kill in the middle leaves the old file or the new one, never half of one. */
+async function writeAtomically(path: string, text: string): Promise<void> {
+  const fresh = `${path}.${randomBytes(6).toString("hex")}`;
+  const file = await open(fresh, "wx", 0o600);
+  try {
+    await file.writeFile(text);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  await rename(fresh, path);
+}

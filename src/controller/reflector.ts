@@ -39,7 +39,7 @@ export function createReflector(deps: {
   relist(): void;
 } {
   const { jobs, timers, random, monotonic, log, resyncMs } = deps;
-  let relist = (): void => {};
+  let relist: (() => void) | undefined;
 
   async function list(sink: ReflectorSink, signal: AbortSignal): Promise<string> {
     sink.listing();
@@ -89,7 +89,7 @@ export function createReflector(deps: {
 
   return {
     relist: () => {
-      relist();
+      relist?.();
     },
     async run(sink, signal) {
       let at: { position: string } | undefined;

@@ -209,19 +209,18 @@ function decideOnce(input: DecideInput, at: Instant, startable: boolean): Schedu
   }
   if (once !== "armed" || !startable) return { ...idle, once, position };
 
-  if (at < job.createdAt - PAST_AT_CREATION) return missedOnce(at, now, "past_at_creation");
+  if (at < job.createdAt - PAST_AT_CREATION) return missedOnce(at, "past_at_creation");
   if (at > now) {
     const ahead = job.spec.concurrencyPolicy === "Allow" ? horizon - now : 0;
     if (at > now + ahead) return { ...idle, once, position, wakeAt: at - ahead };
     return { ...idle, once: "fired", position: at, create: [scheduledRun(at)] };
   }
-  if (cursor === undefined && job.createdAt <= now - FIRST_SIGHT)
-    return missedOnce(at, now, "downtime");
+  if (cursor === undefined && job.createdAt <= now - FIRST_SIGHT) return missedOnce(at, "downtime");
   const deadline = job.spec.startingDeadlineSeconds;
-  if (deadline !== null && now - at > deadline * SECOND) return missedOnce(at, now, "deadline");
+  if (deadline !== null && now - at > deadline * SECOND) return missedOnce(at, "deadline");
   const overlap = overlapping(input, at);
   if (job.spec.concurrencyPolicy === "Forbid" && overlap.length > 0)
-    return missedOnce(at, now, "overlap");
+    return missedOnce(at, "overlap");
   return {
     ...idle,
     once: "fired",
@@ -231,10 +230,11 @@ function decideOnce(input: DecideInput, at: Instant, startable: boolean): Schedu
   };
 }
 
-function missedOnce(at: Instant, now: Instant, reason: MissedReason): Scheduled {
+function missedOnce(at: Instant, reason: MissedReason): Scheduled {
   return {
     once: "missed",
-    position: Math.max(at, now),
+    // Before `at`: a run that was taken back is dropped without a second record.
+    position: at - 1,
     create: [],
     replace: [],
     missed: [{ first: at, last: at, count: 1, reason }],

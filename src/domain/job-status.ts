@@ -109,18 +109,13 @@ function scheduled(input: ConditionInput): JobCondition {
       if (cursor?.haltedGeneration === job.generation)
         return because("Gone", "Halted because the receiver answered 410 Gone.");
       return because("Suspended", "spec.suspend is true.");
-    case "active": {
-      const next = nextRunAt(job, cursor, timing, now);
-      if (next === null)
-        return { type, status: "True", reason: "Running", message: "The run has been created." };
-      return {
-        type,
-        status: "True",
-        reason: "Scheduled",
-        message: `Next run at ${isoUtc(next)}.`,
-      };
-    }
+    case "active":
+      break;
   }
+  const next = nextRunAt(job, cursor, timing, now);
+  if (next === null)
+    return { type, status: "True", reason: "Running", message: "The run has been created." };
+  return { type, status: "True", reason: "Scheduled", message: `Next run at ${isoUtc(next)}.` };
 }
 
 function lastRun(history: JobHistory | undefined): JobCondition {

@@ -1,0 +1,78 @@
+import type { Cursor } from "../../../src/domain/cursor.ts";
+import type { Instant } from "../../../src/domain/instant.ts";
+import type { Job, JobSpec } from "../../../src/domain/job.ts";
+import { SPEC_DEFAULTS } from "../../../src/domain/job.ts";
+import type { UnfinishedRun } from "../../../src/domain/run.ts";
+import { timingOf } from "../../../src/domain/timing.ts";
+
+/** A moment of the day that all cases share; seconds and milliseconds may follow. */
+export function at(time: string): Instant {
+  return Date.parse(`2026-03-10T${time.length === 5 ? `${time}:00` : time}Z`);
+}
+
+export function aSpec(change: Partial<JobSpec> = {}): JobSpec {
+  return {
+    name: "job",
+    schedule: { kind: "cron", expression: "*/10 * * * *", timeZone: "UTC" },
+    target: {
+      kind: "webhook",
+      url: "http://receiver.example/",
+      payload: "{}",
+      headers: {},
+      headersFrom: [],
+      timeoutSeconds: 30,
+    },
+    suspend: false,
+    startingDeadlineSeconds: null,
+    deliveryDeadlineSeconds: SPEC_DEFAULTS.deliveryDeadlineSeconds,
+    concurrencyPolicy: "Allow",
+    retry: { maxRetries: 0, minBackoffSeconds: 5, maxBackoffSeconds: 3600 },
+    ...change,
+  };
+}
+
+export function aJob(change: Partial<Omit<Job, "spec">> & { spec?: Partial<JobSpec> } = {}): Job {
+  const { spec, ...rest } = change;
+  return {
+    uid: "uid-1",
+    account: "account-1",
+    id: "job-1",
+    generation: 1,
+    version: "1",
+    createdAt: at("00:00"),
+    owner: null,
+    runNow: null,
+    ...rest,
+    spec: aSpec(spec),
+  };
+}
+
+/** The cursor that stands at `position` for exactly this job. */
+export function aCursor(job: Job, change: Partial<Cursor> = {}): Cursor {
+  return {
+    jobUid: job.uid,
+    version: 7,
+    position: at("12:00"),
+    scheduleHash: timingOf(job.spec).hash,
+    generation: job.generation,
+    startable: true,
+    once: "armed",
+    haltedGeneration: null,
+    lastRunNow: null,
+    deleted: false,
+    ...change,
+  };
+}
+
+export function aRun(change: Partial<UnfinishedRun> = {}): UnfinishedRun {
+  return {
+    id: "run-1",
+    jobUid: "uid-1",
+    trigger: "schedule",
+    scheduledAt: at("12:00"),
+    generation: 1,
+    state: "queued",
+    attempts: 0,
+    ...change,
+  };
+}

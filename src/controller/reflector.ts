@@ -1,3 +1,4 @@
+import { HOUR } from "../domain/instant.ts";
 import type { Job } from "../domain/job.ts";
 import type { Random, Timers } from "../domain/ports/clock.ts";
 import type { JobStore } from "../domain/ports/job-store.ts";
@@ -115,7 +116,7 @@ export function createReflector(deps: {
             at = undefined;
             cycle.abort();
           };
-          resync = timers.after(resyncMs * (0.75 + random() / 2), relist);
+          resync = timers.after(Math.min(HOUR, resyncMs * (0.75 + random() / 2)), relist);
           await watch(at, sink, answered, both);
           // A watch that ends by itself was closed by the server: not worth a word, but not a busy loop.
           if (!both.aborted) await pause(timers, backoffMs(0, random), signal);

@@ -1,0 +1,223 @@
+import type { Cursor } from "../../../src/domain/cursor.ts";
+import type { Instant } from "../../../src/domain/instant.ts";
+import type { Job } from "../../../src/domain/job.ts";
+import type { Clock, Timers } from "../../../src/domain/ports/clock.ts";
+import type { JobEvent, JobStore } from "../../../src/domain/ports/job-store.ts";
+import { PositionExpired } from "../../../src/domain/ports/job-store.ts";
+import type { Leadership } from "../../../src/domain/ports/leadership.ts";
+import type { LedgerChange, RunLedger } from "../../../src/domain/ports/run-ledger.ts";
+
+/** Time that only the test moves. Timers fire in order, the event loop turning in between. */
+export class FakeTime implements Clock, Timers {
+  #now: Instant;
+  known = true;
+  readonly #timers = new Set<{ at: number; callback: () => void }>();
+  longestTimer = 0;
+
+  constructor(now: Instant) {
+    this.#now = now;
+  }
+  now(): Instant {
+    return this.#now;
+  }
+  after(ms: number, callback: () => void): { cancel(): void } {
+    this.longestTimer = Math.max(this.longestTimer, ms);
+    const timer = { at: this.#now + ms, callback };
+    this.#timers.add(timer);
+    return { cancel: () => this.#timers.delete(timer) };
+  }
+  async advanceTo(target: Instant): Promise<void> {
+    await settle();
+    for (;;) {
+      const due = [...this.#timers].filter((t) => t.at <= target).sort((a, b) => a.at - b.at)[0];
+      if (due === undefined) break;
+      this.#timers.delete(due);
+      this.#now = Math.max(this.#now, due.at);
+      due.callback();
+      await settle();
+    }
+    this.#now = target;
+    await settle();
+  }
+}
+
+/** Lets everything that needs no timer run to its end. */
+export async function settle(): Promise<void> {
+  for (let turn = 0; turn < 30; turn += 1)
+    await new Promise<void>((resolve) => {
+      setImmediate(resolve);
+    });
+}
+
+/** Our own port with a page size, positions, expiry and outages at the test's will. */
+export class MemoryJobs implements Pick<JobStore, "list" | "watch"> {
+  readonly jobs = new Map<string, Job>();
+  #events: JobEvent[] = [];
+  #expiredBefore = 0;
+  #wake = new Set<() => void>();
+  down = false;
+  lists = 0;
+
+  put(job: Job): void {
+    this.jobs.set(job.uid, job);
+    this.#emit((position) => ({ type: "changed", job, position }));
+  }
+  remove(uid: string, quietly = false): void {
+    const job = this.jobs.get(uid);
+    this.jobs.delete(uid);
+    if (job === undefined || quietly) return;
+    const { account, id } = job;
+    this.#emit((position) => ({ type: "deleted", uid, account, id, position }));
+  }
+  /** Puts a job without an event, as when an event is lost. */
+  putQuietly(job: Job): void {
+    this.jobs.set(job.uid, job);
+  }
+  expire(): void {
+    this.#expiredBefore = this.#events.length;
+    this.wake();
+  }
+  wake(): void {
+    for (const wake of this.#wake) wake();
+  }
+  #emit(make: (position: string) => JobEvent): void {
+    this.#events.push(make(String(this.#events.length + 1)));
+    this.wake();
+  }
+
+  async list(options: { limit: number; continue?: string }) {
+    if (this.down) throw new Error("store down");
+    this.lists += 1;
+    const all = [...this.jobs.values()];
+    const from = Number(options.continue ?? 0);
+    const jobs = all.slice(from, from + options.limit);
+    const end = from + options.limit;
+    const position = String(this.#events.length);
+    return { jobs, position, ...(end < all.length ? { continue: String(end) } : {}) };
+  }
+
+  async *watch(position: string, signal: AbortSignal): AsyncGenerator<JobEvent> {
+    let at = Number(position);
+    while (!signal.aborted) {
+      if (this.down) throw new Error("store down");
+      if (at < this.#expiredBefore) throw new PositionExpired("too old");
+      const event = this.#events[at];
+      if (event !== undefined) {
+        at += 1;
+        yield event;
+        continue;
+      }
+      await new Promise<void>((resolve) => {
+        const done = (): void => {
+          this.#wake.delete(done);
+          signal.removeEventListener("abort", done);
+          resolve();
+        };
+        this.#wake.add(done);
+        signal.addEventListener("abort", done);
+      });
+    }
+  }
+}
+
+export interface CreatedRun {
+  uid: string;
+  key: string;
+  scheduledAt: Instant;
+  createdAt: Instant;
+}
+
+/** The ledger's compare-and-set and identity in memory; the real one is in test/integration. */
+export class MemoryLedger implements RunLedger {
+  readonly stored = new Map<string, Cursor>();
+  readonly runs: CreatedRun[] = [];
+  readonly cancelled: string[] = [];
+  readonly batches: number[] = [];
+  down = false;
+  /** A job that the database refuses for a reason of its own. */
+  poison: string | undefined;
+  attempts = 0;
+  readonly #clock: Clock;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+  #answer(): void {
+    if (this.down) throw new Error("database down");
+  }
+  async cursors(uids: readonly string[]) {
+    this.#answer();
+    const found = uids.flatMap((uid) => this.stored.get(uid) ?? []);
+    return new Map(found.map((cursor) => [cursor.jobUid, cursor]));
+  }
+  async unfinished() {
+    this.#answer();
+    return new Map();
+  }
+  async apply(changes: readonly LedgerChange[]) {
+    this.attempts += 1;
+    this.#answer();
+    if (changes.some((change) => change.job.uid === this.poison)) throw new Error("poison");
+    this.batches.push(changes.length);
+    const conflicts: string[] = [];
+    let created = 0;
+    for (const { job, from, to, create } of changes) {
+      const { uid } = job;
+      if (this.stored.get(uid)?.version !== from?.version) {
+        conflicts.push(uid);
+        continue;
+      }
+      this.stored.set(uid, { ...to, jobUid: uid, version: (from?.version ?? 0) + 1 });
+      for (const run of create) {
+        if (this.runs.some((other) => other.uid === uid && other.key === run.key)) continue;
+        const { key, scheduledAt } = run;
+        this.runs.push({ uid, key, scheduledAt, createdAt: this.#clock.now() });
+        created += 1;
+      }
+    }
+    return { conflicts, created };
+  }
+  async orphans(known: ReadonlySet<string>) {
+    this.#answer();
+    return [...this.stored.values()]
+      .filter((cursor) => !cursor.deleted && !known.has(cursor.jobUid))
+      .map((cursor) => cursor.jobUid);
+  }
+  async cancel(uids: readonly string[]) {
+    this.#answer();
+    this.cancelled.push(...uids);
+    for (const uid of uids) {
+      const cursor = this.stored.get(uid);
+      if (cursor) this.stored.set(uid, { ...cursor, deleted: true, version: cursor.version + 1 });
+    }
+  }
+  runNow(): Promise<boolean> {
+    return Promise.resolve(false);
+  }
+}
+
+export class SwitchableLeadership implements Leadership {
+  #leading: boolean;
+  /** What `holds` says when it already knows better than the listener. */
+  lapsed = false;
+  epoch = 1;
+  readonly #listeners = new Set<(leading: boolean) => void>();
+  constructor(leading: boolean) {
+    this.#leading = leading;
+  }
+  holds(): boolean {
+    return this.#leading && !this.lapsed;
+  }
+  onChange(listener: (leading: boolean) => void): () => void {
+    this.#listeners.add(listener);
+    listener(this.#leading);
+    return () => this.#listeners.delete(listener);
+  }
+  set(leading: boolean): void {
+    this.#leading = leading;
+    this.lapsed = false;
+    this.epoch += 1;
+    for (const listener of this.#listeners) listener(leading);
+  }
+  async run(): Promise<void> {}
+}

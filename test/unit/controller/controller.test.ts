@@ -1,0 +1,339 @@
+import { afterEach, describe, expect, test } from "vitest";
+import { createController } from "../../../src/controller/controller.ts";
+import type { ControllerDeps } from "../../../src/controller/controller.ts";
+import type { Observed } from "../../../src/domain/ports/status-reporter.ts";
+import type { JobStore } from "../../../src/domain/ports/job-store.ts";
+import { createLogger } from "../../../src/telemetry/logger.ts";
+import { createMetrics } from "../../../src/telemetry/metrics.ts";
+import { aJob, at } from "../domain/decide-builders.ts";
+import {
+  FakeTime,
+  MemoryJobs,
+  MemoryLedger,
+  SwitchableLeadership,
+  settle,
+} from "./controller-world.ts";
+
+const running: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const stop of running.splice(0)) await stop();
+});
+
+function world(now = at("12:00:30")) {
+  const time = new FakeTime(now);
+  return { time, jobs: new MemoryJobs(), ledger: new MemoryLedger(time) };
+}
+
+function start(
+  w: ReturnType<typeof world>,
+  options: Partial<ControllerDeps> & { leadership?: SwitchableLeadership } = {},
+) {
+  const leadership = options.leadership ?? new SwitchableLeadership(true);
+  const metrics = createMetrics({ version: "test", nodeMetrics: false });
+  const reports: { uid: string; observed: Observed }[] = [];
+  const controller = createController({
+    jobs: w.jobs as unknown as JobStore,
+    ledger: w.ledger,
+    clock: w.time,
+    timers: w.time,
+    monotonic: () => w.time.now(),
+    random: () => 0.5,
+    metrics,
+    log: createLogger({ level: "silent" }),
+    reporter: {
+      report: (job, observed) => {
+        reports.push({ uid: job.uid, observed });
+      },
+      forget: () => {},
+      clear: () => {},
+    },
+    prepareAheadMs: 0,
+    ...options,
+    leadership,
+  });
+  const abort = new AbortController();
+  const done = controller.run(abort.signal);
+  const stop = async (): Promise<void> => {
+    abort.abort();
+    await done;
+  };
+  running.push(stop);
+  return { controller, leadership, metrics, reports, stop };
+}
+
+/** Fires every minute; created before the test begins. */
+function minutely(uid: string, change: Parameters<typeof aJob>[0] = {}) {
+  const { spec, ...rest } = change;
+  return aJob({
+    uid,
+    id: `job-${uid}`,
+    createdAt: at("12:00"),
+    ...rest,
+    spec: { schedule: { kind: "cron", expression: "* * * * *", timeZone: "UTC" }, ...spec },
+  });
+}
+
+const keys = (w: ReturnType<typeof world>, uid = "a") =>
+  w.ledger.runs.filter((run) => run.uid === uid).map((run) => run.key.slice(11, 16));
+
+describe("on time", () => {
+  test("a job fires at its time, not before", async () => {
+    const w = world();
+    w.jobs.put(minutely("a"));
+    start(w);
+    await w.time.advanceTo(at("12:00:59.999"));
+    expect(keys(w)).toEqual([]);
+    await w.time.advanceTo(at("12:03"));
+    expect(keys(w)).toEqual(["12:01", "12:02", "12:03"]);
+    expect(w.ledger.runs.map((run) => run.createdAt - run.scheduledAt)).toEqual([0, 0, 0]);
+  });
+
+  test("runs are prepared by the horizon", async () => {
+    const w = world();
+    w.jobs.put(minutely("a"));
+    start(w, { prepareAheadMs: 15_000 });
+    await w.time.advanceTo(at("12:02"));
+    expect(w.ledger.runs.map((run) => run.createdAt - run.scheduledAt)).toEqual([-15_000, -15_000]);
+  });
+
+  test("a job made while running fires too, and no timer is longer than an hour", async () => {
+    const w = world();
+    start(w, { resyncMs: 40 * 60_000 });
+    await settle();
+    w.jobs.put(minutely("a", { spec: { schedule: { kind: "once", at: at("18:00") } } }));
+    await w.time.advanceTo(at("19:00"));
+    expect(keys(w)).toEqual(["18:00"]);
+    expect(w.time.longestTimer).toBeLessThanOrEqual(3_600_000);
+  });
+
+  test("a herd is applied in batches", async () => {
+    const w = world();
+    for (let n = 0; n < 1_250; n += 1) w.jobs.put(minutely(`j${n}`));
+    start(w, { batchSize: 500 });
+    await w.time.advanceTo(at("12:00:40"));
+    w.ledger.batches.length = 0;
+    await w.time.advanceTo(at("12:01:00"));
+    expect(w.ledger.batches).toEqual([500, 500, 250]);
+    expect(w.ledger.runs).toHaveLength(1_250);
+  });
+
+  test("nothing happens while the clock is unknown", async () => {
+    const w = world();
+    w.time.known = false;
+    w.jobs.put(minutely("a"));
+    start(w);
+    await w.time.advanceTo(at("12:01:10"));
+    expect(w.ledger.stored.size).toBe(0);
+    w.time.known = true;
+    await w.time.advanceTo(at("12:01:11"));
+    expect(keys(w)).toEqual(["12:01"]);
+  });
+});
+
+describe("changes", () => {
+  test("pause stops, resume goes on from then", async () => {
+    const w = world();
+    w.jobs.put(minutely("a"));
+    start(w);
+    await w.time.advanceTo(at("12:01:10"));
+    w.jobs.put(minutely("a", { generation: 2, spec: { suspend: true } }));
+    await w.time.advanceTo(at("12:04:10"));
+    w.jobs.put(minutely("a", { generation: 3 }));
+    await w.time.advanceTo(at("12:05"));
+    expect(keys(w)).toEqual(["12:01", "12:05"]);
+  });
+
+  test("an event that bears on nothing is not reconciled", async () => {
+    const w = world();
+    w.jobs.put(minutely("a"));
+    start(w);
+    await settle();
+    const { attempts } = w.ledger;
+    w.jobs.put(minutely("a", { version: "2" }));
+    await settle();
+    expect(w.ledger.attempts).toBe(attempts);
+  });
+
+  test("a replayed older event changes nothing", async () => {
+    const w = world();
+    w.jobs.put(minutely("a", { generation: 2, spec: { suspend: true } }));
+    start(w);
+    await settle();
+    w.jobs.put(minutely("a", { generation: 1 }));
+    await w.time.advanceTo(at("12:02"));
+    expect(keys(w)).toEqual([]);
+  });
+
+  test("a deleted job is cancelled and fires no more", async () => {
+    const w = world();
+    w.jobs.put(minutely("a"));
+    start(w);
+    await w.time.advanceTo(at("12:01"));
+    w.jobs.remove("a");
+    await w.time.advanceTo(at("12:03"));
+    expect(keys(w)).toEqual(["12:01"]);
+    expect(w.ledger.cancelled).toEqual(["a"]);
+  });
+
+  test("a worker's write to the cursor is found by the conflict and respected", async () => {
+    const w = world();
+    w.jobs.put(minutely("a"));
+    const { metrics } = start(w);
+    await settle();
+    const cursor = w.ledger.stored.get("a");
+    if (cursor === undefined) throw new Error("no cursor");
+    w.ledger.stored.set("a", { ...cursor, haltedGeneration: 1, version: cursor.version + 1 });
+    await w.time.advanceTo(at("12:02"));
+    expect(keys(w)).toEqual([]);
+    expect(w.ledger.stored.get("a")?.startable).toBe(false);
+    expect((await metrics.render()).text).toMatch(/carillon_jobs\{status="paused"\} 1/);
+  });
+
+  test("an invalid schedule does not disturb its neighbours", async () => {
+    const w = world();
+    w.jobs.put(
+      minutely("bad", { spec: { schedule: { kind: "cron", expression: "x", timeZone: "UTC" } } }),
+    );
+    w.jobs.put(minutely("a"));
+    const { reports } = start(w);
+    await w.time.advanceTo(at("12:01"));
+    expect(keys(w)).toEqual(["12:01"]);
+    expect(reports.find((report) => report.uid === "bad")?.observed.status).toBe("invalid");
+  });
+});
+
+describe("the store is lossy or away", () => {
+  test("an expired position lists again; deletions in the gap are found", async () => {
+    const w = world();
+    w.jobs.put(minutely("a"));
+    w.jobs.put(minutely("b"));
+    start(w);
+    await w.time.advanceTo(at("12:00:40"));
+    w.jobs.remove("a", true);
+    w.jobs.put(minutely("c"));
+    w.jobs.expire();
+    w.jobs.down = true;
+    w.jobs.wake();
+    await w.time.advanceTo(at("12:00:42"));
+    w.jobs.down = false;
+    await w.time.advanceTo(at("12:01"));
+    expect([keys(w, "a"), keys(w, "b"), keys(w, "c")]).toEqual([[], ["12:01"], ["12:01"]]);
+    expect(w.ledger.cancelled).toEqual(["a"]);
+  });
+
+  test("a lost event is repaired by the resync", async () => {
+    const w = world();
+    w.jobs.put(minutely("a"));
+    start(w, { resyncMs: 120_000 });
+    await w.time.advanceTo(at("12:01"));
+    w.jobs.putQuietly(minutely("a", { generation: 2, spec: { suspend: true } }));
+    await w.time.advanceTo(at("12:05"));
+    expect(keys(w)).toEqual(["12:01", "12:02"]);
+  });
+
+  test("a long outage pauses scheduling; the changes made meanwhile come first", async () => {
+    const w = world();
+    w.jobs.put(minutely("a"));
+    w.jobs.put(minutely("b"));
+    start(w);
+    await w.time.advanceTo(at("12:00:35"));
+    w.jobs.down = true;
+    w.jobs.wake();
+    await w.time.advanceTo(at("12:02:30"));
+    expect(w.ledger.runs).toEqual([]);
+    w.jobs.put(minutely("a", { generation: 2, spec: { suspend: true } }));
+    w.jobs.down = false;
+    await w.time.advanceTo(at("12:02:40"));
+    expect([keys(w, "a"), keys(w, "b")]).toEqual([[], ["12:02"]]);
+  });
+});
+
+describe("PostgreSQL is away", () => {
+  test("scheduling pauses, recovers by itself and catches up", async () => {
+    const w = world();
+    w.jobs.put(minutely("a"));
+    start(w);
+    await w.time.advanceTo(at("12:00:40"));
+    w.ledger.down = true;
+    await w.time.advanceTo(at("12:03:30"));
+    expect(w.ledger.attempts).toBeLessThan(60);
+    w.ledger.down = false;
+    await w.time.advanceTo(at("12:03:36"));
+    expect(keys(w)).toEqual(["12:03"]);
+  });
+
+  test("it may be away at the start", async () => {
+    const w = world();
+    w.ledger.down = true;
+    w.jobs.put(minutely("a"));
+    start(w);
+    await w.time.advanceTo(at("12:00:50"));
+    w.ledger.down = false;
+    await w.time.advanceTo(at("12:01"));
+    expect(keys(w)).toEqual(["12:01"]);
+  });
+
+  test("one job that it refuses is put off alone", async () => {
+    const w = world();
+    for (let n = 0; n < 200; n += 1) w.jobs.put(minutely(`j${n}`));
+    w.ledger.poison = "j77";
+    start(w);
+    await w.time.advanceTo(at("12:01"));
+    expect(w.ledger.runs).toHaveLength(199);
+    w.ledger.poison = undefined;
+    await w.time.advanceTo(at("12:03"));
+    expect(keys(w, "j77")).toContain("12:03");
+  });
+});
+
+describe("leadership", () => {
+  test("a follower does nothing, and schedules once it leads", async () => {
+    const w = world();
+    w.jobs.put(minutely("a"));
+    const { leadership } = start(w, { leadership: new SwitchableLeadership(false) });
+    await w.time.advanceTo(at("12:01:10"));
+    expect(w.ledger.attempts).toBe(0);
+    leadership.set(true);
+    await w.time.advanceTo(at("12:02"));
+    expect(keys(w)).toEqual(["12:01", "12:02"]);
+  });
+
+  test("nothing is created once it is lost, even before the listener hears", async () => {
+    const w = world();
+    w.jobs.put(minutely("a"));
+    const { leadership } = start(w);
+    await w.time.advanceTo(at("12:00:40"));
+    leadership.lapsed = true;
+    await w.time.advanceTo(at("12:02"));
+    expect(keys(w)).toEqual([]);
+    leadership.set(false);
+    await w.time.advanceTo(at("12:03"));
+    leadership.set(true);
+    await w.time.advanceTo(at("12:04"));
+    expect(keys(w)).toEqual(["12:03", "12:04"]);
+  });
+
+  test("two that both believe they lead create each run once", async () => {
+    const w = world();
+    for (let n = 0; n < 20; n += 1) w.jobs.put(minutely(`j${n}`));
+    start(w);
+    start(w);
+    await w.time.advanceTo(at("12:05"));
+    expect(w.ledger.runs).toHaveLength(100);
+    expect(new Set(w.ledger.runs.map((run) => run.uid + run.key)).size).toBe(100);
+  });
+
+  test("jobs deleted while nobody led are cancelled, but only when a later list confirms it", async () => {
+    const w = world();
+    w.jobs.put(minutely("a"));
+    w.jobs.put(minutely("b"));
+    const first = start(w);
+    await w.time.advanceTo(at("12:00:40"));
+    await first.stop();
+    w.jobs.remove("a");
+    start(w);
+    await w.time.advanceTo(at("12:00:50"));
+    expect(w.ledger.cancelled).toEqual(["a"]);
+    expect(w.jobs.lists).toBe(3);
+  });
+});

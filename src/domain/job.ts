@@ -1,6 +1,6 @@
 import type { Instant } from "./instant.ts";
 
-/** When a job fires. `expression` is as its author wrote it; `compileCron` says whether it is valid. */
+/** When a job fires. `expression` is as its author wrote it; `compileSchedule` says whether it is valid. */
 export type Schedule =
   { kind: "cron"; expression: string; timeZone: string } | { kind: "once"; at: Instant };
 

@@ -208,8 +208,12 @@ function refuseSpecial(special: string, rule: FieldRule): string {
 }
 
 function refuseBackwards(item: string, low: number, high: number, rule: FieldRule): string {
-  const span = (from: number, to: number): string => (from === to ? `${from}` : `${from}-${to}`);
-  return `${rule.name}: the range ${quote(item)} runs backwards: write ${span(low, rule.last)},${span(rule.min, high)}`;
+  const parts = [span(low, rule.last), span(rule.min, high)];
+  return `${rule.name}: the range ${quote(item)} runs backwards: write ${parts.join(",")}`;
+}
+
+function span(from: number, to: number): string {
+  return from === to ? `${from}` : `${from}-${to}`;
 }
 
 function neverOccurs(days: ReadonlySet<number>, months: ReadonlySet<number>): boolean {

@@ -1,0 +1,206 @@
+import { randomUUID } from "node:crypto";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { EmailLog } from "../../../src/domain/ports/mail.ts";
+import {
+  deleteOldEmailLog,
+  dropEmailLogMonth,
+  emailLogMonths,
+} from "../../../src/postgres/email-log-retention.ts";
+import { createEmailLog } from "../../../src/postgres/email-log.ts";
+import { createPool } from "../../../src/postgres/pool.ts";
+import type { Pool } from "../../../src/postgres/pool.ts";
+import { createTestDatabase } from "../../postgres/database.ts";
+import type { TestDatabase } from "../../postgres/database.ts";
+
+let database: TestDatabase;
+let pool: Pool;
+
+beforeAll(async () => {
+  database = await createTestDatabase();
+  pool = createPool({ url: database.url, applicationName: "email log test" });
+});
+afterAll(async () => {
+  await pool.end();
+  await database.drop();
+});
+
+type Entry = Parameters<EmailLog["append"]>[0];
+
+function entry(account: string, over: Partial<Entry> = {}): Entry {
+  return {
+    account,
+    kind: "email",
+    to: "ann@example.com",
+    subject: "Hello",
+    status: "sent",
+    errorMessage: null,
+    ...over,
+  };
+}
+
+/** Entries of past months with their counters, as appends at that time would have left them. */
+async function seedPast(account: string, daysAgo: readonly number[]): Promise<void> {
+  for (const days of daysAgo) {
+    await pool.query("select email_log_ensure_month(now() - make_interval(days => $1))", [days]);
+    await pool.query(
+      `insert into email_log (id, account, kind, recipient, subject, status, sent_at)
+       values (uuidv7(), $1, 'email', 'ann@example.com', $2, 'sent', now() - make_interval(days => $3))`,
+      [account, `${days} days ago`, days],
+    );
+    await pool.query(
+      `insert into email_log_counts as c values
+         ($1, ((now() - make_interval(days => $2)) at time zone 'UTC')::date, 'email', 'sent', 1)
+       on conflict (account, day, kind, status) do update set entries = c.entries + 1`,
+      [account, days],
+    );
+  }
+}
+
+describe("the email log", () => {
+  test("gives back what was appended, newest first, with exact totals under every filter", async () => {
+    const log = createEmailLog({ pool });
+    const account = randomUUID();
+    const other = randomUUID();
+    const appended = [];
+    for (const [index, kind] of (
+      ["email", "otp", "job", "email", "otp", "email"] as const
+    ).entries())
+      appended.push(
+        await log.append(
+          entry(account, {
+            kind,
+            to: index % 2 ? "Bob@example.com" : "ann@example.com",
+            subject: `mail ${index}`,
+            ...(index >= 4 ? { status: "failed", errorMessage: "550 no such user" } : {}),
+          }),
+        ),
+      );
+    await log.append(entry(other));
+    const newest = appended.toReversed();
+    expect(await log.list({ account, limit: 10, offset: 0 })).toEqual({ logs: newest, total: 6 });
+    expect(await log.list({ account, limit: 2, offset: 3 })).toEqual({
+      logs: newest.slice(3, 5),
+      total: 6,
+    });
+    const filters = [
+      { status: "sent" },
+      { status: "failed" },
+      { kind: "email" },
+      { kind: "otp" },
+      { kind: "job", status: "failed" },
+      { kind: "email", status: "sent" },
+      { to: "bob@EXAMPLE.com" },
+      { to: "ann@example.com", status: "sent" },
+      { to: "ann@example.com", kind: "otp" },
+      { to: "nobody@example.com" },
+    ] as const;
+    for (const filter of filters) {
+      const wanted = newest.filter((e) =>
+        Object.entries(filter).every(
+          ([field, value]) =>
+            e[field as "to" | "kind" | "status"].toLowerCase() === value.toLowerCase(),
+        ),
+      );
+      expect(await log.list({ account, limit: 10, offset: 0, ...filter })).toEqual({
+        logs: wanted,
+        total: wanted.length,
+      });
+      expect(await log.list({ account, limit: 1, offset: 1, ...filter })).toEqual({
+        logs: wanted.slice(1, 2),
+        total: wanted.length,
+      });
+    }
+    expect(await log.list({ account, limit: 5, offset: 6 })).toEqual({ logs: [], total: 6 });
+    expect(await log.list({ account: randomUUID(), limit: 5, offset: 0 })).toEqual({
+      logs: [],
+      total: 0,
+    });
+  });
+
+  test("appends at once from two processes: every one there, none counted twice", async () => {
+    const logs = [createEmailLog({ pool }), createEmailLog({ pool })];
+    const accounts = [randomUUID(), randomUUID()];
+    const ids = await Promise.all(
+      Array.from({ length: 2_000 }, async (_, index) => {
+        const log = logs[index % 2] as EmailLog;
+        const account = accounts[(index >> 1) % 2] as string;
+        return (await log.append(entry(account, { subject: String(index) }))).id;
+      }),
+    );
+    expect(new Set(ids).size).toBe(2_000);
+    for (const account of accounts) {
+      const seen: string[] = [];
+      for (let offset = 0; offset < 1_000; offset += 100) {
+        const page = await (logs[0] as EmailLog).list({ account, limit: 100, offset });
+        expect(page.total).toBe(1_000);
+        seen.push(...page.logs.map((e) => e.id));
+      }
+      expect(new Set(seen).size).toBe(1_000);
+    }
+  });
+
+  test("an entry that PostgreSQL refuses fails alone", async () => {
+    const log = createEmailLog({ pool });
+    const account = randomUUID();
+    const results = await Promise.allSettled([
+      log.append(entry(account)),
+      log.append(entry(account, { subject: "nul \0" })),
+      log.append(entry(account)),
+    ]);
+    expect(results.map((r) => r.status)).toEqual(["fulfilled", "rejected", "fulfilled"]);
+    expect((await log.list({ account, limit: 1, offset: 0 })).total).toBe(2);
+  });
+
+  test("pages run through days and months, also past whole days that the counters skip", async () => {
+    const log = createEmailLog({ pool });
+    const account = randomUUID();
+    const days = [70, 40, 40, 40, 12, 11, 11, 0];
+    await seedPast(account, days);
+    const newest = days.toReversed();
+    for (let offset = 0; offset <= days.length; offset += 1) {
+      const page = await log.list({ account, limit: 3, offset });
+      expect(page.total).toBe(days.length);
+      expect(page.logs.map((e) => e.subject)).toEqual(
+        newest.slice(offset, offset + 3).map((d) => `${d} days ago`),
+      );
+    }
+  });
+
+  test("the first mail of a month without a partition makes it", async () => {
+    const log = createEmailLog({ pool });
+    const account = randomUUID();
+    for (const month of await emailLogMonths({ pool })) await dropEmailLogMonth({ pool, month });
+    expect(await emailLogMonths({ pool })).toEqual([]);
+    await Promise.all([
+      log.append(entry(account)),
+      createEmailLog({ pool }).append(entry(account)),
+    ]);
+    expect((await log.list({ account, limit: 9, offset: 0 })).total).toBe(2);
+  });
+
+  test("a dropped month takes its counters along", async () => {
+    const log = createEmailLog({ pool });
+    const account = randomUUID();
+    await seedPast(account, [400, 400, 0]);
+    const [oldest] = await emailLogMonths({ pool });
+    if (oldest === undefined) throw new Error("no month");
+    await dropEmailLogMonth({ pool, month: oldest });
+    const page = await log.list({ account, limit: 9, offset: 0 });
+    expect(page.total).toBe(1);
+    expect(page.logs.map((e) => e.subject)).toEqual(["0 days ago"]);
+    await dropEmailLogMonth({ pool, month: oldest });
+    await expect(dropEmailLogMonth({ pool, month: "2026-1; drop" })).rejects.toThrow(/not a month/);
+  });
+
+  test("an account may keep less: old entries go in batches and the totals with them", async () => {
+    const log = createEmailLog({ pool });
+    const account = randomUUID();
+    await seedPast(account, [50, 45, 31, 29, 0]);
+    expect(await deleteOldEmailLog({ pool, account, days: 30, limit: 2 })).toBe(2);
+    expect((await log.list({ account, limit: 9, offset: 0 })).total).toBe(3);
+    expect(await deleteOldEmailLog({ pool, account, days: 30, limit: 2 })).toBe(1);
+    const page = await log.list({ account, limit: 9, offset: 0 });
+    expect(page.total).toBe(2);
+    expect(page.logs.map((e) => e.subject)).toEqual(["0 days ago", "29 days ago"]);
+  });
+});

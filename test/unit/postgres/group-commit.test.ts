@@ -1,0 +1,90 @@
+import { describe, expect, test } from "vitest";
+import { createGroupCommit } from "../../../src/postgres/group-commit.ts";
+
+function gate(): { open: () => void; opened: Promise<void> } {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  return { open: resolve, opened: promise };
+}
+
+describe("a group commit", () => {
+  test("commits together what arrives while a commit is in flight, each with its own result", async () => {
+    const groups: number[][] = [];
+    const first = gate();
+    const started = gate();
+    const group = createGroupCommit<number, number>({
+      commit: async (rows) => {
+        groups.push([...rows]);
+        started.open();
+        if (groups.length === 1) await first.opened;
+        return rows.map((row) => row * 10);
+      },
+    });
+    const one = group.submit(1);
+    await started.opened;
+    const rest = [2, 3, 4].map((row) => group.submit(row));
+    expect(groups).toEqual([[1]]);
+    first.open();
+    expect(await Promise.all([one, ...rest])).toEqual([10, 20, 30, 40]);
+    expect(groups).toEqual([[1], [2, 3, 4]]);
+  });
+
+  test("keeps groups within maxRows, and goes on after it was idle", async () => {
+    const sizes: number[] = [];
+    const group = createGroupCommit<number, number>({
+      maxRows: 2,
+      commit: async (rows) => {
+        sizes.push(rows.length);
+        return rows;
+      },
+    });
+    await Promise.all([1, 2, 3, 4, 5].map((row) => group.submit(row)));
+    await group.idle();
+    expect(await group.submit(6)).toBe(6);
+    expect(sizes).toEqual([2, 2, 1, 1]);
+  });
+
+  test("a commit that fails rejects its group and not the next", async () => {
+    let commits = 0;
+    const group = createGroupCommit<number, number>({
+      commit: async (rows) => {
+        commits += 1;
+        if (commits === 1) throw new Error("connection lost");
+        return rows;
+      },
+    });
+    const failed = await Promise.allSettled([group.submit(1), group.submit(2)]);
+    expect(failed.map((f) => f.status)).toEqual(["rejected", "rejected"]);
+    expect(await group.submit(3)).toBe(3);
+    expect(commits).toBe(2);
+  });
+
+  test("a bad row fails alone", async () => {
+    const group = createGroupCommit<number, number>({
+      isRowFault: (error) => error instanceof RangeError,
+      commit: async (rows) => {
+        if (rows.includes(13)) throw new RangeError("bad row");
+        return rows;
+      },
+    });
+    const results = await Promise.allSettled([1, 13, 2].map((row) => group.submit(row)));
+    expect(results.map((r) => r.status)).toEqual(["fulfilled", "rejected", "fulfilled"]);
+  });
+
+  test("idle waits for what is in flight", async () => {
+    const hold = gate();
+    let done = false;
+    const group = createGroupCommit<number, number>({
+      commit: async (rows) => {
+        await hold.opened;
+        done = true;
+        return rows;
+      },
+    });
+    const submitted = group.submit(1);
+    const idle = group.idle().then(() => done);
+    hold.open();
+    expect(await idle).toBe(true);
+    await submitted;
+    await group.idle();
+  });
+});

@@ -3,7 +3,7 @@ import { page, type Page } from "./page.ts";
 /** What `/dashboard/` shows until the dashboard is built: how to go on without it. */
 export function dashboardPage(): Page {
   return page({
-    path: ["/dashboard", "/dashboard/"],
+    paths: ["/dashboard", "/dashboard/"],
     title: "Carillon dashboard",
     style: `body{font:16px/1.6 system-ui,sans-serif;max-width:44rem;margin:3rem auto;padding:0 1rem}
 pre{background:color-mix(in srgb,currentColor 8%,transparent);padding:1rem;border-radius:.5rem;overflow-x:auto}

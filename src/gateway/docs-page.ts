@@ -39,7 +39,7 @@ export function docsPage(document: OpenApiDocument): Page {
     };
   });
   return page({
-    path: ["/docs", "/docs/"],
+    paths: ["/docs", "/docs/"],
     title: `${document.info.title} API`,
     style: STYLE,
     body: `<header><h1>${e(document.info.title)} API</h1><small>version ${e(document.info.version)} · <a href="/openapi.json">openapi.json</a></small></header>
@@ -63,7 +63,7 @@ function operationHtml(
   path: string,
   operation: OpenApiOperation,
 ): string {
-  const body = operation.requestBody?.content["application/json"].schema as Schema | undefined;
+  const body = operation.requestBody?.content["application/json"].schema;
   const schema = body && resolved(document, body);
   const success = Object.entries(operation.responses).find(([status]) => status.startsWith("2"));
   return `<article id="${e(operation.operationId)}"><h3><b class="m ${e(method)}">${e(method)}</b> <code>${e(path)}</code></h3>
@@ -71,7 +71,7 @@ function operationHtml(
 ${parametersHtml(operation.parameters)}
 ${schema ? `<h4>Request body</h4>${prose(schema.description ?? "")}${fieldsHtml(document, schema)}` : ""}
 <h4>Example</h4><pre>${e(curl(method, path, operation, schema))}</pre>
-${success ? successHtml(document, success[0], success[1].content["application/json"].schema as Schema) : ""}
+${success ? successHtml(document, success[0], success[1].content["application/json"].schema) : ""}
 <p class="statuses">Errors: ${Object.entries(operation.responses)
     .filter(([status]) => !status.startsWith("2"))
     .map(([status, response]) => {
@@ -145,7 +145,7 @@ function describe(schema: Schema): string {
     notes.push(
       `One of ${schema.enum
         .filter((value) => value !== null)
-        .map((value) => `<code>${e(String(value))}</code>`)
+        .map((value) => `<code>${e(JSON.stringify(value))}</code>`)
         .join(", ")}.`,
     );
   if (schema.minimum !== undefined && schema.maximum !== undefined)

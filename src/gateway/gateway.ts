@@ -1,6 +1,6 @@
 import { randomBytes as cryptoRandomBytes } from "node:crypto";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
-import Router from "@koa/router";
+import { Router } from "@koa/router";
 import Koa from "koa";
 import type { Static, TSchema } from "typebox";
 import type { MailMessage } from "../domain/mail.ts";
@@ -12,6 +12,7 @@ import type { EmailLog, IdempotencyKeys, Mailer, Otps } from "../domain/ports/ma
 import type { RunHistory, RunLedger } from "../domain/ports/run-ledger.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
+import { createReadiness, type DependencyState } from "../telemetry/readiness.ts";
 import { authenticate } from "./authenticate.ts";
 import { dashboardPage } from "./dashboard-page.ts";
 import { docsPage } from "./docs-page.ts";
@@ -27,7 +28,7 @@ import { requestEnvelope, type GatewayState } from "./request-envelope.ts";
 import { executionRoutes } from "./routes/executions.ts";
 import { jobRoutes } from "./routes/jobs.ts";
 import { mailRoutes } from "./routes/mail.ts";
-import { serviceRoutes, type Readiness } from "./routes/service.ts";
+import { serviceRoutes } from "./routes/service.ts";
 import { ENDPOINTS, type EndpointDefinition, type OperationId } from "./schema/endpoints.ts";
 import { createValidators } from "./validate.ts";
 
@@ -42,7 +43,8 @@ export interface GatewayOptions {
   idempotency: IdempotencyKeys;
   destinations: DestinationPolicy;
   otpMessage: (passcode: { to: string; code: string; minutes: number }) => MailMessage;
-  ready: Readiness;
+  /** Asks everything that the gateway stands on, for /readyz. */
+  ready: () => Promise<DependencyState[]>;
   clock: Clock;
   timers: Timers;
   monotonic: Monotonic;
@@ -82,7 +84,7 @@ export function createGateway(options: GatewayOptions): Gateway {
     ...mailRoutes({ ...options, report }),
     ...jobRoutes({ ...options, randomBytes, report }),
     ...executionRoutes(options),
-    ...serviceRoutes({ ready: options.ready, openApi }),
+    ...serviceRoutes({ ready: createReadiness(options.ready), openApi }),
   };
 
   const app = new Koa<GatewayState>();
@@ -97,7 +99,7 @@ export function createGateway(options: GatewayOptions): Gateway {
   };
 
   for (const [id, endpoint] of Object.entries(ENDPOINTS) as [OperationId, EndpointDefinition][])
-    route(endpoint, handlers[id] as Handler);
+    route(endpoint, handlers[id]);
   for (const page of [docsPage(openApi), dashboardPage()]) servePage(page);
   router.get("/", (ctx) => {
     ctx.body = { service: "carillon", docs: "/docs", openapi: "/openapi.json" };
@@ -163,11 +165,12 @@ export function createGateway(options: GatewayOptions): Gateway {
   }
 
   function servePage(page: Page): void {
-    router.get(page.path, (ctx) => {
-      ctx.state.route = page.path;
-      ctx.set("Content-Security-Policy", page.contentSecurityPolicy);
-      ctx.type = "text/html";
-      ctx.body = page.html;
-    });
+    for (const path of page.paths)
+      router.get(path, (ctx) => {
+        ctx.state.route = page.paths[0] ?? path;
+        ctx.set("Content-Security-Policy", page.contentSecurityPolicy);
+        ctx.type = "text/html";
+        ctx.body = page.html;
+      });
   }
 }

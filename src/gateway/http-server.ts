@@ -1,4 +1,10 @@
-import { createServer, STATUS_CODES, type Server, type RequestListener } from "node:http";
+import {
+  createServer,
+  STATUS_CODES,
+  type Server,
+  type ServerResponse,
+  type IncomingMessage,
+} from "node:http";
 import type { Duplex } from "node:stream";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { ApiError, errorAnswer } from "./errors.ts";
@@ -13,7 +19,11 @@ const KEEP_ALIVE_MS = 65_000;
  * Node's server with limits, and JSON for what never becomes a request: broken HTTP, headers that are
  * too large or too slow, an `Expect` that nobody can meet.
  */
-export function createHttpServer(options: { handle: RequestListener; metrics: Metrics }): Server {
+export function createHttpServer(options: {
+  handle: (req: IncomingMessage, res: ServerResponse) => unknown;
+  metrics: Metrics;
+}): Server {
+  const answers = new WeakMap<Duplex, ServerResponse>();
   const server = createServer(
     {
       headersTimeout: HEADERS_TIMEOUT_MS,
@@ -22,11 +32,19 @@ export function createHttpServer(options: { handle: RequestListener; metrics: Me
       // Checked by the envelope, which answers in JSON; Node would answer with an empty body.
       requireHostHeader: false,
     },
-    options.handle,
+    (req, res) => {
+      answers.set(req.socket, res);
+      res.once("close", () => answers.delete(req.socket));
+      options.handle(req, res);
+    },
   );
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Duplex) => {
     // Gone, or in the middle of an answer: bytes of ours would end up inside it.
-    if (error.code === "ECONNRESET" || !socket.writable || answering(socket)) {
+    if (
+      error.code === "ECONNRESET" ||
+      !socket.writable ||
+      answers.get(socket)?.headersSent === true
+    ) {
       socket.destroy();
       return;
     }
@@ -62,19 +80,10 @@ export function createHttpServer(options: { handle: RequestListener; metrics: Me
   return server;
 }
 
-/** Node keeps the answer in progress on the socket. */
-function answering(socket: Duplex): boolean {
-  const message = (socket as { _httpMessage?: { headersSent?: boolean } | null })._httpMessage;
-  return message?.headersSent === true;
-}
-
 function parseError(code: string | undefined): ApiError {
-  switch (code) {
-    case "HPE_HEADER_OVERFLOW":
-      return new ApiError("headers_too_large", "the request's headers are too large");
-    case "ERR_HTTP_REQUEST_TIMEOUT":
-      return new ApiError("request_timeout", "the request did not arrive in time");
-    default:
-      return new ApiError("malformed_request", "the request is not valid HTTP");
-  }
+  if (code === "HPE_HEADER_OVERFLOW")
+    return new ApiError("headers_too_large", "the request's headers are too large");
+  if (code === "ERR_HTTP_REQUEST_TIMEOUT")
+    return new ApiError("request_timeout", "the request did not arrive in time");
+  return new ApiError("malformed_request", "the request is not valid HTTP");
 }

@@ -38,8 +38,8 @@ export interface IdempotentWork {
   /** Endpoint; keys of different endpoints do not meet. */
   scope: string;
   work: () => Promise<ApiAnswer>;
-  /** What to do when an earlier request never ended; without it the caller hears `outcome_unknown`. */
-  takeOver?: () => Promise<ApiAnswer>;
+  /** Whether a request whose predecessor died may do the work again; if not it hears `outcome_unknown`. */
+  repeatable: boolean;
   /** Hears of a key that could not be completed or freed: the answer stands all the same. */
   report: (error: unknown) => void;
 }
@@ -57,6 +57,7 @@ export async function idempotently(options: IdempotentWork): Promise<ApiAnswer> 
     scope: options.scope,
     key,
     fingerprint: request.json?.fingerprint ?? "",
+    ...(options.repeatable ? { retakeAfterMs: GIVEN_UP_AFTER_MS } : {}),
   });
   switch (begun.kind) {
     case "fresh":
@@ -79,7 +80,6 @@ export async function idempotently(options: IdempotentWork): Promise<ApiAnswer> 
           "a request with this Idempotency-Key is being worked on",
           { retryAfterSeconds: 1 },
         );
-      if (options.takeOver) return unwrapped(options.takeOver);
       throw new ApiError(
         "outcome_unknown",
         "a request with this Idempotency-Key never came to an end; its mail may or may not have been sent",

@@ -1,5 +1,5 @@
 import type { Cursor } from "../domain/cursor.ts";
-import { timingOf } from "../domain/decide.ts";
+import { timingOf } from "../domain/timing.ts";
 import { isoUtc, type Instant } from "../domain/instant.ts";
 import type { Job } from "../domain/job.ts";
 import { jobStatus, nextRunAt } from "../domain/job-status.ts";

@@ -108,27 +108,17 @@ class Scanner {
 
   private scalarOrOpen(member: JsonMember): Open | undefined {
     const first = this.text[this.at];
-    switch (first) {
-      case "{":
-        this.at += 1;
-        return { keys: new Set() };
-      case "[":
-        this.at += 1;
-        return { keys: null };
-      case '"':
-        this.string();
-        return undefined;
-      case "t":
-      case "f":
-      case "n":
-        this.take(LITERAL);
-        return undefined;
-      default: {
-        const number = this.take(NUMBER);
-        if (member.inexact === null && !survivesRoundTrip(number)) member.inexact = number;
-        return undefined;
-      }
+    if (first === "{" || first === "[") {
+      this.at += 1;
+      return { keys: first === "{" ? new Set() : null };
     }
+    if (first === '"') this.string();
+    else if (first === "t" || first === "f" || first === "n") this.take(LITERAL);
+    else {
+      const number = this.take(NUMBER);
+      if (member.inexact === null && !survivesRoundTrip(number)) member.inexact = number;
+    }
+    return undefined;
   }
 
   /** True after a comma, with the next value or key ahead; false after the closing bracket. */

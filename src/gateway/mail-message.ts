@@ -1,4 +1,4 @@
-import { validateAddress } from "../domain/address.ts";
+import { parseAddress } from "../domain/address.ts";
 import type { Finding } from "../domain/findings.ts";
 import type { MailMessage } from "../domain/mail.ts";
 import { LIMITS } from "../domain/schema/fields.ts";
@@ -47,13 +47,13 @@ export function mailMessage(request: SendRequest): MailMessage {
     findings.push({ field: "body", message: "must be at most 5 MiB" });
   if (findings.length > 0) throw invalid(findings);
   return {
-    to: request.to,
+    to: onTheWire(request.to),
     subject: request.subject,
     body: request.body,
     isHtml: request.is_html ?? false,
-    ...(request.cc ? { cc: request.cc } : {}),
-    ...(request.bcc ? { bcc: request.bcc } : {}),
-    ...(request.reply_to === undefined ? {} : { replyTo: request.reply_to }),
+    ...(request.cc ? { cc: request.cc.map(onTheWire) } : {}),
+    ...(request.bcc ? { bcc: request.bcc.map(onTheWire) } : {}),
+    ...(request.reply_to === undefined ? {} : { replyTo: onTheWire(request.reply_to) }),
     ...(request.headers ? { headers: request.headers } : {}),
     ...(request.attachments
       ? {
@@ -70,8 +70,14 @@ export function mailMessage(request: SendRequest): MailMessage {
 }
 
 export function addressFindings(field: string, address: string): Finding[] {
-  const finding = validateAddress(address, field);
-  return finding ? [finding] : [];
+  const parsed = parseAddress(address);
+  return parsed.kind === "invalid" ? [{ field, message: parsed.reason }] : [];
+}
+
+/** With the domain in A-labels: a mail library's own conversion could come to another domain. */
+export function onTheWire(address: string): string {
+  const parsed = parseAddress(address);
+  return parsed.kind === "valid" ? parsed.address : address;
 }
 
 function headerFindings(headers: Readonly<Record<string, string>>): Finding[] {

@@ -2,20 +2,20 @@ import { createHash } from "node:crypto";
 
 /** An HTML page made at start: no script, its one style sheet inside and named by its hash. */
 export interface Page {
-  path: string[];
+  paths: string[];
   html: string;
   contentSecurityPolicy: string;
 }
 
 export function page(options: {
-  path: string[];
+  paths: string[];
   title: string;
   style: string;
   body: string;
 }): Page {
   const hash = createHash("sha256").update(options.style).digest("base64");
   return {
-    path: options.path,
+    paths: options.paths,
     html: [
       "<!doctype html>",
       '<html lang="en">',

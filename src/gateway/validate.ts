@@ -54,7 +54,7 @@ function message({ keyword, params, parentSchema, schema }: ErrorObject): string
     case "type":
       return `must be ${typeName(schema)}`;
     case "enum":
-      return `must be one of ${(schema as unknown[]).filter((value) => value !== null).join(", ")}`;
+      return `must be one of ${(schema as (string | null)[]).filter((value) => value !== null).join(", ")}`;
     case "minLength":
       return limit === "1" ? "must not be empty" : `must have at least ${limit} characters`;
     case "maxLength":
@@ -72,7 +72,7 @@ function message({ keyword, params, parentSchema, schema }: ErrorObject): string
     case "maxProperties":
       return `must have at most ${limit} fields`;
     case "pattern": {
-      const rule = (parentSchema as Record<string, unknown> | undefined)?.["x-rule"];
+      const rule = parentSchema?.["x-rule"] as unknown;
       return typeof rule === "string" ? rule : "has a form that is not accepted";
     }
     default:

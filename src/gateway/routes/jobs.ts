@@ -55,18 +55,17 @@ export function jobRoutes(options: JobRouteOptions) {
           now: clock.now(),
         }),
       );
-      const create = async (): Promise<ApiAnswer> => {
-        const job = await created(account, spec, key);
-        const cursor = await history.cursor(job.uid);
-        return { status: 201, body: jobCreated({ job, cursor }) };
-      };
       return idempotently({
         keys: options.idempotency,
         request,
         scope: "POST /jobs",
-        work: create,
+        work: async () => {
+          const job = await created(account, spec, key);
+          // No cursor yet, or that of an earlier try, which a fresh view need not know.
+          return { status: 201, body: jobCreated({ job, cursor: undefined }) };
+        },
         // The derived id makes a second try harmless: it finds the job of the first.
-        takeOver: create,
+        repeatable: true,
         report: options.report,
       });
     },

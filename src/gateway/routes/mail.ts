@@ -7,7 +7,7 @@ import type { Metrics } from "../../telemetry/metrics.ts";
 import type { ApiAnswer, ApiRequest } from "../endpoint.ts";
 import { ApiError, invalid } from "../errors.ts";
 import { EffectUncertain, idempotently } from "../idempotency.ts";
-import { addressFindings, mailMessage } from "../mail-message.ts";
+import { addressFindings, mailMessage, onTheWire } from "../mail-message.ts";
 import type { LogsQuery, OtpSendRequest, OtpVerifyRequest, SendRequest } from "../schema/mail.ts";
 
 export interface MailRouteOptions {
@@ -35,12 +35,13 @@ export function mailRoutes(options: MailRouteOptions) {
         keys: options.idempotency,
         request,
         scope: "POST /send",
+        repeatable: false,
         report: options.report,
         work: async () => {
           const { to, subject } = request.body;
           const result = await mailer.send(request.account, message);
           if (result.kind === "unconfigured") throw smtpNotConfigured();
-          const entry = await logged(request.account, "email", message, result);
+          const entry = await logged(request.account, "email", { to, subject }, result);
           if (result.kind === "failed") throw new ApiError("smtp_failed", result.error);
           return {
             status: 200,
@@ -57,6 +58,8 @@ export function mailRoutes(options: MailRouteOptions) {
         keys: options.idempotency,
         request,
         scope: "POST /send/otp",
+        // A second code takes the place of the first, whether or not that was mailed.
+        repeatable: true,
         report: options.report,
         work: () => sendCode(request.account, to),
       });
@@ -97,21 +100,25 @@ export function mailRoutes(options: MailRouteOptions) {
         retryAfterSeconds: issued.retryAfterSeconds,
       });
     }
-    const message = options.otpMessage({ to, code: issued.code, minutes: OTP_MINUTES });
-    const result = await mailer.send(account, message);
+    const message = options.otpMessage({
+      to: onTheWire(to),
+      code: issued.code,
+      minutes: OTP_MINUTES,
+    });
+    const result = await mailer.send(account, { ...message, kind: "otp" });
     if (result.kind === "accepted") await otps.activate(issued.id);
     else await otps.discard(issued.id);
     // Settings deleted between the check and the send.
     if (result.kind === "unconfigured") throw smtpNotConfigured();
     const sent = result.kind === "accepted";
     metrics.otps.inc({ outcome: sent ? "sent" : "send_failed" });
+    // The log shows subjects, and never a code.
+    const about = { to, subject: message.subject.replaceAll(issued.code, "••••••") };
     // The code counts already: a log that is away is no reason to tell the caller otherwise.
-    await logged(account, "otp", withoutCode(message, issued.code), result).catch(
-      (error: unknown) => {
-        if (!(error instanceof EffectUncertain)) throw error;
-        options.report(error.answer);
-      },
-    );
+    await logged(account, "otp", about, result).catch((error: unknown) => {
+      if (!(error instanceof EffectUncertain)) throw error;
+      options.report(error.answer);
+    });
     if (!sent) throw new ApiError("smtp_failed", result.error);
     return {
       status: 200,
@@ -122,7 +129,7 @@ export function mailRoutes(options: MailRouteOptions) {
   async function logged(
     account: string,
     kind: MailKind,
-    message: MailMessage,
+    about: { to: string; subject: string },
     result: Exclude<MailResult, { kind: "unconfigured" }>,
   ): Promise<EmailLogEntry> {
     const failed = result.kind === "failed";
@@ -130,8 +137,7 @@ export function mailRoutes(options: MailRouteOptions) {
       return await emailLog.append({
         account,
         kind,
-        to: message.to,
-        subject: message.subject,
+        ...about,
         status: failed ? "failed" : "sent",
         errorMessage: failed ? result.error.slice(0, LIMITS.errorMessage) : null,
       });
@@ -147,11 +153,6 @@ export function mailRoutes(options: MailRouteOptions) {
 function refuseBadAddress(field: string, address: string): void {
   const findings = addressFindings(field, address);
   if (findings.length > 0) throw invalid(findings);
-}
-
-/** The log shows subjects, and never a code. */
-function withoutCode(message: MailMessage, code: string): MailMessage {
-  return { ...message, subject: message.subject.replaceAll(code, "••••••") };
 }
 
 function smtpNotConfigured(): ApiError {

@@ -26,12 +26,11 @@ describe("refused", () => {
     { name: "UTF-16", bytes: [...Buffer.from('{"a":1}', "utf16le")] },
     { name: "nothing", bytes: [] },
   ];
-  for (const { name, bytes } of cases)
-    test(name, () => {
-      expect(() => parseJsonBody(Buffer.from(bytes))).toThrow(
-        expect.objectContaining({ code: "invalid_json" }),
-      );
-    });
+  test.each(cases)("$name", ({ bytes }) => {
+    expect(() => parseJsonBody(Buffer.from(bytes))).toThrow(
+      expect.objectContaining({ code: "invalid_json" }),
+    );
+  });
   test("more values than any schema takes, before a validator collects an error for each", () => {
     expect(() => parse(`{"attachments":[${"0,".repeat(5_000)}0]}`)).toThrow(
       expect.objectContaining({ code: "invalid_request" }),

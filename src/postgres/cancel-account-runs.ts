@@ -1,0 +1,26 @@
+import { dropUnstarted } from "./drop-runs.ts";
+import type { Queryable } from "./pool.ts";
+
+/**
+ * For the transaction that marks an account deleted: its cursors stop, its unstarted runs go and are
+ * recorded. A run that is created meanwhile is refused at its start, which looks at the account.
+ */
+export async function cancelAccountRuns(client: Queryable, account: string): Promise<void> {
+  const { rows } = await client.query<{ job_uid: string }>(
+    `update job_cursors c set startable = false, version = version + 1
+       from (select job_uid from job_cursors where account = $1 order by job_uid for update) as mine
+      where c.job_uid = mine.job_uid returning c.job_uid`,
+    [account],
+  );
+  await dropUnstarted(
+    client,
+    rows.map((row) => ({
+      jobUid: row.job_uid,
+      generation: 0,
+      destination: "",
+      scope: "all",
+      reason: "account_deleted",
+      silent: false,
+    })),
+  );
+}

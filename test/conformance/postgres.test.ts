@@ -1,0 +1,33 @@
+import { randomUUID } from "node:crypto";
+import { createNotifications } from "../../src/postgres/notifications.ts";
+import { createPool } from "../../src/postgres/pool.ts";
+import { createPostgresJobStore } from "../../src/postgres/postgres-job-store.ts";
+import { createRetention } from "../../src/postgres/retention.ts";
+import { createTestDatabase } from "../postgres/database.ts";
+import { cronSpec, jobStoreConformance } from "./job-store.ts";
+
+jobStoreConformance("PostgreSQL", async () => {
+  const database = await createTestDatabase();
+  const pool = createPool({ url: database.url, applicationName: "test", max: 10 });
+  const notifications = createNotifications({ url: database.url, applicationName: "test" });
+  const store = createPostgresJobStore({ pool, notifications });
+  const accounts = [randomUUID(), randomUUID()] as const;
+  return {
+    store,
+    accounts,
+    expire: async () => {
+      await store.delete(
+        await store.create({ account: accounts[0], id: "gone", spec: cronSpec() }),
+      );
+      await pool.query("update jobs set deleted_at = now() - interval '2 days' where id = 'gone'");
+      const clock = { known: true, now: () => Date.now() };
+      const retention = createRetention({ pool, clock, executionsDays: 90, logsDays: 90 });
+      await retention.run(new AbortController().signal);
+    },
+    close: async () => {
+      await notifications.close();
+      await pool.end();
+      await database.drop();
+    },
+  };
+});

@@ -1,0 +1,203 @@
+import { randomUUID } from "node:crypto";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { InvalidInput } from "../../../src/domain/findings.ts";
+import { purgeableAccounts, purgeAccount } from "../../../src/postgres/account-purge.ts";
+import { createAccounts } from "../../../src/postgres/accounts.ts";
+import { createApiKeys } from "../../../src/postgres/api-keys.ts";
+import { createEmailLog } from "../../../src/postgres/email-log.ts";
+import { createPool } from "../../../src/postgres/pool.ts";
+import type { Pool } from "../../../src/postgres/pool.ts";
+import { createSessions } from "../../../src/postgres/sessions.ts";
+import { createUsers } from "../../../src/postgres/users.ts";
+import { createTestDatabase } from "../../postgres/database.ts";
+import type { TestDatabase } from "../../postgres/database.ts";
+
+let database: TestDatabase;
+let pool: Pool;
+
+beforeAll(async () => {
+  database = await createTestDatabase();
+  pool = createPool({ url: database.url, applicationName: "accounts test" });
+});
+afterAll(async () => {
+  await pool.end();
+  await database.drop();
+});
+
+async function findings(work: Promise<unknown>): Promise<string[]> {
+  const error = await work.then(
+    () => undefined,
+    (e: unknown) => e,
+  );
+  if (!(error instanceof InvalidInput)) throw new Error("expected InvalidInput", { cause: error });
+  return error.findings.map((f) => f.field);
+}
+
+describe("accounts", () => {
+  test("are created, found by name without regard to case, listed and changed", async () => {
+    const accounts = createAccounts({ pool });
+    const made = await accounts.create({ name: "Team A" });
+    expect(made).toMatchObject({
+      name: "Team A",
+      namespace: null,
+      timeZone: "UTC",
+      deletedAt: null,
+    });
+    expect(Number.isInteger(made.createdAt)).toBe(true);
+    expect(await accounts.byName("team a")).toEqual(made);
+    expect(await accounts.get(made.id)).toEqual(made);
+    expect(await accounts.list()).toContainEqual(made);
+    const changed = await accounts.update(made.id, { retentionDays: 7, timeZone: "Europe/Paris" });
+    expect(changed).toEqual({ ...made, retentionDays: 7, timeZone: "Europe/Paris" });
+    expect(await accounts.update(made.id, { retentionDays: null })).toEqual({
+      ...changed,
+      retentionDays: null,
+    });
+    expect(await accounts.get("no-uuid")).toBeUndefined();
+    expect(await accounts.get(randomUUID())).toBeUndefined();
+  });
+
+  test.each([
+    { name: "" },
+    { name: " a" },
+    { name: "a\n" },
+    { name: "a/b" },
+    { name: "x".repeat(65) },
+  ])("refuses the name $name", async ({ name }) => {
+    expect(await findings(createAccounts({ pool }).create({ name }))).toEqual(["name"]);
+  });
+
+  test("refuses what is wrong, by field", async () => {
+    const accounts = createAccounts({ pool });
+    const { id } = await accounts.create({ name: "fields" });
+    expect(await findings(accounts.create({ name: "n", namespace: "Not_One" }))).toEqual([
+      "namespace",
+    ]);
+    expect(await findings(accounts.update(id, { retentionDays: 0 }))).toEqual(["retentionDays"]);
+    expect(await findings(accounts.update(id, { retentionDays: 1.5 }))).toEqual(["retentionDays"]);
+    expect(await findings(accounts.update(id, { timeZone: "Mars/Olympus" }))).toEqual(["timeZone"]);
+    expect(await findings(accounts.update(id, { timeZone: "+01:00" }))).toEqual(["timeZone"]);
+    expect(await findings(accounts.update(randomUUID(), { timeZone: "UTC" }))).toEqual(["account"]);
+    expect(await findings(accounts.bind(randomUUID(), "ns", "u"))).toEqual(["account"]);
+  });
+
+  test("of twenty creations of one name at once, one wins", async () => {
+    const accounts = createAccounts({ pool });
+    const results = await Promise.allSettled(
+      Array.from({ length: 20 }, (_, i) => accounts.create({ name: i % 2 ? "racer" : "RACER" })),
+    );
+    expect(results.filter((r) => r.status === "fulfilled")).toHaveLength(1);
+    for (const r of results)
+      if (r.status === "rejected") expect(r.reason).toBeInstanceOf(InvalidInput);
+  });
+
+  test("hold one namespace each, by name and incarnation", async () => {
+    const accounts = createAccounts({ pool });
+    const a = await accounts.create({ name: "ns-a", namespace: "team-a", namespaceUid: "u1" });
+    const b = await accounts.create({ name: "ns-b" });
+    expect((await accounts.byNamespace("team-a", "u1"))?.id).toBe(a.id);
+    expect(await accounts.byNamespace("team-a", "u2")).toBeUndefined();
+    expect(await findings(accounts.bind(b.id, "team-a", "u2"))).toEqual(["namespace"]);
+    expect(await findings(accounts.create({ name: "ns-c", namespace: "team-a" }))).toEqual([
+      "namespace",
+    ]);
+    expect((await accounts.bind(a.id, "team-b", "u3")).namespace).toBe("team-b");
+    expect((await accounts.bind(b.id, "team-a", "u2")).namespaceUid).toBe("u2");
+    await accounts.delete(b.id);
+    expect(await accounts.byNamespace("team-a", "u2")).toBeUndefined();
+    await accounts.bind(a.id, "team-a", "u2");
+  });
+
+  test("bound by name alone, the first incarnation that is seen becomes the bound one", async () => {
+    const accounts = createAccounts({ pool });
+    const made = await accounts.create({ name: "by-name", namespace: "later" });
+    const seen = await Promise.all([
+      accounts.byNamespace("later", "u1"),
+      accounts.byNamespace("later", "u2"),
+      accounts.byNamespace("later", "u1"),
+    ]);
+    const bound = (await accounts.get(made.id))?.namespaceUid;
+    expect(["u1", "u2"]).toContain(bound);
+    expect(seen.map((s) => s?.namespaceUid)).toEqual(
+      ["u1", "u2", "u1"].map((uid) => (uid === bound ? uid : undefined)),
+    );
+  });
+
+  test("keep their destination rules", async () => {
+    const accounts = createAccounts({ pool });
+    const { id } = await accounts.create({ name: "rules" });
+    await accounts.allow(id, "10.0.0.0/8:80");
+    await accounts.allow(id, "10.0.0.0/8:80");
+    await accounts.allow(id, "fd00::/8");
+    expect(await accounts.allowedDestinations(id)).toEqual(["10.0.0.0/8:80", "fd00::/8"]);
+    expect(await accounts.disallow(id, "fd00::/8")).toBe(true);
+    expect(await accounts.disallow(id, "fd00::/8")).toBe(false);
+    expect(await findings(accounts.allow(id, "example.com"))).toEqual(["rule"]);
+    expect(await findings(accounts.allow(randomUUID(), "10.0.0.0/8"))).toEqual(["account"]);
+  });
+
+  test("deletion stops keys, users and sessions at once, frees the name, and purges after 30 days", async () => {
+    const cancelled: string[] = [];
+    const accounts = createAccounts({
+      pool,
+      onDelete: async (client, account) => {
+        await client.query("select 1");
+        cancelled.push(account);
+      },
+    });
+    const keys = createApiKeys({ pool });
+    const users = createUsers({ pool });
+    const sessions = createSessions({ pool });
+    const log = createEmailLog({ pool });
+    const { id } = await accounts.create({ name: "leaving" });
+    const { raw } = await keys.create(id, "l");
+    const user = await users.create({
+      account: id,
+      email: "l@example.com",
+      password: "long enough",
+    });
+    const { token } = await sessions.create(user.id);
+    await log.append({
+      account: id,
+      kind: "email",
+      to: "a@x.io",
+      subject: "s",
+      status: "sent",
+      errorMessage: null,
+    });
+    await accounts.delete(id);
+    await accounts.delete(id);
+    expect(cancelled).toContain(id);
+    expect(await keys.authenticate(raw)).toBeUndefined();
+    expect(await sessions.authenticate(token)).toBeUndefined();
+    expect(await users.verify("l@example.com", "long enough")).toBeUndefined();
+    expect(await findings(keys.create(id, "again"))).toEqual(["account"]);
+    expect(await accounts.byName("leaving")).toBeUndefined();
+    expect((await accounts.get(id))?.deletedAt).toEqual(expect.any(Number));
+    const again = await accounts.create({ name: "leaving" });
+    await users.create({ account: again.id, email: "l@example.com", password: "long enough" });
+
+    expect(await purgeableAccounts({ pool })).not.toContain(id);
+    await pool.query("update accounts set deleted_at = now() - interval '30 days' where id = $1", [
+      id,
+    ]);
+    expect(await purgeableAccounts({ pool })).toContain(id);
+    await purgeAccount({ pool, account: id });
+    expect(await accounts.get(id)).toBeUndefined();
+    expect(await log.list({ account: id, limit: 1, offset: 0 })).toEqual({ logs: [], total: 0 });
+  });
+
+  test("a deletion whose cancelling fails deletes nothing", async () => {
+    const accounts = createAccounts({
+      pool,
+      onDelete: async () => {
+        throw new Error("no cancelling today");
+      },
+    });
+    const keys = createApiKeys({ pool });
+    const { id } = await accounts.create({ name: "staying" });
+    const { raw } = await keys.create(id, "l");
+    await expect(accounts.delete(id)).rejects.toThrow("no cancelling today");
+    expect((await keys.authenticate(raw))?.account).toBe(id);
+  });
+});

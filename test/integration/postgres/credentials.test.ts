@@ -1,0 +1,267 @@
+import { createHash, randomUUID } from "node:crypto";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { InvalidInput } from "../../../src/domain/findings.ts";
+import { createAccounts } from "../../../src/postgres/accounts.ts";
+import { createApiKeys } from "../../../src/postgres/api-keys.ts";
+import { parseKeyRing, UnknownKeyId } from "../../../src/postgres/key-ring.ts";
+import { createPool } from "../../../src/postgres/pool.ts";
+import type { Pool } from "../../../src/postgres/pool.ts";
+import { assertKeysKnown, reencryptAll } from "../../../src/postgres/sealed-columns.ts";
+import { createSessions } from "../../../src/postgres/sessions.ts";
+import { createSigningSecrets } from "../../../src/postgres/signing-secrets.ts";
+import { createSmtpSettingsStore } from "../../../src/postgres/smtp-settings.ts";
+import { createUsers } from "../../../src/postgres/users.ts";
+import { createTestDatabase } from "../../postgres/database.ts";
+import type { TestDatabase } from "../../postgres/database.ts";
+
+const key = (fill: number): string => Buffer.alloc(32, fill).toString("base64");
+const keyRing = parseKeyRing(`k1:${key(1)}`);
+let database: TestDatabase;
+let pool: Pool;
+let made = 0;
+
+beforeAll(async () => {
+  database = await createTestDatabase();
+  pool = createPool({ url: database.url, applicationName: "credentials test" });
+});
+afterAll(async () => {
+  await pool.end();
+  await database.drop();
+});
+
+async function newAccount(): Promise<string> {
+  made += 1;
+  return (await createAccounts({ pool }).create({ name: `account ${made}` })).id;
+}
+
+describe("API keys", () => {
+  test("are shown once, stored as SHA-256, and authenticate until deleted", async () => {
+    const keys = createApiKeys({ pool });
+    const account = await newAccount();
+    const { key: first, raw } = await keys.create(account, "ci");
+    const second = await keys.create(account, "");
+    expect(raw).toMatch(/^svc_live_[A-Za-z0-9_-]{32}$/);
+    expect(raw.startsWith(first.prefix)).toBe(true);
+    expect(first.prefix).toHaveLength(15);
+    const stored = await pool.query<{ hash: Buffer; row: string }>(
+      "select hash, k::text as row from api_keys k where id = $1",
+      [first.id],
+    );
+    expect(stored.rows[0]?.hash).toEqual(createHash("sha256").update(raw).digest());
+    expect(stored.rows[0]?.row).not.toContain(raw);
+    expect(await keys.authenticate(raw)).toEqual({ keyId: first.id, account });
+    expect((await keys.list(account)).map((k) => k.id)).toEqual([first.id, second.key.id]);
+    expect(await keys.delete(await newAccount(), first.id)).toBe(false);
+    expect(await keys.delete(account, first.id)).toBe(true);
+    expect(await keys.authenticate(raw)).toBeUndefined();
+    expect(await keys.authenticate(second.raw)).toMatchObject({ account });
+  });
+
+  test.each([
+    { raw: "" },
+    { raw: "svc_live_" },
+    { raw: `svc_live_${"a".repeat(32)}` },
+    { raw: `svc_live_${"a".repeat(31)}\0` },
+    { raw: "x".repeat(100_000) },
+  ])("nobody has the key $raw.length", async ({ raw }) => {
+    expect(await createApiKeys({ pool }).authenticate(raw)).toBeUndefined();
+  });
+
+  test("note their last use in batches, at most once a minute", async () => {
+    const pending: (() => void)[] = [];
+    const timers = {
+      after: (_ms: number, callback: () => void) => {
+        pending.push(callback);
+        return { cancel: () => undefined };
+      },
+    };
+    const keys = createApiKeys({ pool, timers });
+    const account = await newAccount();
+    const { raw } = await keys.create(account, "l");
+    const lastUse = async () => (await keys.list(account))[0]?.lastUsedAt;
+    await Promise.all([keys.authenticate(raw), keys.authenticate(raw)]);
+    expect(pending).toHaveLength(1);
+    expect(await lastUse()).toBeNull();
+    await keys.flush();
+    const first = await lastUse();
+    expect(first).toEqual(expect.any(Number));
+    await keys.authenticate(raw);
+    await keys.flush();
+    expect(await lastUse()).toBe(first);
+    await pool.query(
+      "update api_keys set last_used_at = now() - interval '61 s' where account = $1",
+      [account],
+    );
+    await keys.authenticate(raw);
+    await keys.flush();
+    expect(await lastUse()).toBeGreaterThanOrEqual(first ?? Infinity);
+  });
+});
+
+describe("SMTP settings", () => {
+  const settings = {
+    host: "smtp.example.com",
+    port: 587,
+    username: "u",
+    password: "p@ss",
+    from: "noreply@example.com",
+    tls: "starttls" as const,
+  };
+
+  test("come back as set, sealed at rest, with a new revision each time", async () => {
+    const store = createSmtpSettingsStore({ pool, keyRing });
+    const account = await newAccount();
+    expect(await store.get(account)).toBeUndefined();
+    expect(await store.revision(account)).toBeUndefined();
+    await store.set(account, settings);
+    const first = await store.get(account);
+    expect(first).toEqual({ ...settings, revision: expect.any(String) });
+    expect(await store.revision(account)).toBe(first?.revision);
+    const { rows } = await pool.query("select * from smtp_settings where account = $1", [account]);
+    expect(JSON.stringify(rows)).not.toContain("p@ss");
+    await store.set(account, { ...settings, username: null, password: null, tls: "none" });
+    const second = await store.get(account);
+    expect(second).toMatchObject({ username: null, password: null, tls: "none" });
+    expect(second?.revision).not.toBe(first?.revision);
+    await store.delete(account);
+    expect(await store.get(account)).toBeUndefined();
+    await expect(store.set(randomUUID(), settings)).rejects.toThrow(InvalidInput);
+  });
+
+  test("a password copied to another account's row does not open", async () => {
+    const store = createSmtpSettingsStore({ pool, keyRing });
+    const [from, to] = [await newAccount(), await newAccount()];
+    await store.set(from, settings);
+    await store.set(to, settings);
+    await pool.query(
+      `update smtp_settings set password = (select password from smtp_settings where account = $1)
+       where account = $2`,
+      [from, to],
+    );
+    await expect(store.get(to)).rejects.toThrow(/does not open/);
+    await store.delete(to);
+  });
+});
+
+describe("signing secrets", () => {
+  test("are made once on first use, whoever asks first", async () => {
+    const account = await newAccount();
+    const stores = Array.from({ length: 5 }, () => createSigningSecrets({ pool, keyRing }));
+    const seen = await Promise.all([...stores, ...stores].map((store) => store.current(account)));
+    expect(new Set(seen.flat()).size).toBe(1);
+    expect(seen[0]?.[0]).toMatch(/^whsec_[A-Za-z0-9+/]{32}$/);
+    await expect(stores[0]?.current(randomUUID())).rejects.toThrow(InvalidInput);
+  });
+
+  test("rotation: both sign for 24 hours, the new one first; then the new one alone", async () => {
+    const store = createSigningSecrets({ pool, keyRing });
+    const account = await newAccount();
+    const [old] = await store.current(account);
+    const { secret, oldValidUntil } = await store.rotate(account);
+    expect(await store.current(account)).toEqual([secret, old]);
+    const { rows } = await pool.query<{ now: number }>("select now() as now");
+    expect(Math.abs(oldValidUntil - (rows[0]?.now ?? 0) - 86_400_000)).toBeLessThan(10_000);
+    await pool.query(
+      "update signing_secrets set valid_until = now() where account = $1 and valid_until is not null",
+      [account],
+    );
+    expect(await store.current(account)).toEqual([secret]);
+  });
+
+  test("rotations at once: each is kept, one is the newest", async () => {
+    const store = createSigningSecrets({ pool, keyRing });
+    const account = await newAccount();
+    const rotated = await Promise.all([1, 2, 3].map(() => store.rotate(account)));
+    const current = await store.current(account);
+    expect(new Set(current)).toEqual(new Set(rotated.map((r) => r.secret)));
+  });
+});
+
+describe("key rotation", () => {
+  test("data under an unknown key stops the start; re-encryption moves everything to the first key", async () => {
+    const account = await newAccount();
+    const settings = {
+      host: "h",
+      port: 25,
+      username: "u",
+      password: "p",
+      from: "a@x.io",
+      tls: "none" as const,
+    };
+    await createSmtpSettingsStore({ pool, keyRing }).set(account, settings);
+    const [secret] = await createSigningSecrets({ pool, keyRing }).current(account);
+    await assertKeysKnown({ pool, keyRing });
+    const stranger = parseKeyRing(`k9:${key(9)}`);
+    await expect(assertKeysKnown({ pool, keyRing: stranger })).rejects.toThrow(UnknownKeyId);
+    await expect(assertKeysKnown({ pool, keyRing: parseKeyRing(`k1:${key(7)}`) })).rejects.toThrow(
+      /does not open/,
+    );
+
+    const both = parseKeyRing(`k2:${key(2)},k1:${key(1)}`);
+    const { reencrypted } = await reencryptAll({ pool, keyRing: both });
+    expect(reencrypted).toBeGreaterThanOrEqual(2);
+    expect(await reencryptAll({ pool, keyRing: both })).toEqual({ reencrypted: 0 });
+    const only = parseKeyRing(`k2:${key(2)}`);
+    await assertKeysKnown({ pool, keyRing: only });
+    expect((await createSmtpSettingsStore({ pool, keyRing: only }).get(account))?.password).toBe(
+      "p",
+    );
+    expect(await createSigningSecrets({ pool, keyRing: only }).current(account)).toEqual([secret]);
+    await reencryptAll({ pool, keyRing: parseKeyRing(`k1:${key(1)},k2:${key(2)}`) });
+  });
+});
+
+describe("users and sessions", () => {
+  test("sign in with the right password only, by address without regard to case", async () => {
+    const users = createUsers({ pool });
+    const account = await newAccount();
+    const user = await users.create({
+      account,
+      email: "Ann@Example.com",
+      password: "correct horse",
+    });
+    expect(user).toMatchObject({ account, email: "ann@example.com", role: "owner", admin: false });
+    expect(await users.verify("ANN@example.com", "correct horse")).toEqual(user);
+    expect(await users.verify("ann@example.com", "wrong horse")).toBeUndefined();
+    expect(await users.verify("nobody@example.com", "correct horse")).toBeUndefined();
+    expect(await users.verify("not an address\0", "correct horse")).toBeUndefined();
+    expect(await users.get(user.id)).toEqual(user);
+    expect(await users.list(account)).toEqual([user]);
+    await users.setPassword(user.id, "another horse");
+    expect(await users.verify("ann@example.com", "correct horse")).toBeUndefined();
+    expect(await users.verify("ann@example.com", "another horse")).toEqual(user);
+    const again = users.create({ account, email: "ann@example.com", password: "correct horse" });
+    await expect(again).rejects.toThrow(InvalidInput);
+    await expect(users.create({ account, email: "b", password: "short" })).rejects.toMatchObject({
+      findings: [{ field: "password" }, { field: "email" }],
+    });
+    expect(await users.delete(randomUUID(), user.id)).toBe(false);
+    expect(await users.delete(account, user.id)).toBe(true);
+    expect(await users.get(user.id)).toBeUndefined();
+  });
+
+  test("a session lasts until it is ended, expires, or its user goes", async () => {
+    const users = createUsers({ pool });
+    const sessions = createSessions({ pool });
+    const account = await newAccount();
+    const user = await users.create({ account, email: "s@example.com", password: "correct horse" });
+    const [one, two, three] = await Promise.all([1, 2, 3].map(() => sessions.create(user.id)));
+    if (!one || !two || !three) throw new Error("no sessions");
+    expect((await sessions.authenticate(one.token))?.user).toEqual(user);
+    const { rows } = await pool.query("select s::text as row from sessions s");
+    expect(JSON.stringify(rows)).not.toContain(one.token);
+    await sessions.delete(one.token);
+    expect(await sessions.authenticate(one.token)).toBeUndefined();
+    await pool.query("update sessions set expires_at = now() where token_hash = $1", [
+      createHash("sha256").update(two.token).digest(),
+    ]);
+    expect(await sessions.authenticate(two.token)).toBeUndefined();
+    expect(await sessions.authenticate(three.token)).toBeDefined();
+    await sessions.deleteAll(user.id);
+    expect(await sessions.authenticate(three.token)).toBeUndefined();
+    const four = await sessions.create(user.id);
+    await users.delete(account, user.id);
+    expect(await sessions.authenticate(four.token)).toBeUndefined();
+    expect(await sessions.authenticate("x")).toBeUndefined();
+  });
+});

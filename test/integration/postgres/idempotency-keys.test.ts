@@ -1,0 +1,134 @@
+import { randomUUID } from "node:crypto";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createCircuits, deleteStaleCircuits } from "../../../src/postgres/circuits.ts";
+import {
+  createIdempotencyKeys,
+  deleteExpiredIdempotencyKeys,
+} from "../../../src/postgres/idempotency-keys.ts";
+import { createPool } from "../../../src/postgres/pool.ts";
+import type { Pool } from "../../../src/postgres/pool.ts";
+import { createTestDatabase } from "../../postgres/database.ts";
+import type { TestDatabase } from "../../postgres/database.ts";
+
+let database: TestDatabase;
+let pool: Pool;
+
+beforeAll(async () => {
+  database = await createTestDatabase();
+  pool = createPool({ url: database.url, applicationName: "idempotency test", max: 20 });
+});
+afterAll(async () => {
+  await pool.end();
+  await database.drop();
+});
+
+function request(over: { retakeAfterMs?: number; fingerprint?: string; scope?: string } = {}) {
+  return { account: randomUUID(), scope: "POST /send", key: "k", fingerprint: "f1", ...over };
+}
+
+async function elapse(account: string, interval: string): Promise<void> {
+  await pool.query(
+    "update idempotency_keys set started_at = started_at - $2::interval where account = $1",
+    [account, interval],
+  );
+}
+
+describe("idempotency keys", () => {
+  test("of twenty that begin at once, one is fresh", async () => {
+    const keys = createIdempotencyKeys({ pool });
+    const asked = request();
+    const results = await Promise.all(Array.from({ length: 20 }, () => keys.begin(asked)));
+    expect(results.filter((r) => r.kind === "fresh")).toHaveLength(1);
+    expect(results.filter((r) => r.kind === "in_flight")).toHaveLength(19);
+  });
+
+  test("a completed one is replayed for 24 hours, and only for the same body", async () => {
+    const keys = createIdempotencyKeys({ pool });
+    const asked = request();
+    const begun = await keys.begin(asked);
+    if (begun.kind !== "fresh") throw new Error(begun.kind);
+    await keys.complete(begun.token, { status: 200, body: '{"id":"1"}' });
+    await keys.abandon(begun.token);
+    const replay = { kind: "replay", status: 200, body: '{"id":"1"}' };
+    expect(await keys.begin(asked)).toEqual(replay);
+    expect(await keys.begin({ ...asked, fingerprint: "f2" })).toEqual({ kind: "mismatch" });
+    expect((await keys.begin({ ...asked, scope: "POST /jobs" })).kind).toBe("fresh");
+    expect((await keys.begin({ ...asked, account: randomUUID() })).kind).toBe("fresh");
+    await elapse(asked.account, "23 hours 59 minutes");
+    expect(await keys.begin(asked)).toEqual(replay);
+    await elapse(asked.account, "1 minute");
+    expect((await keys.begin({ ...asked, fingerprint: "f2" })).kind).toBe("fresh");
+  });
+
+  test("an abandoned one is free again", async () => {
+    const keys = createIdempotencyKeys({ pool });
+    const asked = request();
+    const begun = await keys.begin(asked);
+    if (begun.kind !== "fresh") throw new Error(begun.kind);
+    expect(await keys.begin({ ...asked, fingerprint: "f2" })).toEqual({ kind: "mismatch" });
+    await keys.abandon(begun.token);
+    expect((await keys.begin({ ...asked, fingerprint: "f2" })).kind).toBe("fresh");
+  });
+
+  test("left in flight by a crash: it says for how long, and is taken over only on request", async () => {
+    const keys = createIdempotencyKeys({ pool });
+    const asked = request();
+    const crashed = await keys.begin(asked);
+    if (crashed.kind !== "fresh") throw new Error(crashed.kind);
+    await elapse(asked.account, "61 seconds");
+    const held = await keys.begin(asked);
+    if (held.kind !== "in_flight") throw new Error(held.kind);
+    expect(held.forMs).toBeGreaterThanOrEqual(61_000);
+    expect(await keys.begin({ ...asked, retakeAfterMs: 60_000, fingerprint: "f2" })).toEqual({
+      kind: "mismatch",
+    });
+    const retakes = await Promise.all(
+      Array.from({ length: 10 }, () => keys.begin({ ...asked, retakeAfterMs: 60_000 })),
+    );
+    const fresh = retakes.filter((r) => r.kind === "fresh");
+    expect(fresh).toHaveLength(1);
+    // The one thought dead comes back: it may neither answer for the other nor free its key.
+    await keys.complete(crashed.token, { status: 200, body: "late" });
+    await keys.abandon(crashed.token);
+    expect((await keys.begin(asked)).kind).toBe("in_flight");
+  });
+
+  test("expired ones are swept", async () => {
+    const keys = createIdempotencyKeys({ pool });
+    const asked = request();
+    await keys.begin(asked);
+    await deleteExpiredIdempotencyKeys({ pool });
+    expect((await keys.begin(asked)).kind).toBe("in_flight");
+    await elapse(asked.account, "24 hours");
+    expect(await deleteExpiredIdempotencyKeys({ pool })).toBeGreaterThanOrEqual(1);
+  });
+});
+
+describe("published circuits", () => {
+  test("are listed for each process until closed, forgotten or stale", async () => {
+    const circuits = createCircuits({ pool });
+    const account = randomUUID();
+    const at = { account, destination: "https://a.example" };
+    await circuits.publish({ ...at, worker: "w1", state: "open" });
+    await circuits.publish({ ...at, worker: "w2", state: "open" });
+    await circuits.publish({ ...at, worker: "w2", state: "half_open" });
+    const listed = await circuits.list(account);
+    expect(listed.map(({ worker, state }) => ({ worker, state }))).toEqual([
+      { worker: "w1", state: "open" },
+      { worker: "w2", state: "half_open" },
+    ]);
+    await circuits.publish({ ...at, worker: "w1", state: "open" });
+    expect((await circuits.list(account))[0]?.since).toBe(listed[0]?.since);
+    await circuits.publish({ ...at, worker: "w1", state: "closed" });
+    expect((await circuits.list(account)).map((c) => c.worker)).toEqual(["w2"]);
+    await circuits.forget("w2");
+    expect(await circuits.list(account)).toEqual([]);
+    await circuits.publish({ ...at, worker: "w3", state: "open" });
+    await pool.query(
+      "update circuits set updated_at = now() - interval '1 hour' where account = $1",
+      [account],
+    );
+    expect(await circuits.list(account)).toEqual([]);
+    expect(await deleteStaleCircuits({ pool })).toBeGreaterThanOrEqual(1);
+  });
+});

@@ -8,6 +8,7 @@ import { ApiError, isExpired } from "./api-error.ts";
 import type { ApiStatus } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
 import { merge } from "./merge.ts";
+import type { ResourceMemory } from "./resource-memory.ts";
 import { PLURAL, jobFromResource } from "./scheduled-job.ts";
 import type { ScheduledJob } from "./scheduled-job.ts";
 import { decodePosition, encodePosition, jobsPath, scopesOf } from "./scope.ts";
@@ -22,6 +23,7 @@ export interface JobWatchDependencies {
   metrics: Pick<Metrics, "kubernetesWatchEnds">;
   namespaces?: readonly string[];
   inactivityMs?: number;
+  memory?: Pick<ResourceMemory, "seen">;
 }
 
 /** client-go's range: the server closes in between, and not all watches of a fleet at once. */
@@ -97,6 +99,7 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
     const position = metadata.resourceVersion;
     if (type === "DELETED" || metadata.deletionTimestamp !== undefined)
       return { type: "deleted", uid: metadata.uid, account, id: metadata.name, position };
+    dependencies.memory?.seen(resource);
     return { type: "changed", job: jobFromResource(resource, account), position };
   }
 

@@ -16,6 +16,7 @@ import { ApiError, isAlreadyExists, isConflict, isExpired, isNotFound } from "./
 import type { KubernetesClient } from "./client.ts";
 import { invalidInput } from "./invalid-input.ts";
 import { createJobWatch } from "./job-watch.ts";
+import type { ResourceMemory } from "./resource-memory.ts";
 import { resourceOwner } from "./resource-owner.ts";
 import {
   API_VERSION,
@@ -40,6 +41,8 @@ export interface KubernetesJobStoreDependencies {
   namespaces?: readonly string[];
   /** Milliseconds without a byte after which a watch is given up for lost. Default 100 s, ≥ 90 s in production: bookmarks come once a minute. */
   inactivityMs?: number;
+  /** Told of every resource that `list` without account and `watch` bring. */
+  memory?: Pick<ResourceMemory, "seen">;
 }
 
 interface ResourceList {
@@ -151,6 +154,7 @@ export function createKubernetesJobStore(dependencies: KubernetesJobStoreDepende
     for (const item of page.items) {
       if (item.metadata.deletionTimestamp !== undefined) continue;
       const account = await accountNamespaces.accountOf(item.metadata.namespace);
+      dependencies.memory?.seen(item);
       jobs.push(jobFromResource(item, account));
     }
     const key = namespace ?? "";

@@ -10,6 +10,7 @@ import type {
 } from "../domain/job.ts";
 import { canonicalJson, parseExactJson } from "./exact-json.ts";
 import { resourceOwner } from "./resource-owner.ts";
+import type { ScheduledJobStatus } from "./status-content.ts";
 
 export const GROUP = "carillon.dev";
 export const VERSION = "v1";
@@ -59,6 +60,8 @@ export interface ScheduledJob {
   kind?: string;
   metadata: ObjectMeta;
   spec?: ScheduledJobSpec;
+  /** Only the status writer reads it. */
+  status?: ScheduledJobStatus;
 }
 
 /** The resource as the domain's job. Total: what the API server let through, the domain judges. */

@@ -1,0 +1,172 @@
+import { createHash, randomBytes } from "node:crypto";
+import { LRUCache } from "lru-cache";
+import type { Instant } from "../domain/instant.ts";
+import type { Monotonic } from "../domain/ports/clock.ts";
+import type { Metrics } from "../telemetry/metrics.ts";
+import type { KubernetesClient } from "./client.ts";
+import { microTime } from "./lease.ts";
+import { API_VERSION, KIND } from "./scheduled-job.ts";
+import { createTokenBucket } from "./token-bucket.ts";
+import type { TokenBucket } from "./token-bucket.ts";
+
+export interface JobNews {
+  uid: string;
+  namespace: string;
+  name: string;
+  type: "Normal" | "Warning";
+  /** CamelCase, stable: people filter by it. */
+  reason: string;
+  /** What was being done: Schedule, Deliver. */
+  action: string;
+  /** For people, ≤ 1 kB. No moments in it: a text that never repeats is never aggregated. */
+  note: string;
+}
+
+export interface EventRecorder {
+  /** Neither throws nor waits: an event that cannot be written is dropped and counted. */
+  record(news: JobNews): void;
+  /** Resolves when everything recorded so far is written or dropped. */
+  settled(): Promise<void>;
+}
+
+export interface EventRecorderDependencies {
+  client: KubernetesClient;
+  /** The replica, POD_NAME. */
+  instance: string;
+  monotonic: Monotonic;
+  wallClock: () => Instant;
+  metrics: Pick<Metrics, "kubernetesEvents">;
+}
+
+/** client-go ends a series after 6 minutes without a repetition. */
+const SERIES_MS = 6 * 60_000;
+/** A repeated event is patched at most this often; the count catches up. */
+const PATCH_EVERY_MS = 10_000;
+/** Per object: this many at once, then one a minute. */
+const BURST = 10;
+const PER_SECOND = 1 / 60;
+const MAX_OBJECTS = 10_000;
+const MAX_WAITING = 1_000;
+const NOTE_LIMIT = 1_024;
+
+interface Series {
+  name: string;
+  namespace: string;
+  count: number;
+  writtenCount: number;
+  patchedAt: number;
+}
+
+/** Events of events.k8s.io/v1 on ScheduledJobs: what repeats becomes one Event with a series. */
+export function createEventRecorder(dependencies: EventRecorderDependencies): EventRecorder {
+  const { client, monotonic, wallClock, metrics } = dependencies;
+  const perf = { now: monotonic };
+  const series = new LRUCache<string, Series>({ max: MAX_OBJECTS, ttl: SERIES_MS, perf });
+  const buckets = new LRUCache<string, TokenBucket>({ max: MAX_OBJECTS });
+  const waiting: (() => Promise<void>)[] = [];
+  let pumping: Promise<void> = Promise.resolve();
+
+  function later(write: () => Promise<void>): void {
+    if (waiting.length >= MAX_WAITING) {
+      metrics.kubernetesEvents.inc({ outcome: "dropped" });
+      return;
+    }
+    waiting.push(write);
+    if (waiting.length === 1) pumping = pump();
+  }
+
+  /** One at a time: events are the least of what the API server has to do. */
+  async function pump(): Promise<void> {
+    for (let write = waiting[0]; write !== undefined; write = waiting[0]) {
+      try {
+        await write();
+      } catch {
+        metrics.kubernetesEvents.inc({ outcome: "error" });
+      }
+      waiting.shift();
+    }
+  }
+
+  async function create(news: JobNews, name: string): Promise<void> {
+    await client.call({
+      verb: "create",
+      resource: "events",
+      path: eventsPath(news.namespace),
+      body: {
+        apiVersion: "events.k8s.io/v1",
+        kind: "Event",
+        metadata: { name, namespace: news.namespace },
+        eventTime: microTime(wallClock()),
+        reportingController: "carillon.dev/controller",
+        reportingInstance: dependencies.instance,
+        type: news.type,
+        reason: news.reason,
+        action: news.action,
+        note: news.note.slice(0, NOTE_LIMIT),
+        regarding: {
+          apiVersion: API_VERSION,
+          kind: KIND,
+          namespace: news.namespace,
+          name: news.name,
+          uid: news.uid,
+        },
+      },
+    });
+    metrics.kubernetesEvents.inc({ outcome: "written" });
+  }
+
+  async function repeat(known: Series): Promise<void> {
+    if (known.writtenCount === known.count) return;
+    const { count } = known;
+    await client.call({
+      verb: "patch",
+      resource: "events",
+      path: `${eventsPath(known.namespace)}/${known.name}`,
+      body: { series: { count, lastObservedTime: microTime(wallClock()) } },
+    });
+    known.writtenCount = count;
+    metrics.kubernetesEvents.inc({ outcome: "repeated" });
+  }
+
+  return {
+    record(news) {
+      const key = createHash("sha1")
+        .update([news.uid, news.type, news.reason, news.action, news.note].join("\n"))
+        .digest("base64url");
+      const known = series.get(key);
+      if (known) {
+        known.count += 1;
+        series.set(key, known);
+        if (monotonic() - known.patchedAt < PATCH_EVERY_MS) return;
+        known.patchedAt = monotonic();
+        later(() => repeat(known));
+        return;
+      }
+      let bucket = buckets.get(news.uid);
+      if (!bucket) {
+        bucket = createTokenBucket({ perSecond: PER_SECOND, burst: BURST, monotonic });
+        buckets.set(news.uid, bucket);
+      }
+      if (!bucket.take()) {
+        metrics.kubernetesEvents.inc({ outcome: "dropped" });
+        return;
+      }
+      const name = `${news.name.slice(0, 230)}.${randomBytes(8).toString("hex")}`;
+      series.set(key, {
+        name,
+        namespace: news.namespace,
+        count: 1,
+        writtenCount: 1,
+        patchedAt: monotonic(),
+      });
+      later(() => create(news, name));
+    },
+    async settled() {
+      await pumping;
+    },
+  };
+}
+
+function eventsPath(namespace: string): string {
+  return `/apis/events.k8s.io/v1/namespaces/${encodeURIComponent(namespace)}/events`;
+}

@@ -1,0 +1,90 @@
+import { isoUtc } from "../domain/instant.ts";
+import type { Instant } from "../domain/instant.ts";
+import type { Job } from "../domain/job.ts";
+import { jobConditions } from "../domain/job-status.ts";
+import type { JobHistory } from "../domain/ports/run-ledger.ts";
+import type { Observed } from "../domain/ports/status-reporter.ts";
+import type { MissedSpan } from "../domain/run.ts";
+import type { JobNews } from "./events.ts";
+import type { RememberedResource } from "./resource-memory.ts";
+
+/** What `kubectl describe` tells of a change of status: only when it changes, never at a take-over. */
+export function statusNews(input: {
+  job: Job;
+  observed: Observed;
+  known: RememberedResource;
+  /** Null: there was none. Undefined: this is the first look, and `status` tells what was known. */
+  before: JobHistory | null | undefined;
+  history: JobHistory | null | undefined;
+  ready: string | undefined;
+  now: Instant;
+}): { news: JobNews[]; ready: string | undefined } {
+  const { job, observed, known, before, now } = input;
+  const { cursor, timing } = observed;
+  const history = input.history ?? undefined;
+  const news: JobNews[] = [];
+  const ready = jobConditions({ job, cursor, timing, history, now }).find(
+    (condition) => condition.type === "Ready",
+  );
+  const readyBefore = input.ready ?? known.transitions.get("Ready")?.status;
+  if (ready?.status === "False" && readyBefore !== "False")
+    news.push({
+      ...regarding(job, known),
+      type: "Warning",
+      reason: ready.reason,
+      action: "Schedule",
+      note: ready.message,
+    });
+  const last = history?.last;
+  const fresh = last && (before === undefined ? known.digest === "" : before?.last?.id !== last.id);
+  if (fresh && last.status === "failed")
+    news.push({
+      ...regarding(job, known),
+      type: "Warning",
+      reason: "RunFailed",
+      action: "Deliver",
+      note: `Attempt ${last.attempt} failed with status ${last.httpStatus}: ${last.errorMessage ?? "no error text"}`,
+    });
+  if (fresh && observed.status === "completed")
+    news.push({
+      ...regarding(job, known),
+      type: "Normal",
+      reason: "Completed",
+      action: "Deliver",
+      note: "The one-time job has run.",
+    });
+  return { news, ready: ready?.status };
+}
+
+const REASONS: Record<MissedSpan["reason"], string> = {
+  downtime: "nobody was there to create the run in time",
+  deadline: "the starting deadline had passed",
+  overlap: "an older run was unfinished and concurrencyPolicy is Forbid",
+  superseded: "the job was changed before the run started",
+  paused: "the job was paused before the run started",
+  deleted: "the job was deleted before the run started",
+  past_at_creation: "the time lay before the job's creation",
+  account_deleted: "the account was deleted",
+};
+
+/** Fire times that did not run. */
+export function missedNews(job: Job, known: RememberedResource, span: MissedSpan): JobNews {
+  const when =
+    span.count === 1
+      ? `The run of ${isoUtc(span.first)}`
+      : `${span.count} runs from ${isoUtc(span.first)} to ${isoUtc(span.last)}`;
+  return {
+    ...regarding(job, known),
+    type: "Warning",
+    reason: "Missed",
+    action: "Schedule",
+    note: `${when} did not take place: ${REASONS[span.reason]}.`,
+  };
+}
+
+function regarding(
+  job: Job,
+  known: RememberedResource,
+): Pick<JobNews, "uid" | "namespace" | "name"> {
+  return { uid: job.uid, namespace: known.namespace, name: known.name };
+}

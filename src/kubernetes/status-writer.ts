@@ -1,0 +1,226 @@
+import type { Instant } from "../domain/instant.ts";
+import { SECOND } from "../domain/instant.ts";
+import type { Job } from "../domain/job.ts";
+import { nextRunAt } from "../domain/job-status.ts";
+import type { Clock, Monotonic, Timers } from "../domain/ports/clock.ts";
+import type { JobHistory, RunHistory } from "../domain/ports/run-ledger.ts";
+import type { Observed, StatusReporter } from "../domain/ports/status-reporter.ts";
+import type { Logger } from "../telemetry/logger.ts";
+import type { Metrics } from "../telemetry/metrics.ts";
+import { isConflict, isNotFound } from "./api-error.ts";
+import type { KubernetesClient } from "./client.ts";
+import type { EventRecorder } from "./events.ts";
+import { missedNews, statusNews } from "./job-news.ts";
+import { pause } from "./pause.ts";
+import { statusDigest } from "./resource-memory.ts";
+import type { ResourceMemory } from "./resource-memory.ts";
+import { PLURAL } from "./scheduled-job.ts";
+import { jobsPath } from "./scope.ts";
+import { statusContent } from "./status-content.ts";
+import { createTokenBucket } from "./token-bucket.ts";
+
+export interface StatusWriterDependencies {
+  client: KubernetesClient;
+  memory: ResourceMemory;
+  history: Pick<RunHistory, "summary">;
+  events: Pick<EventRecorder, "record">;
+  clock: Clock;
+  monotonic: Monotonic;
+  timers: Timers;
+  metrics: Pick<Metrics, "statusWrites">;
+  log: Pick<Logger, "warn">;
+  /** Upper bound of writes a second in the long run. Default 50: etcd takes a few hundred in all. */
+  writesPerSecond?: number;
+  /** How long a status may lag, so that a run's creation and its end become one write. Default 1 s. */
+  settleMs?: number;
+}
+
+export interface StatusWriter extends StatusReporter {
+  /** Writes until the signal aborts. Never rejects for an outage. */
+  run(signal: AbortSignal): Promise<void>;
+  /** Jobs whose status is known to be behind; for tests and metrics. */
+  readonly behind: number;
+}
+
+interface Entry {
+  job: Job;
+  observed: Observed;
+  /** When the history is read again, monotonic; doubles from `FIRST_LOOK_MS` while nothing changes. */
+  lookAt: number;
+  lookAfterMs: number;
+  /** Null: looked for, and there is none. Undefined: not looked for yet. */
+  history: JobHistory | null | undefined;
+  /** The Ready condition that events have told of. */
+  ready: string | undefined;
+}
+
+const TICK_MS = 200;
+const FIRST_LOOK_MS = 1_000;
+/** Also how late the result of a run that nobody expected (REST, a retry) may show up. */
+const LAST_LOOK_MS = 5 * 60_000;
+const LOOKS_AT_ONCE = 1_000;
+const CONCURRENT_WRITES = 8;
+
+/**
+ * Writes what PostgreSQL says into `status`, as the leader: merge patches of the subresource, for this
+ * incarnation of the job only. Latest wins, whatever was never written is nobody's loss; the rate is
+ * bounded, so that a herd of a thousand runs does not keep the API server from its work. Workers record
+ * results on other replicas: the history is read again shortly after each fire time, then ever less often.
+ */
+export function createStatusWriter(dependencies: StatusWriterDependencies): StatusWriter {
+  const { client, memory, history, events, clock, monotonic, timers, metrics } = dependencies;
+  const settleMs = dependencies.settleMs ?? 1_000;
+  const perSecond = dependencies.writesPerSecond ?? 50;
+  const bucket = createTokenBucket({ perSecond, burst: CONCURRENT_WRITES, monotonic });
+  const entries = new Map<string, Entry>();
+  /** Uid → since when, monotonic; the oldest first. */
+  const dirty = new Map<string, number>();
+  const writing = new Set<string>();
+  /** A cleared reporter must not take in what was under way for the former term. */
+  let term = 0;
+  let failing = false;
+
+  const desired = (entry: Entry, now: Instant) =>
+    statusContent({
+      job: entry.job,
+      observed: entry.observed,
+      history: entry.history ?? undefined,
+      transitions: memory.get(entry.job.uid)?.transitions ?? new Map(),
+      now,
+    });
+
+  /** Notices whether the stored status is behind. */
+  function compare(uid: string, entry: Entry, now: Instant): boolean {
+    const known = memory.get(uid);
+    if (!known || statusDigest(desired(entry, now)) === known.digest) return false;
+    if (!dirty.has(uid)) dirty.set(uid, monotonic());
+    return true;
+  }
+
+  /** When the history may have news: soon after the next fire time, or as the doubling says. */
+  function planLook(entry: Entry, now: Instant): void {
+    const next = nextRunAt(entry.job, entry.observed.cursor, entry.observed.timing, now);
+    const fire = next === null ? Number.POSITIVE_INFINITY : next - now + SECOND;
+    const wait = Math.min(entry.lookAfterMs, fire);
+    entry.lookAt = monotonic() + wait;
+    if (wait === fire) entry.lookAfterMs = FIRST_LOOK_MS;
+    else entry.lookAfterMs = Math.min(LAST_LOOK_MS, entry.lookAfterMs * 2);
+  }
+
+  function tell(entry: Entry, before: Entry["history"], now: Instant): void {
+    const known = memory.get(entry.job.uid);
+    if (!known) return;
+    const { news, ready } = statusNews({ ...entry, known, before, now });
+    entry.ready = ready;
+    for (const each of news) events.record(each);
+  }
+
+  async function look(): Promise<void> {
+    const began = term;
+    const at = monotonic();
+    const due: string[] = [];
+    for (const [uid, entry] of entries) {
+      if (entry.lookAt <= at) due.push(uid);
+      if (due.length === LOOKS_AT_ONCE) break;
+    }
+    if (due.length === 0) return;
+    const found = await history.summary(due);
+    if (began !== term) return;
+    const now = clock.now();
+    for (const uid of due) {
+      const entry = entries.get(uid);
+      if (!entry) continue;
+      const before = entry.history;
+      entry.history = found.get(uid) ?? null;
+      if (compare(uid, entry, now)) entry.lookAfterMs = FIRST_LOOK_MS;
+      tell(entry, before, now);
+      planLook(entry, now);
+    }
+  }
+
+  async function write(uid: string, began: number): Promise<void> {
+    const entry = entries.get(uid);
+    const known = memory.get(uid);
+    if (!entry || !known) return;
+    const status = desired(entry, clock.now());
+    try {
+      await client.call({
+        verb: "patch",
+        resource: `${PLURAL}/status`,
+        path: `${jobsPath(known.namespace, known.name)}/status`,
+        query: { fieldManager: "carillon-controller" },
+        // The uid makes it a conflict when the name has become another job.
+        body: { metadata: { uid }, status },
+      });
+      memory.wrote(uid, status);
+      metrics.statusWrites.inc({ outcome: "written" });
+      failing = false;
+    } catch (error) {
+      metrics.statusWrites.inc({ outcome: "error" });
+      // Deleted or replaced meanwhile: the watch will say so.
+      if (isNotFound(error) || isConflict(error)) return;
+      if (!failing)
+        dependencies.log.warn({ err: error }, "a status could not be written; retrying");
+      failing = true;
+      if (began === term && entries.has(uid) && !dirty.has(uid)) dirty.set(uid, monotonic());
+    }
+  }
+
+  function startWrites(): void {
+    for (const [uid, since] of dirty) {
+      if (writing.size >= CONCURRENT_WRITES || monotonic() - since < settleMs) return;
+      if (writing.has(uid)) continue;
+      if (!bucket.take()) return;
+      dirty.delete(uid);
+      writing.add(uid);
+      void write(uid, term).finally(() => writing.delete(uid));
+    }
+  }
+
+  return {
+    report(job, observed) {
+      const { uid } = job;
+      const old = entries.get(uid);
+      const entry = {
+        job,
+        observed,
+        history: old?.history,
+        ready: old?.ready,
+        lookAt: monotonic() + FIRST_LOOK_MS / 2,
+        lookAfterMs: FIRST_LOOK_MS,
+      };
+      entries.set(uid, entry);
+      const known = memory.get(uid);
+      if (!known) return;
+      for (const span of observed.missed) events.record(missedNews(job, known, span));
+    },
+    forget(uid) {
+      entries.delete(uid);
+      dirty.delete(uid);
+      memory.forget(uid);
+    },
+    clear() {
+      term += 1;
+      entries.clear();
+      dirty.clear();
+    },
+    get behind() {
+      return dirty.size + writing.size;
+    },
+    async run(signal) {
+      while (!signal.aborted) {
+        if (clock.known && entries.size > 0) {
+          try {
+            await look();
+            failing = false;
+          } catch (error) {
+            if (!failing) dependencies.log.warn({ err: error }, "the run history cannot be read");
+            failing = true;
+          }
+          startWrites();
+        }
+        await pause(TICK_MS, timers, signal);
+      }
+    },
+  };
+}

@@ -220,10 +220,20 @@ test.each(CASES)("after an attempt: $name", (c) => {
   });
   expect(result.next).toBe(c.next);
   expect("notBefore" in result ? result.notBefore - NOW : undefined).toBe(c.inMs);
-  if (result.next === "expired") {
-    expect(result.httpStatus).toBe(500);
-    expect(result.error).toMatch(/^circuit open/);
-  }
+});
+
+test("an expired run says so in its execution", () => {
+  const result = afterAttempt({
+    run: { attempt: 1, scheduledAt: at("10:00"), createdAt: at("10:00"), spec: aSpec() },
+    outcome: open("12:00:30"),
+    now: NOW,
+    random: () => 0,
+  });
+  expect(result).toMatchObject({
+    next: "expired",
+    httpStatus: 500,
+    error: expect.stringMatching(/^circuit open/),
+  });
 });
 
 test.each([

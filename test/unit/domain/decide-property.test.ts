@@ -1,4 +1,4 @@
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import type { Cursor } from "../../../src/domain/cursor.ts";
 import type { Decision } from "../../../src/domain/decide.ts";
@@ -76,7 +76,7 @@ class World {
         this.missed.push({ at: t, reason: span.reason });
         count += 1;
       }
-      expect(count).toBe(span.count);
+      if (count !== span.count) throw new Error(`span of ${count}, said to be ${span.count}`);
     }
     this.cursor = { ...to, jobUid: job.uid, version: (from?.version ?? 0) + 1 };
     return true;
@@ -201,11 +201,15 @@ function play(world: World, leaders: readonly [Leader, Leader], steps: readonly 
   }
 }
 
+function early(world: World): WorldRun[] {
+  return world.runs.filter((run) => run.startedAt !== null && run.startedAt < run.scheduledAt);
+}
+
 function unique(values: readonly Instant[]): boolean {
   return new Set(values).size === values.length;
 }
 
-test("cron: every fire time has exactly one run or one reason, none early, none twice", () => {
+test("cron: whatever is edited, no fire time is decided twice and none starts early", () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 60 }), fc.constantFrom(0, 15_000), (steps, ahead) => {
       const world = new World(aJob({ spec: cron("* * * * *") }));
@@ -213,21 +217,13 @@ test("cron: every fire time has exactly one run or one reason, none early, none 
       leaders[0].reconcile();
       play(world, leaders, steps);
 
-      for (const run of world.runs)
-        if (run.startedAt !== null) expect(run.startedAt).toBeGreaterThanOrEqual(run.scheduledAt);
+      expect(early(world)).toEqual([]);
       const decided = [
         ...world.runs.map((run) => run.scheduledAt),
         ...world.missed.map((missed) => missed.at),
       ];
       expect(unique(decided), `decided twice: ${decided.map(isoUtc).join(" ")}`).toBe(true);
 
-      // Times under a revision that nobody touched until now must all be accounted for; a changed
-      // schedule may drop what came before the leader saw the change, by the rule for edits.
-      const known = new Set(decided);
-      const steady = world.history.length === 1;
-      if (steady)
-        for (let t = Math.ceil((at("12:00") + 1) / MINUTE) * MINUTE; t <= world.now; t += MINUTE)
-          expect(known.has(t), `${isoUtc(t)} was lost`).toBe(true);
       for (const run of world.runs.filter((run) => !run.finished && run.state === "queued"))
         expect(run.generation).toBe(world.job.generation);
     }),
@@ -243,7 +239,7 @@ const neutral = fc.constantFrom<Partial<JobSpec>>(
 );
 const neutralStep = step.filter((each) => each.do !== "edit");
 
-test("cron: edits that leave the schedule alone lose nothing", () => {
+test("cron: unless the schedule changes, every fire time has exactly one run or one reason", () => {
   fc.assert(
     fc.property(
       fc.array(
@@ -289,8 +285,7 @@ test("one-time: exactly one run or one reason, however it is edited and paused",
           { do: "pass", ms: 10 * MINUTE },
         ]);
         expect(world.runs.length + world.missed.length).toBe(1);
-        for (const run of world.runs)
-          if (run.startedAt !== null) expect(run.startedAt).toBeGreaterThanOrEqual(time);
+        expect(early(world)).toEqual([]);
       },
     ),
     { numRuns: 3_000 },

@@ -1,0 +1,195 @@
+import { randomUUID } from "node:crypto";
+import { setTimeout as later } from "node:timers/promises";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { alwaysLeader } from "../../../src/controller/always-leader.ts";
+import { createController } from "../../../src/controller/controller.ts";
+import { timingOf } from "../../../src/domain/timing.ts";
+import type { Timers } from "../../../src/domain/ports/clock.ts";
+import { createAccounts } from "../../../src/postgres/accounts.ts";
+import { createPostgresClock } from "../../../src/postgres/clock.ts";
+import { createNotifications } from "../../../src/postgres/notifications.ts";
+import { createPool } from "../../../src/postgres/pool.ts";
+import { createPostgresJobStore } from "../../../src/postgres/postgres-job-store.ts";
+import { createRunLedger } from "../../../src/postgres/run-ledger.ts";
+import { createLogger } from "../../../src/telemetry/logger.ts";
+import { createMetrics } from "../../../src/telemetry/metrics.ts";
+import type { TestDatabase } from "../../postgres/database.ts";
+import { createTestDatabase } from "../../postgres/database.ts";
+import { aSpec } from "../../unit/domain/decide-builders.ts";
+
+const timers: Timers = {
+  after(ms, callback) {
+    const timer = setTimeout(callback, ms);
+    return {
+      cancel: () => {
+        clearTimeout(timer);
+      },
+    };
+  },
+};
+
+let database: TestDatabase;
+let parts: Awaited<ReturnType<typeof assemble>>;
+
+async function assemble(url: string) {
+  const pool = createPool({ url, applicationName: "controller test" });
+  const notifications = createNotifications({ url, applicationName: "controller test" });
+  const clock = createPostgresClock({ pool });
+  await clock.start();
+  const accounts = createAccounts({ pool });
+  const account = await accounts.create({ name: "team" });
+  const jobs = createPostgresJobStore({ pool, notifications });
+  const ledger = createRunLedger({ pool });
+  return { pool, notifications, clock, jobs, ledger, account: account.id };
+}
+
+beforeAll(async () => {
+  database = await createTestDatabase();
+  parts = await assemble(database.url);
+});
+
+afterAll(async () => {
+  parts.clock.stop();
+  await parts.notifications.close();
+  await parts.pool.end();
+  await database.drop();
+});
+
+function startController() {
+  const abort = new AbortController();
+  const done = createController({
+    ...parts,
+    leadership: alwaysLeader(),
+    timers,
+    monotonic: () => performance.now(),
+    random: Math.random,
+    metrics: createMetrics({ version: "test", nodeMetrics: false }),
+    log: createLogger({ level: "silent" }),
+  }).run(abort.signal);
+  return async () => {
+    abort.abort();
+    await done;
+  };
+}
+
+/** Polls until the condition holds; fails after the deadline. */
+async function until(what: string, condition: () => Promise<boolean>): Promise<void> {
+  const deadline = performance.now() + 20_000;
+  while (!(await condition())) {
+    if (performance.now() > deadline) throw new Error(`waited in vain: ${what}`);
+    await later(25);
+  }
+}
+
+async function count(sql: string, values: unknown[] = []): Promise<number> {
+  const { rows } = await parts.pool.query<{ n: number }>(
+    `select count(*)::int as n ${sql}`,
+    values,
+  );
+  return rows[0]?.n ?? 0;
+}
+
+const onceIn = (ms: number) =>
+  aSpec({ schedule: { kind: "once", at: Math.round(parts.clock.now() + ms) } });
+
+test("two leaders, one database: each of 300 jobs is created once, ahead of its time", async () => {
+  const { jobs, account } = parts;
+  const stops = [startController(), startController()];
+  try {
+    const spec = onceIn(4_000);
+    for (let n = 0; n < 300; n += 1) await jobs.create({ account, id: `herd-${n}`, spec });
+    await until(
+      "300 runs",
+      async () => (await count("from runs where job_id like 'herd-%'")) >= 300,
+    );
+    expect(await count("from runs where job_id like 'herd-%' and created_at < scheduled_at")).toBe(
+      300,
+    );
+    expect(await count("from job_cursors where once = 'fired' and job_id like 'herd-%'")).toBe(300);
+  } finally {
+    for (const stop of stops) await stop();
+  }
+});
+
+test("a prepared run follows a payload edit, is taken back by a pause and cancelled by deletion", async () => {
+  const { jobs, account, ledger } = parts;
+  const stop = startController();
+  const runs = async () => {
+    const { rows } = await parts.pool.query<{ generation: number }>(
+      "select generation from runs where job_id = 'edited'",
+    );
+    return rows.map((row) => row.generation).join();
+  };
+  try {
+    const spec = onceIn(14_000);
+    let job = await jobs.create({ account, id: "edited", spec });
+    await until("prepared", async () => (await runs()) === "1");
+    job = await jobs.update(job, { ...spec, name: "other" });
+    await until("created anew", async () => (await runs()) === "2");
+    job = await jobs.update(job, { ...spec, name: "other", suspend: true });
+    await until("taken back", async () => (await runs()) === "");
+    job = await jobs.update(job, { ...spec, name: "other" });
+    await until("prepared again", async () => (await runs()) === "4");
+    await jobs.delete(job);
+    await until("cancelled", async () => (await runs()) === "");
+    expect(await count("from missed_spans where job_id = 'edited' and reason <> 'deleted'")).toBe(
+      0,
+    );
+    expect((await ledger.cursors([job.uid])).get(job.uid)?.deleted).toBe(true);
+  } finally {
+    await stop();
+  }
+});
+
+test("jobs deleted while nothing ran are cancelled after the next start", async () => {
+  const { jobs, account } = parts;
+  let stop = startController();
+  const job = await jobs.create({ account, id: "orphan", spec: onceIn(3_600_000) });
+  await until(
+    "a cursor",
+    async () => (await count("from job_cursors where job_id = 'orphan'")) === 1,
+  );
+  await stop();
+  await jobs.delete(job);
+  stop = startController();
+  try {
+    await until(
+      "cancelled",
+      async () =>
+        (await count("from job_cursors where job_id = 'orphan' and deleted_at is not null")) === 1,
+    );
+  } finally {
+    await stop();
+  }
+});
+
+test("a job without account has a cursor and no runs", async () => {
+  const { ledger, clock } = parts;
+  const spec = onceIn(-1_000);
+  const job = {
+    uid: randomUUID(),
+    account: null,
+    id: "unbound",
+    generation: 1,
+    version: "1",
+    createdAt: clock.now(),
+    spec,
+    owner: null,
+    runNow: null,
+  };
+  const to = {
+    position: clock.now(),
+    scheduleHash: timingOf(spec).hash,
+    generation: 1,
+    startable: false,
+    once: "armed" as const,
+    haltedGeneration: null,
+    lastRunNow: null,
+    deleted: false,
+  };
+  const first = await ledger.apply([
+    { job, from: undefined, to, create: [], replace: [], missed: [] },
+  ]);
+  expect(first.conflicts).toEqual([]);
+  expect((await ledger.cursors([job.uid])).get(job.uid)?.version).toBe(1);
+});

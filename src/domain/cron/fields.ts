@@ -12,7 +12,7 @@ export interface CronFields {
   minutesHigh: number;
   /** Bit i: hour i. */
   hours: number;
-  /** Bit i: day i + 1. */
+  /** Bit i: day i + 1. Days that none of the months has may be missing. */
   daysOfMonth: number;
   /** Bit i: month i + 1. */
   months: number;

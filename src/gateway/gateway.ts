@@ -12,7 +12,7 @@ import type { EmailLog, IdempotencyKeys, Mailer, Otps } from "../domain/ports/ma
 import type { RunHistory, RunLedger } from "../domain/ports/run-ledger.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
-import { createReadiness, type DependencyState } from "../telemetry/readiness.ts";
+import type { Readiness } from "../telemetry/readiness.ts";
 import { authenticate } from "./authenticate.ts";
 import { dashboardPage } from "./dashboard-page.ts";
 import { docsPage } from "./docs-page.ts";
@@ -44,7 +44,7 @@ export interface GatewayOptions {
   destinations: DestinationPolicy;
   otpMessage: (passcode: { to: string; code: string; minutes: number }) => MailMessage;
   /** Asks everything that the gateway stands on, for /readyz. */
-  ready: () => Promise<DependencyState[]>;
+  ready: Readiness;
   clock: Clock;
   timers: Timers;
   monotonic: Monotonic;
@@ -84,7 +84,7 @@ export function createGateway(options: GatewayOptions): Gateway {
     ...mailRoutes({ ...options, report }),
     ...jobRoutes({ ...options, randomBytes, report }),
     ...executionRoutes(options),
-    ...serviceRoutes({ ready: createReadiness(options.ready), openApi }),
+    ...serviceRoutes({ ready: options.ready, openApi }),
   };
 
   const app = new Koa<GatewayState>();

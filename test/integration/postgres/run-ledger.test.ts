@@ -1,0 +1,284 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import {
+  change,
+  claimed,
+  claimOne,
+  cursorOf,
+  job,
+  retry,
+  runsFixture,
+  scheduled,
+  spec,
+  success,
+  type RunsFixture,
+} from "./runs-fixture.ts";
+
+let fixture: RunsFixture;
+beforeAll(async () => {
+  fixture = await runsFixture();
+});
+afterAll(async () => {
+  await fixture?.close();
+});
+
+const missedOf = async (uid: string) =>
+  (
+    await fixture.pool.query<{ reason: string; count: number }>(
+      "select reason, count from missed_spans where job_uid = $1 order by recorded_at",
+      [uid],
+    )
+  ).rows;
+
+const runsOf = async (uid: string) => (await fixture.ledger.unfinished([uid])).get(uid) ?? [];
+
+describe("apply", () => {
+  test("two ledgers with the same change create each run once", async () => {
+    const now = Date.now();
+    const jobs = Array.from({ length: 200 }, () => job());
+    const changes = jobs.map((of) => change(of, { create: [scheduled(now), scheduled(now - 1)] }));
+    const ledgers = [fixture.anotherLedger(), fixture.anotherLedger(), fixture.anotherLedger()];
+    for (let round = 0; round < 3; round += 1) {
+      const cursors = await fixture.ledger.cursors(jobs.map((of) => of.uid));
+      const again = changes.map((one) => ({
+        ...one,
+        from: cursors.get(one.job.uid),
+        create: [scheduled(now + round * 10), scheduled(now + round * 10 + 1)],
+      }));
+      const results = await Promise.all(
+        ledgers.map((ledger, i) => ledger.apply(i % 2 === 0 ? again : again.toReversed())),
+      );
+      const created = results.reduce((sum, result) => sum + result.created, 0);
+      const conflicts = results.reduce((sum, result) => sum + result.conflicts.length, 0);
+      expect({ round, created, conflicts }).toEqual({ round, created: 400, conflicts: 400 });
+    }
+    const { rows } = await fixture.pool.query<{ n: number }>(
+      "select count(*) as n from runs where job_uid = any($1::uuid[])",
+      [jobs.map((of) => of.uid)],
+    );
+    expect(rows[0]?.n).toBe(1200);
+    await fixture.ledger.cancel(jobs.map((of) => of.uid));
+  });
+
+  test("a lost compare-and-set changes nothing of that job and all of the others", async () => {
+    const [a, b] = [job(), job()];
+    await fixture.ledger.apply([change(a), change(b)]);
+    const stale = await cursorOf(fixture.ledger, a);
+    await fixture.ledger.apply([change(a, { from: stale, to: { position: 1_000 } })]);
+    const result = await fixture.ledger.apply([
+      change(a, {
+        from: stale,
+        create: [scheduled(5)],
+        missed: [{ first: 1, last: 1, count: 1, reason: "downtime" }],
+      }),
+      change(b, { from: await cursorOf(fixture.ledger, b), create: [scheduled(5)] }),
+    ]);
+    expect(result).toEqual({ conflicts: [a.uid], created: 1 });
+    expect(await runsOf(a.uid)).toEqual([]);
+    expect(await missedOf(a.uid)).toEqual([]);
+    expect((await cursorOf(fixture.ledger, a)).position).toBe(1_000);
+    await fixture.ledger.cancel([a.uid, b.uid]);
+  });
+
+  const dropped = [
+    { why: "superseded", edit: { generation: 2 }, to: { generation: 2 }, reason: "superseded" },
+    { why: "paused", edit: {}, to: { startable: false }, reason: "paused" },
+    { why: "deleted", edit: {}, to: { deleted: true, startable: false }, reason: "deleted" },
+  ] as const;
+  for (const { why, edit, to, reason } of dropped)
+    test(`${why}: unstarted runs go, recorded when due, without trace when prepared`, async () => {
+      const of = job();
+      const now = Date.now();
+      await fixture.ledger.apply([
+        change(of, {
+          create: [scheduled(now - 2_000), scheduled(now - 1_000), scheduled(now + 20_000)],
+        }),
+      ]);
+      const from = await cursorOf(fixture.ledger, of);
+      await fixture.ledger.apply([change({ ...of, ...edit }, { from, to })]);
+      expect(await runsOf(of.uid)).toEqual([]);
+      expect(await missedOf(of.uid)).toEqual([{ reason, count: 2 }]);
+    });
+
+  test("a started run outlives an edit", async () => {
+    const of = job();
+    const run = await claimed(fixture, of);
+    expect(await fixture.queue.start([run])).toEqual(new Set([run.id]));
+    const from = await cursorOf(fixture.ledger, of);
+    await fixture.ledger.apply([change({ ...of, generation: 2 }, { from, to: { generation: 2 } })]);
+    expect((await runsOf(of.uid)).map((left) => left.state)).toEqual(["started"]);
+    expect(await fixture.queue.close([success(run)])).toEqual(new Set([run.id]));
+  });
+
+  test("a fire time that is taken back and created anew leaves one run and no missed span", async () => {
+    const at = Date.now() - 1_000;
+    const of = job({ spec: spec({ schedule: { kind: "once", at } }) });
+    await fixture.ledger.apply([change(of, { create: [scheduled(at)], to: { once: "fired" } })]);
+    const from = await cursorOf(fixture.ledger, of);
+    await fixture.ledger.apply([
+      change(
+        { ...of, generation: 2 },
+        { from, create: [scheduled(at)], to: { once: "fired", generation: 2 } },
+      ),
+    ]);
+    expect((await runsOf(of.uid)).map((run) => run.generation)).toEqual([2]);
+    expect(await missedOf(of.uid)).toEqual([]);
+    await fixture.ledger.cancel([of.uid]);
+  });
+
+  test("a manual run moves to the new generation, and a claim on the old one is void", async () => {
+    const of = job();
+    await fixture.ledger.apply([change(of)]);
+    expect(await fixture.ledger.runNow(of, "k")).toBe(true);
+    const old = await claimOne(fixture.queue, of);
+    const from = await cursorOf(fixture.ledger, of);
+    const edited = { ...of, generation: 2, spec: spec({ name: "Edited", suspend: true }) };
+    await fixture.ledger.apply([change(edited, { from, to: { generation: 2, startable: false } })]);
+    expect(await fixture.queue.start([old])).toEqual(new Set());
+    const run = await claimOne(fixture.queue, of);
+    expect(run).toMatchObject({ generation: 2, trigger: "manual", spec: { name: "Edited" } });
+    expect(await fixture.queue.start([run])).toEqual(new Set([run.id]));
+    await fixture.queue.close([success(run)]);
+  });
+
+  test("a one-time whose retries an edit ends has failed", async () => {
+    const at = Date.now() - 1_000;
+    const of = job({ spec: spec({ schedule: { kind: "once", at } }) });
+    const run = await claimed(fixture, of, { at, once: "fired" });
+    await fixture.queue.start([run]);
+    await fixture.queue.close([retry(run, Date.now() + 60_000)]);
+    const from = await cursorOf(fixture.ledger, of);
+    await fixture.ledger.apply([
+      change({ ...of, generation: 2 }, { from, to: { generation: 2, once: "fired" } }),
+    ]);
+    expect(await runsOf(of.uid)).toEqual([]);
+    expect((await cursorOf(fixture.ledger, of)).once).toBe("failed");
+    expect(await missedOf(of.uid)).toEqual([]);
+  });
+
+  test("replace marks started runs and drops the others", async () => {
+    const of = job({ spec: spec({ concurrencyPolicy: "Replace" }) });
+    const started = await claimed(fixture, of);
+    await fixture.queue.start([started]);
+    const now = Date.now();
+    await fixture.ledger.apply([
+      change(of, { from: await cursorOf(fixture.ledger, of), create: [scheduled(now - 500)] }),
+    ]);
+    const older = await runsOf(of.uid);
+    await fixture.ledger.apply([
+      change(of, {
+        from: await cursorOf(fixture.ledger, of),
+        create: [scheduled(now)],
+        replace: older.map((run) => run.id),
+      }),
+    ]);
+    expect(await fixture.queue.replaced([started.id])).toEqual(new Set([started.id]));
+    const left = await runsOf(of.uid);
+    expect(left.map((run) => [run.state, run.scheduledAt])).toEqual([
+      ["started", started.scheduledAt],
+      ["queued", now],
+    ]);
+    expect(await missedOf(of.uid)).toEqual([{ reason: "overlap", count: 1 }]);
+    await fixture.queue.close([success(started)]);
+    await fixture.ledger.cancel([of.uid]);
+  });
+
+  test("10,000 new runs in one change set", async () => {
+    const now = Date.now();
+    const jobs = Array.from({ length: 10_000 }, () => job());
+    await fixture.ledger.apply(jobs.map((of) => change(of)));
+    const cursors = await fixture.ledger.cursors(jobs.map((of) => of.uid));
+    const begun = performance.now();
+    const result = await fixture.ledger.apply(
+      jobs.map((of) => change(of, { from: cursors.get(of.uid), create: [scheduled(now)] })),
+    );
+    const ms = performance.now() - begun;
+    expect(result).toEqual({ conflicts: [], created: 10_000 });
+    console.log(`apply of 10,000 runs: ${Math.round(ms)} ms`);
+    const claiming = performance.now();
+    const runs = await fixture.queue.claim({
+      worker: "w",
+      limit: 1_000,
+      until: now,
+      leaseMs: 30_000,
+    });
+    const starting = performance.now();
+    const ids = await fixture.queue.start(runs);
+    const closing = performance.now();
+    const closed = await fixture.queue.close(runs.map((run) => success(run)));
+    const end = performance.now();
+    expect([runs.length, ids.size, closed.size]).toEqual([1_000, 1_000, 1_000]);
+    console.log(
+      `1,000 runs: claim ${Math.round(starting - claiming)} ms, start ${Math.round(closing - starting)} ms, close ${Math.round(end - closing)} ms`,
+    );
+    await fixture.ledger.cancel(jobs.map((of) => of.uid));
+  });
+});
+
+describe("cancel, orphans, runNow", () => {
+  test("cancel is final, also against a leader that never saw a cursor", async () => {
+    const of = job();
+    await fixture.ledger.cancel([of.uid]);
+    await fixture.ledger.cancel([of.uid]);
+    const result = await fixture.ledger.apply([change(of, { create: [scheduled(Date.now())] })]);
+    expect(result).toEqual({ conflicts: [of.uid], created: 0 });
+    expect((await cursorOf(fixture.ledger, of)).deleted).toBe(true);
+  });
+
+  test("a cancelled job's started run is told to stop", async () => {
+    const of = job();
+    const run = await claimed(fixture, of);
+    await fixture.queue.start([run]);
+    await fixture.ledger.cancel([of.uid]);
+    expect(await fixture.queue.replaced([run.id])).toEqual(new Set([run.id]));
+    expect(await fixture.queue.close([success(run)])).toEqual(new Set([run.id]));
+  });
+
+  test("start and cancel at once: either it started first, or it never starts", async () => {
+    const jobs = Array.from({ length: 50 }, () => job());
+    await fixture.ledger.apply(
+      jobs.map((of) => change(of, { create: [scheduled(Date.now() - 1)] })),
+    );
+    const runs = await fixture.queue.claim({
+      worker: "w",
+      limit: 50,
+      until: Date.now(),
+      leaseMs: 9_000,
+    });
+    const [started] = await Promise.all([
+      fixture.queue.start(runs),
+      fixture.anotherLedger().cancel(jobs.map((of) => of.uid)),
+    ]);
+    const left = await fixture.ledger.unfinished(jobs.map((of) => of.uid));
+    const states = [...left.values()].flat();
+    expect(states.every((run) => run.state === "started")).toBe(true);
+    expect(new Set(states.map((run) => run.id))).toEqual(started);
+    await fixture.queue.close(runs.map((run) => success(run)));
+  });
+
+  test("orphans are cursors that the store no longer has", async () => {
+    const [kept, lost, gone] = [job(), job(), job()];
+    await fixture.ledger.apply([change(kept), change(lost), change(gone)]);
+    await fixture.ledger.cancel([gone.uid]);
+    const orphans = await fixture.ledger.orphans(new Set([kept.uid]));
+    expect(orphans).toContain(lost.uid);
+    expect(orphans).not.toContain(kept.uid);
+    expect(orphans).not.toContain(gone.uid);
+  });
+
+  test("the same request is one manual run, also after it ran", async () => {
+    const of = job();
+    await fixture.ledger.apply([change(of, { to: { startable: false } })]);
+    const answers = await Promise.all([1, 2, 3].map(() => fixture.ledger.runNow(of, "key-1")));
+    expect(answers).toEqual([true, true, true]);
+    const run = await claimOne(fixture.queue, of);
+    expect(await fixture.queue.start([run])).toEqual(new Set([run.id]));
+    await fixture.queue.close([success(run)]);
+    expect(await fixture.ledger.runNow(of, "key-1")).toBe(true);
+    expect(await runsOf(of.uid)).toEqual([]);
+    expect(await fixture.ledger.runNow(of, "key-2")).toBe(true);
+    expect(await runsOf(of.uid)).toHaveLength(1);
+    await fixture.ledger.cancel([of.uid]);
+    expect(await fixture.ledger.runNow(of, "key-3")).toBe(false);
+    expect(await fixture.ledger.runNow(job(), "key")).toBe(false);
+  });
+});

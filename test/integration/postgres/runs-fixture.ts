@@ -1,0 +1,191 @@
+import { randomUUID } from "node:crypto";
+import type { Cursor } from "../../../src/domain/cursor.ts";
+import type { Job, JobSpec } from "../../../src/domain/job.ts";
+import { isoUtc } from "../../../src/domain/instant.ts";
+import type { Closing, RunQueue } from "../../../src/domain/ports/run-queue.ts";
+import type { LedgerChange, RunHistory, RunLedger } from "../../../src/domain/ports/run-ledger.ts";
+import type { ClaimedRun, NewRun } from "../../../src/domain/run.ts";
+import { createNotifications } from "../../../src/postgres/notifications.ts";
+import { createPool, type Pool } from "../../../src/postgres/pool.ts";
+import { createRunHistory } from "../../../src/postgres/run-history.ts";
+import { createRunLedger } from "../../../src/postgres/run-ledger.ts";
+import { createRunQueue } from "../../../src/postgres/run-queue.ts";
+import { cronSpec } from "../../conformance/job-store.ts";
+import { createTestDatabase } from "../../postgres/database.ts";
+
+export interface RunsFixture {
+  url: string;
+  pool: Pool;
+  ledger: RunLedger;
+  queue: RunQueue;
+  history: RunHistory;
+  /** A queue of another process: connections of its own. */
+  anotherQueue(): RunQueue;
+  anotherLedger(): RunLedger;
+  close(): Promise<void>;
+}
+
+export async function runsFixture(): Promise<RunsFixture> {
+  const database = await createTestDatabase();
+  const { url } = database;
+  const ends: (() => Promise<void>)[] = [];
+  const pools = (max: number) => {
+    const pool = createPool({ url, applicationName: "test", max });
+    ends.push(() => pool.end());
+    return pool;
+  };
+  const anotherQueue = () => {
+    const notifications = createNotifications({ url, applicationName: "test" });
+    ends.push(() => notifications.close());
+    return createRunQueue({
+      pool: pools(4),
+      leasePool: pools(1),
+      notifications,
+      random: () => 0.5,
+    });
+  };
+  const pool = pools(10);
+  return {
+    url,
+    pool,
+    ledger: createRunLedger({ pool }),
+    history: createRunHistory({ pool }),
+    queue: anotherQueue(),
+    anotherQueue,
+    anotherLedger: () => createRunLedger({ pool: pools(4) }),
+    close: async () => {
+      for (const end of ends.toReversed()) await end();
+      await database.drop();
+    },
+  };
+}
+
+export function job(change: Partial<Job> = {}): Job {
+  return {
+    uid: randomUUID(),
+    account: randomUUID(),
+    id: `job-${randomUUID().slice(0, 8)}`,
+    generation: 1,
+    version: "1",
+    createdAt: Date.now() - 60_000,
+    spec: cronSpec(),
+    owner: null,
+    runNow: null,
+    ...change,
+  };
+}
+
+export function spec(change: Partial<JobSpec> = {}): JobSpec {
+  return cronSpec(change);
+}
+
+export function scheduled(at: number): NewRun {
+  return { trigger: "schedule", key: isoUtc(at), scheduledAt: at };
+}
+
+/** A change that arms the job, unless told otherwise. */
+export function change(
+  of: Job,
+  options: Partial<Omit<LedgerChange, "job" | "to">> & { to?: Partial<LedgerChange["to"]> } = {},
+): LedgerChange {
+  const { to, ...rest } = options;
+  return {
+    job: of,
+    from: undefined,
+    create: [],
+    replace: [],
+    missed: [],
+    ...rest,
+    to: {
+      position: Date.now(),
+      scheduleHash: "h",
+      generation: of.generation,
+      startable: true,
+      once: "armed",
+      haltedGeneration: null,
+      lastRunNow: null,
+      deleted: false,
+      ...to,
+    },
+  };
+}
+
+export async function cursorOf(ledger: RunLedger, of: Job): Promise<Cursor> {
+  const cursor = (await ledger.cursors([of.uid])).get(of.uid);
+  if (cursor === undefined) throw new Error(`no cursor of ${of.id}`);
+  return cursor;
+}
+
+/** Creates the job's cursor and one due run, and claims it. */
+export async function claimed(
+  { ledger, queue }: Pick<RunsFixture, "ledger" | "queue">,
+  of: Job,
+  options: { at?: number; leaseMs?: number; worker?: string; once?: Cursor["once"] } = {},
+): Promise<ClaimedRun> {
+  const at = options.at ?? Date.now() - 1_000;
+  const from = (await ledger.cursors([of.uid])).get(of.uid);
+  await ledger.apply([
+    change(of, { from, create: [scheduled(at)], to: { once: options.once ?? "armed" } }),
+  ]);
+  return claimOne(queue, of, options);
+}
+
+export async function claimOne(
+  queue: RunQueue,
+  of: Job,
+  options: { leaseMs?: number; worker?: string } = {},
+): Promise<ClaimedRun> {
+  const runs = await queue.claim({
+    worker: options.worker ?? "w1",
+    limit: 100,
+    until: Date.now() + 3_600_000,
+    leaseMs: options.leaseMs ?? 30_000,
+  });
+  const run = runs.find((candidate) => candidate.jobUid === of.uid);
+  if (run === undefined || runs.length !== 1)
+    throw new Error(`expected one run of ${of.id}, claimed ${runs.length}`);
+  return run;
+}
+
+export function success(run: ClaimedRun, executedAt = Date.now()): Closing {
+  return {
+    run,
+    next: "finished",
+    execution: {
+      status: "success",
+      httpStatus: 200,
+      durationMs: 12,
+      errorMessage: null,
+      executedAt,
+    },
+  };
+}
+
+export function failure(run: ClaimedRun, next: "finished" | "halted" = "finished"): Closing {
+  return {
+    run,
+    next,
+    execution: {
+      status: "failed",
+      httpStatus: 410,
+      durationMs: 3,
+      errorMessage: "no",
+      executedAt: Date.now(),
+    },
+  };
+}
+
+export function retry(run: ClaimedRun, notBefore: number): Closing {
+  return {
+    run,
+    next: "retry",
+    notBefore,
+    execution: {
+      status: "failed",
+      httpStatus: 503,
+      durationMs: 3,
+      errorMessage: "later",
+      executedAt: Date.now(),
+    },
+  };
+}

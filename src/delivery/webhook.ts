@@ -1,0 +1,126 @@
+import { classifyHttp, classifyNetwork } from "../domain/attempt.ts";
+import { isoUtc } from "../domain/instant.ts";
+import type { WebhookTarget } from "../domain/job.ts";
+import type { Clock } from "../domain/ports/clock.ts";
+import type { ClaimedRun, DeliveryOutcome } from "../domain/run.ts";
+import { isReservedWebhookHeader } from "../domain/webhook-headers.ts";
+import { DestinationRefused } from "../network/destination-refused.ts";
+import type { Dial } from "../network/guarded-dial.ts";
+import type { Metrics } from "../telemetry/metrics.ts";
+import { createAccountAgents } from "./account-agents.ts";
+import { NotSent, post, TimedOut } from "./http-post.ts";
+import { sign } from "./signature.ts";
+
+/**
+ * Header values that a job takes from Secrets, resolved at each attempt (Kubernetes only).
+ * `unavailable`: a Secret is missing or not released for this; the text is for the job's owner.
+ */
+export type SecretHeaders = (
+  run: ClaimedRun,
+) => Promise<
+  | { kind: "resolved"; headers: Readonly<Record<string, string>> }
+  | { kind: "unavailable"; error: string }
+>;
+
+export interface WebhookSender {
+  /**
+   * One attempt. Expected failures are outcomes; `not_sent` when `maySend` said no, or the signal came,
+   * before a byte had left.
+   */
+  send(attempt: {
+    run: ClaimedRun;
+    target: WebhookTarget;
+    secrets: readonly string[];
+    signal: AbortSignal;
+    maySend: () => boolean;
+  }): Promise<DeliveryOutcome | { kind: "not_sent" }>;
+  close(): Promise<void>;
+}
+
+/** The call itself: headers, signature, deadline, and what the answer means. */
+export function createWebhookSender(options: {
+  dial: Dial;
+  clock: Clock;
+  metrics: Metrics;
+  /** For the User-Agent. */
+  version: string;
+  secretHeaders?: SecretHeaders;
+  /** PEM certificates to trust besides the system's. */
+  ca?: string;
+}): WebhookSender {
+  const { dial, clock, metrics, version, secretHeaders, ca } = options;
+  const agents = createAccountAgents({ dial, ...(ca ? { ca } : {}) });
+
+  return {
+    send: async ({ run, target, secrets, signal, maySend }) => {
+      const extra = await extraHeaders(run, target);
+      if (extra.kind === "unavailable")
+        return { kind: "retryable", httpStatus: 500, error: extra.error, retryAfterMs: null };
+      const timestamp = Math.floor(clock.now() / 1_000);
+      const headers = {
+        ...extra.headers,
+        "Content-Type": "application/json",
+        "User-Agent": `Carillon/${version}`,
+        "webhook-id": run.id,
+        "webhook-timestamp": String(timestamp),
+        "webhook-signature": sign({ id: run.id, timestamp, body: target.payload, secrets }),
+        "Carillon-Job-Id": run.jobId,
+        "Carillon-Scheduled-At": isoUtc(run.scheduledAt),
+        "Carillon-Attempt": String(run.attempt),
+      };
+      try {
+        const answer = await post({
+          dispatcher: agents.of(run.account),
+          url: new URL(target.url),
+          headers,
+          body: target.payload,
+          signal,
+          timeoutMs: target.timeoutSeconds * 1_000,
+          maySend,
+        });
+        return classifyHttp(answer.status, answer.retryAfter, clock.now());
+      } catch (error) {
+        if (error instanceof NotSent) return { kind: "not_sent" };
+        if (error instanceof TimedOut)
+          return {
+            kind: "retryable",
+            httpStatus: 500,
+            error: `timed out: no answer within ${target.timeoutSeconds} s`,
+            retryAfterMs: null,
+          };
+        if (error instanceof DestinationRefused) {
+          metrics.destinationsRefused.inc({ protocol: "webhook" });
+          return { kind: "permanent", httpStatus: 500, error: error.message };
+        }
+        return classifyNetwork(codeOf(error));
+      }
+    },
+    close: () => agents.close(),
+  };
+
+  async function extraHeaders(
+    run: ClaimedRun,
+    target: WebhookTarget,
+  ): ReturnType<NonNullable<typeof secretHeaders>> {
+    let headers = target.headers;
+    if (target.headersFrom.length > 0) {
+      if (secretHeaders === undefined)
+        return { kind: "unavailable", error: "headers from Secrets need Kubernetes" };
+      const resolved = await secretHeaders(run);
+      if (resolved.kind === "unavailable") return resolved;
+      headers = { ...headers, ...resolved.headers };
+    }
+    // Checked when the job was written; a resource from kubectl, or a Secret, gets no other chance.
+    const own = Object.entries(headers).filter(
+      ([name, value]) => !isReservedWebhookHeader(name) && !/[\r\n\0]/.test(value),
+    );
+    return { kind: "resolved", headers: Object.fromEntries(own) };
+  }
+}
+
+/** Node collects the failures of several addresses in an AggregateError that carries the first code. */
+function codeOf(error: unknown): string | undefined {
+  if (!(error instanceof Error)) return undefined;
+  if ("code" in error && typeof error.code === "string") return error.code;
+  return error.cause === undefined ? undefined : codeOf(error.cause);
+}

@@ -31,6 +31,7 @@ const BUCKETS = 6;
 interface Entry {
   destination: string;
   breaker: CircuitBreaker<[Promise<void>], void>;
+  state: CircuitState;
   openedAt: number;
   lastFailureAt: number;
 }
@@ -105,9 +106,9 @@ export function createCircuitBreakers(options: {
 
   function create(destination: string): void {
     if (entries.size >= max && !evict()) return;
-    const settings = {
+    const breaker = new CircuitBreaker<[Promise<void>], void>((call) => call, {
       // Each attempt has its own deadline; opossum's would leave the call running in the background.
-      timeout: false as const,
+      timeout: false,
       errorThresholdPercentage: 50,
       volumeThreshold: minimumCalls,
       resetTimeout: resetMs,
@@ -116,19 +117,19 @@ export function createCircuitBreakers(options: {
       rollingPercentilesEnabled: false,
       enableSnapshots: false,
       rotateBucketController: rotation,
-    };
-    const status = CircuitBreaker.newStatus(
-      Object.assign({}, settings, { stats: { fires: 1, failures: 1 } }),
-    );
-    // opossum writes into its options.
-    const breaker = new CircuitBreaker<[Promise<void>], void>((call) => call, {
-      ...settings,
-      status,
     });
-    const entry = { destination, breaker, openedAt: 0, lastFailureAt: monotonic() };
+    const entry: Entry = {
+      destination,
+      breaker,
+      state: "closed",
+      openedAt: 0,
+      lastFailureAt: monotonic(),
+    };
     const changed = (state: CircuitState): void => {
       metrics.circuitTransitions.inc({ state });
-      countStates();
+      count(entry.state, -1);
+      count(state, 1);
+      entry.state = state;
       onTransition({ destination, state });
     };
     breaker.on("open", () => {
@@ -142,6 +143,8 @@ export function createCircuitBreakers(options: {
       changed("closed");
     });
     entries.set(destination, entry);
+    // The failure that it is made for.
+    permit(entry).settle("failure");
     tick ??= timers.after(windowMs / BUCKETS, rotate);
   }
 
@@ -164,19 +167,13 @@ export function createCircuitBreakers(options: {
   }
 
   function drop(entry: Entry): void {
+    count(entry.state, -1);
     entries.delete(entry.destination);
     entry.breaker.shutdown();
   }
 
-  function countStates(): void {
-    let open = 0;
-    let halfOpen = 0;
-    for (const { breaker } of entries.values()) {
-      if (breaker.opened) open += 1;
-      else if (breaker.halfOpen) halfOpen += 1;
-    }
-    metrics.circuits.set({ state: "open" }, open);
-    metrics.circuits.set({ state: "half_open" }, halfOpen);
+  function count(state: CircuitState, change: 1 | -1): void {
+    if (state !== "closed") metrics.circuits.inc({ state }, change);
   }
 
   return {

@@ -79,7 +79,7 @@ function quote(name: string): string {
 }
 
 /** Undefined when Intl does not know the zone. */
-function offsetFormat(timeZone: string): Intl.DateTimeFormat | undefined {
+export function offsetFormat(timeZone: string): Intl.DateTimeFormat | undefined {
   try {
     return new Intl.DateTimeFormat("en-US", { timeZone, timeZoneName: "longOffset" });
   } catch (error) {
@@ -117,7 +117,15 @@ function createZone(format: Intl.DateTimeFormat): Zone {
   };
 }
 
-function segmentsBetween(format: Intl.DateTimeFormat, start: Instant, end: Instant): Segment[] {
+/**
+ * The segments of [start, end), both whole seconds. Exported because no zone of the database changes
+ * at a boundary of ours before the year 2400, and a rule that is never met must be tested all the same.
+ */
+export function segmentsBetween(
+  format: Intl.DateTimeFormat,
+  start: Instant,
+  end: Instant,
+): Segment[] {
   const segments: Segment[] = [];
   let from = start - LOOK_BACK;
   let offset = offsetAt(format, from);

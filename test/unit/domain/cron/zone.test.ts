@@ -1,5 +1,10 @@
 import { describe, expect, test } from "vitest";
-import { findZone, type Zone } from "../../../../src/domain/cron/zone.ts";
+import {
+  findZone,
+  offsetFormat,
+  segmentsBetween,
+  type Zone,
+} from "../../../../src/domain/cron/zone.ts";
 
 const HOUR = 3_600_000;
 
@@ -104,6 +109,22 @@ describe("segments", () => {
     { name: "Africa/Monrovia", at: "1971-01-01T00:00:00Z", minutes: -44.5 },
   ])("$name at $at is $minutes minutes off UTC", ({ name, at, minutes }) => {
     expect(zone(name).at(Date.parse(at)).offset).toBe(minutes * 60_000);
+  });
+
+  test.each([
+    { name: "right at a gap", start: "2026-03-29T01:00:00Z", jumped: 1 },
+    { name: "a second after a gap", start: "2026-03-29T01:00:01Z", jumped: 0 },
+    { name: "right at an overlap", start: "2026-10-25T01:00:00Z", jumped: -1 },
+    { name: "in the middle of an overlap", start: "2026-10-25T01:30:00Z", jumped: -0.5 },
+    { name: "as the overlap ends", start: "2026-10-25T02:00:00Z", jumped: 0 },
+  ])("a table that begins $name", ({ start, jumped }) => {
+    const format = offsetFormat("Europe/Paris");
+    if (!format) throw new Error("Intl does not know Paris");
+    const from = Date.parse(start);
+    const [first] = segmentsBetween(format, from, from + 24 * HOUR);
+    if (!first) throw new Error("a table is never empty");
+    expect(first.start).toBe(from);
+    expect(first.start + first.offset - first.reached).toBe(jumped * HOUR);
   });
 
   // 7 days is the shortest stretch since 1970; the sampling must not step over it.

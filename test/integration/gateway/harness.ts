@@ -1,0 +1,278 @@
+import { once } from "node:events";
+import type { AddressInfo } from "node:net";
+import { Writable } from "node:stream";
+import type { Job } from "../../../src/domain/job.ts";
+import type { Cursor } from "../../../src/domain/cursor.ts";
+import type { JobStore } from "../../../src/domain/ports/job-store.ts";
+import type { EmailLog, Mailer } from "../../../src/domain/ports/mail.ts";
+import { scheduleHash } from "../../../src/domain/schedule.ts";
+import { createGateway, type GatewayOptions } from "../../../src/gateway/gateway.ts";
+import { startMailCatcher, type MailCatcher } from "../../../src/mail/mail-catcher.ts";
+import { createMailer } from "../../../src/mail/mailer.ts";
+import { otpMessage } from "../../../src/mail/otp-message.ts";
+import { createDestinationPolicy } from "../../../src/network/destination-policy.ts";
+import { parseDestinationRules } from "../../../src/network/destination-rules.ts";
+import { createGuardedDial } from "../../../src/network/guarded-dial.ts";
+import { createAccounts } from "../../../src/postgres/accounts.ts";
+import { createApiKeys } from "../../../src/postgres/api-keys.ts";
+import { createPostgresClock } from "../../../src/postgres/clock.ts";
+import { createEmailLog } from "../../../src/postgres/email-log.ts";
+import { createIdempotencyKeys } from "../../../src/postgres/idempotency-keys.ts";
+import { parseKeyRing } from "../../../src/postgres/key-ring.ts";
+import { createNotifications } from "../../../src/postgres/notifications.ts";
+import { createOtps } from "../../../src/postgres/otps.ts";
+import { createPool } from "../../../src/postgres/pool.ts";
+import { createPostgresJobStore } from "../../../src/postgres/postgres-job-store.ts";
+import { createRunHistory } from "../../../src/postgres/run-history.ts";
+import { createRunLedger } from "../../../src/postgres/run-ledger.ts";
+import { createRunQueue } from "../../../src/postgres/run-queue.ts";
+import { createSmtpSettingsStore } from "../../../src/postgres/smtp-settings.ts";
+import { createLogger } from "../../../src/telemetry/logger.ts";
+import { createMetrics } from "../../../src/telemetry/metrics.ts";
+import { createDependencyChecks, createReadiness } from "../../../src/telemetry/readiness.ts";
+import { createTestDatabase } from "../../postgres/database.ts";
+
+export interface Reply {
+  status: number;
+  headers: Headers;
+  text: string;
+  json: Record<string, unknown>;
+}
+
+export interface Request {
+  method?: string;
+  path: string;
+  /** The first account's key unless told; null: none. */
+  key?: string | null;
+  json?: unknown;
+  body?: string | Uint8Array<ArrayBuffer>;
+  headers?: Record<string, string>;
+}
+
+export type Harness = Awaited<ReturnType<typeof startHarness>>;
+
+/** What a test may put around or in place of a part, to make the outside world fail. */
+export interface Overrides {
+  mailer?: (mailer: Mailer) => Mailer;
+  emailLog?: (log: EmailLog) => EmailLog;
+  jobs?: (jobs: JobStore) => JobStore;
+  limits?: GatewayOptions["limits"];
+}
+
+const LOOPBACK = "127.0.0.0/8,::1/128";
+
+/** A gateway on a real socket, over real PostgreSQL and a real SMTP server. */
+export async function startHarness(overrides: Overrides = {}) {
+  const database = await createTestDatabase();
+  const pool = createPool({ url: database.url, applicationName: "gateway test" });
+  const leasePool = createPool({
+    url: database.url,
+    applicationName: "gateway test lease",
+    max: 1,
+  });
+  const notifications = createNotifications({
+    url: database.url,
+    applicationName: "gateway test notifications",
+  });
+  const keyRing = parseKeyRing(`test:${Buffer.alloc(32, 7).toString("base64")}`);
+  const metrics = createMetrics({ version: "test", nodeMetrics: false });
+  const lines: string[] = [];
+  const log = createLogger({ output: lineSink(lines) });
+  const rules = parseDestinationRules(LOOPBACK);
+  const accountRules = async () => parseDestinationRules("");
+  const settings = createSmtpSettingsStore({ pool, keyRing });
+  const mailer = createMailer({
+    settings,
+    dial: createGuardedDial({ rules, accountRules }),
+    metrics,
+    log,
+  });
+  const clock = createPostgresClock({ pool });
+  await clock.start();
+  const accounts = createAccounts({ pool });
+  const apiKeys = createApiKeys({ pool });
+  const jobs = createPostgresJobStore({ pool, notifications });
+  const ledger = createRunLedger({ pool });
+  const history = createRunHistory({ pool });
+  const queue = createRunQueue({ pool, leasePool, notifications, random: () => 0.5 });
+  const emailLog = createEmailLog({ pool });
+  const catcher: MailCatcher = await startMailCatcher({
+    smtpPort: 0,
+    httpPort: 0,
+    host: "127.0.0.1",
+  });
+
+  const gateway = createGateway({
+    apiKeys,
+    jobs: overrides.jobs?.(jobs) ?? jobs,
+    ledger,
+    history,
+    mailer: overrides.mailer?.(mailer) ?? mailer,
+    emailLog: overrides.emailLog?.(emailLog) ?? emailLog,
+    otps: createOtps({ pool, keyRing }),
+    idempotency: createIdempotencyKeys({ pool }),
+    destinations: createDestinationPolicy({ rules, accountRules }),
+    otpMessage,
+    ready: createReadiness(createDependencyChecks({ jobs: () => jobs.ping() })),
+    clock,
+    timers: {
+      after: (ms, callback) => {
+        const timer = setTimeout(callback, ms);
+        return {
+          cancel: () => {
+            clearTimeout(timer);
+          },
+        };
+      },
+    },
+    monotonic: () => performance.now(),
+    metrics,
+    log,
+    version: "0.0.0-test",
+    ...(overrides.limits ? { limits: overrides.limits } : {}),
+  });
+  const server = gateway.server();
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+
+  /** With SMTP settings that lead to the catcher. */
+  const first = await member("first", catcher.smtpPort);
+  const second = await member("second", catcher.smtpPort);
+  const withoutSmtp = await member("without-smtp");
+  // The discard port: nothing listens on it, and the guard lets it through on loopback.
+  const brokenSmtp = await member("broken-smtp", 9);
+
+  return {
+    port,
+    pool,
+    catcher,
+    metrics,
+    lines,
+    jobs,
+    ledger,
+    clock,
+    first,
+    second,
+    withoutSmtp,
+    brokenSmtp,
+    request,
+    takeUp,
+    deliverOne,
+    async close() {
+      await gateway.close();
+      server.closeAllConnections();
+      await mailer.close();
+      await catcher.close();
+      clock.stop();
+      await notifications.close();
+      await Promise.all([pool.end(), leasePool.end()]);
+      await database.drop();
+    },
+  };
+
+  async function member(name: string, smtpPort?: number) {
+    const account = await accounts.create({ name });
+    const { raw } = await apiKeys.create(account.id, "test");
+    if (smtpPort !== undefined)
+      await settings.set(account.id, {
+        host: "127.0.0.1",
+        port: smtpPort,
+        username: null,
+        password: null,
+        from: "noreply@example.com",
+        tls: "none",
+      });
+    return { account: account.id, key: raw };
+  }
+
+  async function request(options: Request): Promise<Reply> {
+    const { method = "GET", path, key = first.key } = options;
+    const body = options.json === undefined ? options.body : JSON.stringify(options.json);
+    const reply = await fetch(`http://127.0.0.1:${port}${path}`, {
+      method,
+      redirect: "manual",
+      headers: {
+        ...(key === null ? {} : { "X-API-Key": key }),
+        ...(body === undefined ? {} : { "Content-Type": "application/json" }),
+        ...options.headers,
+      },
+      ...(body === undefined ? {} : { body }),
+    });
+    const text = await reply.text();
+    const type = reply.headers.get("content-type") ?? "";
+    return {
+      status: reply.status,
+      headers: reply.headers,
+      text,
+      json: type.startsWith("application/json")
+        ? (JSON.parse(text) as Record<string, unknown>)
+        : {},
+    };
+  }
+
+  /** What the controller does first with a new job: give it a cursor. */
+  async function takeUp(account: string, id: string, change: Partial<Cursor> = {}): Promise<Job> {
+    const job = await jobs.get(account, id);
+    if (!job) throw new Error(`no job ${id}`);
+    const from = (await ledger.cursors([job.uid])).get(job.uid);
+    const { conflicts } = await ledger.apply([
+      {
+        job,
+        from,
+        to: {
+          position: clock.now(),
+          scheduleHash: scheduleHash(job.spec),
+          generation: job.generation,
+          startable: true,
+          once: "armed",
+          haltedGeneration: null,
+          lastRunNow: null,
+          deleted: false,
+          ...change,
+        },
+        create: [],
+        replace: [],
+        missed: [],
+      },
+    ]);
+    if (conflicts.length > 0) throw new Error("conflict");
+    return job;
+  }
+
+  /** What a delivery worker does with the next run. */
+  async function deliverOne(httpStatus: number): Promise<void> {
+    const claimed = await queue.claim({
+      worker: "test",
+      limit: 1,
+      until: clock.now() + 1_000,
+      leaseMs: 10_000,
+    });
+    const [run] = claimed;
+    if (!run) throw new Error("nothing to deliver");
+    await queue.start([run]);
+    const success = httpStatus < 300;
+    await queue.close([
+      {
+        run,
+        next: "finished",
+        execution: {
+          status: success ? "success" : "failed",
+          httpStatus,
+          durationMs: 12,
+          errorMessage: success ? null : `the receiver answered ${httpStatus}`,
+          executedAt: clock.now(),
+        },
+      },
+    ]);
+  }
+}
+
+function lineSink(lines: string[]): Writable {
+  return new Writable({
+    write(chunk: Buffer, _encoding, done) {
+      lines.push(chunk.toString());
+      done();
+    },
+  });
+}

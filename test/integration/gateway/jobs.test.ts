@@ -1,0 +1,553 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { startHarness, type Harness } from "./harness.ts";
+
+let h: Harness;
+beforeAll(async () => {
+  h = await startHarness();
+});
+afterAll(() => h.close());
+
+const ISO = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
+const webhookCron = {
+  name: "Nightly report",
+  type: "webhook",
+  schedule_type: "cron",
+  cron_expression: "0 3 * * *",
+  webhook_url: "https://example.com/hook",
+};
+const emailOnce = {
+  name: "Reminder",
+  type: "email",
+  schedule_type: "one_time",
+  run_at: "2030-01-31T10:00:00+01:00",
+  email_to: "ada@example.com",
+  email_subject: "Soon",
+  email_body: "It is soon.",
+};
+
+const post = (json: object, more: { key?: string; headers?: Record<string, string> } = {}) =>
+  h.request({ method: "POST", path: "/jobs", json, ...more });
+async function made(json: object = webhookCron): Promise<string> {
+  const reply = await post(json);
+  if (reply.status !== 201) throw new Error(reply.text);
+  return String(reply.json["id"]);
+}
+const get = (id: string, key = h.first.key) => h.request({ path: `/jobs/${id}`, key });
+const patch = (id: string, json: object, key = h.first.key) =>
+  h.request({ method: "PATCH", path: `/jobs/${id}`, json, key });
+const act = (id: string, verb: string, headers: Record<string, string> = {}) =>
+  h.request({ method: "POST", path: `/jobs/${id}/${verb}`, headers });
+
+describe("POST /jobs", () => {
+  test("201 for a cron webhook: the spec's fields and run_at", async () => {
+    const reply = await post(webhookCron);
+    expect(reply.status).toBe(201);
+    expect(reply.json).toEqual({
+      id: expect.stringMatching(/^job-[0-9a-f-]{36}$/),
+      name: "Nightly report",
+      type: "webhook",
+      schedule_type: "cron",
+      cron_expression: "0 3 * * *",
+      run_at: null,
+      status: "active",
+      created_at: expect.stringMatching(ISO),
+    });
+  });
+
+  test("201 for a one-time email", async () => {
+    const reply = await post(emailOnce);
+    expect(reply.status).toBe(201);
+    expect(reply.json).toMatchObject({
+      type: "email",
+      schedule_type: "one_time",
+      cron_expression: null,
+      run_at: "2030-01-31T09:00:00.000Z",
+      status: "active",
+    });
+  });
+
+  test("null counts as not given", async () => {
+    expect((await post({ ...webhookCron, run_at: null, email_to: null })).status).toBe(201);
+  });
+
+  const { name: _name, ...unnamed } = webhookCron;
+  const { webhook_url: _url, ...withoutUrl } = webhookCron;
+  const { cron_expression: _cron, ...withoutCron } = webhookCron;
+  const { run_at: _runAt, ...withoutRunAt } = emailOnce;
+  const { email_to: _to, ...withoutTo } = emailOnce;
+  const { email_subject: _subject, ...withoutSubject } = emailOnce;
+  const { email_body: _body, ...withoutBody } = emailOnce;
+  const refused = [
+    { name: "name missing", json: unnamed, field: "name" },
+    { name: "type missing", json: { ...webhookCron, type: undefined }, field: "type" },
+    {
+      name: "schedule_type missing",
+      json: { ...webhookCron, schedule_type: undefined },
+      field: "schedule_type",
+    },
+    { name: "type unknown", json: { ...webhookCron, type: "sms" }, field: "type" },
+    { name: "cron_expression missing", json: withoutCron, field: "cron_expression" },
+    { name: "run_at missing", json: withoutRunAt, field: "run_at" },
+    { name: "webhook_url missing", json: withoutUrl, field: "webhook_url" },
+    { name: "email_to missing", json: withoutTo, field: "email_to" },
+    { name: "email_subject missing", json: withoutSubject, field: "email_subject" },
+    { name: "email_body missing", json: withoutBody, field: "email_body" },
+    { name: "name empty", json: { ...webhookCron, name: "" }, field: "name" },
+    { name: "name too long", json: { ...webhookCron, name: "n".repeat(256) }, field: "name" },
+    { name: "an unknown field", json: { ...webhookCron, cron: "x" }, field: "cron" },
+    { name: "status given", json: { ...webhookCron, status: "paused" }, field: "status" },
+    {
+      name: "a cron of six fields",
+      json: { ...webhookCron, cron_expression: "0 0 3 * * *" },
+      field: "cron_expression",
+    },
+    {
+      name: "a cron that never fires",
+      json: { ...webhookCron, cron_expression: "0 0 31 2 *" },
+      field: "cron_expression",
+    },
+    {
+      name: "an unknown time zone",
+      json: { ...webhookCron, timezone: "Mars/Base" },
+      field: "timezone",
+    },
+    {
+      name: "run_at in the past",
+      json: { ...emailOnce, run_at: "2020-01-01T00:00:00Z" },
+      field: "run_at",
+    },
+    {
+      name: "run_at without offset",
+      json: { ...emailOnce, run_at: "2030-01-01" },
+      field: "run_at",
+    },
+    { name: "a bad address", json: { ...emailOnce, email_to: "ada" }, field: "email_to" },
+    {
+      name: "an email field on a webhook",
+      json: { ...webhookCron, email_to: "a@x.io" },
+      field: "email_to",
+    },
+    {
+      name: "run_at on a cron job",
+      json: { ...webhookCron, run_at: "2030-01-01T00:00:00Z" },
+      field: "run_at",
+    },
+    { name: "timezone on a one-time", json: { ...emailOnce, timezone: "UTC" }, field: "timezone" },
+    {
+      name: "a URL of another scheme",
+      json: { ...webhookCron, webhook_url: "ftp://example.com/" },
+      field: "webhook_url",
+    },
+    {
+      name: "user info in the URL",
+      json: { ...webhookCron, webhook_url: "https://u:p@example.com/" },
+      field: "webhook_url",
+    },
+    {
+      name: "a private address",
+      json: { ...webhookCron, webhook_url: "http://10.0.0.1/" },
+      field: "webhook_url",
+    },
+    {
+      name: "a private address in disguise",
+      json: { ...webhookCron, webhook_url: "http://0x0a.1/" },
+      field: "webhook_url",
+    },
+    {
+      name: "payload an array",
+      json: { ...webhookCron, webhook_payload: [] },
+      field: "webhook_payload",
+    },
+    {
+      name: "payload over 256 KiB",
+      json: { ...webhookCron, webhook_payload: { a: "x".repeat(262_144) } },
+      field: "webhook_payload",
+    },
+    {
+      name: "a reserved header",
+      json: { ...webhookCron, webhook_headers: { "Webhook-Id": "x" } },
+      field: "webhook_headers.Webhook-Id",
+    },
+    { name: "11 retries", json: { ...webhookCron, max_retries: 11 }, field: "max_retries" },
+    {
+      name: "a minimum backoff above the maximum",
+      json: { ...webhookCron, min_backoff_seconds: 20, max_backoff_seconds: 10 },
+      field: "min_backoff_seconds",
+    },
+    {
+      name: "an unknown policy",
+      json: { ...webhookCron, concurrency_policy: "allow" },
+      field: "concurrency_policy",
+    },
+  ];
+  test.each(refused)("400: $name", async ({ json, field }) => {
+    const reply = await post(json);
+    expect([reply.status, reply.json["code"]]).toEqual([400, "invalid_request"]);
+    expect(reply.json["details"]).toContainEqual({ field, message: expect.any(String) });
+  });
+
+  test("400: a number in the payload that would change", async () => {
+    const reply = await h.request({
+      method: "POST",
+      path: "/jobs",
+      body: JSON.stringify({ ...webhookCron, webhook_payload: { n: 0 } }).replace(
+        '"n":0',
+        '"n":9007199254740993',
+      ),
+    });
+    expect(reply.status).toBe(400);
+    expect(reply.json["error"]).toContain("9007199254740993");
+  });
+
+  test("Idempotency-Key: one job, the same answer; 409 for another body", async () => {
+    const headers = { "Idempotency-Key": "job-1" };
+    const first = await post(webhookCron, { headers });
+    const second = await post(webhookCron, { headers });
+    expect(second.text).toBe(first.text);
+    const other = await post({ ...webhookCron, name: "Other" }, { headers });
+    expect([other.status, other.json["code"]]).toEqual([409, "idempotency_mismatch"]);
+    // A first try that died after the store had the job: the retry finds it.
+    await h.pool.query("delete from idempotency_keys where key = 'job-1'");
+    const third = await post(webhookCron, { headers });
+    expect([third.status, third.json["id"]]).toEqual([201, first.json["id"]]);
+    await h.pool.query("delete from idempotency_keys where key = 'job-1'");
+    const changed = await post({ ...webhookCron, name: "Other" }, { headers });
+    expect([changed.status, changed.json["code"]]).toEqual([409, "conflict"]);
+  });
+});
+
+describe("GET /jobs", () => {
+  test("200: an array of exactly the spec's fields, oldest first, of this account alone", async () => {
+    const { key } = h.second;
+    const names = ["one", "two", "three"];
+    for (const name of names) await post({ ...webhookCron, name }, { key });
+    const reply = await h.request({ path: "/jobs", key });
+    expect(reply.status).toBe(200);
+    const jobs = JSON.parse(reply.text) as Record<string, unknown>[];
+    expect(jobs.map((job) => job["name"])).toEqual(names);
+    expect(Object.keys(jobs[0] ?? {})).toEqual([
+      "id",
+      "name",
+      "type",
+      "schedule_type",
+      "cron_expression",
+      "status",
+      "created_at",
+    ]);
+  });
+
+  test("filters: status, type, schedule_type, q", async () => {
+    const id = await made({ ...emailOnce, name: "Filter ÉTÉ" });
+    const count = async (query: string) => {
+      const reply = await h.request({ path: `/jobs?${query}` });
+      return (JSON.parse(reply.text) as { id: string }[]).filter((job) => job.id === id).length;
+    };
+    expect(await count("type=email&schedule_type=one_time&status=active&q=%C3%A9t%C3%A9")).toBe(1);
+    expect(await count("type=webhook")).toBe(0);
+    expect(await count("schedule_type=cron")).toBe(0);
+    expect(await count("status=paused")).toBe(0);
+    expect(await count("q=winter")).toBe(0);
+    expect((await h.request({ path: "/jobs?status=gone" })).status).toBe(400);
+    expect((await h.request({ path: "/jobs?limit=5" })).status).toBe(400);
+  });
+});
+
+describe("GET /jobs/{id}", () => {
+  test("200: every field of a webhook job, the payload byte for byte", async () => {
+    const payload = '{ "b": 1.0,\n "a": "\\u00e9", "2": [], "1": {} }';
+    const body = JSON.stringify({
+      ...webhookCron,
+      timezone: "Europe/Paris",
+      webhook_headers: { Authorization: "Bearer x" },
+    }).replace(/\}$/, `,"webhook_payload":${payload}}`);
+    const { json } = await h.request({ method: "POST", path: "/jobs", body });
+    const reply = await get(String(json["id"]));
+    expect(reply.status).toBe(200);
+    expect(reply.text).toContain(`"webhook_payload":${payload}`);
+    expect(reply.json).toEqual({
+      ...json,
+      timezone: "Europe/Paris",
+      webhook_url: webhookCron.webhook_url,
+      webhook_payload: JSON.parse(payload),
+      webhook_headers: { Authorization: "Bearer x" },
+      timeout_seconds: 30,
+      email_to: null,
+      email_subject: null,
+      email_body: null,
+      email_is_html: null,
+      max_retries: 0,
+      min_backoff_seconds: 5,
+      max_backoff_seconds: 3600,
+      starting_deadline_seconds: null,
+      delivery_deadline_seconds: 3600,
+      concurrency_policy: "Allow",
+      next_run_at: expect.stringMatching(ISO),
+      last_run_at: null,
+      last_status: null,
+    });
+  });
+
+  test("200: an email job; what does not apply is null", async () => {
+    const { json } = await get(await made(emailOnce));
+    expect(json).toMatchObject({
+      email_to: emailOnce.email_to,
+      email_is_html: false,
+      cron_expression: null,
+      timezone: null,
+      webhook_url: null,
+      webhook_payload: null,
+      timeout_seconds: null,
+      next_run_at: "2030-01-31T09:00:00.000Z",
+    });
+  });
+
+  test("404: unknown, malformed, or another account's", async () => {
+    const id = await made();
+    for (const reply of [await get("job-none"), await get("%00"), await get(id, h.second.key)])
+      expect([reply.status, reply.json]).toEqual([
+        404,
+        { error: "job not found", code: "not_found" },
+      ]);
+  });
+});
+
+describe("PATCH /jobs/{id}", () => {
+  test("200: what is absent stays, null resets, payload is replaced whole", async () => {
+    const id = await made({ ...webhookCron, webhook_payload: { a: 1, b: 2 }, max_retries: 3 });
+    const changed = await patch(id, { name: "Renamed", webhook_payload: { c: 3 } });
+    expect(changed.status).toBe(200);
+    expect(changed.json).toMatchObject({
+      name: "Renamed",
+      webhook_payload: { c: 3 },
+      max_retries: 3,
+      cron_expression: "0 3 * * *",
+    });
+    const kept = await patch(id, { cron_expression: "5 5 * * *" });
+    expect(kept.json["webhook_payload"]).toEqual({ c: 3 });
+    const reset = await patch(id, { webhook_payload: null, max_retries: null });
+    expect(reset.json).toMatchObject({ webhook_payload: {}, max_retries: 0 });
+  });
+
+  test("200: another kind of job; the fields of the former kind go", async () => {
+    const id = await made(webhookCron);
+    const { name: _n, ...email } = emailOnce;
+    const reply = await patch(id, email);
+    expect(reply.status).toBe(200);
+    expect(reply.json).toMatchObject({ type: "email", webhook_url: null, cron_expression: null });
+  });
+
+  test("200: a job whose run_at has passed can be renamed", async () => {
+    const id = await made(emailOnce);
+    await h.pool.query(
+      `update jobs set spec = jsonb_set(spec, '{schedule,at}', '1600000000000') where id = $1`,
+      [id],
+    );
+    const reply = await patch(id, { name: "Renamed" });
+    expect(reply.status).toBe(200);
+    expect((await patch(id, { run_at: "2020-01-01T00:00:00Z" })).status).toBe(400);
+  });
+
+  test.each([
+    { name: "nothing", json: {}, field: "" },
+    { name: "an unknown field", json: { id: "x" }, field: "id" },
+    { name: "a required field reset", json: { webhook_url: null }, field: "webhook_url" },
+    { name: "name null", json: { name: null }, field: "name" },
+    { name: "another type without its fields", json: { type: "email" }, field: "email_to" },
+    { name: "a field of the other kind", json: { email_to: "a@x.io" }, field: "email_to" },
+    {
+      name: "a refused URL",
+      json: { webhook_url: "http://[::ffff:10.0.0.1]/" },
+      field: "webhook_url",
+    },
+  ])("400: $name", async ({ json, field }) => {
+    const reply = await patch(await made(), json);
+    expect([reply.status, reply.json["code"]]).toEqual([400, "invalid_request"]);
+    expect(reply.json["details"]).toContainEqual({ field, message: expect.any(String) });
+  });
+
+  test("404: another account's", async () => {
+    expect((await patch(await made(), { name: "x" }, h.second.key)).status).toBe(404);
+  });
+
+  test("changes at the same time all arrive", async () => {
+    const id = await made();
+    const replies = await Promise.all([
+      patch(id, { name: "A" }),
+      patch(id, { max_retries: 2 }),
+      patch(id, { timeout_seconds: 7 }),
+    ]);
+    expect(replies.map((reply) => reply.status)).toEqual([200, 200, 200]);
+    expect((await get(id)).json).toMatchObject({ name: "A", max_retries: 2, timeout_seconds: 7 });
+  });
+});
+
+describe("pause and resume", () => {
+  test("200: paused, no next run; resumed, active again; both twice", async () => {
+    const id = await made();
+    for (const _ of [1, 2])
+      expect((await act(id, "pause")).json).toMatchObject({ status: "paused", next_run_at: null });
+    for (const _ of [1, 2])
+      expect((await act(id, "resume")).json).toMatchObject({
+        status: "active",
+        next_run_at: expect.stringMatching(ISO),
+      });
+    expect((await act("job-none", "pause")).status).toBe(404);
+    expect((await act("job-none", "resume")).status).toBe(404);
+  });
+
+  test("resume lifts the halt of a 410", async () => {
+    const id = await made();
+    await h.takeUp(h.first.account, id, { haltedGeneration: 1, startable: false });
+    expect((await get(id)).json["status"]).toBe("paused");
+    expect((await act(id, "resume")).json["status"]).toBe("active");
+  });
+});
+
+describe("runs and executions", () => {
+  test("POST /jobs/{id}/run 202, and the run becomes an execution of exactly these fields", async () => {
+    const id = await made();
+    await h.takeUp(h.first.account, id);
+    const run = await act(id, "run");
+    expect([run.status, run.json]).toEqual([202, { message: "run queued", job_id: id }]);
+    await h.deliverOne(200);
+    const reply = await h.request({ path: `/jobs/${id}/executions` });
+    expect(reply.status).toBe(200);
+    expect(JSON.parse(reply.text)).toEqual([
+      {
+        id: expect.any(String),
+        job_id: id,
+        status: "success",
+        http_status: 200,
+        duration_ms: 12,
+        error_message: null,
+        executed_at: expect.stringMatching(ISO),
+        attempt: 1,
+        trigger: "manual",
+        scheduled_at: expect.stringMatching(ISO),
+      },
+    ]);
+    expect((await get(id)).json).toMatchObject({
+      last_status: "success",
+      last_run_at: expect.stringMatching(ISO),
+    });
+  });
+
+  test("with an Idempotency-Key the job runs once", async () => {
+    const id = await made();
+    const job = await h.takeUp(h.first.account, id);
+    const headers = { "Idempotency-Key": "run-1" };
+    for (const _ of [1, 2]) expect((await act(id, "run", headers)).status).toBe(202);
+    expect((await h.ledger.unfinished([job.uid])).get(job.uid)).toHaveLength(1);
+    await h.deliverOne(200);
+  });
+
+  test("a job that the scheduler takes up only now runs all the same", async () => {
+    const id = await made();
+    const run = act(id, "run");
+    await h.takeUp(h.first.account, id);
+    expect((await run).status).toBe(202);
+    await h.deliverOne(200);
+  });
+
+  test("503 when the scheduler does not take the job up; 404 for none", async () => {
+    const reply = await act(await made(), "run");
+    expect([reply.status, reply.json["code"]]).toEqual([503, "dependency_unavailable"]);
+    expect(reply.headers.get("retry-after")).toBe("1");
+    expect((await act("job-none", "run")).status).toBe(404);
+  });
+
+  test("limit, offset and status; newest first; include=missed; 400s", async () => {
+    const id = await made();
+    await h.takeUp(h.first.account, id);
+    for (const status of [200, 500, 200]) {
+      await act(id, "run");
+      await h.deliverOne(status);
+    }
+    const list = async (query: string) =>
+      JSON.parse((await h.request({ path: `/jobs/${id}/executions?${query}` })).text) as Record<
+        string,
+        unknown
+      >[];
+    const all = await list("");
+    expect(all.map((each) => each["http_status"])).toEqual([200, 500, 200]);
+    expect(await list("limit=1&offset=1")).toEqual([all[1]]);
+    expect(await list("status=failed")).toEqual([all[1]]);
+    expect(all[1]?.["error_message"]).toBe("the receiver answered 500");
+    const job = await h.jobs.get(h.first.account, id);
+    if (!job) throw new Error("gone");
+    const from = (await h.ledger.cursors([job.uid])).get(job.uid);
+    if (!from) throw new Error("no cursor");
+    const { jobUid: _uid, version: _version, ...to } = from;
+    const at = h.clock.now();
+    await h.ledger.apply([
+      {
+        job,
+        from,
+        to,
+        create: [],
+        replace: [],
+        missed: [{ first: at - 60_000, last: at, count: 2, reason: "downtime" }],
+      },
+    ]);
+    expect(await list("")).toHaveLength(3);
+    const withMissed = await list("include=missed");
+    expect(withMissed.map((each) => each["kind"])).toEqual(
+      expect.arrayContaining(["missed", "execution"]),
+    );
+    expect(withMissed.find((each) => each["kind"] === "missed")).toEqual({
+      id: expect.any(String),
+      kind: "missed",
+      job_id: id,
+      reason: "downtime",
+      count: 2,
+      first_scheduled_at: expect.stringMatching(ISO),
+      last_scheduled_at: expect.stringMatching(ISO),
+    });
+    for (const query of [
+      "limit=0",
+      "limit=1001",
+      "offset=x",
+      "status=ok",
+      "include=all",
+      "include=missed&status=failed",
+    ])
+      expect((await h.request({ path: `/jobs/${id}/executions?${query}` })).status).toBe(400);
+  });
+
+  test("200 and an empty array for a job that never ran; 404 without job and trace", async () => {
+    const id = await made();
+    const reply = await h.request({ path: `/jobs/${id}/executions` });
+    expect([reply.status, reply.text]).toEqual([200, "[]"]);
+    expect((await h.request({ path: "/jobs/job-none/executions" })).status).toBe(404);
+    const others = await h.request({ path: `/jobs/${id}/executions`, key: h.second.key });
+    expect(others.status).toBe(404);
+  });
+});
+
+describe("DELETE /jobs/{id}", () => {
+  const del = (id: string, key = h.first.key) =>
+    h.request({ method: "DELETE", path: `/jobs/${id}`, key });
+
+  test("200 job deleted; gone at once; queued runs cancelled; history stays", async () => {
+    const id = await made();
+    const job = await h.takeUp(h.first.account, id);
+    await act(id, "run");
+    await h.deliverOne(200);
+    await act(id, "run");
+    const reply = await del(id);
+    expect([reply.status, reply.json]).toEqual([200, { message: "job deleted" }]);
+    expect((await h.ledger.unfinished([job.uid])).get(job.uid) ?? []).toEqual([]);
+    expect((await get(id)).status).toBe(404);
+    expect((await del(id)).status).toBe(404);
+    expect((await act(id, "run")).status).toBe(404);
+    const history = await h.request({ path: `/jobs/${id}/executions` });
+    expect(history.status).toBe(200);
+    expect(JSON.parse(history.text)).toHaveLength(1);
+  });
+
+  test("404: another account's, which stays", async () => {
+    const id = await made();
+    expect((await del(id, h.second.key)).status).toBe(404);
+    expect((await get(id)).status).toBe(200);
+  });
+});

@@ -1,0 +1,361 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { startHarness, type Harness } from "./harness.ts";
+
+let h: Harness;
+beforeAll(async () => {
+  h = await startHarness();
+});
+afterAll(() => h.close());
+
+const ISO = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
+const send = (json: object, more: { key?: string; headers?: Record<string, string> } = {}) =>
+  h.request({ method: "POST", path: "/send", json, ...more });
+const mail = { to: "ada@example.com", subject: "Hello", body: "Hello, Ada." };
+const sixDigits = (): string => /\b\d{6}\b/.exec(h.catcher.messages()[0]?.text ?? "")?.[0] ?? "";
+
+describe("POST /send", () => {
+  test("200: id, to, subject, status sent, sent_at; the mail arrives", async () => {
+    const reply = await send(mail);
+    expect(reply.status).toBe(200);
+    expect(reply.json).toEqual({
+      id: expect.any(String),
+      to: mail.to,
+      subject: mail.subject,
+      status: "sent",
+      sent_at: expect.stringMatching(ISO),
+    });
+    const [arrived] = h.catcher.messages();
+    expect(arrived).toMatchObject({
+      envelopeFrom: "noreply@example.com",
+      envelopeTo: [mail.to],
+      subject: mail.subject,
+      html: null,
+    });
+    expect(arrived?.text?.trim()).toBe(mail.body);
+  });
+
+  test("is_html: the body is sent as HTML", async () => {
+    expect((await send({ ...mail, body: "<b>Hi</b>", is_html: true })).status).toBe(200);
+    expect(h.catcher.messages()[0]?.html).toContain("<b>Hi</b>");
+  });
+
+  test("cc, bcc, reply_to, headers and attachments", async () => {
+    const content = Buffer.from([0, 1, 2, 253, 254, 255]);
+    const reply = await send({
+      ...mail,
+      cc: ["bob@example.com"],
+      bcc: ["eve@example.com"],
+      reply_to: "help@example.com",
+      headers: { "X-Campaign": "spring" },
+      attachments: [
+        { filename: "a.bin", content: content.toString("base64"), content_type: "application/x-a" },
+      ],
+    });
+    expect(reply.status).toBe(200);
+    const [arrived] = h.catcher.messages();
+    expect(arrived?.envelopeTo).toEqual([mail.to, "bob@example.com", "eve@example.com"]);
+    expect(arrived?.raw.toString()).not.toContain("eve@example.com");
+    expect(arrived?.replyTo).toContain("help@example.com");
+    expect(arrived?.headers).toContainEqual({ name: "x-campaign", value: "spring" });
+    expect(arrived?.attachments).toEqual([
+      { filename: "a.bin", contentType: "application/x-a", bytes: content.length },
+    ]);
+  });
+
+  const refused = [
+    { name: "to missing", json: { subject: "s", body: "b" }, field: "to" },
+    { name: "subject missing", json: { to: mail.to, body: "b" }, field: "subject" },
+    { name: "body missing", json: { to: mail.to, subject: "s" }, field: "body" },
+    { name: "to empty", json: { ...mail, to: "" }, field: "to" },
+    { name: "to null", json: { ...mail, to: null }, field: "to" },
+    { name: "subject empty", json: { ...mail, subject: "" }, field: "subject" },
+    { name: "body empty", json: { ...mail, body: "" }, field: "body" },
+    { name: "body a number", json: { ...mail, body: 1 }, field: "body" },
+    { name: "is_html a string", json: { ...mail, is_html: "true" }, field: "is_html" },
+    { name: "an unknown field", json: { ...mail, form: "x" }, field: "form" },
+    { name: "a list of recipients", json: { ...mail, to: "a@x.io,b@x.io" }, field: "to" },
+    { name: "a display name", json: { ...mail, to: "Ada <ada@x.io>" }, field: "to" },
+    { name: "CR LF in to", json: { ...mail, to: "a@x.io\r\nBcc: b@x.io" }, field: "to" },
+    { name: "CR LF in subject", json: { ...mail, subject: "a\r\nBcc: b@x.io" }, field: "subject" },
+    { name: "a subject too long", json: { ...mail, subject: "s".repeat(999) }, field: "subject" },
+    { name: "a bad cc", json: { ...mail, cc: ["a@x.io", "nobody"] }, field: "cc.1" },
+    { name: "cc not a list", json: { ...mail, cc: "a@x.io" }, field: "cc" },
+    { name: "51 in bcc", json: { ...mail, bcc: Array(51).fill("a@x.io") }, field: "bcc" },
+    { name: "a reserved header", json: { ...mail, headers: { FROM: "x" } }, field: "headers.FROM" },
+    {
+      name: "a header with CR LF",
+      json: { ...mail, headers: { "X-A": "a\r\nBcc: b@x.io" } },
+      field: "headers.X-A",
+    },
+    {
+      name: "a header name with a colon",
+      json: { ...mail, headers: { "X:A": "a" } },
+      field: "headers.X:A",
+    },
+    {
+      name: "an attachment by path",
+      json: { ...mail, attachments: [{ filename: "p", path: "/etc/passwd" }] },
+      field: "attachments.0.content",
+    },
+    {
+      name: "an attachment that is no base64",
+      json: { ...mail, attachments: [{ filename: "p", content: "a-b_" }] },
+      field: "attachments.0.content",
+    },
+    {
+      name: "an attachment's name with a slash",
+      json: { ...mail, attachments: [{ filename: "../p", content: "" }] },
+      field: "attachments.0.filename",
+    },
+    { name: "a body over 5 MiB", json: { ...mail, body: "é".repeat(2_621_441) }, field: "body" },
+    {
+      name: "attachments over 10 MiB",
+      json: {
+        ...mail,
+        attachments: [1, 2].map((n) => ({ filename: `${n}`, content: "AAAA".repeat(1_400_000) })),
+      },
+      field: "attachments",
+    },
+  ];
+  test.each(refused)("400: $name", async ({ json, field }) => {
+    const before = h.catcher.messages().length;
+    const reply = await send(json);
+    expect(reply.status).toBe(400);
+    expect(reply.json).toMatchObject({ error: expect.any(String), code: "invalid_request" });
+    expect(reply.json["details"]).toContainEqual({ field, message: expect.any(String) });
+    expect(h.catcher.messages()).toHaveLength(before);
+  });
+
+  test("a body of 5 MiB and attachments of 10 MiB go through", async () => {
+    const reply = await send({
+      ...mail,
+      body: "x".repeat(5 * 1024 * 1024),
+      attachments: [{ filename: "big.bin", content: "AAAA".repeat(2.5 * 1024 * 1024) }],
+    });
+    expect(reply.status).toBe(200);
+    expect(h.catcher.messages()[0]?.attachments[0]?.bytes).toBe(7.5 * 1024 * 1024);
+  });
+
+  test("422: no SMTP configuration; 400 comes first, and nothing is logged", async () => {
+    const { key } = h.withoutSmtp;
+    const reply = await send(mail, { key });
+    expect(reply.status).toBe(422);
+    expect(reply.json).toMatchObject({ code: "smtp_not_configured" });
+    expect((await send({ ...mail, to: "" }, { key })).status).toBe(400);
+    expect((await h.request({ path: "/logs", key })).json["total"]).toBe(0);
+  });
+
+  test("500: SMTP server unreachable; logged as failed with its text", async () => {
+    const { key } = h.brokenSmtp;
+    const reply = await send(mail, { key });
+    expect(reply.status).toBe(500);
+    expect(reply.json).toEqual({ error: expect.any(String), code: "smtp_failed" });
+    const { json } = await h.request({ path: "/logs?status=failed", key });
+    expect(json).toMatchObject({
+      total: 1,
+      logs: [{ status: "failed", error_message: reply.json["error"], kind: "email", to: mail.to }],
+    });
+  });
+});
+
+describe("Idempotency-Key on POST /send", () => {
+  test("the same key and body: one mail, the same answer", async () => {
+    const headers = { "Idempotency-Key": "order-1" };
+    const first = await send(mail, { headers });
+    const arrived = h.catcher.messages().length;
+    const second = await send(mail, { headers });
+    expect(second.text).toBe(first.text);
+    expect(second.headers.get("idempotency-replayed")).toBe("true");
+    expect(h.catcher.messages()).toHaveLength(arrived);
+  });
+  test("409 for a different body", async () => {
+    const headers = { "Idempotency-Key": "order-1" };
+    const reply = await send({ ...mail, subject: "Other" }, { headers });
+    expect(reply.status).toBe(409);
+    expect(reply.json["code"]).toBe("idempotency_mismatch");
+  });
+  test("another account's key is another key", async () => {
+    const headers = { "Idempotency-Key": "order-1" };
+    const reply = await send({ ...mail, subject: "Other" }, { headers, key: h.second.key });
+    expect(reply.status).toBe(200);
+  });
+  test("a failure frees the key", async () => {
+    const headers = { "Idempotency-Key": "order-2" };
+    const { key } = h.brokenSmtp;
+    expect((await send(mail, { key, headers })).status).toBe(500);
+    expect((await send({ ...mail, subject: "Again" }, { key, headers })).status).toBe(500);
+  });
+  test("in flight: 409 idempotency_in_flight, after 60 s outcome_unknown", async () => {
+    const headers = { "Idempotency-Key": "order-3" };
+    await send(mail, { headers });
+    const age = (interval: string) =>
+      h.pool.query(
+        `update idempotency_keys set status = null, body = null, started_at = now() - $1::interval
+         where key = 'order-3'`,
+        [interval],
+      );
+    await age("30 seconds");
+    const busy = await send(mail, { headers });
+    expect([busy.status, busy.json["code"]]).toEqual([409, "idempotency_in_flight"]);
+    expect(busy.headers.get("retry-after")).toBe("1");
+    await age("61 seconds");
+    const lost = await send(mail, { headers });
+    expect([lost.status, lost.json["code"]]).toEqual([409, "outcome_unknown"]);
+  });
+  test.each([
+    { name: "empty", key: "" },
+    { name: "257 characters", key: "k".repeat(257) },
+    { name: "not ASCII", key: "é" },
+  ])("400: $name", async ({ key }) => {
+    const reply = await send(mail, { headers: { "Idempotency-Key": key } });
+    expect(reply.status).toBe(400);
+    expect(reply.json["details"]).toContainEqual(
+      expect.objectContaining({ field: "Idempotency-Key" }),
+    );
+  });
+});
+
+describe("one-time passcodes", () => {
+  const issue = (to: string, key = h.first.key) =>
+    h.request({ method: "POST", path: "/send/otp", json: { to }, key });
+  const verify = (email: string, code: string, key = h.first.key) =>
+    h.request({ method: "POST", path: "/verify/otp", json: { email, code }, key });
+  const wrong = { error: "invalid or expired OTP", code: "invalid_otp" };
+
+  test("POST /send/otp 200: message and expires_at ten minutes on; verified once, whatever the case", async () => {
+    const before = h.clock.now();
+    const sent = await issue("Otp.User@Example.com");
+    expect(sent.status).toBe(200);
+    expect(sent.json).toEqual({
+      message: expect.any(String),
+      expires_at: expect.stringMatching(ISO),
+    });
+    const lifetime = Date.parse(String(sent.json["expires_at"])) - before;
+    expect(Math.abs(lifetime - 600_000)).toBeLessThan(5_000);
+    const code = sixDigits();
+    expect(code).toMatch(/^\d{6}$/);
+    const right = await verify("otp.user@EXAMPLE.com", code);
+    expect(right.status).toBe(200);
+    expect(right.json).toEqual({ verified: true, message: "OTP verified" });
+    const again = await verify("otp.user@example.com", code);
+    expect([again.status, again.json]).toEqual([400, wrong]);
+  });
+
+  test("a new send invalidates the old code", async () => {
+    await issue("twice@example.com");
+    const old = sixDigits();
+    await issue("twice@example.com");
+    const current = sixDigits();
+    // One time in a million the new code is the old one.
+    expect(old === current ? wrong : (await verify("twice@example.com", old)).json).toEqual(wrong);
+    expect((await verify("twice@example.com", current)).status).toBe(200);
+  });
+
+  test("POST /verify/otp 400: expired", async () => {
+    await issue("late@example.com");
+    await h.pool.query("update otps set expires_at = now() where address = 'late@example.com'");
+    expect((await verify("late@example.com", sixDigits())).json).toEqual(wrong);
+  });
+
+  test.each(["000000", "12345", "1234567", "abcdef", "１２３４５６", " 12345"])(
+    "POST /verify/otp 400: %j with the one text",
+    async (code) => {
+      const reply = await verify("nobody@example.com", code);
+      expect([reply.status, reply.json]).toEqual([400, wrong]);
+    },
+  );
+
+  test("another account's code does not verify", async () => {
+    await issue("shared@example.com");
+    const reply = await verify("shared@example.com", sixDigits(), h.second.key);
+    expect([reply.status, reply.json]).toEqual([400, wrong]);
+  });
+
+  test("400: a field missing", async () => {
+    for (const json of [{}, { email: "a@x.io" }, { code: "123456" }]) {
+      const reply = await h.request({ method: "POST", path: "/verify/otp", json });
+      expect([reply.status, reply.json["code"]]).toEqual([400, "invalid_request"]);
+    }
+    const reply = await h.request({ method: "POST", path: "/send/otp", json: {} });
+    expect([reply.status, reply.json["error"]]).toEqual([400, "to: is required"]);
+  });
+
+  test("422 for both without SMTP configuration", async () => {
+    const { key } = h.withoutSmtp;
+    expect((await issue("a@example.com", key)).json["code"]).toBe("smtp_not_configured");
+    expect((await verify("a@example.com", "123456", key)).status).toBe(422);
+  });
+
+  test("500 when the mail fails: the code never counts, nor does the one before", async () => {
+    const { key } = h.brokenSmtp;
+    const reply = await issue("a@example.com", key);
+    expect([reply.status, reply.json["code"]]).toEqual([500, "smtp_failed"]);
+    const { rows } = await h.pool.query(
+      "select 1 from otps where account = $1 and (active or code_hmac is not null)",
+      [h.brokenSmtp.account],
+    );
+    expect(rows).toHaveLength(0);
+  });
+
+  test("429 on the sixth send in ten minutes", async () => {
+    for (let sends = 1; sends <= 5; sends += 1)
+      expect((await issue("often@example.com")).status).toBe(200);
+    const reply = await issue("often@example.com");
+    expect([reply.status, reply.json["code"]]).toEqual([429, "otp_rate_limited"]);
+    expect(Number(reply.headers.get("retry-after"))).toBeGreaterThan(590);
+  });
+
+  test("the code is in no log entry and in no log line", async () => {
+    await issue("secret@example.com");
+    const code = sixDigits();
+    const { text } = await h.request({ path: "/logs?limit=1000&kind=otp" });
+    expect(text).toContain("secret@example.com");
+    expect(text).not.toContain(code);
+    expect(h.lines.join("")).not.toMatch(new RegExp(`\\b${code}\\b`));
+  });
+});
+
+describe("GET /logs", () => {
+  test("logs, total, limit 10 and offset 0; newest first; exactly the entry's fields", async () => {
+    const { json } = await h.request({ path: "/logs" });
+    expect(json).toEqual({
+      logs: expect.any(Array),
+      total: expect.any(Number),
+      limit: 10,
+      offset: 0,
+    });
+    const logs = json["logs"] as Record<string, unknown>[];
+    expect(logs).toHaveLength(10);
+    const times = logs.map((entry) => String(entry["sent_at"]));
+    expect(times).toEqual(times.toSorted().toReversed());
+    expect(logs[0]).toEqual({
+      id: expect.any(String),
+      to: expect.any(String),
+      subject: expect.any(String),
+      status: "sent",
+      error_message: null,
+      sent_at: expect.stringMatching(ISO),
+      kind: "otp",
+    });
+  });
+  test("limit, offset, status, kind and to", async () => {
+    const all = (await h.request({ path: "/logs?limit=1000" })).json;
+    const page = (await h.request({ path: "/logs?limit=2&offset=1" })).json;
+    expect(page["logs"]).toEqual((all["logs"] as unknown[]).slice(1, 3));
+    expect(page["total"]).toBe(all["total"]);
+    expect((await h.request({ path: "/logs?status=failed" })).json["total"]).toBe(0);
+    const otps = (await h.request({ path: "/logs?kind=otp&to=often@example.com" })).json;
+    expect(otps["total"]).toBe(5);
+  });
+  test("another account sees nothing of it", async () => {
+    const { json } = await h.request({ path: "/logs?to=often@example.com", key: h.second.key });
+    expect(json["total"]).toBe(0);
+  });
+  test.each(["limit=0", "limit=1001", "limit=x", "offset=-1", "status=done", "page=2"])(
+    "400: %s",
+    async (query) => {
+      const reply = await h.request({ path: `/logs?${query}` });
+      expect([reply.status, reply.json["code"]]).toEqual([400, "invalid_request"]);
+    },
+  );
+});

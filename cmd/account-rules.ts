@@ -1,0 +1,30 @@
+import { LRUCache } from "lru-cache";
+import type { Accounts } from "../src/domain/ports/accounts.ts";
+import { parseDestinationRules, type DestinationRules } from "../src/network/destination-rules.ts";
+
+/** A rule that an operator takes back goes on for this long at most. */
+const FRESH_MS = 2_000;
+const MOST_ACCOUNTS = 10_000;
+
+/** The accounts' own allow-lists, asked at every connection: a herd to one account asks once. */
+export function createAccountRules(
+  accounts: Pick<Accounts, "allowedDestinations">,
+): (account: string) => Promise<DestinationRules> {
+  const cache = new LRUCache<string, Promise<DestinationRules>>({
+    max: MOST_ACCOUNTS,
+    ttl: FRESH_MS,
+  });
+  return (account) => {
+    const known = cache.get(account);
+    if (known) return known;
+    const asked = accounts
+      .allowedDestinations(account)
+      .then((rules) => parseDestinationRules(rules.join(",")));
+    cache.set(account, asked);
+    // A failure is the caller's to see, and not to be remembered.
+    asked.catch(() => {
+      if (cache.peek(account) === asked) cache.delete(account);
+    });
+    return asked;
+  };
+}

@@ -1,0 +1,109 @@
+#!/usr/bin/env node
+/** `carillon admin …`: works on DATABASE_URL, or on the running standalone of CARILLON_DATA_DIR. */
+import { text } from "node:stream/consumers";
+import { CommandFailed, UsageError, type AdminStores } from "../src/admin/command.ts";
+import { parseCommandLine, type ParsedCommandLine } from "../src/admin/command-line.ts";
+import { readConfiguration, required } from "../src/configuration/configuration.ts";
+import { StartProblem } from "../src/configuration/start-problem.ts";
+import { parseDestinationRules } from "../src/network/destination-rules.ts";
+import { createAccounts } from "../src/postgres/accounts.ts";
+import { createApiKeys } from "../src/postgres/api-keys.ts";
+import { cancelAccountRuns } from "../src/postgres/cancel-account-runs.ts";
+import { parseKeyRing, type KeyRing } from "../src/postgres/key-ring.ts";
+import { checkSchema } from "../src/postgres/migrate.ts";
+import { createPool, type Pool } from "../src/postgres/pool.ts";
+import { reencryptAll } from "../src/postgres/sealed-columns.ts";
+import { createSigningSecrets } from "../src/postgres/signing-secrets.ts";
+import { createSmtpSettingsStore } from "../src/postgres/smtp-settings.ts";
+import { createUsers } from "../src/postgres/users.ts";
+import { runningDatabase } from "../src/standalone/running-database.ts";
+import { reportFailure } from "./problem.ts";
+import { say } from "./say.ts";
+import { VERSION } from "./version.ts";
+
+let databaseUrl: string | undefined;
+try {
+  const parsed = parseCommandLine(process.argv.slice(2));
+  switch (parsed.kind) {
+    case "help":
+      say(parsed.text);
+      break;
+    case "version":
+      say(VERSION);
+      break;
+    case "command":
+      await run(parsed);
+      break;
+  }
+} catch (error) {
+  if (error instanceof UsageError || error instanceof CommandFailed) {
+    process.stderr.write(`carillon: ${error.message}\n`);
+    process.exitCode = error instanceof UsageError ? 2 : 1;
+  } else reportFailure(error, databaseUrl);
+}
+
+async function run(parsed: ParsedCommandLine & { kind: "command" }): Promise<void> {
+  const { command, output } = parsed;
+  const database = await locateDatabase();
+  databaseUrl = database.url;
+  const pool = createPool({ url: database.url, applicationName: "carillon admin", max: 2 });
+  try {
+    await checkSchema({ pool, appVersion: VERSION });
+    const result = await command.run({
+      ...parsed.arguments,
+      stores: createStores(pool, database.encryptionKeys),
+      readStandardInput: () => text(process.stdin),
+    });
+    say(output === "json" ? JSON.stringify(result.json) : result.text);
+    if (result.note !== undefined && output === "text")
+      process.stderr.write(`carillon: ${result.note}\n`);
+  } finally {
+    await pool.end();
+  }
+}
+
+async function locateDatabase(): Promise<{ url: string; encryptionKeys: string | undefined }> {
+  const configuration = readConfiguration("admin", process.env);
+  const { databaseUrl: url, encryptionKeys } = configuration;
+  if (url !== undefined) return { url, encryptionKeys };
+  const dataDir = required(configuration, "dataDir");
+  const running = await runningDatabase(dataDir);
+  if (running) return { ...running, encryptionKeys: encryptionKeys ?? running.encryptionKeys };
+  throw new StartProblem(
+    `no Carillon is running on the data directory ${dataDir}: start it (npm start), or set DATABASE_URL or CARILLON_DATA_DIR`,
+  );
+}
+
+function createStores(pool: Pool, encryptionKeys: string | undefined): AdminStores {
+  const keyRing = lazyKeyRing(encryptionKeys);
+  return {
+    accounts: createAccounts({ pool, onDelete: cancelAccountRuns }),
+    apiKeys: createApiKeys({ pool }),
+    smtpSettings: createSmtpSettingsStore({ pool, keyRing }),
+    signingSecrets: createSigningSecrets({ pool, keyRing }),
+    users: createUsers({ pool }),
+    reencrypt: () => reencryptAll({ pool, keyRing }),
+    checkRule: (rule) => {
+      parseDestinationRules(rule);
+    },
+  };
+}
+
+/** Only commands that touch secrets need the keys; the others work without. */
+function lazyKeyRing(encryptionKeys: string | undefined): KeyRing {
+  const ring = (): KeyRing => {
+    if (encryptionKeys === undefined)
+      throw new StartProblem(
+        "CARILLON_ENCRYPTION_KEYS is not set: this command reads or writes secrets",
+      );
+    return parseKeyRing(encryptionKeys);
+  };
+  return {
+    get keyIds() {
+      return ring().keyIds;
+    },
+    encrypt: (plaintext, aad) => ring().encrypt(plaintext, aad),
+    decrypt: (sealed, aad) => ring().decrypt(sealed, aad),
+    derive: (purpose) => ring().derive(purpose),
+  };
+}

@@ -1,0 +1,26 @@
+/** Steps that end what was started, last started first. */
+export interface Ending {
+  /** What ends one thing; a failure is reported and does not keep the others from ending. */
+  add(name: string, end: () => Promise<void> | void): void;
+  run(): Promise<void>;
+}
+
+export function createEnding(onError: (name: string, error: unknown) => void): Ending {
+  const steps: { name: string; end: () => Promise<void> | void }[] = [];
+  let running: Promise<void> | undefined;
+  async function endAll(): Promise<void> {
+    for (let step = steps.pop(); step !== undefined; step = steps.pop()) {
+      try {
+        await step.end();
+      } catch (error) {
+        onError(step.name, error);
+      }
+    }
+  }
+  return {
+    add(name, end) {
+      steps.push({ name, end });
+    },
+    run: () => (running ??= endAll()),
+  };
+}

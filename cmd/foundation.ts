@@ -1,0 +1,97 @@
+import type { Configuration } from "../src/configuration/configuration.ts";
+import { required } from "../src/configuration/configuration.ts";
+import { createAccounts } from "../src/postgres/accounts.ts";
+import { createApiKeys } from "../src/postgres/api-keys.ts";
+import { cancelAccountRuns } from "../src/postgres/cancel-account-runs.ts";
+import { createPostgresClock } from "../src/postgres/clock.ts";
+import type { KeyRing } from "../src/postgres/key-ring.ts";
+import { createNotifications } from "../src/postgres/notifications.ts";
+import { createPool } from "../src/postgres/pool.ts";
+import { createSmtpSettingsStore } from "../src/postgres/smtp-settings.ts";
+import { createDestinationPolicy } from "../src/network/destination-policy.ts";
+import { parseDestinationRules } from "../src/network/destination-rules.ts";
+import { createGuardedDial } from "../src/network/guarded-dial.ts";
+import { createMailer } from "../src/mail/mailer.ts";
+import type { Logger } from "../src/telemetry/logger.ts";
+import type { Metrics } from "../src/telemetry/metrics.ts";
+import { createAccountRules } from "./account-rules.ts";
+import { timers } from "./system.ts";
+
+/** Lease renewal and the clock must not queue behind a herd of other statements. */
+const LEASE_CONNECTIONS = 2;
+
+export type Foundation = ReturnType<typeof createFoundation>;
+
+/**
+ * What every serving process stands on: PostgreSQL with its clock, the guarded way out, mail. Opens
+ * nothing by itself; the clock is started by whoever composes the process.
+ */
+export function createFoundation(options: {
+  program: "standalone" | "gateway" | "controller";
+  configuration: Configuration;
+  databaseUrl: string;
+  keyRing: KeyRing;
+  metrics: Metrics;
+  log: Logger;
+}) {
+  const { configuration, databaseUrl: url, keyRing, metrics, log } = options;
+  const applicationName = `carillon ${options.program}`;
+  const onError = (error: unknown) => {
+    log.warn({ err: error }, "PostgreSQL connection");
+  };
+  const max = required(configuration, "databaseConnections");
+  const pool = createPool({ url, applicationName, max, onError });
+  const leasePool = createPool({
+    url,
+    applicationName: `${applicationName} leases`,
+    max: LEASE_CONNECTIONS,
+    onError,
+  });
+  const notifications = createNotifications({ url, applicationName, onError });
+  const clock = createPostgresClock({ pool: leasePool, onError });
+  const accounts = createAccounts({ pool, onDelete: cancelAccountRuns });
+  const apiKeys = createApiKeys({ pool, timers, onError });
+  const smtpSettings = createSmtpSettingsStore({ pool, keyRing });
+  const rules = parseDestinationRules(required(configuration, "allowDestinations").join(","));
+  const accountRules = createAccountRules(accounts);
+  const dial = createGuardedDial({ rules, accountRules });
+  const mailer = createMailer({ settings: smtpSettings, dial, metrics, log });
+
+  metrics.beforeScrape("database", async () => {
+    const used = pool.totalCount - pool.idleCount;
+    metrics.databasePoolConnections.set({ state: "idle" }, pool.idleCount);
+    metrics.databasePoolConnections.set({ state: "used" }, used);
+    metrics.databasePoolWaiting.set(pool.waitingCount);
+    if (clock.known) metrics.clockOffset.set((clock.now() - Date.now()) / 1_000);
+    metrics.databaseUp.set(0);
+    await pool.query("select 1");
+    metrics.databaseUp.set(1);
+  });
+
+  return {
+    pool,
+    leasePool,
+    notifications,
+    clock,
+    accounts,
+    apiKeys,
+    smtpSettings,
+    destinations: createDestinationPolicy({ rules, accountRules }),
+    dial,
+    mailer,
+    keyRing,
+    metrics,
+    log,
+    async pingDatabase(): Promise<void> {
+      await pool.query("select 1");
+    },
+    /** After everything that uses it has ended. */
+    async close(): Promise<void> {
+      await mailer.close();
+      await apiKeys.flush().catch(onError);
+      clock.stop();
+      await notifications.close();
+      await Promise.all([pool.end(), leasePool.end()]);
+    },
+  };
+}

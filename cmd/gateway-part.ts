@@ -1,0 +1,48 @@
+import type { Configuration } from "../src/configuration/configuration.ts";
+import { required } from "../src/configuration/configuration.ts";
+import type { JobStore } from "../src/domain/ports/job-store.ts";
+import { createGateway, type Gateway } from "../src/gateway/gateway.ts";
+import { otpMessage } from "../src/mail/otp-message.ts";
+import { createEmailLog } from "../src/postgres/email-log.ts";
+import { createIdempotencyKeys } from "../src/postgres/idempotency-keys.ts";
+import { createOtps } from "../src/postgres/otps.ts";
+import { createRunHistory } from "../src/postgres/run-history.ts";
+import { createRunLedger } from "../src/postgres/run-ledger.ts";
+import type { Readiness } from "../src/telemetry/readiness.ts";
+import type { Foundation } from "./foundation.ts";
+import { monotonic, timers } from "./system.ts";
+import { VERSION } from "./version.ts";
+
+/** The REST API on the foundation and a job store. */
+export function createGatewayPart(options: {
+  foundation: Foundation;
+  configuration: Configuration;
+  jobs: JobStore;
+  readiness: Readiness;
+}): Gateway {
+  const { foundation, configuration, jobs, readiness } = options;
+  const { pool, keyRing } = foundation;
+  return createGateway({
+    apiKeys: foundation.apiKeys,
+    jobs,
+    ledger: createRunLedger({ pool }),
+    history: createRunHistory({ pool }),
+    mailer: foundation.mailer,
+    emailLog: createEmailLog({ pool }),
+    otps: createOtps({ pool, keyRing }),
+    idempotency: createIdempotencyKeys({ pool }),
+    destinations: foundation.destinations,
+    otpMessage,
+    ready: readiness,
+    clock: foundation.clock,
+    timers,
+    monotonic,
+    metrics: foundation.metrics,
+    log: foundation.log,
+    version: VERSION,
+    limits: {
+      perSecond: required(configuration, "rateLimit"),
+      burst: required(configuration, "rateLimitBurst"),
+    },
+  });
+}

@@ -1,0 +1,16 @@
+/** `npm run gateway`: the REST API. Stateless; any number of them run side by side. */
+import { required } from "../src/configuration/configuration.ts";
+import { createGatewayPart } from "./gateway-part.ts";
+import { listen } from "./listen.ts";
+import { serve } from "./serving.ts";
+
+await serve("gateway", async ({ configuration, foundation, store, readiness, ending }) => {
+  const { jobs } = store;
+  const gateway = createGatewayPart({ foundation, configuration, jobs, readiness });
+  const url = await listen(gateway.server(), {
+    host: required(configuration, "host"),
+    port: required(configuration, "port"),
+  });
+  ending.add("gateway", () => gateway.close());
+  foundation.log.info({ url }, "ready");
+});

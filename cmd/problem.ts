@@ -1,0 +1,68 @@
+import { ConfigurationError } from "../src/configuration/configuration.ts";
+import { StartProblem } from "../src/configuration/start-problem.ts";
+import { InvalidInput } from "../src/domain/findings.ts";
+import { DependencyUnavailable } from "../src/domain/ports/dependency-down.ts";
+import { UnknownKeyId } from "../src/postgres/key-ring.ts";
+import { DatabaseTooNew, DatabaseTooOld } from "../src/postgres/migrate.ts";
+import { sqlState } from "../src/postgres/connection-errors.ts";
+import { redactText } from "../src/telemetry/redact.ts";
+
+/**
+ * What a person can do something about, in one line for each problem; undefined for a fault of ours,
+ * which is reported with its stack. `databaseUrl` is named without its password.
+ */
+export function problemOf(error: unknown, databaseUrl?: string): string | undefined {
+  if (!(error instanceof Error)) return undefined;
+  if (
+    error instanceof ConfigurationError ||
+    error instanceof StartProblem ||
+    error instanceof InvalidInput ||
+    error instanceof DatabaseTooNew ||
+    error instanceof DatabaseTooOld ||
+    error instanceof UnknownKeyId
+  )
+    return error.message;
+  const listening = listenProblem(error);
+  if (listening !== undefined) return listening;
+  if (error instanceof DependencyUnavailable)
+    return databaseProblem(databaseUrl, rootCause(error).message);
+  // 28: authorization refused, 3D: no such database, 42501: not permitted; 08 and sockets before the
+  // first query arrive untranslated.
+  const state = sqlState(error) ?? "";
+  if (/^(28|3D|42501|08|E[A-Z]+$)/.test(state))
+    return databaseProblem(databaseUrl, rootCause(error).message || state);
+  return undefined;
+}
+
+/** Prints the problem, or the fault with its stack, and sets the exit code to 1. */
+export function reportFailure(error: unknown, databaseUrl?: string): void {
+  const problem = problemOf(error, databaseUrl);
+  const text = problem ?? (error instanceof Error ? (error.stack ?? error.message) : String(error));
+  for (const line of text.split("\n"))
+    process.stderr.write(problem === undefined ? `${redactText(line)}\n` : `carillon: ${line}\n`);
+  process.exitCode = 1;
+}
+
+function listenProblem(error: Error): string | undefined {
+  if (!("syscall" in error) || error.syscall !== "listen") return undefined;
+  const { code, port, address } = error as NodeJS.ErrnoException & {
+    port?: number;
+    address?: string;
+  };
+  const where = `${address ?? ""}:${port ?? ""}`;
+  if (code === "EADDRINUSE")
+    return `port ${port} on ${address} is in use: stop the other program, or set PORT or CARILLON_METRICS_PORT to a free one`;
+  if (code === "EACCES")
+    return `${where} may not be listened on: set PORT or CARILLON_METRICS_PORT to one above 1023`;
+  return `cannot listen on ${where} (${code}): set CARILLON_HOST to an address of this machine`;
+}
+
+function databaseProblem(url: string | undefined, reason: string): string {
+  const at = url !== undefined && URL.canParse(url) ? ` at ${new URL(url).host}` : "";
+  return `PostgreSQL${at} cannot be used: ${redactText(reason.replaceAll("\n", " "))} (DATABASE_URL)`;
+}
+
+function rootCause(error: Error): Error {
+  if (error instanceof AggregateError && error.errors[0] instanceof Error) return error.errors[0];
+  return error.cause instanceof Error ? rootCause(error.cause) : error;
+}

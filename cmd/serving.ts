@@ -1,0 +1,124 @@
+import { hostname } from "node:os";
+import {
+  readConfiguration,
+  required,
+  type Configuration,
+} from "../src/configuration/configuration.ts";
+import { DependencyUnavailable } from "../src/domain/ports/dependency-down.ts";
+import { parseKeyRing } from "../src/postgres/key-ring.ts";
+import { checkSchema } from "../src/postgres/migrate.ts";
+import { assertKeysKnown } from "../src/postgres/sealed-columns.ts";
+import { startHealthServer } from "../src/telemetry/health-server.ts";
+import { createLogger } from "../src/telemetry/logger.ts";
+import { createMetrics } from "../src/telemetry/metrics.ts";
+import {
+  createDependencyChecks,
+  createReadiness,
+  type Readiness,
+} from "../src/telemetry/readiness.ts";
+import { createEnding, type Ending } from "./ending.ts";
+import { createFoundation, type Foundation } from "./foundation.ts";
+import { chooseJobStore, type JobStoreChoice } from "./job-store.ts";
+import { logOptions } from "./log-options.ts";
+import { reportFailure } from "./problem.ts";
+import { timers } from "./system.ts";
+import { aborted, untilTerminated } from "./termination.ts";
+import { VERSION } from "./version.ts";
+
+/** Between two tries to reach a database that is not there yet. */
+const RETRY_MS = 1_000;
+
+export interface Serving {
+  configuration: Configuration;
+  foundation: Foundation;
+  store: JobStoreChoice;
+  readiness: Readiness;
+  ending: Ending;
+  /** Unique among the processes of an installation. */
+  identity: string;
+}
+
+/**
+ * The life of a gateway or controller process: read the configuration, answer probes, wait for the
+ * database, start the part, and end in order at SIGTERM. A database that is away at start is waited for,
+ * as not ready; one that this release cannot work with ends the process.
+ */
+export async function serve(
+  program: "gateway" | "controller",
+  start: (serving: Serving) => Promise<void>,
+): Promise<never> {
+  const terminated = untilTerminated();
+  const ending = createEnding((name, error) => {
+    process.stderr.write(`carillon: ${name} did not end well: ${String(error)}\n`);
+  });
+  let databaseUrl: string | undefined;
+  try {
+    const configuration = readConfiguration(program, process.env);
+    databaseUrl = required(configuration, "databaseUrl");
+    const log = createLogger(logOptions(configuration, process.stdout)).child({ program });
+    const metrics = createMetrics({ version: VERSION });
+    const keyRing = parseKeyRing(required(configuration, "encryptionKeys"));
+    const foundation = createFoundation({
+      program,
+      configuration,
+      databaseUrl,
+      keyRing,
+      metrics,
+      log,
+    });
+    ending.add("database connections", () => foundation.close());
+    const store = chooseJobStore({ foundation, configuration });
+    ending.add("job store", () => store.close());
+
+    let started = false;
+    const readiness = createReadiness(
+      createDependencyChecks({
+        postgres: () => foundation.pingDatabase(),
+        jobs: () => store.jobs.ping(),
+        [program]: () => {
+          if (!started) throw new Error("still starting");
+        },
+      }),
+    );
+    const health = await startHealthServer({
+      host: required(configuration, "host"),
+      port: required(configuration, "metricsPort"),
+      metrics,
+      readiness,
+    });
+    ending.add("metrics", () => health.close());
+    log.info({ port: health.port, version: VERSION }, "metrics and probes");
+
+    await databaseReady(foundation, terminated);
+    if (!terminated.aborted) {
+      const pod = configuration.podName ?? hostname();
+      const identity = `${pod}-${process.pid}-${Date.now().toString(36)}`;
+      await start({ configuration, foundation, store, readiness, ending, identity });
+      started = true;
+      await aborted(terminated);
+      log.info("ending");
+    }
+  } catch (error) {
+    if (!terminated.aborted) reportFailure(error, databaseUrl);
+  }
+  await ending.run();
+  process.exit();
+}
+
+async function databaseReady(foundation: Foundation, signal: AbortSignal): Promise<void> {
+  const { pool, keyRing, clock, log } = foundation;
+  while (!signal.aborted) {
+    try {
+      await checkSchema({ pool, appVersion: VERSION });
+      await assertKeysKnown({ pool, keyRing });
+      await clock.start();
+      return;
+    } catch (error) {
+      if (!(error instanceof DependencyUnavailable)) throw error;
+      log.warn({ err: error }, "waiting for PostgreSQL");
+      await new Promise<void>((resolve) => {
+        timers.after(RETRY_MS, resolve);
+      });
+    }
+  }
+}

@@ -1,0 +1,37 @@
+/** A process has 30 s from SIGTERM to its end; this is kept back for what must not be waited for. */
+const LAST_RESORT_MS = 29_000;
+
+/**
+ * Aborts at the first SIGTERM or SIGINT. The same signal comes twice when it goes to npm's process group
+ * (npm passes it on), so repeats are ignored. Whatever hangs, the process ends within 30 s.
+ */
+export function untilTerminated(): AbortSignal {
+  const controller = new AbortController();
+  const stop = () => {
+    if (controller.signal.aborted) return;
+    setTimeout(() => {
+      process.stderr.write("carillon: not everything ended in time\n");
+      process.exit(1);
+    }, LAST_RESORT_MS).unref();
+    controller.abort(new Error("terminated"));
+  };
+  process.on("SIGTERM", stop);
+  process.on("SIGINT", stop);
+  // A terminal that is closed; standalone in it should end as with Ctrl-C.
+  process.on("SIGHUP", stop);
+  return controller.signal;
+}
+
+export function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else
+      signal.addEventListener(
+        "abort",
+        () => {
+          resolve();
+        },
+        { once: true },
+      );
+  });
+}

@@ -98,7 +98,7 @@ type ListQuery = Parameters<EmailLog["list"]>[0];
 /**
  * Total and page from one snapshot. The counters also say on which day the offset falls, so that a deep
  * page skips whole days without reading them. Each (kind, status) asked for is a range of one index,
- * already in order: PostgreSQL merges the ranges and stops at the limit.
+ * already in order; each gives no more than the page can need, since PostgreSQL does not merge them lazily.
  */
 function listStatement(query: ListQuery): { text: string; values: unknown[] } {
   const kinds = query.kind === undefined ? KINDS : [query.kind];
@@ -113,7 +113,8 @@ function listStatement(query: ListQuery): { text: string; values: unknown[] } {
         .map(
           ({ kind, status }) =>
             `(select * from email_log where account = $1 and kind = '${kind}'
-              and status = '${status}' and ${before})`,
+              and status = '${status}' and ${before}
+              ${NEWEST_FIRST} limit $4::bigint + $5::bigint - (select skipped from place))`,
         )
         .join(" union all ");
   const text = `with days as (

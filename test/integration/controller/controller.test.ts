@@ -158,6 +158,7 @@ test("jobs deleted while nothing ran are cancelled after the next start", async 
       async () =>
         (await count("from job_cursors where job_id = 'orphan' and deleted_at is not null")) === 1,
     );
+    expect(await count("from job_cursors where job_id = 'orphan' and startable")).toBe(0);
   } finally {
     await stop();
   }

@@ -1,0 +1,180 @@
+import { expect, test } from "vitest";
+import type { Cursor } from "../../../src/domain/cursor.ts";
+import { jobConditions, jobStatus, nextRunAt } from "../../../src/domain/job-status.ts";
+import type { Job, JobSpec, JobStatus } from "../../../src/domain/job.ts";
+import { timingOf } from "../../../src/domain/timing.ts";
+import { aCursor, aJob, aSpec, at } from "./decide-builders.ts";
+
+const once = (time: string): Partial<JobSpec> => ({ schedule: { kind: "once", at: at(time) } });
+
+interface Case {
+  name: string;
+  job?: Partial<Omit<Job, "spec">>;
+  spec?: Partial<JobSpec>;
+  cursor?: Partial<Cursor> | null;
+  before?: Partial<JobSpec>;
+  status: JobStatus;
+  next: string | null;
+  /** `Ready` and `Scheduled`, as status and reason. */
+  ready: string;
+  scheduled: string;
+}
+
+const OK = "True Accepted";
+const bad: Partial<JobSpec> = { schedule: { kind: "cron", expression: "x", timeZone: "UTC" } };
+
+const CASES: Case[] = [
+  { name: "cron", status: "active", next: "12:10", ready: OK, scheduled: "True Scheduled" },
+  {
+    name: "no cursor yet",
+    cursor: null,
+    status: "active",
+    next: "12:10",
+    ready: OK,
+    scheduled: "True Scheduled",
+  },
+  {
+    name: "the next run is the prepared one",
+    cursor: { position: at("12:10") },
+    status: "active",
+    next: "12:10",
+    ready: OK,
+    scheduled: "True Scheduled",
+  },
+  {
+    name: "suspended",
+    spec: { suspend: true },
+    status: "paused",
+    next: null,
+    ready: OK,
+    scheduled: "False Suspended",
+  },
+  {
+    name: "invalid",
+    spec: bad,
+    status: "invalid",
+    next: null,
+    ready: "False InvalidSchedule",
+    scheduled: "False InvalidSchedule",
+  },
+  {
+    name: "no account",
+    job: { account: null },
+    status: "paused",
+    next: null,
+    ready: "False NoAccount",
+    scheduled: "False NoAccount",
+  },
+  {
+    name: "gone",
+    cursor: { haltedGeneration: 1 },
+    status: "paused",
+    next: null,
+    ready: "False Gone",
+    scheduled: "False Gone",
+  },
+  {
+    name: "gone, then changed",
+    job: { generation: 2 },
+    cursor: { haltedGeneration: 1, generation: 1 },
+    status: "active",
+    next: "12:10",
+    ready: OK,
+    scheduled: "True Scheduled",
+  },
+  {
+    name: "one-time to come",
+    spec: once("13:00"),
+    status: "active",
+    next: "13:00",
+    ready: OK,
+    scheduled: "True Scheduled",
+  },
+  {
+    name: "one-time prepared",
+    spec: once("12:05:10"),
+    cursor: { once: "fired" },
+    status: "active",
+    next: "12:05:10",
+    ready: OK,
+    scheduled: "True Scheduled",
+  },
+  {
+    name: "one-time running",
+    spec: once("12:04"),
+    cursor: { once: "fired" },
+    status: "active",
+    next: null,
+    ready: OK,
+    scheduled: "True Running",
+  },
+  {
+    name: "one-time completed",
+    spec: once("12:00"),
+    cursor: { once: "completed" },
+    status: "completed",
+    next: null,
+    ready: OK,
+    scheduled: "False Completed",
+  },
+  {
+    name: "one-time failed",
+    spec: once("12:00"),
+    cursor: { once: "failed" },
+    status: "failed",
+    next: null,
+    ready: OK,
+    scheduled: "False Failed",
+  },
+  {
+    name: "one-time missed",
+    spec: once("12:00"),
+    cursor: { once: "missed" },
+    status: "failed",
+    next: null,
+    ready: OK,
+    scheduled: "False Missed",
+  },
+  {
+    name: "one-time completed, paused afterwards",
+    spec: { ...once("12:00"), suspend: true },
+    before: once("12:00"),
+    cursor: { once: "completed" },
+    status: "completed",
+    next: null,
+    ready: OK,
+    scheduled: "False Completed",
+  },
+  {
+    name: "a new time that the cursor does not know yet",
+    spec: once("13:00"),
+    before: once("12:00"),
+    cursor: { once: "completed" },
+    status: "active",
+    next: "13:00",
+    ready: OK,
+    scheduled: "True Scheduled",
+  },
+];
+
+test.each(CASES)("$name", (c) => {
+  const job = aJob({ ...c.job, ...(c.spec === undefined ? {} : { spec: c.spec }) });
+  const timing = timingOf(job.spec);
+  const hash = c.before === undefined ? timing.hash : timingOf(aSpec(c.before)).hash;
+  const cursor = c.cursor === null ? undefined : aCursor(job, { scheduleHash: hash, ...c.cursor });
+  const now = at("12:05");
+  const [ready, scheduled, last] = jobConditions({ job, cursor, timing, history: undefined, now });
+  expect({
+    status: jobStatus(job, cursor, timing),
+    next: nextRunAt(job, cursor, timing, now),
+    ready: `${ready?.status} ${ready?.reason}`,
+    scheduled: `${scheduled?.status} ${scheduled?.reason}`,
+    last: last?.reason,
+  }).toEqual({
+    status: c.status,
+    next: c.next === null ? null : at(c.next),
+    ready: c.ready,
+    scheduled: c.scheduled,
+    last: "NoRuns",
+  });
+});

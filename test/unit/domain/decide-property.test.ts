@@ -49,6 +49,9 @@ class World {
       if (run.finished || run.state === "started") continue;
       if (run.generation === job.generation && to.startable) continue;
       this.runs = this.runs.filter((other) => other !== run);
+      // A time to come has not been missed: whoever drops its run must decide it again.
+      if (run.scheduledAt > this.now && run.scheduledAt <= to.position && !keys.has(run.key))
+        throw new Error(`${run.key} was given up before its time`);
       if (run.scheduledAt <= to.position && !keys.has(run.key))
         this.missed.push({ at: run.scheduledAt, reason: "superseded" });
     }

@@ -209,12 +209,14 @@ export function createKubernetesJobStore(dependencies: KubernetesJobStoreDepende
     },
 
     async update(job, spec) {
+      const next = specToResource(spec);
+      const wanted = specFromResource(next, job.id);
       for (let conflicts = 0; conflicts < MAX_CONFLICTS; conflicts += 1) {
         const { resource, namespace, account } = await readForChange(job);
         const { metadata } = resource;
         if (String(metadata.generation) !== job.version)
           throw new VersionConflict(`job ${job.id} has changed since it was read`);
-        if (isDeepStrictEqual(specFromResource(resource.spec ?? {}, job.id), spec))
+        if (isDeepStrictEqual(specFromResource(resource.spec ?? {}, job.id), wanted))
           return jobFromResource(resource, account);
         try {
           const updated = await client.call<ScheduledJob>({
@@ -226,7 +228,7 @@ export function createKubernetesJobStore(dependencies: KubernetesJobStoreDepende
               ...resource,
               // Left out, it stays as it is; sent back, it is parsed for nothing.
               metadata: { ...metadata, managedFields: undefined },
-              spec: replaceSpec(resource.spec ?? {}, specToResource(spec)),
+              spec: replaceSpec(resource.spec ?? {}, next),
             },
           });
           return jobFromResource(updated, account);

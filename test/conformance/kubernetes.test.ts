@@ -1,0 +1,67 @@
+import { describe, inject } from "vitest";
+import { DependencyUnavailable } from "../../src/domain/ports/dependency-down.ts";
+import { createKubernetesJobStore } from "../../src/kubernetes/kubernetes-job-store.ts";
+import { specFromResource, specToResource } from "../../src/kubernetes/scheduled-job.ts";
+import { connect, createNamespace, installCrd } from "../kubernetes/cluster.ts";
+import { startControlPlane } from "../kubernetes/control-plane.ts";
+import { namespaceAccounts } from "../kubernetes/namespace-accounts.ts";
+import { until } from "../kubernetes/until.ts";
+import { realTime } from "../kubernetes/real-time.ts";
+import { jobStoreConformance } from "./job-store.ts";
+
+describe.runIf(inject("kubeconfig") !== "")("on a real API server", () => {
+  jobStoreConformance("Kubernetes", async () => {
+    // Of its own: expiring a position compacts etcd and restarts the API server.
+    const controlPlane = await startControlPlane(() => undefined);
+    if (!controlPlane) throw new Error("the control plane of the project was there a moment ago");
+    const client = connect(controlPlane.kubeconfig);
+    await installCrd(client);
+    const namespaces = [await createNamespace(client), await createNamespace(client)] as const;
+    const accountNamespaces = namespaceAccounts([]);
+    const accounts = [
+      accountNamespaces.bind(namespaces[0].name),
+      accountNamespaces.bind(namespaces[1].name),
+    ] as const;
+    const { metrics } = client;
+    const store = createKubernetesJobStore({ client, accountNamespaces, metrics, ...realTime });
+    const expired = new Set<string>();
+    /** An API server that has just started refuses watches until it has read what they are about. */
+    const watchesAnswer = async () => {
+      const { position } = await store.list({ limit: 1 });
+      const end = new AbortController();
+      try {
+        for await (const _ of store.watch(position, end.signal)) return true;
+        return false;
+      } catch (error) {
+        if (error instanceof DependencyUnavailable) return false;
+        throw error;
+      } finally {
+        end.abort();
+      }
+    };
+    return {
+      // In a cluster that is not ours nothing can be compacted: there, the oldest version of all will do.
+      store: {
+        ...store,
+        watch: (position, signal) => store.watch(expired.has(position) ? "1" : position, signal),
+      },
+      accounts,
+      stored: (spec) => specFromResource(specToResource(spec), ""),
+      async expire(position) {
+        if (controlPlane.kind === "borrowed") {
+          expired.add(position);
+          return;
+        }
+        // The position must lie behind what the restarted API server knows first.
+        await createNamespace(client);
+        await controlPlane.compact();
+        await controlPlane.restart();
+        await until(watchesAnswer, { within: 20_000, what: "a watch after the restart" });
+      },
+      async close() {
+        await client.close();
+        await controlPlane.stop();
+      },
+    };
+  });
+});

@@ -1,0 +1,180 @@
+import * as fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import type { JobSpec, Schedule, Target } from "../../../src/domain/job.ts";
+import { canonicalJson } from "../../../src/kubernetes/exact-json.ts";
+import {
+  jobFromResource,
+  specFromResource,
+  specToResource,
+} from "../../../src/kubernetes/scheduled-job.ts";
+import type { ScheduledJob } from "../../../src/kubernetes/scheduled-job.ts";
+
+const schedule: fc.Arbitrary<Schedule> = fc.oneof(
+  fc.record({
+    kind: fc.constant("cron" as const),
+    expression: fc.constantFrom("0 3 * * *", "@daily", "*/5 * * * MON-FRI"),
+    timeZone: fc.constantFrom("UTC", "Europe/Paris"),
+  }),
+  fc.record({
+    kind: fc.constant("once" as const),
+    at: fc.integer({ min: 0, max: Date.UTC(2100, 0, 1) }),
+  }),
+);
+
+const target: fc.Arbitrary<Target> = fc.oneof(
+  fc.record({
+    kind: fc.constant("webhook" as const),
+    url: fc.webUrl(),
+    payload: fc
+      .dictionary(fc.string(), fc.jsonValue())
+      .map((value) => canonicalJson(JSON.parse(JSON.stringify(value)))),
+    headers: fc.dictionary(fc.stringMatching(/^x-[a-z]{1,8}$/), fc.string()).map((h) => ({ ...h })),
+    headersFrom: fc.array(
+      fc.record({ header: fc.string(), secretName: fc.string(), secretKey: fc.string() }),
+    ),
+    timeoutSeconds: fc.integer({ min: 1, max: 300 }),
+  }),
+  fc.record({
+    kind: fc.constant("email" as const),
+    to: fc.emailAddress(),
+    subject: fc.string(),
+    body: fc.string(),
+    isHtml: fc.boolean(),
+  }),
+);
+
+const spec: fc.Arbitrary<JobSpec> = fc.record({
+  name: fc.string(),
+  schedule,
+  target,
+  suspend: fc.boolean(),
+  startingDeadlineSeconds: fc.option(fc.integer({ min: 1 })),
+  deliveryDeadlineSeconds: fc.integer({ min: 1 }),
+  concurrencyPolicy: fc.constantFrom("Allow" as const, "Forbid" as const, "Replace" as const),
+  retry: fc.record({
+    maxRetries: fc.integer({ min: 0, max: 10 }),
+    minBackoffSeconds: fc.integer({ min: 1 }),
+    maxBackoffSeconds: fc.integer({ min: 1 }),
+  }),
+});
+
+const METADATA: ScheduledJob["metadata"] = {
+  name: "nightly",
+  namespace: "team-a",
+  uid: "6f6a4e46-6f4d-4a2e-b7a4-0e0c2a3c9b11",
+  resourceVersion: "17",
+  generation: 3,
+  creationTimestamp: "2026-11-21T12:00:00Z",
+};
+
+describe("spec to resource and back", () => {
+  test("is the same spec, whatever it says, also through JSON", () => {
+    fc.assert(
+      fc.property(spec, (original) => {
+        const stored = JSON.parse(JSON.stringify(specToResource(original))) as ScheduledJob["spec"];
+        expect(specFromResource(stored ?? {}, "another-name")).toEqual(original);
+      }),
+    );
+  });
+
+  test("a payload keeps numbers that a double cannot hold", () => {
+    const payload = '{"a":9007199254740993,"b":[12345678901234567890]}';
+    const original: Target = {
+      kind: "webhook",
+      url: "https://example.com/",
+      payload,
+      headers: {},
+      headersFrom: [],
+      timeoutSeconds: 30,
+    };
+    const resource = specToResource({
+      ...specFromResource({}, "x"),
+      target: original,
+    });
+    expect(JSON.stringify(resource)).toContain(`"payload":${payload}`);
+    expect(specFromResource(resource, "x").target).toEqual(original);
+  });
+});
+
+describe("a resource as applied", () => {
+  const CASES: { title: string; resource: ScheduledJob["spec"]; expected: Partial<JobSpec> }[] = [
+    {
+      title: "the shortest cron webhook takes every default",
+      resource: { schedule: { cron: "0 3 * * *" }, webhook: { url: "https://example.com/" } },
+      expected: {
+        name: "nightly",
+        schedule: { kind: "cron", expression: "0 3 * * *", timeZone: "UTC" },
+        target: {
+          kind: "webhook",
+          url: "https://example.com/",
+          payload: "{}",
+          headers: {},
+          headersFrom: [],
+          timeoutSeconds: 30,
+        },
+        suspend: false,
+        startingDeadlineSeconds: null,
+        deliveryDeadlineSeconds: 3600,
+        concurrencyPolicy: "Allow",
+        retry: { maxRetries: 0, minBackoffSeconds: 5, maxBackoffSeconds: 3600 },
+      },
+    },
+    {
+      title: "a time in lower case and with an offset",
+      resource: { schedule: { at: "2030-01-31t10:00:00+01:00" } },
+      expected: { schedule: { kind: "once", at: Date.UTC(2030, 0, 31, 9) } },
+    },
+    {
+      title: "neither cron nor at becomes an expression that the domain refuses",
+      resource: { schedule: {} },
+      expected: { schedule: { kind: "cron", expression: "", timeZone: "UTC" } },
+    },
+    {
+      title: "a time that is none, the same",
+      resource: { schedule: { at: "soon" } },
+      expected: { schedule: { kind: "cron", expression: "", timeZone: "UTC" } },
+    },
+    {
+      title: "payload keys are put in order",
+      resource: { webhook: { url: "u", payload: { b: 1, a: { d: [], c: null } } } },
+      expected: {
+        target: {
+          kind: "webhook",
+          url: "u",
+          payload: '{"a":{"c":null,"d":[]},"b":1}',
+          headers: {},
+          headersFrom: [],
+          timeoutSeconds: 30,
+        },
+      },
+    },
+  ];
+  test.each(CASES)("$title", ({ resource, expected }) => {
+    expect(specFromResource(resource ?? {}, "nightly")).toMatchObject(expected);
+  });
+
+  test("metadata", () => {
+    const job = jobFromResource(
+      {
+        metadata: { ...METADATA, annotations: { "carillon.dev/run-now": "42" } },
+        spec: { schedule: { cron: "@daily" }, webhook: { url: "https://example.com/" } },
+      },
+      "account-1",
+    );
+    expect(job).toMatchObject({
+      uid: METADATA.uid,
+      account: "account-1",
+      id: "nightly",
+      generation: 3,
+      createdAt: Date.UTC(2026, 10, 21, 12),
+      owner: null,
+      runNow: "42",
+    });
+  });
+
+  test("the version does not change with a status write", () => {
+    const before = jobFromResource({ metadata: METADATA }, null);
+    const after = jobFromResource({ metadata: { ...METADATA, resourceVersion: "18" } }, null);
+    expect(after.version).toBe(before.version);
+  });
+});

@@ -1,0 +1,36 @@
+import { describe, expect, test } from "vitest";
+import { MalformedWatch, watchEvents } from "../../../src/kubernetes/watch-events.ts";
+
+async function* chunks(...texts: readonly (string | Buffer)[]): AsyncGenerator<Buffer> {
+  for (const text of texts) yield Buffer.from(text);
+}
+
+async function read(...texts: readonly (string | Buffer)[]): Promise<unknown[]> {
+  const events: unknown[] = [];
+  for await (const event of watchEvents(chunks(...texts))) events.push(event);
+  return events;
+}
+
+const event = (name: string) => ({ type: "ADDED", object: { metadata: { name } } });
+
+describe("watchEvents", () => {
+  test("lines split anywhere, also inside a character", async () => {
+    const text = Buffer.from(`${JSON.stringify(event("ü"))}\n${JSON.stringify(event("b"))}\n`);
+    for (let at = 1; at < text.length; at += 1)
+      expect(await read(text.subarray(0, at), text.subarray(at))).toEqual([event("ü"), event("b")]);
+  });
+
+  test("a line that the end cut off is no event", async () => {
+    expect(await read(`${JSON.stringify(event("a"))}\n{"type":"ADD`)).toEqual([event("a")]);
+  });
+
+  const BAD: { title: string; line: string }[] = [
+    { title: "not JSON", line: "<html>" },
+    { title: "not an event", line: '{"kind":"Status"}' },
+    { title: "no object", line: '{"type":"ADDED"}' },
+    { title: "null", line: "null" },
+  ];
+  test.each(BAD)("$title ends the watch", async ({ line }) => {
+    await expect(read(`${line}\n`)).rejects.toThrow(MalformedWatch);
+  });
+});

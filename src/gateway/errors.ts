@@ -90,7 +90,7 @@ function asApiError(error: unknown): ApiError | undefined {
     return new ApiError("conflict", "the job was changed at the same time; try again");
   if (error instanceof DependencyUnavailable)
     return new ApiError("dependency_unavailable", "a dependency is not available; try again", {
-      retryAfterSeconds: 1,
+      retryAfterSeconds: error.retryAfterSeconds ?? 1,
       cause: error,
     });
   if (error instanceof ClockUnknown)

@@ -91,7 +91,8 @@ export async function startHarness(overrides: Overrides = {}) {
   await clock.start();
   const accounts = createAccounts({ pool });
   const apiKeys = createApiKeys({ pool });
-  const jobs = createPostgresJobStore({ pool, notifications });
+  const store = createPostgresJobStore({ pool, notifications });
+  const jobs = overrides.jobs?.(store) ?? store;
   const ledger = createRunLedger({ pool });
   const history = createRunHistory({ pool });
   const queue = createRunQueue({ pool, leasePool, notifications, random: () => 0.5 });
@@ -104,7 +105,7 @@ export async function startHarness(overrides: Overrides = {}) {
 
   const gateway = createGateway({
     apiKeys,
-    jobs: overrides.jobs?.(jobs) ?? jobs,
+    jobs,
     ledger,
     history,
     mailer: overrides.mailer?.(mailer) ?? mailer,
@@ -205,9 +206,10 @@ export async function startHarness(overrides: Overrides = {}) {
       status: reply.status,
       headers: reply.headers,
       text,
-      json: type.startsWith("application/json")
-        ? (JSON.parse(text) as Record<string, unknown>)
-        : {},
+      json:
+        text !== "" && type.startsWith("application/json")
+          ? (JSON.parse(text) as Record<string, unknown>)
+          : {},
     };
   }
 

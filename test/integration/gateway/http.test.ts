@@ -1,0 +1,318 @@
+import { once } from "node:events";
+import { connect } from "node:net";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
+import { JobOwned } from "../../../src/domain/ports/job-store.ts";
+import { ENDPOINTS, type EndpointDefinition } from "../../../src/gateway/schema/endpoints.ts";
+import { startHarness, type Harness } from "./harness.ts";
+
+/** Switches for the outside world. */
+const world = { storeDown: false, logDown: false, owned: false };
+
+let h: Harness;
+beforeAll(async () => {
+  h = await startHarness({
+    jobs: (jobs) => ({
+      ...jobs,
+      list: async (options) => {
+        if (world.storeDown)
+          throw new DependencyUnavailable("kubernetes", { cause: new Error("connection refused") });
+        return jobs.list(options);
+      },
+      ping: async () => {
+        if (world.storeDown)
+          throw new DependencyUnavailable("kubernetes", { cause: new Error("connection refused") });
+        await jobs.ping();
+      },
+      get: async (account, id) => {
+        const job = await jobs.get(account, id);
+        if (!job || !world.owned) return job;
+        return { ...job, owner: { tool: "Argo CD", name: "team-a" } };
+      },
+      delete: async (job) => {
+        if (job.owner) throw new JobOwned(job.owner);
+        await jobs.delete(job);
+      },
+    }),
+    emailLog: (log) => ({
+      ...log,
+      append: async (entry) => {
+        if (world.logDown)
+          throw new DependencyUnavailable("postgres", { cause: new Error("connection lost") });
+        return log.append(entry);
+      },
+    }),
+  });
+});
+afterAll(() => h.close());
+
+const endpoints: EndpointDefinition[] = Object.values(ENDPOINTS);
+const routes = endpoints.map((endpoint) => ({
+  name: `${endpoint.method} ${endpoint.path}`,
+  method: endpoint.method,
+  path: endpoint.path.replace("{id}", "job-none"),
+  authenticated: endpoint.authenticated,
+  hasBody: endpoint.body !== undefined,
+  documented: [endpoint.success.status],
+}));
+const api = routes.filter((route) => route.authenticated);
+const withBody = routes.filter((route) => route.hasBody);
+
+describe.each(api)("$name", ({ method, path, hasBody }) => {
+  const json = hasBody ? {} : undefined;
+  test("401 with one text for a missing, malformed and wrong key, before anything else", async () => {
+    const keys = [null, "", "nonsense", `svc_live_${"A".repeat(43)}`, `${h.first.key}x`];
+    const replies = await Promise.all(
+      keys.map((key) =>
+        h.request({ method, path: `${path}?bad=1`, key, ...(hasBody ? { body: "{" } : {}) }),
+      ),
+    );
+    for (const reply of replies) {
+      expect(reply.status).toBe(401);
+      expect(reply.json).toEqual({ error: "missing or invalid API key", code: "unauthorized" });
+    }
+  });
+  test("400: an unknown query parameter", async () => {
+    const reply = await h.request({ method, path: `${path}?bad=1`, json });
+    expect([reply.status, reply.json["code"]]).toEqual([400, "invalid_request"]);
+  });
+  test("security headers, a request id and the rate on the answer", async () => {
+    const { headers } = await h.request({ method, path, json });
+    expect(headers.get("x-content-type-options")).toBe("nosniff");
+    expect(headers.get("cache-control")).toBe("no-store");
+    expect(headers.get("content-security-policy")).toContain("default-src 'none'");
+    expect(headers.get("x-request-id")).toMatch(/^[0-9a-f]{32}$/);
+    expect(headers.get("ratelimit-limit")).toBe("2000");
+  });
+});
+
+describe.each(withBody)("the body of $name", ({ method, path }) => {
+  const send = (body: string | Uint8Array<ArrayBuffer>, headers: Record<string, string> = {}) =>
+    h.request({ method, path, body, headers });
+  test.each([
+    { name: "no JSON", body: "{" },
+    { name: "an array", body: "[]" },
+    { name: "empty", body: "" },
+    { name: "a key twice", body: '{"to":"a@x.io","to":"b@x.io"}' },
+    { name: "NUL", body: '{"to":"\\u0000"}' },
+    { name: "a lone surrogate", body: '{"to":"\\ud800"}' },
+    { name: "not UTF-8", body: new Uint8Array([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d]) },
+    { name: "65 levels", body: `{"a":${"[".repeat(64)}${"]".repeat(64)}}` },
+  ])("400 invalid_json: $name", async ({ body }) => {
+    const reply = await send(body);
+    expect([reply.status, reply.json["code"]]).toEqual([400, "invalid_json"]);
+  });
+  test("400: __proto__ is an unknown field like any other", async () => {
+    const reply = await send('{"__proto__":{"to":"a@x.io"}}');
+    expect(reply.json["details"]).toContainEqual({
+      field: "__proto__",
+      message: "is not a known field",
+    });
+  });
+  test.each([
+    { name: "a form", header: "Content-Type", value: "application/x-www-form-urlencoded" },
+    { name: "text", header: "Content-Type", value: "text/plain" },
+    { name: "a CSP report", header: "Content-Type", value: "application/csp-report" },
+    { name: "Latin-1", header: "Content-Type", value: "application/json; charset=iso-8859-1" },
+    { name: "gzip", header: "Content-Encoding", value: "gzip" },
+    { name: "an unknown encoding", header: "Content-Encoding", value: "x" },
+  ])("415: $name", async ({ header, value }) => {
+    const reply = await send("{}", { [header]: value });
+    expect([reply.status, reply.json["code"]]).toEqual([415, "unsupported_media_type"]);
+  });
+  test("a charset of UTF-8 and an identity encoding are taken", async () => {
+    const headers = {
+      "Content-Type": 'application/json; charset="UTF-8"',
+      "Content-Encoding": "identity",
+    };
+    expect((await send("{}", headers)).json["code"]).toBe("invalid_request");
+  });
+  test("413: a body over the limit", async () => {
+    const limit = path === "/send" ? 24 : 1;
+    const reply = await send(`{"a":"${"x".repeat(limit * 1_048_576)}"}`);
+    expect([reply.status, reply.json["code"]]).toEqual([413, "payload_too_large"]);
+  });
+});
+
+describe("routing", () => {
+  test.each(["/nothing", "/jobs/a/b/c", "//jobs", "/jobs/%zz/x", "/dashboard/x"])(
+    "404 in shape: %s",
+    async (path) => {
+      const reply = await h.request({ path });
+      expect([reply.status, reply.json]).toEqual([
+        404,
+        { error: "no such route", code: "not_found" },
+      ]);
+    },
+  );
+  test.each([
+    { method: "GET", path: "/send", allow: ["POST"] },
+    { method: "PUT", path: "/jobs/x", allow: ["HEAD", "GET", "PATCH", "DELETE"] },
+    { method: "DELETE", path: "/jobs", allow: ["POST", "HEAD", "GET"] },
+    { method: "PROPFIND", path: "/logs", allow: ["HEAD", "GET"] },
+  ])("405 with Allow: $method $path", async ({ method, path, allow }) => {
+    const reply = await h.request({ method, path, key: null });
+    expect([reply.status, reply.json["code"]]).toEqual([405, "method_not_allowed"]);
+    expect((reply.headers.get("allow") ?? "").split(", ").toSorted()).toEqual(allow.toSorted());
+  });
+  test("HEAD answers as GET does, without a body", async () => {
+    const reply = await h.request({ method: "HEAD", path: "/jobs" });
+    expect([reply.status, reply.text]).toEqual([200, ""]);
+    expect((await h.request({ method: "HEAD", path: "/jobs", key: null })).status).toBe(401);
+  });
+  test("OPTIONS lists the methods", async () => {
+    const reply = await h.request({ method: "OPTIONS", path: "/send", key: null });
+    expect([reply.status, reply.text, reply.headers.get("allow")]).toEqual([204, "", "POST"]);
+  });
+});
+
+/** Raw bytes to the socket, and all that comes back until it closes. */
+async function raw(bytes: string): Promise<string> {
+  const socket = connect(h.port, "127.0.0.1");
+  socket.setEncoding("utf8");
+  let text = "";
+  socket.on("data", (chunk: string) => {
+    text += chunk;
+  });
+  socket.end(bytes);
+  await once(socket, "close");
+  return text;
+}
+
+describe("what is not valid HTTP", () => {
+  const cases = [
+    { name: "garbage", bytes: "nonsense\r\n\r\n", status: 400, code: "malformed_request" },
+    {
+      name: "no Host",
+      bytes: "GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n",
+      status: 400,
+      code: "malformed_request",
+    },
+    {
+      name: "two lengths",
+      bytes:
+        "POST /send HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n{}",
+      status: 400,
+      code: "malformed_request",
+    },
+    {
+      name: "headers of 20 KB",
+      bytes: `GET / HTTP/1.1\r\nHost: x\r\nX-A: ${"a".repeat(20_000)}\r\n\r\n`,
+      status: 431,
+      code: "headers_too_large",
+    },
+    {
+      name: "an expectation",
+      bytes: "POST /send HTTP/1.1\r\nHost: x\r\nExpect: tea\r\nContent-Length: 0\r\n\r\n",
+      status: 417,
+      code: "expectation_failed",
+    },
+    {
+      name: "a target that is no path",
+      bytes: "GET jobs HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+      status: 400,
+      code: "malformed_request",
+    },
+  ];
+  test.each(cases)("$status in JSON: $name", async ({ bytes, status, code }) => {
+    const text = await raw(bytes);
+    const [head = "", body = ""] = text.split("\r\n\r\n");
+    expect(head.split(" ")[1]).toBe(String(status));
+    expect(head.toLowerCase()).toContain("content-type: application/json");
+    const json = body.slice(body.indexOf("{"), body.lastIndexOf("}") + 1);
+    expect(JSON.parse(json)).toEqual({ error: expect.any(String), code });
+  });
+});
+
+describe("service routes need no key", () => {
+  test("GET /healthz, /readyz, /openapi.json", async () => {
+    const [health, ready, openApi] = await Promise.all(
+      ["/healthz", "/readyz", "/openapi.json"].map((path) => h.request({ path, key: null })),
+    );
+    expect([health?.status, health?.json]).toEqual([200, { status: "ok" }]);
+    expect([ready?.status, ready?.json]).toEqual([
+      200,
+      { status: "ready", dependencies: { jobs: "up" } },
+    ]);
+    expect([openApi?.status, openApi?.json["openapi"]]).toEqual([200, "3.1.1"]);
+  });
+  test.each(["/docs", "/dashboard/", "/dashboard"])("GET %s is a page", async (path) => {
+    const reply = await h.request({ path, key: null });
+    expect(reply.status).toBe(200);
+    expect(reply.headers.get("content-type")).toContain("text/html");
+    expect(reply.headers.get("content-security-policy")).toContain("style-src 'sha256-");
+  });
+  test("GET / points at the documentation", async () => {
+    expect((await h.request({ path: "/", key: null })).json).toMatchObject({ docs: "/docs" });
+  });
+});
+
+describe("when something is down", () => {
+  test("503 with Retry-After; /readyz keeps 200 and says what is down", async () => {
+    expect((await h.request({ path: "/readyz" })).status).toBe(200);
+    world.storeDown = true;
+    const reply = await h.request({ path: "/jobs" });
+    const ready = await h.request({ path: "/readyz" });
+    world.storeDown = false;
+    expect([reply.status, reply.json["code"]]).toEqual([503, "dependency_unavailable"]);
+    expect(reply.headers.get("retry-after")).toBe("1");
+    expect(reply.text).not.toContain("refused");
+    expect([ready.status, ready.json]).toEqual([
+      200,
+      { status: "degraded", dependencies: { jobs: "down" } },
+    ]);
+  });
+
+  test("a mail that was accepted and could not be logged keeps its Idempotency-Key", async () => {
+    const headers = { "Idempotency-Key": "unlogged" };
+    const json = { to: "a@example.com", subject: "s", body: "b" };
+    world.logDown = true;
+    const reply = await h.request({ method: "POST", path: "/send", json, headers });
+    world.logDown = false;
+    expect([reply.status, reply.json["code"]]).toEqual([503, "sent_not_logged"]);
+    const again = await h.request({ method: "POST", path: "/send", json, headers });
+    expect([again.status, again.json["code"]]).toEqual([409, "idempotency_in_flight"]);
+  });
+});
+
+test("a job that a GitOps tool manages: 409 for every change, and the owner's name", async () => {
+  const { json } = await h.request({
+    method: "POST",
+    path: "/jobs",
+    json: {
+      name: "x",
+      type: "webhook",
+      schedule_type: "cron",
+      cron_expression: "@daily",
+      webhook_url: "https://example.com/",
+    },
+  });
+  const path = `/jobs/${String(json["id"])}`;
+  world.owned = true;
+  const replies = [
+    await h.request({ method: "PATCH", path, json: { name: "y" } }),
+    await h.request({ method: "DELETE", path }),
+    await h.request({ method: "POST", path: `${path}/pause` }),
+    await h.request({ method: "POST", path: `${path}/resume` }),
+  ];
+  world.owned = false;
+  for (const reply of replies) {
+    expect([reply.status, reply.json["code"]]).toEqual([409, "job_owned"]);
+    expect(reply.json["error"]).toContain("Argo CD (team-a)");
+  }
+  expect((await h.request({ path })).json["name"]).toBe("x");
+});
+
+test("requests are counted by pattern and status, and logged without secrets", async () => {
+  await h.request({ path: "/jobs/job-none?secret=1" }).catch(() => undefined);
+  await h.request({ path: "/jobs/job-none" });
+  const { text } = await h.metrics.render();
+  expect(text).toContain(
+    'carillon_http_requests_total{method="GET",route="/jobs/{id}",status="404"}',
+  );
+  expect(text).not.toContain("job-none");
+  const lines = h.lines.join("");
+  expect(lines).toContain('"route":"/jobs/{id}"');
+  expect(lines).not.toContain(h.first.key);
+  expect(lines).not.toContain("secret=1");
+});

@@ -1,0 +1,183 @@
+import { describe, expect, test } from "vitest";
+import type { JobSpec } from "../../../src/domain/job.ts";
+import { patchedSpec, restFields, specFromRest } from "../../../src/domain/rest-job.ts";
+import type { RestJobCreate, RestJobPatch } from "../../../src/domain/schema/rest-job.ts";
+
+const now = Date.UTC(2026, 10, 21, 12);
+const webhook: RestJobCreate = {
+  name: "Report",
+  type: "webhook",
+  schedule_type: "cron",
+  cron_expression: "0 3 * * *",
+  webhook_url: "https://example.com/hook",
+};
+const email: RestJobCreate = {
+  name: "Reminder",
+  type: "email",
+  schedule_type: "one_time",
+  run_at: "2026-11-22T01:00:00+01:00",
+  email_to: "ada@example.com",
+  email_subject: "Soon",
+  email_body: "It is soon.",
+};
+
+function spec(fields: RestJobCreate, payloadText?: string): JobSpec {
+  const result = specFromRest({ fields, payloadText, now });
+  if (!result.ok) throw new Error(JSON.stringify(result.findings));
+  return result.spec;
+}
+function patched(previous: JobSpec, fields: RestJobPatch, payloadText?: string): JobSpec {
+  const result = patchedSpec(previous, { fields, payloadText, now });
+  if (!result.ok) throw new Error(JSON.stringify(result.findings));
+  return result.spec;
+}
+
+test("a webhook on a cron schedule, with the defaults", () => {
+  expect(spec(webhook)).toEqual({
+    name: "Report",
+    schedule: { kind: "cron", expression: "0 3 * * *", timeZone: "UTC" },
+    target: {
+      kind: "webhook",
+      url: "https://example.com/hook",
+      payload: "{}",
+      headers: {},
+      headersFrom: [],
+      timeoutSeconds: 30,
+    },
+    suspend: false,
+    startingDeadlineSeconds: null,
+    deliveryDeadlineSeconds: 3600,
+    concurrencyPolicy: "Allow",
+    retry: { maxRetries: 0, minBackoffSeconds: 5, maxBackoffSeconds: 3600 },
+  });
+});
+
+test("an email at one time", () => {
+  expect(spec(email)).toMatchObject({
+    schedule: { kind: "once", at: Date.UTC(2026, 10, 22) },
+    target: { kind: "email", to: "ada@example.com", isHtml: false },
+  });
+});
+
+test("REST fields and back give the same spec", () => {
+  const full = spec(
+    {
+      ...webhook,
+      timezone: "Asia/Tokyo",
+      webhook_headers: { Authorization: "Bearer x" },
+      timeout_seconds: 3,
+      max_retries: 2,
+      min_backoff_seconds: 1,
+      max_backoff_seconds: 9,
+      starting_deadline_seconds: 60,
+      delivery_deadline_seconds: 61,
+      concurrency_policy: "Replace",
+    },
+    '{ "a": 1.0 }',
+  );
+  for (const original of [full, spec(webhook), spec(email)]) {
+    const { webhook_payload: payload, ...fields } = restFields(original);
+    expect(spec(fields as RestJobCreate, payload ?? undefined)).toEqual(original);
+  }
+});
+
+describe("a patch", () => {
+  const before = spec({ ...webhook, max_retries: 3, timezone: "Asia/Tokyo" }, '{ "a": 1 }');
+  test("leaves what is absent, payload included", () => {
+    expect(patched(before, { name: "New" })).toEqual({ ...before, name: "New" });
+  });
+  test("null resets to the default", () => {
+    const after = patched(before, { max_retries: null, timezone: null, webhook_payload: null });
+    expect(after.retry.maxRetries).toBe(0);
+    expect(after.schedule).toMatchObject({ timeZone: "UTC" });
+    expect(after.target).toMatchObject({ payload: "{}" });
+  });
+  test("keeps suspension and the headers from Secrets, which REST cannot set", () => {
+    const headersFrom = [{ header: "Authorization", secretName: "s", secretKey: "k" }];
+    const kept = {
+      ...before,
+      suspend: true,
+      target: { ...before.target, headersFrom } as JobSpec["target"],
+    };
+    expect(patched(kept, { name: "New" })).toMatchObject({
+      suspend: true,
+      target: { headersFrom },
+    });
+  });
+  test("to another kind drops the fields of the former one", () => {
+    const { name: _name, ...fields } = email;
+    expect(patched(before, fields)).toEqual({
+      ...spec(email),
+      name: "Report",
+      retry: before.retry,
+    });
+  });
+  test("need not name a run_at that has passed, and cannot set one", () => {
+    const past: JobSpec = { ...spec(email), schedule: { kind: "once", at: now - 86_400_000 } };
+    expect(patched(past, { name: "New" }).schedule).toEqual(past.schedule);
+    const result = patchedSpec(past, {
+      fields: { run_at: "2026-11-01T00:00:00Z" },
+      payloadText: undefined,
+      now,
+    });
+    expect(result).toMatchObject({ ok: false, findings: [{ field: "run_at" }] });
+  });
+});
+
+describe("refused, all findings at once", () => {
+  const cases: { name: string; fields: RestJobCreate; fieldsFound: string[] }[] = [
+    {
+      name: "nothing of its kind",
+      fields: { name: "x", type: "email", schedule_type: "cron" },
+      fieldsFound: ["cron_expression", "email_to", "email_subject", "email_body"],
+    },
+    {
+      name: "fields of both kinds",
+      fields: { ...webhook, run_at: "2027-01-01T00:00:00Z", email_is_html: true },
+      fieldsFound: ["run_at", "email_is_html"],
+    },
+    {
+      name: "headers: reserved, twice, not ASCII, not a token",
+      fields: {
+        ...webhook,
+        webhook_headers: {
+          host: "x",
+          "Carillon-Job-Id": "x",
+          "X-A": "1",
+          "x-a": "2",
+          "X-B": "é",
+          "X C": "x",
+          "X-D": "a\r\nb",
+        },
+      },
+      fieldsFound: ["host", "Carillon-Job-Id", "x-a", "X-B", "X C", "X-D"].map(
+        (name) => `webhook_headers.${name}`,
+      ),
+    },
+  ];
+  test.each(cases)("$name", ({ fields, fieldsFound }) => {
+    const result = specFromRest({ fields, payloadText: undefined, now });
+    const found = result.ok ? [] : result.findings.map((finding) => finding.field);
+    expect(found.toSorted()).toEqual(fieldsFound.toSorted());
+  });
+
+  test.each([
+    "example.com",
+    "/hook",
+    "ftp://example.com/",
+    "javascript:alert(1)",
+    "https:example.com",
+    "https://u@example.com/",
+    "https://example.com/\n",
+    "https://exa mple.com/",
+    "https://",
+    "http://[::1",
+  ])("webhook_url %j", (url) => {
+    const result = specFromRest({
+      fields: { ...webhook, webhook_url: url },
+      payloadText: undefined,
+      now,
+    });
+    expect(result).toMatchObject({ ok: false, findings: [{ field: "webhook_url" }] });
+  });
+});

@@ -1,5 +1,5 @@
 import pg from "pg";
-import { translated, translating } from "./connection-errors.ts";
+import { sqlState, translated, translating } from "./connection-errors.ts";
 
 /** A pg.Pool whose `query` throws DependencyUnavailable for connection-class errors. */
 export type Pool = pg.Pool;
@@ -101,29 +101,43 @@ export function createClient(options: PoolOptions): pg.Client {
   return client;
 }
 
+const DEADLOCK = "40P01";
+const ATTEMPTS = 4;
+
 /**
  * Runs `work` in one READ COMMITTED transaction: commits when it resolves, rolls back when it throws.
- * Connection-class errors come out as DependencyUnavailable. Keep it short and off the network.
+ * Connection-class errors come out as DependencyUnavailable. Keep it short and off the network; it runs
+ * again when PostgreSQL chose it as the victim of a deadlock.
  */
 export async function transaction<T>(
   pool: Pool,
   work: (client: Queryable) => Promise<T>,
 ): Promise<T> {
   return translating(async () => {
-    const client = await pool.connect();
-    let broken: Error | undefined;
-    try {
-      await client.query("begin");
-      const result = await work(client);
-      await client.query("commit");
-      return result;
-    } catch (error) {
-      await client.query("rollback").catch((rollback: unknown) => {
-        broken = rollback instanceof Error ? rollback : new Error("rollback failed");
-      });
-      throw error;
-    } finally {
-      client.release(broken);
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        return await once(pool, work);
+      } catch (error) {
+        if (sqlState(error) !== DEADLOCK || attempt === ATTEMPTS) throw error;
+      }
     }
   });
+}
+
+async function once<T>(pool: Pool, work: (client: Queryable) => Promise<T>): Promise<T> {
+  const client = await pool.connect();
+  let broken: Error | undefined;
+  try {
+    await client.query("begin");
+    const result = await work(client);
+    await client.query("commit");
+    return result;
+  } catch (error) {
+    await client.query("rollback").catch((rollback: unknown) => {
+      broken = rollback instanceof Error ? rollback : new Error("rollback failed");
+    });
+    throw error;
+  } finally {
+    client.release(broken);
+  }
 }

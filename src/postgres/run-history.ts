@@ -30,7 +30,7 @@ export function createRunHistory({ pool }: { pool: Pool }): RunHistory {
       const { rows } = await pool.query<ExecutionRow>(
         `select ${EXECUTION_COLUMNS} from executions
           where account = $1 and job_id = $2 ${status === undefined ? "" : "and status = $5"}
-          order by executed_at desc, id desc limit $3 offset $4`,
+          order by executed_at desc, id desc limit $3::int offset $4::int`,
         [account, jobId, limit, offset, ...(status === undefined ? [] : [status])],
       );
       return rows.map(executionOf);
@@ -42,13 +42,13 @@ export function createRunHistory({ pool }: { pool: Pool }): RunHistory {
         `select 'execution' as kind, ${EXECUTION_COLUMNS},
                 null::timestamptz as first_at, null::bigint as count, null as reason, executed_at as moment
            from (select * from executions where account = $1 and job_id = $2
-                  order by executed_at desc, id desc limit $3 + $4) as e
+                  order by executed_at desc, id desc limit $3::int + $4::int) as e
          union all
          select 'missed', id, job_id, job_uid, null, null, null, null, null, null, null, null, null,
                 first_at, count, reason, last_at
            from (select * from missed_spans where account = $1 and job_id = $2
-                  order by last_at desc, id desc limit $3 + $4) as m
-         order by moment desc, id desc limit $3 offset $4`,
+                  order by last_at desc, id desc limit $3::int + $4::int) as m
+         order by moment desc, id desc limit $3::int offset $4::int`,
         [account, jobId, limit, offset],
       );
       return rows.map((row) =>

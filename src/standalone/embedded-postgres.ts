@@ -29,6 +29,8 @@ export interface EmbeddedPostgres {
 
 const ROLE = "carillon";
 const READY_WITHIN_MS = 60_000;
+/** A server that calls itself ready answers; one in crash recovery says "starting" and takes its time. */
+const HANGING_AFTER_MS = { ready: 8_000, starting: 300_000 };
 
 const SETTINGS: Readonly<Record<string, string>> = {
   listen_addresses: "127.0.0.1",
@@ -161,7 +163,7 @@ async function adopt(request: {
 }): Promise<{ pid: number; port: number } | undefined> {
   const { data, password, pgCtl, progress } = request;
   const lock = join(data, "postmaster.pid");
-  const deadline = performance.now() + 15_000;
+  const begun = performance.now();
   let found = await readPostmaster(data);
   if (!found) return undefined;
   if (!(await servesDirectory(found.pid, data))) {
@@ -177,7 +179,8 @@ async function adopt(request: {
       progress("Adopted the PostgreSQL that was still running");
       return { pid, port: found.port };
     }
-    if (performance.now() > deadline) {
+    const patience = found.ready ? HANGING_AFTER_MS.ready : HANGING_AFTER_MS.starting;
+    if (performance.now() - begun > patience) {
       progress("Replacing a PostgreSQL that does not answer …");
       await stopPostmaster({ pid, data, pgCtl, fastMs: 3_000 });
       break;

@@ -1,0 +1,74 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { ClockUnknown } from "../../../src/domain/ports/clock.ts";
+import { createPostgresClock } from "../../../src/postgres/clock.ts";
+import { createPool, type Pool } from "../../../src/postgres/pool.ts";
+import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
+
+let database: TestDatabase;
+let pool: Pool;
+beforeAll(async () => {
+  database = await createTestDatabase();
+  pool = createPool({ url: database.url, applicationName: "test" });
+});
+afterAll(async () => {
+  await pool?.end();
+  await database?.drop();
+});
+
+test("knows nothing before it measured", () => {
+  const clock = createPostgresClock({ pool });
+  expect(clock.known).toBe(false);
+  expect(() => clock.now()).toThrow(ClockUnknown);
+});
+
+test("follows PostgreSQL's clock, whatever this machine's monotonic clock began with", async () => {
+  const monotonic = () => performance.now() + 1e9;
+  const clock = createPostgresClock({ pool, monotonic, intervalMs: 10 });
+  await clock.start();
+  for (let i = 0; i < 20; i += 1) {
+    const before = clock.now();
+    const { rows } = await pool.query<{ now: number }>(
+      "select extract(epoch from clock_timestamp())::float8 * 1000 as now",
+    );
+    const now = rows[0]?.now ?? 0;
+    expect(now - before).toBeGreaterThan(-5);
+    expect(clock.now() - now).toBeGreaterThan(-5);
+  }
+  clock.stop();
+});
+
+test("a server whose clock jumped is believed at once", async () => {
+  let jump = 0;
+  // The server's jump, seen from here, is a jump of the monotonic clock the other way.
+  const clock = createPostgresClock({
+    pool,
+    monotonic: () => performance.now() - jump,
+    intervalMs: 5,
+  });
+  await clock.start();
+  jump = 60_000;
+  await expect
+    .poll(() => Math.abs(clock.now() - Date.now()), { timeout: 10_000, interval: 5 })
+    .toBeLessThan(1_000);
+  clock.stop();
+});
+
+test("measures as soon as the database comes", async () => {
+  const absent = createPool({ url: "postgres://nobody@127.0.0.1:1/none", applicationName: "test" });
+  const errors: unknown[] = [];
+  let through = absent;
+  const proxy = { connect: () => through.connect() } as unknown as Pool;
+  const clock = createPostgresClock({
+    pool: proxy,
+    intervalMs: 20,
+    onError: (error) => {
+      errors.push(error);
+      through = pool;
+    },
+  });
+  await clock.start();
+  expect(errors).toHaveLength(1);
+  expect(clock.known).toBe(true);
+  clock.stop();
+  await absent.end();
+});

@@ -1,0 +1,156 @@
+import { createServer, type Server, type Socket } from "node:net";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
+import { createPool, transaction, type Pool } from "../../../src/postgres/pool.ts";
+import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
+
+let database: TestDatabase;
+let pool: Pool;
+beforeAll(async () => {
+  database = await createTestDatabase();
+  pool = createPool({ url: database.url, applicationName: "pool test", max: 2 });
+});
+afterAll(async () => {
+  await pool?.end();
+  await database?.drop();
+});
+
+test("values: int8 is a number, a moment is epoch milliseconds", async () => {
+  const at = Date.UTC(2026, 10, 21, 12, 0, 0, 123);
+  const { rows } = await pool.query(
+    "select 9007199254740991::int8 as big, $1::timestamptz as at, current_setting('application_name') as name",
+    [new Date(at)],
+  );
+  expect(rows).toEqual([{ big: Number.MAX_SAFE_INTEGER, at, name: "pool test" }]);
+  await expect(pool.query("select 9007199254740993::int8 as big")).rejects.toThrow(RangeError);
+});
+
+const down = [
+  { why: "nothing listens", url: "postgres://a@127.0.0.1:1/b" },
+  { why: "the name does not resolve", url: "postgres://a@carillon.invalid/b" },
+];
+for (const { why, url } of down)
+  test(`unavailable: ${why}`, async () => {
+    const broken = createPool({ url, applicationName: "test" });
+    await expect(broken.query("select 1")).rejects.toThrow(DependencyUnavailable);
+    await expect(transaction(broken, async () => 1)).rejects.toMatchObject({
+      dependency: "postgres",
+    });
+    await broken.end();
+  });
+
+const states = ["57P01", "57P02", "57P03", "08006", "53300", "25006"];
+for (const state of states)
+  test(`unavailable: SQLSTATE ${state}`, async () => {
+    const raise = `do $$ begin raise exception 'x' using errcode = '${state}'; end $$`;
+    await expect(pool.query(raise)).rejects.toThrow(DependencyUnavailable);
+    await expect(transaction(pool, (client) => client.query(raise))).rejects.toThrow(
+      DependencyUnavailable,
+    );
+  });
+
+test("a mistake of ours is not an outage", async () => {
+  await expect(pool.query("select nonsense")).rejects.not.toBeInstanceOf(DependencyUnavailable);
+});
+
+test("the pool exhausted is an outage, and passes", async () => {
+  const small = createPool({
+    url: database.url,
+    applicationName: "test",
+    max: 1,
+    connectTimeoutMs: 100,
+  });
+  const client = await small.connect();
+  await expect(small.query("select 1")).rejects.toThrow(DependencyUnavailable);
+  client.release();
+  await small.query("select 1");
+  await small.end();
+});
+
+test("a session that the server ends is replaced", async () => {
+  const errors: Error[] = [];
+  const victim = createPool({
+    url: database.url,
+    applicationName: "victim",
+    onError: (error) => errors.push(error),
+  });
+  await victim.query("select 1");
+  await pool.query(
+    "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'victim'",
+  );
+  await expect.poll(() => errors.length, { timeout: 5_000 }).toBe(1);
+  await victim.query("select 1");
+  await victim.end();
+});
+
+test("a server behind a cut network is noticed", async () => {
+  const target = new URL(database.url);
+  const { proxy, port, hang } = await proxyTo(Number(target.port), target.hostname);
+  target.hostname = "127.0.0.1";
+  target.port = String(port);
+  const cut = createPool({ url: target.href, applicationName: "test", statementTimeoutMs: 100 });
+  await cut.query("select 1");
+  hang();
+  await expect(cut.query("select 1")).rejects.toThrow(DependencyUnavailable);
+  proxy.close();
+  await cut.end();
+});
+
+test("a transaction commits whole or not at all", async () => {
+  await pool.query("create table t (n int primary key)");
+  await transaction(pool, (client) => client.query("insert into t values (1)"));
+  const failing = transaction(pool, async (client) => {
+    await client.query("insert into t values (2)");
+    await client.query("insert into t values (1)");
+  });
+  await expect(failing).rejects.toThrow(/duplicate key/);
+  expect((await pool.query("select n from t")).rows).toEqual([{ n: 1 }]);
+});
+
+test("two transactions that deadlock both happen", async () => {
+  await pool.query("create table d (n int primary key, hits int default 0)");
+  await pool.query("insert into d values (1), (2)");
+  let entered = 0;
+  let open: () => void = () => undefined;
+  const both = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  const cross = (first: number, second: number) =>
+    transaction(pool, async (client) => {
+      await client.query("update d set hits = hits + 1 where n = $1", [first]);
+      entered += 1;
+      if (entered === 2) open();
+      await both;
+      await client.query("update d set hits = hits + 1 where n = $1", [second]);
+    });
+  await Promise.all([cross(1, 2), cross(2, 1)]);
+  expect((await pool.query("select hits from d order by n")).rows).toEqual([
+    { hits: 2 },
+    { hits: 2 },
+  ]);
+});
+
+/** A TCP proxy that can stop carrying bytes without closing anything: a cut cable. */
+async function proxyTo(
+  port: number,
+  host: string,
+): Promise<{ proxy: Server; port: number; hang(): void }> {
+  const { connect } = await import("node:net");
+  const sockets: Socket[] = [];
+  const proxy = createServer((client) => {
+    const server = connect(port, host);
+    sockets.push(client, server);
+    client.pipe(server).pipe(client);
+    for (const socket of [client, server]) socket.on("error", () => undefined);
+  });
+  await new Promise<void>((resolve) => proxy.listen(0, "127.0.0.1", resolve));
+  const address = proxy.address();
+  if (address === null || typeof address === "string") throw new Error("no port");
+  const hang = () => {
+    for (const socket of sockets) {
+      socket.unpipe();
+      socket.pause();
+    }
+  };
+  return { proxy, port: address.port, hang };
+}

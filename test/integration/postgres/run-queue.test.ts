@@ -1,0 +1,470 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import {
+  change,
+  claimed,
+  claimOne,
+  cursorOf,
+  failure,
+  job,
+  retry,
+  runsFixture,
+  scheduled,
+  spec,
+  success,
+  type RunsFixture,
+} from "./runs-fixture.ts";
+import { destinationKey } from "../../../src/domain/destination.ts";
+import type { Job } from "../../../src/domain/job.ts";
+
+let fixture: RunsFixture;
+beforeAll(async () => {
+  fixture = await runsFixture();
+});
+afterAll(async () => {
+  await fixture?.close();
+});
+
+const HOUR = 3_600_000;
+const runsOf = async (of: Job) => (await fixture.ledger.unfinished([of.uid])).get(of.uid) ?? [];
+const executionsOf = (of: Job) =>
+  fixture.history.executions({ account: of.account ?? "", jobId: of.id, limit: 100, offset: 0 });
+const expireLease = (id: string) =>
+  fixture.pool.query("update runs set lease_until = now() - interval '1 second' where id = $1", [
+    id,
+  ]);
+
+describe("claim", () => {
+  test("workers on several connections share the queue without overlap", async () => {
+    const jobs = Array.from({ length: 300 }, () => job());
+    await fixture.ledger.apply(
+      jobs.map((of) => change(of, { create: [scheduled(Date.now() - 5)] })),
+    );
+    const queues = [fixture.queue, fixture.anotherQueue(), fixture.anotherQueue()];
+    const claims = await Promise.all(
+      queues.flatMap((queue, i) =>
+        Array.from({ length: 5 }, () =>
+          queue.claim({ worker: `w${i}`, limit: 20, until: Date.now(), leaseMs: 9_000 }),
+        ),
+      ),
+    );
+    const ids = claims.flat().map((run) => run.id);
+    expect(ids).toHaveLength(300);
+    expect(new Set(ids).size).toBe(300);
+    await fixture.ledger.cancel(jobs.map((of) => of.uid));
+  });
+
+  test("carries what an attempt needs, oldest first, none beyond `until`", async () => {
+    const of = job();
+    const now = Date.now();
+    await fixture.ledger.apply([
+      change(of, {
+        create: [scheduled(now - 1_000), scheduled(now - 2_000), scheduled(now + 10_000)],
+      }),
+    ]);
+    const request = { worker: "w", limit: 10, leaseMs: 9_000 };
+    const runs = await fixture.queue.claim({ ...request, until: now });
+    expect(runs.map((run) => run.scheduledAt)).toEqual([now - 2_000, now - 1_000]);
+    expect(runs[0]).toMatchObject({
+      account: of.account,
+      jobUid: of.uid,
+      jobId: of.id,
+      generation: 1,
+      trigger: "schedule",
+      notBefore: now - 2_000,
+      attempt: 1,
+      firstStartedAt: null,
+      spec: of.spec,
+    });
+    const prepared = await fixture.queue.claim({ ...request, until: now + 20_000 });
+    expect(prepared.map((run) => run.notBefore)).toEqual([now + 10_000]);
+    await fixture.ledger.cancel([of.uid]);
+  });
+
+  test("passes over accounts and destinations at their limit", async () => {
+    const [a, b, c] = [job(), job(), job()];
+    for (const of of [a, b, c])
+      await fixture.ledger.apply([change(of, { create: [scheduled(1)] })]);
+    const runs = await fixture.queue.claim({
+      worker: "w",
+      limit: 10,
+      until: Date.now(),
+      leaseMs: 9_000,
+      exceptAccounts: [a.account ?? ""],
+      exceptDestinations: [destinationKey(b.account ?? "", b.spec.target)],
+    });
+    expect(runs.map((run) => run.jobUid)).toEqual([c.uid]);
+    await fixture.ledger.cancel([a.uid, b.uid, c.uid]);
+  });
+
+  test("nextDue, depth and a wake-up tell of waiting runs", async () => {
+    expect(await fixture.queue.nextDue()).toBeNull();
+    const of = job();
+    const woken = new Promise<void>((resolve) => {
+      fixture.queue.onWake(resolve);
+    });
+    await fixture.ledger.apply([change(of, { create: [scheduled(Date.now() - 5_000)] })]);
+    await woken;
+    const depth = await fixture.queue.depth();
+    expect(depth).toMatchObject({ queued: 1, started: 0 });
+    expect(depth.oldestDueMs).toBeGreaterThanOrEqual(5_000);
+    expect(await fixture.queue.nextDue()).toBeLessThan(Date.now());
+    await fixture.ledger.cancel([of.uid]);
+  });
+});
+
+describe("start", () => {
+  const refused = [
+    { why: "the lease ran out", by: (run: { id: string }) => expireLease(run.id), recorded: null },
+    {
+      why: "the cursor says paused",
+      by: (_: unknown, of: Job) =>
+        fixture.pool.query("update job_cursors set startable = false where job_uid = $1", [of.uid]),
+      recorded: "paused",
+    },
+    {
+      why: "the cursor is at another generation",
+      by: (_: unknown, of: Job) =>
+        fixture.pool.query("update job_cursors set generation = 9 where job_uid = $1", [of.uid]),
+      recorded: "superseded",
+    },
+    {
+      why: "the job is deleted",
+      by: (_: unknown, of: Job) =>
+        fixture.pool.query("update job_cursors set deleted_at = now() where job_uid = $1", [
+          of.uid,
+        ]),
+      recorded: "deleted",
+    },
+    {
+      why: "the account is deleted",
+      by: (_: unknown, of: Job) =>
+        fixture.pool.query(
+          "insert into accounts (id, name, deleted_at) values ($1::uuid, $1::text, now())",
+          [of.account],
+        ),
+      recorded: "account_deleted",
+    },
+    {
+      why: "the run was replaced",
+      by: (run: { id: string }) =>
+        fixture.pool.query("update runs set replaced = true where id = $1", [run.id]),
+      recorded: "overlap",
+    },
+  ];
+  for (const { why, by, recorded } of refused)
+    test(`refused when ${why}`, async () => {
+      const of = job();
+      const run = await claimed(fixture, of);
+      await by(run, of);
+      expect(await fixture.queue.start([run])).toEqual(new Set());
+      const { rows } = await fixture.pool.query<{ reason: string }>(
+        "select reason from missed_spans where job_uid = $1",
+        [of.uid],
+      );
+      expect(rows.map((row) => row.reason)).toEqual(recorded === null ? [] : [recorded]);
+      expect(await runsOf(of)).toHaveLength(recorded === null ? 1 : 0);
+      await fixture.ledger.cancel([of.uid]);
+    });
+
+  test("a second start of the same claim is none", async () => {
+    const of = job();
+    const run = await claimed(fixture, of);
+    expect(await fixture.queue.start([run])).toEqual(new Set([run.id]));
+    expect(await fixture.queue.start([run])).toEqual(new Set());
+    await fixture.queue.close([success(run)]);
+  });
+});
+
+describe("close", () => {
+  test("records the execution and ends the run, once", async () => {
+    const of = job();
+    const run = await claimed(fixture, of);
+    await fixture.queue.start([run]);
+    expect(await fixture.queue.close([success(run)])).toEqual(new Set([run.id]));
+    expect(await fixture.queue.close([success(run)])).toEqual(new Set());
+    expect(await runsOf(of)).toEqual([]);
+    const [execution, ...others] = await executionsOf(of);
+    expect(others).toEqual([]);
+    expect(execution).toMatchObject({
+      jobId: of.id,
+      jobUid: of.uid,
+      runId: run.id,
+      status: "success",
+      httpStatus: 200,
+      durationMs: 12,
+      errorMessage: null,
+      attempt: 1,
+      trigger: "schedule",
+      scheduledAt: run.scheduledAt,
+    });
+    const summary = (await fixture.history.summary([of.uid])).get(of.uid);
+    expect(summary).toEqual({
+      lastScheduleTime: run.scheduledAt,
+      lastSuccessTime: execution?.executedAt,
+      last: execution,
+    });
+  });
+
+  test("a stale token closes nothing", async () => {
+    const of = job();
+    const stale = await claimed(fixture, of);
+    await expireLease(stale.id);
+    expect((await fixture.queue.reap()).requeued).toBe(1);
+    const run = await claimOne(fixture.anotherQueue(), of, { worker: "w2" });
+    expect(await fixture.queue.start([stale])).toEqual(new Set());
+    expect(await fixture.queue.start([run])).toEqual(new Set([run.id]));
+    expect(await fixture.queue.close([success(stale)])).toEqual(new Set());
+    expect(await executionsOf(of)).toEqual([]);
+    expect(await fixture.queue.close([failure(run)])).toEqual(new Set([run.id]));
+    expect(await executionsOf(of)).toHaveLength(1);
+  });
+
+  test("retry waits, counts attempts, and sends the same run again", async () => {
+    const of = job();
+    const first = await claimed(fixture, of);
+    await fixture.queue.start([first]);
+    const later = Date.now() + 30_000;
+    await fixture.queue.close([retry(first, later)]);
+    const request = { worker: "w", limit: 10, leaseMs: 9_000 };
+    expect(await fixture.queue.claim({ ...request, until: later - 1 })).toEqual([]);
+    const [second] = await fixture.queue.claim({ ...request, until: later });
+    expect(second).toMatchObject({ id: first.id, attempt: 2, notBefore: later });
+    expect(second?.firstStartedAt).not.toBeNull();
+    expect(second?.claimToken).not.toBe(first.claimToken);
+    if (second === undefined) throw new Error("not claimed");
+    await fixture.queue.start([second]);
+    await fixture.queue.close([success(second)]);
+    expect((await executionsOf(of)).map((one) => one.attempt).toSorted()).toEqual([1, 2]);
+  });
+
+  test("a replaced run is not retried", async () => {
+    const of = job();
+    const run = await claimed(fixture, of);
+    await fixture.queue.start([run]);
+    await fixture.pool.query("update runs set replaced = true where id = $1", [run.id]);
+    await fixture.queue.close([retry(run, Date.now())]);
+    expect(await runsOf(of)).toEqual([]);
+  });
+
+  const finals = [
+    { outcome: "success", once: "completed" },
+    { outcome: "failed", once: "failed" },
+  ] as const;
+  for (const { outcome, once } of finals)
+    test(`a one-time's ${outcome} makes it ${once}`, async () => {
+      const at = Date.now() - 1_000;
+      const of = job({ spec: spec({ schedule: { kind: "once", at } }) });
+      const run = await claimed(fixture, of, { at, once: "fired" });
+      await fixture.queue.start([run]);
+      const before = await cursorOf(fixture.ledger, of);
+      await fixture.queue.close([outcome === "success" ? success(run) : failure(run)]);
+      const after = await cursorOf(fixture.ledger, of);
+      expect(after.once).toBe(once);
+      expect(after.version).toBeGreaterThan(before.version);
+    });
+
+  test("halted stops the generation that was sent", async () => {
+    const of = job();
+    const run = await claimed(fixture, of);
+    await fixture.queue.start([run]);
+    await fixture.queue.close([failure(run, "halted")]);
+    expect(await cursorOf(fixture.ledger, of)).toMatchObject({
+      haltedGeneration: 1,
+      startable: false,
+    });
+  });
+
+  test("halted by an older generation does not stop the newer", async () => {
+    const of = job();
+    const run = await claimed(fixture, of);
+    await fixture.queue.start([run]);
+    const from = await cursorOf(fixture.ledger, of);
+    await fixture.ledger.apply([change({ ...of, generation: 2 }, { from })]);
+    await fixture.queue.close([failure(run, "halted")]);
+    expect(await cursorOf(fixture.ledger, of)).toMatchObject({
+      haltedGeneration: null,
+      startable: true,
+    });
+  });
+
+  test("a month without a partition gets one", async () => {
+    const of = job();
+    const run = await claimed(fixture, of);
+    await fixture.queue.start([run]);
+    const executedAt = Date.UTC(2019, 4, 31, 23, 59, 59, 999);
+    expect(await fixture.queue.close([success(run, executedAt)])).toEqual(new Set([run.id]));
+    expect((await executionsOf(of))[0]?.executedAt).toBe(executedAt);
+  });
+});
+
+describe("release and renew", () => {
+  test("released runs are free at once, prepared ones not before their time", async () => {
+    const of = job();
+    const at = Date.now() + 15_000;
+    const run = await claimed(fixture, of, { at });
+    await fixture.queue.release([run]);
+    const request = { worker: "w2", limit: 10, leaseMs: 9_000 };
+    expect(await fixture.queue.claim({ ...request, until: Date.now() })).toEqual([]);
+    const again = await claimOne(fixture.queue, of);
+    expect(again.notBefore).toBe(at);
+    expect(await fixture.queue.start([run])).toEqual(new Set());
+    await fixture.ledger.cancel([of.uid]);
+  });
+
+  test("a postponed run leaves no execution and counts no attempt", async () => {
+    const of = job();
+    const run = await claimed(fixture, of);
+    await fixture.queue.start([run]);
+    const later = Date.now() + HOUR / 2;
+    await fixture.queue.release([run], later);
+    const again = await claimOne(fixture.queue, of);
+    expect(again).toMatchObject({ id: run.id, attempt: 1, notBefore: later, firstStartedAt: null });
+    expect(await executionsOf(of)).toEqual([]);
+    await fixture.ledger.cancel([of.uid]);
+  });
+
+  test("renewing keeps the worker's own claims only", async () => {
+    const [a, b] = [job(), job()];
+    const mine = await claimed(fixture, a, { worker: "me" });
+    const theirs = await claimed(fixture, b, { worker: "them" });
+    await expireLease(mine.id);
+    await expireLease(theirs.id);
+    expect(await fixture.queue.renew("me", 30_000)).toEqual(new Set([mine.id]));
+    expect(await fixture.queue.reap()).toEqual({ requeued: 1, interrupted: 0 });
+    expect(await fixture.queue.start([mine, theirs])).toEqual(new Set([mine.id]));
+    await fixture.queue.close([success(mine)]);
+    await fixture.ledger.cancel([b.uid]);
+  });
+
+  test("renewing works while every other connection is taken", async () => {
+    const of = job();
+    const run = await claimed(fixture, of, { worker: "busy" });
+    const clients = await Promise.all(Array.from({ length: 10 }, () => fixture.pool.connect()));
+    try {
+      expect(await fixture.queue.renew("busy", 30_000)).toEqual(new Set([run.id]));
+    } finally {
+      for (const client of clients) client.release();
+    }
+    await fixture.ledger.cancel([of.uid]);
+  });
+});
+
+describe("reap", () => {
+  test("leaves living leases alone", async () => {
+    const of = job();
+    const run = await claimed(fixture, of);
+    await fixture.queue.start([run]);
+    expect(await fixture.queue.reap()).toEqual({ requeued: 0, interrupted: 0 });
+    await fixture.queue.close([success(run)]);
+  });
+
+  test("a started run of a dead worker closes as interrupted, once, whoever reaps", async () => {
+    const of = job();
+    const run = await claimed(fixture, of);
+    await fixture.queue.start([run]);
+    await expireLease(run.id);
+    const reaped = await Promise.all(
+      [fixture.queue, fixture.anotherQueue(), fixture.anotherQueue()].map((queue) => queue.reap()),
+    );
+    expect(reaped.reduce((sum, one) => sum + one.interrupted, 0)).toBe(1);
+    expect(await executionsOf(of)).toMatchObject([
+      {
+        status: "failed",
+        httpStatus: 500,
+        errorMessage: "interrupted: outcome unknown",
+        attempt: 1,
+      },
+    ]);
+    expect(await runsOf(of)).toEqual([]);
+    // The worker was only asleep: its late answer finds nothing.
+    expect(await fixture.queue.close([success(run)])).toEqual(new Set());
+  });
+
+  test("is tried again when the job asked for retries", async () => {
+    const retries = { maxRetries: 1, minBackoffSeconds: 10, maxBackoffSeconds: 10 };
+    const of = job({ spec: spec({ retry: retries }) });
+    const run = await claimed(fixture, of);
+    await fixture.queue.start([run]);
+    await expireLease(run.id);
+    expect((await fixture.queue.reap()).interrupted).toBe(1);
+    const again = await claimOne(fixture.queue, of);
+    expect(again).toMatchObject({ id: run.id, attempt: 2 });
+    expect(again.notBefore).toBeGreaterThan(Date.now() + 5_000);
+    await fixture.queue.start([again]);
+    await expireLease(run.id);
+    await fixture.queue.reap();
+    expect(await runsOf(of)).toEqual([]);
+    expect(await executionsOf(of)).toHaveLength(2);
+  });
+
+  test("a replaced run of a dead worker says so", async () => {
+    const of = job();
+    const run = await claimed(fixture, of);
+    await fixture.queue.start([run]);
+    await fixture.pool.query("update runs set replaced = true where id = $1", [run.id]);
+    await expireLease(run.id);
+    await fixture.queue.reap();
+    expect(await executionsOf(of)).toMatchObject([{ errorMessage: "replaced: outcome unknown" }]);
+  });
+
+  test("more leftovers than one batch", async () => {
+    const jobs = Array.from({ length: 1_200 }, () => job());
+    await fixture.ledger.apply(
+      jobs.map((of) => change(of, { create: [scheduled(Date.now() - 1)] })),
+    );
+    const runs = await fixture.queue.claim({
+      worker: "dead",
+      limit: 1_200,
+      until: Date.now(),
+      leaseMs: 60_000,
+    });
+    await fixture.queue.start(runs.slice(0, 1_100));
+    await fixture.pool.query(
+      "update runs set lease_until = now() - interval '1 second' where worker = 'dead'",
+    );
+    expect(await fixture.queue.reap()).toEqual({ requeued: 100, interrupted: 1_100 });
+    await fixture.ledger.cancel(jobs.map((of) => of.uid));
+  });
+});
+
+describe("history", () => {
+  test("newest first over every incarnation, with missed spans on request", async () => {
+    const first = job();
+    const second = job({ account: first.account, id: first.id });
+    for (const of of [first, second]) {
+      const run = await claimed(fixture, of);
+      await fixture.queue.start([run]);
+      await fixture.queue.close([success(run)]);
+      await fixture.ledger.apply([
+        change(of, {
+          from: await cursorOf(fixture.ledger, of),
+          missed: [
+            { first: Date.now() - HOUR, last: Date.now() + 5, count: 7, reason: "downtime" },
+          ],
+        }),
+      ]);
+    }
+    const query = { account: first.account ?? "", jobId: first.id };
+    const executions = await fixture.history.executions({ ...query, limit: 10, offset: 0 });
+    expect(executions.map((one) => one.jobUid)).toEqual([second.uid, first.uid]);
+    const paged = await fixture.history.executions({ ...query, limit: 1, offset: 1 });
+    expect(paged).toEqual(executions.slice(1));
+    const failed = { ...query, limit: 10, offset: 0, status: "failed" as const };
+    expect(await fixture.history.executions(failed)).toEqual([]);
+    const all = await fixture.history.executionsAndMissed({ ...query, limit: 10, offset: 0 });
+    expect(all.map((one) => one.kind).toSorted()).toEqual([
+      "execution",
+      "execution",
+      "missed",
+      "missed",
+    ]);
+    expect(all.find((one) => one.kind === "missed")).toMatchObject({
+      count: 7,
+      reason: "downtime",
+    });
+    const moments = all.map((one) => (one.kind === "missed" ? one.last : one.executedAt));
+    expect(moments).toEqual(moments.toSorted((a, b) => b - a));
+    expect(await fixture.history.known(query.account, query.jobId)).toBe(true);
+    expect(await fixture.history.known(query.account, "job-none")).toBe(false);
+  });
+});

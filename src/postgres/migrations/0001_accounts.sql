@@ -124,11 +124,12 @@ begin
   if to_regclass(partition) is not null then
     return;
   end if;
-  -- Several processes find it missing at once: the first makes it, the others look again.
+  -- Several processes find it missing at once: the first makes it, the others look again. An advisory
+  -- lock brings no catalog news, so to_regclass may still be blind; "if not exists" looks afresh.
   perform pg_advisory_xact_lock(hashtextextended('carillon.email_log_ensure_month', 0));
   if to_regclass(partition) is null then
     execute format(
-      'create table %I partition of email_log for values from (%L) to (%L)',
+      'create table if not exists %I partition of email_log for values from (%L) to (%L)',
       partition,
       to_char(first_day, 'YYYY-MM-DD') || ' 00:00:00+00',
       to_char(first_day + interval '1 month', 'YYYY-MM-DD') || ' 00:00:00+00'

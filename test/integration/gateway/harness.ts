@@ -59,6 +59,7 @@ export interface Overrides {
   limits?: GatewayOptions["limits"];
 }
 
+const accountRules = async () => parseDestinationRules("");
 const LOOPBACK = "127.0.0.0/8,::1/128";
 
 /** A gateway on a real socket, over real PostgreSQL and a real SMTP server. */
@@ -79,7 +80,6 @@ export async function startHarness(overrides: Overrides = {}) {
   const lines: string[] = [];
   const log = createLogger({ output: lineSink(lines) });
   const rules = parseDestinationRules(LOOPBACK);
-  const accountRules = async () => parseDestinationRules("");
   const settings = createSmtpSettingsStore({ pool, keyRing });
   const mailer = createMailer({
     settings,

@@ -524,10 +524,10 @@ describe("runs and executions", () => {
   });
 });
 
-describe("DELETE /jobs/{id}", () => {
-  const del = (id: string, key = h.first.key) =>
-    h.request({ method: "DELETE", path: `/jobs/${id}`, key });
+const del = (id: string, key = h.first.key) =>
+  h.request({ method: "DELETE", path: `/jobs/${id}`, key });
 
+describe("DELETE /jobs/{id}", () => {
   test("200 job deleted; gone at once; queued runs cancelled; history stays", async () => {
     const id = await made();
     const job = await h.takeUp(h.first.account, id);

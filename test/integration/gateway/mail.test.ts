@@ -158,6 +158,14 @@ describe("POST /send", () => {
   });
 });
 
+/** As if the request with this key had begun so long ago and never ended. */
+const ageOrder3 = (interval: string) =>
+  h.pool.query(
+    `update idempotency_keys set status = null, body = null, started_at = now() - $1::interval
+     where key = 'order-3'`,
+    [interval],
+  );
+
 describe("Idempotency-Key on POST /send", () => {
   test("the same key and body: one mail, the same answer", async () => {
     const headers = { "Idempotency-Key": "order-1" };
@@ -188,17 +196,11 @@ describe("Idempotency-Key on POST /send", () => {
   test("in flight: 409 idempotency_in_flight, after 60 s outcome_unknown", async () => {
     const headers = { "Idempotency-Key": "order-3" };
     await send(mail, { headers });
-    const age = (interval: string) =>
-      h.pool.query(
-        `update idempotency_keys set status = null, body = null, started_at = now() - $1::interval
-         where key = 'order-3'`,
-        [interval],
-      );
-    await age("30 seconds");
+    await ageOrder3("30 seconds");
     const busy = await send(mail, { headers });
     expect([busy.status, busy.json["code"]]).toEqual([409, "idempotency_in_flight"]);
     expect(busy.headers.get("retry-after")).toBe("1");
-    await age("61 seconds");
+    await ageOrder3("61 seconds");
     const lost = await send(mail, { headers });
     expect([lost.status, lost.json["code"]]).toEqual([409, "outcome_unknown"]);
   });
@@ -215,11 +217,12 @@ describe("Idempotency-Key on POST /send", () => {
   });
 });
 
+const issue = (to: string, key = h.first.key) =>
+  h.request({ method: "POST", path: "/send/otp", json: { to }, key });
+const verify = (email: string, code: string, key = h.first.key) =>
+  h.request({ method: "POST", path: "/verify/otp", json: { email, code }, key });
+
 describe("one-time passcodes", () => {
-  const issue = (to: string, key = h.first.key) =>
-    h.request({ method: "POST", path: "/send/otp", json: { to }, key });
-  const verify = (email: string, code: string, key = h.first.key) =>
-    h.request({ method: "POST", path: "/verify/otp", json: { email, code }, key });
   const wrong = { error: "invalid or expired OTP", code: "invalid_otp" };
 
   test("POST /send/otp 200: message and expires_at ten minutes on; verified once, whatever the case", async () => {

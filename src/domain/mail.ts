@@ -11,7 +11,7 @@ export interface MailMessage {
   replyTo?: string;
   headers?: Readonly<Record<string, string>>;
   attachments?: readonly { filename: string; contentType?: string; content: Uint8Array }[];
-  /** Fixed for all attempts of a run; made up when absent. Without angle brackets. */
+  /** Fixed for all attempts of a run; made up when absent. Without angle brackets; without a domain it gets the sender's. */
   messageId?: string;
   /** What it is sent for, for the metrics; `email` when absent. */
   kind?: MailKind;

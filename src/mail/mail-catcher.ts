@@ -113,7 +113,13 @@ export async function startMailCatcher(options: {
     return notFound(response);
   });
   http.listen(options.httpPort, host);
-  await once(http, "listening");
+  try {
+    await once(http, "listening");
+  } catch (error) {
+    // The caller tries other ports: the first one must not stay taken.
+    smtpServer.close();
+    throw error;
+  }
 
   function list(request: IncomingMessage, response: ServerResponse): void {
     const etag = `"${version}"`;

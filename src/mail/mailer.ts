@@ -1,6 +1,5 @@
 import { randomUUID } from "node:crypto";
 import { LRUCache } from "lru-cache";
-import type { SmtpSettings } from "../domain/account.ts";
 import type { MailMessage, MailResult } from "../domain/mail.ts";
 import type { SmtpSettingsStore } from "../domain/ports/accounts.ts";
 import type { Mailer } from "../domain/ports/mail.ts";
@@ -73,7 +72,7 @@ export function createMailer(options: {
     if (closed) throw new Error("the mailer is closed");
     const pool = await currentPool(account);
     if (pool === null) return { kind: "unconfigured" };
-    const messageId = message.messageId ?? newMessageId(pool.from);
+    const messageId = messageIdOf(message.messageId, pool.from);
     return deadline(sendTimeoutMs, signal, (limited) =>
       pool.send({ ...message, messageId }, limited),
     );
@@ -103,7 +102,7 @@ export function createMailer(options: {
           to,
           dial,
           signal,
-          messageId: newMessageId(candidate.from),
+          messageId: messageIdOf(undefined, candidate.from),
           ...extra,
         }),
       ),
@@ -118,8 +117,9 @@ export function createMailer(options: {
 const OUTCOME = { accepted: "sent", failed: "failed", unconfigured: "unconfigured" } as const;
 
 /** RFC 5322, 3.6.4. The sender's own domain, as spam filters expect. Without angle brackets. */
-export function newMessageId(from: SmtpSettings["from"]): string {
-  return `${randomUUID()}@${from.slice(from.lastIndexOf("@") + 1) || "localhost"}`;
+function messageIdOf(given: string | undefined, from: string): string {
+  if (given?.includes("@")) return given;
+  return `${given ?? randomUUID()}@${from.slice(from.lastIndexOf("@") + 1) || "localhost"}`;
 }
 
 /** Runs `work` with a signal that aborts with the caller's, or when the time is up. */

@@ -1,0 +1,72 @@
+import { classifyMail } from "../domain/attempt.ts";
+import type { EmailTarget } from "../domain/job.ts";
+import type { MailResult } from "../domain/mail.ts";
+import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
+import type { EmailLog, Mailer } from "../domain/ports/mail.ts";
+import type { ClaimedRun, DeliveryOutcome } from "../domain/run.ts";
+import type { Logger } from "../telemetry/logger.ts";
+import type { WebhookSender } from "./webhook.ts";
+import type { WriteBehind } from "./write-behind.ts";
+
+export type AttemptOutcome = DeliveryOutcome | { kind: "not_sent" };
+
+export type EmailLogRecord = Parameters<EmailLog["append"]>[0];
+
+/** One attempt of one run, whatever it delivers. Never rejects. */
+export type Attempt = (input: {
+  run: ClaimedRun;
+  secrets: readonly string[];
+  signal: AbortSignal;
+  maySend: () => boolean;
+}) => Promise<AttemptOutcome>;
+
+export function createAttempt(options: {
+  webhook: Pick<WebhookSender, "send">;
+  mailer: Pick<Mailer, "send">;
+  emailLog: Pick<WriteBehind<EmailLogRecord>, "add">;
+  log: Logger;
+}): Attempt {
+  const { webhook, mailer, emailLog, log } = options;
+
+  async function email(run: ClaimedRun, target: EmailTarget, signal: AbortSignal) {
+    const { to, subject, body, isHtml } = target;
+    // The run's id makes the Message-ID, so that all attempts are one mail to whoever removes doubles.
+    const message = { to, subject, body, isHtml, messageId: run.id, kind: "job" } as const;
+    const result = await mailer.send(run.account, message, signal);
+    record(run.account, target, result);
+    return classifyMail(result);
+  }
+
+  function record(account: string, { to, subject }: EmailTarget, result: MailResult): void {
+    if (result.kind === "unconfigured") return;
+    const failed = result.kind === "failed";
+    emailLog.add({
+      account,
+      kind: "job",
+      to,
+      subject,
+      status: failed ? "failed" : "sent",
+      errorMessage: failed ? result.error : null,
+    });
+  }
+
+  return async ({ run, secrets, signal, maySend }) => {
+    const { target } = run.spec;
+    try {
+      if (!maySend()) return { kind: "not_sent" };
+      return target.kind === "email"
+        ? await email(run, target, signal)
+        : await webhook.send({ run, target, secrets, signal, maySend });
+    } catch (error) {
+      // What an attempt needs from the database is read before a byte leaves.
+      if (error instanceof DependencyUnavailable) return { kind: "not_sent" };
+      log.error({ err: error, run: run.id }, "an attempt failed in an unexpected way");
+      return {
+        kind: "retryable",
+        httpStatus: 500,
+        error: "internal error: outcome unknown",
+        retryAfterMs: null,
+      };
+    }
+  };
+}

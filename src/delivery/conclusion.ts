@@ -1,0 +1,85 @@
+import { afterAttempt } from "../domain/attempt.ts";
+import type { Instant } from "../domain/instant.ts";
+import type { Random } from "../domain/ports/clock.ts";
+import type { Closing } from "../domain/ports/run-queue.ts";
+import type { ClaimedRun, DeliveryOutcome } from "../domain/run.ts";
+import type { AttemptOutcome } from "./attempt.ts";
+
+/** Why the worker itself ended an attempt. */
+export type AbortCause = "replaced" | "interrupted" | "lost";
+
+/** What an attempt comes to for its run. `label` is for the metric. */
+export type Conclusion =
+  | { kind: "close"; closing: Closing; label: string }
+  | { kind: "release"; notBefore: Instant | undefined }
+  /** Somebody else's by now: whatever we wrote would be refused. */
+  | { kind: "drop" };
+
+/** Milliseconds before a run that was not sent is tried again. */
+const NOT_SENT_PAUSE = 1_000;
+
+export function conclude(input: {
+  run: ClaimedRun;
+  outcome: AttemptOutcome;
+  /** Set when the worker aborted the attempt; an answer that came all the same still counts. */
+  aborted: AbortCause | null;
+  executedAt: Instant;
+  durationMs: number;
+  now: Instant;
+  random: Random;
+}): Conclusion {
+  const { run, outcome, aborted, now, random } = input;
+  if (aborted === "lost") return { kind: "drop" };
+  if (outcome.kind === "not_sent")
+    return aborted === "replaced"
+      ? closed(input, interrupted("replaced: outcome unknown"), "replaced", { next: "finished" })
+      : {
+          kind: "release",
+          notBefore: aborted === "interrupted" ? undefined : now + NOT_SENT_PAUSE,
+        };
+  if (aborted === "replaced" && outcome.kind === "retryable")
+    return closed(input, interrupted("replaced: outcome unknown"), "replaced", {
+      next: "finished",
+    });
+  const effective =
+    aborted === "interrupted" && outcome.kind === "retryable"
+      ? interrupted("interrupted: outcome unknown")
+      : outcome;
+  const after = afterAttempt({ run, outcome: effective, now, random });
+  if (after.next === "postponed") return { kind: "release", notBefore: after.notBefore };
+  if (after.next === "expired")
+    return closed(
+      input,
+      { kind: "permanent", httpStatus: after.httpStatus, error: after.error },
+      "circuit_open",
+      { next: "finished" },
+    );
+  return closed(
+    input,
+    effective,
+    aborted === "interrupted" && effective !== outcome ? "interrupted" : effective.kind,
+    after,
+  );
+}
+
+function interrupted(error: string): DeliveryOutcome {
+  return { kind: "retryable", httpStatus: 500, error, retryAfterMs: null };
+}
+
+function closed(
+  input: { run: ClaimedRun; executedAt: Instant; durationMs: number },
+  outcome: DeliveryOutcome,
+  label: string,
+  next: { next: "finished" } | { next: "halted" } | { next: "retry"; notBefore: Instant },
+): Conclusion {
+  const { run, executedAt, durationMs } = input;
+  const delivered = outcome.kind === "delivered";
+  const execution = {
+    status: delivered ? ("success" as const) : ("failed" as const),
+    httpStatus: outcome.kind === "postponed" ? 500 : outcome.httpStatus,
+    durationMs: Math.round(durationMs),
+    errorMessage: "error" in outcome ? outcome.error : null,
+    executedAt,
+  };
+  return { kind: "close", closing: { run, execution, ...next }, label };
+}

@@ -1,0 +1,253 @@
+import type { SigningSecrets } from "../domain/ports/accounts.ts";
+import type { Clock, Monotonic, Random, Timers } from "../domain/ports/clock.ts";
+import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
+import type { EmailLog, Mailer } from "../domain/ports/mail.ts";
+import type { RunQueue } from "../domain/ports/run-queue.ts";
+import type { Logger } from "../telemetry/logger.ts";
+import type { Metrics } from "../telemetry/metrics.ts";
+import { createAttempt } from "./attempt.ts";
+import type { CircuitBreakers } from "./circuit-breaker.ts";
+import { createHeldRuns, DELIVERY_LIMITS, type DeliveryLimits } from "./held-runs.ts";
+import { createLeaseKeeper } from "./lease-keeper.ts";
+import { createRecords } from "./records.ts";
+import { createSigningKeys } from "./signing-keys.ts";
+import { createStarter } from "./starter.ts";
+import { createWakeUp } from "./wake-up.ts";
+import type { WebhookSender } from "./webhook.ts";
+
+/** Milliseconds. A dead worker's runs are taken over within lease + reap interval + 1 s. */
+const TIMING = {
+  lease: 20_000,
+  renew: 5_000,
+  poll: 1_000,
+  lookahead: 2_000,
+  reap: 3_000,
+  replaced: 1_500,
+  afterError: 500,
+  /** From the signal until started runs are closed as interrupted. */
+  grace: 25_000,
+  /** For the last closings after that. */
+  flush: 3_000,
+};
+/** Attempts done but not recorded, at which no more are claimed. */
+const MAX_UNRECORDED = 2_000;
+
+/**
+ * Delivers what is due: claim, start, attempt, close. Several workers share one queue; what makes a
+ * delivery happen at most once is the claim token that every write compares, and that `started` is
+ * committed before the first byte. `run` resolves when the signal has aborted and everything is handed
+ * back, delivered or closed as interrupted (within 28 s); it rejects only for faults of ours.
+ */
+export function createDeliveryWorker(options: {
+  queue: RunQueue;
+  clock: Clock;
+  mailer: Pick<Mailer, "send">;
+  emailLog: Pick<EmailLog, "append">;
+  webhook: Pick<WebhookSender, "send">;
+  signingSecrets: Pick<SigningSecrets, "current">;
+  breakers: CircuitBreakers;
+  random: Random;
+  timers: Timers;
+  monotonic: Monotonic;
+  metrics: Metrics;
+  log: Logger;
+  /** Names this process in claims and leases; unique for each start of a process. */
+  workerId: string;
+  limits?: Partial<DeliveryLimits>;
+  timing?: Partial<typeof TIMING>;
+}): { run(signal: AbortSignal): Promise<void> } {
+  const { queue, clock, random, timers, monotonic, metrics, log, workerId } = options;
+  const limits = { ...DELIVERY_LIMITS, ...options.limits };
+  const timing = { ...TIMING, ...options.timing };
+  const held = createHeldRuns(limits);
+  const claimBell = createWakeUp(timers);
+  const startBell = createWakeUp(timers);
+  const leases = createLeaseKeeper({
+    queue,
+    worker: workerId,
+    leaseMs: timing.lease,
+    monotonic,
+    onLost: (id) => {
+      log.warn({ run: id }, "a run's lease was lost to another worker");
+      starter.abort(id, "lost");
+    },
+  });
+  /** Monotonic time when the database was last seen away. */
+  let lastOutage = -Infinity;
+  /** The last claim was cut short by its limit or passed somebody over: there may be more. */
+  let starved = false;
+
+  function outage(error: unknown): void {
+    if (error instanceof DependencyUnavailable) lastOutage = monotonic();
+    else log.error({ err: error }, "a delivery loop failed");
+  }
+  const records = createRecords({ ...options, leases, onOutage: outage });
+  const starter = createStarter({
+    queue,
+    clock,
+    random,
+    monotonic,
+    metrics,
+    log,
+    held,
+    leases,
+    records,
+    breakers: options.breakers,
+    signingKeys: createSigningKeys(options.signingSecrets),
+    attempt: createAttempt({ ...options, emailLog: records.emails }),
+    onFinished: () => {
+      startBell.ring();
+      if (starved) claimBell.ring();
+    },
+  });
+
+  /** Claims no more than can start soon. True when there may be more to claim at once. */
+  async function claim(): Promise<boolean> {
+    if (!clock.known || records.pending > MAX_UNRECORDED) return false;
+    const now = clock.now();
+    const room = held.room(now);
+    const limit = Math.min(limits.claimBatch, room.due);
+    if (limit === 0) return false;
+    const full = held.full();
+    const asked = monotonic();
+    const runs = await queue.claim({
+      worker: workerId,
+      limit,
+      // Oldest first: what is due comes before what is only prepared.
+      until: room.ahead > 0 ? now + timing.lookahead : now,
+      leaseMs: timing.lease,
+      exceptAccounts: full.accounts,
+      exceptDestinations: full.destinations,
+    });
+    leases.add(
+      runs.map((run) => run.id),
+      asked,
+    );
+    held.add(runs);
+    if (runs.length > 0) startBell.ring();
+    const more = runs.length === limit;
+    starved = more || full.accounts.length > 0 || full.destinations.length > 0;
+    return more;
+  }
+
+  async function claimLoop(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      try {
+        if (await claim()) continue;
+        await claimBell.wait(timing.poll * (0.5 + random() / 2));
+      } catch (error) {
+        outage(error);
+        await claimBell.wait(timing.afterError);
+      }
+    }
+  }
+
+  async function startLoop(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      try {
+        if (clock.known && (await starter.startReady(signal)) > 0) {
+          if (starved) claimBell.ring();
+          continue;
+        }
+        await startBell.wait(untilNextDue());
+      } catch (error) {
+        outage(error);
+        await startBell.wait(timing.afterError);
+      }
+    }
+  }
+
+  function untilNextDue(): number {
+    if (!clock.known) return timing.poll;
+    const now = clock.now();
+    const next = held.nextDue(now);
+    return next === null ? timing.poll : Math.min(timing.poll, next - now);
+  }
+
+  async function repeat(
+    signal: AbortSignal,
+    interval: () => number,
+    work: () => Promise<void>,
+  ): Promise<void> {
+    const sleep = createWakeUp(timers);
+    const stop = (): void => {
+      sleep.ring();
+    };
+    signal.addEventListener("abort", stop, { once: true });
+    while (!signal.aborted) {
+      await sleep.wait(interval());
+      if (signal.aborted) break;
+      try {
+        await work();
+      } catch (error) {
+        outage(error);
+      }
+    }
+    signal.removeEventListener("abort", stop);
+  }
+
+  /** After an outage everybody's leases have run out: the living get one lease to renew theirs. */
+  async function reap(): Promise<void> {
+    if (monotonic() - lastOutage < timing.lease) return;
+    const { requeued, interrupted } = await queue.reap();
+    if (requeued + interrupted === 0) return;
+    metrics.runsReaped.inc({ result: "requeued" }, requeued);
+    metrics.runsReaped.inc({ result: "interrupted" }, interrupted);
+    log.warn({ requeued, interrupted }, "took over the runs of a worker that is gone");
+    claimBell.ring();
+  }
+
+  async function abortReplaced(): Promise<void> {
+    const ids = starter.ids();
+    if (ids.length === 0) return;
+    for (const id of await queue.replaced(ids)) starter.abort(id, "replaced");
+  }
+
+  return {
+    run: async (signal) => {
+      // Whoever was alive before this process came gets its time too: it may be the database that
+      // has just come back, and with it us.
+      lastOutage = monotonic();
+      const background = new AbortController();
+      const loops = [
+        repeat(
+          background.signal,
+          () => timing.renew,
+          () => leases.renew(),
+        ),
+        repeat(background.signal, () => timing.replaced, abortReplaced),
+        repeat(signal, () => timing.reap * (1 + random()), reap),
+      ];
+      const stopListening = queue.onWake(() => {
+        claimBell.ring();
+      });
+      signal.addEventListener("abort", wakeAll, { once: true });
+      try {
+        await Promise.all([claimLoop(signal), startLoop(signal)]);
+        for (const run of held.takeAll()) records.release(run);
+        await within(timing.grace, Promise.all([starter.idle(), records.idle()]));
+        starter.abortAll("interrupted");
+        await within(timing.flush, starter.idle().then(records.idle));
+      } finally {
+        stopListening();
+        signal.removeEventListener("abort", wakeAll);
+        background.abort();
+        await Promise.all(loops);
+      }
+    },
+  };
+
+  function wakeAll(): void {
+    claimBell.ring();
+    startBell.ring();
+  }
+
+  async function within(ms: number, work: Promise<unknown>): Promise<void> {
+    let timer: { cancel(): void } | undefined;
+    const late = new Promise<void>((resolve) => {
+      timer = timers.after(ms, resolve);
+    });
+    await Promise.race([work, late]);
+    timer?.cancel();
+  }
+}

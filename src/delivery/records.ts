@@ -1,0 +1,111 @@
+import type { Instant } from "../domain/instant.ts";
+import type { Timers } from "../domain/ports/clock.ts";
+import type { EmailLog } from "../domain/ports/mail.ts";
+import type { Closing, RunQueue } from "../domain/ports/run-queue.ts";
+import type { ClaimedRun } from "../domain/run.ts";
+import type { Logger } from "../telemetry/logger.ts";
+import type { EmailLogRecord } from "./attempt.ts";
+import type { LeaseKeeper } from "./lease-keeper.ts";
+import { createWriteBehind, type WriteBehind } from "./write-behind.ts";
+
+export interface Records {
+  close(closing: Closing): void;
+  /** Gives the claim back; also a committed start whose bytes never left. */
+  release(run: ClaimedRun, notBefore?: Instant): void;
+  readonly emails: WriteBehind<EmailLogRecord>;
+  readonly pending: number;
+  /** Resolves when everything has been written. */
+  readonly idle: () => Promise<void>;
+}
+
+/** Milliseconds that a record waits for company. */
+const COLLECT = 5;
+
+/** Everything that the worker writes after the fact. Nothing waits for it, and no outage loses it. */
+export function createRecords(options: {
+  queue: Pick<RunQueue, "close" | "release">;
+  emailLog: Pick<EmailLog, "append">;
+  leases: Pick<LeaseKeeper, "remove">;
+  timers: Timers;
+  log: Logger;
+  onOutage: (error: unknown) => void;
+}): Records {
+  const { queue, emailLog, leases, timers, log, onOutage } = options;
+
+  const closings = createWriteBehind<Closing>({
+    timers,
+    onOutage,
+    collectMs: COLLECT,
+    maxBatch: 1_000,
+    write: async (items) => {
+      const closed = await queue.close(items);
+      for (const { run } of items) {
+        leases.remove(run.id);
+        if (!closed.has(run.id))
+          log.warn({ run: run.id }, "an attempt's outcome came after the run had been taken over");
+      }
+    },
+    // The lease runs out, and a reaper closes the run as interrupted.
+    onRefused: ({ run }, error) => {
+      leases.remove(run.id);
+      log.error({ err: error, run: run.id }, "an attempt's outcome could not be recorded");
+    },
+  });
+
+  const releases = createWriteBehind<{ run: ClaimedRun; notBefore: Instant | undefined }>({
+    timers,
+    onOutage,
+    collectMs: COLLECT,
+    maxBatch: 1_000,
+    write: async (items) => {
+      const groups = new Map<Instant | undefined, ClaimedRun[]>();
+      for (const { run, notBefore } of items) {
+        const group = groups.get(notBefore);
+        if (group) group.push(run);
+        else groups.set(notBefore, [run]);
+      }
+      for (const [notBefore, runs] of groups) await queue.release(runs, notBefore);
+      for (const { run } of items) leases.remove(run.id);
+    },
+    // The lease runs out, and a reaper gives the run back.
+    onRefused: ({ run }, error) => {
+      leases.remove(run.id);
+      log.error({ err: error, run: run.id }, "a claim could not be given back");
+    },
+  });
+
+  const emails = createWriteBehind<EmailLogRecord>({
+    timers,
+    onOutage,
+    collectMs: COLLECT,
+    // One at a time: a second try must not repeat what was written. The log groups its commits itself.
+    maxBatch: 1,
+    write: async (items) => {
+      for (const item of items) await emailLog.append(item);
+    },
+    onRefused: (_item, error) => {
+      log.error({ err: error }, "an email job could not be logged");
+    },
+  });
+
+  return {
+    close: (closing) => {
+      closings.add(closing);
+    },
+    release: (run, notBefore) => {
+      releases.add({ run, notBefore: notBefore === undefined ? undefined : coarse(notBefore) });
+    },
+    emails,
+    get pending() {
+      return closings.pending + releases.pending + emails.pending;
+    },
+    idle: async () => {
+      await Promise.all([closings.idle(), releases.idle(), emails.idle()]);
+    },
+  };
+}
+
+/** To the next quarter of a second, so that a thousand postponed runs are a handful of statements. */
+function coarse(instant: Instant): Instant {
+  return Math.ceil(instant / 250) * 250;
+}

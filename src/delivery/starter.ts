@@ -1,0 +1,213 @@
+import type { Clock, Monotonic, Random } from "../domain/ports/clock.ts";
+import type { RunQueue } from "../domain/ports/run-queue.ts";
+import type { ClaimedRun } from "../domain/run.ts";
+import type { Logger } from "../telemetry/logger.ts";
+import type { Metrics } from "../telemetry/metrics.ts";
+import type { Attempt, AttemptOutcome } from "./attempt.ts";
+import type { CircuitBreakers, Permit } from "./circuit-breaker.ts";
+import { type AbortCause, conclude } from "./conclusion.ts";
+import { type HeldRuns, keyOf } from "./held-runs.ts";
+import type { LeaseKeeper } from "./lease-keeper.ts";
+import type { Records } from "./records.ts";
+
+export interface Starter {
+  /** Starts what is due and has a slot; resolves with how many runs it took from the buffer. */
+  startReady(signal: AbortSignal): Promise<number>;
+  /** Ids of the runs in flight. */
+  ids(): string[];
+  abort(id: string, cause: AbortCause): void;
+  abortAll(cause: AbortCause): void;
+  /** Resolves when no attempt is in flight. */
+  idle(): Promise<void>;
+}
+
+interface InFlight {
+  controller: AbortController;
+  cause: AbortCause | null;
+  done: Promise<void>;
+}
+
+interface Ready {
+  run: ClaimedRun;
+  permit: Permit;
+  secrets: readonly string[];
+}
+
+/** From a claimed run to a recorded attempt: breaker, `started`, lease, delivery, conclusion. */
+export function createStarter(options: {
+  queue: Pick<RunQueue, "start">;
+  clock: Clock;
+  random: Random;
+  monotonic: Monotonic;
+  metrics: Metrics;
+  log: Logger;
+  held: HeldRuns;
+  leases: LeaseKeeper;
+  records: Records;
+  breakers: CircuitBreakers;
+  signingKeys: (account: string) => Promise<readonly string[]>;
+  attempt: Attempt;
+  onFinished: () => void;
+}): Starter {
+  const { queue, clock, random, monotonic, metrics, log, held, leases, records, breakers } =
+    options;
+  const flights = new Map<string, InFlight>();
+
+  /** The slot is free again, whatever became of the run. */
+  function finished(run: ClaimedRun): void {
+    held.finished(run);
+    options.onFinished();
+  }
+
+  async function startReady(signal: AbortSignal): Promise<number> {
+    const taken = held.takeReady(clock.now());
+    if (taken.length === 0) return 0;
+    const ready = await prepare(taken);
+    let started: Set<string>;
+    try {
+      started = await queue.start(ready.map(({ run }) => run));
+    } catch (error) {
+      // The commit may have come through: nothing is sent, and giving back undoes such a start.
+      for (const { run, permit } of ready) giveBack(run, permit);
+      throw error;
+    }
+    for (const { run, permit, secrets } of ready) {
+      if (!started.has(run.id)) {
+        // Closed as superseded, or somebody else's.
+        permit.settle("neutral");
+        leases.remove(run.id);
+        finished(run);
+      } else if (signal.aborted || !leases.holds(run.id)) giveBack(run, permit);
+      else launch({ run, permit, secrets });
+    }
+    return taken.length;
+  }
+
+  function giveBack(run: ClaimedRun, permit?: Permit, afterMs?: number): void {
+    permit?.settle("neutral");
+    records.release(run, afterMs === undefined ? undefined : clock.now() + afterMs);
+    finished(run);
+  }
+
+  /** What could keep an attempt from being made is found out before `started` is committed. */
+  async function prepare(taken: readonly ClaimedRun[]): Promise<Ready[]> {
+    const accounts = new Set(
+      taken.filter((run) => run.spec.target.kind === "webhook").map((run) => run.account),
+    );
+    const keys = new Map<string, readonly string[]>();
+    await Promise.all(
+      Array.from(accounts, async (account) => {
+        try {
+          keys.set(account, await options.signingKeys(account));
+        } catch (error) {
+          log.warn({ err: error, account }, "signing secrets cannot be read for now");
+        }
+      }),
+    );
+    return taken.flatMap((run) => {
+      const secrets = run.spec.target.kind === "webhook" ? keys.get(run.account) : [];
+      if (secrets === undefined) {
+        giveBack(run, undefined, 1_000);
+        return [];
+      }
+      const admission = breakers.admit(keyOf(run));
+      if (admission.kind === "admitted") return [{ run, permit: admission.permit, secrets }];
+      record(run, { kind: "postponed", untilMs: admission.until }, null, clock.now(), 0);
+      finished(run);
+      return [];
+    });
+  }
+
+  function launch(ready: Ready): void {
+    const { run } = ready;
+    const flight: InFlight = {
+      controller: new AbortController(),
+      cause: null,
+      done: Promise.resolve(),
+    };
+    flights.set(run.id, flight);
+    metrics.runsInFlight.inc();
+    flight.done = deliver(ready, flight)
+      .catch((error: unknown) => {
+        log.error({ err: error, run: run.id }, "an attempt could not be concluded");
+      })
+      .finally(() => {
+        flights.delete(run.id);
+        metrics.runsInFlight.dec();
+        finished(run);
+      });
+  }
+
+  async function deliver({ run, permit, secrets }: Ready, flight: InFlight): Promise<void> {
+    const type = run.spec.target.kind;
+    const executedAt = clock.now();
+    const began = monotonic();
+    if (run.attempt === 1)
+      metrics.runLateness.observe({ type }, Math.max(0, executedAt - run.scheduledAt) / 1_000);
+    let outcome: AttemptOutcome = { kind: "not_sent" };
+    try {
+      outcome = await options.attempt({
+        run,
+        secrets,
+        signal: flight.controller.signal,
+        maySend: () => leases.holds(run.id),
+      });
+    } finally {
+      permit.settle(verdict(outcome, flight.cause));
+    }
+    const durationMs = monotonic() - began;
+    metrics.runDeliveryDuration.observe({ type }, durationMs / 1_000);
+    record(run, outcome, flight.cause, executedAt, durationMs);
+  }
+
+  function record(
+    run: ClaimedRun,
+    outcome: AttemptOutcome,
+    aborted: AbortCause | null,
+    executedAt: number,
+    durationMs: number,
+  ): void {
+    const now = clock.now();
+    const conclusion = conclude({ run, outcome, aborted, executedAt, durationMs, now, random });
+    switch (conclusion.kind) {
+      case "close":
+        metrics.runs.inc({ type: run.spec.target.kind, outcome: conclusion.label });
+        records.close(conclusion.closing);
+        break;
+      case "release":
+        records.release(run, conclusion.notBefore);
+        break;
+      case "drop":
+        leases.remove(run.id);
+        break;
+    }
+  }
+
+  function abort(flight: InFlight, cause: AbortCause): void {
+    flight.cause ??= cause;
+    flight.controller.abort(new Error(cause));
+  }
+
+  return {
+    startReady,
+    ids: () => Array.from(flights.keys()),
+    abort: (id, cause) => {
+      const flight = flights.get(id);
+      if (flight) abort(flight, cause);
+    },
+    abortAll: (cause) => {
+      for (const flight of flights.values()) abort(flight, cause);
+    },
+    idle: async () => {
+      while (flights.size > 0)
+        await Promise.allSettled(Array.from(flights.values(), (flight) => flight.done));
+    },
+  };
+}
+
+/** What an attempt says about its destination: it failed when it might do better another time. */
+function verdict(outcome: AttemptOutcome, aborted: AbortCause | null) {
+  if (outcome.kind === "not_sent" || outcome.kind === "postponed") return "neutral";
+  if (outcome.kind !== "retryable") return "success";
+  return aborted === null ? "failure" : "neutral";
+}

@@ -1,0 +1,123 @@
+import type { Timers } from "../domain/ports/clock.ts";
+import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
+
+export interface WriteBehind<T> {
+  add(item: T): void;
+  /** Items not written yet. */
+  readonly pending: number;
+  /** Resolves when nothing is pending any more. */
+  idle(): Promise<void>;
+}
+
+/** Milliseconds between tries while the database is away. */
+const RETRY = { first: 100, most: 2_000 };
+
+/**
+ * Group commit: items that come while a write is under way, or within `collectMs`, are written together.
+ * While the database is away they are kept and written again; writes compare claim tokens, so that a
+ * write whose answer got lost changes nothing the second time. An item that the database refuses for
+ * its own sake must not hold up the rest: the batch is halved until it stands alone, then `onRefused`.
+ */
+export function createWriteBehind<T>(options: {
+  write: (items: readonly T[]) => Promise<void>;
+  onRefused: (item: T, error: unknown) => void;
+  onOutage: (error: unknown) => void;
+  timers: Timers;
+  collectMs: number;
+  maxBatch: number;
+}): WriteBehind<T> {
+  const { write, onRefused, onOutage, timers, collectMs, maxBatch } = options;
+  let waiting: T[] = [];
+  let writing = 0;
+  let active = false;
+  let collecting: { cancel(): void } | undefined;
+  let idleWaiters: (() => void)[] = [];
+
+  function schedule(): void {
+    if (active || waiting.length === 0) return;
+    if (waiting.length >= maxBatch) {
+      collecting?.cancel();
+      collecting = undefined;
+      start();
+    } else {
+      collecting ??= timers.after(collectMs, () => {
+        collecting = undefined;
+        start();
+      });
+    }
+  }
+
+  function start(): void {
+    if (active) return;
+    active = true;
+    flush().catch((error: unknown) => {
+      onOutage(error);
+    });
+  }
+
+  async function flush(): Promise<void> {
+    try {
+      while (waiting.length > 0) {
+        const batch = waiting.slice(0, maxBatch);
+        waiting = waiting.slice(maxBatch);
+        writing = batch.length;
+        await writeAll(batch);
+        writing = 0;
+      }
+    } finally {
+      writing = 0;
+      active = false;
+      for (const wake of idleWaiters) wake();
+      idleWaiters = [];
+    }
+  }
+
+  async function writeAll(batch: readonly T[]): Promise<void> {
+    for (let delay = RETRY.first; ; delay = Math.min(delay * 2, RETRY.most)) {
+      try {
+        await write(batch);
+        return;
+      } catch (error) {
+        if (!(error instanceof DependencyUnavailable)) {
+          await apart(batch, error);
+          return;
+        }
+        onOutage(error);
+        await new Promise<void>((resolve) => {
+          timers.after(delay, resolve);
+        });
+      }
+    }
+  }
+
+  async function apart(batch: readonly T[], error: unknown): Promise<void> {
+    const [only, ...others] = batch;
+    if (only === undefined) return;
+    if (others.length === 0) {
+      onRefused(only, error);
+      return;
+    }
+    const half = Math.ceil(batch.length / 2);
+    await writeAll(batch.slice(0, half));
+    await writeAll(batch.slice(half));
+  }
+
+  return {
+    add: (item) => {
+      waiting.push(item);
+      schedule();
+    },
+    get pending() {
+      return waiting.length + writing;
+    },
+    idle: async () => {
+      if (waiting.length === 0 && !active) return;
+      await new Promise<void>((resolve) => {
+        idleWaiters.push(resolve);
+        collecting?.cancel();
+        collecting = undefined;
+        start();
+      });
+    },
+  };
+}

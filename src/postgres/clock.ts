@@ -63,22 +63,17 @@ export function createPostgresClock(options: {
     best = samples.reduce((a, b) => (aged(b, sample.at) <= aged(a, sample.at) ? b : a));
   }
 
-  function loop(first?: () => void): void {
-    measure().then(
-      () => {
-        first?.();
-        again(intervalMs, undefined);
-      },
-      (error: unknown) => {
-        options.onError?.(error);
-        // Nothing can be scheduled before the first measurement: try again soon.
-        again(best === undefined ? Math.min(500, intervalMs) : intervalMs, first);
-      },
-    );
-  }
-
-  function again(ms: number, first: (() => void) | undefined): void {
-    if (!stopped) timer = setTimeout(() => loop(first), ms).unref();
+  async function loop(first: () => void): Promise<void> {
+    let ms = intervalMs;
+    try {
+      await measure();
+      first();
+    } catch (error) {
+      options.onError?.(error);
+      // Nothing can be scheduled before the first measurement: try again soon.
+      if (best === undefined) ms = Math.min(500, intervalMs);
+    }
+    if (!stopped) timer = setTimeout(() => void loop(first), ms).unref();
   }
 
   return {
@@ -92,7 +87,7 @@ export function createPostgresClock(options: {
     },
     start: () => {
       stopped = false;
-      return new Promise((resolve) => loop(resolve));
+      return new Promise((resolve) => void loop(resolve));
     },
     stop: () => {
       stopped = true;

@@ -34,7 +34,7 @@ export function isConnectionError(error: unknown): boolean {
   if (error instanceof AggregateError) return error.errors.some(isConnectionError);
   const code = "code" in error && typeof error.code === "string" ? error.code : undefined;
   if (code === undefined) return MESSAGES.test(error.message);
-  return SOCKET_CODES.has(code) || UNAVAILABLE_STATES.has(code) || /^08/.test(code);
+  return SOCKET_CODES.has(code) || UNAVAILABLE_STATES.has(code) || code.startsWith("08");
 }
 
 /** Connection-class errors become DependencyUnavailable; every other error stays what it is. */

@@ -29,7 +29,7 @@ export async function* watchJobs(request: {
 }): AsyncGenerator<JobEvent, void, undefined> {
   const { pool, signal } = request;
   const wakeUp = createWakeUp(signal);
-  const unsubscribe = request.notifications.on(JOBS_CHANNEL, wakeUp.wake);
+  const unsubscribe = request.notifications.on(JOBS_CHANNEL, () => wakeUp.wake());
   /** Delivered, but not yet behind the position: uid → version. */
   let ahead = new Map<string, { version: number; xid: bigint }>();
   try {

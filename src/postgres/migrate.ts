@@ -118,15 +118,17 @@ async function tableExists(database: Queryable, name: string): Promise<boolean> 
 
 /** By numbers; a pre-release counts as its release, so that release candidates can be tried. */
 export function compareVersions(a: string, b: string): number {
-  const numbers = (version: string) =>
-    version
-      .replace(/[-+].*$/, "")
-      .split(".")
-      .map(Number);
-  const [left, right] = [numbers(a), numbers(b)];
+  const [left, right] = [numbersOf(a), numbersOf(b)];
   for (let i = 0; i < 3; i += 1) {
     const difference = (left[i] ?? 0) - (right[i] ?? 0);
     if (difference !== 0) return difference;
   }
   return 0;
+}
+
+function numbersOf(version: string): number[] {
+  return version
+    .replace(/[-+].*$/, "")
+    .split(".")
+    .map(Number);
 }

@@ -45,16 +45,14 @@ export function createNotifications(options: {
 
   function connect(): void {
     if (closed || client !== undefined || connecting !== undefined) return;
-    connecting = open().then(
-      () => {
-        connecting = undefined;
-      },
-      (error: unknown) => {
-        connecting = undefined;
+    connecting = open()
+      .catch((error: unknown) => {
         report(error);
         later();
-      },
-    );
+      })
+      .finally(() => {
+        connecting = undefined;
+      });
   }
 
   async function open(): Promise<void> {

@@ -1,11 +1,12 @@
-import pg from "pg";
+import { Client, Pool as PgPool, TypeOverrides, types as builtIn } from "pg";
+import type { ClientBase, ClientConfig } from "pg";
 import { sqlState, translated, translating } from "./connection-errors.ts";
 
-/** A pg.Pool whose `query` throws DependencyUnavailable for connection-class errors. */
-export type Pool = pg.Pool;
+/** A pool of pg whose `query` throws DependencyUnavailable for connection-class errors. */
+export type Pool = PgPool;
 
 /** What the stores need of a pool or of a client inside a transaction. */
-export type Queryable = Pick<pg.ClientBase, "query">;
+export type Queryable = Pick<ClientBase, "query">;
 
 export interface PoolOptions {
   url: string;
@@ -22,8 +23,6 @@ export interface PoolOptions {
   /** Default 5 s, to get a connection: from the pool or from the server. */
   connectTimeoutMs?: number;
 }
-
-const { builtins } = pg.types;
 
 /** `2026-11-21 12:00:00.123+00` (sessions run in UTC) to epoch milliseconds. */
 function instantOf(text: string): number {
@@ -42,19 +41,11 @@ function integerOf(text: string): number {
  * How values come back: int8 as number (throws beyond 2^53), timestamptz as epoch milliseconds (an
  * Instant). Instants go in as `new Date(instant)`, or as ISO strings inside JSON.
  */
-const types: pg.CustomTypesConfig = {
-  getTypeParser: (oid: number, format?: "text" | "binary") => {
-    if (format !== "binary") {
-      if (oid === builtins.INT8) return integerOf;
-      if (oid === builtins.TIMESTAMPTZ) return instantOf;
-    }
-    return format === "binary"
-      ? pg.types.getTypeParser(oid, "binary")
-      : pg.types.getTypeParser(oid);
-  },
-};
+const types = new TypeOverrides();
+types.setTypeParser(builtIn.builtins.INT8, integerOf);
+types.setTypeParser(builtIn.builtins.TIMESTAMPTZ, instantOf);
 
-export function clientConfig(options: PoolOptions): pg.ClientConfig {
+export function clientConfig(options: PoolOptions): ClientConfig {
   const statementTimeout = options.statementTimeoutMs ?? 10_000;
   return {
     connectionString: options.url,
@@ -73,7 +64,7 @@ export function clientConfig(options: PoolOptions): pg.ClientConfig {
 }
 
 export function createPool(options: PoolOptions): Pool {
-  const pool = new pg.Pool({
+  const pool = new PgPool({
     ...clientConfig(options),
     max: options.max ?? 10,
     idleTimeoutMillis: 30_000,
@@ -95,8 +86,8 @@ export function createPool(options: PoolOptions): Pool {
 }
 
 /** One client, outside any pool: for LISTEN and for locks that live as long as their session. */
-export function createClient(options: PoolOptions): pg.Client {
-  const client = new pg.Client(clientConfig(options));
+export function createClient(options: PoolOptions): Client {
+  const client = new Client(clientConfig(options));
   client.on("error", (error) => options.onError?.(error));
   return client;
 }

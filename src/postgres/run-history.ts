@@ -27,19 +27,22 @@ export function createRunHistory({ pool }: { pool: Pool }): RunHistory {
     },
 
     executions: async ({ account, jobId, limit, offset, status }) => {
-      const { rows } = await pool.query<ExecutionRow>(
-        `select ${EXECUTION_COLUMNS} from executions
+      // Prepared by name: planning over many partitions takes longer than reading a page.
+      const { rows } = await pool.query<ExecutionRow>({
+        name: status === undefined ? "executions" : "executions_by_status",
+        text: `select ${EXECUTION_COLUMNS} from executions
           where account = $1 and job_id = $2 ${status === undefined ? "" : "and status = $5"}
           order by executed_at desc, id desc limit $3::int offset $4::int`,
-        [account, jobId, limit, offset, ...(status === undefined ? [] : [status])],
-      );
+        values: [account, jobId, limit, offset, ...(status === undefined ? [] : [status])],
+      });
       return rows.map(executionOf);
     },
 
     executionsAndMissed: async ({ account, jobId, limit, offset }) => {
       // Each side is read in its index's order and cut before the merge: never the whole history.
-      const { rows } = await pool.query<MergedRow>(
-        `select 'execution' as kind, ${EXECUTION_COLUMNS},
+      const { rows } = await pool.query<MergedRow>({
+        name: "executions_and_missed",
+        text: `select 'execution' as kind, ${EXECUTION_COLUMNS},
                 null::timestamptz as first_at, null::bigint as count, null as reason, executed_at as moment
            from (select * from executions where account = $1 and job_id = $2
                   order by executed_at desc, id desc limit $3::int + $4::int) as e
@@ -49,8 +52,8 @@ export function createRunHistory({ pool }: { pool: Pool }): RunHistory {
            from (select * from missed_spans where account = $1 and job_id = $2
                   order by last_at desc, id desc limit $3::int + $4::int) as m
          order by moment desc, id desc limit $3::int offset $4::int`,
-        [account, jobId, limit, offset],
-      );
+        values: [account, jobId, limit, offset],
+      });
       return rows.map((row) =>
         row.kind === "execution"
           ? { kind: "execution" as const, ...executionOf(row) }
@@ -66,12 +69,13 @@ export function createRunHistory({ pool }: { pool: Pool }): RunHistory {
     },
 
     known: async (account, jobId) => {
-      const { rows } = await pool.query<{ known: boolean }>(
-        `select exists (select from job_cursors where account = $1 and job_id = $2)
+      const { rows } = await pool.query<{ known: boolean }>({
+        name: "job_known",
+        text: `select exists (select from job_cursors where account = $1 and job_id = $2)
              or exists (select from executions where account = $1 and job_id = $2)
              or exists (select from missed_spans where account = $1 and job_id = $2) as known`,
-        [account, jobId],
-      );
+        values: [account, jobId],
+      });
       return rows[0]?.known === true;
     },
   };

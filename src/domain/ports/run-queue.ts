@@ -41,7 +41,10 @@ export interface RunQueue {
   start(runs: readonly ClaimedRun[]): Promise<Set<string>>;
   /** Execution and run in one transaction. Returns the ids that were closed; the rest had been taken over. */
   close(closings: readonly Closing[]): Promise<Set<string>>;
-  /** Gives unstarted claims back, startable again from `notBefore` (now when omitted). */
+  /**
+   * Gives claims back of which nothing was sent: unstarted ones, and started ones that an open circuit
+   * held up. Startable again from `notBefore`, when omitted as before; never before the run's own time.
+   */
   release(runs: readonly ClaimedRun[], notBefore?: Instant): Promise<void>;
   /** Extends the leases of this worker's claims; returns the run ids still held. Own connection. */
   renew(worker: string, leaseMs: number): Promise<Set<string>>;

@@ -22,8 +22,11 @@ test("knows nothing before it measured", () => {
 });
 
 test("follows PostgreSQL's clock, whatever this machine's monotonic clock began with", async () => {
-  const monotonic = () => performance.now() + 1e9;
-  const clock = createPostgresClock({ pool, monotonic, intervalMs: 10 });
+  const clock = createPostgresClock({
+    pool,
+    monotonic: () => performance.now() + 1e9,
+    intervalMs: 10,
+  });
   await clock.start();
   for (let i = 0; i < 20; i += 1) {
     const before = clock.now();

@@ -111,16 +111,13 @@ test("two transactions that deadlock both happen", async () => {
   await pool.query("create table d (n int primary key, hits int default 0)");
   await pool.query("insert into d values (1), (2)");
   let entered = 0;
-  let open: () => void = () => undefined;
-  const both = new Promise<void>((resolve) => {
-    open = resolve;
-  });
+  const both = Promise.withResolvers<void>();
   const cross = (first: number, second: number) =>
     transaction(pool, async (client) => {
       await client.query("update d set hits = hits + 1 where n = $1", [first]);
       entered += 1;
-      if (entered === 2) open();
-      await both;
+      if (entered === 2) both.resolve();
+      await both.promise;
       await client.query("update d set hits = hits + 1 where n = $1", [second]);
     });
   await Promise.all([cross(1, 2), cross(2, 1)]);
@@ -134,7 +131,7 @@ test("two transactions that deadlock both happen", async () => {
 async function proxyTo(
   port: number,
   host: string,
-): Promise<{ proxy: Server; port: number; hang(): void }> {
+): Promise<{ proxy: Server; port: number; hang: () => void }> {
   const { connect } = await import("node:net");
   const sockets: Socket[] = [];
   const proxy = createServer((client) => {

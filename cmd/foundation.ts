@@ -9,12 +9,11 @@ import { createNotifications } from "../src/postgres/notifications.ts";
 import { createPool } from "../src/postgres/pool.ts";
 import { createSmtpSettingsStore } from "../src/postgres/smtp-settings.ts";
 import { createDestinationPolicy } from "../src/network/destination-policy.ts";
-import { parseDestinationRules } from "../src/network/destination-rules.ts";
 import { createGuardedDial } from "../src/network/guarded-dial.ts";
 import { createMailer } from "../src/mail/mailer.ts";
 import type { Logger } from "../src/telemetry/logger.ts";
 import type { Metrics } from "../src/telemetry/metrics.ts";
-import { createAccountRules } from "./account-rules.ts";
+import { createAccountRules, installationRules } from "./account-rules.ts";
 import { timers } from "./system.ts";
 
 /** Lease renewal and the clock must not queue behind a herd of other statements. */
@@ -36,8 +35,11 @@ export function createFoundation(options: {
 }) {
   const { configuration, databaseUrl: url, keyRing, metrics, log } = options;
   const applicationName = `carillon ${options.program}`;
+  const rules = installationRules(configuration);
+  let closing = false;
   const onError = (error: unknown) => {
-    log.warn({ err: error }, "PostgreSQL connection");
+    // Connections that PostgreSQL cuts while both of us end are nobody's trouble.
+    if (!closing) log.warn({ err: error }, "PostgreSQL connection");
   };
   const max = required(configuration, "databaseConnections");
   const pool = createPool({ url, applicationName, max, onError });
@@ -52,7 +54,6 @@ export function createFoundation(options: {
   const accounts = createAccounts({ pool, onDelete: cancelAccountRuns });
   const apiKeys = createApiKeys({ pool, timers, onError });
   const smtpSettings = createSmtpSettingsStore({ pool, keyRing });
-  const rules = parseDestinationRules(required(configuration, "allowDestinations").join(","));
   const accountRules = createAccountRules(accounts);
   const dial = createGuardedDial({ rules, accountRules });
   const mailer = createMailer({ settings: smtpSettings, dial, metrics, log });
@@ -87,6 +88,7 @@ export function createFoundation(options: {
     },
     /** After everything that uses it has ended. */
     async close(): Promise<void> {
+      closing = true;
       await mailer.close();
       await apiKeys.flush().catch(onError);
       clock.stop();

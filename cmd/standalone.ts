@@ -26,6 +26,7 @@ import { startHealthServer } from "../src/telemetry/health-server.ts";
 import { createLogger } from "../src/telemetry/logger.ts";
 import { createMetrics } from "../src/telemetry/metrics.ts";
 import { createDependencyChecks, createReadiness } from "../src/telemetry/readiness.ts";
+import { installationRules } from "./account-rules.ts";
 import { runController } from "./controller-part.ts";
 import { createEnding, type Ending } from "./ending.ts";
 import { createFoundation } from "./foundation.ts";
@@ -58,6 +59,7 @@ async function start(ending: Ending): Promise<void> {
     throw new StartProblem(
       "standalone keeps its jobs in PostgreSQL: unset CARILLON_JOB_STORE, or run npm run gateway and npm run controller",
     );
+  installationRules(configuration);
   const directory = await openDataDirectory(required(configuration, "dataDir"));
   ending.add("data directory", () => directory.release());
   const state = await readState(directory);

@@ -1,0 +1,193 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createTestDatabase, type TestDatabase } from "../postgres/database.ts";
+import { call, run, startStandalone, type Finished, type Standalone } from "./program.ts";
+
+const KEYS = `k1:${Buffer.alloc(32, 7).toString("base64")}`;
+
+let database: TestDatabase;
+let empty: string;
+
+beforeAll(async () => {
+  database = await createTestDatabase();
+  empty = await mkdtemp(join(tmpdir(), "carillon-e2e-"));
+});
+
+afterAll(async () => {
+  await database.drop();
+  await rm(empty, { recursive: true, force: true });
+});
+
+function carillon(line: string, input?: string): Promise<Finished> {
+  return run("cli", {
+    args: line.split(" "),
+    env: { DATABASE_URL: database.url, CARILLON_ENCRYPTION_KEYS: KEYS },
+    ...(input === undefined ? {} : { input }),
+  }).finished;
+}
+
+function onStandalone(line: string): Promise<Finished> {
+  return run("cli", { args: line.split(" "), env: { CARILLON_DATA_DIR: empty } }).finished;
+}
+
+async function succeeds(line: string, input?: string): Promise<string> {
+  const { code, stdout, stderr } = await carillon(line, input);
+  expect({ line, code, stderr }).toMatchObject({ code: 0 });
+  return stdout;
+}
+
+describe("carillon admin on DATABASE_URL", () => {
+  test("an account's life", async () => {
+    expect(
+      JSON.parse(await succeeds("admin account create team-a --namespace ns-a")),
+    ).toMatchObject({
+      name: "team-a",
+      namespace: "ns-a",
+    });
+    expect(JSON.parse(await succeeds("admin account bind team-a --namespace ns-b"))).toMatchObject({
+      namespace: "ns-b",
+    });
+    expect(JSON.parse(await succeeds("admin account allow team-a 10.0.0.0/8:8443"))).toMatchObject({
+      allowed: ["10.0.0.0/8:8443"],
+    });
+    expect(
+      JSON.parse(await succeeds("admin account disallow team-a 10.0.0.0/8:8443")),
+    ).toMatchObject({ allowed: [] });
+    await succeeds("admin account delete team-a");
+    expect(JSON.parse(await succeeds("admin account list"))).toEqual([]);
+  });
+
+  test("an API key's life: the raw key alone on standard output", async () => {
+    await succeeds("admin account create keys");
+    const raw = await succeeds("admin key create --account keys --label ci");
+    expect(raw).toMatch(/^svc_live_[A-Za-z0-9_-]+\n$/);
+    const [listed] = JSON.parse(await succeeds("admin key list --account keys --output json")) as {
+      id: string;
+      label: string;
+      prefix: string;
+    }[];
+    expect(listed).toMatchObject({ label: "ci" });
+    expect(raw.startsWith(listed?.prefix ?? "none")).toBe(true);
+    expect(await succeeds("admin key list --account keys")).toContain("LAST USED");
+    await succeeds(`admin key delete ${listed?.id} --account keys`);
+    expect(await carillon(`admin key delete ${listed?.id} --account keys`)).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining("has no key") as unknown,
+    });
+  });
+
+  test("signing secrets: alone on standard output, and two during a rotation", async () => {
+    await succeeds("admin account create signing");
+    const first = await succeeds("admin signing-secret show --account signing");
+    expect(first).toMatch(/^whsec_\S+\n$/);
+    const rotated = await carillon("admin signing-secret rotate --account signing");
+    expect(rotated.stdout).toMatch(/^whsec_\S+\n$/);
+    expect(rotated.stdout).not.toBe(first);
+    expect(rotated.stderr).toContain("the old secret goes on signing until");
+    const both = JSON.parse(
+      await succeeds("admin signing-secret show --account signing --output json"),
+    ) as { secrets: string[] };
+    expect(both.secrets).toEqual([rotated.stdout.trim(), first.trim()]);
+  });
+
+  test("SMTP settings, a user, and a new encryption key", async () => {
+    await succeeds("admin account create mail");
+    const smtp = await succeeds(
+      "admin smtp set --account mail --host smtp.example.com --port 465 --from a@example.com --username u --password-stdin",
+      "hunter22\n",
+    );
+    expect(JSON.parse(smtp)).toMatchObject({ tls: "implicit", password_set: true });
+    expect(smtp).not.toContain("hunter22");
+    const user = await succeeds(
+      "admin user create --account mail --email Owner@Example.com --password-stdin",
+      "correct horse\n",
+    );
+    expect(JSON.parse(user)).toMatchObject({ email: "owner@example.com", role: "owner" });
+    const fresh = `k2:${Buffer.alloc(32, 9).toString("base64")},${KEYS}`;
+    const reencrypted = await run("cli", {
+      args: ["admin", "keys", "reencrypt", "--output", "json"],
+      env: { DATABASE_URL: database.url, CARILLON_ENCRYPTION_KEYS: fresh },
+    }).finished;
+    expect(JSON.parse(reencrypted.stdout)).toEqual({ reencrypted: 3 });
+  });
+});
+
+describe("exit codes and one line", () => {
+  test.each([
+    { line: "--help", code: 0, stdout: "Usage: carillon admin COMMAND", stderr: "" },
+    { line: "--version", code: 0, stdout: "0.", stderr: "" },
+    { line: "admin key create", code: 2, stdout: "", stderr: "--account is missing" },
+    {
+      line: "admin key create --acount x",
+      code: 2,
+      stdout: "",
+      stderr: "Unknown option '--acount'",
+    },
+    {
+      line: "admin key create --account nobody",
+      code: 1,
+      stdout: "",
+      stderr: "there is no account",
+    },
+    { line: "admin account create -x-", code: 2, stdout: "", stderr: "carillon: " },
+    { line: "admin account allow a 10.0.0.0/99", code: 1, stdout: "", stderr: "carillon: " },
+    {
+      line: "admin smtp set --account keys --host h --port 0 --from a@b.c",
+      code: 2,
+      stdout: "",
+      stderr: "--port must be",
+    },
+  ])("carillon $line", async ({ line, code, stdout, stderr }) => {
+    const finished = await carillon(line);
+    expect(finished).toMatchObject({
+      code,
+      stdout: expect.stringContaining(stdout) as unknown,
+      stderr: expect.stringContaining(stderr) as unknown,
+    });
+    expect(finished.stderr.split("\n").length).toBeLessThanOrEqual(2);
+  });
+
+  test("a database that does not answer", async () => {
+    const finished = await run("cli", {
+      args: ["admin", "account", "list"],
+      env: { DATABASE_URL: "postgres://u:hidden@127.0.0.1:1/db" },
+    }).finished;
+    expect(finished).toMatchObject({ code: 1, stdout: "" });
+    expect(finished.stderr).toMatch(
+      /^carillon: PostgreSQL at 127\.0\.0\.1:1 cannot be used[^\n]*\n$/,
+    );
+    expect(finished.stderr).not.toContain("hidden");
+  });
+});
+
+describe("carillon admin on the running standalone of CARILLON_DATA_DIR", () => {
+  let program: Standalone;
+
+  test("says when none is running", async () => {
+    expect(await onStandalone("admin account list")).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/^carillon: no Carillon is running on [^\n]*\n$/) as unknown,
+    });
+  });
+
+  test("makes a key that works, and deletes it at once", async () => {
+    program = await startStandalone(empty);
+    const { stdout } = await onStandalone("admin key create --account default");
+    const key = stdout.trim();
+    const path = "/jobs";
+    expect((await call(program.url, { key, path })).status).toBe(200);
+    const keys = JSON.parse(
+      (await onStandalone("admin key list --account default --output json")).stdout,
+    ) as {
+      id: string;
+      prefix: string;
+    }[];
+    const id = keys.find(({ prefix }) => key.startsWith(prefix))?.id ?? "";
+    await onStandalone(`admin key delete ${id} --account default`);
+    expect((await call(program.url, { key, path })).status).toBe(401);
+    program.signal("SIGTERM");
+    expect((await program.finished).code).toBe(0);
+  });
+});

@@ -1,0 +1,146 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { once } from "node:events";
+import { createServer } from "node:net";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { admin } from "../postgres/admin.ts";
+import {
+  createEmptyDatabase,
+  createTestDatabase,
+  type TestDatabase,
+} from "../postgres/database.ts";
+import { run, startStandalone, type Standalone } from "./program.ts";
+
+let directory: string;
+let other: string;
+let running: Standalone;
+let newer: TestDatabase;
+let shared: TestDatabase;
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), "carillon-e2e-"));
+  other = await mkdtemp(join(tmpdir(), "carillon-e2e-"));
+  newer = await createTestDatabase();
+  await admin(
+    newer.url,
+    "insert into carillon_meta (key, value) values ('min_app_version', '99.0.0') on conflict (key) do update set value = excluded.value",
+  );
+  shared = await createEmptyDatabase();
+  running = await startStandalone(directory, { DATABASE_URL: shared.url });
+});
+
+afterAll(async () => {
+  running.signal("SIGTERM");
+  await running.finished;
+  await newer.drop();
+  await shared.drop();
+  await rm(directory, { recursive: true, force: true });
+  await rm(other, { recursive: true, force: true });
+});
+
+describe("one clear line, no stack, an exit code that is not 0", () => {
+  test.each([
+    { name: "a port that is no number", env: { PORT: "http" }, says: "PORT must be" },
+    {
+      name: "a database that is none",
+      env: { DATABASE_URL: "localhost:5432" },
+      says: "DATABASE_URL must look like postgres://",
+    },
+    {
+      name: "a database that does not answer",
+      env: { DATABASE_URL: "postgres://u:hidden@127.0.0.1:1/db" },
+      says: "PostgreSQL at 127.0.0.1:1 cannot be used: connect ECONNREFUSED",
+    },
+    {
+      name: "an address of another machine",
+      env: { CARILLON_HOST: "203.0.113.1" },
+      says: "CARILLON_HOST",
+    },
+    {
+      name: "a rule that is none",
+      env: { CARILLON_ALLOW_DESTINATIONS: "everything" },
+      says: 'CARILLON_ALLOW_DESTINATIONS: "everything" is not CIDR[:port]',
+    },
+    {
+      name: "Kubernetes",
+      env: { CARILLON_JOB_STORE: "kubernetes" },
+      says: "standalone keeps its jobs in PostgreSQL",
+    },
+  ])("$name", async ({ env, says }) => {
+    expect(await start(env)).toEqual(oneLine(says));
+  });
+
+  test("a data directory that cannot be written", async () => {
+    const file = join(other, "file");
+    await writeFile(file, "");
+    expect(await start({ CARILLON_DATA_DIR: join(file, "data") })).toEqual(
+      oneLine("cannot be written"),
+    );
+  });
+
+  test("a port in use", async () => {
+    const server = createServer().listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const { port } = server.address() as AddressInfo;
+    expect(await start({ PORT: String(port), DATABASE_URL: newer.url })).toEqual(oneLine("99.0.0"));
+    expect(await start({ PORT: String(port) })).toEqual(
+      oneLine(`port ${port} on 127.0.0.1 is in use`),
+    );
+    server.close();
+  });
+
+  test("a database that needs a newer program", async () => {
+    expect(await start({ DATABASE_URL: newer.url })).toEqual(
+      oneLine("the database needs 99.0.0 or newer"),
+    );
+  });
+
+  test("a second one on the same data directory", async () => {
+    expect(await start({ CARILLON_DATA_DIR: directory })).toEqual(
+      oneLine(`another Carillon (process ${running.child.pid}) is running on the data directory`),
+    );
+  });
+
+  test("a second one on the same database", async () => {
+    expect(await start({ DATABASE_URL: shared.url })).toEqual(
+      oneLine("is running on this database"),
+    );
+  });
+
+  test("data under a key that is not in the ring", async () => {
+    const ring = `other:${Buffer.alloc(32, 1).toString("base64")}`;
+    const keep = join(other, "keys");
+    const first = await startStandalone(keep);
+    first.signal("SIGTERM");
+    await first.finished;
+    // The first start keeps no secret yet: rotating makes one.
+    const again = await startStandalone(keep);
+    const cli = run("cli", {
+      args: ["admin", "signing-secret", "show", "--account", "default"],
+      env: { CARILLON_DATA_DIR: keep },
+    });
+    expect(await cli.finished).toMatchObject({ code: 0 });
+    again.signal("SIGTERM");
+    await again.finished;
+    expect(await start({ CARILLON_DATA_DIR: keep, CARILLON_ENCRYPTION_KEYS: ring })).toEqual(
+      oneLine("which CARILLON_ENCRYPTION_KEYS does not have"),
+    );
+  });
+});
+
+async function start(env: Partial<Record<string, string>>): Promise<object> {
+  const program = run("standalone", {
+    env: { CARILLON_DATA_DIR: join(other, "data"), PORT: "0", CARILLON_METRICS_PORT: "0", ...env },
+  });
+  const { code, stderr } = await program.finished;
+  return { code, lines: stderr.trimEnd().split("\n") };
+}
+
+/** One line, and no password in it. */
+function oneLine(says: string): object {
+  const escaped = says.replaceAll(/[.*+?^${}()|[\]\\]/g, "\\$&");
+  const pattern = new RegExp(`^carillon: (?!.*hidden).*${escaped}`);
+  return { code: 1, lines: [expect.stringMatching(pattern) as unknown] };
+}

@@ -20,7 +20,8 @@ export async function cancelAccountRuns(client: Queryable, account: string): Pro
       destination: "",
       scope: "all",
       reason: "account_deleted",
-      silent: false,
+      decidedUpTo: null,
+      again: [],
     })),
   );
 }

@@ -1,5 +1,7 @@
+import type { Instant } from "../domain/instant.ts";
 import type { MissedReason } from "../domain/run.ts";
 import type { Queryable } from "./pool.ts";
+import { timestamp } from "./rows.ts";
 
 /** Which unstarted runs of a job may not start any more. */
 export interface Drop {
@@ -11,14 +13,19 @@ export interface Drop {
   /** `older`: scheduled runs of older generations; `scheduled`: all scheduled runs; `all`: manual ones too. */
   scope: "older" | "scheduled" | "all";
   reason: MissedReason;
-  /** Leave no missed span. */
-  silent: boolean;
+  /**
+   * Fire times up to here are decided for good and recorded as missed; later ones leave no trace,
+   * because the scheduler decides them again. Null: up to now, for nobody decides them again.
+   */
+  decidedUpTo: Instant | null;
+  /** Keys of scheduled runs that are created anew in the same change: they are not missed. */
+  again: readonly string[];
 }
 
 /**
  * Deletes them in the caller's transaction; a start that was committed first wins, because both write
- * the run's row. Fire times that were due and never attempted become missed spans, one a job; prepared
- * ones leave no trace. A manual run never attempted moves to the new generation: it was asked of the
+ * the run's row. Fire times that were decided for good and never attempted become missed spans, one a
+ * job. A manual run never attempted moves to the new generation: it was asked of the
  * job, not of a revision, and a claim taken on the old one is void. A one-time whose retries end here
  * has failed.
  */
@@ -26,8 +33,9 @@ export async function dropUnstarted(client: Queryable, drops: readonly Drop[]): 
   if (drops.length === 0) return;
   await client.query(
     `with input as materialized (
-       select * from unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::text[], $6::boolean[])
-         as i(job_uid, generation, destination, scope, reason, silent)
+       select * from unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::text[],
+                            $6::timestamptz[], $7::text[])
+         as i(job_uid, generation, destination, scope, reason, decided_up_to, again)
      ), affected as materialized (
        select r.id, i.*,
               i.scope = 'all'
@@ -43,7 +51,8 @@ export async function dropUnstarted(client: Queryable, drops: readonly Drop[]): 
         where r.id = a.id and not a.doomed and r.trigger = 'manual' and r.generation < a.generation
      ), dropped as (
        delete from runs r using affected a where r.id = a.id and a.doomed
-       returning r.account, r.job_id, r.job_uid, r.trigger, r.attempts, r.scheduled_at, a.reason, a.silent
+       returning r.account, r.job_id, r.job_uid, r.trigger, r.key, r.attempts, r.scheduled_at,
+                 a.reason, a.decided_up_to, a.again
      ), ended as (
        update job_cursors c set once = 'failed', version = c.version + 1
         where c.once = 'fired' and c.job_uid in
@@ -52,7 +61,8 @@ export async function dropUnstarted(client: Queryable, drops: readonly Drop[]): 
      insert into missed_spans (account, job_id, job_uid, first_at, last_at, count, reason)
      select account, job_id, job_uid, min(scheduled_at), max(scheduled_at), count(*), reason
        from dropped
-      where attempts = 0 and scheduled_at <= clock_timestamp() and not silent
+      where attempts = 0 and scheduled_at <= coalesce(decided_up_to, clock_timestamp())
+        and not (trigger = 'schedule' and key = any(string_to_array(again, ' ')))
       group by account, job_id, job_uid, reason`,
     [
       drops.map((drop) => drop.jobUid),
@@ -60,7 +70,8 @@ export async function dropUnstarted(client: Queryable, drops: readonly Drop[]): 
       drops.map((drop) => drop.destination),
       drops.map((drop) => drop.scope),
       drops.map((drop) => drop.reason),
-      drops.map((drop) => drop.silent),
+      drops.map(({ decidedUpTo }) => (decidedUpTo === null ? null : timestamp(decidedUpTo))),
+      drops.map((drop) => drop.again.join(" ")),
     ],
   );
 }

@@ -44,6 +44,7 @@ export function createRunLedger({ pool }: { pool: Pool }): RunLedger {
       // Everybody locks in the same order: two leaders meet, they do not deadlock.
       const sorted = [...changes].sort((a, b) => (a.job.uid < b.job.uid ? -1 : 1));
       return transaction(pool, async (client) => {
+        await settleIdentities(client, sorted);
         const won = await advanceCursors(client, sorted);
         const winners = sorted.filter((change) => won.has(change.job.uid));
         await storeRevisions(client, winners);
@@ -92,7 +93,8 @@ export function createRunLedger({ pool }: { pool: Pool }): RunLedger {
             destination: "",
             scope: "all",
             reason: "deleted",
-            silent: false,
+            decidedUpTo: null,
+            again: [],
           })),
         );
       });
@@ -220,7 +222,6 @@ function dropOf({ job, from, to, create }: LedgerChange): Drop[] {
   const impossible = to.deleted || job.account === null;
   if (from === undefined && !impossible) return [];
   if (!impossible && to.startable && from?.generation === to.generation) return [];
-  const again = create.some((run) => run.trigger === "schedule");
   return [
     {
       jobUid: job.uid,
@@ -228,8 +229,8 @@ function dropOf({ job, from, to, create }: LedgerChange): Drop[] {
       destination: job.account === null ? "" : destinationKey(job.account, job.spec.target),
       scope: impossible ? "all" : to.startable ? "older" : "scheduled",
       reason: dropReason(job, to),
-      // A one-time whose firing was taken back has missed nothing: it is going to run.
-      silent: job.spec.schedule.kind === "once" && !to.deleted && (again || to.once === "armed"),
+      decidedUpTo: to.deleted ? null : to.position,
+      again: create.flatMap((run) => (run.trigger === "schedule" ? [run.key] : [])),
     },
   ];
 }
@@ -238,6 +239,30 @@ function dropReason(job: Job, to: LedgerChange["to"]): MissedReason {
   if (to.deleted) return "deleted";
   if (job.account === null) return "account_deleted";
   return to.startable ? "superseded" : "paused";
+}
+
+/**
+ * A run that is to be created anew may be closing right now, in a transaction that a later statement's
+ * snapshot would not see yet. Locking its row waits for that end, or makes the end wait for ours. Runs
+ * before cursors, in the order in which closing takes them.
+ */
+async function settleIdentities(
+  client: Queryable,
+  changes: readonly LedgerChange[],
+): Promise<void> {
+  const again = changes.flatMap(({ job, from, to, create }) =>
+    from === undefined || (from.generation === to.generation && from.startable === to.startable)
+      ? []
+      : create.map((run) => ({ uid: job.uid, ...run })),
+  );
+  if (again.length === 0) return;
+  await client.query(
+    `select from runs r
+       join unnest($1::uuid[], $2::text[], $3::text[]) as i(job_uid, trigger, key)
+         using (job_uid, trigger, key)
+      order by r.id for update of r`,
+    [again.map(({ uid }) => uid), again.map(({ trigger }) => trigger), again.map(({ key }) => key)],
+  );
 }
 
 async function insertRuns(client: Queryable, changes: readonly LedgerChange[]): Promise<number> {
@@ -263,7 +288,11 @@ async function insertRuns(client: Queryable, changes: readonly LedgerChange[]): 
        (job_uid, account, job_id, generation, trigger, key, scheduled_at, not_before, destination)
      select job_uid, account, job_id, generation, trigger, key, scheduled_at, scheduled_at, destination
        from input i
-      where trigger = 'schedule' or (job_uid, key) in (select job_uid, key from asked)
+      where (trigger = 'manual' and (job_uid, key) in (select job_uid, key from asked))
+         -- Prepared for the older generation, and delivered before this change got here.
+         or (trigger = 'schedule' and not exists (
+              select from job_history h
+               where h.job_uid = i.job_uid and h.last_schedule_time = i.scheduled_at))
      on conflict (job_uid, trigger, key) do nothing`,
     [
       runs.map(({ change }) => change.job.uid),

@@ -135,11 +135,12 @@ declare
   partition text := 'executions_' || to_char(month, 'YYYY_MM');
 begin
   if to_regclass(partition) is null then
-    -- Several processes may find it missing at once.
+    -- Several processes may find it missing at once. The lock brings no catalog news, so to_regclass
+    -- may still be blind; "if not exists" looks afresh.
     perform pg_advisory_xact_lock(hashtextextended('carillon.executions_ensure_month', 0));
     if to_regclass(partition) is null then
       execute format(
-        'create table %I partition of executions for values from (%L) to (%L)',
+        'create table if not exists %I partition of executions for values from (%L) to (%L)',
         partition, month at time zone 'UTC', (month + interval '1 month') at time zone 'UTC'
       );
     end if;

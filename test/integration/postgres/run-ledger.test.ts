@@ -1,4 +1,5 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { closeRuns } from "../../../src/postgres/close-runs.ts";
 import {
   change,
   claimed,
@@ -94,7 +95,9 @@ describe("apply", () => {
         }),
       ]);
       const from = await cursorOf(fixture.ledger, of);
-      await fixture.ledger.apply([change({ ...of, ...edit }, { from, to })]);
+      await fixture.ledger.apply([
+        change({ ...of, ...edit }, { from, to: { position: now, ...to } }),
+      ]);
       expect(await runsOf(of.uid)).toEqual([]);
       expect(await missedOf(of.uid)).toEqual([{ reason, count: 2 }]);
     });
@@ -123,6 +126,63 @@ describe("apply", () => {
     expect((await runsOf(of.uid)).map((run) => run.generation)).toEqual([2]);
     expect(await missedOf(of.uid)).toEqual([]);
     await fixture.ledger.cancel([of.uid]);
+  });
+
+  test("a prepared run that fell due while an edit was decided is created anew, not missed", async () => {
+    const of = job();
+    const at = Date.now() - 50;
+    await fixture.ledger.apply([change(of, { create: [scheduled(at)], to: { position: at } })]);
+    const from = await cursorOf(fixture.ledger, of);
+    await fixture.ledger.apply([
+      change(
+        { ...of, generation: 2 },
+        { from, create: [scheduled(at)], to: { generation: 2, position: at } },
+      ),
+    ]);
+    expect((await runsOf(of.uid)).map((run) => run.generation)).toEqual([2]);
+    expect(await missedOf(of.uid)).toEqual([]);
+    await fixture.ledger.cancel([of.uid]);
+  });
+
+  test("a run that was delivered while an edit was decided is not created a second time", async () => {
+    const of = job();
+    const run = await claimed(fixture, of);
+    await fixture.queue.start([run]);
+    const from = await cursorOf(fixture.ledger, of);
+    const edit = change(
+      { ...of, generation: 2 },
+      { from, create: [scheduled(run.scheduledAt)], to: { generation: 2 } },
+    );
+    await fixture.queue.close([success(run)]);
+    expect(await fixture.ledger.apply([edit])).toEqual({ conflicts: [], created: 0 });
+    expect(await runsOf(of.uid)).toEqual([]);
+  });
+
+  test("nor one whose closing commits while the edit is being applied", async () => {
+    const of = job();
+    const run = await claimed(fixture, of);
+    await fixture.queue.start([run]);
+    const from = await cursorOf(fixture.ledger, of);
+    const edit = change(
+      { ...of, generation: 2 },
+      { from, create: [scheduled(run.scheduledAt)], to: { generation: 2 } },
+    );
+    const closing = await fixture.pool.connect();
+    await closing.query("begin");
+    await closeRuns(closing, [success(run)]);
+    const { rows } = await closing.query<{ pid: number }>("select pg_backend_pid() as pid");
+    const applying = fixture.anotherLedger().apply([edit]);
+    await vi.waitFor(async () => {
+      const waiting = await fixture.pool.query(
+        "select from pg_stat_activity where $1 = any(pg_blocking_pids(pid))",
+        [rows[0]?.pid],
+      );
+      expect(waiting.rowCount).toBe(1);
+    });
+    await closing.query("commit");
+    closing.release();
+    expect(await applying).toEqual({ conflicts: [], created: 0 });
+    expect(await runsOf(of.uid)).toEqual([]);
   });
 
   test("a manual run moves to the new generation, and a claim on the old one is void", async () => {

@@ -472,6 +472,8 @@ describe("runs and executions", () => {
     expect(all.map((each) => each["http_status"])).toEqual([200, 500, 200]);
     expect(await list("limit=1&offset=1")).toEqual([all[1]]);
     expect(await list("status=failed")).toEqual([all[1]]);
+    expect(await list(`offset=${Number.MAX_SAFE_INTEGER}&limit=1000`)).toEqual([]);
+    expect(await list(`offset=${Number.MAX_SAFE_INTEGER}&limit=1000&include=missed`)).toEqual([]);
     expect(all[1]?.["error_message"]).toBe("the receiver answered 500");
     const job = await h.jobs.get(h.first.account, id);
     if (!job) throw new Error("gone");

@@ -1,4 +1,4 @@
-import { validateAddress } from "./address.ts";
+import { parseAddress } from "./address.ts";
 import type { Finding } from "./findings.ts";
 import { isoUtc, type Instant } from "./instant.ts";
 import {
@@ -240,8 +240,8 @@ function emailOf(fields: RestJobCreate, findings: Finding[]): EmailTarget | unde
   const before = findings.length;
   const { email_to: to, email_subject: subject, email_body: body } = fields;
   if (typeof to === "string") {
-    const finding = validateAddress(to, "email_to");
-    if (finding) findings.push(finding);
+    const parsed = parseAddress(to);
+    if (parsed.kind === "invalid") findings.push({ field: "email_to", message: parsed.reason });
   } else findings.push({ field: "email_to", message: "is required when type is email" });
   if (typeof subject !== "string")
     findings.push({ field: "email_subject", message: "is required when type is email" });

@@ -1,13 +1,21 @@
 import type { Configuration } from "../src/configuration/configuration.ts";
 import { required } from "../src/configuration/configuration.ts";
 import { createController, type ControllerDeps } from "../src/controller/controller.ts";
+import { createCircuitBreakers } from "../src/delivery/circuit-breaker.ts";
+import { createCircuitPublisher } from "../src/delivery/circuit-publisher.ts";
+import { createDeliveryWorker } from "../src/delivery/delivery-worker.ts";
+import { createWebhookSender, type SecretHeaders } from "../src/delivery/webhook.ts";
 import type { JobStore } from "../src/domain/ports/job-store.ts";
 import type { Leadership } from "../src/domain/ports/leadership.ts";
+import { createCircuits } from "../src/postgres/circuits.ts";
+import { createEmailLog } from "../src/postgres/email-log.ts";
 import { createRunLedger } from "../src/postgres/run-ledger.ts";
 import { createRunQueue } from "../src/postgres/run-queue.ts";
+import { createSigningSecrets } from "../src/postgres/signing-secrets.ts";
 import type { Foundation } from "./foundation.ts";
 import { maintain } from "./maintenance.ts";
 import { monotonic, random, timers } from "./system.ts";
+import { VERSION } from "./version.ts";
 
 export interface RunningController {
   /** Scheduling stops at once; unstarted runs are handed back, started ones have 25 s. */
@@ -25,11 +33,13 @@ export function runController(options: {
   jobs: JobStore;
   leadership: Leadership;
   reporter?: ControllerDeps["reporter"];
-  /** Names this process in the claims that it holds. */
+  /** Header values out of Kubernetes Secrets. */
+  secretHeaders?: SecretHeaders;
+  /** Names this process in the claims that it holds; unique for each start. */
   worker: string;
 }): RunningController {
-  const { foundation, configuration, jobs, leadership, reporter } = options;
-  const { pool, leasePool, notifications, clock, metrics, log } = foundation;
+  const { foundation, configuration, jobs, leadership, reporter, secretHeaders, worker } = options;
+  const { pool, leasePool, notifications, clock, metrics, log, keyRing, mailer, dial } = foundation;
   const queue = createRunQueue({ pool, leasePool, notifications, random });
   const controller = createController({
     jobs,
@@ -43,6 +53,37 @@ export function runController(options: {
     log,
     ...(reporter ? { reporter } : {}),
   });
+  const webhook = createWebhookSender({
+    dial,
+    clock,
+    metrics,
+    version: VERSION,
+    ...(secretHeaders ? { secretHeaders } : {}),
+  });
+  const circuits = createCircuits({ pool });
+  const breakers = createCircuitBreakers({
+    clock,
+    monotonic,
+    timers,
+    metrics,
+    onTransition: createCircuitPublisher({ circuits, worker, log }),
+  });
+  const delivery = createDeliveryWorker({
+    queue,
+    clock,
+    mailer,
+    emailLog: createEmailLog({ pool }),
+    webhook,
+    signingSecrets: createSigningSecrets({ pool, keyRing }),
+    breakers,
+    random,
+    timers,
+    monotonic,
+    metrics,
+    log,
+    workerId: worker,
+    limits: { concurrency: required(configuration, "deliveryConcurrency") },
+  });
   metrics.beforeScrape("queue", async () => {
     const { queued, started, oldestDueMs } = await queue.depth();
     metrics.queueDepth.set({ state: "queued" }, queued);
@@ -55,6 +96,7 @@ export function runController(options: {
   const retentionDays = required(configuration, "retentionDays");
   const loops = [
     controller.run(stop.signal),
+    delivery.run(stop.signal),
     maintain({ pool, clock, retentionDays, log }, stop.signal),
   ];
   const elections = leadership.run(election.signal);
@@ -68,6 +110,11 @@ export function runController(options: {
     async end() {
       stop.abort(new Error("the process ends"));
       await Promise.allSettled(loops);
+      breakers.close();
+      await webhook.close();
+      await circuits.forget(worker).catch((error: unknown) => {
+        log.warn({ err: error }, "circuits not forgotten");
+      });
       // Last: a lease that is given up while the controller still decides would have two deciding.
       election.abort(new Error("the process ends"));
       await elections;

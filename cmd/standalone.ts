@@ -128,7 +128,7 @@ async function start(ending: Ending): Promise<void> {
     configuration,
     jobs,
     leadership,
-    worker: `standalone-${process.pid}`,
+    worker: `standalone-${process.pid}-${Date.now().toString(36)}`,
   });
   // Both at the same time: requests finish while runs do.
   ending.add("gateway and deliveries", async () => {

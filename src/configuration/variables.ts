@@ -109,7 +109,7 @@ export const VARIABLES = {
   deliveryConcurrency: integer({
     name: "CARILLON_DELIVERY_CONCURRENCY",
     meaning: "Most deliveries that one controller process has in flight.",
-    default: "64",
+    default: "512",
     least: 1,
     most: 10_000,
   }),

@@ -23,7 +23,14 @@ export async function purgeAccount({
   account: string;
 }): Promise<void> {
   while ((await deleteOldEmailLog({ pool, account, days: 0, limit: BATCH })) === BATCH);
-  for (const table of ["email_log_counts", "otps", "idempotency_keys", "circuits"])
+  for (const table of [
+    "email_log_counts",
+    "execution_counts",
+    "otp_counts",
+    "otps",
+    "idempotency_keys",
+    "circuits",
+  ])
     await pool.query(`delete from ${table} where account = $1`, [account]);
   await pool.query("delete from accounts where id = $1 and deleted_at is not null", [account]);
 }

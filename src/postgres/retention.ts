@@ -7,9 +7,12 @@ import {
   emailLogMonths,
   ensureEmailLogMonth,
 } from "./email-log-retention.ts";
+import { deleteOldCounts } from "./dashboard-statistics.ts";
 import { deleteExpiredIdempotencyKeys } from "./idempotency-keys.ts";
+import { deleteExpiredInvitations } from "./invitations.ts";
 import { dropMonthsBefore, ensureMonthsAhead } from "./partitions.ts";
 import { transaction, type Pool } from "./pool.ts";
+import { deleteOldSignInFailures } from "./sign-in-brake.ts";
 
 export interface RetentionOptions {
   pool: Pool;
@@ -184,6 +187,9 @@ export function createRetention(options: RetentionOptions): {
         tombstones,
         () => cursors(signal),
         () => deleteExpiredIdempotencyKeys({ pool }),
+        () => deleteOldCounts({ pool }),
+        () => deleteExpiredInvitations({ pool }),
+        () => deleteOldSignInFailures({ pool }),
         () => accounts(signal),
       ];
       const errors: unknown[] = [];

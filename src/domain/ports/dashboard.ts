@@ -1,0 +1,80 @@
+import type { User, UserRole } from "../account.ts";
+import type { Instant } from "../instant.ts";
+import type { Execution } from "../run.ts";
+
+/** What happened in one stretch of time. */
+export interface ActivityBucket {
+  /** Start of the stretch. */
+  at: Instant;
+  mailSent: number;
+  mailFailed: number;
+  runsSucceeded: number;
+  runsFailed: number;
+}
+
+export interface OtpDay {
+  /** `YYYY-MM-DD`, UTC. */
+  day: string;
+  sent: number;
+  sendFailed: number;
+  verified: number;
+  /** Wrong codes. */
+  refused: number;
+  /** Codes that too many wrong tries ended; the last try of each. */
+  burnt: number;
+}
+
+/** Counts over time of one account, cheap at any size of the history. */
+export interface DashboardStatistics {
+  /** Oldest first, without gaps, the last one still running. Hours and days are UTC's. */
+  activity(query: {
+    account: string;
+    unit: "hour" | "day";
+    count: number;
+  }): Promise<ActivityBucket[]>;
+  /** Oldest first, without gaps, the last one today. */
+  otps(account: string, days: number): Promise<OtpDay[]>;
+  /** Live jobs whose newest execution failed, newest failure first. */
+  failingJobs(
+    account: string,
+    limit: number,
+  ): Promise<{ total: number; jobs: { jobUid: string; last: Execution }[] }>;
+}
+
+export interface Invitation {
+  id: string;
+  account: string;
+  email: string;
+  role: UserRole;
+  createdAt: Instant;
+  expiresAt: Instant;
+}
+
+/** Invitations to an account. The token is for the link and is shown once; its hash is stored. */
+export interface Invitations {
+  /** Valid for seven days; takes the place of an earlier one for the address. Throws InvalidInput. */
+  create(input: {
+    account: string;
+    email: string;
+    role: UserRole;
+  }): Promise<{ invitation: Invitation; token: string }>;
+  list(account: string): Promise<Invitation[]>;
+  find(token: string): Promise<(Invitation & { accountName: string }) | undefined>;
+  /** Makes the user; the token is used up. Undefined: it is not valid. Throws InvalidInput. */
+  accept(token: string, password: string): Promise<User | undefined>;
+  delete(account: string, id: string): Promise<boolean>;
+}
+
+/**
+ * Slows guesses down: each (address, client) may try a few times, then waits longer and longer. Others
+ * who know the password, from elsewhere, do not wait.
+ */
+export interface SignInBrake {
+  /** Counts the try before it is made, so that parallel guesses are counted too. */
+  take(
+    email: string,
+    client: string,
+  ): Promise<{ kind: "go" } | { kind: "wait"; retryAfterSeconds: number }>;
+  /** The try succeeded. */
+  forget(email: string, client: string): Promise<void>;
+}

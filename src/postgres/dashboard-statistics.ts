@@ -1,0 +1,102 @@
+import type { DashboardStatistics } from "../domain/ports/dashboard.ts";
+import { instantOf } from "./instant-of.ts";
+import type { Pool } from "./pool.ts";
+import { executionOf, type ExecutionRow } from "./rows.ts";
+import { isUuid } from "./uuid.ts";
+
+/** Counts of the overview, from the counters that the writing transactions keep. */
+export function createDashboardStatistics({ pool }: { pool: Pool }): DashboardStatistics {
+  return {
+    async activity({ account, unit, count }) {
+      if (!isUuid(account)) return [];
+      // Mail is counted by day; the last hours are read from the log itself, by its primary key.
+      const mail =
+        unit === "day"
+          ? `select day::timestamp at time zone 'UTC' as at, status, sum(entries) as entries
+               from email_log_counts, span
+              where account = $1 and day >= (first at time zone 'UTC')::date group by 1, 2`
+          : `select date_trunc('hour', sent_at) as at, status, count(*) as entries
+               from email_log, span where account = $1 and sent_at >= first group by 1, 2`;
+      const { rows } = await pool.query<{
+        at: number;
+        mailSent: number;
+        mailFailed: number;
+        runsSucceeded: number;
+        runsFailed: number;
+      }>(
+        `with span as materialized (
+           select date_trunc($2, now()) - ($3::int - 1) * ('1 ' || $2)::interval as first
+         ), buckets as (
+           select first + n * ('1 ' || $2)::interval as at
+             from span, generate_series(0, $3::int - 1) as n
+         ), mail as (${mail}), runs as (
+           select date_trunc($2, hour) as at, status, sum(entries) as entries
+             from execution_counts, span where account = $1 and hour >= first group by 1, 2
+         )
+         select ${instantOf("b.at")} as at,
+                coalesce((select entries from mail m where m.at = b.at and status = 'sent'), 0)::float8 as "mailSent",
+                coalesce((select entries from mail m where m.at = b.at and status = 'failed'), 0)::float8 as "mailFailed",
+                coalesce((select entries from runs r where r.at = b.at and status = 'success'), 0)::float8 as "runsSucceeded",
+                coalesce((select entries from runs r where r.at = b.at and status = 'failed'), 0)::float8 as "runsFailed"
+           from buckets b order by b.at`,
+        [account, unit, count],
+      );
+      return rows;
+    },
+
+    async otps(account, days) {
+      if (!isUuid(account)) return [];
+      const { rows } = await pool.query<{
+        day: string;
+        sent: number;
+        sendFailed: number;
+        verified: number;
+        refused: number;
+        burnt: number;
+      }>(
+        `with days as (
+           select (now() at time zone 'UTC')::date - n as day from generate_series(0, $2::int - 1) as n
+         ), mail as (
+           select day, status, entries from email_log_counts where account = $1 and kind = 'otp'
+         ), outcomes as (select day, outcome, entries from otp_counts where account = $1)
+         select to_char(d.day, 'YYYY-MM-DD') as day,
+                coalesce((select entries from mail m where m.day = d.day and status = 'sent'), 0)::float8 as sent,
+                coalesce((select entries from mail m where m.day = d.day and status = 'failed'), 0)::float8 as "sendFailed",
+                coalesce((select entries from outcomes o where o.day = d.day and outcome = 'verified'), 0)::float8 as verified,
+                coalesce((select sum(entries) from outcomes o where o.day = d.day and outcome in ('refused', 'burnt')), 0)::float8 as refused,
+                coalesce((select entries from outcomes o where o.day = d.day and outcome = 'burnt'), 0)::float8 as burnt
+           from days d order by d.day`,
+        [account, days],
+      );
+      return rows;
+    },
+
+    async failingJobs(account, limit) {
+      if (!isUuid(account)) return { total: 0, jobs: [] };
+      const { rows } = await pool.query<{
+        job_uid: string;
+        total: number;
+        last_execution: ExecutionRow;
+      }>(
+        `select h.job_uid, h.last_execution, count(*) over () as total
+           from job_cursors c join job_history h using (job_uid)
+          where c.account = $1 and c.deleted_at is null and h.last_execution ->> 'status' = 'failed'
+          order by (h.last_execution ->> 'executed_at')::bigint desc limit $2`,
+        [account, limit],
+      );
+      return {
+        total: rows[0]?.total ?? 0,
+        jobs: rows.map((row) => ({ jobUid: row.job_uid, last: executionOf(row.last_execution) })),
+      };
+    },
+  };
+}
+
+/** Counts that no chart shows any more. For the retention task. */
+export async function deleteOldCounts({ pool }: { pool: Pool }): Promise<number> {
+  const runs = await pool.query(
+    "delete from execution_counts where hour < now() - interval '100 days'",
+  );
+  const otps = await pool.query("delete from otp_counts where day < now()::date - 100");
+  return (runs.rowCount ?? 0) + (otps.rowCount ?? 0);
+}

@@ -1,0 +1,104 @@
+import { createHash, randomBytes } from "node:crypto";
+import { normaliseAddress, parseAddress } from "../domain/address.ts";
+import type { Users } from "../domain/ports/accounts.ts";
+import { InvalidInput } from "../domain/findings.ts";
+import type { Invitation, Invitations } from "../domain/ports/dashboard.ts";
+import { instantOf } from "./instant-of.ts";
+import type { Pool } from "./pool.ts";
+import { isUuid } from "./uuid.ts";
+
+const TOKEN = /^[A-Za-z0-9_-]{43}$/;
+const COLUMNS = `i.id, i.account, i.email, i.role, ${instantOf("i.created_at")} as "createdAt",
+  ${instantOf("i.expires_at")} as "expiresAt"`;
+
+/** Links that make their holder a user of an account. */
+export function createInvitations({
+  pool,
+  users,
+}: {
+  pool: Pool;
+  users: Pick<Users, "create">;
+}): Invitations {
+  return {
+    async create({ account, email, role }) {
+      const address = parseAddress(email);
+      if (address.kind === "invalid")
+        throw new InvalidInput([{ field: "email", message: address.reason }]);
+      if (!isUuid(account)) throw unknownAccount(account);
+      const normalised = normaliseAddress(address.address);
+      const taken = await pool.query("select 1 from users where email = $1", [normalised]);
+      if (taken.rowCount !== 0)
+        throw new InvalidInput([
+          { field: "email", message: "there is a user with this address already" },
+        ]);
+      const token = randomBytes(32).toString("base64url");
+      const { rows } = await pool.query<Invitation>(
+        `insert into invitations as i (account, email, role, token_hash, expires_at)
+         select id, $2, $3, $4, now() + interval '7 days'
+           from accounts where id = $1 and deleted_at is null
+         on conflict (account, email) do update set role = excluded.role,
+           token_hash = excluded.token_hash, created_at = now(), expires_at = excluded.expires_at
+         returning ${COLUMNS}`,
+        [account, normalised, role, hash(token)],
+      );
+      const [invitation] = rows;
+      if (invitation === undefined) throw unknownAccount(account);
+      return { invitation, token };
+    },
+
+    async list(account) {
+      if (!isUuid(account)) return [];
+      const { rows } = await pool.query<Invitation>(
+        `select ${COLUMNS} from invitations i
+          where i.account = $1 and i.expires_at > now() order by i.created_at, i.id`,
+        [account],
+      );
+      return rows;
+    },
+
+    async find(token) {
+      if (!TOKEN.test(token)) return undefined;
+      const { rows } = await pool.query<Invitation & { accountName: string }>(
+        `select ${COLUMNS}, a.name as "accountName"
+           from invitations i join accounts a on a.id = i.account
+          where i.token_hash = $1 and i.expires_at > now() and a.deleted_at is null`,
+        [hash(token)],
+      );
+      return rows[0];
+    },
+
+    async accept(token, password) {
+      const invitation = await this.find(token);
+      if (!invitation) return undefined;
+      // The user first: the address is unique, so of two that use one link at once one is refused, and
+      // a password that is not accepted leaves the link valid.
+      const { account, email, role } = invitation;
+      const user = await users.create({ account, email, password, role });
+      await pool.query("delete from invitations where email = $1", [email]);
+      return user;
+    },
+
+    async delete(account, id) {
+      if (!isUuid(account) || !isUuid(id)) return false;
+      const { rowCount } = await pool.query(
+        "delete from invitations where account = $1 and id = $2",
+        [account, id],
+      );
+      return rowCount === 1;
+    },
+  };
+}
+
+/** For the retention task. */
+export async function deleteExpiredInvitations({ pool }: { pool: Pool }): Promise<number> {
+  const { rowCount } = await pool.query("delete from invitations where expires_at <= now()");
+  return rowCount ?? 0;
+}
+
+function unknownAccount(account: string): InvalidInput {
+  return new InvalidInput([{ field: "account", message: `there is no account ${account}` }]);
+}
+
+function hash(token: string): Buffer {
+  return createHash("sha256").update(token, "utf8").digest();
+}

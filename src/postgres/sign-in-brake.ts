@@ -1,0 +1,57 @@
+import { createHash } from "node:crypto";
+import { normaliseAddress } from "../domain/address.ts";
+import type { SignInBrake } from "../domain/ports/dashboard.ts";
+import type { Pool } from "./pool.ts";
+
+/** Mistakes that cost nothing. */
+const FREE_TRIES = 5;
+/** Seconds. Doubles from one with each further try. */
+const LONGEST_WAIT = 300;
+/** A guesser who keeps quiet for so long starts afresh. */
+const MEMORY = "1 hour";
+
+export function createSignInBrake({ pool }: { pool: Pool }): SignInBrake {
+  return {
+    async take(email, client) {
+      const key = guesser(email, client);
+      const wait = `least(${LONGEST_WAIT}, power(2, least(f.failures + 1 - ${FREE_TRIES}, 20)))`;
+      const fresh = `f.last_at < now() - interval '${MEMORY}'`;
+      // One statement: parallel guesses meet at the row's lock, and each sees the one before.
+      const { rowCount } = await pool.query(
+        `insert into sign_in_failures as f (guesser, failures) values ($1, 1)
+         on conflict (guesser) do update set
+           failures = case when ${fresh} then 1 else f.failures + 1 end,
+           last_at = now(),
+           next_at = case when ${fresh} or f.failures + 1 < ${FREE_TRIES} then now()
+                          else now() + ${wait} * interval '1 second' end
+         where f.next_at <= now()`,
+        [key],
+      );
+      if (rowCount === 1) return { kind: "go" };
+      const { rows } = await pool.query<{ seconds: number }>(
+        `select greatest(1, ceil(extract(epoch from next_at - now())))::int as seconds
+           from sign_in_failures where guesser = $1`,
+        [key],
+      );
+      return { kind: "wait", retryAfterSeconds: rows[0]?.seconds ?? 1 };
+    },
+    async forget(email, client) {
+      await pool.query("delete from sign_in_failures where guesser = $1", [guesser(email, client)]);
+    },
+  };
+}
+
+/** For the retention task. */
+export async function deleteOldSignInFailures({ pool }: { pool: Pool }): Promise<number> {
+  const { rowCount } = await pool.query(
+    `delete from sign_in_failures where last_at < now() - interval '${MEMORY}'`,
+  );
+  return rowCount ?? 0;
+}
+
+/** A hash: the table tells nobody who tried to sign in from where. */
+function guesser(email: string, client: string): Buffer {
+  return createHash("sha256")
+    .update(JSON.stringify([normaliseAddress(email), client]))
+    .digest();
+}

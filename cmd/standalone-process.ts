@@ -1,0 +1,183 @@
+/**
+ * `npm start`: gateway, controller and delivery in one process, with a PostgreSQL and a mail catcher of
+ * its own. Standard output carries what a newcomer needs, line by line; the log goes to standard error.
+ */
+import { join } from "node:path";
+import { readConfiguration, required } from "../src/configuration/configuration.ts";
+import { StartProblem } from "../src/configuration/start-problem.ts";
+import { alwaysLeader } from "../src/controller/always-leader.ts";
+import { parseKeyRing } from "../src/postgres/key-ring.ts";
+import { migrate } from "../src/postgres/migrate.ts";
+import { createPostgresJobStore } from "../src/postgres/postgres-job-store.ts";
+import { assertKeysKnown } from "../src/postgres/sealed-columns.ts";
+import { createUsers } from "../src/postgres/users.ts";
+import { openDataDirectory } from "../src/standalone/data-directory.ts";
+import { lockDatabase } from "../src/standalone/database-lock.ts";
+import { startEmbeddedPostgres } from "../src/standalone/embedded-postgres.ts";
+import { encryptionKeys } from "../src/standalone/encryption-keys.ts";
+import {
+  createCredentials,
+  followMailCatcher,
+  type Credentials,
+} from "../src/standalone/first-start.ts";
+import { CONNECTION_FILE } from "../src/standalone/running-database.ts";
+import { readState, writeState } from "../src/standalone/state.ts";
+import { startHealthServer } from "../src/telemetry/health-server.ts";
+import { createLogger } from "../src/telemetry/logger.ts";
+import { createMetrics } from "../src/telemetry/metrics.ts";
+import { createDependencyChecks, createReadiness } from "../src/telemetry/readiness.ts";
+import { installationRules } from "./account-rules.ts";
+import { runController } from "./controller-part.ts";
+import { createEnding, type Ending } from "./ending.ts";
+import { createFoundation } from "./foundation.ts";
+import { createGatewayPart } from "./gateway-part.ts";
+import { baseUrl, listen } from "./listen.ts";
+import { logOptions } from "./log-options.ts";
+import { startCatcher } from "./mail-catcher.ts";
+import { reportFailure } from "./problem.ts";
+import { say } from "./say.ts";
+import { aborted, untilTerminated } from "./termination.ts";
+import { VERSION } from "./version.ts";
+
+const terminated = untilTerminated();
+let databaseUrl: string | undefined;
+const ending = createEnding((name, error) => {
+  process.stderr.write(`carillon: ${name} did not end well: ${String(error)}\n`);
+});
+try {
+  await start(ending);
+  await aborted(terminated);
+} catch (error) {
+  if (!terminated.aborted) reportFailure(error, databaseUrl);
+}
+await ending.run();
+process.exit();
+
+async function start(ending: Ending): Promise<void> {
+  const configuration = readConfiguration("standalone", process.env);
+  if (required(configuration, "jobStore") !== "postgres")
+    throw new StartProblem(
+      "standalone keeps its jobs in PostgreSQL: unset CARILLON_JOB_STORE, or run npm run gateway and npm run controller",
+    );
+  installationRules(configuration);
+  const directory = await openDataDirectory(required(configuration, "dataDir"));
+  ending.add("data directory", () => directory.release());
+  const state = await readState(directory);
+  const host = required(configuration, "host");
+
+  databaseUrl = configuration.databaseUrl ?? (await embedded(join(directory.path, "postgres")));
+  if (terminated.aborted) return;
+  const catcher = await startCatcher({ remembered: state.mailCatcher, say });
+  ending.add("mail catcher", () => catcher.close());
+
+  const lock = await lockDatabase({
+    url: databaseUrl,
+    onLost: (error) => {
+      log.warn({ err: error }, "the connection that holds the database for this process broke");
+    },
+  });
+  ending.add("database lock", () => lock.release());
+  await migrate({ url: databaseUrl, appVersion: VERSION, onProgress: say });
+
+  const log = createLogger({ ...logOptions(configuration, process.stderr), output: "stderr" });
+  const metrics = createMetrics({ version: VERSION });
+  const keyRing = parseKeyRing(
+    await encryptionKeys({ configured: configuration.encryptionKeys, directory }),
+  );
+  const foundation = createFoundation({
+    program: "standalone",
+    configuration,
+    databaseUrl,
+    keyRing,
+    metrics,
+    log,
+  });
+  ending.add("database connections", () => foundation.close());
+  const { pool, notifications, accounts, apiKeys, smtpSettings, clock } = foundation;
+  await assertKeysKnown({ pool, keyRing });
+  await clock.start();
+  await directory.write(CONNECTION_FILE, `${databaseUrl}\n`);
+  ending.add("connection file", () => directory.remove(CONNECTION_FILE));
+
+  const moved = state.mailCatcher?.smtpPort;
+  const begins = state.firstStart === "begun" || (await accounts.list()).length === 0;
+  const mailCatcher = { smtpPort: catcher.smtpPort, httpPort: catcher.httpPort };
+  await writeState(directory, { firstStart: begins ? "begun" : "done", mailCatcher });
+  if (moved !== undefined && moved !== catcher.smtpPort)
+    await followMailCatcher(
+      { accounts, smtpSettings },
+      { host: catcher.host, from: moved, to: catcher.smtpPort },
+    );
+
+  const jobs = createPostgresJobStore({ pool, notifications });
+  const readiness = createReadiness(
+    createDependencyChecks({ postgres: () => foundation.pingDatabase(), jobs: () => jobs.ping() }),
+  );
+  const gateway = createGatewayPart({ foundation, configuration, jobs, readiness });
+  const url = await listen(gateway.server(), { host, port: required(configuration, "port") });
+  const health = await startHealthServer({
+    host,
+    port: required(configuration, "metricsPort"),
+    metrics,
+    readiness,
+  });
+  ending.add("metrics", () => health.close());
+  const leadership = alwaysLeader();
+  const controller = runController({
+    foundation,
+    configuration,
+    jobs,
+    leadership,
+    worker: `standalone-${process.pid}-${Date.now().toString(36)}`,
+  });
+  // Both at the same time: requests finish while runs do.
+  ending.add("gateway and deliveries", async () => {
+    await Promise.all([gateway.close(), controller.end()]);
+  });
+  controller.onFailure((error) => {
+    log.error({ err: error }, "a part that must not end has ended: stopping");
+    process.exitCode = 1;
+    process.kill(process.pid, "SIGTERM");
+  });
+
+  let credentials: Credentials | undefined;
+  if (begins) {
+    const users = createUsers({ pool });
+    credentials = await createCredentials({ accounts, apiKeys, smtpSettings, users }, catcher);
+  }
+  announce({ url, metricsUrl: baseUrl(host, health.port), catcherUrl: catcher.url, credentials });
+  if (begins) await writeState(directory, { firstStart: "done", mailCatcher });
+}
+
+async function embedded(dataDir: string): Promise<string> {
+  try {
+    const server = await startEmbeddedPostgres({ dataDir, onProgress: say });
+    ending.add("PostgreSQL", () => server.stop());
+    return server.url;
+  } catch (cause) {
+    throw new StartProblem(cause instanceof Error ? cause.message : String(cause), { cause });
+  }
+}
+
+function announce(lines: {
+  url: string;
+  metricsUrl: string;
+  catcherUrl: string;
+  credentials: Credentials | undefined;
+}): void {
+  const { url, credentials } = lines;
+  say("Destinations on the loopback may be called (CARILLON_ALLOW_DESTINATIONS).");
+  say(`Metrics: ${lines.metricsUrl}/metrics`);
+  if (credentials) {
+    say(`API key: ${credentials.apiKey}`);
+    say(`Dashboard: ${url}/dashboard/`);
+    say(`Sign in: ${credentials.email} ${credentials.password}`);
+  }
+  say(`Mail catcher: ${lines.catcherUrl}`);
+  say(`Ready: ${url}`);
+  const key = credentials?.apiKey ?? "$CARILLON_API_KEY";
+  say("Send a first email:");
+  say(
+    `  curl -sS ${url}/send -H 'Content-Type: application/json' -H "X-API-Key: ${key}" -d '{"to":"you@example.com","subject":"Hello","body":"It works."}'`,
+  );
+}

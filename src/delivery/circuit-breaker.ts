@@ -84,7 +84,8 @@ export function createCircuitBreakers(options: {
         if (result !== "failure" || closed) return;
         const existing = entries.get(destination);
         if (existing === undefined) create(destination);
-        else permit(existing).settle("failure");
+        // A straggler from before the circuit opened must not pass for the probe.
+        else if (existing.breaker.closed) permit(existing).settle("failure");
       },
     };
   }
@@ -92,7 +93,8 @@ export function createCircuitBreakers(options: {
   /** The call is announced to opossum now, so that it counts the probe, and reported when it ends. */
   function permit(entry: Entry): Permit {
     const { promise, resolve, reject } = Promise.withResolvers<undefined>();
-    entry.breaker.fire(promise).catch(() => undefined);
+    // opossum reports rejections by its events; the promise itself is nobody's if it was shut down.
+    Promise.allSettled([promise, entry.breaker.fire(promise)]).catch(() => undefined);
     return {
       settle: (result) => {
         if (result === "failure") entry.lastFailureAt = monotonic();

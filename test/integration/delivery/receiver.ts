@@ -1,0 +1,70 @@
+import { once } from "node:events";
+import { createServer, type IncomingHttpHeaders, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+
+export interface Received {
+  path: string;
+  method: string;
+  headers: IncomingHttpHeaders;
+  body: Buffer;
+  /** Milliseconds since the epoch. */
+  at: number;
+}
+
+export interface Receiver {
+  url: string;
+  received: Received[];
+  /** Resolves once so many calls have come. */
+  count(calls: number, timeoutMs?: number): Promise<Received[]>;
+  close(): Promise<void>;
+}
+
+/** A real receiver that keeps what it got. Answers 200 unless told otherwise. */
+export async function startReceiver(
+  answer: (call: Received, response: ServerResponse) => void = (_call, response) => {
+    response.end("ok");
+  },
+): Promise<Receiver> {
+  const received: Received[] = [];
+  let listeners: (() => void)[] = [];
+  const server = createServer((request, response) => {
+    const chunks: Buffer[] = [];
+    request.on("data", (chunk: Buffer) => chunks.push(chunk));
+    request.on("end", () => {
+      const { url: path = "", method = "", headers } = request;
+      const call = { path, method, headers, body: Buffer.concat(chunks), at: Date.now() };
+      received.push(call);
+      answer(call, response);
+      for (const listener of listeners) listener();
+    });
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    received,
+    count: (calls, timeoutMs = 10_000) =>
+      new Promise((resolve, reject) => {
+        const timer = setTimeout(() => {
+          reject(new Error(`${received.length} of ${calls} calls within ${timeoutMs} ms`));
+        }, timeoutMs);
+        const check = (): void => {
+          if (received.length < calls) return;
+          clearTimeout(timer);
+          listeners = listeners.filter((listener) => listener !== check);
+          resolve(received);
+        };
+        listeners.push(check);
+        check();
+      }),
+    close: async () => {
+      const closed = new Promise<void>((resolve) => {
+        server.close(() => {
+          resolve();
+        });
+      });
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+}

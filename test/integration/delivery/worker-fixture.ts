@@ -1,0 +1,162 @@
+import type { SmtpSettings } from "../../../src/domain/account.ts";
+import type { EmailTarget, Job, JobSpec, WebhookTarget } from "../../../src/domain/job.ts";
+import type { Execution } from "../../../src/domain/run.ts";
+import { createCircuitBreakers } from "../../../src/delivery/circuit-breaker.ts";
+import { createDeliveryWorker } from "../../../src/delivery/delivery-worker.ts";
+import { createWebhookSender } from "../../../src/delivery/webhook.ts";
+import { createMailer } from "../../../src/mail/mailer.ts";
+import { parseDestinationRules } from "../../../src/network/destination-rules.ts";
+import { createGuardedDial } from "../../../src/network/guarded-dial.ts";
+import { createPostgresClock } from "../../../src/postgres/clock.ts";
+import { createEmailLog } from "../../../src/postgres/email-log.ts";
+import { createLogger } from "../../../src/telemetry/logger.ts";
+import { createMetrics } from "../../../src/telemetry/metrics.ts";
+import { job, runsFixture, spec, type RunsFixture } from "../postgres/runs-fixture.ts";
+
+export const SECRET = `whsec_${Buffer.alloc(24, 7).toString("base64")}`;
+
+export const realTimers = {
+  after: (ms: number, callback: () => void) => {
+    const timer = setTimeout(callback, ms);
+    return {
+      cancel: () => {
+        clearTimeout(timer);
+      },
+    };
+  },
+};
+
+export interface WorkerFixture extends RunsFixture {
+  smtp: { current: SmtpSettings | undefined };
+  /** Starts one more worker of its own process, as it were. */
+  worker(options?: {
+    id?: string;
+    timing?: Parameters<typeof createDeliveryWorker>[0]["timing"];
+    limits?: Parameters<typeof createDeliveryWorker>[0]["limits"];
+    queue?: RunsFixture["queue"];
+    resetMs?: number;
+  }): { stop(): Promise<void>; done: Promise<void>; transitions: string[] };
+  executions(of: Job, count: number): Promise<Execution[]>;
+}
+
+export async function workerFixture(): Promise<WorkerFixture> {
+  const runs = await runsFixture();
+  const clock = createPostgresClock({ pool: runs.pool });
+  await clock.start();
+  const metrics = createMetrics({ version: "test", nodeMetrics: false });
+  const log = createLogger({ level: "silent" });
+  const rules = parseDestinationRules("127.0.0.0/8");
+  const dial = createGuardedDial({ rules, accountRules: async () => parseDestinationRules("") });
+  const smtp: WorkerFixture["smtp"] = { current: undefined };
+  const mailer = createMailer({
+    settings: {
+      get: async () => smtp.current,
+      revision: async () => smtp.current?.revision,
+      set: async () => undefined,
+      delete: async () => undefined,
+    },
+    dial,
+    metrics,
+    log,
+  });
+  const webhook = createWebhookSender({ dial, clock, metrics, version: "9.9.9" });
+  const emailLog = createEmailLog({ pool: runs.pool });
+  const monotonic = (): number => performance.now();
+  const running: { stop(): Promise<void> }[] = [];
+  let workers = 0;
+
+  return {
+    ...runs,
+    smtp,
+    worker: (options = {}) => {
+      workers += 1;
+      const stopping = new AbortController();
+      const transitions: string[] = [];
+      const breakers = createCircuitBreakers({
+        clock,
+        monotonic,
+        timers: realTimers,
+        metrics,
+        onTransition: ({ state }) => transitions.push(state),
+        ...(options.resetMs === undefined ? {} : { resetMs: options.resetMs }),
+      });
+      const worker = createDeliveryWorker({
+        queue: options.queue ?? runs.anotherQueue(),
+        clock,
+        mailer,
+        emailLog,
+        webhook,
+        signingSecrets: { current: async () => [SECRET] },
+        breakers,
+        random: Math.random,
+        timers: realTimers,
+        monotonic,
+        metrics,
+        log,
+        workerId: options.id ?? `worker-${workers}`,
+        ...(options.timing ? { timing: options.timing } : {}),
+        ...(options.limits ? { limits: options.limits } : {}),
+      });
+      const done = worker.run(stopping.signal);
+      const handle = {
+        transitions,
+        done,
+        stop: async () => {
+          stopping.abort();
+          await done;
+          breakers.close();
+        },
+      };
+      running.push(handle);
+      return handle;
+    },
+    executions: async (of, count) => {
+      const deadline = performance.now() + 15_000;
+      for (;;) {
+        const found = await runs.history.executions({
+          account: of.account ?? "",
+          jobId: of.id,
+          limit: 1_000,
+          offset: 0,
+        });
+        if (found.length >= count) return found;
+        if (performance.now() > deadline)
+          throw new Error(`${found.length} of ${count} executions of ${of.id}`);
+        await new Promise((resolve) => {
+          setTimeout(resolve, 20);
+        });
+      }
+    },
+    close: async () => {
+      await Promise.all(running.map((worker) => worker.stop()));
+      await webhook.close();
+      await mailer.close();
+      clock.stop();
+      await runs.close();
+    },
+  };
+}
+
+export function webhookJob(
+  url: string,
+  change: Omit<Partial<JobSpec>, "target"> & {
+    target?: Partial<WebhookTarget>;
+    account?: string;
+  } = {},
+): Job {
+  const { target, account, ...rest } = change;
+  const webhook: WebhookTarget = {
+    kind: "webhook",
+    url,
+    payload: "{}",
+    headers: {},
+    headersFrom: [],
+    timeoutSeconds: 10,
+    ...target,
+  };
+  return job({ ...(account ? { account } : {}), spec: spec({ ...rest, target: webhook }) });
+}
+
+export function emailJob(target: EmailTarget): Job {
+  return job({ spec: spec({ target }) });
+}

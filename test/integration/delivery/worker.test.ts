@@ -1,0 +1,314 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { Webhook } from "standardwebhooks";
+import { startMailCatcher } from "../../../src/mail/mail-catcher.ts";
+import { change, scheduled } from "../postgres/runs-fixture.ts";
+import { startReceiver, type Receiver } from "./receiver.ts";
+import {
+  emailJob,
+  SECRET,
+  webhookJob,
+  workerFixture,
+  type WorkerFixture,
+} from "./worker-fixture.ts";
+
+let fixture: WorkerFixture;
+let receivers: Receiver[] = [];
+let stops: (() => Promise<void>)[] = [];
+
+beforeAll(async () => {
+  fixture = await workerFixture();
+});
+afterEach(async () => {
+  await Promise.all(stops.map((stop) => stop()));
+  await Promise.all(receivers.map((receiver) => receiver.close()));
+  stops = [];
+  receivers = [];
+  await fixture.pool.query("delete from runs");
+});
+afterAll(async () => {
+  await fixture?.close();
+});
+
+async function receiver(...options: Parameters<typeof startReceiver>): Promise<Receiver> {
+  const started = await startReceiver(...options);
+  receivers.push(started);
+  return started;
+}
+
+function worker(...options: Parameters<WorkerFixture["worker"]>) {
+  const started = fixture.worker(...options);
+  stops.push(started.stop);
+  return started;
+}
+
+const create = (...jobs: { of: ReturnType<typeof webhookJob>; at?: number }[]) =>
+  fixture.ledger.apply(
+    jobs.map(({ of, at = Date.now() - 50 }) => change(of, { create: [scheduled(at)] })),
+  );
+
+describe("a webhook", () => {
+  test("arrives byte for byte, signed, and is recorded", async () => {
+    const target = await receiver();
+    const payload = '{ "b":1.50, "a":"\\u00e9 é 😀" }';
+    const of = webhookJob(`${target.url}/hook?x=1`, {
+      target: { payload, headers: { "X-Own": "yes", "User-Agent": "mine", "webhook-id": "mine" } },
+    });
+    worker();
+    await create({ of });
+    const [call] = await target.count(1);
+    const [execution] = await fixture.executions(of, 1);
+    expect(call?.body.toString("utf8")).toBe(payload);
+    expect(call).toMatchObject({
+      method: "POST",
+      path: "/hook?x=1",
+      headers: {
+        "content-type": "application/json",
+        "user-agent": "Carillon/9.9.9",
+        "x-own": "yes",
+        "webhook-id": execution?.runId,
+        "carillon-job-id": of.id,
+        "carillon-attempt": "1",
+      },
+    });
+    new Webhook(SECRET).verify(payload, call?.headers as Record<string, string>);
+    expect(execution).toMatchObject({
+      status: "success",
+      httpStatus: 200,
+      errorMessage: null,
+      attempt: 1,
+    });
+  });
+
+  test("is retried with the same id when its job asks for that", async () => {
+    let calls = 0;
+    const target = await receiver((_call, response) => {
+      calls += 1;
+      response.statusCode = calls === 1 ? 503 : 200;
+      response.end();
+    });
+    const of = webhookJob(target.url, {
+      retry: { maxRetries: 2, minBackoffSeconds: 0.1, maxBackoffSeconds: 0.2 },
+    });
+    worker();
+    await create({ of });
+    const received = await target.count(2);
+    const executions = await fixture.executions(of, 2);
+    expect(new Set(received.map((call) => call.headers["webhook-id"])).size).toBe(1);
+    expect(received.map((call) => call.headers["carillon-attempt"])).toEqual(["1", "2"]);
+    expect(executions.map((execution) => execution.httpStatus)).toEqual([200, 503]);
+  });
+
+  test("never starts early, and a prepared one starts at its time", async () => {
+    const target = await receiver();
+    const of = webhookJob(target.url);
+    worker();
+    const at = Date.now() + 700;
+    await create({ of, at });
+    const [call] = await target.count(1);
+    expect(call?.at).toBeGreaterThanOrEqual(at - 2);
+    expect(call?.at).toBeLessThan(at + 300);
+  });
+
+  test("410 halts the generation", async () => {
+    const target = await receiver((_call, response) => {
+      response.statusCode = 410;
+      response.end();
+    });
+    const of = webhookJob(target.url);
+    worker();
+    await create({ of });
+    await fixture.executions(of, 1);
+    const cursor = (await fixture.ledger.cursors([of.uid])).get(of.uid);
+    expect(cursor).toMatchObject({ haltedGeneration: 1, startable: false });
+  });
+
+  test("a refused destination is permanent and names the setting", async () => {
+    const of = webhookJob("http://10.1.2.3/", {
+      retry: { maxRetries: 3, minBackoffSeconds: 1, maxBackoffSeconds: 1 },
+    });
+    worker();
+    await create({ of });
+    const [execution] = await fixture.executions(of, 1);
+    expect(execution?.httpStatus).toBe(500);
+    expect(execution?.errorMessage).toContain("CARILLON_ALLOW_DESTINATIONS");
+  });
+});
+
+describe("an email job", () => {
+  test("is mailed once, with the run's Message-ID, and logged", async () => {
+    const catcher = await startMailCatcher({ smtpPort: 0, httpPort: 0, host: "127.0.0.1" });
+    stops.push(catcher.close);
+    fixture.smtp.current = {
+      host: "127.0.0.1",
+      port: catcher.smtpPort,
+      username: null,
+      password: null,
+      from: "jobs@sender.example",
+      tls: "none",
+      revision: "1",
+    };
+    const of = emailJob({
+      kind: "email",
+      to: "you@there.example",
+      subject: "Report",
+      body: "<p>é</p>",
+      isHtml: true,
+    });
+    worker();
+    await create({ of });
+    const [execution] = await fixture.executions(of, 1);
+    expect(execution).toMatchObject({ status: "success", httpStatus: 200 });
+    expect(catcher.messages()).toHaveLength(1);
+    expect(catcher.messages()[0]).toMatchObject({
+      subject: "Report",
+      messageId: `<${execution?.runId}@sender.example>`,
+      envelopeTo: ["you@there.example"],
+    });
+    await expect
+      .poll(async () => {
+        const { rows } = await fixture.pool.query<{ recipient: string }>(
+          "select * from email_log where account = $1",
+          [of.account],
+        );
+        return rows.length;
+      })
+      .toBe(1);
+  });
+});
+
+describe("stopping", () => {
+  test("hands unstarted runs back and lets started ones finish", async () => {
+    let release: (() => void) | undefined;
+    const target = await receiver((_call, response) => {
+      release = () => response.end();
+    });
+    const started = webhookJob(target.url);
+    const running = worker();
+    await create({ of: started });
+    await target.count(1);
+    const waiting = webhookJob(target.url);
+    await create({ of: waiting, at: Date.now() + 1_500 });
+    await expect
+      .poll(
+        async () => (await fixture.ledger.unfinished([waiting.uid])).get(waiting.uid)?.[0]?.state,
+      )
+      .toBe("claimed");
+    const stopped = running.stop();
+    await expect
+      .poll(
+        async () => (await fixture.ledger.unfinished([waiting.uid])).get(waiting.uid)?.[0]?.state,
+      )
+      .toBe("queued");
+    release?.();
+    await stopped;
+    expect(await fixture.executions(started, 1)).toMatchObject([{ status: "success" }]);
+    expect(target.received).toHaveLength(1);
+  });
+
+  test("closes what does not finish in time as interrupted", async () => {
+    const target = await receiver(() => undefined);
+    const of = webhookJob(target.url);
+    const running = worker({ timing: { grace: 200 } });
+    await create({ of });
+    await target.count(1);
+    await running.stop();
+    expect(await fixture.executions(of, 1)).toMatchObject([
+      { status: "failed", httpStatus: 500, errorMessage: "interrupted: outcome unknown" },
+    ]);
+  });
+});
+
+describe("fairness", () => {
+  test("50 hanging destinations of one account delay another's by less than a second", async () => {
+    const hanging = await receiver(() => undefined);
+    const good = await receiver();
+    worker({ timing: { grace: 100 } });
+    const account = crypto.randomUUID();
+    const port = new URL(hanging.url).port;
+    const bad = Array.from({ length: 50 }, (_, n) =>
+      Array.from({ length: 40 }, () => webhookJob(`http://127.0.1.${n + 1}:${port}/`, { account })),
+    ).flat();
+    // The receiver listens on one address only: these 50 origins refuse or hang at connect.
+    const stuck = Array.from({ length: 400 }, () => webhookJob(hanging.url, { account }));
+    await create(...[...bad, ...stuck].map((of) => ({ of })));
+    await hanging.count(50);
+    const began = Date.now();
+    const others = Array.from({ length: 20 }, () => webhookJob(good.url));
+    await create(...others.map((of) => ({ of })));
+    await good.count(20);
+    expect(Date.now() - began).toBeLessThan(1_000);
+  });
+});
+
+describe("circuits", () => {
+  test("open, put off without an execution, and deliver when the receiver is back", async () => {
+    let broken = true;
+    const target = await receiver((_call, response) => {
+      response.statusCode = broken ? 500 : 200;
+      response.end();
+    });
+    const account = crypto.randomUUID();
+    const running = worker({ resetMs: 400 });
+    const failing = Array.from({ length: 8 }, () => webhookJob(target.url, { account }));
+    await create(...failing.map((of) => ({ of })));
+    for (const of of failing) await fixture.executions(of, 1);
+    await expect.poll(() => running.transitions).toContain("open");
+    broken = false;
+    const late = webhookJob(target.url, { account });
+    await create({ of: late });
+    expect(await fixture.executions(late, 1)).toMatchObject([{ status: "success", attempt: 1 }]);
+    expect(running.transitions.at(-1)).toBe("closed");
+  });
+});
+
+describe("a lost claim", () => {
+  test("an expired lease is not sent, whatever this worker believed", async () => {
+    const target = await receiver();
+    const queue = fixture.anotherQueue();
+    const of = webhookJob(target.url);
+    // Between the claim and the start another worker takes the run.
+    worker({
+      queue: {
+        ...queue,
+        start: async (runs) => {
+          await fixture.pool.query(
+            "update runs set claim_token = gen_random_uuid(), worker = 'other' where id = any($1)",
+            [runs.map((run) => run.id)],
+          );
+          return queue.start(runs);
+        },
+      },
+    });
+    await create({ of });
+    await expect
+      .poll(async () => {
+        const { rows } = await fixture.pool.query("select 1 from runs where worker = 'other'");
+        return rows.length;
+      })
+      .toBe(1);
+    expect(target.received).toHaveLength(0);
+  });
+
+  test("a start whose answer got lost is not sent, and runs once in the end", async () => {
+    const target = await receiver();
+    const queue = fixture.anotherQueue();
+    const of = webhookJob(target.url);
+    let failures = 1;
+    worker({
+      queue: {
+        ...queue,
+        start: async (runs) => {
+          const started = await queue.start(runs);
+          if (failures > 0) {
+            failures -= 1;
+            throw new Error("connection lost during commit");
+          }
+          return started;
+        },
+      },
+    });
+    await create({ of });
+    expect(await fixture.executions(of, 1)).toMatchObject([{ status: "success", attempt: 1 }]);
+    expect(target.received).toHaveLength(1);
+  });
+});

@@ -129,6 +129,8 @@ export function createKubernetesClient(dependencies: ClientDependencies): Kubern
       return response;
     } catch (error) {
       metrics.kubernetesRequests.inc({ verb, resource, status: "error" });
+      // A server with a new certificate: the CA file may have changed with it.
+      credentials.refused();
       throw error;
     } finally {
       metrics.kubernetesRequestDuration.observe({ verb, resource }, (monotonic() - began) / 1_000);
@@ -244,10 +246,11 @@ function wasRefusedUnread(answer: Answer): boolean {
   return answer.code === 429 || answer.code === 503 || answer.retryAfterMs !== undefined;
 }
 
-/** The connection was never there: nothing can have been changed. */
+/** There was no connection, or no handshake: nothing can have been changed. */
 function wasNeverSent(error: unknown): boolean {
   if (error instanceof errors.ConnectTimeoutError) return true;
   const code = (error as NodeJS.ErrnoException).code ?? "";
+  if (/CERT|SIGNED|UNABLE_TO_VERIFY|^ERR_(SSL|TLS)_/.test(code)) return true;
   return ["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH"].includes(code);
 }
 

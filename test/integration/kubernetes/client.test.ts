@@ -1,0 +1,129 @@
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { KubeConfig } from "@kubernetes/client-node";
+import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from "vitest";
+import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
+import { ApiError } from "../../../src/kubernetes/api-error.ts";
+import { createKubernetesClient } from "../../../src/kubernetes/client.ts";
+import { createMetrics } from "../../../src/telemetry/metrics.ts";
+import { connect } from "../../kubernetes/cluster.ts";
+import { startControlPlane } from "../../kubernetes/control-plane.ts";
+import { startHttpProxy } from "../../kubernetes/http-proxy.ts";
+import type { OwnControlPlane } from "../../kubernetes/own-control-plane.ts";
+import { realTime } from "../../kubernetes/real-time.ts";
+import { startTcpProxy } from "../../kubernetes/tcp-proxy.ts";
+
+const LIST = { verb: "list", resource: "namespaces", path: "/api/v1/namespaces" } as const;
+
+function newNamespace(name: string) {
+  return {
+    verb: "create",
+    resource: "namespaces",
+    path: "/api/v1/namespaces",
+    body: { apiVersion: "v1", kind: "Namespace", metadata: { name } },
+  } as const;
+}
+
+describe.runIf(inject("tokenSecret") !== "")("the client", () => {
+  let controlPlane: OwnControlPlane;
+  const closing: (() => unknown)[] = [];
+
+  beforeAll(async () => {
+    const started = await startControlPlane(() => undefined);
+    if (started?.kind !== "own") throw new Error("faults need a control plane of our own");
+    controlPlane = started;
+  });
+  afterEach(async () => {
+    for (const close of closing.splice(0).reverse()) await close();
+  });
+  afterAll(async () => {
+    await controlPlane?.stop();
+  });
+
+  function client(options: Parameters<typeof connect>[1] = {}) {
+    const made = connect(controlPlane.kubeconfig, options);
+    closing.push(() => made.close());
+    return made;
+  }
+
+  test("500 calls share a few connections", async () => {
+    const proxy = await startTcpProxy(controlPlane.server);
+    closing.push(() => proxy.close());
+    const made = client({ server: proxy.url, connections: 8 });
+    for (let i = 0; i < 20; i += 1)
+      await Promise.all(Array.from({ length: 25 }, () => made.call(LIST)));
+    expect(proxy.accepted).toBeLessThanOrEqual(8);
+  });
+
+  test("429 with Retry-After is waited for, also for a POST, and then succeeds", async () => {
+    const proxy = await startHttpProxy({ server: controlPlane.server, ca: controlPlane.ca() });
+    closing.push(() => proxy.close());
+    let refused = 0;
+    proxy.decide(() => {
+      refused += 1;
+      return refused <= 2 ? { status: 429, headers: { "retry-after": "1" } } : undefined;
+    });
+    await client({ server: proxy.url }).call(newNamespace("retried"));
+    const [first, second, third] = proxy.seen;
+    expect(proxy.seen).toHaveLength(3);
+    expect((second?.at ?? 0) - (first?.at ?? 0)).toBeGreaterThan(950);
+    expect((third?.at ?? 0) - (second?.at ?? 0)).toBeGreaterThan(950);
+  });
+
+  test("a POST that met a 500 is not sent again: its outcome is unknown", async () => {
+    const proxy = await startHttpProxy({ server: controlPlane.server, ca: controlPlane.ca() });
+    closing.push(() => proxy.close());
+    proxy.decide(() => ({ status: 500 }));
+    const made = client({ server: proxy.url });
+    await expect(made.call(newNamespace("once"))).rejects.toThrow(DependencyUnavailable);
+    expect(proxy.seen).toHaveLength(1);
+    await expect(made.call({ ...LIST, timeoutMs: 1_000 })).rejects.toThrow(DependencyUnavailable);
+    expect(proxy.seen.length).toBeGreaterThan(2);
+  });
+
+  test("a refusal is an ApiError with the server's words", async () => {
+    const made = client();
+    const missing = { ...LIST, verb: "get", path: "/api/v1/namespaces/nowhere" } as const;
+    await expect(made.call(missing)).rejects.toMatchObject({ code: 404, reason: "NotFound" });
+    await expect(made.call(newNamespace("Not_A_Name"))).rejects.toBeInstanceOf(ApiError);
+  });
+
+  test("nobody answers: unavailable when the time is over, aborted when the caller is", async () => {
+    const proxy = await startTcpProxy(controlPlane.server);
+    closing.push(() => proxy.close());
+    const made = client({ server: proxy.url });
+    await made.call(LIST);
+    proxy.hang();
+    await expect(made.call({ ...LIST, timeoutMs: 500 })).rejects.toThrow(DependencyUnavailable);
+    const reason = new Error("the caller left");
+    const leaving = new AbortController();
+    const called = made.call({ ...LIST, signal: leaving.signal });
+    leaving.abort(reason);
+    await expect(called).rejects.toBe(reason);
+  });
+
+  test("a new CA and a new token are taken from their files", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "carillon-credentials-"));
+    closing.push(() => rm(folder, { recursive: true }));
+    const caFile = join(folder, "ca.crt");
+    const tokenFile = join(folder, "token");
+    await writeFile(caFile, controlPlane.ca());
+    await writeFile(tokenFile, controlPlane.tokenFor("pod", ["system:masters"]));
+    const kubeConfig = new KubeConfig();
+    // As in a pod: both are files that the kubelet replaces.
+    kubeConfig.loadFromClusterAndUser(
+      { name: "inCluster", server: controlPlane.server, caFile, skipTLSVerify: false },
+      { name: "pod", authProvider: { name: "tokenFile", config: { tokenFile } } },
+    );
+    const metrics = createMetrics({ version: "test", nodeMetrics: false });
+    const made = createKubernetesClient({ kubeConfig, metrics, userAgent: "test", ...realTime });
+    closing.push(() => made.close());
+    await made.call(LIST);
+    await controlPlane.restart({ newCertificate: true });
+    await expect(made.call({ ...LIST, timeoutMs: 1_000 })).rejects.toThrow(DependencyUnavailable);
+    await writeFile(caFile, controlPlane.ca());
+    await made.call(newNamespace("after-rotation"));
+    expect(await readFile(caFile, "utf8")).toBe(controlPlane.ca());
+  });
+});

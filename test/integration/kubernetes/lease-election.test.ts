@@ -1,0 +1,206 @@
+import { spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from "vitest";
+import { createLeaseElection } from "../../../src/kubernetes/lease-election.ts";
+import type { Lease } from "../../../src/kubernetes/lease.ts";
+import { createLogger } from "../../../src/telemetry/logger.ts";
+import { connect } from "../../kubernetes/cluster.ts";
+import { startControlPlane } from "../../kubernetes/control-plane.ts";
+import type { OwnControlPlane } from "../../kubernetes/own-control-plane.ts";
+import { realTime } from "../../kubernetes/real-time.ts";
+import { until } from "../../kubernetes/until.ts";
+
+/** As in test/kubernetes/elector.ts: 15, 10 and 2 s, divided by five. */
+const LEASE_MS = 3_000;
+/** A retry period with its jitter, and the time of a call on a busy machine. */
+const RETRY_MS = 400 * 2.2 + 1_500;
+
+interface Candidate {
+  process: ChildProcess;
+  lines: { text: string; at: number }[];
+  leads(): boolean;
+}
+
+describe.runIf(inject("tokenSecret") !== "")("leader election", () => {
+  let controlPlane: OwnControlPlane;
+  let serial = 0;
+  let lease = "";
+  const candidates: Candidate[] = [];
+
+  beforeAll(async () => {
+    const started = await startControlPlane(() => undefined);
+    if (started?.kind !== "own") throw new Error("faults need a control plane of our own");
+    controlPlane = started;
+  });
+  afterEach(() => {
+    for (const candidate of candidates.splice(0)) candidate.process.kill("SIGKILL");
+  });
+  afterAll(async () => {
+    await controlPlane?.stop();
+  });
+
+  function newLease(): void {
+    lease = `carillon-${(serial += 1)}`;
+  }
+
+  function stand(identity: string, skewMs = 0): Candidate {
+    const script = join(import.meta.dirname, "../../kubernetes/elector.ts");
+    const args = [script, controlPlane.kubeconfig, lease, identity, String(skewMs)];
+    const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "ignore"] });
+    const lines: Candidate["lines"] = [];
+    createInterface({ input: child.stdout }).on("line", (text) =>
+      lines.push({ text, at: performance.now() }),
+    );
+    const candidate = {
+      process: child,
+      lines,
+      leads: () => lines.at(-1)?.text.startsWith("leading") ?? false,
+    };
+    candidates.push(candidate);
+    return candidate;
+  }
+
+  /** As an operator with `kubectl edit` would: without asking which version it was. */
+  async function overwrite(change: NonNullable<Lease["spec"]>): Promise<void> {
+    const client = connect(controlPlane.kubeconfig);
+    const path = `/apis/coordination.k8s.io/v1/namespaces/default/leases/${lease}`;
+    const patch = { verb: "patch", resource: "leases", path, body: { spec: change } } as const;
+    await client.call(patch);
+    await client.close();
+  }
+
+  async function record(): Promise<NonNullable<Lease["spec"]>> {
+    const client = connect(controlPlane.kubeconfig);
+    try {
+      const path = `/apis/coordination.k8s.io/v1/namespaces/default/leases/${lease}`;
+      return (await client.call<Lease>({ verb: "get", resource: "leases", path })).spec ?? {};
+    } finally {
+      await client.close();
+    }
+  }
+
+  /** Two candidates, of which the first leads. */
+  async function leaderAndFollower(skewMs = 0): Promise<[Candidate, Candidate]> {
+    newLease();
+    const leader = stand("a");
+    await until(() => leader.leads(), { what: "a leader" });
+    const follower = stand("b", skewMs);
+    await until(() => follower.lines.length > 0, { what: "a follower" });
+    return [leader, follower];
+  }
+
+  test("kill -9: the other leads within the lease duration and a retry, not before", async () => {
+    const [leader, follower] = await leaderAndFollower();
+    const killed = performance.now();
+    leader.process.kill("SIGKILL");
+    await until(() => follower.leads(), { within: LEASE_MS + RETRY_MS, what: "a new leader" });
+    // The leader renewed up to one retry period before it died.
+    expect(performance.now() - killed).toBeGreaterThan(LEASE_MS - 600);
+    expect(follower.lines.at(-1)?.text).toBe("leading 1");
+    expect(await record()).toMatchObject({ holderIdentity: "b", leaseTransitions: 1 });
+  });
+
+  test("SIGTERM: the lease is released, and taken over at once", async () => {
+    const [leader, follower] = await leaderAndFollower();
+    leader.process.kill("SIGTERM");
+    await until(() => leader.lines.at(-1)?.text === "released", { what: "the release" });
+    await until(() => follower.leads(), { within: RETRY_MS, what: "a new leader" });
+    const lost = leader.lines.find(
+      (line) => line.text === "not leading" && line !== leader.lines[0],
+    );
+    const won = follower.lines.at(-1);
+    expect(lost?.at).toBeLessThanOrEqual(won?.at ?? 0);
+  });
+
+  test("stopped and continued: it knows at once that it leads no more", async () => {
+    const [leader, follower] = await leaderAndFollower();
+    leader.process.kill("SIGSTOP");
+    await until(() => follower.leads(), { within: LEASE_MS + RETRY_MS, what: "a new leader" });
+    const before = leader.lines.length;
+    leader.process.kill("SIGCONT");
+    await until(() => leader.lines.slice(before).some((line) => line.text === "not leading"));
+    // Not one word of leading after it woke up.
+    expect(leader.lines.slice(before).map((line) => line.text)).not.toContain("leading 0");
+    expect(leader.lines.slice(before)[0]?.text).toMatch(/holds no more|not leading/);
+    expect(follower.leads()).toBe(true);
+    expect(await record()).toMatchObject({ holderIdentity: "b" });
+  });
+
+  test("the API server restarts: whoever leads then, it is one, and the record says so", async () => {
+    const [leader, follower] = await leaderAndFollower();
+    await controlPlane.restart();
+    const one = () => Number(leader.leads()) + Number(follower.leads()) === 1;
+    await until(one, { within: LEASE_MS + RETRY_MS, what: "one leader" });
+    const { holderIdentity } = await record();
+    const holder = holderIdentity === "a" ? leader : follower;
+    await until(() => holder.leads(), { what: "the holder" });
+    expect(one()).toBe(true);
+  });
+
+  test("the API server hangs: the leader steps down by itself, and one leads afterwards", async () => {
+    const [leader, follower] = await leaderAndFollower();
+    controlPlane.apiServer.pause();
+    await until(() => leader.lines.some((line) => line.text === "holds no more"), {
+      within: LEASE_MS,
+      what: "the end of trust",
+    });
+    expect(follower.leads()).toBe(false);
+    controlPlane.apiServer.resume();
+    const one = () => Number(leader.leads()) + Number(follower.leads()) === 1;
+    await until(one, { within: 2 * LEASE_MS + RETRY_MS, what: "one leader" });
+  });
+
+  test("somebody else writes the record: the leader steps down, and outwaits the intruder", async () => {
+    newLease();
+    const leader = stand("a");
+    await until(() => leader.leads(), { what: "a leader" });
+    await overwrite({ holderIdentity: "intruder", leaseTransitions: 7 });
+    await until(() => !leader.leads(), { within: RETRY_MS, what: "stepping down" });
+    await until(() => leader.leads(), { within: LEASE_MS + RETRY_MS, what: "leading again" });
+    expect(leader.lines.at(-1)?.text).toBe("leading 8");
+  });
+
+  const SKEWS = [
+    { title: "an hour ahead", skewMs: 3_600_000 },
+    { title: "a day behind", skewMs: -86_400_000 },
+  ];
+  test.each(SKEWS)(
+    "a follower whose clock is $title takes nothing from a living leader",
+    async ({ skewMs }) => {
+      const [leader, follower] = await leaderAndFollower(skewMs);
+      const { renewTime } = await record();
+      // Long enough for three renewals, and for a naive comparison of clocks to go wrong.
+      await until(async () => {
+        const now = await record();
+        expect(now.holderIdentity).toBe("a");
+        return now.renewTime !== renewTime;
+      });
+      expect(follower.leads()).toBe(false);
+      leader.process.kill("SIGKILL");
+      await until(() => follower.leads(), { within: LEASE_MS + RETRY_MS, what: "a new leader" });
+    },
+  );
+
+  test("of five candidates at once, one leads", async () => {
+    newLease();
+    const all = ["a", "b", "c", "d", "e"].map((identity) => stand(identity));
+    await until(() => all.some((candidate) => candidate.leads()), { what: "a leader" });
+    await until(() => all.every((candidate) => candidate.lines.length > 0));
+    expect(all.filter((candidate) => candidate.leads())).toHaveLength(1);
+  });
+
+  test("settings that cannot work are refused", () => {
+    const client = connect(controlPlane.kubeconfig);
+    const log = createLogger({ level: "silent" });
+    const common = { client, namespace: "default", name: "x", log, ...realTime };
+    const create = (settings: object) => () =>
+      createLeaseElection({ ...common, identity: "a", wallClock: Date.now, ...settings });
+    expect(create({ leaseDurationMs: 10_000 })).toThrow("greater than renewDeadlineMs");
+    expect(create({ renewDeadlineMs: 2_000 })).toThrow("1.2 times retryPeriodMs");
+    expect(create({ leaseDurationMs: 15_500 })).toThrow("whole seconds");
+    expect(create({ retryPeriodMs: 0 })).toThrow("greater than zero");
+    expect(create({ identity: "" })).toThrow("identity");
+  });
+});

@@ -1,0 +1,314 @@
+import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from "vitest";
+import type { Cursor } from "../../../src/domain/cursor.ts";
+import type { Job, JobSpec } from "../../../src/domain/job.ts";
+import { jobStatus } from "../../../src/domain/job-status.ts";
+import type { JobHistory } from "../../../src/domain/ports/run-ledger.ts";
+import type { Observed } from "../../../src/domain/ports/status-reporter.ts";
+import type { Execution } from "../../../src/domain/run.ts";
+import { timingOf } from "../../../src/domain/timing.ts";
+import { createEventRecorder } from "../../../src/kubernetes/events.ts";
+import { createKubernetesJobStore } from "../../../src/kubernetes/kubernetes-job-store.ts";
+import { createResourceMemory } from "../../../src/kubernetes/resource-memory.ts";
+import { specFromResource } from "../../../src/kubernetes/scheduled-job.ts";
+import type { ScheduledJob } from "../../../src/kubernetes/scheduled-job.ts";
+import { createStatusWriter } from "../../../src/kubernetes/status-writer.ts";
+import { createLogger } from "../../../src/telemetry/logger.ts";
+import { connect, createNamespace, installCrd } from "../../kubernetes/cluster.ts";
+import { namespaceAccounts } from "../../kubernetes/namespace-accounts.ts";
+import { realTime } from "../../kubernetes/real-time.ts";
+import { until } from "../../kubernetes/until.ts";
+
+const kubeconfig = inject("kubeconfig");
+const SPEC = specFromResource(
+  { schedule: { cron: "0 3 1 1 *" }, webhook: { url: "https://example.com/" } },
+  "job",
+);
+
+interface KubernetesEvent {
+  reason: string;
+  note: string;
+  type: string;
+  regarding: { name: string };
+  series?: { count: number };
+}
+
+describe.runIf(kubeconfig !== "")("status and events", () => {
+  let client: ReturnType<typeof connect>;
+  let namespace: string;
+  let account: string;
+  const accountNamespaces = namespaceAccounts([]);
+  const closing: (() => unknown)[] = [];
+
+  beforeAll(async () => {
+    client = connect(kubeconfig);
+    await installCrd(client);
+  });
+  afterEach(async () => {
+    for (const close of closing.splice(0).reverse()) await close();
+  });
+  afterAll(async () => {
+    await client?.close();
+  });
+
+  /** A writer at work, in a namespace of its own; `history` is what PostgreSQL would tell. */
+  async function leader(options: { writesPerSecond?: number } = {}) {
+    namespace = (await createNamespace(client, "status")).name;
+    account = accountNamespaces.bind(namespace);
+    const memory = createResourceMemory();
+    const { metrics } = client;
+    const store = createKubernetesJobStore({
+      client,
+      accountNamespaces,
+      metrics,
+      memory,
+      ...realTime,
+    });
+    const history = new Map<string, JobHistory>();
+    const events = createEventRecorder({
+      client,
+      instance: "test",
+      metrics,
+      wallClock: Date.now,
+      ...realTime,
+    });
+    const start = () => {
+      const writer = createStatusWriter({
+        client,
+        memory,
+        events,
+        metrics,
+        history: { summary: async (uids) => new Map(pick(history, uids)) },
+        clock: { known: true, now: Date.now },
+        log: createLogger({ level: "silent" }),
+        settleMs: 50,
+        ...options,
+        ...realTime,
+      });
+      const end = new AbortController();
+      const running = writer.run(end.signal);
+      const stop = async () => {
+        end.abort();
+        await running;
+      };
+      closing.push(stop);
+      return { ...bound(writer), stop, behind: () => writer.behind };
+    };
+    const create = async (id: string, spec: JobSpec = SPEC): Promise<Job> => {
+      const job = await store.create({ account, id, spec });
+      await learn();
+      return job;
+    };
+    /** What the controller's reflector does: the memory learns from lists and watches. */
+    const learn = async () => {
+      const page = await store.list({ limit: 10_000 });
+      return page.jobs;
+    };
+    return { store, memory, history, events, start, create, learn };
+  }
+
+  async function read(id: string): Promise<ScheduledJob> {
+    return client.call<ScheduledJob>({
+      verb: "get",
+      resource: "scheduledjobs",
+      path: `/apis/carillon.dev/v1/namespaces/${namespace}/scheduledjobs/${id}`,
+    });
+  }
+
+  async function readEvents(): Promise<KubernetesEvent[]> {
+    const { items } = await client.call<{ items: KubernetesEvent[] }>({
+      verb: "list",
+      resource: "events",
+      path: `/apis/events.k8s.io/v1/namespaces/${namespace}/events`,
+    });
+    return items;
+  }
+
+  const statusOf = async (id: string) => (await read(id)).status;
+  const conditions = async (id: string) =>
+    Object.fromEntries(
+      ((await statusOf(id))?.conditions ?? []).map((each) => [each.type, each] as const),
+    );
+
+  test("a new job gets phase, conditions and its next time, and the spec stays as it was", async () => {
+    const { start, create } = await leader();
+    const job = await create("fresh");
+    start().report(job, observed(job));
+    await until(async () => (await statusOf("fresh"))?.phase === "Active", { what: "a status" });
+    const { status, metadata } = await read("fresh");
+    expect(metadata.generation).toBe(1);
+    expect(status).toMatchObject({
+      observedGeneration: 1,
+      type: "webhook",
+      schedule: "0 3 1 1 *",
+      nextScheduleTime: `${new Date().getUTCFullYear() + 1}-01-01T03:00:00Z`,
+    });
+    expect(status?.lastExecution).toBeUndefined();
+    expect(await conditions("fresh")).toMatchObject({
+      Ready: { status: "True", observedGeneration: 1 },
+      Scheduled: { status: "True" },
+      LastRunSucceeded: { status: "Unknown" },
+    });
+  });
+
+  test("a failed run shows up without a report, with an Event; other conditions keep their time", async () => {
+    const { start, create, history } = await leader();
+    const job = await create("failing");
+    start().report(job, observed(job));
+    await until(async () => (await statusOf("failing"))?.phase === "Active");
+    const before = await conditions("failing");
+    history.set(job.uid, ranWith(job, "failed"));
+    await until(async () => (await conditions("failing")).LastRunSucceeded?.status === "False", {
+      within: 15_000,
+      what: "the result",
+    });
+    const status = await statusOf("failing");
+    expect(status?.lastExecution).toMatchObject({ status: "failed", httpStatus: 500, attempt: 1 });
+    expect((await conditions("failing")).Ready).toEqual(before.Ready);
+    await until(async () => (await readEvents()).some((event) => event.reason === "RunFailed"));
+    const told = (await readEvents()).find((event) => event.reason === "RunFailed");
+    expect(told).toMatchObject({ type: "Warning", regarding: { name: "failing" } });
+    expect(told?.note).toContain("Attempt 1 failed with status 500: no way");
+  });
+
+  test("a new leader writes nothing where the status is right, and tells nothing again", async () => {
+    const { start, create, learn, history } = await leader();
+    const job = await create("handed-over");
+    history.set(job.uid, ranWith(job, "failed"));
+    const old = start();
+    old.report(job, observed(job));
+    await until(async () => (await conditions("handed-over")).LastRunSucceeded?.status === "False");
+    await until(async () => (await readEvents()).length === 1, { what: "the event" });
+    await old.stop();
+    await learn();
+    const { resourceVersion } = (await read("handed-over")).metadata;
+    const next = start();
+    next.report(job, observed(job));
+    const marker = await create("marker");
+    next.report(marker, observed(marker));
+    await until(async () => (await statusOf("marker"))?.phase === "Active");
+    expect((await read("handed-over")).metadata.resourceVersion).toBe(resourceVersion);
+    expect(await readEvents()).toHaveLength(1);
+  });
+
+  test("reports in a row become one write, the latest", async () => {
+    const { start, create } = await leader();
+    const job = await create("busy");
+    const writer = start();
+    const first = (await read("busy")).metadata.resourceVersion;
+    for (let i = 0; i < 100; i += 1)
+      writer.report({ ...job, spec: { ...job.spec, suspend: i % 2 === 0 } }, observed(job));
+    const paused = { ...job, spec: { ...job.spec, suspend: true } };
+    writer.report(paused, observed(paused));
+    await until(async () => (await statusOf("busy"))?.phase === "Paused");
+    await until(() => writer.behind() === 0);
+    const writes = Number((await read("busy")).metadata.resourceVersion) - Number(first);
+    expect(writes).toBeLessThanOrEqual(3);
+  });
+
+  test("a herd is written at the configured rate", async () => {
+    const { start, create } = await leader({ writesPerSecond: 20 });
+    const jobs = await Promise.all(Array.from({ length: 60 }, (_, i) => create(`herd-${i}`)));
+    const writer = start();
+    const began = performance.now();
+    for (const job of jobs) writer.report(job, observed(job));
+    await until(
+      async () => (await Promise.all(jobs.map((job) => statusOf(job.id)))).every(Boolean),
+      {
+        within: 20_000,
+        every: 250,
+        what: "every status",
+      },
+    );
+    // 8 at once, then 20 a second.
+    expect(performance.now() - began).toBeGreaterThan(((60 - 8) / 20) * 1_000 - 100);
+  });
+
+  test("a job that is gone, or another one of its name, is left alone", async () => {
+    const { start, create, store } = await leader();
+    const job = await create("reborn");
+    await store.delete(job);
+    const successor = await store.create({ account, id: "reborn", spec: SPEC });
+    const writer = start();
+    writer.report(job, observed(job));
+    const marker = await create("marker");
+    writer.report(marker, observed(marker));
+    await until(async () => (await statusOf("marker"))?.phase === "Active");
+    await until(() => writer.behind() === 0);
+    const now = await read("reborn");
+    expect(now.metadata.uid).toBe(successor.uid);
+    expect(now.status).toBeUndefined();
+  });
+
+  test("events that repeat become one with a series; a flood is dropped", async () => {
+    const { events, create } = await leader();
+    const job = await create("noisy");
+    const news = {
+      uid: job.uid,
+      namespace,
+      name: job.id,
+      type: "Warning" as const,
+      action: "Deliver",
+    };
+    for (let i = 0; i < 50; i += 1)
+      events.record({ ...news, reason: "RunFailed", note: "always the same" });
+    for (let i = 0; i < 50; i += 1)
+      events.record({ ...news, reason: "Flood", note: `number ${i}` });
+    await events.settled();
+    const told = await readEvents();
+    expect(told.filter((event) => event.reason === "RunFailed")).toHaveLength(1);
+    expect(told.length).toBe(10);
+  });
+});
+
+function* pick<T>(map: ReadonlyMap<string, T>, keys: readonly string[]): Generator<[string, T]> {
+  for (const key of keys) {
+    const value = map.get(key);
+    if (value !== undefined) yield [key, value];
+  }
+}
+
+function bound(writer: ReturnType<typeof createStatusWriter>) {
+  return {
+    report: (job: Job, seen: Observed) => writer.report(job, seen),
+    forget: (uid: string) => writer.forget(uid),
+  };
+}
+
+function observed(job: Job): Observed {
+  const timing = timingOf(job.spec);
+  const cursor: Cursor = {
+    jobUid: job.uid,
+    version: 1,
+    position: job.createdAt,
+    scheduleHash: timing.hash,
+    generation: job.generation,
+    startable: true,
+    once: "armed",
+    haltedGeneration: null,
+    lastRunNow: null,
+    deleted: false,
+  };
+  return { cursor, timing, status: jobStatus(job, cursor, timing), missed: [] };
+}
+
+function ranWith(job: Job, status: Execution["status"]): JobHistory {
+  const at = Date.now();
+  return {
+    lastScheduleTime: at,
+    lastSuccessTime: null,
+    last: {
+      id: "exec-1",
+      jobId: job.id,
+      jobUid: job.uid,
+      runId: "run-1",
+      status,
+      httpStatus: 500,
+      durationMs: 12,
+      errorMessage: "no way",
+      executedAt: at,
+      attempt: 1,
+      trigger: "schedule",
+      scheduledAt: at,
+    },
+  };
+}

@@ -1,0 +1,236 @@
+import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from "vitest";
+import { createReflector } from "../../../src/controller/reflector.ts";
+import type { JobStore } from "../../../src/domain/ports/job-store.ts";
+import { createKubernetesJobStore } from "../../../src/kubernetes/kubernetes-job-store.ts";
+import { specFromResource } from "../../../src/kubernetes/scheduled-job.ts";
+import { createLogger } from "../../../src/telemetry/logger.ts";
+import { connect, createNamespace, installCrd } from "../../kubernetes/cluster.ts";
+import { startControlPlane } from "../../kubernetes/control-plane.ts";
+import { startHttpProxy } from "../../kubernetes/http-proxy.ts";
+import type { HttpProxy } from "../../kubernetes/http-proxy.ts";
+import { namespaceAccounts } from "../../kubernetes/namespace-accounts.ts";
+import type { OwnControlPlane } from "../../kubernetes/own-control-plane.ts";
+import { realTime } from "../../kubernetes/real-time.ts";
+import { startTcpProxy } from "../../kubernetes/tcp-proxy.ts";
+import type { TcpProxy } from "../../kubernetes/tcp-proxy.ts";
+import { until } from "../../kubernetes/until.ts";
+
+const SPEC = specFromResource(
+  { schedule: { cron: "0 3 * * *" }, webhook: { url: "https://example.com/" } },
+  "job",
+);
+
+/**
+ * A reflector follows the API server through a damaged wire while jobs are made, changed and deleted on
+ * the side. It never resyncs by itself, so what it knows in the end it knows from lists and watches.
+ */
+describe.runIf(inject("tokenSecret") !== "")("watching through faults", () => {
+  let controlPlane: OwnControlPlane;
+  let namespace: string;
+  let direct: JobStore;
+  let account: string;
+  const accountNamespaces = namespaceAccounts([]);
+  const closing: (() => unknown)[] = [];
+
+  beforeAll(async () => {
+    const started = await startControlPlane(() => undefined);
+    if (started?.kind !== "own") throw new Error("faults need a control plane of our own");
+    controlPlane = started;
+    const client = connect(controlPlane.kubeconfig);
+    await installCrd(client);
+    namespace = (await createNamespace(client, "faults")).name;
+    account = accountNamespaces.bind(namespace);
+    const { metrics } = client;
+    direct = createKubernetesJobStore({ client, accountNamespaces, metrics, ...realTime });
+  });
+  afterEach(async () => {
+    for (const close of closing.splice(0).reverse()) await close();
+  });
+  afterAll(async () => {
+    await controlPlane?.stop();
+  });
+
+  /** What a reflector knows, through the proxy at `server`. */
+  async function follow(server: string, inactivityMs = 60_000) {
+    const client = connect(controlPlane.kubeconfig, { server });
+    const { metrics } = client;
+    const jobs = createKubernetesJobStore({
+      client,
+      accountNamespaces,
+      metrics,
+      ...realTime,
+      inactivityMs,
+    });
+    const log = createLogger({ level: "silent" });
+    const reflector = createReflector({ jobs, ...realTime, log, resyncMs: 3_600_000 / 1.25 });
+    const known = new Map<string, number>();
+    const counts = { lists: 0, listed: 0 };
+    const end = new AbortController();
+    const running = reflector.run(
+      {
+        listing() {
+          counts.lists += 1;
+        },
+        changed(job) {
+          known.set(job.uid, Math.max(job.generation, known.get(job.uid) ?? 0));
+        },
+        deleted(uid) {
+          known.delete(uid);
+        },
+        listed(uids) {
+          counts.listed += 1;
+          for (const uid of known.keys()) if (!uids.has(uid)) known.delete(uid);
+        },
+        stale: () => undefined,
+      },
+      end.signal,
+    );
+    closing.push(async () => {
+      end.abort();
+      await running;
+      await client.close();
+    });
+    await until(() => counts.listed > 0, { what: "the first list" });
+    return { known, counts, metrics };
+  }
+
+  let serial = 0;
+  /** Makes, changes and deletes some jobs; others stay. */
+  async function churn(rounds: number): Promise<void> {
+    for (let i = 0; i < rounds; i += 1) {
+      const id = `job-${(serial += 1)}`;
+      const job = await direct.create({ account, id, spec: SPEC });
+      if (i % 2 === 0) await direct.update(job, { ...SPEC, name: `changed ${i}` });
+      if (i % 3 === 0) {
+        const now = await direct.get(account, id);
+        if (now) await direct.delete(now);
+      }
+    }
+  }
+
+  async function converges(known: ReadonlyMap<string, number>, within = 20_000): Promise<void> {
+    const { jobs } = await direct.list({ account, limit: 10_000 });
+    const truth = new Map(jobs.map((job) => [job.uid, job.generation]));
+    const same = () =>
+      known.size === truth.size &&
+      [...truth].every(([uid, generation]) => known.get(uid) === generation);
+    await until(same, { within, what: () => `${known.size} jobs known, ${truth.size} there` });
+    expect(Object.fromEntries(known)).toEqual(Object.fromEntries(truth));
+  }
+
+  async function tcp(): Promise<TcpProxy> {
+    const proxy = await startTcpProxy(controlPlane.server);
+    closing.push(() => proxy.close());
+    return proxy;
+  }
+
+  async function http(): Promise<HttpProxy> {
+    const proxy = await startHttpProxy({ server: controlPlane.server, ca: controlPlane.ca() });
+    closing.push(() => proxy.close());
+    return proxy;
+  }
+
+  test("connections are cut again and again: taken up from the last position", async () => {
+    const proxy = await tcp();
+    const { known, counts } = await follow(proxy.url);
+    for (let i = 0; i < 5; i += 1) {
+      const writing = churn(6);
+      proxy.cut();
+      await writing;
+    }
+    await converges(known);
+    expect(counts.lists).toBe(1);
+    expect(proxy.accepted).toBeGreaterThan(3);
+  });
+
+  test("the peer vanishes without a word: noticed by the silence", async () => {
+    const proxy = await tcp();
+    const { known, counts, metrics } = await follow(proxy.url, 1_500);
+    await churn(6);
+    await converges(known);
+    proxy.hang();
+    await churn(6);
+    await until(async () => (await ends(metrics, "inactive")) > 0, {
+      what: "the inactivity timer",
+    });
+    proxy.heal();
+    await converges(known);
+    expect(counts.lists).toBe(1);
+  });
+
+  test("a slow wire delays, and loses nothing", async () => {
+    const proxy = await tcp();
+    const { known, counts } = await follow(proxy.url);
+    proxy.slow({ bytes: 700, everyMs: 5 });
+    await churn(20);
+    await converges(known, 30_000);
+    expect(counts.lists).toBe(1);
+  });
+
+  test("the position is compacted away while nobody watches: listed again", async () => {
+    const proxy = await tcp();
+    const { known, counts, metrics } = await follow(proxy.url, 1_500);
+    await churn(6);
+    await converges(known);
+    proxy.hang();
+    await churn(6);
+    await controlPlane.compact();
+    await controlPlane.restart();
+    proxy.heal();
+    await converges(known, 30_000);
+    expect(counts.lists).toBeGreaterThan(1);
+    expect(await ends(metrics, "expired")).toBeGreaterThan(0);
+  });
+
+  const BURSTS: { title: string; status: number; headers: Record<string, string> }[] = [
+    { title: "429 with Retry-After", status: 429, headers: { "retry-after": "1" } },
+    { title: "500", status: 500, headers: {} },
+    { title: "503 without a Status", status: 503, headers: { "content-type": "text/html" } },
+  ];
+  test.each(BURSTS)("a burst of $title: backs off and goes on", async ({ status, headers }) => {
+    const proxy = await http();
+    const { known, counts } = await follow(proxy.url, 1_000);
+    await churn(3);
+    let refused = 0;
+    proxy.decide((_method, path) => {
+      if (!path.includes("scheduledjobs") || refused >= 4) return undefined;
+      refused += 1;
+      return { status, headers, body: "busy" };
+    });
+    await churn(6);
+    await until(() => refused >= 4, { within: 30_000, what: "four refusals" });
+    await converges(known, 30_000);
+    expect(counts.lists).toBeLessThanOrEqual(2);
+  });
+
+  test("garbage in the stream: listed again", async () => {
+    const proxy = await http();
+    const { known, counts, metrics } = await follow(proxy.url);
+    proxy.inject("<html>not an event</html>\n");
+    await churn(6);
+    await until(() => counts.lists > 1, { what: "a second list" });
+    await converges(known);
+    expect(await ends(metrics, "malformed")).toBe(1);
+  });
+
+  test("the API server restarts: taken up, or listed again, and nothing lost", async () => {
+    const { known, counts } = await follow(controlPlane.server);
+    await churn(6);
+    await controlPlane.restart();
+    await churn(6);
+    await converges(known, 30_000);
+    expect(counts.lists).toBeLessThanOrEqual(2);
+  });
+});
+
+/** How many watches ended for the reason. */
+async function ends(
+  metrics: { render(): Promise<{ text: string }> },
+  reason: string,
+): Promise<number> {
+  const { text } = await metrics.render();
+  const line = text
+    .split("\n")
+    .find((each) => each.startsWith(`carillon_kubernetes_watch_ends_total{reason="${reason}"}`));
+  return Number(line?.split(" ").at(-1) ?? 0);
+}

@@ -29,6 +29,8 @@
   valueFrom: { fieldRef: { fieldPath: metadata.name } }
 - name: POD_NAMESPACE
   valueFrom: { fieldRef: { fieldPath: metadata.namespace } }
+- name: CARILLON_LEASE_NAME
+  value: {{ include "carillon.leaseName" . }}
 - name: PORT
   value: "8080"
 - name: CARILLON_METRICS_PORT
@@ -88,13 +90,10 @@
 {{- end -}}
 
 {{- define "carillon.probes" -}}
-startupProbe:
-  httpGet: { path: /readyz, port: metrics }
-  periodSeconds: 1
-  failureThreshold: 120
+# Not ready is not dead: a process that waits for its database is left alone, however long it takes.
 readinessProbe:
   httpGet: { path: /readyz, port: metrics }
-  periodSeconds: 5
+  periodSeconds: 2
   timeoutSeconds: 3
 livenessProbe:
   httpGet: { path: /healthz, port: metrics }
@@ -115,6 +114,9 @@ tolerations:
 {{- with .part.affinity }}
 affinity:
   {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .part.priorityClassName }}
+priorityClassName: {{ . }}
 {{- end }}
 topologySpreadConstraints:
   {{- range $key := list "kubernetes.io/hostname" "topology.kubernetes.io/zone" }}

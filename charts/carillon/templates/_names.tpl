@@ -25,15 +25,40 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 
 {{- define "carillon.image" -}}
+{{- if .Values.image.digest -}}
+{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else -}}
 {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}
 {{- end -}}
 
 {{- define "carillon.secretName" -}}
 {{ include "carillon.fullname" . }}-generated
 {{- end -}}
 
+{{- define "carillon.leaseName" -}}
+{{ include "carillon.fullname" . }}-controller
+{{- end -}}
+
 {{- define "carillon.accountNamespace" -}}
 {{ .Values.bootstrap.namespace | default .Release.Namespace }}
+{{- end -}}
+
+{{/* Mistakes that the values' schema cannot see. */}}
+{{- define "carillon.validate" -}}
+{{- if and .Values.bootstrap.enabled .Values.watchNamespaces (not (has (include "carillon.accountNamespace" .) .Values.watchNamespaces)) -}}
+{{- fail (printf "bootstrap.namespace is %q, which is not in watchNamespaces: its jobs would never run; add it, or set bootstrap.namespace" (include "carillon.accountNamespace" .)) -}}
+{{- end -}}
+{{- if and .Values.postgresql.enabled (or .Values.database.url .Values.database.existingSecret) -}}
+{{- fail "postgresql.enabled and database.url or database.existingSecret are both set: choose one database" -}}
+{{- end -}}
+{{- if and .Values.watchNamespaces .Values.headerSecretNamespaces -}}
+{{- range $namespace := .Values.headerSecretNamespaces -}}
+{{- if not (has $namespace $.Values.watchNamespaces) -}}
+{{- fail (printf "headerSecretNamespaces: %q is not in watchNamespaces" $namespace) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{/* Restricted Pod Security, for every pod of the chart. */}}

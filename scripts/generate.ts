@@ -4,7 +4,10 @@
  */
 import { readFile, writeFile } from "node:fs/promises";
 import { format, resolveConfig } from "prettier";
+import manifest from "../package.json" with { type: "json" };
 import { configurationPage } from "../src/configuration/configuration-page.ts";
+import { openApiDocument } from "../src/gateway/openapi.ts";
+import { generateCrd } from "../src/kubernetes/crd.ts";
 import { createMetrics } from "../src/telemetry/metrics.ts";
 import { metricsPage } from "../src/telemetry/metrics-page.ts";
 
@@ -12,6 +15,8 @@ const GENERATED: Readonly<Record<string, () => string>> = {
   "docs/configuration.md": configurationPage,
   "docs/metrics.md": () =>
     metricsPage(createMetrics({ version: "0.0.0", nodeMetrics: false }).descriptions),
+  "docs/openapi.json": () => JSON.stringify(openApiDocument({ version: manifest.version })),
+  "crds/scheduledjobs.carillon.dev.yaml": generateCrd,
 };
 
 const check = process.argv.includes("--check");

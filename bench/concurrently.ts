@@ -1,0 +1,14 @@
+/** Does `count` things, `width` at a time. Returns how many a second were done. */
+export async function concurrently(
+  { count, width }: { count: number; width: number },
+  work: (index: number) => Promise<void>,
+): Promise<number> {
+  let next = 0;
+  const begun = performance.now();
+  await Promise.all(
+    Array.from({ length: width }, async () => {
+      while (next < count) await work(next++);
+    }),
+  );
+  return count / ((performance.now() - begun) / 1_000);
+}

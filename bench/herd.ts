@@ -1,0 +1,95 @@
+import { Agent, request } from "undici";
+import { until } from "../test/e2e/until.ts";
+import { createApiClient } from "./api-client.ts";
+import { concurrently } from "./concurrently.ts";
+import { startSink } from "./sink-process.ts";
+
+const CREATE_WIDTH = 32;
+/** Pessimistic, to set a time at which all jobs are surely created. */
+const CREATES_PER_SECOND = 300;
+const RAW = { count: 10_000, width: 64 };
+
+export interface HerdFigures {
+  size: number;
+  /** Milliseconds from the common due time to the call's arrival. */
+  lateness: { p50: number; p99: number; max: number };
+  /** Calls that arrived before they were due: must be 0. */
+  early: number;
+  /** From the due time until every run is closed in the database. */
+  recordedMs: number;
+  deliveriesPerSecond: number;
+  rawPerSecond: number;
+}
+
+/** `size` one-time webhook jobs due in the same second, beside bare POSTs to the same sink. */
+export async function benchHerd(
+  size: number,
+  target: { url: string; metricsUrl: string; key: string },
+): Promise<HerdFigures> {
+  const sink = await startSink("http-sink");
+  const sinkUrl = `http://127.0.0.1:${sink.port}/`;
+  const rawPerSecond = await benchRaw(sinkUrl);
+  await sink.ask("arrivals");
+
+  const api = createApiClient({ ...target, width: CREATE_WIDTH });
+  const runAt = Math.ceil(Date.now() / 1_000 + size / CREATES_PER_SECOND + 5) * 1_000;
+  const done = (await deliveredRuns(target.metricsUrl)) + size;
+  await concurrently({ count: size, width: CREATE_WIDTH }, () =>
+    api.post("/jobs", {
+      name: "herd",
+      type: "webhook",
+      schedule_type: "one_time",
+      run_at: new Date(runAt).toISOString(),
+      webhook_url: sinkUrl,
+      webhook_payload: { hello: "world" },
+    }),
+  );
+  if (Date.now() > runAt) throw new Error("the jobs were not created in time: choose fewer");
+  await api.close();
+  const recordedAt = await until(
+    `${size} runs recorded`,
+    async () => {
+      // Not before it is due: asking costs what is measured.
+      if (Date.now() < runAt) return undefined;
+      return (await deliveredRuns(target.metricsUrl)) >= done ? Date.now() : undefined;
+    },
+    runAt - Date.now() + 120_000,
+  );
+  const arrivals = ((await sink.ask("arrivals")) as number[]).map((at) => at - runAt);
+  arrivals.sort((a, b) => a - b);
+  sink.close();
+  const at = (share: number) => arrivals[Math.ceil(arrivals.length * share) - 1] ?? Number.NaN;
+  const recordedMs = recordedAt - runAt;
+  return {
+    size,
+    lateness: { p50: at(0.5), p99: at(0.99), max: at(1) },
+    early: arrivals.filter((late) => late < 0).length,
+    recordedMs,
+    deliveriesPerSecond: size / (recordedMs / 1_000),
+    rawPerSecond,
+  };
+}
+
+async function benchRaw(url: string): Promise<number> {
+  const dispatcher = new Agent({ connections: RAW.width });
+  const headers = { "content-type": "application/json" };
+  const post = async (): Promise<void> => {
+    const answer = await request(url, {
+      method: "POST",
+      headers,
+      body: '{"hello":"world"}',
+      dispatcher,
+    });
+    await answer.body.dump();
+  };
+  await concurrently({ count: 1_000, width: RAW.width }, post);
+  const perSecond = await concurrently(RAW, post);
+  await dispatcher.close();
+  return perSecond;
+}
+
+/** Counted when the run's end has been committed. */
+async function deliveredRuns(metricsUrl: string): Promise<number> {
+  const text = await (await fetch(metricsUrl)).text();
+  return Number(/^carillon_runs_total\{.*outcome="delivered".*\} (\d+)$/m.exec(text)?.[1] ?? 0);
+}

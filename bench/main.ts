@@ -1,0 +1,98 @@
+/**
+ * `npm run bench`: every figure beside its limit or peer, measured in the same run on the same machine.
+ * `npm run bench -- herd-10000` runs one part; the parts are send, jobs, next, herd and herd-10000.
+ */
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { startStandalone } from "../test/e2e/program.ts";
+import { benchHerd, type HerdFigures } from "./herd.ts";
+import { benchJobs } from "./jobs.ts";
+import { benchNextFireTime } from "./next-fire-time.ts";
+import { benchSend } from "./send.ts";
+
+const PARTS = ["send", "jobs", "next", "herd", "herd-10000"];
+const DEFAULT_PARTS = ["send", "jobs", "next", "herd"];
+
+const named = process.argv.slice(2);
+const parts = named.length > 0 ? named : DEFAULT_PARTS;
+const unknown = parts.filter((part) => !PARTS.includes(part));
+if (unknown.length > 0) {
+  console.error(`no such part: ${unknown.join(", ")}; there are ${PARTS.join(", ")}`);
+  process.exit(2);
+}
+
+const dataDir = await mkdtemp(join(tmpdir(), "carillon-bench-"));
+const program = await startStandalone(dataDir, {
+  CARILLON_RATE_LIMIT: "1000000",
+  CARILLON_RATE_LIMIT_BURST: "1000000",
+});
+const target = {
+  url: program.url,
+  metricsUrl: program.printed("Metrics") ?? "",
+  key: program.printed("API key") ?? "",
+  dataDir,
+  databaseUrl: (await readFile(join(dataDir, "database-url"), "utf8")).trim(),
+};
+try {
+  if (parts.includes("next")) {
+    const { carillonUs, cronParserUs, cronerUs, limitUs } = await benchNextFireTime();
+    report("next fire time", `${carillonUs.toFixed(2)} µs`, `limit ${limitUs} µs`, [
+      `cron-parser ${cronParserUs.toFixed(0)} µs, croner ${cronerUs.toFixed(0)} µs`,
+    ]);
+  }
+  if (parts.includes("send")) {
+    const { sendPerSecond, nodemailerPerSecond } = await benchSend(target);
+    compare("POST /send", sendPerSecond, "pooled nodemailer alone", nodemailerPerSecond, 0.8);
+  }
+  if (parts.includes("jobs")) {
+    const { createsPerSecond, insertsPerSecond } = await benchJobs(target);
+    compare("POST /jobs", createsPerSecond, "bare INSERT", insertsPerSecond);
+  }
+  if (parts.includes("herd")) reportHerd(await benchHerd(1_000, target), { p99Ms: 300 });
+  if (parts.includes("herd-10000"))
+    reportHerd(await benchHerd(10_000, target), { recordedMs: 3_000 });
+} finally {
+  program.signal("SIGTERM");
+  await program.finished;
+  await rm(dataDir, { recursive: true, force: true });
+}
+
+function report(what: string, figure: string, beside: string, more: readonly string[] = []): void {
+  console.log([what.padEnd(28), figure.padEnd(16), beside, ...more].join("  "));
+}
+
+function compare(
+  what: string,
+  perSecond: number,
+  peer: string,
+  peerPerSecond: number,
+  target?: number,
+): void {
+  const share = perSecond / peerPerSecond;
+  report(what, `${perSecond.toFixed(0)}/s`, `${peer} ${peerPerSecond.toFixed(0)}/s`, [
+    `= ${share.toFixed(2)}${target === undefined ? "" : ` (target ≥ ${target})`}`,
+  ]);
+}
+
+function reportHerd(figures: HerdFigures, target: { p99Ms?: number; recordedMs?: number }): void {
+  const { size, lateness, early, recordedMs, deliveriesPerSecond, rawPerSecond } = figures;
+  const name = `herd of ${size}`;
+  report(
+    `${name}: lateness`,
+    `p50 ${ms(lateness.p50)}`,
+    `p99 ${ms(lateness.p99)}  max ${ms(lateness.max)}  early ${early}`,
+    target.p99Ms === undefined ? [] : [`(target p99 ≤ ${ms(target.p99Ms)})`],
+  );
+  report(
+    `${name}: all recorded`,
+    ms(recordedMs),
+    "after the due time",
+    target.recordedMs === undefined ? [] : [`(target ≤ ${ms(target.recordedMs)})`],
+  );
+  compare(`${name}: durable`, deliveriesPerSecond, "bare undici POST", rawPerSecond, 0.65);
+}
+
+function ms(value: number): string {
+  return `${value.toFixed(0)} ms`;
+}

@@ -2,8 +2,8 @@ import { LRUCache } from "lru-cache";
 import type { AccountNamespaces } from "../domain/ports/account-namespaces.ts";
 import type { Accounts } from "../domain/ports/accounts.ts";
 import type { Monotonic } from "../domain/ports/clock.ts";
-import { isNotFound } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
+import { namespaceUid } from "./namespace-uid.ts";
 
 /** How long a binding may be wrong after it changed. A resync of the controller repairs the rest. */
 const FRESH_MS = 5_000;
@@ -23,24 +23,10 @@ export function createAccountNamespaces(dependencies: {
   // `perf` keeps the cache on the clock that was passed in.
   const options = { max: MAX_ENTRIES, ttl: FRESH_MS, ttlResolution: 0, perf: { now: monotonic } };
 
-  async function uidOf(namespace: string): Promise<string | undefined> {
-    try {
-      const found = await client.call<{ metadata: { uid: string; deletionTimestamp?: string } }>({
-        verb: "get",
-        resource: "namespaces",
-        path: `/api/v1/namespaces/${encodeURIComponent(namespace)}`,
-      });
-      return found.metadata.uid;
-    } catch (error) {
-      if (isNotFound(error)) return undefined;
-      throw error;
-    }
-  }
-
   const accountByNamespace = new LRUCache<string, { account: string | null }>({
     ...options,
     async fetchMethod(namespace) {
-      const uid = await uidOf(namespace);
+      const uid = await namespaceUid(client, namespace);
       const account = uid === undefined ? undefined : await accounts.byNamespace(namespace, uid);
       return { account: account?.id ?? null };
     },
@@ -51,8 +37,14 @@ export function createAccountNamespaces(dependencies: {
       const account = await accounts.get(id);
       if (!account || account.deletedAt !== null || account.namespace === null)
         return { namespace: undefined };
-      const uid = await uidOf(account.namespace);
-      return { namespace: uid === account.namespaceUid ? account.namespace : undefined };
+      const uid = await namespaceUid(client, account.namespace);
+      if (uid === undefined) return { namespace: undefined };
+      // Bound by name alone: asking for it binds it to the namespace that is there now.
+      const bound =
+        account.namespaceUid === null
+          ? (await accounts.byNamespace(account.namespace, uid))?.id === id
+          : account.namespaceUid === uid;
+      return { namespace: bound ? account.namespace : undefined };
     },
   });
 

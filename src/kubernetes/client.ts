@@ -17,7 +17,8 @@ export interface ApiCall {
   path: string;
   query?: Record<string, string | number | undefined>;
   body?: unknown;
-  /** For `patch`: merge (RFC 7396). `apply` sends server-side apply, which needs `fieldManager`. */
+  /** For the verb `patch`: RFC 7396 (default) or RFC 6902. `apply` needs a `fieldManager` in the query. */
+  patch?: "merge" | "json";
   signal?: AbortSignal;
   /** Milliseconds for the whole call, retries included. Default: 30 s. */
   timeoutMs?: number;
@@ -141,7 +142,7 @@ export function createKubernetesClient(dependencies: ClientDependencies): Kubern
     const hasBody = call.body !== undefined;
     const response = await exchange(call.verb, call.resource, url(call.path, call.query), {
       method: METHODS[call.verb],
-      headers: hasBody ? { "content-type": CONTENT_TYPES[call.verb] } : {},
+      headers: hasBody ? { "content-type": contentType(call) } : {},
       body: hasBody ? JSON.stringify(call.body) : null,
       signal,
       headersTimeout: timeoutMs,
@@ -236,6 +237,10 @@ export function createKubernetesClient(dependencies: ClientDependencies): Kubern
     },
     close: () => credentials.close(),
   };
+}
+
+function contentType(call: ApiCall): string {
+  return call.patch === "json" ? "application/json-patch+json" : CONTENT_TYPES[call.verb];
 }
 
 /**

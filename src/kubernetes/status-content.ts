@@ -6,7 +6,7 @@ import type { Observed } from "../domain/ports/status-reporter.ts";
 import type { RememberedResource } from "./resource-memory.ts";
 import { rfc3339 } from "./scheduled-job.ts";
 
-/** `status` of the resource. Null members are removed by the merge patch that writes them. */
+/** `status` of the resource. Null members are left out when it is written. */
 export interface ScheduledJobStatus {
   observedGeneration?: number;
   phase?: string;
@@ -23,7 +23,7 @@ export interface ScheduledJobStatus {
   lastScheduleTime?: string | null;
   lastSuccessTime?: string | null;
   nextScheduleTime?: string | null;
-  lastExecution?: Record<string, string | number | null> | null;
+  lastExecution?: Record<string, string | number> | null;
 }
 
 const PHASES: Record<JobStatus, string> = {
@@ -72,7 +72,7 @@ export function statusContent(input: {
       scheduledTime: rfc3339(last.scheduledAt),
       executionTime: rfc3339(last.executedAt),
       durationMilliseconds: last.durationMs,
-      errorMessage: last.errorMessage,
+      ...(last.errorMessage !== null && { errorMessage: last.errorMessage }),
     },
   };
 }

@@ -7,7 +7,7 @@ import type { JobHistory, RunHistory } from "../domain/ports/run-ledger.ts";
 import type { Observed, StatusReporter } from "../domain/ports/status-reporter.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
-import { isConflict, isNotFound } from "./api-error.ts";
+import { ApiError, isNotFound } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
 import type { EventRecorder } from "./events.ts";
 import { missedNews, statusNews } from "./job-news.ts";
@@ -17,6 +17,7 @@ import type { ResourceMemory } from "./resource-memory.ts";
 import { PLURAL } from "./scheduled-job.ts";
 import { jobsPath } from "./scope.ts";
 import { statusContent } from "./status-content.ts";
+import type { ScheduledJobStatus } from "./status-content.ts";
 import { createTokenBucket } from "./token-bucket.ts";
 
 export interface StatusWriterDependencies {
@@ -62,7 +63,7 @@ const LOOKS_AT_ONCE = 1_000;
 const CONCURRENT_WRITES = 8;
 
 /**
- * Writes what PostgreSQL says into `status`, as the leader: merge patches of the subresource, for this
+ * Writes what PostgreSQL says into `status`, as the leader: the whole of it, on the subresource, for this
  * incarnation of the job only. Latest wins, whatever was never written is nobody's loss; the rate is
  * bounded, so that a herd of a thousand runs does not keep the API server from its work. Workers record
  * results on other replicas: the history is read again shortly after each fire time, then ever less often.
@@ -149,8 +150,13 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
         resource: `${PLURAL}/status`,
         path: `${jobsPath(known.namespace, known.name)}/status`,
         query: { fieldManager: "carillon-controller" },
-        // The uid makes it a conflict when the name has become another job.
-        body: { metadata: { uid }, status },
+        patch: "json",
+        // A merge patch's uid is not looked at on this subresource; the test keeps a job of the same
+        // name that was made meanwhile from getting its predecessor's status.
+        body: [
+          { op: "test", path: "/metadata/uid", value: uid },
+          { op: "add", path: "/status", value: withoutNulls(status) },
+        ],
       });
       memory.wrote(uid, status);
       metrics.statusWrites.inc({ outcome: "written" });
@@ -158,7 +164,7 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
     } catch (error) {
       metrics.statusWrites.inc({ outcome: "error" });
       // Deleted or replaced meanwhile: the watch will say so.
-      if (isNotFound(error) || isConflict(error)) return;
+      if (isNotFound(error) || isTestFailure(error)) return;
       if (!failing)
         dependencies.log.warn({ err: error }, "a status could not be written; retrying");
       failing = true;
@@ -223,4 +229,15 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
       }
     },
   };
+}
+
+/** The JSON patch's `test` did not hold: a 422 without a cause, as a refused status would have. */
+function isTestFailure(error: unknown): boolean {
+  if (!(error instanceof ApiError) || error.code !== 422) return false;
+  return (error.status?.details?.causes ?? []).length === 0;
+}
+
+function withoutNulls(status: ScheduledJobStatus): ScheduledJobStatus {
+  const entries = Object.entries(status).filter(([, value]) => value !== null);
+  return Object.fromEntries(entries) as ScheduledJobStatus;
 }

@@ -1,0 +1,82 @@
+import type { ClaimedRun } from "../domain/run.ts";
+import type { AccountNamespaces } from "../domain/ports/account-namespaces.ts";
+import { ApiError, isNotFound } from "./api-error.ts";
+import type { KubernetesClient } from "./client.ts";
+
+/** A Secret's owner releases it for webhooks with this label; nothing else is ever read. */
+export const RELEASE_LABEL = "carillon.dev/webhook-headers";
+
+interface Secret {
+  metadata: { labels?: Record<string, string> };
+  data?: Record<string, string>;
+}
+
+export type SecretHeaderValues =
+  | { kind: "resolved"; headers: Readonly<Record<string, string>> }
+  /** The text is for the job's owner. */
+  | { kind: "unavailable"; error: string };
+
+/** As the domain's rule for header values: what every HTTP implementation reads alike. */
+const HEADER_VALUE = /^(?:[\x21-\x7e](?:[\t\x20-\x7e]*[\x21-\x7e])?)?$/;
+
+/**
+ * Values of `headersFrom`, read at each attempt so that a rotated Secret counts at once. Only from the
+ * namespace that the run's account is bound to now, and only from Secrets with the release label:
+ * whoever may write jobs must not be able to send away every Secret of the namespace.
+ */
+export function createSecretHeaders(dependencies: {
+  client: KubernetesClient;
+  accountNamespaces: Pick<AccountNamespaces, "namespaceOf">;
+}): (run: ClaimedRun) => Promise<SecretHeaderValues> {
+  const { client, accountNamespaces } = dependencies;
+
+  async function readSecret(namespace: string, name: string): Promise<Secret | string> {
+    try {
+      return await client.call<Secret>({
+        verb: "get",
+        resource: "secrets",
+        path: `/api/v1/namespaces/${encodeURIComponent(namespace)}/secrets/${encodeURIComponent(name)}`,
+        timeoutMs: 5_000,
+      });
+    } catch (error) {
+      if (isNotFound(error)) return `Secret ${name} does not exist`;
+      if (error instanceof ApiError && error.code === 403)
+        return `this installation may not read Secrets in namespace ${namespace}; the operator lists it in headerSecretNamespaces`;
+      throw error;
+    }
+  }
+
+  return async (run) => {
+    const { target } = run.spec;
+    if (target.kind !== "webhook" || target.headersFrom.length === 0)
+      return { kind: "resolved", headers: {} };
+    const namespace = await accountNamespaces.namespaceOf(run.account);
+    if (namespace === undefined) return unavailable("the account is bound to no namespace");
+    const headers: Record<string, string> = {};
+    for (const { header, secretName, secretKey } of target.headersFrom) {
+      const secret = await readSecret(namespace, secretName);
+      if (typeof secret === "string") return unavailable(`header ${header}: ${secret}`);
+      if (secret.metadata.labels?.[RELEASE_LABEL] !== "true")
+        return unavailable(
+          `header ${header}: Secret ${secretName} does not carry the label ${RELEASE_LABEL}=true`,
+        );
+      const encoded = secret.data?.[secretKey];
+      if (encoded === undefined)
+        return unavailable(`header ${header}: Secret ${secretName} has no key ${secretKey}`);
+      // A trailing line break is what `echo | base64` leaves behind, and never meant.
+      const value = Buffer.from(encoded, "base64")
+        .toString("utf8")
+        .replace(/\r?\n$/, "");
+      if (!HEADER_VALUE.test(value))
+        return unavailable(
+          `header ${header}: the value in Secret ${secretName} must be printable ASCII without line breaks`,
+        );
+      headers[header] = value;
+    }
+    return { kind: "resolved", headers };
+  };
+}
+
+function unavailable(error: string): SecretHeaderValues {
+  return { kind: "unavailable", error };
+}

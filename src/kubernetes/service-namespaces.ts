@@ -1,0 +1,57 @@
+import { LRUCache } from "lru-cache";
+import type { AccountNamespaces } from "../domain/ports/account-namespaces.ts";
+import type { Monotonic, Timers } from "../domain/ports/clock.ts";
+
+/** As long as a binding is taken as it was last seen: longer than a herd, shorter than a rebinding's talk. */
+const FRESH_MS = 30_000;
+/** Of the ten seconds that a connection has. */
+const PATIENCE_MS = 3_000;
+const MAX_ACCOUNTS = 20_000;
+
+/**
+ * The namespace whose Services an account may call, for the guarded dial. While the API server is away
+ * the last answer stands, so that queued runs are delivered; with no answer yet it rejects, which a
+ * delivery counts as a network failure and not as a refusal.
+ */
+export function createServiceNamespaces(dependencies: {
+  accountNamespaces: Pick<AccountNamespaces, "namespaceOf">;
+  monotonic: Monotonic;
+  timers: Timers;
+}): (account: string) => Promise<string | null> {
+  const { accountNamespaces, monotonic, timers } = dependencies;
+  const known = new LRUCache<string, { namespace: string | null; at: number }>({
+    max: MAX_ACCOUNTS,
+  });
+  const asking = new Map<string, Promise<string | null>>();
+
+  function ask(account: string): Promise<string | null> {
+    const under = asking.get(account);
+    if (under) return under;
+    const answer = accountNamespaces
+      .namespaceOf(account)
+      .then((found) => {
+        const namespace = found ?? null;
+        known.set(account, { namespace, at: monotonic() });
+        return namespace;
+      })
+      .finally(() => asking.delete(account));
+    asking.set(account, answer);
+    return answer;
+  }
+
+  return async (account) => {
+    const last = known.get(account);
+    if (last && monotonic() - last.at < FRESH_MS) return last.namespace;
+    const answer = ask(account);
+    if (!last) return answer;
+    const impatience = Promise.withResolvers<string | null>();
+    const timer = timers.after(PATIENCE_MS, () => {
+      impatience.resolve(last.namespace);
+    });
+    try {
+      return await Promise.race([answer.catch(() => last.namespace), impatience.promise]);
+    } finally {
+      timer.cancel();
+    }
+  };
+}

@@ -1,0 +1,87 @@
+import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
+import type { SecretHeader } from "../../../src/domain/job.ts";
+import type { ClaimedRun } from "../../../src/domain/run.ts";
+import { specFromResource } from "../../../src/kubernetes/scheduled-job.ts";
+import { createSecretHeaders } from "../../../src/kubernetes/secret-headers.ts";
+import { connect, createNamespace } from "../../kubernetes/cluster.ts";
+import { namespaceAccounts } from "../../kubernetes/namespace-accounts.ts";
+
+const kubeconfig = inject("kubeconfig");
+const RELEASED = { "carillon.dev/webhook-headers": "true" };
+
+describe.runIf(kubeconfig !== "")("headersFrom", () => {
+  let client: ReturnType<typeof connect>;
+  let resolve: ReturnType<typeof createSecretHeaders>;
+  let account: string;
+
+  beforeAll(async () => {
+    client = connect(kubeconfig);
+    const { name: namespace } = await createNamespace(client, "secrets");
+    const accountNamespaces = namespaceAccounts([]);
+    account = accountNamespaces.bind(namespace);
+    resolve = createSecretHeaders({ client, accountNamespaces });
+    const secrets = [
+      {
+        name: "token",
+        labels: RELEASED,
+        stringData: { value: "Bearer abc\n", bad: "a\r\nHost: b" },
+      },
+      { name: "private", labels: {}, stringData: { value: "never" } },
+    ];
+    for (const { name, labels, stringData } of secrets)
+      await client.call({
+        verb: "create",
+        resource: "secrets",
+        path: `/api/v1/namespaces/${namespace}/secrets`,
+        body: { apiVersion: "v1", kind: "Secret", metadata: { name, labels }, stringData },
+      });
+  });
+  afterAll(async () => {
+    await client?.close();
+  });
+
+  function run(from: SecretHeader, of = account): ClaimedRun {
+    const spec = specFromResource({ webhook: { url: "https://example.com/" } }, "x");
+    const target = { ...spec.target, headersFrom: [from] } as ClaimedRun["spec"]["target"];
+    return {
+      id: "run",
+      claimToken: "token",
+      account: of,
+      jobUid: "uid",
+      jobId: "x",
+      generation: 1,
+      trigger: "schedule",
+      scheduledAt: 0,
+      notBefore: 0,
+      createdAt: 0,
+      attempt: 1,
+      firstStartedAt: null,
+      spec: { ...spec, target },
+    };
+  }
+
+  test("a released Secret's value, without the line break at its end", async () => {
+    const from = { header: "Authorization", secretName: "token", secretKey: "value" };
+    expect(await resolve(run(from))).toEqual({
+      kind: "resolved",
+      headers: { Authorization: "Bearer abc" },
+    });
+  });
+
+  const REFUSED = [
+    { title: "not released", secretName: "private", secretKey: "value", error: "label" },
+    { title: "not there", secretName: "nothing", secretKey: "value", error: "does not exist" },
+    { title: "without the key", secretName: "token", secretKey: "other", error: "no key other" },
+    { title: "a second header in it", secretName: "token", secretKey: "bad", error: "printable" },
+  ];
+  test.each(REFUSED)("$title: says so", async ({ secretName, secretKey, error }) => {
+    const answer = await resolve(run({ header: "Authorization", secretName, secretKey }));
+    expect(answer).toMatchObject({ kind: "unavailable", error: expect.stringContaining(error) });
+    expect(JSON.stringify(answer)).not.toContain("never");
+  });
+
+  test("an account without namespace has no Secrets", async () => {
+    const from = { header: "Authorization", secretName: "token", secretKey: "value" };
+    expect(await resolve(run(from, "stranger"))).toMatchObject({ kind: "unavailable" });
+  });
+});

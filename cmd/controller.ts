@@ -3,13 +3,14 @@ import { runController } from "./controller-part.ts";
 import { serve } from "./serving.ts";
 
 await serve("controller", async ({ configuration, foundation, store, ending, identity }) => {
-  const { jobs, leadership, reporter } = store;
+  const { jobs, leadership, reporter, secretHeaders } = store;
   const controller = runController({
     foundation,
     configuration,
     jobs,
     leadership,
     ...(reporter ? { reporter } : {}),
+    ...(secretHeaders ? { secretHeaders } : {}),
     worker: identity,
   });
   ending.add("controller", () => controller.end());

@@ -1,18 +1,21 @@
 import type { Configuration } from "../src/configuration/configuration.ts";
 import { required } from "../src/configuration/configuration.ts";
-import { StartProblem } from "../src/configuration/start-problem.ts";
 import type { ControllerDeps } from "../src/controller/controller.ts";
 import { alwaysLeader } from "../src/controller/always-leader.ts";
 import type { JobStore } from "../src/domain/ports/job-store.ts";
 import type { Leadership } from "../src/domain/ports/leadership.ts";
 import { createPostgresJobStore } from "../src/postgres/postgres-job-store.ts";
+import type { SecretHeaders } from "../src/delivery/webhook.ts";
 import type { Foundation } from "./foundation.ts";
+import { createKubernetesJobs } from "./kubernetes-jobs.ts";
 
 /** Where jobs live, and what comes with the place: who may schedule, and where status goes. */
 export interface JobStoreChoice {
   jobs: JobStore;
   leadership: Leadership;
   reporter?: NonNullable<ControllerDeps["reporter"]>;
+  /** Header values out of the namespace's Secrets. */
+  secretHeaders?: SecretHeaders;
   close(): Promise<void>;
 }
 
@@ -23,9 +26,7 @@ export function chooseJobStore(options: {
 }): JobStoreChoice {
   const { pool, notifications } = options.foundation;
   if (required(options.configuration, "jobStore") === "kubernetes")
-    throw new StartProblem(
-      "CARILLON_JOB_STORE=kubernetes is not in this build: set it to postgres",
-    );
+    return createKubernetesJobs(options);
   return {
     jobs: createPostgresJobStore({ pool, notifications }),
     // Without an election every controller schedules; the cursor makes each run once all the same.

@@ -57,7 +57,7 @@ interface Entry {
 
 const TICK_MS = 200;
 const FIRST_LOOK_MS = 1_000;
-/** Also how late the result of a run that nobody expected (REST, a retry) may show up. */
+/** Also how late a result may show up that nobody expected (REST, a retry) and whose hint got lost. */
 const LAST_LOOK_MS = 5 * 60_000;
 const LOOKS_AT_ONCE = 1_000;
 const CONCURRENT_WRITES = 8;
@@ -66,7 +66,8 @@ const CONCURRENT_WRITES = 8;
  * Writes what PostgreSQL says into `status`, as the leader: the whole of it, on the subresource, for this
  * incarnation of the job only. Latest wins, whatever was never written is nobody's loss; the rate is
  * bounded, so that a herd of a thousand runs does not keep the API server from its work. Workers record
- * results on other replicas: the history is read again shortly after each fire time, then ever less often.
+ * results on other replicas and say so (`closed`); as that may get lost, the history is read again shortly
+ * after each fire time, then ever less often.
  */
 export function createStatusWriter(dependencies: StatusWriterDependencies): StatusWriter {
   const { client, memory, history, events, clock, monotonic, timers, metrics } = dependencies;
@@ -199,6 +200,24 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
       const known = memory.get(uid);
       if (!known) return;
       for (const span of observed.missed) events.record(missedNews(job, known, span));
+    },
+    closed(uids) {
+      const at = monotonic();
+      for (const uid of uids) {
+        const entry = entries.get(uid);
+        if (!entry) continue;
+        entry.lookAt = Math.min(entry.lookAt, at);
+        entry.lookAfterMs = FIRST_LOOK_MS;
+      }
+    },
+    closed(uids) {
+      const now = monotonic();
+      for (const uid of uids) {
+        const entry = entries.get(uid);
+        if (!entry) continue;
+        entry.lookAt = now;
+        entry.lookAfterMs = FIRST_LOOK_MS;
+      }
     },
     forget(uid) {
       entries.delete(uid);

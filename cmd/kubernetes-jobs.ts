@@ -1,0 +1,94 @@
+import { randomUUID } from "node:crypto";
+import { hostname } from "node:os";
+import type { Configuration } from "../src/configuration/configuration.ts";
+import type { Leadership } from "../src/domain/ports/leadership.ts";
+import { createAccountNamespaces } from "../src/kubernetes/account-namespaces.ts";
+import { createKubernetesClient } from "../src/kubernetes/client.ts";
+import { createEventRecorder } from "../src/kubernetes/events.ts";
+import { createKubernetesJobStore } from "../src/kubernetes/kubernetes-job-store.ts";
+import { createLeaseElection } from "../src/kubernetes/lease-election.ts";
+import { loadKubeConfig } from "../src/kubernetes/load-kube-config.ts";
+import { createResourceMemory } from "../src/kubernetes/resource-memory.ts";
+import { createSecretHeaders } from "../src/kubernetes/secret-headers.ts";
+import { createStatusWriter } from "../src/kubernetes/status-writer.ts";
+import { createRunHistory } from "../src/postgres/run-history.ts";
+import type { Foundation } from "./foundation.ts";
+import type { JobStoreChoice } from "./job-store.ts";
+import { monotonic, random, timers } from "./system.ts";
+import { VERSION } from "./version.ts";
+
+/** The Lease's and Events' times are for people; everything that decides takes PostgreSQL's clock. */
+const wallClock = () => Date.now();
+
+/** Jobs as ScheduledJob resources, with the election on a Lease and status and Events from the leader. */
+export function createKubernetesJobs(options: {
+  foundation: Foundation;
+  configuration: Configuration;
+}): JobStoreChoice {
+  const { pool, accounts, clock, metrics, log } = options.foundation;
+  const { configuration } = options;
+  const kubeConfig = loadKubeConfig();
+  const common = { kubeConfig, monotonic, timers, random, metrics };
+  const userAgent = `carillon/${VERSION}`;
+  const client = createKubernetesClient({ ...common, userAgent });
+  const electorClient = createKubernetesClient({ ...common, userAgent, connections: 1 });
+  const accountNamespaces = createAccountNamespaces({ accounts, client, monotonic });
+  const namespaces = configuration.watchNamespaces ?? [];
+  const instance = configuration.podName ?? hostname();
+  const memory = createResourceMemory();
+  const jobs = createKubernetesJobStore({
+    client,
+    accountNamespaces,
+    monotonic,
+    random,
+    metrics,
+    memory,
+    ...(namespaces.length > 0 && { namespaces }),
+  });
+  const events = createEventRecorder({ client, instance, monotonic, wallClock, metrics });
+  const reporter = createStatusWriter({
+    client,
+    memory,
+    history: createRunHistory({ pool }),
+    events,
+    clock,
+    monotonic,
+    timers,
+    metrics,
+    log,
+  });
+  const election = createLeaseElection({
+    client: electorClient,
+    namespace: configuration.podNamespace ?? client.namespace,
+    name: configuration.leaseName ?? "carillon-controller",
+    // A container that restarts in its pod must not take itself for the one that died.
+    identity: `${instance}_${randomUUID()}`,
+    monotonic,
+    timers,
+    random,
+    wallClock,
+    log,
+  });
+  const leadership: Leadership = {
+    holds: () => election.holds(),
+    get epoch() {
+      return election.epoch;
+    },
+    onChange: (listener) => election.onChange(listener),
+    // Who stands for election writes status while elected.
+    run: async (signal) => {
+      await Promise.all([election.run(signal), reporter.run(signal)]);
+    },
+  };
+  return {
+    jobs,
+    leadership,
+    reporter,
+    secretHeaders: createSecretHeaders({ client, accountNamespaces }),
+    async close() {
+      await events.settled();
+      await client.close();
+      await electorClient.close();
+    },
+  };
+}

@@ -210,15 +210,6 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
         entry.lookAfterMs = FIRST_LOOK_MS;
       }
     },
-    closed(uids) {
-      const now = monotonic();
-      for (const uid of uids) {
-        const entry = entries.get(uid);
-        if (!entry) continue;
-        entry.lookAt = now;
-        entry.lookAfterMs = FIRST_LOOK_MS;
-      }
-    },
     forget(uid) {
       entries.delete(uid);
       dirty.delete(uid);

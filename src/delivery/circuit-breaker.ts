@@ -26,11 +26,14 @@ export interface CircuitBreakers {
   close(): void;
 }
 
-const BUCKETS = 6;
+/** Parts of the window; each costs memory in each breaker. */
+const BUCKETS = 3;
 
 interface Entry {
   destination: string;
   breaker: CircuitBreaker<[Promise<void>], void>;
+  /** Moves the breaker's window on by one bucket. */
+  rotation: EventEmitter;
   state: CircuitState;
   openedAt: number;
   lastFailureAt: number;
@@ -55,11 +58,9 @@ export function createCircuitBreakers(options: {
   max?: number;
 }): CircuitBreakers {
   const { clock, monotonic, timers, metrics, onTransition } = options;
-  const { minimumCalls = 5, windowMs = 30_000, resetMs = 30_000, max = 10_000 } = options;
+  const { minimumCalls = 5, windowMs = 30_000, resetMs = 30_000, max = 8_000 } = options;
   /** In the order of last use. */
   const entries = new Map<string, Entry>();
-  const rotation = new EventEmitter();
-  rotation.setMaxListeners(0);
   let tick: { cancel(): void } | undefined;
   let closed = false;
 
@@ -108,6 +109,7 @@ export function createCircuitBreakers(options: {
 
   function create(destination: string): void {
     if (entries.size >= max && !evict()) return;
+    const rotation = new EventEmitter();
     const breaker = new CircuitBreaker<[Promise<void>], void>((call) => call, {
       // Each attempt has its own deadline; opossum's would leave the call running in the background.
       timeout: false,
@@ -118,11 +120,15 @@ export function createCircuitBreakers(options: {
       rollingCountBuckets: BUCKETS,
       rollingPercentilesEnabled: false,
       enableSnapshots: false,
+      // One for each: opossum counts a controller's listeners whenever it adds one.
       rotateBucketController: rotation,
     });
+    // It listens to itself to count what we never use: a third of what a breaker weighs.
+    for (const event of UNUSED_EVENTS) breaker.removeAllListeners(event);
     const entry: Entry = {
       destination,
       breaker,
+      rotation,
       state: "closed",
       openedAt: 0,
       lastFailureAt: monotonic(),
@@ -152,10 +158,11 @@ export function createCircuitBreakers(options: {
 
   /** One timer for all windows; it stops when there is no breaker left. */
   function rotate(): void {
-    rotation.emit("rotate");
     const quietSince = monotonic() - windowMs;
-    for (const entry of entries.values())
+    for (const entry of entries.values()) {
       if (entry.breaker.closed && entry.lastFailureAt < quietSince) drop(entry);
+      else entry.rotation.emit("rotate");
+    }
     tick = entries.size === 0 ? undefined : timers.after(windowMs / BUCKETS, rotate);
   }
 
@@ -192,6 +199,16 @@ export function createCircuitBreakers(options: {
   };
 }
 
+const UNUSED_EVENTS = [
+  "fallback",
+  "timeout",
+  "reject",
+  "cacheHit",
+  "cacheMiss",
+  "coalesceCacheHit",
+  "coalesceCacheMiss",
+  "semaphoreLocked",
+];
 /** Milliseconds to wait for the outcome of somebody else's probe. */
 const PROBE_PATIENCE = 2_000;
 /** One object: a stack for every failed attempt would be for nobody. */

@@ -49,7 +49,13 @@ export function smtpOptions(input: {
   };
 }
 
+/** What no plain addr-spec contains, and what separates addresses or commands. */
+const SEPARATOR = /[\s,;<>()"\\\p{Cc}]/u;
+
+/** Throws for what is not one address: it was to be refused long before. */
 function person(address: string): { name: string; address: string } {
+  if (address === "" || SEPARATOR.test(address))
+    throw Object.assign(new Error("not a plain email address"), { code: "EENVELOPE" });
   return { name: "", address };
 }
 
@@ -65,7 +71,7 @@ export function mailOptions(message: MailMessage, from: string): SendMailOptions
     to: [person(message.to)],
     ...(cc.length > 0 ? { cc: cc.map(person) } : {}),
     ...(message.replyTo === undefined ? {} : { replyTo: person(message.replyTo) }),
-    envelope: { from, to: [message.to, ...cc, ...bcc] },
+    envelope: { from: person(from), to: [message.to, ...cc, ...bcc].map(person) },
     subject: message.subject,
     [message.isHtml ? "html" : "text"]: message.body,
     ...(message.messageId === undefined ? {} : { messageId: `<${message.messageId}>` }),

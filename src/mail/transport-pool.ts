@@ -38,9 +38,10 @@ export function createTransportPool(options: {
     maxRequeues: 0,
     idleTimeout: IDLE_TIMEOUT,
   });
+  /** By the attempt's signal: nodemailer copies everything else of what it is given. */
   const bodies = new WeakMap<object, { ended: boolean }>();
   transport.use("stream", (mail, done) => {
-    const body = bodies.get(mail.data);
+    const body = mail.data.signal && bodies.get(mail.data.signal);
     const create = mail.message.createReadStream.bind(mail.message);
     mail.message.createReadStream = (streamOptions) => {
       const stream = create(streamOptions);
@@ -61,10 +62,10 @@ export function createTransportPool(options: {
     message: MailMessage & { messageId: string },
     signal: AbortSignal,
   ): Promise<SendResult | "stale"> {
-    const data = Object.assign(mailOptions(message, settings.from), { signal });
     const body = { ended: false };
-    bodies.set(data, body);
+    bodies.set(signal, body);
     try {
+      const data = Object.assign(mailOptions(message, settings.from), { signal });
       const info = await transport.sendMail(data);
       const [refused] = info.rejectedErrors ?? [];
       // Some recipients have it: a repeat would give it to them twice.

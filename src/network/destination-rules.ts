@@ -44,12 +44,12 @@ export function parseDestinationRules(text: string): DestinationRules {
 }
 
 const RULE =
-  /^(?:\[(?<bracketed>[^\]]+)\]|(?<plain>[^/[\]]+))(?:\/(?<bits>\d{1,3}))?(?::(?<port>\d{1,5}))?$/;
+  /^(?:\[(?<bracketed>[^\]]+)\]|(?<four>[\d.]+)|(?<six>[\da-f:.]+)(?=\/))(?:\/(?<bits>\d{1,3}))?(?::(?<port>\d{1,5}))?$/i;
 
 function parseRule(rule: string): { network: string; bits: number; port: number | null } {
   // An IPv6 address without a prefix takes all the colons; `[::1]:80` says which one is the port's.
-  const parts = isIP(rule) === 0 ? RULE.exec(rule)?.groups : { plain: rule };
-  const address = parts?.["bracketed"] ?? parts?.["plain"] ?? "";
+  const parts = isIP(rule) === 0 ? RULE.exec(rule)?.groups : { six: rule };
+  const address = parts?.["bracketed"] ?? parts?.["four"] ?? parts?.["six"] ?? "";
   const version = isIP(address);
   const widest = version === 6 ? 128 : 32;
   const bits = parts?.["bits"] === undefined ? widest : Number(parts["bits"]);

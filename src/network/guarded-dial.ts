@@ -33,11 +33,14 @@ export function createGuardedDial(options: {
   lookup?: Lookup;
   /** On Kubernetes: the namespace whose services the account may call; null for none. */
   clusterNamespace?: (account: string) => Promise<string | null>;
+  /** Default cluster.local. */
+  clusterDomain?: string;
   /** Milliseconds to resolve and connect. */
   timeoutMs?: number;
 }): Dial {
   const { rules, accountRules, clusterNamespace, timeoutMs = 10_000 } = options;
   const lookup = options.lookup ?? createLookup();
+  const clusterDomain = options.clusterDomain ?? "cluster.local";
 
   return async (request) => {
     const timeout = AbortSignal.timeout(timeoutMs);
@@ -79,7 +82,7 @@ export function createGuardedDial(options: {
     signal: AbortSignal,
   ): Promise<string[]> {
     try {
-      return await untilAborted(lookup(host), signal);
+      return await untilAborted(lookup(fullName(host)), signal);
     } catch (error) {
       // Whether an internal name exists is nobody's business either.
       if (!signal.aborted && INTERNAL_NAME.test(host)) throw refused();
@@ -88,14 +91,24 @@ export function createGuardedDial(options: {
   }
 
   async function isOwnService(account: string, host: string): Promise<boolean> {
-    const name = SERVICE_NAME.exec(host.toLowerCase());
-    if (name === null || clusterNamespace === undefined) return false;
-    return name[1] === (await clusterNamespace(account));
+    if (clusterNamespace === undefined) return false;
+    const name = fullName(host.toLowerCase().replace(/\.$/, ""));
+    const service = name.endsWith(`.${clusterDomain}`)
+      ? SERVICE_NAME.exec(name.slice(0, -clusterDomain.length - 1))
+      : null;
+    return service !== null && service[1] === (await clusterNamespace(account));
+  }
+
+  /** The search domains of whatever pod or machine this is have no say in what a Service name means. */
+  function fullName(host: string): string {
+    const name = host.replace(/\.$/, "");
+    if (clusterNamespace === undefined || !SERVICE_NAME.test(name.toLowerCase())) return host;
+    return `${name}.${clusterDomain}`;
   }
 }
 
-/** `NAME.NAMESPACE.svc`, also `POD.NAME.NAMESPACE.svc`, with or without the cluster's domain. */
-const SERVICE_NAME = /^(?:[^.]+\.)+([^.]+)\.svc(?:\.cluster\.local)?\.?$/;
+/** `NAME.NAMESPACE.svc`, also `POD.NAME.NAMESPACE.svc`, without the cluster's domain. */
+const SERVICE_NAME = /^(?:[^.]+\.)+([^.]+)\.svc$/;
 const INTERNAL_NAME =
   /^[^.]+\.?$|\.(?:svc|local|internal|localhost|arpa|lan|intranet|corp|home)\.?$/i;
 

@@ -15,6 +15,10 @@ import { job, runsFixture, spec, type RunsFixture } from "../postgres/runs-fixtu
 
 export const SECRET = `whsec_${Buffer.alloc(24, 7).toString("base64")}`;
 
+function monotonic(): number {
+  return performance.now();
+}
+
 export const realTimers = {
   after: (ms: number, callback: () => void) => {
     const timer = setTimeout(callback, ms);
@@ -61,7 +65,6 @@ export async function workerFixture(): Promise<WorkerFixture> {
   });
   const webhook = createWebhookSender({ dial, clock, metrics, version: "9.9.9" });
   const emailLog = createEmailLog({ pool: runs.pool });
-  const monotonic = (): number => performance.now();
   const running: { stop(): Promise<void> }[] = [];
   let workers = 0;
 

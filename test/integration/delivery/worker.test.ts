@@ -37,7 +37,7 @@ async function receiver(...options: Parameters<typeof startReceiver>): Promise<R
 
 function worker(...options: Parameters<WorkerFixture["worker"]>) {
   const started = fixture.worker(...options);
-  stops.push(started.stop);
+  stops.push(() => started.stop());
   return started;
 }
 
@@ -137,7 +137,7 @@ describe("a webhook", () => {
 describe("an email job", () => {
   test("is mailed once, with the run's Message-ID, and logged", async () => {
     const catcher = await startMailCatcher({ smtpPort: 0, httpPort: 0, host: "127.0.0.1" });
-    stops.push(catcher.close);
+    stops.push(() => catcher.close());
     fixture.smtp.current = {
       host: "127.0.0.1",
       port: catcher.smtpPort,

@@ -1,0 +1,221 @@
+import { once } from "node:events";
+import { createServer, type AddressInfo, type Server, type Socket } from "node:net";
+import { afterAll, afterEach, describe, expect, test } from "vitest";
+import { createWebhookSender } from "../../../src/delivery/webhook.ts";
+import type { WebhookTarget } from "../../../src/domain/job.ts";
+import type { ClaimedRun } from "../../../src/domain/run.ts";
+import { parseDestinationRules } from "../../../src/network/destination-rules.ts";
+import { createGuardedDial } from "../../../src/network/guarded-dial.ts";
+import { createMetrics } from "../../../src/telemetry/metrics.ts";
+import { claimedRun } from "./claimed-run.ts";
+import { SECRET } from "./worker-fixture.ts";
+
+const sender = createWebhookSender({
+  dial: createGuardedDial({
+    rules: parseDestinationRules("127.0.0.0/8"),
+    accountRules: async () => parseDestinationRules(""),
+  }),
+  clock: { now: () => Date.now(), known: true },
+  metrics: createMetrics({ version: "test", nodeMetrics: false }),
+  version: "1",
+});
+let servers: { server: Server; sockets: Set<Socket> }[] = [];
+
+afterEach(async () => {
+  for (const { server, sockets } of servers) {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  }
+  servers = [];
+});
+afterAll(() => sender.close());
+
+/** A receiver on the level of bytes: called when the request's headers are there. */
+async function receiver(onRequest: (socket: Socket, head: string) => void, onOpen?: () => void) {
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    onOpen?.();
+    socket.on("error", () => undefined);
+    socket.on("close", () => sockets.delete(socket));
+    socket.on("data", (chunk) => {
+      onRequest(socket, chunk.toString("latin1"));
+    });
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  servers.push({ server, sockets });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+}
+
+function send(url: string, change: Partial<WebhookTarget> = {}, maySend = () => true) {
+  const run: ClaimedRun = claimedRun({ url, timeoutSeconds: 0.4, ...change });
+  if (run.spec.target.kind !== "webhook") throw new Error("a webhook");
+  return sender.send({
+    run,
+    target: run.spec.target,
+    secrets: [SECRET],
+    signal: new AbortController().signal,
+    maySend,
+  });
+}
+
+const hang = (): void => undefined;
+const write = (text: string) => (socket: Socket) => {
+  socket.write(text);
+};
+
+describe("whatever a receiver does has an outcome within the deadline", () => {
+  test.each([
+    { does: "never answers", onRequest: hang, outcome: { kind: "retryable", httpStatus: 500 } },
+    {
+      does: "drips its headers",
+      onRequest: (socket: Socket) => {
+        const timer = setInterval(() => socket.write("X"), 20);
+        socket.on("close", () => clearInterval(timer));
+      },
+      outcome: { kind: "retryable", httpStatus: 500 },
+    },
+    {
+      does: "stops in the headers",
+      onRequest: write("HTTP/1.1 200 OK\r\nContent-"),
+      outcome: { kind: "retryable", httpStatus: 500 },
+    },
+    {
+      does: "never ends its body",
+      onRequest: write("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc"),
+      outcome: { kind: "delivered", httpStatus: 200 },
+    },
+    {
+      does: "sends an endless body",
+      onRequest: (socket: Socket) => {
+        socket.write("HTTP/1.1 500 no\r\nTransfer-Encoding: chunked\r\n\r\n");
+        const more = (): void => {
+          while (!socket.destroyed && socket.write(`10000\r\n${"x".repeat(65_536)}\r\n`));
+          socket.once("drain", more);
+        };
+        more();
+      },
+      outcome: { kind: "retryable", httpStatus: 500, error: "the receiver answered 500" },
+    },
+    {
+      does: "sends huge headers",
+      onRequest: write(`HTTP/1.1 200 OK\r\nX: ${"y".repeat(100_000)}\r\n\r\n`),
+      outcome: { kind: "retryable", httpStatus: 500 },
+    },
+    {
+      does: "claims a bad gzip",
+      onRequest: write("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc"),
+      outcome: { kind: "delivered", httpStatus: 200 },
+    },
+    {
+      does: "resets",
+      onRequest: (socket: Socket) => socket.resetAndDestroy(),
+      outcome: { kind: "retryable", httpStatus: 500 },
+    },
+    {
+      does: "talks garbage",
+      onRequest: write("SSH-2.0-OpenSSH_9.6\r\n"),
+      outcome: { kind: "retryable", httpStatus: 500 },
+    },
+    {
+      does: "switches protocols",
+      onRequest: write("HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"),
+      outcome: { kind: "retryable", httpStatus: 500 },
+    },
+    {
+      does: "sends early hints first",
+      onRequest: write(
+        "HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n",
+      ),
+      outcome: { kind: "delivered", httpStatus: 204 },
+    },
+    {
+      does: "redirects",
+      onRequest: write(
+        "HTTP/1.1 307 Go\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n",
+      ),
+      outcome: { kind: "permanent", httpStatus: 307 },
+    },
+    {
+      does: "asks for patience",
+      onRequest: write("HTTP/1.1 429 Slow\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n"),
+      outcome: { kind: "retryable", httpStatus: 429, retryAfterMs: 7_000 },
+    },
+  ])("$does", async ({ onRequest, outcome }) => {
+    const began = performance.now();
+    expect(await send(await receiver(onRequest))).toMatchObject(outcome);
+    expect(performance.now() - began).toBeLessThan(6_500);
+  });
+
+  test("is not TLS where TLS is spoken", async () => {
+    const url = await receiver(write("HTTP/1.1 400 plain\r\n\r\n"));
+    expect(await send(url.replace("http:", "https:"))).toMatchObject({
+      kind: "retryable",
+      httpStatus: 500,
+    });
+  });
+
+  test("nobody listens", async () => {
+    const url = await receiver(hang);
+    for (const { server } of servers) server.close();
+    expect(await send(url)).toMatchObject({ kind: "retryable", error: "connection refused" });
+  });
+});
+
+test("an endless body of many calls does not grow the memory", async () => {
+  const url = await receiver((socket) => {
+    socket.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+    const more = (): void => {
+      while (!socket.destroyed && socket.write(`10000\r\n${"x".repeat(65_536)}\r\n`));
+      socket.once("drain", more);
+    };
+    more();
+  });
+  await Promise.all(Array.from({ length: 20 }, () => send(url)));
+  const before = process.memoryUsage().rss;
+  for (let round = 0; round < 5; round += 1)
+    await Promise.all(Array.from({ length: 40 }, () => send(url)));
+  expect(process.memoryUsage().rss - before).toBeLessThan(100 * 1024 * 1024);
+});
+
+test("a claim lost while connecting: no byte of the request leaves", async () => {
+  let opened = false;
+  let received = "";
+  const url = await receiver(
+    (_socket, head) => {
+      received += head;
+    },
+    () => {
+      opened = true;
+    },
+  );
+  expect(await send(url, {}, () => false)).toEqual({ kind: "not_sent" });
+  expect({ opened, received }).toEqual({ opened: true, received: "" });
+});
+
+test("an open connection is never used by another account", async () => {
+  let connections = 0;
+  const url = await receiver(
+    write("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: keep-alive\r\n\r\n"),
+    () => {
+      connections += 1;
+    },
+  );
+  await send(url);
+  // The connection is free again in the turn after the answer.
+  await new Promise(setImmediate);
+  await send(url);
+  await new Promise(setImmediate);
+  expect(connections).toBe(1);
+  const other = claimedRun({ url }, { account: "another" });
+  if (other.spec.target.kind !== "webhook") throw new Error("a webhook");
+  await sender.send({
+    run: other,
+    target: other.spec.target,
+    secrets: [],
+    signal: new AbortController().signal,
+    maySend: () => true,
+  });
+  expect(connections).toBe(2);
+});

@@ -1,0 +1,293 @@
+import { once } from "node:events";
+import { createServer, type AddressInfo, type Socket } from "node:net";
+import { afterEach, describe, expect, test } from "vitest";
+import type { SmtpSettings } from "../../../src/domain/account.ts";
+import type { MailMessage } from "../../../src/domain/mail.ts";
+import { startMailCatcher } from "../../../src/mail/mail-catcher.ts";
+import { createMailer } from "../../../src/mail/mailer.ts";
+import { otpMessage } from "../../../src/mail/otp-message.ts";
+import { parseDestinationRules } from "../../../src/network/destination-rules.ts";
+import { createGuardedDial } from "../../../src/network/guarded-dial.ts";
+import { createLogger } from "../../../src/telemetry/logger.ts";
+import { createMetrics } from "../../../src/telemetry/metrics.ts";
+
+let ends: (() => Promise<void> | void)[] = [];
+afterEach(async () => {
+  for (const end of ends.toReversed()) await end();
+  ends = [];
+});
+
+const HELLO: MailMessage = {
+  to: "you@there.example",
+  subject: "Hello",
+  body: "Body",
+  isHtml: false,
+};
+
+async function catcher() {
+  const started = await startMailCatcher({ smtpPort: 0, httpPort: 0, host: "127.0.0.1" });
+  ends.push(() => started.close());
+  return started;
+}
+
+function mailer(port: number, change: Partial<SmtpSettings> = {}, sendTimeoutMs = 5_000) {
+  const state: { settings: SmtpSettings | undefined; revisions: number } = {
+    settings: {
+      host: "127.0.0.1",
+      port,
+      username: null,
+      password: null,
+      from: "me@sender.example",
+      tls: "none",
+      revision: "1",
+      ...change,
+    },
+    revisions: 0,
+  };
+  const started = createMailer({
+    settings: {
+      get: async () => state.settings,
+      revision: async () => {
+        state.revisions += 1;
+        return state.settings?.revision;
+      },
+      set: async () => undefined,
+      delete: async () => undefined,
+    },
+    dial: createGuardedDial({
+      rules: parseDestinationRules("127.0.0.0/8"),
+      accountRules: async () => parseDestinationRules(""),
+    }),
+    metrics: createMetrics({ version: "test", nodeMetrics: false }),
+    log: createLogger({ level: "silent" }),
+    sendTimeoutMs,
+  });
+  ends.push(() => started.close());
+  return { ...started, state };
+}
+
+/** A server that answers each line by a script: the first matching prefix; null closes. */
+async function scripted(
+  script: Readonly<Record<string, string | null | undefined>>,
+): Promise<number> {
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    socket.on("error", () => undefined);
+    let inData = false;
+    const say = (answer: string | null | undefined): void => {
+      if (answer === null) socket.destroy();
+      else if (answer !== undefined && answer !== "hang") socket.write(`${answer}\r\n`);
+    };
+    say("GREETING" in script ? script["GREETING"] : "220 hello");
+    socket.on("data", (chunk) => {
+      const text = chunk.toString("latin1");
+      if (inData) {
+        if (!text.endsWith("\r\n.\r\n")) return;
+        inData = false;
+        say("END" in script ? script["END"] : "250 queued");
+        return;
+      }
+      for (const line of text.split("\r\n").filter((part) => part !== "")) {
+        const verb = line.split(" ")[0] ?? "";
+        const answer = verb in script ? script[verb] : verb === "DATA" ? "354 go on" : "250 ok";
+        if (verb === "DATA" && answer?.startsWith("354")) inData = true;
+        say(answer);
+      }
+    });
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  ends.push(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  return (server.address() as AddressInfo).port;
+}
+
+describe("a mail", () => {
+  test("arrives as it was meant", async () => {
+    const caught = await catcher();
+    const content = new Uint8Array([0, 1, 2, 255]);
+    const result = await mailer(caught.smtpPort).send("a", {
+      ...HELLO,
+      subject: "Grüße 😀",
+      body: "<p>é\n.\n..\nend</p>",
+      isHtml: true,
+      cc: ["cc@there.example"],
+      bcc: ["bcc@there.example"],
+      replyTo: "reply@there.example",
+      headers: { "X-Tag": "one" },
+      attachments: [{ filename: "rëport.bin", content }],
+    });
+    const [mail] = caught.messages();
+    expect(result).toMatchObject({
+      kind: "accepted",
+      messageId: expect.stringMatching(/@sender\.example$/),
+    });
+    expect(mail).toMatchObject({
+      from: "me@sender.example",
+      to: "you@there.example",
+      cc: "cc@there.example",
+      replyTo: "reply@there.example",
+      subject: "Grüße 😀",
+      html: expect.stringContaining("<p>é\n.\n..\nend</p>"),
+      envelopeFrom: "me@sender.example",
+      attachments: [{ filename: "rëport.bin", bytes: 4 }],
+    });
+    expect(mail?.envelopeTo.toSorted()).toEqual([
+      "bcc@there.example",
+      "cc@there.example",
+      "you@there.example",
+    ]);
+    expect(mail?.raw.toString("latin1")).not.toContain("bcc@there.example");
+    expect(mail?.headers).toContainEqual({ name: "x-tag", value: "one" });
+  });
+
+  test("to an address with further recipients in it reaches none of them", async () => {
+    const caught = await catcher();
+    await mailer(caught.smtpPort).send("a", { ...HELLO, to: "you@there.example, x@evil.example" });
+    await mailer(caught.smtpPort).send("a", {
+      ...HELLO,
+      to: "you@there.example\r\nRCPT TO:<x@evil.example>",
+    });
+    expect(caught.messages().flatMap((mail) => mail.envelopeTo)).not.toContain("x@evil.example");
+  });
+
+  test("carries a passcode in the body and never in the subject", async () => {
+    const message = otpMessage({ to: "you@there.example", code: "012345", minutes: 10 });
+    expect(message.subject).not.toContain("012345");
+    expect(message.body).toContain("012345");
+  });
+});
+
+describe("settings", () => {
+  test("none: unconfigured; new ones count for the next mail", async () => {
+    const [first, second] = [await catcher(), await catcher()];
+    const sending = mailer(first.smtpPort);
+    await sending.send("a", HELLO);
+    const old = sending.state.settings;
+    if (old === undefined) throw new Error("settings");
+    sending.state.settings = { ...old, port: second.smtpPort, revision: "2" };
+    await sending.send("a", HELLO);
+    sending.state.settings = undefined;
+    expect(await sending.send("a", HELLO)).toEqual({ kind: "unconfigured" });
+    expect(await sending.configured("a")).toBe(false);
+    expect([first.messages().length, second.messages().length]).toEqual([1, 1]);
+  });
+
+  test("mails at the same time share the question", async () => {
+    const caught = await catcher();
+    const sending = mailer(caught.smtpPort);
+    await Promise.all(Array.from({ length: 100 }, () => sending.send("a", HELLO)));
+    expect(sending.state.revisions).toBeLessThan(10);
+    expect(caught.messages()).toHaveLength(100);
+  });
+});
+
+describe("what a server does", () => {
+  test.each([
+    { does: "greets with 554", script: { GREETING: "554 no" }, retryable: false, unknown: false },
+    { does: "refuses the sender", script: { MAIL: "550 no" }, retryable: false, unknown: false },
+    { does: "greylists", script: { RCPT: "451 later" }, retryable: true, unknown: false },
+    { does: "refuses DATA", script: { DATA: "452 full" }, retryable: true, unknown: false },
+    { does: "refuses the mail", script: { END: "554 spam" }, retryable: false, unknown: false },
+    { does: "closes at once", script: { GREETING: null }, retryable: true, unknown: false },
+    { does: "closes at EHLO", script: { EHLO: null }, retryable: true, unknown: false },
+    { does: "closes at DATA", script: { DATA: null }, retryable: true, unknown: false },
+    { does: "closes after the mail", script: { END: null }, retryable: true, unknown: true },
+    {
+      does: "hangs at the greeting",
+      script: { GREETING: "hang" },
+      retryable: true,
+      unknown: false,
+    },
+    { does: "hangs at RCPT", script: { RCPT: "hang" }, retryable: true, unknown: false },
+    { does: "hangs after the mail", script: { END: "hang" }, retryable: true, unknown: true },
+    {
+      does: "talks HTTP",
+      script: { GREETING: "HTTP/1.1 400 Bad" },
+      retryable: true,
+      unknown: false,
+    },
+  ])("$does", async ({ script, retryable, unknown }) => {
+    const port = await scripted(script);
+    expect(await mailer(port, {}, 700).send("a", HELLO)).toEqual({
+      kind: "failed",
+      error: expect.any(String),
+      retryable,
+      outcomeUnknown: unknown,
+    });
+  });
+
+  test("offers no AUTH: the mail is not sent without", async () => {
+    const port = await scripted({ AUTH: "502 no" });
+    const result = await mailer(port, { username: "u", password: "p" }).send("a", HELLO);
+    expect(result).toMatchObject({ kind: "failed" });
+  });
+
+  test("offers no STARTTLS: the mail is not sent in the clear", async () => {
+    const caught = await catcher();
+    expect(await mailer(caught.smtpPort, { tls: "starttls" }).send("a", HELLO)).toMatchObject({
+      kind: "failed",
+    });
+    expect(caught.messages()).toHaveLength(0);
+  });
+
+  test("quotes the password: it does not come back", async () => {
+    const secret = "hunter2-geheim";
+    const plain = Buffer.from(`\0u\0${secret}`).toString("base64");
+    const port = await scripted({
+      EHLO: "250-hi\r\n250 AUTH PLAIN",
+      AUTH: `535 wrong: ${secret} ${plain} ${"x".repeat(5_000)}`,
+    });
+    const sending = mailer(port, { username: "u", password: secret });
+    const result = await sending.send("a", HELLO);
+    if (result.kind !== "failed" || !sending.state.settings) throw new Error("must fail");
+    expect(result.retryable).toBe(false);
+    expect(result.error.length).toBeLessThanOrEqual(1_000);
+    expect(result.error).not.toContain(secret);
+    expect(result.error).not.toContain(plain);
+    const { transcript } = await sending.test("a", sending.state.settings, "you@there.example");
+    expect(transcript.join("\n")).toContain("535 wrong");
+    expect(transcript.join("\n")).not.toContain(secret);
+    expect(transcript.join("\n")).not.toContain(plain);
+  });
+
+  test("dropped an idle connection: the next mail goes out over a new one", async () => {
+    const caught = await catcher();
+    const sending = mailer(caught.smtpPort);
+    for (let mail = 0; mail < 3; mail += 1)
+      expect(await sending.send("a", HELLO)).toMatchObject({ kind: "accepted" });
+    expect(caught.messages()).toHaveLength(3);
+  });
+});
+
+test("the signal ends a mail on its way", async () => {
+  const port = await scripted({ RCPT: "hang" });
+  const controller = new AbortController();
+  const sent = mailer(port).send("a", HELLO, controller.signal);
+  setTimeout(() => controller.abort(), 100);
+  expect(await sent).toMatchObject({ kind: "failed", outcomeUnknown: false });
+});
+
+test("a destination that is refused is permanent and names the setting", async () => {
+  const result = await mailer(25, { host: "10.0.0.1" }).send("a", HELLO);
+  expect(result).toMatchObject({
+    kind: "failed",
+    retryable: false,
+    error: expect.stringContaining("CARILLON_ALLOW_DESTINATIONS"),
+  });
+});
+
+test("the catcher keeps what it got apart from its own page", async () => {
+  const caught = await catcher();
+  await mailer(caught.smtpPort).send("a", { ...HELLO, body: "<script>1</script>", isHtml: true });
+  const [mail] = caught.messages();
+  const page = await fetch(caught.url);
+  expect(page.headers.get("content-security-policy")).toContain("default-src 'none'");
+  const html = await fetch(`${caught.url}api/messages/${mail?.id}/html`);
+  expect(html.headers.get("content-security-policy")).toMatch(/^sandbox;/);
+  const list: unknown = await (await fetch(`${caught.url}api/messages`)).json();
+  expect(list).toMatchObject({ total: 1, messages: [{ subject: "Hello" }] });
+});

@@ -1,0 +1,134 @@
+import { once } from "node:events";
+import { createServer, type AddressInfo, type Server } from "node:net";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { DestinationRefused } from "../../../src/network/destination-refused.ts";
+import { parseDestinationRules } from "../../../src/network/destination-rules.ts";
+import { createGuardedDial } from "../../../src/network/guarded-dial.ts";
+import { createLookup } from "../../../src/network/resolve-host.ts";
+import { startDnsServer, type DnsServer } from "./dns-server.ts";
+
+let server: Server;
+let port: number;
+let connections = 0;
+let dns: DnsServer;
+
+beforeAll(async () => {
+  server = createServer((socket) => {
+    connections += 1;
+    socket.on("error", () => undefined);
+    socket.end();
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  port = (server.address() as AddressInfo).port;
+  dns = await startDnsServer((name, asked) => {
+    switch (name) {
+      case "loopback.example":
+        return ["127.0.0.1"];
+      case "mixed.example":
+        return ["93.184.216.34", "127.0.0.1"];
+      // Global when it is checked, the loopback when somebody looks again.
+      case "rebinding.example":
+        return asked <= 1 ? ["203.0.114.1"] : ["127.0.0.1"];
+      case "metadata.example":
+        return ["169.254.169.254"];
+      case "receiver.team-a.svc.cluster.local":
+        return ["10.96.0.9"];
+      case "sneaky.team-a.svc.cluster.local":
+        return ["127.0.0.1"];
+      case "silent.example":
+        return undefined;
+      default:
+        return null;
+    }
+  });
+});
+afterAll(() => {
+  server.close();
+  dns.close();
+});
+
+const none = async () => parseDestinationRules("");
+const dialWith = (options: Partial<Parameters<typeof createGuardedDial>[0]> = {}) =>
+  createGuardedDial({
+    rules: parseDestinationRules(""),
+    accountRules: none,
+    lookup: createLookup({ servers: [dns.address] }),
+    timeoutMs: 1_500,
+    ...options,
+  });
+const to = (host: string, change: object = {}) => ({
+  account: "a",
+  protocol: "webhook" as const,
+  host,
+  port,
+  ...change,
+});
+
+test.each([
+  "127.0.0.1",
+  "[::1]",
+  "localhost",
+  "loopback.example",
+  "mixed.example",
+  "metadata.example",
+  "::ffff:127.0.0.1",
+  "no-such-host.internal",
+])("%s is refused, and nothing is connected", async (host) => {
+  const before = connections;
+  const error = await dialWith()(to(host)).catch((reason: unknown) => reason);
+  expect(error).toBeInstanceOf(DestinationRefused);
+  expect((error as Error).message.replace(host, "HOST")).toBe(
+    new DestinationRefused("webhook", "HOST", port).message,
+  );
+  expect(connections).toBe(before);
+});
+
+test("a name that changes between check and connect gains nothing", async () => {
+  const before = connections;
+  // Connecting to 203.0.114.1 cannot work here: what counts is that the loopback was not reached.
+  await expect(dialWith()(to("rebinding.example"))).rejects.not.toBeInstanceOf(DestinationRefused);
+  expect(dns.asked.filter((name) => name === "rebinding.example")).toHaveLength(1);
+  expect(connections).toBe(before);
+  // The second answer is checked like the first.
+  await expect(dialWith()(to("rebinding.example"))).rejects.toBeInstanceOf(DestinationRefused);
+  expect(connections).toBe(before);
+});
+
+test("a rule of the installation or of the account opens the way", async () => {
+  const rules = parseDestinationRules(`127.0.0.1/32:${port}`);
+  for (const options of [{ rules }, { accountRules: async () => rules }]) {
+    const socket = await dialWith(options)(to("loopback.example"));
+    expect(socket.remoteAddress).toBe("127.0.0.1");
+    socket.destroy();
+  }
+  await expect(
+    dialWith({ rules: parseDestinationRules("127.0.0.1/32:1") })(to("loopback.example")),
+  ).rejects.toBeInstanceOf(DestinationRefused);
+});
+
+test("services of the account's own namespace only, and never the loopback", async () => {
+  const dial = dialWith({ clusterNamespace: async (account) => account, timeoutMs: 300 });
+  const name = "receiver.team-a.svc.cluster.local";
+  // Allowed, and then nobody answers at 10.96.0.9.
+  const own = await dial(to(name, { account: "team-a", port: 80 })).catch((e: unknown) => e);
+  expect(own).not.toBeInstanceOf(DestinationRefused);
+  for (const request of [
+    to(name, { account: "team-b", port: 80 }),
+    to("sneaky.team-a.svc.cluster.local", { account: "team-a", port: 80 }),
+    to(name, { account: "team-a", port: 6443 }),
+  ])
+    await expect(dial(request)).rejects.toBeInstanceOf(DestinationRefused);
+});
+
+test("a silent name server ends with a time-out", async () => {
+  await expect(dialWith({ timeoutMs: 300 })(to("silent.example"))).rejects.toMatchObject({
+    code: "ETIMEDOUT",
+  });
+});
+
+test("SMTP has its own ports", async () => {
+  await expect(dialWith()(to("8.8.8.8", { protocol: "smtp", port: 80 }))).rejects.toBeInstanceOf(
+    DestinationRefused,
+  );
+});

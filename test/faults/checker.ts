@@ -1,0 +1,269 @@
+/**
+ * What the fault suite holds every run of the system to, whatever was done to it. Pure: it compares the
+ * receiver's own log and what the system recorded with what was asked of it.
+ */
+import { isoUtc, type Instant } from "../../src/domain/instant.ts";
+
+/**
+ * `once`: delivered, or a reason recorded; exactly one of them. `optional`: an edit, pause or deletion
+ * crossed it, so nothing is fine too. `never`: cancelled in good time, it must not fire.
+ */
+export type Rule = "once" | "optional" | "never";
+
+export interface Target {
+  at: Instant;
+  rule: Rule;
+}
+
+export interface ExpectedJob {
+  jobId: string;
+  maxRetries: number;
+  targets: readonly Target[];
+}
+
+/** One request as the receiver saw it. Written down at its headers, whatever became of it then. */
+export interface Arrival {
+  /** `webhook-id`. */
+  runId: string;
+  /** `Carillon-Job-Id`. */
+  jobId: string;
+  /** `Carillon-Scheduled-At`. */
+  scheduledAt: Instant;
+  /** `Carillon-Attempt`. */
+  attempt: number;
+  /** On PostgreSQL's clock. */
+  at: Instant;
+  /** The status that the receiver sent; null when it never answered. */
+  answered: number | null;
+}
+
+export interface RecordedExecution {
+  jobId: string;
+  runId: string;
+  scheduledAt: Instant;
+  attempt: number;
+  status: "success" | "failed";
+  errorMessage: string | null;
+}
+
+export interface RecordedSpan {
+  jobId: string;
+  first: Instant;
+  last: Instant;
+  count: number;
+  reason: string;
+}
+
+export interface UnfinishedRun {
+  runId: string;
+  jobId: string;
+  scheduledAt: Instant;
+}
+
+export interface Evidence {
+  jobs: readonly ExpectedJob[];
+  arrivals: readonly Arrival[];
+  executions: readonly RecordedExecution[];
+  missed: readonly RecordedSpan[];
+  /** Still there when the system had time to settle. */
+  unfinished: readonly UnfinishedRun[];
+  /** Targets after it are none of this check's business. */
+  until: Instant;
+  /** Milliseconds between the receiver's idea of PostgreSQL's clock and the truth, at most. */
+  clockError: number;
+}
+
+export type ViolationKind =
+  | "lost"
+  | "early"
+  | "duplicate"
+  | "changed-id"
+  | "too-many-attempts"
+  | "repeated-attempt"
+  | "unrecorded-delivery"
+  | "success-without-delivery"
+  | "two-accounts"
+  | "cancelled-but-fired"
+  | "unasked"
+  | "wrong-span"
+  | "stuck";
+
+export interface Violation {
+  kind: ViolationKind;
+  jobId: string;
+  /** The target, or what claims to be one. */
+  at: Instant;
+  detail: string;
+}
+
+export interface Verdict {
+  violations: Violation[];
+  /** Targets that had to be accounted for. */
+  targets: number;
+  /** Targets that an operation crossed, or that were cancelled. */
+  free: number;
+  /** Targets with at least one delivery. */
+  delivered: number;
+  /** Requests at the receiver. */
+  requests: number;
+  /** Why targets without a delivery have none: reason → targets. */
+  reasons: Record<string, number>;
+  /** Milliseconds from target to first arrival, ascending. */
+  lateness: number[];
+}
+
+interface Case {
+  job: ExpectedJob;
+  target: Target;
+  arrivals: Arrival[];
+  executions: RecordedExecution[];
+  spans: RecordedSpan[];
+}
+
+export function check(evidence: Evidence): Verdict {
+  const violations: Violation[] = [];
+  const { cases, strays } = sort(evidence);
+  violations.push(...strays);
+  const reasons: Record<string, number> = {};
+  const lateness: number[] = [];
+  let targets = 0;
+  let delivered = 0;
+  let all = 0;
+  for (const each of cases) {
+    all += 1;
+    if (each.target.rule === "once") targets += 1;
+    violations.push(...judge(each, evidence.clockError));
+    const first = each.arrivals[0];
+    if (first) {
+      delivered += 1;
+      lateness.push(first.at - each.target.at);
+    } else {
+      const reason = reasonOf(each);
+      if (reason !== undefined) reasons[reason] = (reasons[reason] ?? 0) + 1;
+    }
+  }
+  for (const { runId, jobId, scheduledAt } of evidence.unfinished)
+    if (scheduledAt <= evidence.until)
+      violations.push({ kind: "stuck", jobId, at: scheduledAt, detail: `run ${runId}` });
+  return {
+    violations,
+    targets,
+    free: all - targets,
+    delivered,
+    requests: cases.reduce((sum, { arrivals }) => sum + arrivals.length, 0),
+    reasons,
+    lateness: lateness.sort((a, b) => a - b),
+  };
+}
+
+/** Puts everything with its target; what has none was never asked for. */
+function sort(evidence: Evidence): { cases: Case[]; strays: Violation[] } {
+  const strays: Violation[] = [];
+  const byJob = new Map<string, Map<Instant, Case>>();
+  for (const job of evidence.jobs) {
+    const cases = new Map<Instant, Case>();
+    for (const target of job.targets)
+      if (target.at <= evidence.until)
+        cases.set(target.at, { job, target, arrivals: [], executions: [], spans: [] });
+    byJob.set(job.jobId, cases);
+  }
+  const caseOf = (jobId: string, at: Instant, what: string): Case | undefined => {
+    const found = byJob.get(jobId)?.get(at);
+    if (found === undefined && at <= evidence.until)
+      strays.push({ kind: "unasked", jobId, at, detail: what });
+    return found;
+  };
+  for (const arrival of [...evidence.arrivals].sort((a, b) => a.at - b.at))
+    caseOf(arrival.jobId, arrival.scheduledAt, `request of run ${arrival.runId}`)?.arrivals.push(
+      arrival,
+    );
+  for (const execution of evidence.executions)
+    caseOf(
+      execution.jobId,
+      execution.scheduledAt,
+      `execution of run ${execution.runId}`,
+    )?.executions.push(execution);
+  for (const span of evidence.missed) {
+    if (span.first > evidence.until) continue;
+    const covered = [...(byJob.get(span.jobId)?.values() ?? [])].filter(
+      ({ target }) => target.at >= span.first && target.at <= span.last,
+    );
+    for (const each of covered) each.spans.push(span);
+    if (covered.length !== span.count && span.last <= evidence.until)
+      strays.push({
+        kind: "wrong-span",
+        jobId: span.jobId,
+        at: span.first,
+        detail: `${span.reason}: says ${span.count} fire times until ${isoUtc(span.last)}, there are ${covered.length}`,
+      });
+  }
+  return { cases: [...byJob.values()].flatMap((cases) => [...cases.values()]), strays };
+}
+
+function judge(each: Case, clockError: number): Violation[] {
+  const { job, target, arrivals, executions, spans } = each;
+  const found: Violation[] = [];
+  const report = (kind: ViolationKind, detail: string): void => {
+    found.push({ kind, jobId: job.jobId, at: target.at, detail });
+  };
+
+  if (target.rule === "never" && arrivals.length > 0) report("cancelled-but-fired", told(arrivals));
+  if (target.rule === "once" && arrivals.length + executions.length + spans.length === 0)
+    report("lost", "no request, no execution, not recorded as missed");
+  if (spans.length > 1 || (spans.length > 0 && arrivals.length + executions.length > 0))
+    report(
+      "two-accounts",
+      `missed (${spans.map((span) => span.reason).join(", ")}), ${executions.length} executions, ${told(arrivals)}`,
+    );
+  for (const arrival of arrivals)
+    if (arrival.at < target.at - clockError)
+      report("early", `${target.at - arrival.at} ms before its time: ${told([arrival])}`);
+
+  if (job.maxRetries === 0 && arrivals.length > 1) report("duplicate", told(arrivals));
+  const ids = new Set([...arrivals, ...executions].map(({ runId }) => runId));
+  if (ids.size > 1) report("changed-id", [...ids].join(", "));
+  if (arrivals.length > 1 + job.maxRetries || executions.length > 1 + job.maxRetries)
+    report(
+      "too-many-attempts",
+      `${executions.length} executions with max_retries ${job.maxRetries}, ${told(arrivals)}`,
+    );
+  const attempts = new Set(arrivals.map(({ runId, attempt }) => `${runId} ${attempt}`));
+  if (attempts.size < arrivals.length) report("repeated-attempt", told(arrivals));
+
+  for (const arrival of arrivals)
+    if (!executions.some((execution) => sameAttempt(execution, arrival)))
+      report("unrecorded-delivery", told([arrival]));
+  for (const execution of executions)
+    if (execution.status === "success") {
+      const arrival = arrivals.find((candidate) => sameAttempt(execution, candidate));
+      if (arrival?.answered === undefined || arrival.answered === null || arrival.answered >= 300)
+        report(
+          "success-without-delivery",
+          `attempt ${execution.attempt} of run ${execution.runId}: ${told(arrival ? [arrival] : [])}`,
+        );
+    }
+  return found;
+}
+
+function sameAttempt(
+  a: { runId: string; attempt: number },
+  b: { runId: string; attempt: number },
+): boolean {
+  return a.runId === b.runId && a.attempt === b.attempt;
+}
+
+function reasonOf({ executions, spans }: Case): string | undefined {
+  const [span] = spans;
+  if (span) return `missed: ${span.reason}`;
+  return executions.at(-1)?.errorMessage ?? undefined;
+}
+
+function told(arrivals: readonly Arrival[]): string {
+  if (arrivals.length === 0) return "no request";
+  return arrivals
+    .map(
+      ({ runId, attempt, at, answered }) =>
+        `attempt ${attempt} of ${runId} at ${isoUtc(at)}, answered ${answered ?? "nothing"}`,
+    )
+    .join("; ");
+}

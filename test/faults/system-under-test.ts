@@ -1,0 +1,111 @@
+/** The parts as an operator runs them: a gateway and two controllers, each with a wire of its own. */
+import { randomBytes } from "node:crypto";
+import { existsSync } from "node:fs";
+import { mkdir, writeFile } from "node:fs/promises";
+import { createServer, type AddressInfo } from "node:net";
+import { once } from "node:events";
+import { join } from "node:path";
+import { createAccounts } from "../../src/postgres/accounts.ts";
+import { createApiKeys } from "../../src/postgres/api-keys.ts";
+import { startFaultyDatabase, type FaultyDatabase } from "./database.ts";
+import { createMember, type Member } from "./member.ts";
+import { PROCESSES, type ProcessName } from "./plan.ts";
+import { startTcpProxy, type TcpProxy } from "./tcp-proxy.ts";
+
+export interface SystemUnderTest {
+  database: FaultyDatabase;
+  members: Readonly<Record<ProcessName, Member>>;
+  wires: Readonly<Record<ProcessName, TcpProxy>>;
+  baseUrl: string;
+  apiKey: string;
+  /** Moves the wall clock of controller-b; undefined where libfaketime is not installed. */
+  setClock: ((offsetSeconds: number) => Promise<void>) | undefined;
+  close(): Promise<void>;
+}
+
+const FAKETIME = [
+  "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
+  "/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1",
+  "/usr/lib64/faketime/libfaketimeMT.so.1",
+].find((path) => existsSync(path));
+
+export async function startSystemUnderTest(directory: string): Promise<SystemUnderTest> {
+  await mkdir(directory, { recursive: true });
+  const database = await startFaultyDatabase(join(directory, "postgres"));
+  const target = database.address;
+  const wires = {
+    gateway: await startTcpProxy({ target }),
+    "controller-a": await startTcpProxy({ target }),
+    "controller-b": await startTcpProxy({ target }),
+  };
+  const accounts = createAccounts({ pool: database.pool() });
+  const account = await accounts.create({ name: "faults" });
+  const { raw } = await createApiKeys({ pool: database.pool() }).create(account.id, "faults");
+
+  const port = await freePort();
+  const clockFile = join(directory, "faketime");
+  const setClock = FAKETIME
+    ? (offset: number) => writeFile(clockFile, `${offset < 0 ? "" : "+"}${offset}\n`)
+    : undefined;
+  await setClock?.(0);
+  const common = {
+    CARILLON_JOB_STORE: "postgres",
+    CARILLON_HOST: "127.0.0.1",
+    CARILLON_METRICS_PORT: "0",
+    CARILLON_LOG_FORMAT: "json",
+    CARILLON_ENCRYPTION_KEYS: `faults:${randomBytes(32).toString("base64")}`,
+    CARILLON_ALLOW_DESTINATIONS: "127.0.0.0/8",
+  };
+  const member = (name: ProcessName, env: Record<string, string>): Member =>
+    createMember({
+      name,
+      program: name === "gateway" ? "gateway" : "controller",
+      env: {
+        ...common,
+        DATABASE_URL: database.urlVia(wires[name].port),
+        POD_NAME: name,
+        ...env,
+      },
+      logFile: join(directory, `${name}.log`),
+    });
+  const members = {
+    gateway: member("gateway", { PORT: String(port) }),
+    "controller-a": member("controller-a", {}),
+    // Only the wall clock: monotonic time never jumps.
+    "controller-b": member(
+      "controller-b",
+      FAKETIME
+        ? {
+            LD_PRELOAD: FAKETIME,
+            FAKETIME_TIMESTAMP_FILE: clockFile,
+            FAKETIME_CACHE_DURATION: "1",
+            FAKETIME_DONT_FAKE_MONOTONIC: "1",
+            DONT_FAKE_MONOTONIC: "1",
+          }
+        : {},
+    ),
+  };
+  for (const name of PROCESSES) members[name].start();
+  return {
+    database,
+    members,
+    wires,
+    baseUrl: `http://127.0.0.1:${port}`,
+    apiKey: raw,
+    setClock,
+    close: async () => {
+      await Promise.all(PROCESSES.map((name) => members[name].destroy()));
+      await Promise.all(PROCESSES.map((name) => wires[name].close()));
+      await database.close();
+    },
+  };
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, "close");
+  return port;
+}

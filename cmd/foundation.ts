@@ -14,7 +14,10 @@ import { createMailer } from "../src/mail/mailer.ts";
 import type { Logger } from "../src/telemetry/logger.ts";
 import type { Metrics } from "../src/telemetry/metrics.ts";
 import { createAccountRules, installationRules } from "./account-rules.ts";
-import { timers } from "./system.ts";
+import { createAccountNamespaces } from "../src/kubernetes/account-namespaces.ts";
+import { createServiceNamespaces } from "../src/kubernetes/service-namespaces.ts";
+import type { Cluster } from "./cluster.ts";
+import { monotonic, timers } from "./system.ts";
 
 /** Lease renewal and the clock must not queue behind a herd of other statements. */
 const LEASE_CONNECTIONS = 2;
@@ -32,8 +35,10 @@ export function createFoundation(options: {
   keyRing: KeyRing;
   metrics: Metrics;
   log: Logger;
+  /** On Kubernetes. Stays the caller's to close. */
+  cluster?: Cluster;
 }) {
-  const { configuration, databaseUrl: url, keyRing, metrics, log } = options;
+  const { configuration, databaseUrl: url, keyRing, metrics, log, cluster } = options;
   const applicationName = `carillon ${options.program}`;
   const rules = installationRules(configuration);
   let closing = false;
@@ -55,7 +60,20 @@ export function createFoundation(options: {
   const apiKeys = createApiKeys({ pool, timers, onError });
   const smtpSettings = createSmtpSettingsStore({ pool, keyRing });
   const accountRules = createAccountRules(accounts);
-  const dial = createGuardedDial({ rules, accountRules });
+  const kubernetes = cluster && {
+    ...cluster,
+    accountNamespaces: createAccountNamespaces({ accounts, client: cluster.client, monotonic }),
+  };
+  const dial = createGuardedDial({
+    rules,
+    accountRules,
+    ...(kubernetes && configuration.allowOwnNamespaceServices === true
+      ? {
+          clusterNamespace: createServiceNamespaces({ ...kubernetes, monotonic, timers }),
+          clusterDomain: required(configuration, "clusterDomain"),
+        }
+      : {}),
+  });
   const mailer = createMailer({ settings: smtpSettings, dial, metrics, log });
 
   metrics.beforeScrape("database", async () => {
@@ -80,6 +98,7 @@ export function createFoundation(options: {
     destinations: createDestinationPolicy({ rules, accountRules }),
     dial,
     mailer,
+    kubernetes,
     keyRing,
     metrics,
     log,

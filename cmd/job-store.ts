@@ -24,9 +24,10 @@ export function chooseJobStore(options: {
   foundation: Foundation;
   configuration: Configuration;
 }): JobStoreChoice {
-  const { pool, notifications } = options.foundation;
-  if (required(options.configuration, "jobStore") === "kubernetes")
-    return createKubernetesJobs(options);
+  const { foundation, configuration } = options;
+  const { pool, notifications } = foundation;
+  if (required(configuration, "jobStore") === "kubernetes")
+    return createKubernetesJobs({ foundation, configuration });
   return {
     jobs: createPostgresJobStore({ pool, notifications }),
     // Without an election every controller schedules; the cursor makes each run once all the same.

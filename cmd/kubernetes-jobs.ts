@@ -2,12 +2,9 @@ import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import type { Configuration } from "../src/configuration/configuration.ts";
 import type { Leadership } from "../src/domain/ports/leadership.ts";
-import { createAccountNamespaces } from "../src/kubernetes/account-namespaces.ts";
-import { createKubernetesClient } from "../src/kubernetes/client.ts";
 import { createEventRecorder } from "../src/kubernetes/events.ts";
 import { createKubernetesJobStore } from "../src/kubernetes/kubernetes-job-store.ts";
 import { createLeaseElection } from "../src/kubernetes/lease-election.ts";
-import { loadKubeConfig } from "../src/kubernetes/load-kube-config.ts";
 import { createResourceMemory } from "../src/kubernetes/resource-memory.ts";
 import { createSecretHeaders } from "../src/kubernetes/secret-headers.ts";
 import { createStatusWriter } from "../src/kubernetes/status-writer.ts";
@@ -15,7 +12,6 @@ import { createRunHistory } from "../src/postgres/run-history.ts";
 import type { Foundation } from "./foundation.ts";
 import type { JobStoreChoice } from "./job-store.ts";
 import { monotonic, random, timers } from "./system.ts";
-import { VERSION } from "./version.ts";
 
 /** The Lease's and Events' times are for people; everything that decides takes PostgreSQL's clock. */
 const wallClock = () => Date.now();
@@ -25,14 +21,10 @@ export function createKubernetesJobs(options: {
   foundation: Foundation;
   configuration: Configuration;
 }): JobStoreChoice {
-  const { pool, accounts, clock, metrics, log } = options.foundation;
+  const { pool, clock, metrics, log, kubernetes } = options.foundation;
+  if (kubernetes === undefined) throw new Error("the foundation was made without a cluster");
+  const { client, electorClient, accountNamespaces } = kubernetes;
   const { configuration } = options;
-  const kubeConfig = loadKubeConfig();
-  const common = { kubeConfig, monotonic, timers, random, metrics };
-  const userAgent = `carillon/${VERSION}`;
-  const client = createKubernetesClient({ ...common, userAgent });
-  const electorClient = createKubernetesClient({ ...common, userAgent, connections: 1 });
-  const accountNamespaces = createAccountNamespaces({ accounts, client, monotonic });
   const namespaces = configuration.watchNamespaces ?? [];
   const instance = configuration.podName ?? hostname();
   const memory = createResourceMemory();
@@ -84,11 +76,11 @@ export function createKubernetesJobs(options: {
     jobs,
     leadership,
     reporter,
-    secretHeaders: createSecretHeaders({ client, accountNamespaces }),
-    async close() {
-      await events.settled();
-      await client.close();
-      await electorClient.close();
-    },
+    secretHeaders: createSecretHeaders({
+      client,
+      accountNamespaces,
+      namespaces: configuration.headerSecretNamespaces ?? [],
+    }),
+    close: () => events.settled(),
   };
 }

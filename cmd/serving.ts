@@ -16,6 +16,7 @@ import {
   createReadiness,
   type Readiness,
 } from "../src/telemetry/readiness.ts";
+import { connectCluster } from "./cluster.ts";
 import { createEnding, type Ending } from "./ending.ts";
 import { createFoundation, type Foundation } from "./foundation.ts";
 import { chooseJobStore, type JobStoreChoice } from "./job-store.ts";
@@ -58,6 +59,11 @@ export async function serve(
     const log = createLogger(logOptions(configuration, process.stdout)).child({ program });
     const metrics = createMetrics({ version: VERSION });
     const keyRing = parseKeyRing(required(configuration, "encryptionKeys"));
+    const cluster =
+      required(configuration, "jobStore") === "kubernetes"
+        ? connectCluster({ metrics })
+        : undefined;
+    if (cluster) ending.add("API server connections", () => cluster.close());
     const foundation = createFoundation({
       program,
       configuration,
@@ -65,6 +71,7 @@ export async function serve(
       keyRing,
       metrics,
       log,
+      ...(cluster ? { cluster } : {}),
     });
     ending.add("database connections", () => foundation.close());
     const store = chooseJobStore({ foundation, configuration });

@@ -49,6 +49,16 @@ export function oneOf<const T extends string>(
   };
 }
 
+export function yesOrNo(variable: Omit<Variable<boolean>, "parse">): Variable<boolean> {
+  return {
+    ...variable,
+    parse(given) {
+      if (given !== "true" && given !== "false") throw new Error("must be true or false");
+      return given === "true";
+    },
+  };
+}
+
 export function postgresUrl(
   variable: Omit<Variable<string>, "parse" | "secret">,
 ): Variable<string> {

@@ -1,4 +1,4 @@
-import { integer, list, oneOf, postgresUrl, text } from "./variable.ts";
+import { integer, list, oneOf, postgresUrl, text, yesOrNo } from "./variable.ts";
 
 const PORT = { least: 0, most: 65_535 };
 
@@ -71,6 +71,61 @@ export const VARIABLES = {
     name: "POD_NAMESPACE",
     meaning: "Namespace of the leader election's Lease.",
     default: { controller: "default" },
+  }),
+  leaseName: text({
+    name: "CARILLON_LEASE_NAME",
+    meaning:
+      "Name of the leader election's Lease: the same for all controllers of an installation, another for each installation in a namespace.",
+    default: { controller: "carillon-controller" },
+  }),
+  watchNamespaces: list({
+    name: "CARILLON_WATCH_NAMESPACES",
+    meaning:
+      "Comma-separated namespaces whose ScheduledJobs are served. Empty: all, which needs cluster-wide rights.",
+    default: "",
+  }),
+  headerSecretNamespaces: list({
+    name: "CARILLON_HEADER_SECRET_NAMESPACES",
+    meaning:
+      "Comma-separated namespaces in which `headersFrom` may read Secrets that carry the label `carillon.dev/webhook-headers=true`.",
+    default: "",
+  }),
+  allowOwnNamespaceServices: yesOrNo({
+    name: "CARILLON_ALLOW_OWN_NAMESPACE_SERVICES",
+    meaning:
+      "`true` or `false`: whether an account's webhooks and SMTP may reach the Services of the namespace that it is bound to, by the name `SERVICE.NAMESPACE.svc`.",
+    default: "true",
+  }),
+  clusterDomain: text({
+    name: "CARILLON_CLUSTER_DOMAIN",
+    meaning: "Domain of the cluster's Service names.",
+    default: "cluster.local",
+  }),
+  databaseWaitSeconds: integer({
+    name: "CARILLON_DATABASE_WAIT_SECONDS",
+    meaning:
+      "Seconds that `migrate` waits for a PostgreSQL (and, to bind the first account, an API server) that does not answer yet.",
+    default: { migrate: "0" },
+    least: 0,
+    most: 3_600,
+  }),
+  bootstrapAccount: text({
+    name: "CARILLON_BOOTSTRAP_ACCOUNT",
+    meaning: "Name of a first account, which `migrate` creates once per database.",
+  }),
+  bootstrapNamespace: text({
+    name: "CARILLON_BOOTSTRAP_NAMESPACE",
+    meaning: "Kubernetes namespace that the first account is bound to. Default: none.",
+  }),
+  bootstrapEmail: text({
+    name: "CARILLON_BOOTSTRAP_EMAIL",
+    meaning:
+      "Email address of the first account's dashboard user, an administrator. Default: no user.",
+  }),
+  bootstrapPassword: text({
+    name: "CARILLON_BOOTSTRAP_PASSWORD",
+    meaning: "That user's password.",
+    secret: true,
   }),
   logLevel: oneOf({
     name: "CARILLON_LOG_LEVEL",

@@ -42,6 +42,10 @@ export function isReservedWebhookHeader(name: string): boolean {
   );
 }
 
+export function isWebhookHeaderValue(value: string): boolean {
+  return VALUE.test(value);
+}
+
 /** What is wrong with a job's own headers; also two spellings of one name, of which one would win. */
 export function webhookHeaderFindings(headers: Readonly<Record<string, string>>): Finding[] {
   const findings: Finding[] = [];

@@ -1,5 +1,7 @@
 import type { ClaimedRun } from "../domain/run.ts";
 import type { AccountNamespaces } from "../domain/ports/account-namespaces.ts";
+import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
+import { isWebhookHeaderValue } from "../domain/webhook-headers.ts";
 import { ApiError, isNotFound } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
 
@@ -16,9 +18,6 @@ export type SecretHeaderValues =
   /** The text is for the job's owner. */
   | { kind: "unavailable"; error: string };
 
-/** As the domain's rule for header values: what every HTTP implementation reads alike. */
-const HEADER_VALUE = /^(?:[\x21-\x7e](?:[\t\x20-\x7e]*[\x21-\x7e])?)?$/;
-
 /**
  * Values of `headersFrom`, read at each attempt so that a rotated Secret counts at once. Only from the
  * namespace that the run's account is bound to now, and only from Secrets with the release label:
@@ -27,8 +26,10 @@ const HEADER_VALUE = /^(?:[\x21-\x7e](?:[\t\x20-\x7e]*[\x21-\x7e])?)?$/;
 export function createSecretHeaders(dependencies: {
   client: KubernetesClient;
   accountNamespaces: Pick<AccountNamespaces, "namespaceOf">;
+  /** CARILLON_HEADER_SECRET_NAMESPACES. Without it the API server's RBAC alone decides. */
+  namespaces?: readonly string[];
 }): (run: ClaimedRun) => Promise<SecretHeaderValues> {
-  const { client, accountNamespaces } = dependencies;
+  const { client, accountNamespaces, namespaces } = dependencies;
 
   async function readSecret(namespace: string, name: string): Promise<Secret | string> {
     try {
@@ -40,8 +41,8 @@ export function createSecretHeaders(dependencies: {
       });
     } catch (error) {
       if (isNotFound(error)) return `Secret ${name} does not exist`;
-      if (error instanceof ApiError && error.code === 403)
-        return `this installation may not read Secrets in namespace ${namespace}; the operator lists it in headerSecretNamespaces`;
+      if (error instanceof ApiError && error.code === 403) return notListed(namespace);
+      if (error instanceof DependencyUnavailable) return "the Kubernetes API does not answer";
       throw error;
     }
   }
@@ -52,6 +53,7 @@ export function createSecretHeaders(dependencies: {
       return { kind: "resolved", headers: {} };
     const namespace = await accountNamespaces.namespaceOf(run.account);
     if (namespace === undefined) return unavailable("the account is bound to no namespace");
+    if (namespaces && !namespaces.includes(namespace)) return unavailable(notListed(namespace));
     const headers: Record<string, string> = {};
     for (const { header, secretName, secretKey } of target.headersFrom) {
       const secret = await readSecret(namespace, secretName);
@@ -67,7 +69,7 @@ export function createSecretHeaders(dependencies: {
       const value = Buffer.from(encoded, "base64")
         .toString("utf8")
         .replace(/\r?\n$/, "");
-      if (!HEADER_VALUE.test(value))
+      if (!isWebhookHeaderValue(value))
         return unavailable(
           `header ${header}: the value in Secret ${secretName} must be printable ASCII without line breaks`,
         );
@@ -75,6 +77,10 @@ export function createSecretHeaders(dependencies: {
     }
     return { kind: "resolved", headers };
   };
+}
+
+function notListed(namespace: string): string {
+  return `this installation may not read Secrets in namespace ${namespace}; the operator lists it in headerSecretNamespaces`;
 }
 
 function unavailable(error: string): SecretHeaderValues {

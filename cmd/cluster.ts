@@ -1,0 +1,34 @@
+import { StartProblem } from "../src/configuration/start-problem.ts";
+import { createKubernetesClient, type KubernetesClient } from "../src/kubernetes/client.ts";
+import { loadKubeConfig } from "../src/kubernetes/load-kube-config.ts";
+import type { Metrics } from "../src/telemetry/metrics.ts";
+import { monotonic, random, timers } from "./system.ts";
+import { VERSION } from "./version.ts";
+
+/** The way to the API server. */
+export interface Cluster {
+  client: KubernetesClient;
+  /** One connection of its own: a herd of other calls must not delay a renewal of the Lease. */
+  electorClient: KubernetesClient;
+  close(): Promise<void>;
+}
+
+/** Opens nothing by itself: connections come with the first call. Throws StartProblem without a kubeconfig. */
+export function connectCluster(options: { metrics: Metrics }): Cluster {
+  const kubeConfig = loadKubeConfig();
+  if (kubeConfig === undefined)
+    throw new StartProblem(
+      "no Kubernetes cluster is configured: set KUBECONFIG, run in a pod, or set CARILLON_JOB_STORE=postgres",
+    );
+  const common = { kubeConfig, monotonic, timers, random, metrics: options.metrics };
+  const userAgent = `carillon/${VERSION}`;
+  const client = createKubernetesClient({ ...common, userAgent });
+  const electorClient = createKubernetesClient({ ...common, userAgent, connections: 1 });
+  return {
+    client,
+    electorClient,
+    async close() {
+      await Promise.all([client.close(), electorClient.close()]);
+    },
+  };
+}

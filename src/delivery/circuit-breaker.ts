@@ -123,7 +123,7 @@ export function createCircuitBreakers(options: {
       // One for each: opossum counts a controller's listeners whenever it adds one.
       rotateBucketController: rotation,
     });
-    // It listens to itself to count what we never use: a third of what a breaker weighs.
+    // It listens to itself to count what we never use: an eighth of what a breaker weighs.
     for (const event of UNUSED_EVENTS) breaker.removeAllListeners(event);
     const entry: Entry = {
       destination,

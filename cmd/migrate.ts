@@ -1,17 +1,55 @@
-/** `npm run migrate`: brings the database of DATABASE_URL up to this release. Safe to run at any time. */
+/**
+ * `npm run migrate`: brings the database of DATABASE_URL up to this release, and creates the first
+ * account when one is asked for. Safe to run at any time, and by several at once.
+ */
 import { readConfiguration, required } from "../src/configuration/configuration.ts";
+import { DependencyUnavailable } from "../src/domain/ports/dependency-down.ts";
 import { migrate } from "../src/postgres/migrate.ts";
+import { bootstrap } from "./bootstrap.ts";
 import { reportFailure } from "./problem.ts";
 import { say } from "./say.ts";
+import { monotonic, timers } from "./system.ts";
 import { VERSION } from "./version.ts";
+
+const RETRY_MS = 1_000;
+/** Between two lines that say what is waited for. */
+const PROGRESS_MS = 10_000;
 
 let databaseUrl: string | undefined;
 try {
-  databaseUrl = required(readConfiguration("migrate", process.env), "databaseUrl");
-  const { applied } = await migrate({ url: databaseUrl, appVersion: VERSION, onProgress: say });
+  const configuration = readConfiguration("migrate", process.env);
+  const url = required(configuration, "databaseUrl");
+  databaseUrl = url;
+  const waitMs = required(configuration, "databaseWaitSeconds") * 1_000;
+  const { applied } = await available(waitMs, () =>
+    migrate({ url, appVersion: VERSION, onProgress: say }),
+  );
   say(
     applied.length === 0 ? "The database is up to date" : `Applied ${applied.length} migration(s)`,
   );
+  await available(waitMs, () => bootstrap({ configuration, databaseUrl: url, say }));
 } catch (error) {
   reportFailure(error, databaseUrl);
+}
+
+/** Tries again while something does not answer yet: a database that starts at the same time as we do. */
+async function available<T>(waitMs: number, work: () => Promise<T>): Promise<T> {
+  const began = monotonic();
+  let told = Number.NEGATIVE_INFINITY;
+  for (;;) {
+    try {
+      return await work();
+    } catch (error) {
+      const waited = monotonic() - began;
+      if (!(error instanceof DependencyUnavailable) || waited >= waitMs) throw error;
+      if (waited - told >= PROGRESS_MS) {
+        const name = error.dependency === "postgres" ? "PostgreSQL" : "the Kubernetes API";
+        say(`Waiting for ${name}, ${Math.round(waited / 1_000)} of ${waitMs / 1_000} s`);
+        told = waited;
+      }
+      await new Promise<void>((resolve) => {
+        timers.after(RETRY_MS, resolve);
+      });
+    }
+  }
 }

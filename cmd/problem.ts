@@ -24,6 +24,8 @@ export function problemOf(error: unknown, databaseUrl?: string): string | undefi
     return error.message;
   const listening = listenProblem(error);
   if (listening !== undefined) return listening;
+  if (error instanceof DependencyUnavailable && error.dependency === "kubernetes")
+    return `the Kubernetes API does not answer: ${redactText(rootCause(error).message)}`;
   if (error instanceof DependencyUnavailable)
     return databaseProblem(databaseUrl, rootCause(error).message);
   // 28: authorization refused, 3D: no such database, 42501: not permitted; 08 and sockets before the

@@ -64,6 +64,8 @@
   args: [cmd/migrate.ts]
   env:
     {{- include "carillon.databaseEnvironment" . | nindent 4 }}
+    - name: CARILLON_DATABASE_WAIT_SECONDS
+      value: "120"
     {{- if .Values.bootstrap.enabled }}
     - name: CARILLON_BOOTSTRAP_ACCOUNT
       value: {{ .Values.bootstrap.account | quote }}

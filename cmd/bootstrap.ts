@@ -1,0 +1,65 @@
+import type { Configuration } from "../src/configuration/configuration.ts";
+import { StartProblem } from "../src/configuration/start-problem.ts";
+import { namespaceUid } from "../src/kubernetes/namespace-uid.ts";
+import { createAccounts } from "../src/postgres/accounts.ts";
+import { oncePerDatabase } from "../src/postgres/once.ts";
+import { createPool } from "../src/postgres/pool.ts";
+import { createUsers } from "../src/postgres/users.ts";
+import { createMetrics } from "../src/telemetry/metrics.ts";
+import { connectCluster } from "./cluster.ts";
+import { VERSION } from "./version.ts";
+
+/**
+ * Creates the account of CARILLON_BOOTSTRAP_ACCOUNT, bound to its namespace, and its dashboard user: once
+ * per database, however many pods start at the same time. What people change or delete later stays so.
+ */
+export async function bootstrap(options: {
+  configuration: Configuration;
+  databaseUrl: string;
+  say: (line: string) => void;
+}): Promise<void> {
+  const { configuration, databaseUrl: url, say } = options;
+  const { bootstrapAccount: name, bootstrapNamespace: namespace } = configuration;
+  const { bootstrapEmail: email, bootstrapPassword: password } = configuration;
+  if (name === undefined) return;
+  if ((email === undefined) !== (password === undefined))
+    throw new StartProblem(
+      "CARILLON_BOOTSTRAP_EMAIL and CARILLON_BOOTSTRAP_PASSWORD belong together: set both or none",
+    );
+  const pool = createPool({ url, applicationName: "carillon bootstrap", max: 1 });
+  try {
+    const accounts = createAccounts({ pool });
+    const users = createUsers({ pool });
+    await oncePerDatabase({
+      url,
+      key: "bootstrap",
+      async work() {
+        // A try that died half-way, or an operator before us, may have made some of it.
+        const account = (await accounts.byName(name)) ?? (await accounts.create({ name }));
+        if (namespace !== undefined && account.namespace === null)
+          await accounts.bind(account.id, namespace, await uidOf(namespace));
+        const known = await users.list(account.id);
+        if (email !== undefined && password !== undefined && known.length === 0)
+          await users.create({ account: account.id, email, password, admin: true });
+        const bound = namespace === undefined ? "" : `, bound to namespace ${namespace}`;
+        say(`Created the account ${name}${bound}${email === undefined ? "" : ` and ${email}`}`);
+      },
+    });
+  } finally {
+    await pool.end();
+  }
+}
+
+async function uidOf(namespace: string): Promise<string> {
+  const metrics = createMetrics({ version: VERSION, nodeMetrics: false });
+  const cluster = connectCluster({ metrics });
+  try {
+    const uid = await namespaceUid(cluster.client, namespace);
+    if (uid !== undefined) return uid;
+  } finally {
+    await cluster.close();
+  }
+  throw new StartProblem(
+    `the namespace ${namespace} of the first account does not exist: create it, or set CARILLON_BOOTSTRAP_NAMESPACE to another`,
+  );
+}

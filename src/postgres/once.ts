@@ -1,0 +1,38 @@
+import { translating } from "./connection-errors.ts";
+import { createClient } from "./pool.ts";
+
+/** Any two numbers that nobody else uses as advisory lock of the database. */
+const LOCK = [0x6361_7269, 0x6f6e_6365];
+
+/**
+ * Runs `work` once in the life of a database, whoever comes first: the others wait for it, then do
+ * nothing. When it throws, or its process dies, the next one runs it again, so it must bear that.
+ * Returns whether it ran. `key` names it for ever.
+ */
+export async function oncePerDatabase(options: {
+  url: string;
+  key: string;
+  work: () => Promise<void>;
+}): Promise<boolean> {
+  const { url, key, work } = options;
+  // A session of its own: the lock must not outlive this process, whatever a pool does.
+  const client = createClient({
+    url,
+    applicationName: `carillon ${key}`,
+    statementTimeoutMs: 0,
+    lockTimeoutMs: 0,
+  });
+  return translating(async () => {
+    await client.connect();
+    try {
+      await client.query("select pg_advisory_lock($1, $2)", LOCK);
+      const done = await client.query("select from carillon_meta where key = $1", [key]);
+      if (done.rowCount !== 0) return false;
+      await work();
+      await client.query("insert into carillon_meta (key, value) values ($1, now()::text)", [key]);
+      return true;
+    } finally {
+      await client.end().catch(() => undefined);
+    }
+  });
+}

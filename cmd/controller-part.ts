@@ -9,6 +9,7 @@ import type { JobStore } from "../src/domain/ports/job-store.ts";
 import type { Leadership } from "../src/domain/ports/leadership.ts";
 import { createCircuits } from "../src/postgres/circuits.ts";
 import { createEmailLog } from "../src/postgres/email-log.ts";
+import { createLedgerNews } from "../src/postgres/ledger-news.ts";
 import { createRunLedger } from "../src/postgres/run-ledger.ts";
 import { createRunQueue } from "../src/postgres/run-queue.ts";
 import { createSigningSecrets } from "../src/postgres/signing-secrets.ts";
@@ -44,6 +45,7 @@ export function runController(options: {
   const controller = createController({
     jobs,
     ledger: createRunLedger({ pool }),
+    news: createLedgerNews({ notifications }),
     clock,
     leadership,
     timers,

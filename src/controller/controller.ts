@@ -2,7 +2,7 @@ import { HOUR, MINUTE } from "../domain/instant.ts";
 import type { Clock, Monotonic, Random, Timers } from "../domain/ports/clock.ts";
 import type { JobStore } from "../domain/ports/job-store.ts";
 import type { Leadership } from "../domain/ports/leadership.ts";
-import type { RunLedger } from "../domain/ports/run-ledger.ts";
+import type { LedgerNews, RunLedger } from "../domain/ports/run-ledger.ts";
 import type { StatusReporter } from "../domain/ports/status-reporter.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { backoffMs, pause } from "./backoff.ts";
@@ -13,6 +13,7 @@ import { createReconciler } from "./reconciler.ts";
 import type { ReflectorSink } from "./reflector.ts";
 import { createReflector } from "./reflector.ts";
 import { StatusCounts } from "./status-counts.ts";
+import { TouchedCursors } from "./touched-cursors.ts";
 import { WakeHeap } from "./wake-heap.ts";
 import { WorkQueue } from "./work-queue.ts";
 
@@ -27,6 +28,8 @@ export interface ControllerDeps {
   random: Random;
   metrics: ControllerMetrics;
   log: Logger;
+  /** Tells of what others write to the ledger; without it they are seen at the next resync. */
+  news?: LedgerNews;
   reporter?: StatusReporter;
   /** How long before their time runs are created (never for Forbid and Replace). Default 15 s. */
   prepareAheadMs?: number;
@@ -88,6 +91,7 @@ export function createController(deps: ControllerDeps): Controller {
   /** Cursors must be read (again) before anything is decided. */
   let cursorsDue = true;
   let lists = 0;
+  const touched = new TouchedCursors({ ledger, view, queue });
   const tombstones = new Set<string>();
   /** Cursors without a job, and the list after which that is certain. */
   let orphans: { uids: readonly string[]; certainAfterList: number } = {
@@ -146,8 +150,12 @@ export function createController(deps: ControllerDeps): Controller {
       queue.clear();
       counts.clear();
       view.cursors.clear();
+      touched.clear();
       orphans = { uids: [], certainAfterList: 0 };
-      for (const entry of view.entries.values()) entry.status = undefined;
+      for (const entry of view.entries.values()) {
+        entry.status = undefined;
+        entry.reported = undefined;
+      }
       reporter?.clear();
     }
     cursorsDue = true;
@@ -181,6 +189,14 @@ export function createController(deps: ControllerDeps): Controller {
     }
   }
 
+  /** Undefined: any cursor may have been written. */
+  function onCursors(uids: readonly string[] | undefined): void {
+    if (!leading) return;
+    if (uids === undefined) cursorsDue = true;
+    else touched.add(uids);
+    bell.ring();
+  }
+
   /** One piece of work; false when there is none at the moment. Throws when PostgreSQL fails. */
   async function step(batch: { limit: number; taken: string[] }): Promise<boolean> {
     const startedIn = term;
@@ -193,6 +209,10 @@ export function createController(deps: ControllerDeps): Controller {
       const gone = [...tombstones].slice(0, batchSize);
       await ledger.cancel(gone);
       for (const uid of gone) tombstones.delete(uid);
+      return true;
+    }
+    if (touched.size > 0) {
+      await touched.load(batchSize, current);
       return true;
     }
     const now = clock.now();
@@ -279,11 +299,18 @@ export function createController(deps: ControllerDeps): Controller {
       return synced;
     },
     async run(signal) {
-      const unsubscribe = leadership.onChange(onLeadership);
+      const unsubscribe = [
+        leadership.onChange(onLeadership),
+        deps.news?.onCursors(onCursors),
+        reporter &&
+          deps.news?.onClosed((uids) => {
+            if (leading && uids !== undefined) reporter.closed(uids);
+          }),
+      ];
       try {
         await Promise.all([reflector.run(sink, signal), loop(signal)]);
       } finally {
-        unsubscribe();
+        for (const end of unsubscribe) end?.();
         reporter?.clear();
       }
     },

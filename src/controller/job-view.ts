@@ -9,6 +9,8 @@ export interface JobEntry {
   timing: Timing;
   /** As last counted; undefined until it was reconciled in this term of leadership. */
   status: JobStatus | undefined;
+  /** Version of the cursor that the reporter was last told of; undefined: not told in this term. */
+  reported: number | undefined;
   /** Lost compare-and-sets in a row. */
   conflicts: number;
 }
@@ -29,6 +31,7 @@ export class JobView {
         job,
         timing: timingOf(job.spec),
         status: undefined,
+        reported: undefined,
         conflicts: 0,
       });
       return "relevant";

@@ -123,10 +123,12 @@ export function createReconciler(deps: {
     view.cursors.set(job.uid, after);
 
     const status = jobStatus(job, after, timing);
-    const news = decision.changed || entry.status === undefined;
     counts.move(entry.status, status);
     entry.status = status;
-    if (news) reporter?.report(job, { cursor: after, status, timing, missed: decision.missed });
+    // Also what others wrote, and this reconcile found nothing to add to.
+    if (entry.reported !== after.version)
+      reporter?.report(job, { cursor: after, status, timing, missed: decision.missed });
+    entry.reported = after.version;
     metrics.reconciles.inc({
       outcome: status === "invalid" ? "invalid" : decision.changed ? "applied" : "unchanged",
     });

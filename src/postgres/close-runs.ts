@@ -4,16 +4,16 @@ import { timestamp } from "./rows.ts";
 
 /**
  * Records attempts and finishes or re-queues their runs in one statement, comparing claim tokens.
- * Returns the ids that were still held. A one-time's final outcome and a halt go to the cursor, whose
+ * Returns the runs that were still held, and the jobs whose cursor was written. A one-time's final outcome and a halt go to the cursor, whose
  * version rises: a leader that decides on the old state loses its compare-and-set and looks again.
  */
 export async function closeRuns(
   database: Queryable,
   closings: readonly Closing[],
-): Promise<Set<string>> {
-  if (closings.length === 0) return new Set();
+): Promise<Closed> {
+  if (closings.length === 0) return { runs: new Map(), cursors: [] };
   const column = <T>(of: (closing: Closing) => T) => closings.map(of);
-  const { rows } = await database.query<{ id: string }>(
+  const { rows } = await database.query<{ id: string; job_uid: string; decided: boolean }>(
     `with input as materialized (
        select * from unnest($1::uuid[], $2::uuid[], $3::text[], $4::int[], $5::int[], $6::text[],
                             $7::timestamptz[], $8::text[], $9::timestamptz[])
@@ -78,8 +78,9 @@ export async function closeRuns(
                                        then f.generation else c.halted_generation end,
               startable = c.startable and not (f.halted and c.generation = f.generation)
          from final f join locked using (job_uid) where c.job_uid = f.job_uid
+       returning c.job_uid
      )
-     select id from mine`,
+     select id, job_uid, job_uid in (select job_uid from decided) as decided from mine`,
     [
       column(({ run }) => run.id),
       column(({ run }) => run.claimToken),
@@ -92,5 +93,14 @@ export async function closeRuns(
       column((closing) => (closing.next === "retry" ? timestamp(closing.notBefore) : null)),
     ],
   );
-  return new Set(rows.map((row) => row.id));
+  return {
+    runs: new Map(rows.map((row) => [row.id, row.job_uid])),
+    cursors: rows.flatMap((row) => (row.decided ? [row.job_uid] : [])),
+  };
+}
+
+export interface Closed {
+  /** Run id → job uid. */
+  runs: Map<string, string>;
+  cursors: string[];
 }

@@ -27,11 +27,11 @@ export interface Drop {
  * the run's row. Fire times that were decided for good and never attempted become missed spans, one a
  * job. A manual run never attempted moves to the new generation: it was asked of the
  * job, not of a revision, and a claim taken on the old one is void. A one-time whose retries end here
- * has failed.
+ * has failed. Returns the jobs that ended so: their cursors were written.
  */
-export async function dropUnstarted(client: Queryable, drops: readonly Drop[]): Promise<void> {
-  if (drops.length === 0) return;
-  await client.query(
+export async function dropUnstarted(client: Queryable, drops: readonly Drop[]): Promise<string[]> {
+  if (drops.length === 0) return [];
+  const { rows } = await client.query<{ job_uid: string }>(
     `with input as materialized (
        select * from unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::text[],
                             $6::timestamptz[], $7::text[])
@@ -57,13 +57,16 @@ export async function dropUnstarted(client: Queryable, drops: readonly Drop[]): 
        update job_cursors c set once = 'failed', version = c.version + 1
         where c.once = 'fired' and c.job_uid in
               (select job_uid from dropped where trigger = 'schedule' and attempts > 0)
+        returning c.job_uid
+     ), recorded as (
+       insert into missed_spans (account, job_id, job_uid, first_at, last_at, count, reason)
+       select account, job_id, job_uid, min(scheduled_at), max(scheduled_at), count(*), reason
+         from dropped
+        where attempts = 0 and scheduled_at <= coalesce(decided_up_to, clock_timestamp())
+          and not (trigger = 'schedule' and key = any(string_to_array(again, ' ')))
+        group by account, job_id, job_uid, reason
      )
-     insert into missed_spans (account, job_id, job_uid, first_at, last_at, count, reason)
-     select account, job_id, job_uid, min(scheduled_at), max(scheduled_at), count(*), reason
-       from dropped
-      where attempts = 0 and scheduled_at <= coalesce(decided_up_to, clock_timestamp())
-        and not (trigger = 'schedule' and key = any(string_to_array(again, ' ')))
-      group by account, job_id, job_uid, reason`,
+     select job_uid from ended`,
     [
       drops.map((drop) => drop.jobUid),
       drops.map((drop) => drop.generation),
@@ -74,6 +77,7 @@ export async function dropUnstarted(client: Queryable, drops: readonly Drop[]): 
       drops.map((drop) => drop.again.join(" ")),
     ],
   );
+  return rows.map((row) => row.job_uid);
 }
 
 /** A newer run takes their place: started ones are marked for their workers, the others are dropped. */

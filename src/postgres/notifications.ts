@@ -3,8 +3,11 @@ import { createClient } from "./pool.ts";
 
 /** PostgreSQL's NOTIFY, as a hint that something changed. Whoever listens also polls. */
 export interface Notifications {
-  /** Calls back after each notification, and after each reconnect: some may have been lost. */
-  on(channel: string, listener: () => void): () => void;
+  /**
+   * Calls back after each notification with its payload, and after each (re)connect with none: some may
+   * have been lost.
+   */
+  on(channel: string, listener: (payload?: string) => void): () => void;
   close(): Promise<void>;
 }
 
@@ -12,6 +15,10 @@ export interface Notifications {
 export const RUNS_CHANNEL = "carillon_runs";
 /** Woken when jobs of the PostgreSQL store changed. */
 export const JOBS_CHANNEL = "carillon_jobs";
+/** Cursors written by somebody else than the leader; the payload has the job uids. */
+export const CURSORS_CHANNEL = "carillon_cursors";
+/** Attempts recorded; the payload has the job uids. */
+export const CLOSED_CHANNEL = "carillon_closed";
 
 const RECONNECT_MS = 1_000;
 /** LISTEN is silent when the server is gone without a goodbye: a statement now and then finds out. */
@@ -23,7 +30,7 @@ export function createNotifications(options: {
   applicationName: string;
   onError?: (error: Error) => void;
 }): Notifications {
-  const listeners = new Map<string, Set<() => void>>();
+  const listeners = new Map<string, Set<(payload?: string) => void>>();
   let client: pg.Client | undefined;
   let connecting: Promise<void> | undefined;
   let timer: NodeJS.Timeout | undefined;
@@ -63,7 +70,7 @@ export function createNotifications(options: {
       if (client === fresh) client = undefined;
       later();
     });
-    fresh.on("notification", ({ channel }) => wake(channel));
+    fresh.on("notification", ({ channel, payload }) => wake(channel, payload ?? ""));
     await fresh.connect();
     if (closed) return fresh.end();
     client = fresh;
@@ -79,8 +86,8 @@ export function createNotifications(options: {
     }
   }
 
-  function wake(channel: string): void {
-    for (const listener of listeners.get(channel) ?? []) listener();
+  function wake(channel: string, payload?: string): void {
+    for (const listener of listeners.get(channel) ?? []) listener(payload);
   }
 
   return {

@@ -32,7 +32,7 @@ export function createRunHistory({ pool }: { pool: Pool }): RunHistory {
         name: status === undefined ? "executions" : "executions_by_status",
         text: `select ${EXECUTION_COLUMNS} from executions
           where account = $1 and job_id = $2 ${status === undefined ? "" : "and status = $5"}
-          order by executed_at desc, id desc limit $3::int offset $4::int`,
+          order by executed_at desc, id desc limit $3::int offset $4::bigint`,
         values: [account, jobId, limit, offset, ...(status === undefined ? [] : [status])],
       });
       return rows.map(executionOf);
@@ -45,13 +45,13 @@ export function createRunHistory({ pool }: { pool: Pool }): RunHistory {
         text: `select 'execution' as kind, ${EXECUTION_COLUMNS},
                 null::timestamptz as first_at, null::bigint as count, null as reason, executed_at as moment
            from (select * from executions where account = $1 and job_id = $2
-                  order by executed_at desc, id desc limit $3::int + $4::int) as e
+                  order by executed_at desc, id desc limit $3::bigint + $4::bigint) as e
          union all
          select 'missed', id, job_id, job_uid, null, null, null, null, null, null, null, null, null,
                 first_at, count, reason, last_at
            from (select * from missed_spans where account = $1 and job_id = $2
-                  order by last_at desc, id desc limit $3::int + $4::int) as m
-         order by moment desc, id desc limit $3::int offset $4::int`,
+                  order by last_at desc, id desc limit $3::bigint + $4::bigint) as m
+         order by moment desc, id desc limit $3::bigint offset $4::bigint`,
         values: [account, jobId, limit, offset],
       });
       return rows.map((row) =>

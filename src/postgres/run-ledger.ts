@@ -4,13 +4,15 @@ import type { Job } from "../domain/job.ts";
 import type { LedgerChange, RunLedger } from "../domain/ports/run-ledger.ts";
 import type { MissedReason, NewRun, RunTrigger, UnfinishedRun } from "../domain/run.ts";
 import { dropReplaced, dropUnstarted, type Drop } from "./drop-runs.ts";
-import { RUNS_CHANNEL } from "./notifications.ts";
+import { tellOfJobs } from "./ledger-news.ts";
+import { liftHalt } from "./lift-halt.ts";
+import { CURSORS_CHANNEL, RUNS_CHANNEL } from "./notifications.ts";
 import { transaction, type Pool, type Queryable } from "./pool.ts";
 import { cursorOf, timestamp, type CursorRow } from "./rows.ts";
 
 /** What the leader decides, made true in PostgreSQL. Statements take whole batches as arrays. */
 export function createRunLedger({ pool }: { pool: Pool }): RunLedger {
-  return {
+  const ledger: RunLedger = {
     cursors: (jobUids) => readCursors(pool, jobUids),
 
     unfinished: async (jobUids) => {
@@ -49,7 +51,9 @@ export function createRunLedger({ pool }: { pool: Pool }): RunLedger {
         const winners = sorted.filter((change) => won.has(change.job.uid));
         await storeRevisions(client, winners);
         // Before the inserts: a fire time that was taken back may be created anew right here.
-        await dropUnstarted(client, winners.flatMap(dropOf));
+        const ended = await dropUnstarted(client, winners.flatMap(dropOf));
+        // Their cursors are a version further than the caller thinks.
+        await tellOfJobs(client, CURSORS_CHANNEL, ended);
         await dropReplaced(
           client,
           winners.flatMap((change) => change.replace),
@@ -124,7 +128,10 @@ export function createRunLedger({ pool }: { pool: Pool }): RunLedger {
       );
       return rows[0]?.found === true;
     },
+
+    liftHalt: (job) => liftHalt({ pool, ledger, job }),
   };
+  return ledger;
 }
 
 interface UnfinishedRow {

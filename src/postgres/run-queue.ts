@@ -4,9 +4,15 @@ import type { JobSpec } from "../domain/job.ts";
 import type { Random } from "../domain/ports/clock.ts";
 import type { Closing, RunQueue } from "../domain/ports/run-queue.ts";
 import type { ClaimedRun, RunTrigger } from "../domain/run.ts";
-import { closeRuns } from "./close-runs.ts";
+import { closeRuns, type Closed } from "./close-runs.ts";
 import { sqlState } from "./connection-errors.ts";
-import { RUNS_CHANNEL, type Notifications } from "./notifications.ts";
+import { createTeller } from "./ledger-news.ts";
+import {
+  CLOSED_CHANNEL,
+  CURSORS_CHANNEL,
+  RUNS_CHANNEL,
+  type Notifications,
+} from "./notifications.ts";
 import { ensureExecutionMonths } from "./partitions.ts";
 import { transaction, type Pool, type Queryable } from "./pool.ts";
 import { startRuns } from "./start-runs.ts";
@@ -30,9 +36,17 @@ export function createRunQueue(options: {
   random: Random;
 }): RunQueue {
   const { pool, leasePool, notifications, random } = options;
+  const teller = createTeller({ database: pool });
+
+  async function close(closings: readonly Closing[]): Promise<Set<string>> {
+    const { runs, cursors } = await closed(closings);
+    teller.tell(CLOSED_CHANNEL, runs.values());
+    teller.tell(CURSORS_CHANNEL, cursors);
+    return new Set(runs.keys());
+  }
 
   /** The month's partition can be missing when no retention task ran for months: make it, once. */
-  async function close(closings: readonly Closing[]): Promise<Set<string>> {
+  async function closed(closings: readonly Closing[]): Promise<Closed> {
     try {
       return await transaction(pool, (client) => closeRuns(client, closings));
     } catch (error) {

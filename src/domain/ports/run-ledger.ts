@@ -49,6 +49,22 @@ export interface RunLedger {
   cancel(jobUids: readonly string[]): Promise<void>;
   /** A run asked for by REST; the same key again is no second run. False: no cursor or deleted. */
   runNow(job: Job, key: string): Promise<boolean>;
+  /**
+   * Takes the halt that a 410 put on the job off its cursor and tells the leader (LedgerNews). Nothing
+   * happens where there is none. Throws `VersionConflict` when others keep writing the cursor.
+   */
+  liftHalt(job: Job): Promise<void>;
+}
+
+/**
+ * What the leader did not write itself, told soon after its commit. Hints: some get lost, some are
+ * repeated, and listeners get `undefined` when they may have missed some (after each reconnect).
+ */
+export interface LedgerNews {
+  /** Cursors that a worker (completed, failed, halted) or a REST request (resume) wrote. */
+  onCursors(listener: (jobUids: readonly string[] | undefined) => void): () => void;
+  /** Jobs of which attempts were recorded. */
+  onClosed(listener: (jobUids: readonly string[] | undefined) => void): () => void;
 }
 
 /** What the gateway reads about runs. */

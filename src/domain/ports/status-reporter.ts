@@ -20,6 +20,8 @@ export interface Observed {
  */
 export interface StatusReporter {
   report(job: Job, observed: Observed): void;
+  /** Workers have just recorded attempts of these jobs; jobs that were never reported are ignored. */
+  closed(jobUids: readonly string[]): void;
   /** The job is gone. */
   forget(jobUid: string): void;
   /** Leadership was lost: drop everything that has not been written. */

@@ -7,9 +7,6 @@ import { invalid } from "../errors.ts";
 import { canBeJobId } from "../job-id.ts";
 import type { ExecutionsQuery } from "../schema/jobs.ts";
 
-/** Stores count rows in 32 bits; behind so many there is nothing, as behind any larger offset. */
-const MOST_OFFSET = 2_000_000_000;
-
 export function executionRoutes(options: { jobs: JobStore; history: RunHistory }) {
   const { jobs, history } = options;
   return {
@@ -26,8 +23,7 @@ export function executionRoutes(options: { jobs: JobStore; history: RunHistory }
   };
 
   async function page(account: string, jobId: string, query: ExecutionsQuery): Promise<object[]> {
-    const { limit = 20, status, include } = query;
-    const offset = Math.min(query.offset ?? 0, MOST_OFFSET);
+    const { limit = 20, offset = 0, status, include } = query;
     if (include === "missed") {
       const entries = await history.executionsAndMissed({ account, jobId, limit, offset });
       return entries.map((entry) =>

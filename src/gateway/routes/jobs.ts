@@ -105,7 +105,8 @@ export function jobRoutes(options: JobRouteOptions) {
 
     async resumeJob(request: ApiRequest): Promise<ApiAnswer> {
       const job = await change(request, async ({ spec }) => ({ ...spec, suspend: false }));
-      await liftHalt(job);
+      // Resuming an unsuspended job makes no new generation, and the halt is one of the generation.
+      await ledger.liftHalt(job);
       return detail(job);
     },
 
@@ -219,30 +220,6 @@ export function jobRoutes(options: JobRouteOptions) {
         if (!(error instanceof VersionConflict) || attempt === TRIES) throw error;
       }
     }
-  }
-
-  /**
-   * A 410 halted the generation, and resuming an unsuspended job makes no new one: take the halt off
-   * the cursor. Everything else stays for the controller to decide, which then starts from now.
-   */
-  async function liftHalt(job: Job): Promise<void> {
-    for (let attempt = 1; attempt <= TRIES; attempt += 1) {
-      const cursor = await history.cursor(job.uid);
-      if (!cursor || cursor.deleted || cursor.haltedGeneration === null) return;
-      const { jobUid: _uid, version: _version, ...state } = cursor;
-      const { conflicts } = await ledger.apply([
-        {
-          job,
-          from: cursor,
-          to: { ...state, haltedGeneration: null },
-          create: [],
-          replace: [],
-          missed: [],
-        },
-      ]);
-      if (conflicts.length === 0) return;
-    }
-    throw new VersionConflict(`the cursor of job ${job.id} changed ${TRIES} times`);
   }
 }
 

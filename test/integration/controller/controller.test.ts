@@ -5,12 +5,15 @@ import { alwaysLeader } from "../../../src/controller/always-leader.ts";
 import { createController } from "../../../src/controller/controller.ts";
 import { timingOf } from "../../../src/domain/timing.ts";
 import type { Timers } from "../../../src/domain/ports/clock.ts";
+import type { StatusReporter } from "../../../src/domain/ports/status-reporter.ts";
 import { createAccounts } from "../../../src/postgres/accounts.ts";
 import { createPostgresClock } from "../../../src/postgres/clock.ts";
 import { createNotifications } from "../../../src/postgres/notifications.ts";
 import { createPool } from "../../../src/postgres/pool.ts";
 import { createPostgresJobStore } from "../../../src/postgres/postgres-job-store.ts";
+import { createLedgerNews } from "../../../src/postgres/ledger-news.ts";
 import { createRunLedger } from "../../../src/postgres/run-ledger.ts";
+import { createRunQueue } from "../../../src/postgres/run-queue.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
 import type { TestDatabase } from "../../postgres/database.ts";
@@ -40,7 +43,21 @@ async function assemble(url: string) {
   const account = await accounts.create({ name: "team" });
   const jobs = createPostgresJobStore({ pool, notifications });
   const ledger = createRunLedger({ pool });
-  return { pool, notifications, clock, jobs, ledger, account: account.id };
+  const news = createLedgerNews({ notifications });
+  // As in another process: with connections of its own.
+  const leasePool = createPool({ url, applicationName: "worker", max: 1 });
+  const queue = createRunQueue({ pool, leasePool, notifications, random: () => 0.5 });
+  return {
+    pool,
+    leasePool,
+    notifications,
+    clock,
+    jobs,
+    ledger,
+    news,
+    queue,
+    account: account.id,
+  };
 }
 
 beforeAll(async () => {
@@ -51,11 +68,11 @@ beforeAll(async () => {
 afterAll(async () => {
   parts.clock.stop();
   await parts.notifications.close();
-  await parts.pool.end();
+  await Promise.all([parts.pool.end(), parts.leasePool.end()]);
   await database.drop();
 });
 
-function startController() {
+function startController(reporter?: StatusReporter) {
   const abort = new AbortController();
   const done = createController({
     ...parts,
@@ -65,6 +82,7 @@ function startController() {
     random: Math.random,
     metrics: createMetrics({ version: "test", nodeMetrics: false }),
     log: createLogger({ level: "silent" }),
+    ...(reporter ? { reporter } : {}),
   }).run(abort.signal);
   return async () => {
     abort.abort();
@@ -193,4 +211,91 @@ test("a job without account has a cursor and no runs", async () => {
   ]);
   expect(first.conflicts).toEqual([]);
   expect((await ledger.cursors([job.uid])).get(job.uid)?.version).toBe(1);
+});
+
+/** Remembers the last status of each job, and which jobs it was told to look at. */
+function rememberingReporter() {
+  const statuses = new Map<string, string>();
+  const closed = new Set<string>();
+  const reporter: StatusReporter = {
+    report: (job, { status }) => void statuses.set(job.id, status),
+    closed: (uids) => {
+      for (const uid of uids) closed.add(uid);
+    },
+    forget: () => {},
+    clear: () => {},
+  };
+  return { statuses, closed, reporter };
+}
+
+/** Claims what is due of the job, and closes it. */
+async function deliver(id: string, next: "finished" | "halted", httpStatus: number): Promise<void> {
+  const { queue, clock } = parts;
+  const claimed = await queue.claim({
+    worker: "w",
+    limit: 100,
+    until: clock.now(),
+    leaseMs: 30_000,
+  });
+  const run = claimed.find((each) => each.jobId === id);
+  if (!run) throw new Error(`nothing to deliver of ${id}`);
+  await queue.start([run]);
+  const ok = httpStatus < 300;
+  const closing = {
+    run,
+    next,
+    execution: {
+      status: ok ? ("success" as const) : ("failed" as const),
+      httpStatus,
+      durationMs: 1,
+      errorMessage: ok ? null : "no",
+      executedAt: clock.now(),
+    },
+  };
+  expect((await queue.close([closing])).size).toBe(1);
+}
+
+test.each([
+  { closed: "well", httpStatus: 200, status: "completed" },
+  { closed: "badly", httpStatus: 500, status: "failed" },
+])("a one-time job that a worker closed $closed is reported $status", async (row) => {
+  const { statuses, closed, reporter } = rememberingReporter();
+  const stop = startController(reporter);
+  const id = `once-${row.status}`;
+  try {
+    const job = await parts.jobs.create({ account: parts.account, id, spec: onceIn(500) });
+    await until(
+      "due",
+      async () => (await count("from runs where job_id = $1 and not_before <= now()", [id])) === 1,
+    );
+    await deliver(id, "finished", row.httpStatus);
+    await until("reported", async () => statuses.get(id) === row.status);
+    await until("history told of", async () => closed.has(job.uid));
+    expect(statuses.get(id)).toBe(row.status);
+  } finally {
+    await stop();
+  }
+});
+
+test("a 410 pauses the job and resuming wakes it, without a change of the job itself", async () => {
+  const { jobs, account, ledger } = parts;
+  const { statuses, reporter } = rememberingReporter();
+  const stop = startController(reporter);
+  const id = "gone";
+  try {
+    const job = await jobs.create({ account, id, spec: aSpec() });
+    await until("taken up", async () => statuses.get(id) === "active");
+    expect(await ledger.runNow(job, "once")).toBe(true);
+    await deliver(id, "halted", 410);
+    await until("paused", async () => statuses.get(id) === "paused");
+    await ledger.liftHalt(job);
+    await until("active again", async () => statuses.get(id) === "active");
+    const cursor = (await ledger.cursors([job.uid])).get(job.uid);
+    expect(cursor).toMatchObject({ haltedGeneration: null, startable: true });
+    const { version } = cursor ?? {};
+    await ledger.liftHalt(job);
+    expect((await ledger.cursors([job.uid])).get(job.uid)?.version).toBe(version);
+  } finally {
+    await stop();
+  }
 });

@@ -5,7 +5,7 @@ import type { Clock, Timers } from "../../../src/domain/ports/clock.ts";
 import type { JobEvent, JobStore } from "../../../src/domain/ports/job-store.ts";
 import { PositionExpired } from "../../../src/domain/ports/job-store.ts";
 import type { Leadership } from "../../../src/domain/ports/leadership.ts";
-import type { LedgerChange, RunLedger } from "../../../src/domain/ports/run-ledger.ts";
+import type { LedgerChange, LedgerNews, RunLedger } from "../../../src/domain/ports/run-ledger.ts";
 
 /** Time that only the test moves. Timers fire in order, the event loop turning in between. */
 export class FakeTime implements Clock, Timers {
@@ -193,6 +193,31 @@ export class MemoryLedger implements RunLedger {
   }
   runNow(): Promise<boolean> {
     return Promise.resolve(false);
+  }
+  async liftHalt(): Promise<void> {}
+  /** What a worker or a REST request does behind the leader's back. */
+  write(uid: string, change: Partial<Cursor>): void {
+    const cursor = this.stored.get(uid);
+    if (cursor) this.stored.set(uid, { ...cursor, ...change, version: cursor.version + 1 });
+  }
+}
+
+export class SpokenNews implements LedgerNews {
+  #cursors = new Set<(uids: readonly string[] | undefined) => void>();
+  #closed = new Set<(uids: readonly string[] | undefined) => void>();
+  onCursors(listener: (uids: readonly string[] | undefined) => void): () => void {
+    this.#cursors.add(listener);
+    return () => this.#cursors.delete(listener);
+  }
+  onClosed(listener: (uids: readonly string[] | undefined) => void): () => void {
+    this.#closed.add(listener);
+    return () => this.#closed.delete(listener);
+  }
+  cursors(uids?: readonly string[]): void {
+    for (const listener of this.#cursors) listener(uids);
+  }
+  closed(uids?: readonly string[]): void {
+    for (const listener of this.#closed) listener(uids);
   }
 }
 

@@ -10,6 +10,7 @@ import {
   FakeTime,
   MemoryJobs,
   MemoryLedger,
+  SpokenNews,
   SwitchableLeadership,
   settle,
 } from "./controller-world.ts";
@@ -31,6 +32,7 @@ function start(
   const leadership = options.leadership ?? new SwitchableLeadership(true);
   const metrics = createMetrics({ version: "test", nodeMetrics: false });
   const reports: { uid: string; observed: Observed }[] = [];
+  const closed: string[] = [];
   const controller = createController({
     jobs: w.jobs as unknown as JobStore,
     ledger: w.ledger,
@@ -43,6 +45,9 @@ function start(
     reporter: {
       report: (job, observed) => {
         reports.push({ uid: job.uid, observed });
+      },
+      closed: (uids) => {
+        closed.push(...uids);
       },
       forget: () => {},
       clear: () => {},
@@ -58,7 +63,7 @@ function start(
     await done;
   };
   running.push(stop);
-  return { controller, leadership, metrics, reports, stop };
+  return { controller, leadership, metrics, reports, closed, stop };
 }
 
 /** Fires every minute; created before the test begins. */
@@ -335,5 +340,76 @@ describe("leadership", () => {
     await w.time.advanceTo(at("12:00:50"));
     expect(w.ledger.cancelled).toEqual(["a"]);
     expect(w.jobs.lists).toBe(3);
+  });
+});
+
+const statuses = (reports: { uid: string; observed: Observed }[], uid: string) =>
+  reports.filter((report) => report.uid === uid).map((report) => report.observed.status);
+
+async function halted() {
+  const w = world();
+  const news = new SpokenNews();
+  w.jobs.put(minutely("a"));
+  w.jobs.put(minutely("b"));
+  const started = start(w, { news });
+  await w.time.advanceTo(at("12:01:30"));
+  w.ledger.write("a", { haltedGeneration: 1, startable: false });
+  return { w, news, ...started };
+}
+
+describe("what others write", () => {
+  test.each([
+    { told: "of the job", uids: ["a"] },
+    { told: "of it among strangers", uids: ["x", "a", ""] },
+    { told: "that some news were lost", uids: undefined },
+  ])("a halt is reported, and lifted, when told $told", async ({ uids }) => {
+    const { w, news, reports } = await halted();
+    const others = statuses(reports, "b").length;
+    news.cursors(uids);
+    await settle();
+    expect(statuses(reports, "a").at(-1)).toBe("paused");
+    await w.time.advanceTo(at("12:03:30"));
+    expect(keys(w)).toEqual(["12:01"]);
+    w.ledger.write("a", { haltedGeneration: null });
+    news.cursors(uids);
+    await settle();
+    expect(statuses(reports, "a").at(-1)).toBe("active");
+    await w.time.advanceTo(at("12:05:30"));
+    expect(keys(w)).toEqual(["12:01", "12:04", "12:05"]);
+    // A neighbour is reported for its own runs only.
+    expect(statuses(reports, "b").length - others).toBe(4);
+  });
+
+  test("news that came before our own write, or while another leads, change nothing", async () => {
+    const { w, news, reports, leadership } = await halted();
+    await w.time.advanceTo(at("12:02:30"));
+    const heard = statuses(reports, "a").length;
+    news.cursors(["a"]);
+    await settle();
+    expect(statuses(reports, "a")).toHaveLength(heard);
+    leadership.set(false);
+    w.ledger.write("a", { haltedGeneration: null });
+    news.cursors(["a"]);
+    await settle();
+    expect(statuses(reports, "a")).toHaveLength(heard);
+  });
+
+  test("news that cannot be read because PostgreSQL is away are read later", async () => {
+    const { w, news, reports } = await halted();
+    w.ledger.down = true;
+    news.cursors(["a"]);
+    await settle();
+    w.ledger.down = false;
+    await w.time.advanceTo(at("12:01:50"));
+    expect(statuses(reports, "a").at(-1)).toBe("paused");
+  });
+
+  test("the reporter of the leader hears of closed runs", async () => {
+    const { news, closed, leadership } = await halted();
+    news.closed(["a", "b"]);
+    news.closed(undefined);
+    leadership.set(false);
+    news.closed(["a"]);
+    expect(closed).toEqual(["a", "b"]);
   });
 });

@@ -1,0 +1,35 @@
+import type { Job } from "../domain/job.ts";
+import { VersionConflict } from "../domain/ports/job-store.ts";
+import type { RunLedger } from "../domain/ports/run-ledger.ts";
+import { tellOfJobs } from "./ledger-news.ts";
+import { CURSORS_CHANNEL } from "./notifications.ts";
+import type { Pool } from "./pool.ts";
+
+/** Somebody else's write between our read and ours: read again, this often. */
+const TRIES = 5;
+
+/**
+ * Takes the halt of a 410 off the cursor and wakes the leader, for whom no job event comes of it.
+ * Everything else stays for the leader to decide, which then starts from now; scheduled runs that were
+ * queued behind the halt go, as after a pause. Throws `VersionConflict` when others keep writing.
+ */
+export async function liftHalt(options: {
+  pool: Pool;
+  ledger: Pick<RunLedger, "apply" | "cursors">;
+  job: Job;
+}): Promise<void> {
+  const { pool, ledger, job } = options;
+  for (let attempt = 1; attempt <= TRIES; attempt += 1) {
+    const cursor = (await ledger.cursors([job.uid])).get(job.uid);
+    if (!cursor || cursor.deleted || cursor.haltedGeneration === null) return;
+    const { jobUid: _uid, version: _version, ...state } = cursor;
+    const to = { ...state, haltedGeneration: null };
+    const { conflicts } = await ledger.apply([
+      { job, from: cursor, to, create: [], replace: [], missed: [] },
+    ]);
+    if (conflicts.length > 0) continue;
+    await tellOfJobs(pool, CURSORS_CHANNEL, [job.uid]);
+    return;
+  }
+  throw new VersionConflict(`the cursor of job ${job.id} changed ${TRIES} times`);
+}

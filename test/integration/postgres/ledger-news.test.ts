@@ -1,0 +1,89 @@
+import { randomUUID } from "node:crypto";
+import { setTimeout as later } from "node:timers/promises";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { createLedgerNews, createTeller, tellOfJobs } from "../../../src/postgres/ledger-news.ts";
+import {
+  CLOSED_CHANNEL,
+  createNotifications,
+  CURSORS_CHANNEL,
+  type Notifications,
+} from "../../../src/postgres/notifications.ts";
+import { createPool, type Pool } from "../../../src/postgres/pool.ts";
+import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
+
+let database: TestDatabase;
+let pool: Pool;
+let notifications: Notifications;
+/** What was heard, in order; undefined for "some may have been lost". */
+let cursors: (readonly string[] | undefined)[];
+let closed: (readonly string[] | undefined)[];
+
+beforeEach(async () => {
+  database = await createTestDatabase();
+  const { url } = database;
+  pool = createPool({ url, applicationName: "test", max: 4 });
+  notifications = createNotifications({ url, applicationName: "listener" });
+  [cursors, closed] = [[], []];
+  const news = createLedgerNews({ notifications });
+  news.onCursors((uids) => void cursors.push(uids));
+  news.onClosed((uids) => void closed.push(uids));
+  await until("listening", () => cursors.length > 0 && closed.length > 0);
+  [cursors, closed] = [[], []];
+});
+
+afterEach(async () => {
+  await notifications.close();
+  await pool.end();
+  await database.drop();
+});
+
+async function until(what: string, condition: () => boolean): Promise<void> {
+  const deadline = performance.now() + 15_000;
+  while (!condition()) {
+    if (performance.now() > deadline) throw new Error(`waited in vain: ${what}`);
+    await later(10);
+  }
+}
+
+test("a herd of jobs is told in few notifications, each job once, on its own channel", async () => {
+  const uids = Array.from({ length: 1_001 }, () => randomUUID());
+  await tellOfJobs(pool, CURSORS_CHANNEL, [...uids, ...uids]);
+  await until("all", () => cursors.flat().length >= uids.length);
+  expect(cursors.flat()).toEqual(uids);
+  expect(cursors).toHaveLength(6);
+  expect(closed).toEqual([]);
+  await tellOfJobs(pool, CLOSED_CHANNEL, []);
+});
+
+test("what is told at the same time goes together", async () => {
+  const teller = createTeller({ database: pool });
+  const uids = Array.from({ length: 50 }, () => randomUUID());
+  for (const uid of uids) teller.tell(CLOSED_CHANNEL, [uid, uid]);
+  teller.tell(CURSORS_CHANNEL, []);
+  await until("all", () => closed.flat().length >= uids.length);
+  expect(closed.flat()).toEqual(uids);
+  expect(closed.length).toBeLessThanOrEqual(2);
+  expect(cursors).toEqual([]);
+});
+
+test("a listener that lost its connection is told that it may have missed some", async () => {
+  await pool.query(
+    "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'listener'",
+  );
+  await until("listening again", () => cursors.includes(undefined));
+  await tellOfJobs(pool, CURSORS_CHANNEL, ["after"]);
+  await until("heard", () => cursors.flat().includes("after"));
+  expect(closed).toEqual([undefined]);
+});
+
+test("a database that is away costs the teller a hint and nothing else", async () => {
+  const away = createPool({ url: database.url, applicationName: "away" });
+  await away.end();
+  const teller = createTeller({ database: away });
+  teller.tell(CLOSED_CHANNEL, ["a"]);
+  await later(0);
+  const whole = createTeller({ database: pool });
+  whole.tell(CLOSED_CHANNEL, ["b"]);
+  await until("b", () => closed.flat().includes("b"));
+  expect(closed.flat()).not.toContain("a");
+});

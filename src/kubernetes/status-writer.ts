@@ -249,5 +249,5 @@ function isTestFailure(error: unknown): boolean {
 
 function withoutNulls(status: ScheduledJobStatus): ScheduledJobStatus {
   const entries = Object.entries(status).filter(([, value]) => value !== null);
-  return Object.fromEntries(entries) as ScheduledJobStatus;
+  return Object.fromEntries(entries);
 }

@@ -114,7 +114,7 @@ test("two leaders, one database: each of 300 jobs is created once, ahead of its 
   const { jobs, account } = parts;
   const stops = [startController(), startController()];
   try {
-    const spec = onceIn(4_000);
+    const spec = onceIn(14_000);
     for (let n = 0; n < 300; n += 1) await jobs.create({ account, id: `herd-${n}`, spec });
     await until(
       "300 runs",
@@ -233,7 +233,7 @@ async function deliver(id: string, next: "finished" | "halted", httpStatus: numb
   const { queue, clock } = parts;
   const claimed = await queue.claim({
     worker: "w",
-    limit: 100,
+    limit: 1_000,
     until: clock.now(),
     leaseMs: 30_000,
   });

@@ -15,6 +15,9 @@ const REQUEST_TIMEOUT_MS = 120_000;
 /** Longer than load balancers keep idle connections (60 s is common), so that they close first. */
 const KEEP_ALIVE_MS = 65_000;
 
+/** How long a connection may stay quiet once the server has begun to end. */
+const LINGER_MS = 500;
+
 /**
  * Node's server with limits, and JSON for what never becomes a request: broken HTTP, headers that are
  * too large or too slow, an `Expect` that nobody can meet.
@@ -35,6 +38,13 @@ export function createHttpServer(options: {
     (req, res) => {
       answers.set(req.socket, res);
       res.once("close", () => answers.delete(req.socket));
+      // A busy caller's next request would come on the same connection, for ever. Once the end has
+      // begun, answers close their connections, and the one that was under way then is followed by a
+      // pause: the caller's next request may be in the air already.
+      if (!server.listening) res.shouldKeepAlive = false;
+      res.once("finish", () => {
+        if (!server.listening) setTimeout(() => server.closeIdleConnections(), LINGER_MS).unref();
+      });
       options.handle(req, res);
     },
   );

@@ -1,3 +1,4 @@
+import { parseAddress } from "../domain/address.ts";
 import { classifyMail } from "../domain/attempt.ts";
 import type { EmailTarget } from "../domain/job.ts";
 import type { MailResult } from "../domain/mail.ts";
@@ -29,12 +30,28 @@ export function createAttempt(options: {
   const { webhook, mailer, emailLog, log } = options;
 
   async function email(run: ClaimedRun, target: EmailTarget, signal: AbortSignal) {
-    const { to, subject, body, isHtml } = target;
-    // The run's id makes the Message-ID, so that all attempts are one mail to whoever removes doubles.
-    const message = { to, subject, body, isHtml, messageId: run.id, kind: "job" } as const;
-    const result = await mailer.send(run.account, message, signal);
+    const result = await mail(run, target, signal);
     record(run.account, target, result);
     return classifyMail(result);
+  }
+
+  async function mail(
+    run: ClaimedRun,
+    { to, subject, body, isHtml }: EmailTarget,
+    signal: AbortSignal,
+  ): Promise<MailResult> {
+    // Checked here too: a resource's address has passed no more than the API server's schema.
+    const parsed = parseAddress(to);
+    if (parsed.kind === "invalid")
+      return {
+        kind: "failed",
+        error: `the recipient's address ${parsed.reason}`,
+        retryable: false,
+        outcomeUnknown: false,
+      };
+    // The run's id makes the Message-ID, so that all attempts are one mail to whoever removes doubles.
+    const message = { subject, body, isHtml, messageId: run.id, kind: "job" } as const;
+    return mailer.send(run.account, { ...message, to: parsed.address }, signal);
   }
 
   function record(account: string, { to, subject }: EmailTarget, result: MailResult): void {

@@ -63,6 +63,15 @@ export function normaliseAddress(text: string): string {
   return (parsed.kind === "valid" ? parsed.address : text).toLowerCase();
 }
 
+/**
+ * As it goes to the mail server: the domain in A-labels, because a mail library's own conversion could
+ * come to another domain. What is no address stays as it is, for whoever checks it to refuse.
+ */
+export function wireAddress(text: string): string {
+  const parsed = parseAddress(text);
+  return parsed.kind === "valid" ? parsed.address : text;
+}
+
 function invalid(reason: string): ParsedAddress {
   return { kind: "invalid", reason };
 }

@@ -1,4 +1,4 @@
-import { parseAddress } from "../domain/address.ts";
+import { parseAddress, wireAddress } from "../domain/address.ts";
 import type { Finding } from "../domain/findings.ts";
 import type { MailMessage } from "../domain/mail.ts";
 import { LIMITS } from "../domain/schema/fields.ts";
@@ -48,13 +48,13 @@ export function mailMessage(request: SendRequest): MailMessage {
     findings.push({ field: "body", message: "must be at most 5 MiB" });
   if (findings.length > 0) throw invalid(findings);
   return {
-    to: onTheWire(request.to),
+    to: wireAddress(request.to),
     subject: request.subject,
     body: request.body,
     isHtml: request.is_html ?? false,
-    ...(request.cc ? { cc: request.cc.map(onTheWire) } : {}),
-    ...(request.bcc ? { bcc: request.bcc.map(onTheWire) } : {}),
-    ...(request.reply_to === undefined ? {} : { replyTo: onTheWire(request.reply_to) }),
+    ...(request.cc ? { cc: request.cc.map(wireAddress) } : {}),
+    ...(request.bcc ? { bcc: request.bcc.map(wireAddress) } : {}),
+    ...(request.reply_to === undefined ? {} : { replyTo: wireAddress(request.reply_to) }),
     ...(request.headers ? { headers: request.headers } : {}),
     ...(request.attachments
       ? {
@@ -73,12 +73,6 @@ export function mailMessage(request: SendRequest): MailMessage {
 export function addressFindings(field: string, address: string): Finding[] {
   const parsed = parseAddress(address);
   return parsed.kind === "invalid" ? [{ field, message: parsed.reason }] : [];
-}
-
-/** With the domain in A-labels: a mail library's own conversion could come to another domain. */
-export function onTheWire(address: string): string {
-  const parsed = parseAddress(address);
-  return parsed.kind === "valid" ? parsed.address : address;
 }
 
 function headerFindings(headers: Readonly<Record<string, string>>): Finding[] {

@@ -1,4 +1,4 @@
-import { normaliseAddress } from "../../domain/address.ts";
+import { normaliseAddress, wireAddress } from "../../domain/address.ts";
 import { isoUtc } from "../../domain/instant.ts";
 import type { EmailLogEntry, MailKind, MailMessage, MailResult } from "../../domain/mail.ts";
 import type { EmailLog, IdempotencyKeys, Mailer, Otps } from "../../domain/ports/mail.ts";
@@ -7,7 +7,7 @@ import type { Metrics } from "../../telemetry/metrics.ts";
 import type { ApiAnswer, ApiRequest } from "../endpoint.ts";
 import { ApiError, invalid } from "../errors.ts";
 import { EffectUncertain, idempotently } from "../idempotency.ts";
-import { addressFindings, mailMessage, onTheWire } from "../mail-message.ts";
+import { addressFindings, mailMessage } from "../mail-message.ts";
 import type { LogsQuery, OtpSendRequest, OtpVerifyRequest, SendRequest } from "../schema/mail.ts";
 
 export interface MailRouteOptions {
@@ -101,7 +101,7 @@ export function mailRoutes(options: MailRouteOptions) {
       });
     }
     const message = options.otpMessage({
-      to: onTheWire(to),
+      to: wireAddress(to),
       code: issued.code,
       minutes: OTP_MINUTES,
     });
@@ -159,7 +159,7 @@ function smtpNotConfigured(): ApiError {
   return new ApiError("smtp_not_configured", "no SMTP configuration has been set up");
 }
 
-function restLogEntry(entry: EmailLogEntry) {
+export function restLogEntry(entry: EmailLogEntry) {
   return {
     id: entry.id,
     to: entry.to,

@@ -92,6 +92,10 @@
 {{- end -}}
 
 {{- define "carillon.probes" -}}
+startupProbe:
+  httpGet: { path: /healthz, port: metrics }
+  periodSeconds: 1
+  failureThreshold: 180
 # Not ready is not dead: a process that waits for its database is left alone, however long it takes.
 readinessProbe:
   httpGet: { path: /readyz, port: metrics }

@@ -9,17 +9,18 @@ import { createOtps } from "../src/postgres/otps.ts";
 import { createRunHistory } from "../src/postgres/run-history.ts";
 import { createRunLedger } from "../src/postgres/run-ledger.ts";
 import type { Readiness } from "../src/telemetry/readiness.ts";
+import { createDashboardPart } from "./dashboard-part.ts";
 import type { Foundation } from "./foundation.ts";
 import { monotonic, timers } from "./system.ts";
 import { VERSION } from "./version.ts";
 
-/** The REST API on the foundation and a job store. */
-export function createGatewayPart(options: {
+/** The REST API and the dashboard on the foundation and a job store. */
+export async function createGatewayPart(options: {
   foundation: Foundation;
   configuration: Configuration;
   jobs: JobStore;
   readiness: Readiness;
-}): Gateway {
+}): Promise<Gateway> {
   const { foundation, configuration, jobs, readiness } = options;
   const { pool, keyRing } = foundation;
   return createGateway({
@@ -40,6 +41,7 @@ export function createGatewayPart(options: {
     metrics: foundation.metrics,
     log: foundation.log,
     version: VERSION,
+    dashboard: await createDashboardPart({ foundation, configuration }),
     limits: {
       perSecond: required(configuration, "rateLimit"),
       burst: required(configuration, "rateLimitBurst"),

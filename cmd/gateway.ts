@@ -6,7 +6,7 @@ import { serve } from "./serving.ts";
 
 await serve("gateway", async ({ configuration, foundation, store, readiness, ending }) => {
   const { jobs } = store;
-  const gateway = createGatewayPart({ foundation, configuration, jobs, readiness });
+  const gateway = await createGatewayPart({ foundation, configuration, jobs, readiness });
   const url = await listen(gateway.server(), {
     host: required(configuration, "host"),
     port: required(configuration, "port"),

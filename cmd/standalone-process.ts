@@ -113,7 +113,7 @@ async function start(ending: Ending): Promise<void> {
   const readiness = createReadiness(
     createDependencyChecks({ postgres: () => foundation.pingDatabase(), jobs: () => jobs.ping() }),
   );
-  const gateway = createGatewayPart({ foundation, configuration, jobs, readiness });
+  const gateway = await createGatewayPart({ foundation, configuration, jobs, readiness });
   const url = await listen(gateway.server(), { host, port: required(configuration, "port") });
   const health = await startHealthServer({
     host,

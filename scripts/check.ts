@@ -20,6 +20,8 @@ const STEPS: readonly Step[] = [
   { name: "lint", command: ["oxlint", "--type-aware", "--deny-warnings", ...SOURCES] },
   { name: "fences", command: ["node", "scripts/fences.ts"] },
   { name: "types", command: ["tsc", "--noEmit"] },
+  { name: "dashboard types", command: ["tsc", "-p", "src/dashboard"] },
+  { name: "dashboard", command: ["node", "scripts/build-dashboard.ts"] },
   { name: "generated", command: ["node", "scripts/generate.ts", "--check"] },
   { name: "unit", command: ["vitest", "run", "--project", "unit"] },
   { name: "integration", command: ["vitest", "run", "--project", "integration"] },
@@ -50,7 +52,7 @@ await rm(reports, { recursive: true, force: true });
 
 console.log("");
 for (const { step, ok, seconds } of outcomes)
-  console.log(`${ok ? "ok    " : "FAILED"} ${step.padEnd(12)} ${seconds.toFixed(1).padStart(6)} s`);
+  console.log(`${ok ? "ok    " : "FAILED"} ${step.padEnd(15)} ${seconds.toFixed(1).padStart(6)} s`);
 const total = { passed: 0, failed: 0, skipped: 0 };
 for (const { tests } of outcomes) {
   total.passed += tests.passed;

@@ -1,6 +1,6 @@
 import { page, type Page } from "./page.ts";
 
-/** What `/dashboard/` shows until the dashboard is built: how to go on without it. */
+/** What `/dashboard/` shows where the dashboard's files have not been built: how to go on without it. */
 export function dashboardPage(): Page {
   return page({
     paths: ["/dashboard", "/dashboard/"],
@@ -9,7 +9,8 @@ export function dashboardPage(): Page {
 pre{background:color-mix(in srgb,currentColor 8%,transparent);padding:1rem;border-radius:.5rem;overflow-x:auto}
 a{color:LinkText}`,
     body: `<main><h1>Carillon</h1>
-<p>The dashboard is not part of this build. Everything it does can be done with the command line,
+<p>The dashboard's files are not built here: <code>npm run build:dashboard</code> builds them, and
+<code>npm start</code> does so by itself. Everything it does can be done with the command line,
 in the directory that Carillon runs from:</p>
 <pre>npm run -s carillon -- admin key create --account NAME
 npm run -s carillon -- admin key list --account NAME

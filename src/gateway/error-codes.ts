@@ -21,6 +21,16 @@ export const ERROR_CODES = {
     meaning: "The code is wrong, expired, burnt or already used. One text for all of them.",
   },
   unauthorized: { status: 401, meaning: "The `X-API-Key` header is missing or not a live key." },
+  signed_out: { status: 401, meaning: "Dashboard: there is no session, or it has ended." },
+  sign_in_failed: {
+    status: 401,
+    meaning: "Dashboard: the address and password do not belong to a user.",
+  },
+  forbidden: { status: 403, meaning: "Dashboard: the user's role does not allow it." },
+  cross_origin: {
+    status: 403,
+    meaning: "Dashboard: the request comes from another site, or does not say where it comes from.",
+  },
   not_found: {
     status: 404,
     meaning: "There is no such route, or the account has no such job.",
@@ -65,6 +75,10 @@ export const ERROR_CODES = {
   otp_rate_limited: {
     status: 429,
     meaning: "Too many codes were sent to this address; see `Retry-After`.",
+  },
+  sign_in_delayed: {
+    status: 429,
+    meaning: "Dashboard: too many failed sign-ins from this client; see `Retry-After`.",
   },
   headers_too_large: { status: 431, meaning: "The request's headers are too large." },
   smtp_failed: {

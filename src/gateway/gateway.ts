@@ -15,6 +15,7 @@ import type { Metrics } from "../telemetry/metrics.ts";
 import type { Readiness } from "../telemetry/readiness.ts";
 import { authenticate } from "./authenticate.ts";
 import { dashboardPage } from "./dashboard-page.ts";
+import { routeDashboard, type DashboardOptions } from "./dashboard/dashboard-router.ts";
 import { docsPage } from "./docs-page.ts";
 import { answerText, type ApiRequest, type Handler } from "./endpoint.ts";
 import { createHttpServer } from "./http-server.ts";
@@ -54,6 +55,8 @@ export interface GatewayOptions {
   version: string;
   /** Per API key and process. */
   limits?: RateLimits;
+  /** Sign-in, the dashboard's API and its pages; undefined: a page that says how to go on without. */
+  dashboard?: DashboardOptions;
   randomBytes?: (count: number) => Buffer;
 }
 
@@ -80,10 +83,13 @@ export function createGateway(options: GatewayOptions): Gateway {
     log.warn({ err: error }, "after the answer");
   };
   const openApi = openApiDocument({ version: options.version });
-  const handlers: Handlers = {
+  const rest = {
     ...mailRoutes({ ...options, report }),
     ...jobRoutes({ ...options, randomBytes, report }),
     ...executionRoutes(options),
+  };
+  const handlers: Handlers = {
+    ...rest,
     ...serviceRoutes({ ready: options.ready, openApi }),
   };
 
@@ -100,7 +106,9 @@ export function createGateway(options: GatewayOptions): Gateway {
 
   for (const [id, endpoint] of Object.entries(ENDPOINTS) as [OperationId, EndpointDefinition][])
     route(endpoint, handlers[id]);
-  for (const page of [docsPage(openApi), dashboardPage()]) servePage(page);
+  servePage(docsPage(openApi));
+  if (options.dashboard) routeDashboard(router, { ...options, ...options.dashboard, rest, report });
+  if (!options.dashboard?.files) servePage(dashboardPage());
   router.get("/", (ctx) => {
     ctx.body = { service: "carillon", docs: "/docs", openapi: "/openapi.json" };
   });

@@ -1,4 +1,5 @@
 import type { TSchema } from "typebox";
+import { API_PATH, DASHBOARD_ENDPOINTS, type DashboardEndpoint } from "./dashboard/endpoints.ts";
 import { LIMITS } from "../domain/schema/fields.ts";
 import { jobCreate, jobPatch } from "../domain/schema/rest-job.ts";
 import { ERROR_CODES, type ErrorCode } from "./error-codes.ts";
@@ -77,6 +78,11 @@ export function openApiDocument(options: { version: string }): OpenApiDocument {
   const paths: OpenApiDocument["paths"] = {};
   for (const [id, endpoint] of Object.entries(ENDPOINTS) as [OperationId, EndpointDefinition][])
     (paths[endpoint.path] ??= {})[endpoint.method.toLowerCase()] = operation(id, endpoint);
+  for (const [id, endpoint] of Object.entries(DASHBOARD_ENDPOINTS) as [string, DashboardEndpoint][])
+    (paths[API_PATH + endpoint.path] ??= {})[endpoint.method.toLowerCase()] = dashboardOperation(
+      id,
+      endpoint,
+    );
   return {
     openapi: "3.1.1",
     info: {
@@ -92,6 +98,11 @@ export function openApiDocument(options: { version: string }): OpenApiDocument {
       { name: "OTP", description: "One-time passcodes by email." },
       { name: "Jobs", description: "Webhooks and emails on a schedule." },
       { name: "Service", description: "Health and this document. No API key needed." },
+      {
+        name: "Dashboard",
+        description:
+          "What the dashboard's pages call: with its session cookie instead of an API key, and only from its own origin. It changes with the pages; programs use the routes above.",
+      },
     ],
     paths,
     components: {
@@ -105,19 +116,46 @@ export function openApiDocument(options: { version: string }): OpenApiDocument {
           name: "X-API-Key",
           description: "Begins with `svc_live_`. Made in the dashboard or with the command line.",
         },
+        session: {
+          type: "apiKey",
+          in: "cookie",
+          name: "__Host-carillon_session",
+          description: "Set by signing in to the dashboard.",
+        },
       },
     },
   };
 }
 
-function operation(id: OperationId, endpoint: EndpointDefinition): OpenApiOperation {
+function dashboardOperation(id: string, endpoint: DashboardEndpoint): OpenApiOperation {
+  const { access } = endpoint;
+  const errors: ErrorCode[] = [...endpoint.errors, "dependency_unavailable"];
+  if (endpoint.method !== "GET") errors.push("cross_origin");
+  if (access !== "open") errors.push("signed_out");
+  if (access === "owner" || access === "admin") errors.push("forbidden");
+  return {
+    ...operation(`dashboard_${id}`, {
+      ...endpoint,
+      tag: "Dashboard",
+      authenticated: false,
+      errors,
+    }),
+    security: access === "open" ? [] : [{ session: [] }],
+  };
+}
+
+function operation(id: string, endpoint: EndpointDefinition): OpenApiOperation {
   return {
     operationId: id,
     tags: [endpoint.tag],
     summary: endpoint.summary,
     ...(endpoint.description === undefined ? {} : { description: endpoint.description }),
     security: endpoint.authenticated ? [{ apiKey: [] }] : [],
-    parameters: [...pathParameters(endpoint), ...queryParameters(endpoint), ...headers(id)],
+    parameters: [
+      ...pathParameters(endpoint),
+      ...queryParameters(endpoint),
+      ...headers(id, endpoint),
+    ],
     ...(endpoint.body
       ? {
           requestBody: {
@@ -149,7 +187,7 @@ function pathParameters(endpoint: EndpointDefinition): OpenApiParameter[] {
     name,
     in: "path",
     required: true,
-    description: "Job identifier.",
+    description: "Identifier.",
     schema: { type: "string", minLength: 1 },
   }));
 }
@@ -168,8 +206,7 @@ function queryParameters(endpoint: EndpointDefinition): OpenApiParameter[] {
   });
 }
 
-function headers(id: OperationId): OpenApiParameter[] {
-  const endpoint: EndpointDefinition = ENDPOINTS[id];
+function headers(id: string, endpoint: EndpointDefinition): OpenApiParameter[] {
   if (!endpoint.idempotent && id !== "runJob") return [];
   return [
     {
@@ -228,7 +265,10 @@ const names = new Map<unknown, string>(
   Object.entries(COMPONENTS).map(([name, schema]) => [schema, name]),
 );
 
-/** Plain JSON Schema: named schemas become references, except `root` itself; `x-rule` stays inside. */
+/** Keywords for validators, and the one whose content is for this document. */
+const INTERNAL = new Set(["x-rule", "x-documented"]);
+
+/** Plain JSON Schema: named schemas become references, except `root` itself. */
 function inlined(schema: unknown, root?: unknown): object {
   return copy(schema) as object;
 
@@ -237,9 +277,10 @@ function inlined(schema: unknown, root?: unknown): object {
     if (typeof value !== "object" || value === null) return value;
     const name = value === root ? undefined : names.get(value);
     if (name !== undefined) return { $ref: `#/components/schemas/${name}` };
+    const documented = (value as { "x-documented"?: object })["x-documented"] ?? {};
     return Object.fromEntries(
-      Object.entries(value)
-        .filter(([key]) => key !== "x-rule")
+      [...Object.entries(value), ...Object.entries(documented)]
+        .filter(([key]) => !INTERNAL.has(key))
         .map(([key, member]) => [key, copy(member)]),
     );
   }

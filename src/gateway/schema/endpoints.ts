@@ -13,7 +13,7 @@ export interface EndpointDefinition {
   method: "GET" | "POST" | "PATCH" | "DELETE";
   /** As OpenAPI writes it: `/jobs/{id}`. */
   path: string;
-  tag: "Email" | "OTP" | "Jobs" | "Service";
+  tag: "Email" | "OTP" | "Jobs" | "Service" | "Dashboard";
   summary: string;
   description?: string;
   /** False: no API key, no rate limit. */

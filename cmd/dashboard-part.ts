@@ -1,0 +1,51 @@
+import { fileURLToPath } from "node:url";
+import { required, type Configuration } from "../src/configuration/configuration.ts";
+import type { DashboardOptions } from "../src/gateway/dashboard/dashboard-router.ts";
+import { readStaticFiles } from "../src/gateway/dashboard/static-files.ts";
+import { API_VERSION, KIND, specToResource } from "../src/kubernetes/scheduled-job.ts";
+import { createCircuits } from "../src/postgres/circuits.ts";
+import { createDashboardStatistics } from "../src/postgres/dashboard-statistics.ts";
+import { createInvitations } from "../src/postgres/invitations.ts";
+import { createSessions } from "../src/postgres/sessions.ts";
+import { createSignInBrake } from "../src/postgres/sign-in-brake.ts";
+import { createSigningSecrets } from "../src/postgres/signing-secrets.ts";
+import { createUsers } from "../src/postgres/users.ts";
+import type { Foundation } from "./foundation.ts";
+import { VERSION } from "./version.ts";
+
+/** Where scripts/build-dashboard.ts puts what it builds. */
+const FILES = fileURLToPath(new URL("../src/dashboard/dist/", import.meta.url));
+
+/** What the dashboard needs besides the REST API's parts. */
+export async function createDashboardPart(options: {
+  foundation: Foundation;
+  configuration: Configuration;
+}): Promise<DashboardOptions> {
+  const { foundation, configuration } = options;
+  const { pool, keyRing } = foundation;
+  const users = createUsers({ pool });
+  return {
+    users,
+    sessions: createSessions({ pool }),
+    accounts: foundation.accounts,
+    apiKeys: foundation.apiKeys,
+    smtpSettings: foundation.smtpSettings,
+    signingSecrets: createSigningSecrets({ pool, keyRing }),
+    invitations: createInvitations({ pool, users }),
+    brake: createSignInBrake({ pool }),
+    statistics: createDashboardStatistics({ pool }),
+    circuits: createCircuits({ pool }),
+    manifest: ({ name, spec }) => ({
+      apiVersion: API_VERSION,
+      kind: KIND,
+      metadata: { name },
+      spec: specToResource(spec),
+    }),
+    installation: {
+      version: VERSION,
+      retentionDays: required(configuration, "retentionDays"),
+      kubernetes: required(configuration, "jobStore") === "kubernetes",
+    },
+    files: await readStaticFiles(FILES),
+  };
+}

@@ -1,0 +1,199 @@
+/** Answers of the dashboard's API (its schemas: /openapi.json, tag Dashboard). */
+
+export interface User {
+  id: string;
+  email: string;
+  role: "owner" | "member";
+  admin: boolean;
+  created_at: string;
+}
+
+export interface Account {
+  id: string;
+  name: string;
+  namespace: string | null;
+  time_zone: string;
+  retention_days: number | null;
+  created_at: string;
+}
+
+export interface Session {
+  user: User;
+  account: Account;
+  installation: { version: string; retention_days: number; kubernetes: boolean };
+}
+
+export interface ApiKey {
+  id: string;
+  label: string;
+  prefix: string;
+  created_at: string;
+  last_used_at: string | null;
+}
+
+export type TlsMode = "starttls" | "implicit" | "none";
+
+export interface SmtpSettings {
+  host: string;
+  port: number;
+  username: string | null;
+  from: string;
+  tls: TlsMode;
+  password_set: boolean;
+}
+
+export interface SmtpTest {
+  accepted: boolean;
+  error: string | null;
+  transcript: string[];
+}
+
+export interface Activity {
+  at: string;
+  mail_sent: number;
+  mail_failed: number;
+  runs_succeeded: number;
+  runs_failed: number;
+}
+
+export interface Overview {
+  activity: Activity[];
+  jobs: Record<string, number>;
+  next_runs: { id: string; name: string; at: string }[];
+  failing: {
+    total: number;
+    jobs: { id: string; name: string; error_message: string | null; executed_at: string }[];
+  };
+  circuits: { destination: string; state: string; since: string }[];
+  first_steps: {
+    smtp: boolean;
+    api_key_used: boolean;
+    mail_sent: boolean;
+    job_created: boolean;
+  };
+}
+
+export type JobStatus = "active" | "paused" | "completed" | "failed" | "invalid";
+export type JobType = "webhook" | "email";
+export type ScheduleType = "cron" | "one_time";
+
+export interface JobRow {
+  id: string;
+  name: string;
+  type: JobType;
+  schedule_type: ScheduleType;
+  cron_expression: string | null;
+  timezone: string | null;
+  run_at: string | null;
+  target: string;
+  status: JobStatus;
+  next_run_at: string | null;
+  last_run_at: string | null;
+  last_status: "success" | "failed" | null;
+  managed_by: string | null;
+  created_at: string;
+}
+
+export interface JobsPage {
+  jobs: JobRow[];
+  total: number;
+  counts: Partial<Record<JobStatus, number>>;
+}
+
+export interface Job {
+  id: string;
+  name: string;
+  type: JobType;
+  schedule_type: ScheduleType;
+  cron_expression: string | null;
+  timezone: string | null;
+  run_at: string | null;
+  status: JobStatus;
+  created_at: string;
+  webhook_url: string | null;
+  webhook_payload: unknown;
+  webhook_headers: Record<string, string> | null;
+  timeout_seconds: number | null;
+  email_to: string | null;
+  email_subject: string | null;
+  email_body: string | null;
+  email_is_html: boolean | null;
+  max_retries: number;
+  min_backoff_seconds: number;
+  max_backoff_seconds: number;
+  starting_deadline_seconds: number | null;
+  delivery_deadline_seconds: number;
+  concurrency_policy: "Allow" | "Forbid" | "Replace";
+  next_run_at: string | null;
+  last_run_at: string | null;
+  last_status: "success" | "failed" | null;
+}
+
+export interface JobView {
+  job: Job;
+  managed_by: { tool: string; name: string } | null;
+  made_by: "rest" | "kubectl";
+  halted: boolean;
+  manifest: string;
+}
+
+export interface Execution {
+  kind: "execution";
+  id: string;
+  status: "success" | "failed";
+  http_status: number;
+  duration_ms: number;
+  error_message: string | null;
+  executed_at: string;
+  attempt: number;
+  trigger: "schedule" | "manual";
+  scheduled_at: string;
+}
+
+export interface Missed {
+  kind: "missed";
+  id: string;
+  reason: string;
+  count: number;
+  first_scheduled_at: string;
+  last_scheduled_at: string;
+}
+
+export interface JobCheck {
+  findings: { field: string; message: string }[];
+  fire_times: string[];
+}
+
+export type MailKind = "email" | "otp" | "job";
+
+export interface LogEntry {
+  id: string;
+  kind: MailKind;
+  to: string;
+  subject: string;
+  status: "sent" | "failed";
+  error_message: string | null;
+  sent_at: string;
+}
+
+export interface LogsPage {
+  logs: LogEntry[];
+  total: number;
+}
+
+export interface OtpDay {
+  day: string;
+  sent: number;
+  send_failed: number;
+  verified: number;
+  refused: number;
+  burnt: number;
+}
+
+export interface Invitation {
+  id: string;
+  email: string;
+  role: "owner" | "member";
+  created_at: string;
+  expires_at: string;
+}

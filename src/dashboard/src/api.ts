@@ -1,0 +1,49 @@
+/** An answer of the gateway that is not a success. `details` name the fields that were refused. */
+export class ApiError extends Error {
+  readonly status: number;
+  readonly code: string;
+  readonly details: readonly { field: string; message: string }[];
+  constructor(
+    status: number,
+    body: { error?: string; code?: string; details?: { field: string; message: string }[] },
+  ) {
+    super(body.error ?? `the server answered ${status}`);
+    this.name = "ApiError";
+    this.status = status;
+    this.code = body.code ?? "";
+    this.details = body.details ?? [];
+  }
+}
+
+type Method = "GET" | "POST" | "PATCH" | "DELETE";
+
+/** One exchange with the dashboard's API. Throws ApiError, also when the server cannot be reached. */
+export async function call<T>(method: Method, path: string, body?: unknown): Promise<T> {
+  let response: Response;
+  try {
+    response = await fetch(`/dashboard/api${path}`, {
+      method,
+      credentials: "same-origin",
+      ...(body === undefined
+        ? {}
+        : { headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) }),
+    });
+  } catch {
+    throw new ApiError(0, { error: "Carillon cannot be reached. Is it running?" });
+  }
+  const answer = (await response.json().catch(() => ({}))) as T;
+  if (!response.ok) throw new ApiError(response.status, answer as object);
+  return answer;
+}
+
+export const get = <T>(path: string): Promise<T> => call<T>("GET", path);
+export const post = <T>(path: string, body?: unknown): Promise<T> => call<T>("POST", path, body);
+
+/** `?a=1&b=2` of the members that have a value. */
+export function search(query: Record<string, string | number | null | undefined>): string {
+  const params = new URLSearchParams();
+  for (const [name, value] of Object.entries(query))
+    if (value !== null && value !== undefined && value !== "") params.set(name, String(value));
+  const text = params.toString();
+  return text === "" ? "" : `?${text}`;
+}

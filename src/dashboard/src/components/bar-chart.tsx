@@ -1,0 +1,70 @@
+import { Group, Text } from "@mantine/core";
+
+export interface Bar {
+  label: string;
+  good: number;
+  bad: number;
+}
+
+const HEIGHT = 100;
+const WIDTH = 10;
+
+/**
+ * Bars of what went well and what did not, stacked. An SVG of its own: a chart library would be the
+ * largest part of the page.
+ */
+export function BarChart(props: { bars: readonly Bar[]; name: string; good: string; bad: string }) {
+  const { bars } = props;
+  const top = Math.max(1, ...bars.map(({ good, bad }) => good + bad));
+  const sum = (of: "good" | "bad") => bars.reduce((total, bar) => total + bar[of], 0);
+  const summary = `${props.name}: ${sum("good")} ${props.good}, ${sum("bad")} ${props.bad}`;
+  return (
+    <div>
+      <svg
+        className="chart"
+        viewBox={`0 0 ${bars.length * WIDTH} ${HEIGHT}`}
+        preserveAspectRatio="none"
+        role="img"
+        aria-label={summary}
+      >
+        {bars.map(({ label, good, bad }, index) => {
+          const x = index * WIDTH + 1.5;
+          const width = WIDTH - 3;
+          const badHeight = (bad / top) * (HEIGHT - 4);
+          const goodHeight = (good / top) * (HEIGHT - 4);
+          return (
+            <g key={label}>
+              <title>{`${label}: ${good} ${props.good}, ${bad} ${props.bad}`}</title>
+              <rect className="hover" x={index * WIDTH} y={0} width={WIDTH} height={HEIGHT} />
+              {good + bad === 0 && (
+                <rect className="empty" x={x} y={HEIGHT - 2} width={width} height={2} />
+              )}
+              <rect
+                className="good"
+                x={x}
+                y={HEIGHT - goodHeight}
+                width={width}
+                height={goodHeight}
+              />
+              <rect
+                className="bad"
+                x={x}
+                y={HEIGHT - goodHeight - badHeight}
+                width={width}
+                height={badHeight}
+              />
+            </g>
+          );
+        })}
+      </svg>
+      <Group justify="space-between" mt={4} gap="xs">
+        <Text size="xs" c="dimmed">
+          {bars[0]?.label}
+        </Text>
+        <Text size="xs" c="dimmed">
+          {bars.at(-1)?.label}
+        </Text>
+      </Group>
+    </div>
+  );
+}

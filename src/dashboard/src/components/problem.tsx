@@ -1,0 +1,36 @@
+import { Alert, Button, Stack, Text } from "@mantine/core";
+import { IconAlertTriangle } from "@tabler/icons-react";
+import { ApiError } from "../api.ts";
+
+/** Why something did not work, in the server's words. */
+export function Problem({ error, retry }: { error: Error; retry?: () => void }) {
+  const details = error instanceof ApiError ? error.details : [];
+  return (
+    <Alert color="red" variant="light" icon={<IconAlertTriangle aria-hidden />} role="alert">
+      <Stack gap={4} align="flex-start">
+        {details.length > 0 ? (
+          details.map(({ field, message }) => (
+            <Text key={field + message} size="sm" className="break">
+              {field === "" ? "" : `${field.replaceAll("_", " ")} `}
+              {message}
+            </Text>
+          ))
+        ) : (
+          <Text size="sm" className="break">
+            {sentence(error.message)}
+          </Text>
+        )}
+        {retry && (
+          <Button size="xs" variant="default" onClick={retry}>
+            Try again
+          </Button>
+        )}
+      </Stack>
+    </Alert>
+  );
+}
+
+function sentence(text: string): string {
+  const first = text.charAt(0).toUpperCase() + text.slice(1);
+  return /[.!?]$/.test(first) ? first : `${first}.`;
+}

@@ -1,0 +1,167 @@
+import { Button, Card, Group, Modal, Stack, Table, Text, TextInput } from "@mantine/core";
+import { IconPlus } from "@tabler/icons-react";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { get, post } from "../api.ts";
+import type { Account } from "../api-types.ts";
+import { Code } from "../components/copy.tsx";
+import { Moment } from "../components/moment.tsx";
+import { Page, Waiting } from "../components/page.tsx";
+import { Problem } from "../components/problem.tsx";
+import { useSession } from "../session.ts";
+
+const ACCOUNTS = ["accounts"];
+
+export function AccountsPage() {
+  const { installation } = useSession();
+  const [creating, setCreating] = useState(false);
+  const accounts = useQuery({
+    queryKey: ACCOUNTS,
+    queryFn: async () => (await get<{ accounts: Account[] }>("/accounts")).accounts,
+  });
+  return (
+    <Page
+      title="Accounts"
+      about="Everybody who shares this installation. Accounts see nothing of each other."
+      actions={
+        <Button
+          leftSection={<IconPlus size={16} />}
+          onClick={() => {
+            setCreating(true);
+          }}
+        >
+          Create account
+        </Button>
+      }
+    >
+      {accounts.isPending && <Waiting rows={4} />}
+      {accounts.error && <Problem error={accounts.error} retry={() => void accounts.refetch()} />}
+      {accounts.data && (
+        <Card withBorder p={0} className="panel">
+          <Table.ScrollContainer minWidth={480}>
+            <Table verticalSpacing="sm" horizontalSpacing="md">
+              <Table.Thead>
+                <Table.Tr>
+                  <Table.Th>Name</Table.Th>
+                  {installation.kubernetes && <Table.Th>Namespace</Table.Th>}
+                  <Table.Th>Time zone</Table.Th>
+                  <Table.Th>Created</Table.Th>
+                </Table.Tr>
+              </Table.Thead>
+              <Table.Tbody>
+                {accounts.data.map((account) => (
+                  <Table.Tr key={account.id}>
+                    <Table.Td className="break">{account.name}</Table.Td>
+                    {installation.kubernetes && <Table.Td>{account.namespace ?? "none"}</Table.Td>}
+                    <Table.Td>{account.time_zone}</Table.Td>
+                    <Table.Td>
+                      <Moment at={account.created_at} />
+                    </Table.Td>
+                  </Table.Tr>
+                ))}
+              </Table.Tbody>
+            </Table>
+          </Table.ScrollContainer>
+        </Card>
+      )}
+      <CreateAccount
+        opened={creating}
+        close={() => {
+          setCreating(false);
+        }}
+      />
+    </Page>
+  );
+}
+
+function CreateAccount({ opened, close }: { opened: boolean; close: () => void }) {
+  const { installation } = useSession();
+  const [name, setName] = useState("");
+  const [namespace, setNamespace] = useState("");
+  const [email, setEmail] = useState("");
+  const client = useQueryClient();
+  const create = useMutation({
+    mutationFn: () =>
+      post<{ account: Account; link: string }>("/accounts", {
+        name: name.trim(),
+        owner_email: email.trim(),
+        ...(namespace.trim() === "" ? {} : { namespace: namespace.trim() }),
+      }),
+    onSuccess: () => client.invalidateQueries({ queryKey: ACCOUNTS }),
+  });
+  const leave = () => {
+    close();
+    setName("");
+    setNamespace("");
+    setEmail("");
+    create.reset();
+  };
+  return (
+    <Modal
+      opened={opened}
+      onClose={leave}
+      title={create.data ? `Account ${create.data.account.name} created` : "Create an account"}
+      size="lg"
+      closeButtonProps={{ "aria-label": "Close" }}
+    >
+      {create.data ? (
+        <Stack>
+          <Text>
+            Give this link to the owner. It is valid for seven days and{" "}
+            <strong>shown only now</strong>.
+          </Text>
+          <Code text={create.data.link} label="Invitation link" wrap copyLabel="Copy the link" />
+          <Group justify="flex-end">
+            <Button onClick={leave}>Done</Button>
+          </Group>
+        </Stack>
+      ) : (
+        <form
+          onSubmit={(event) => {
+            event.preventDefault();
+            create.mutate();
+          }}
+        >
+          <Stack>
+            <TextInput
+              label="Name"
+              required
+              maxLength={64}
+              data-autofocus
+              value={name}
+              onChange={(event) => {
+                setName(event.currentTarget.value);
+              }}
+            />
+            {installation.kubernetes && (
+              <TextInput
+                label="Kubernetes namespace"
+                description="The account's jobs are the ScheduledJobs of this namespace."
+                value={namespace}
+                onChange={(event) => {
+                  setNamespace(event.currentTarget.value);
+                }}
+              />
+            )}
+            <TextInput
+              label="Owner's email"
+              description="Becomes the owner with the link that you get next."
+              type="email"
+              required
+              value={email}
+              onChange={(event) => {
+                setEmail(event.currentTarget.value);
+              }}
+            />
+            {create.error && <Problem error={create.error} />}
+            <Group justify="flex-end">
+              <Button type="submit" loading={create.isPending}>
+                Create
+              </Button>
+            </Group>
+          </Stack>
+        </form>
+      )}
+    </Modal>
+  );
+}

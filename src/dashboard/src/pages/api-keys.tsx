@@ -1,0 +1,202 @@
+import { Button, Card, Group, Modal, Stack, Table, Text, TextInput } from "@mantine/core";
+import { IconKey, IconPlus, IconTrash } from "@tabler/icons-react";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { call, get, post } from "../api.ts";
+import type { ApiKey } from "../api-types.ts";
+import { Confirm } from "../components/confirm.tsx";
+import { Code } from "../components/copy.tsx";
+import { Empty } from "../components/empty.tsx";
+import { Moment } from "../components/moment.tsx";
+import { Page, Waiting } from "../components/page.tsx";
+import { Problem } from "../components/problem.tsx";
+import { useSession } from "../session.ts";
+
+const KEYS = ["api-keys"];
+
+export function ApiKeysPage() {
+  const { user } = useSession();
+  const owner = user.role === "owner";
+  const [creating, setCreating] = useState(false);
+  const [doomed, setDoomed] = useState<ApiKey>();
+  const client = useQueryClient();
+  const keys = useQuery({
+    queryKey: KEYS,
+    queryFn: async () => (await get<{ keys: ApiKey[] }>("/api-keys")).keys,
+    refetchInterval: 15_000,
+  });
+  const create = (
+    <Button
+      leftSection={<IconPlus size={16} />}
+      onClick={() => {
+        setCreating(true);
+      }}
+    >
+      Create API key
+    </Button>
+  );
+  return (
+    <Page
+      title="API keys"
+      about="Programs send a key as X-API-Key with each request. Give each of them a key of its own, so that one can be replaced without the others."
+      actions={owner && create}
+    >
+      {keys.isPending && <Waiting rows={4} />}
+      {keys.error && <Problem error={keys.error} retry={() => void keys.refetch()} />}
+      {keys.data?.length === 0 && (
+        <Empty icon={<IconKey />} title="No API keys yet" action={owner && create}>
+          With a key your programs can send email and passcodes, and make jobs. It is shown once,
+          when you create it.
+        </Empty>
+      )}
+      {keys.data && keys.data.length > 0 && (
+        <Card withBorder p={0} className="panel">
+          <Table.ScrollContainer minWidth={560}>
+            <Table verticalSpacing="sm" horizontalSpacing="md">
+              <Table.Thead>
+                <Table.Tr>
+                  <Table.Th>Label</Table.Th>
+                  <Table.Th>Key</Table.Th>
+                  <Table.Th>Created</Table.Th>
+                  <Table.Th>Last used</Table.Th>
+                  {owner && <Table.Th aria-label="Actions" />}
+                </Table.Tr>
+              </Table.Thead>
+              <Table.Tbody>
+                {keys.data.map((key) => (
+                  <Table.Tr key={key.id}>
+                    <Table.Td className="break">
+                      <Text size="sm" fw={550} span>
+                        {key.label}
+                      </Text>
+                    </Table.Td>
+                    <Table.Td className="mono">{key.prefix}…</Table.Td>
+                    <Table.Td>
+                      <Moment at={key.created_at} />
+                    </Table.Td>
+                    <Table.Td>
+                      <Moment at={key.last_used_at} />
+                    </Table.Td>
+                    {owner && (
+                      <Table.Td ta="right">
+                        <Button
+                          size="xs"
+                          variant="subtle"
+                          color="red"
+                          leftSection={<IconTrash size={14} />}
+                          aria-label={`Delete the key ${key.label}`}
+                          onClick={() => {
+                            setDoomed(key);
+                          }}
+                        >
+                          Delete
+                        </Button>
+                      </Table.Td>
+                    )}
+                  </Table.Tr>
+                ))}
+              </Table.Tbody>
+            </Table>
+          </Table.ScrollContainer>
+        </Card>
+      )}
+      <CreateKey
+        opened={creating}
+        close={() => {
+          setCreating(false);
+        }}
+      />
+      <Confirm
+        opened={doomed !== undefined}
+        title="Delete this API key?"
+        action="Delete the key"
+        close={() => {
+          setDoomed(undefined);
+        }}
+        run={async () => {
+          await call("DELETE", `/api-keys/${doomed?.id}`);
+          await client.invalidateQueries({ queryKey: KEYS });
+        }}
+      >
+        <Text className="break">
+          <strong>{doomed?.label}</strong> stops working at once, everywhere. Programs that still
+          use it are answered 401.
+        </Text>
+      </Confirm>
+    </Page>
+  );
+}
+
+function CreateKey({ opened, close }: { opened: boolean; close: () => void }) {
+  const [label, setLabel] = useState("");
+  const client = useQueryClient();
+  const create = useMutation({
+    mutationFn: () => post<{ key: ApiKey; raw: string }>("/api-keys", { label: label.trim() }),
+    onSuccess: () => client.invalidateQueries({ queryKey: KEYS }),
+  });
+  const leave = () => {
+    close();
+    setLabel("");
+    create.reset();
+  };
+  const raw = create.data?.raw;
+  return (
+    <Modal
+      opened={opened}
+      onClose={leave}
+      title={raw === undefined ? "Create an API key" : "Your new API key"}
+      size="lg"
+      closeOnClickOutside={raw === undefined}
+      closeButtonProps={{ "aria-label": "Close" }}
+    >
+      {raw === undefined ? (
+        <form
+          onSubmit={(event) => {
+            event.preventDefault();
+            create.mutate();
+          }}
+        >
+          <Stack>
+            <TextInput
+              label="Label"
+              description="What will use it: a service, an environment, a person."
+              placeholder="billing, production"
+              required
+              maxLength={100}
+              data-autofocus
+              value={label}
+              onChange={(event) => {
+                setLabel(event.currentTarget.value);
+              }}
+            />
+            {create.error && <Problem error={create.error} />}
+            <Group justify="flex-end">
+              <Button type="submit" loading={create.isPending}>
+                Create
+              </Button>
+            </Group>
+          </Stack>
+        </form>
+      ) : (
+        <Stack>
+          <Text>
+            Copy it now: <strong>it is shown only this once.</strong>
+          </Text>
+          <Code text={raw} label="API key" wrap copyLabel="Copy the key" />
+          <Text size="sm">Try it:</Text>
+          <Code text={curl(raw)} label="Example" wrap copyLabel="Copy the command" />
+          <Group justify="flex-end">
+            <Button onClick={leave}>Done</Button>
+          </Group>
+        </Stack>
+      )}
+    </Modal>
+  );
+}
+
+function curl(key: string): string {
+  return `curl -sS ${location.origin}/send \\
+  -H 'Content-Type: application/json' \\
+  -H 'X-API-Key: ${key}' \\
+  -d '{"to":"you@example.com","subject":"Hello","body":"It works."}'`;
+}

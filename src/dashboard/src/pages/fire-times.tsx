@@ -1,0 +1,87 @@
+import { Badge, Group, Stack, Table, Text } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { formatOffset, formatTime, MY_ZONE, utcOffset } from "../time.ts";
+
+/** The schedule in words, and its next fire times in its zone and in the reader's. */
+export function FireTimes(props: {
+  expression: string | null;
+  zone: string;
+  times: readonly string[];
+  settled: boolean;
+}) {
+  const { expression, zone, times } = props;
+  const words = useQuery({
+    queryKey: ["cron-words", expression],
+    queryFn: () => inWords(expression ?? ""),
+    enabled: expression !== null,
+    staleTime: Infinity,
+  });
+  const both = zone !== MY_ZONE;
+  return (
+    <Stack gap="xs" aria-live="polite" mih={120}>
+      {expression !== null && (
+        <Text fw={550} className="break">
+          {times.length > 0 ? (words.data ?? "") : ""}
+        </Text>
+      )}
+      {times.length === 0 && props.settled && (
+        <Text size="sm" c="dimmed">
+          Fire times appear here as soon as the schedule is valid.
+        </Text>
+      )}
+      {times.length > 0 && (
+        <Table.ScrollContainer minWidth={both ? 360 : 200}>
+          <Table verticalSpacing={4} fz="xs">
+            <Table.Thead>
+              <Table.Tr>
+                <Table.Th>{zone}</Table.Th>
+                {both && <Table.Th>{MY_ZONE} (you)</Table.Th>}
+              </Table.Tr>
+            </Table.Thead>
+            <Table.Tbody>
+              {times.map((at, index) => (
+                <Table.Tr key={at}>
+                  <Table.Td className="number">
+                    {formatTime(at, zone, false)}
+                    <Shift at={at} before={times[index - 1]} zone={zone} />
+                  </Table.Td>
+                  {both && (
+                    <Table.Td className="number">
+                      {formatTime(at, MY_ZONE, false)}
+                      <Shift at={at} before={times[index - 1]} zone={MY_ZONE} />
+                    </Table.Td>
+                  )}
+                </Table.Tr>
+              ))}
+            </Table.Tbody>
+          </Table>
+        </Table.ScrollContainer>
+      )}
+    </Stack>
+  );
+}
+
+/** The clocks of the zone were changed since the fire time before this one. */
+function Shift({ at, before, zone }: { at: string; before: string | undefined; zone: string }) {
+  if (before === undefined) return null;
+  const from = utcOffset(before, zone);
+  const to = utcOffset(at, zone);
+  if (from === to) return null;
+  return (
+    <Group mt={2}>
+      <Badge size="xs" variant="light" color="orange" tt="none">
+        clocks go {to > from ? "forward" : "back"}: {formatOffset(to)}
+      </Badge>
+    </Group>
+  );
+}
+
+/** Its library is loaded when the first expression is to be read. */
+async function inWords(expression: string): Promise<string> {
+  const { toString } = await import("cronstrue");
+  try {
+    return toString(expression, { use24HourTimeFormat: true, verbose: true });
+  } catch {
+    return "";
+  }
+}

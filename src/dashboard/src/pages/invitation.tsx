@@ -1,0 +1,74 @@
+import { Anchor, Button, Card, Center, PasswordInput, Stack, Text, Title } from "@mantine/core";
+import { useMutation, useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { useNavigate } from "react-router";
+import { post } from "../api.ts";
+import type { Session } from "../api-types.ts";
+import { Problem } from "../components/problem.tsx";
+import { useSignedIn } from "../session.ts";
+
+/** Where an invitation's link leads: choose a password, and be signed in. */
+export function InvitationPage() {
+  const [token] = useState(() => location.hash.slice(1));
+  const [password, setPassword] = useState("");
+  const navigate = useNavigate();
+  const signedIn = useSignedIn();
+  const found = useQuery({
+    queryKey: ["invitation", token],
+    queryFn: () => post<{ email: string; role: string; account: string }>("/invitation", { token }),
+    retry: false,
+  });
+  const accept = useMutation({
+    mutationFn: () => post<Session>("/invitation/accept", { token, password }),
+    onSuccess: async (session) => {
+      signedIn(session);
+      await navigate("/", { replace: true });
+    },
+  });
+  return (
+    <Center component="main" mih="100vh" p="md">
+      <Card withBorder w="100%" maw={420} p="xl">
+        <Stack>
+          <Title order={1} size="h3">
+            Invitation
+          </Title>
+          {found.error && (
+            <>
+              <Problem error={found.error} />
+              <Anchor href="/dashboard/">To the sign-in</Anchor>
+            </>
+          )}
+          {found.data && (
+            <form
+              onSubmit={(event) => {
+                event.preventDefault();
+                accept.mutate();
+              }}
+            >
+              <Stack>
+                <Text className="break">
+                  You are invited to <strong>{found.data.account}</strong> as {found.data.role}.
+                  Your address to sign in with is <strong>{found.data.email}</strong>.
+                </Text>
+                <PasswordInput
+                  label="Choose a password"
+                  description="At least 8 characters. A few unrelated words are good."
+                  autoComplete="new-password"
+                  required
+                  value={password}
+                  onChange={(event) => {
+                    setPassword(event.currentTarget.value);
+                  }}
+                />
+                {accept.error && <Problem error={accept.error} />}
+                <Button type="submit" loading={accept.isPending}>
+                  Accept and sign in
+                </Button>
+              </Stack>
+            </form>
+          )}
+        </Stack>
+      </Card>
+    </Center>
+  );
+}

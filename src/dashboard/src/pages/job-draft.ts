@@ -1,0 +1,161 @@
+import type { Job, JobType, ScheduleType } from "../api-types.ts";
+
+/** A job as it stands in the form: text where the person types text. */
+export interface JobDraft {
+  name: string;
+  type: JobType;
+  schedule_type: ScheduleType;
+  cron_expression: string;
+  timezone: string;
+  /** Local date and time, as the input writes it; in the browser's zone. */
+  run_at: string;
+  webhook_url: string;
+  webhook_payload: string;
+  webhook_headers: { name: string; value: string }[];
+  timeout_seconds: number | string;
+  email_to: string;
+  email_subject: string;
+  email_body: string;
+  email_is_html: boolean;
+  max_retries: number | string;
+  min_backoff_seconds: number | string;
+  max_backoff_seconds: number | string;
+  starting_deadline_seconds: number | string;
+  delivery_deadline_seconds: number | string;
+  concurrency_policy: "Allow" | "Forbid" | "Replace";
+}
+
+export function emptyDraft(timezone: string): JobDraft {
+  return {
+    name: "",
+    type: "webhook",
+    schedule_type: "cron",
+    cron_expression: "0 3 * * *",
+    timezone,
+    run_at: "",
+    webhook_url: "",
+    webhook_payload: "{}",
+    webhook_headers: [],
+    timeout_seconds: 30,
+    email_to: "",
+    email_subject: "",
+    email_body: "",
+    email_is_html: false,
+    max_retries: 0,
+    min_backoff_seconds: 5,
+    max_backoff_seconds: 3_600,
+    starting_deadline_seconds: "",
+    delivery_deadline_seconds: 3_600,
+    concurrency_policy: "Allow",
+  };
+}
+
+export function draftOf(job: Job): JobDraft {
+  const empty = emptyDraft(job.timezone ?? "UTC");
+  return {
+    ...empty,
+    name: job.name,
+    type: job.type,
+    schedule_type: job.schedule_type,
+    cron_expression: job.cron_expression ?? empty.cron_expression,
+    run_at: job.run_at === null ? "" : localInput(job.run_at),
+    webhook_url: job.webhook_url ?? "",
+    webhook_payload:
+      job.webhook_payload === null ? "{}" : JSON.stringify(job.webhook_payload, null, 2),
+    webhook_headers: Object.entries(job.webhook_headers ?? {}).map(([name, value]) => ({
+      name,
+      value,
+    })),
+    timeout_seconds: job.timeout_seconds ?? 30,
+    email_to: job.email_to ?? "",
+    email_subject: job.email_subject ?? "",
+    email_body: job.email_body ?? "",
+    email_is_html: job.email_is_html ?? false,
+    max_retries: job.max_retries,
+    min_backoff_seconds: job.min_backoff_seconds,
+    max_backoff_seconds: job.max_backoff_seconds,
+    starting_deadline_seconds: job.starting_deadline_seconds ?? "",
+    delivery_deadline_seconds: job.delivery_deadline_seconds,
+    concurrency_policy: job.concurrency_policy,
+  };
+}
+
+/** `2026-11-21T12:00:00` in the browser's zone, for `<input type=datetime-local>`. */
+export function localInput(iso: string): string {
+  const date = new Date(iso);
+  const local = new Date(date.getTime() - date.getTimezoneOffset() * 60_000);
+  return local.toISOString().slice(0, 19);
+}
+
+export type BodyResult =
+  | { ok: true; body: Record<string, unknown> }
+  /** The payload is no JSON object: it cannot even be sent to be checked. */
+  | { ok: false; body: Record<string, unknown>; field: string; message: string };
+
+/** The draft as POST and PATCH /jobs take it. */
+export function bodyOf(draft: JobDraft): BodyResult {
+  const numbers = (
+    [
+      "max_retries",
+      "min_backoff_seconds",
+      "max_backoff_seconds",
+      "delivery_deadline_seconds",
+    ] as const
+  ).map((name) => [name, numberOr(draft[name], null)] as const);
+  const body: Record<string, unknown> = {
+    name: draft.name,
+    type: draft.type,
+    schedule_type: draft.schedule_type,
+    ...Object.fromEntries(numbers),
+    starting_deadline_seconds: numberOr(draft.starting_deadline_seconds, null),
+    concurrency_policy: draft.concurrency_policy,
+  };
+  if (draft.schedule_type === "cron") {
+    body["cron_expression"] = draft.cron_expression;
+    body["timezone"] = draft.timezone;
+  } else {
+    const date = new Date(draft.run_at);
+    if (!Number.isNaN(date.getTime())) body["run_at"] = date.toISOString();
+  }
+  if (draft.type === "email")
+    return {
+      ok: true,
+      body: {
+        ...body,
+        email_to: draft.email_to.trim(),
+        email_subject: draft.email_subject,
+        email_body: draft.email_body,
+        email_is_html: draft.email_is_html,
+      },
+    };
+  Object.assign(body, {
+    webhook_url: draft.webhook_url.trim(),
+    timeout_seconds: numberOr(draft.timeout_seconds, null),
+    webhook_headers: Object.fromEntries(
+      draft.webhook_headers
+        .filter(({ name }) => name.trim() !== "")
+        .map(({ name, value }) => [name.trim(), value]),
+    ),
+  });
+  const payload = parsePayload(draft.webhook_payload);
+  if (payload.ok) return { ok: true, body: { ...body, webhook_payload: payload.value } };
+  return { ok: false, body, field: "webhook_payload", message: payload.message };
+}
+
+function parsePayload(
+  text: string,
+): { ok: true; value: Record<string, unknown> } | { ok: false; message: string } {
+  if (text.trim() === "") return { ok: true, value: {} };
+  try {
+    const value: unknown = JSON.parse(text);
+    if (typeof value === "object" && value !== null && !Array.isArray(value))
+      return { ok: true, value: value as Record<string, unknown> };
+    return { ok: false, message: "must be a JSON object, in braces" };
+  } catch (error) {
+    return { ok: false, message: `is not JSON: ${(error as Error).message}` };
+  }
+}
+
+function numberOr<T>(value: number | string, otherwise: T): number | T {
+  return value === "" || Number.isNaN(Number(value)) ? otherwise : Number(value);
+}

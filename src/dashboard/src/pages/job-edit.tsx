@@ -1,0 +1,104 @@
+import { Alert, Anchor } from "@mantine/core";
+import { notifications } from "@mantine/notifications";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link, useNavigate, useParams, useSearchParams } from "react-router";
+import { call, get, post } from "../api.ts";
+import type { Job, JobView } from "../api-types.ts";
+import { Page, Waiting } from "../components/page.tsx";
+import { Problem } from "../components/problem.tsx";
+import { useSession } from "../session.ts";
+import { JobForm } from "./job-form.tsx";
+import { draftOf, emptyDraft } from "./job-draft.ts";
+
+/** `?from=ID` starts with a copy of another job. */
+export function NewJobPage() {
+  const { account } = useSession();
+  const [params] = useSearchParams();
+  const from = params.get("from");
+  const navigate = useNavigate();
+  const client = useQueryClient();
+  const source = useQuery({
+    queryKey: ["job", from],
+    queryFn: () => get<JobView>(`/jobs/${from}`),
+    enabled: from !== null,
+    refetchOnWindowFocus: false,
+  });
+  const ready = from === null || source.data !== undefined;
+  return (
+    <Page
+      title="Create a job"
+      above={
+        <Anchor component={Link} to="/jobs" size="sm">
+          ← Jobs
+        </Anchor>
+      }
+    >
+      {source.error && <Problem error={source.error} />}
+      {!ready && !source.error && <Waiting rows={8} />}
+      {ready && (
+        <JobForm
+          start={
+            source.data
+              ? {
+                  ...draftOf(source.data.job),
+                  name: `${source.data.job.name} (copy)`.slice(0, 255),
+                }
+              : emptyDraft(account.time_zone)
+          }
+          action="Create job"
+          save={async (body) => {
+            const job = await post<Job>("/jobs", body);
+            await client.invalidateQueries({ queryKey: ["jobs"] });
+            notifications.show({ color: "green.9", message: "Job created" });
+            await navigate(`/jobs/${job.id}`);
+          }}
+        />
+      )}
+    </Page>
+  );
+}
+
+export function EditJobPage() {
+  const { id = "" } = useParams();
+  const navigate = useNavigate();
+  const client = useQueryClient();
+  const view = useQuery({
+    queryKey: ["job", id],
+    queryFn: () => get<JobView>(`/jobs/${encodeURIComponent(id)}`),
+    refetchOnWindowFocus: false,
+  });
+  const owner = view.data?.managed_by;
+  return (
+    <Page
+      title={view.data ? `Edit ${view.data.job.name}` : "Edit job"}
+      above={
+        <Anchor component={Link} to={`/jobs/${id}`} size="sm">
+          ← Back to the job
+        </Anchor>
+      }
+    >
+      {view.isPending && <Waiting rows={8} />}
+      {view.error && <Problem error={view.error} />}
+      {owner && (
+        <Alert color="orange">
+          {owner.tool} manages this job ({owner.name}): change it there. A change made here would be
+          undone.
+        </Alert>
+      )}
+      {view.data && !owner && (
+        <JobForm
+          start={draftOf(view.data.job)}
+          id={id}
+          action="Save"
+          save={async (body) => {
+            await call("PATCH", `/jobs/${encodeURIComponent(id)}`, body);
+            await client.invalidateQueries({ queryKey: ["job", id] });
+            await client.invalidateQueries({ queryKey: ["jobs"] });
+            notifications.show({ color: "green.9", message: "Job saved" });
+            await navigate(`/jobs/${id}`);
+          }}
+        />
+      )}
+    </Page>
+  );
+}

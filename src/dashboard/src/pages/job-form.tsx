@@ -1,0 +1,396 @@
+import {
+  Accordion,
+  ActionIcon,
+  Button,
+  Card,
+  Checkbox,
+  Grid,
+  Group,
+  NumberInput,
+  SegmentedControl,
+  Select,
+  SimpleGrid,
+  Stack,
+  Text,
+  Textarea,
+  TextInput,
+  Title,
+} from "@mantine/core";
+import { useDebouncedValue } from "@mantine/hooks";
+import { IconPlus, IconTrash } from "@tabler/icons-react";
+import { keepPreviousData, useMutation, useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { ApiError, post } from "../api.ts";
+import type { JobCheck } from "../api-types.ts";
+import { Problem } from "../components/problem.tsx";
+import { MY_ZONE, timeZones } from "../time.ts";
+import { bodyOf, type JobDraft } from "./job-draft.ts";
+import { FireTimes } from "./fire-times.tsx";
+
+/** Creates or changes a job: what is wrong and when it fires is said while typing, by the server. */
+export function JobForm(props: {
+  start: JobDraft;
+  id?: string;
+  action: string;
+  save: (body: Record<string, unknown>) => Promise<void>;
+}) {
+  const [draft, setDraft] = useState(props.start);
+  const [touched, setTouched] = useState<ReadonlySet<string>>(new Set());
+  const [all, setAll] = useState(false);
+  const set = <K extends keyof JobDraft>(field: K, value: JobDraft[K]) => {
+    setDraft((before) => ({ ...before, [field]: value }));
+    setTouched((before) => new Set(before).add(field));
+  };
+  const [settled] = useDebouncedValue(draft, 250);
+  const check = useQuery({
+    queryKey: ["job-check", props.id ?? null, settled],
+    queryFn: () =>
+      post<JobCheck>(
+        `/jobs/check${props.id === undefined ? "" : `?id=${encodeURIComponent(props.id)}`}`,
+        bodyOf(settled).body,
+      ),
+    placeholderData: keepPreviousData,
+    staleTime: 10_000,
+    gcTime: 30_000,
+  });
+  const save = useMutation({
+    mutationFn: async () => {
+      const result = bodyOf(draft);
+      if (!result.ok)
+        throw new ApiError(400, {
+          error: "",
+          details: [{ field: result.field, message: result.message }],
+        });
+      await props.save(result.body);
+    },
+  });
+  const own = bodyOf(draft);
+  const findings = [
+    ...(own.ok ? [] : [{ field: own.field, message: own.message }]),
+    ...(save.error instanceof ApiError ? save.error.details : []),
+    ...(check.data?.findings ?? []),
+  ];
+  const problem = (field: string) =>
+    all || touched.has(field)
+      ? findings.find((finding) => finding.field === field || finding.field.startsWith(`${field}.`))
+          ?.message
+      : undefined;
+  const text = (
+    field: "name" | "webhook_url" | "email_to" | "email_subject" | "cron_expression",
+  ) => ({
+    value: draft[field],
+    error: problem(field),
+    onChange: (event: React.ChangeEvent<HTMLInputElement>) => {
+      set(field, event.currentTarget.value);
+    },
+  });
+  const seconds = (
+    field:
+      | "timeout_seconds"
+      | "max_retries"
+      | "min_backoff_seconds"
+      | "max_backoff_seconds"
+      | "starting_deadline_seconds"
+      | "delivery_deadline_seconds",
+  ) => ({
+    value: draft[field],
+    error: problem(field),
+    min: 0,
+    allowDecimal: false,
+    onChange: (value: number | string) => {
+      set(field, value);
+    },
+  });
+
+  return (
+    <form
+      noValidate
+      onSubmit={(event) => {
+        event.preventDefault();
+        setAll(true);
+        save.mutate();
+      }}
+    >
+      <Grid>
+        <Grid.Col span={{ base: 12, md: 7 }}>
+          <Stack>
+            <Card withBorder className="panel">
+              <Stack>
+                <TextInput label="Name" placeholder="Nightly report" required {...text("name")} />
+                <div>
+                  <Text size="sm" fw={500} mb={4} id="job-type">
+                    What it does
+                  </Text>
+                  <SegmentedControl
+                    fullWidth
+                    aria-labelledby="job-type"
+                    data={[
+                      { value: "webhook", label: "Call a webhook" },
+                      { value: "email", label: "Send an email" },
+                    ]}
+                    value={draft.type}
+                    onChange={(value) => {
+                      set("type", value as JobDraft["type"]);
+                    }}
+                  />
+                </div>
+                {draft.type === "webhook" ? (
+                  <>
+                    <TextInput
+                      label="URL"
+                      description="Called with POST. Answers 2xx are a success; redirects are not followed."
+                      placeholder="https://example.com/hooks/report"
+                      required
+                      {...text("webhook_url")}
+                    />
+                    <Textarea
+                      label="Payload"
+                      description="A JSON object, sent as the body."
+                      autosize
+                      minRows={3}
+                      maxRows={16}
+                      classNames={{ input: "mono" }}
+                      spellCheck={false}
+                      value={draft.webhook_payload}
+                      error={problem("webhook_payload")}
+                      onChange={(event) => {
+                        set("webhook_payload", event.currentTarget.value);
+                      }}
+                    />
+                    <Headers
+                      headers={draft.webhook_headers}
+                      error={problem("webhook_headers")}
+                      change={(headers) => {
+                        set("webhook_headers", headers);
+                      }}
+                    />
+                  </>
+                ) : (
+                  <>
+                    <TextInput
+                      label="To"
+                      placeholder="ada@example.com"
+                      required
+                      {...text("email_to")}
+                    />
+                    <TextInput label="Subject" required {...text("email_subject")} />
+                    <Textarea
+                      label="Body"
+                      required
+                      autosize
+                      minRows={4}
+                      maxRows={16}
+                      value={draft.email_body}
+                      error={problem("email_body")}
+                      onChange={(event) => {
+                        set("email_body", event.currentTarget.value);
+                      }}
+                    />
+                    <Checkbox
+                      label="The body is HTML"
+                      checked={draft.email_is_html}
+                      onChange={(event) => {
+                        set("email_is_html", event.currentTarget.checked);
+                      }}
+                    />
+                  </>
+                )}
+              </Stack>
+            </Card>
+            <Accordion variant="contained" className="panel">
+              <Accordion.Item value="policies">
+                <Accordion.Control>Retries, overlaps and deadlines</Accordion.Control>
+                <Accordion.Panel>
+                  <Stack>
+                    <SimpleGrid cols={{ base: 1, sm: 2 }}>
+                      <NumberInput
+                        label="Retries"
+                        description="0: at most one delivery. More: at least one, so the receiver may see a run twice."
+                        max={10}
+                        {...seconds("max_retries")}
+                      />
+                      <Select
+                        label="While an older run is unfinished"
+                        description="Also when it waits for a retry."
+                        allowDeselect={false}
+                        data={[
+                          { value: "Allow", label: "Run all the same" },
+                          { value: "Forbid", label: "Skip the new run" },
+                          { value: "Replace", label: "Stop the older run" },
+                        ]}
+                        value={draft.concurrency_policy}
+                        onChange={(value) => {
+                          set("concurrency_policy", (value ?? "Allow") as "Allow");
+                        }}
+                      />
+                      <NumberInput
+                        label="Seconds before the first retry"
+                        {...seconds("min_backoff_seconds")}
+                      />
+                      <NumberInput
+                        label="Seconds between retries at most"
+                        {...seconds("max_backoff_seconds")}
+                      />
+                      {draft.type === "webhook" && (
+                        <NumberInput
+                          label="Seconds that a call may take"
+                          {...seconds("timeout_seconds")}
+                        />
+                      )}
+                      <NumberInput
+                        label="Seconds that a run may start late"
+                        description="Empty: no limit."
+                        {...seconds("starting_deadline_seconds")}
+                      />
+                      <NumberInput
+                        label="Seconds to wait for a receiver that is down"
+                        {...seconds("delivery_deadline_seconds")}
+                      />
+                    </SimpleGrid>
+                  </Stack>
+                </Accordion.Panel>
+              </Accordion.Item>
+            </Accordion>
+          </Stack>
+        </Grid.Col>
+        <Grid.Col span={{ base: 12, md: 5 }}>
+          <Card withBorder className="panel">
+            <Stack>
+              <Title order={2} size="h5" id="job-when">
+                When
+              </Title>
+              <SegmentedControl
+                fullWidth
+                aria-labelledby="job-when"
+                data={[
+                  { value: "cron", label: "On a schedule" },
+                  { value: "one_time", label: "Once" },
+                ]}
+                value={draft.schedule_type}
+                onChange={(value) => {
+                  set("schedule_type", value as JobDraft["schedule_type"]);
+                }}
+              />
+              {draft.schedule_type === "cron" ? (
+                <>
+                  <TextInput
+                    label="Cron expression"
+                    description="minute hour day-of-month month day-of-week"
+                    required
+                    spellCheck={false}
+                    classNames={{ input: "mono" }}
+                    {...text("cron_expression")}
+                  />
+                  <Select
+                    label="Time zone"
+                    data={timeZones()}
+                    searchable
+                    limit={100}
+                    allowDeselect={false}
+                    value={draft.timezone}
+                    error={problem("timezone")}
+                    onChange={(value) => {
+                      set("timezone", value ?? "UTC");
+                    }}
+                  />
+                </>
+              ) : (
+                <TextInput
+                  label="Time"
+                  description={`In your time zone, ${MY_ZONE}.`}
+                  type="datetime-local"
+                  step={1}
+                  required
+                  value={draft.run_at}
+                  error={problem("run_at")}
+                  onChange={(event) => {
+                    set("run_at", event.currentTarget.value);
+                  }}
+                />
+              )}
+              <FireTimes
+                expression={draft.schedule_type === "cron" ? draft.cron_expression : null}
+                zone={draft.schedule_type === "cron" ? draft.timezone : MY_ZONE}
+                times={check.data?.fire_times ?? []}
+                settled={draft === settled && !check.isFetching}
+              />
+            </Stack>
+          </Card>
+        </Grid.Col>
+      </Grid>
+      <Stack mt="md">
+        {save.error && <Problem error={save.error} />}
+        <Group justify="flex-end">
+          <Button type="submit" loading={save.isPending}>
+            {props.action}
+          </Button>
+        </Group>
+      </Stack>
+    </form>
+  );
+}
+
+function Headers(props: {
+  headers: JobDraft["webhook_headers"];
+  error: string | undefined;
+  change: (headers: JobDraft["webhook_headers"]) => void;
+}) {
+  const { headers, change } = props;
+  const edit = (index: number, part: Partial<{ name: string; value: string }>) => {
+    change(headers.map((header, at) => (at === index ? { ...header, ...part } : header)));
+  };
+  return (
+    <Stack gap="xs">
+      {headers.map((header, index) => (
+        <Group key={index} gap="xs" wrap="nowrap">
+          <TextInput
+            aria-label={`Header ${index + 1} name`}
+            placeholder="Authorization"
+            flex={1}
+            value={header.name}
+            onChange={(event) => {
+              edit(index, { name: event.currentTarget.value });
+            }}
+          />
+          <TextInput
+            aria-label={`Header ${index + 1} value`}
+            placeholder="Bearer …"
+            flex={2}
+            value={header.value}
+            onChange={(event) => {
+              edit(index, { value: event.currentTarget.value });
+            }}
+          />
+          <ActionIcon
+            variant="subtle"
+            color="gray"
+            size="lg"
+            aria-label={`Remove header ${index + 1}`}
+            onClick={() => {
+              change(headers.filter((_, at) => at !== index));
+            }}
+          >
+            <IconTrash size={16} />
+          </ActionIcon>
+        </Group>
+      ))}
+      {props.error !== undefined && (
+        <Text size="xs" c="var(--mantine-color-error)" className="break">
+          {props.error}
+        </Text>
+      )}
+      <div>
+        <Button
+          size="xs"
+          variant="default"
+          leftSection={<IconPlus size={14} />}
+          onClick={() => {
+            change([...headers, { name: "", value: "" }]);
+          }}
+        >
+          Add a header
+        </Button>
+      </div>
+    </Stack>
+  );
+}

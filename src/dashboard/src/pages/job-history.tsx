@@ -1,0 +1,172 @@
+import { Button, Card, Group, Stack, Table, Text, Title } from "@mantine/core";
+import { keepPreviousData, useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { get } from "../api.ts";
+import type { Execution, Missed } from "../api-types.ts";
+import { BarChart } from "../components/bar-chart.tsx";
+import { Moment } from "../components/moment.tsx";
+import { Waiting } from "../components/page.tsx";
+import { Problem } from "../components/problem.tsx";
+import { Status } from "../components/status.tsx";
+import { formatDuration, formatTime } from "../time.ts";
+
+const STEP = 25;
+
+/** Why fire times did not run, for people. */
+const REASONS: Record<string, string> = {
+  downtime: "Carillon was not running",
+  deadline: "it was later than the job allows",
+  overlap: "an older run was unfinished",
+  superseded: "the job was changed first",
+  paused: "the job was paused first",
+  deleted: "the job was deleted first",
+  past_at_creation: "the time lay before the job's creation",
+  account_deleted: "the account was deleted",
+};
+
+export function JobHistory({ id }: { id: string }) {
+  const [limit, setLimit] = useState(STEP);
+  const history = useQuery({
+    queryKey: ["executions", id, limit],
+    queryFn: () =>
+      get<(Execution | Missed)[]>(
+        `/jobs/${encodeURIComponent(id)}/executions?include=missed&limit=${limit}`,
+      ),
+    refetchInterval: 3_000,
+    placeholderData: keepPreviousData,
+  });
+  const entries = history.data ?? [];
+  const executions = entries.filter((entry) => entry.kind === "execution");
+  return (
+    <Card withBorder className="panel">
+      <Stack gap="sm">
+        <Title order={2} size="h5">
+          Executions
+        </Title>
+        {history.isPending && <Waiting />}
+        {history.error && <Problem error={history.error} />}
+        {history.data && entries.length === 0 && (
+          <Text size="sm" c="dimmed">
+            It has not run yet. “Run now” tries it at once, whatever the schedule says.
+          </Text>
+        )}
+        {executions.length > 0 && (
+          <>
+            <Text size="xs" c="dimmed">
+              Duration and outcome of the last {executions.length}, oldest first
+            </Text>
+            <BarChart
+              name="Durations in milliseconds"
+              good="ms, succeeded"
+              bad="ms, failed"
+              bars={bars(executions)}
+            />
+          </>
+        )}
+        {entries.length > 0 && (
+          <Table.ScrollContainer minWidth={420}>
+            <Table verticalSpacing="xs">
+              <Table.Thead>
+                <Table.Tr>
+                  <Table.Th>Outcome</Table.Th>
+                  <Table.Th>Details</Table.Th>
+                  <Table.Th>Took</Table.Th>
+                  <Table.Th>When</Table.Th>
+                </Table.Tr>
+              </Table.Thead>
+              <Table.Tbody>
+                {entries.map((entry) =>
+                  entry.kind === "missed" ? (
+                    <MissedRow key={entry.id} missed={entry} />
+                  ) : (
+                    <ExecutionRow key={entry.id} execution={entry} />
+                  ),
+                )}
+              </Table.Tbody>
+            </Table>
+          </Table.ScrollContainer>
+        )}
+        {entries.length === limit && limit < 1_000 && (
+          <Group justify="center">
+            <Button
+              variant="default"
+              size="xs"
+              onClick={() => {
+                setLimit(limit + 4 * STEP);
+              }}
+            >
+              Show more
+            </Button>
+          </Group>
+        )}
+      </Stack>
+    </Card>
+  );
+}
+
+/** Oldest first. A call that took no time to speak of still has a bar. */
+function bars(executions: readonly Execution[]) {
+  return executions.toReversed().map((execution) => {
+    const size = Math.max(1, execution.duration_ms);
+    const good = execution.status === "success";
+    return {
+      label: `${formatTime(execution.executed_at)} (attempt ${execution.attempt})`,
+      good: good ? size : 0,
+      bad: good ? 0 : size,
+    };
+  });
+}
+
+function ExecutionRow({ execution }: { execution: Execution }) {
+  const { attempt, trigger, http_status: status } = execution;
+  const facts = [
+    `status ${status}`,
+    trigger === "manual" ? "run by hand" : `scheduled ${formatTime(execution.scheduled_at)}`,
+    ...(attempt > 1 ? [`attempt ${attempt}`] : []),
+  ];
+  return (
+    <Table.Tr>
+      <Table.Td>
+        <Status value={execution.status} />
+      </Table.Td>
+      <Table.Td>
+        <Text size="xs" c="dimmed">
+          {facts.join(" · ")}
+        </Text>
+        {execution.error_message !== null && (
+          <Text size="sm" className="break">
+            {execution.error_message}
+          </Text>
+        )}
+      </Table.Td>
+      <Table.Td className="number">{formatDuration(execution.duration_ms)}</Table.Td>
+      <Table.Td>
+        <Moment at={execution.executed_at} />
+      </Table.Td>
+    </Table.Tr>
+  );
+}
+
+function MissedRow({ missed }: { missed: Missed }) {
+  return (
+    <Table.Tr>
+      <Table.Td>
+        <Status value="missed" />
+      </Table.Td>
+      <Table.Td>
+        <Text size="sm">
+          {missed.count === 1 ? "One time" : `${missed.count.toLocaleString("en")} times`} did not
+          run: {REASONS[missed.reason] ?? missed.reason}
+        </Text>
+        <Text size="xs" c="dimmed">
+          {formatTime(missed.first_scheduled_at)}
+          {missed.count > 1 && ` to ${formatTime(missed.last_scheduled_at)}`}
+        </Text>
+      </Table.Td>
+      <Table.Td>–</Table.Td>
+      <Table.Td>
+        <Moment at={missed.last_scheduled_at} />
+      </Table.Td>
+    </Table.Tr>
+  );
+}

@@ -1,0 +1,188 @@
+import { Alert, Anchor, Button, Grid, Group, Menu, Text } from "@mantine/core";
+import { notifications } from "@mantine/notifications";
+import { IconDots, IconPencil, IconPlayerPlay } from "@tabler/icons-react";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { Link, useNavigate, useParams } from "react-router";
+import { call, get, post } from "../api.ts";
+import type { JobView } from "../api-types.ts";
+import { Confirm } from "../components/confirm.tsx";
+import { Page, Waiting } from "../components/page.tsx";
+import { Problem } from "../components/problem.tsx";
+import { Status } from "../components/status.tsx";
+import { curlOf } from "./job-curl.ts";
+import { JobDetails } from "./job-details.tsx";
+import { JobHistory } from "./job-history.tsx";
+
+export function JobPage() {
+  const { id = "" } = useParams();
+  const path = `/jobs/${encodeURIComponent(id)}`;
+  const [deleting, setDeleting] = useState(false);
+  const navigate = useNavigate();
+  const client = useQueryClient();
+  const view = useQuery({
+    queryKey: ["job", id],
+    queryFn: () => get<JobView>(path),
+    refetchInterval: 3_000,
+  });
+  const act = useMutation({
+    mutationFn: (action: "run" | "pause" | "resume") => post(`${path}/${action}`),
+    onSuccess: async (_, action) => {
+      const said = { run: "Run queued", pause: "Job paused", resume: "Job resumed" };
+      notifications.show({ color: "green.9", message: said[action] });
+      await client.invalidateQueries({ queryKey: ["job", id] });
+      await client.invalidateQueries({ queryKey: ["executions", id] });
+    },
+  });
+  const { data } = view;
+  const job = data?.job;
+  const owned = data?.managed_by !== null && data !== undefined;
+  const paused = job?.status === "paused";
+  return (
+    <Page
+      title={job?.name ?? "Job"}
+      above={
+        <Anchor component={Link} to="/jobs" size="sm">
+          ← Jobs
+        </Anchor>
+      }
+      about={
+        job && (
+          <Group gap="xs">
+            <Status value={job.status} />
+            <span className="mono break">{job.id}</span>
+          </Group>
+        )
+      }
+      actions={
+        job && (
+          <>
+            <Button
+              leftSection={<IconPlayerPlay size={16} />}
+              loading={act.isPending && act.variables === "run"}
+              onClick={() => {
+                act.mutate("run");
+              }}
+            >
+              Run now
+            </Button>
+            {(job.status === "active" || paused) && !owned && (
+              <Button
+                variant="default"
+                loading={act.isPending && act.variables !== "run"}
+                onClick={() => {
+                  act.mutate(paused ? "resume" : "pause");
+                }}
+              >
+                {paused ? "Resume" : "Pause"}
+              </Button>
+            )}
+            {!owned && (
+              <Button
+                variant="default"
+                component={Link}
+                to={`/jobs/${id}/edit`}
+                leftSection={<IconPencil size={16} />}
+              >
+                Edit
+              </Button>
+            )}
+            <More view={data} remove={setDeleting} />
+          </>
+        )
+      }
+    >
+      {view.isPending && <Waiting rows={8} />}
+      {view.error && <Problem error={view.error} />}
+      {act.error && <Problem error={act.error} />}
+      {data?.managed_by && (
+        <Alert color="orange">
+          <strong>{data.managed_by.tool}</strong> manages this job ({data.managed_by.name}). Change,
+          pause or delete it there; a change made here would be undone. Running it now is possible.
+        </Alert>
+      )}
+      {data?.halted === true && (
+        <Alert color="red">
+          The receiver answered 410 Gone: nothing runs until you resume the job or change it.
+        </Alert>
+      )}
+      {data && (
+        <Grid>
+          <Grid.Col span={{ base: 12, md: 7 }} order={{ base: 2, md: 1 }}>
+            <JobHistory id={id} />
+          </Grid.Col>
+          <Grid.Col span={{ base: 12, md: 5 }} order={{ base: 1, md: 2 }}>
+            <JobDetails view={data} />
+          </Grid.Col>
+        </Grid>
+      )}
+      <Confirm
+        opened={deleting}
+        title="Delete this job?"
+        action="Delete the job"
+        close={() => {
+          setDeleting(false);
+        }}
+        run={async () => {
+          await call("DELETE", path);
+          await client.invalidateQueries({ queryKey: ["jobs"] });
+          await navigate("/jobs");
+        }}
+      >
+        <Text className="break">
+          <strong>{job?.name}</strong> will not run again, and cannot be recovered. Its history
+          stays.
+        </Text>
+      </Confirm>
+    </Page>
+  );
+}
+
+function More({ view, remove }: { view: JobView; remove: (open: boolean) => void }) {
+  const copy = (text: string, what: string) => {
+    void navigator.clipboard.writeText(text).then(() => {
+      notifications.show({ color: "green.9", message: `${what} copied` });
+    });
+  };
+  return (
+    <Menu position="bottom-end" width={230}>
+      <Menu.Target>
+        <Button variant="default" px="xs" aria-label="More actions">
+          <IconDots size={18} />
+        </Button>
+      </Menu.Target>
+      <Menu.Dropdown>
+        <Menu.Item component={Link} to={`/jobs/new?from=${encodeURIComponent(view.job.id)}`}>
+          Duplicate
+        </Menu.Item>
+        <Menu.Item
+          onClick={() => {
+            copy(view.manifest, "YAML");
+          }}
+        >
+          Copy as ScheduledJob YAML
+        </Menu.Item>
+        <Menu.Item
+          onClick={() => {
+            copy(curlOf(view.job), "Command");
+          }}
+        >
+          Copy as curl
+        </Menu.Item>
+        {view.managed_by === null && (
+          <>
+            <Menu.Divider />
+            <Menu.Item
+              c="var(--mantine-color-error)"
+              onClick={() => {
+                remove(true);
+              }}
+            >
+              Delete …
+            </Menu.Item>
+          </>
+        )}
+      </Menu.Dropdown>
+    </Menu>
+  );
+}

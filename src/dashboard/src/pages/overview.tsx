@@ -1,0 +1,289 @@
+import {
+  Anchor,
+  Card,
+  Group,
+  List,
+  SegmentedControl,
+  SimpleGrid,
+  Stack,
+  Text,
+  ThemeIcon,
+  Title,
+} from "@mantine/core";
+import { IconCheck, IconCircleDashed } from "@tabler/icons-react";
+import { keepPreviousData, useQuery } from "@tanstack/react-query";
+import { useState, type ReactNode } from "react";
+import { Link } from "react-router";
+import { get } from "../api.ts";
+import type { Activity, Overview } from "../api-types.ts";
+import { BarChart, type Bar } from "../components/bar-chart.tsx";
+import { Moment } from "../components/moment.tsx";
+import { Page, Waiting } from "../components/page.tsx";
+import { Problem } from "../components/problem.tsx";
+import { Status } from "../components/status.tsx";
+import { useSession } from "../session.ts";
+
+type Range = "24h" | "7d" | "30d";
+
+export function OverviewPage() {
+  const { account } = useSession();
+  const [range, setRange] = useState<Range>("24h");
+  const overview = useQuery({
+    queryKey: ["overview", range],
+    queryFn: () => get<Overview>(`/overview?range=${range}`),
+    refetchInterval: 5_000,
+    placeholderData: keepPreviousData,
+  });
+  const { data } = overview;
+  return (
+    <Page
+      title="Overview"
+      about={`What ${account.name} sent and ran.`}
+      actions={
+        <SegmentedControl
+          aria-label="Time range"
+          value={range}
+          onChange={(value) => {
+            setRange(value as Range);
+          }}
+          data={[
+            { value: "24h", label: "24 hours" },
+            { value: "7d", label: "7 days" },
+            { value: "30d", label: "30 days" },
+          ]}
+        />
+      }
+    >
+      {overview.isPending && <Waiting rows={8} />}
+      {overview.error && <Problem error={overview.error} retry={() => void overview.refetch()} />}
+      {data && (
+        <>
+          <FirstSteps steps={data.first_steps} />
+          <SimpleGrid cols={{ base: 1, md: 2 }}>
+            <ActivityCard
+              title="Emails"
+              bars={barsOf(data.activity, range, "mail_sent", "mail_failed")}
+              good="sent"
+              bad="failed"
+            />
+            <ActivityCard
+              title="Job runs"
+              bars={barsOf(data.activity, range, "runs_succeeded", "runs_failed")}
+              good="succeeded"
+              bad="failed"
+            />
+          </SimpleGrid>
+          <SimpleGrid cols={{ base: 1, md: 2 }}>
+            <NextRuns data={data} />
+            <Trouble data={data} />
+          </SimpleGrid>
+        </>
+      )}
+    </Page>
+  );
+}
+
+function barsOf(
+  activity: readonly Activity[],
+  range: Range,
+  good: "mail_sent" | "runs_succeeded",
+  bad: "mail_failed" | "runs_failed",
+): Bar[] {
+  // Days are UTC's, hours are the same everywhere but where offsets are not whole.
+  const format = new Intl.DateTimeFormat(
+    "en-GB",
+    range === "24h"
+      ? { weekday: "short", hour: "2-digit", minute: "2-digit" }
+      : { day: "numeric", month: "short", timeZone: "UTC" },
+  );
+  return activity.map((bucket) => ({
+    label: format.format(new Date(bucket.at)),
+    good: bucket[good],
+    bad: bucket[bad],
+  }));
+}
+
+function ActivityCard(props: { title: string; bars: Bar[]; good: string; bad: string }) {
+  const good = props.bars.reduce((sum, bar) => sum + bar.good, 0);
+  const bad = props.bars.reduce((sum, bar) => sum + bar.bad, 0);
+  const rate = good + bad === 0 ? null : (100 * good) / (good + bad);
+  return (
+    <Card withBorder className="panel">
+      <Group justify="space-between" align="flex-start" mb="sm">
+        <Stack gap={2}>
+          <Title order={2} size="h5">
+            {props.title}
+          </Title>
+          <Group gap="md">
+            <Legend kind="good" text={`${good.toLocaleString("en")} ${props.good}`} />
+            <Legend kind="bad" text={`${bad.toLocaleString("en")} ${props.bad}`} />
+          </Group>
+        </Stack>
+        <Stack gap={0} align="flex-end">
+          <Text size="xl" fw={700} className="number">
+            {rate === null ? "–" : `${rate === 100 ? "100" : rate.toFixed(1)} %`}
+          </Text>
+          <Text size="xs" c="dimmed">
+            success
+          </Text>
+        </Stack>
+      </Group>
+      <BarChart bars={props.bars} name={props.title} good={props.good} bad={props.bad} />
+    </Card>
+  );
+}
+
+function Legend({ kind, text }: { kind: "good" | "bad"; text: string }) {
+  return (
+    <Group gap={6} wrap="nowrap">
+      <span className={`dot ${kind}`} aria-hidden />
+      <Text size="sm" className="number">
+        {text}
+      </Text>
+    </Group>
+  );
+}
+
+function NextRuns({ data }: { data: Overview }) {
+  const counts = Object.entries(data.jobs);
+  return (
+    <Card withBorder className="panel">
+      <Group justify="space-between" mb="sm">
+        <Title order={2} size="h5">
+          Next runs
+        </Title>
+        <Group gap="xs">
+          {counts.map(([status, count]) => (
+            <Group key={status} gap={4}>
+              <Status value={status} />
+              <Text size="sm" className="number">
+                {count}
+              </Text>
+            </Group>
+          ))}
+        </Group>
+      </Group>
+      {data.next_runs.length === 0 ? (
+        <Text size="sm" c="dimmed">
+          No job is due. <ToPage to="/jobs/new">Create one</ToPage>: a webhook or an email, on a
+          schedule or once.
+        </Text>
+      ) : (
+        <Stack gap="xs">
+          {data.next_runs.map(({ id, name, at }) => (
+            <Group key={id} justify="space-between" wrap="nowrap">
+              <Link className="row-link clip" to={`/jobs/${id}`}>
+                {name}
+              </Link>
+              <Text size="sm" c="dimmed" component="div">
+                <Moment at={at} />
+              </Text>
+            </Group>
+          ))}
+        </Stack>
+      )}
+    </Card>
+  );
+}
+
+function Trouble({ data }: { data: Overview }) {
+  const { failing, circuits } = data;
+  const quiet = failing.total === 0 && circuits.length === 0;
+  return (
+    <Card withBorder className="panel">
+      <Title order={2} size="h5" mb="sm">
+        Needs attention
+      </Title>
+      {quiet && (
+        <Text size="sm" c="dimmed">
+          Nothing: the last run of every job succeeded, and no circuit is open.
+        </Text>
+      )}
+      <Stack gap="sm">
+        {circuits.map(({ destination, state, since }) => (
+          <Stack key={destination + since} gap={2}>
+            <Group justify="space-between" wrap="nowrap">
+              <Text size="sm" fw={550} className="clip">
+                {destination}
+              </Text>
+              <Status value={state} />
+            </Group>
+            <Text size="xs" c="dimmed" component="div">
+              Circuit since <Moment at={since} />: calls wait until it answers again.
+            </Text>
+          </Stack>
+        ))}
+        {failing.jobs.map(({ id, name, error_message: error, executed_at: at }) => (
+          <Stack key={id} gap={2}>
+            <Group justify="space-between" wrap="nowrap">
+              <Link className="row-link clip" to={`/jobs/${id}`}>
+                {name}
+              </Link>
+              <Text size="sm" c="dimmed" component="div">
+                <Moment at={at} />
+              </Text>
+            </Group>
+            <Text size="xs" c="dimmed" lineClamp={2} className="break">
+              {error}
+            </Text>
+          </Stack>
+        ))}
+        {failing.total > failing.jobs.length && (
+          <ToPage to="/jobs?status=failing">All {failing.total} failing jobs</ToPage>
+        )}
+      </Stack>
+    </Card>
+  );
+}
+
+function FirstSteps({ steps }: { steps: Overview["first_steps"] }) {
+  const all = [
+    { done: steps.smtp, text: "Enter the SMTP server to send through", to: "/smtp" },
+    { done: steps.api_key_used, text: "Create an API key and use it", to: "/api-keys" },
+    { done: steps.mail_sent, text: "Send a first email", to: "/logs" },
+    { done: steps.job_created, text: "Create a scheduled job", to: "/jobs/new" },
+  ];
+  const left = all.filter(({ done }) => !done).length;
+  if (left === 0) return null;
+  return (
+    <Card withBorder className="panel">
+      <Title order={2} size="h5" mb="sm">
+        First steps · {all.length - left} of {all.length} done
+      </Title>
+      <List spacing={6} listStyleType="none" center withPadding={false}>
+        {all.map(({ done, text, to }) => (
+          <List.Item
+            key={to}
+            icon={
+              <ThemeIcon
+                size={22}
+                radius="xl"
+                variant={done ? "filled" : "default"}
+                color="green.9"
+                aria-hidden
+              >
+                {done ? <IconCheck size={14} /> : <IconCircleDashed size={14} />}
+              </ThemeIcon>
+            }
+          >
+            {done ? (
+              <Text size="sm" c="dimmed" td="line-through" aria-label={`${text}: done`}>
+                {text}
+              </Text>
+            ) : (
+              <ToPage to={to}>{text}</ToPage>
+            )}
+          </List.Item>
+        ))}
+      </List>
+    </Card>
+  );
+}
+
+function ToPage({ to, children }: { to: string; children: ReactNode }) {
+  return (
+    <Anchor component={Link} to={to} size="sm" underline="always">
+      {children}
+    </Anchor>
+  );
+}

@@ -1,0 +1,247 @@
+import {
+  Button,
+  Card,
+  Group,
+  NumberInput,
+  PasswordInput,
+  Select,
+  Stack,
+  Text,
+  TextInput,
+  Title,
+} from "@mantine/core";
+import { notifications } from "@mantine/notifications";
+import { useMutation } from "@tanstack/react-query";
+import { useState } from "react";
+import { call, post } from "../api.ts";
+import type { Account } from "../api-types.ts";
+import { Confirm } from "../components/confirm.tsx";
+import { Page } from "../components/page.tsx";
+import { Problem } from "../components/problem.tsx";
+import { useSession, useSignedIn } from "../session.ts";
+import { timeZones } from "../time.ts";
+import { UsersCard } from "./users-card.tsx";
+
+export function SettingsPage() {
+  const { user } = useSession();
+  const owner = user.role === "owner";
+  return (
+    <Page title="Settings">
+      {owner && <AccountCard />}
+      <UsersCard />
+      <PasswordCard />
+      {owner && <DangerCard />}
+    </Page>
+  );
+}
+
+function AccountCard() {
+  const session = useSession();
+  const signedIn = useSignedIn();
+  const { account, installation } = session;
+  const [zone, setZone] = useState(account.time_zone);
+  const [days, setDays] = useState<number | string>(account.retention_days ?? "");
+  const most = installation.retention_days;
+  const save = useMutation({
+    mutationFn: () =>
+      call<Account>("PATCH", "/account", {
+        time_zone: zone,
+        retention_days: days === "" ? null : Number(days),
+      }),
+    onSuccess: (changed) => {
+      signedIn({ ...session, account: changed });
+      notifications.show({ color: "green.9", message: "Settings saved" });
+    },
+  });
+  return (
+    <Card withBorder className="panel">
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          save.mutate();
+        }}
+      >
+        <Stack>
+          <Title order={2} size="h4">
+            Account
+          </Title>
+          <Select
+            label="Time zone"
+            description="What new jobs start with."
+            data={timeZones()}
+            searchable
+            limit={100}
+            allowDeselect={false}
+            value={zone}
+            onChange={(value) => {
+              setZone(value ?? "UTC");
+            }}
+          />
+          <NumberInput
+            label="Days to keep executions and the email log"
+            description={
+              most === 0
+                ? "Empty: for ever."
+                : `At most ${most}, which is also what empty means: the installation keeps no more.`
+            }
+            min={1}
+            max={most === 0 ? 36_500 : most}
+            allowDecimal={false}
+            value={days}
+            onChange={setDays}
+          />
+          {save.error && <Problem error={save.error} />}
+          <Group justify="flex-end">
+            <Button type="submit" loading={save.isPending}>
+              Save
+            </Button>
+          </Group>
+        </Stack>
+      </form>
+    </Card>
+  );
+}
+
+function PasswordCard() {
+  const { user } = useSession();
+  const signedIn = useSignedIn();
+  const [current, setCurrent] = useState("");
+  const [next, setNext] = useState("");
+  const change = useMutation({
+    mutationFn: () => post("/password", { current_password: current, new_password: next }),
+    onSuccess: () => {
+      setCurrent("");
+      setNext("");
+      notifications.show({
+        color: "green.9",
+        message: "Password changed. You are signed out everywhere else.",
+      });
+    },
+  });
+  const everywhere = useMutation({
+    mutationFn: () => call("DELETE", "/sessions"),
+    onSuccess: () => {
+      signedIn(null);
+    },
+  });
+  return (
+    <Card withBorder className="panel">
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          change.mutate();
+        }}
+      >
+        <Stack>
+          <Title order={2} size="h4">
+            Your password
+          </Title>
+          <input
+            type="hidden"
+            name="username"
+            autoComplete="username"
+            value={user.email}
+            readOnly
+          />
+          <PasswordInput
+            label="Current password"
+            autoComplete="current-password"
+            required
+            value={current}
+            onChange={(event) => {
+              setCurrent(event.currentTarget.value);
+            }}
+          />
+          <PasswordInput
+            label="New password"
+            description="At least 8 characters. Every other session of yours ends."
+            autoComplete="new-password"
+            required
+            value={next}
+            onChange={(event) => {
+              setNext(event.currentTarget.value);
+            }}
+          />
+          {change.error && <Problem error={change.error} />}
+          <Group justify="space-between">
+            <Button
+              variant="default"
+              loading={everywhere.isPending}
+              onClick={() => {
+                everywhere.mutate();
+              }}
+            >
+              Sign out everywhere
+            </Button>
+            <Button type="submit" loading={change.isPending}>
+              Change password
+            </Button>
+          </Group>
+        </Stack>
+      </form>
+    </Card>
+  );
+}
+
+function DangerCard() {
+  const { account } = useSession();
+  const signedIn = useSignedIn();
+  const [opened, setOpened] = useState(false);
+  const [name, setName] = useState("");
+  const [password, setPassword] = useState("");
+  return (
+    <Card withBorder className="panel">
+      <Stack align="flex-start">
+        <Title order={2} size="h4">
+          Delete the account
+        </Title>
+        <Text size="sm">
+          API keys and users stop working at once, runs that wait are cancelled, and the jobs that
+          were made here or by REST are deleted. The email log, executions, SMTP settings and
+          secrets are removed after 30 days. Jobs that kubectl or a GitOps tool made stay in the
+          cluster, and no longer run.
+        </Text>
+        <Button
+          color="red"
+          variant="outline"
+          onClick={() => {
+            setOpened(true);
+          }}
+        >
+          Delete this account …
+        </Button>
+      </Stack>
+      <Confirm
+        opened={opened}
+        title={`Delete the account ${account.name}?`}
+        action="Delete for ever"
+        disabled={name !== account.name || password === ""}
+        close={() => {
+          setOpened(false);
+        }}
+        run={async () => {
+          await post("/account/delete", { name, password });
+          signedIn(null);
+        }}
+      >
+        <TextInput
+          label={`Type the account's name: ${account.name}`}
+          autoComplete="off"
+          data-autofocus
+          value={name}
+          onChange={(event) => {
+            setName(event.currentTarget.value);
+          }}
+        />
+        <PasswordInput
+          label="Your password"
+          autoComplete="current-password"
+          value={password}
+          onChange={(event) => {
+            setPassword(event.currentTarget.value);
+          }}
+        />
+      </Confirm>
+    </Card>
+  );
+}

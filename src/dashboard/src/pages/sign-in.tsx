@@ -1,0 +1,83 @@
+import {
+  Button,
+  Card,
+  Center,
+  Group,
+  PasswordInput,
+  Stack,
+  Text,
+  TextInput,
+  Title,
+} from "@mantine/core";
+import { IconBell } from "@tabler/icons-react";
+import { useMutation } from "@tanstack/react-query";
+import { useState } from "react";
+import { post } from "../api.ts";
+import type { Session } from "../api-types.ts";
+import { Problem } from "../components/problem.tsx";
+import { useSignedIn } from "../session.ts";
+import { ColorScheme } from "../shell.tsx";
+
+export function SignInPage() {
+  const [email, setEmail] = useState("");
+  const [password, setPassword] = useState("");
+  const signedIn = useSignedIn();
+  const signIn = useMutation({
+    mutationFn: () => post<Session>("/session", { email: email.trim(), password }),
+    onSuccess: signedIn,
+  });
+  return (
+    <Center component="main" mih="100vh" p="md">
+      <Card withBorder w="100%" maw={400} p="xl" shadow="sm">
+        <form
+          onSubmit={(event) => {
+            event.preventDefault();
+            signIn.mutate();
+          }}
+        >
+          <Stack>
+            <Group justify="space-between">
+              <Group gap={8}>
+                <IconBell size={26} aria-hidden />
+                <Title order={1} size="h3">
+                  Carillon
+                </Title>
+              </Group>
+              <ColorScheme />
+            </Group>
+            <TextInput
+              label="Email"
+              type="email"
+              name="email"
+              autoComplete="username"
+              required
+              autoFocus
+              value={email}
+              onChange={(event) => {
+                setEmail(event.currentTarget.value);
+              }}
+            />
+            <PasswordInput
+              label="Password"
+              name="password"
+              autoComplete="current-password"
+              required
+              value={password}
+              onChange={(event) => {
+                setPassword(event.currentTarget.value);
+              }}
+            />
+            {signIn.error && <Problem error={signIn.error} />}
+            <Button type="submit" loading={signIn.isPending} fullWidth>
+              Sign in
+            </Button>
+            <Text size="sm" c="dimmed">
+              The first start prints an address and a password. Otherwise an owner of your account
+              can invite you.
+            </Text>
+          </Stack>
+        </form>
+      </Card>
+    </Center>
+  );
+}

@@ -1,0 +1,113 @@
+import { Button, Card, Stack, Tabs, Text, Title } from "@mantine/core";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { get, post } from "../api.ts";
+import { Confirm } from "../components/confirm.tsx";
+import { Code, Copy } from "../components/copy.tsx";
+import { Page, Waiting } from "../components/page.tsx";
+import { Problem } from "../components/problem.tsx";
+import { formatTime } from "../time.ts";
+import { SNIPPETS } from "./verification-snippets.ts";
+
+const SECRET = ["signing-secret"];
+
+export function SigningSecretPage() {
+  const [shown, setShown] = useState(false);
+  const [rotating, setRotating] = useState(false);
+  const [until, setUntil] = useState<string>();
+  const client = useQueryClient();
+  const secret = useQuery({
+    queryKey: SECRET,
+    queryFn: async () => (await get<{ secrets: string[] }>("/signing-secret")).secrets,
+  });
+  const newest = secret.data?.[0] ?? "";
+  return (
+    <Page
+      title="Webhook signing"
+      about="Carillon signs every webhook call as Standard Webhooks describes. Check the signature, and you know that a call comes from here, unchanged, and is not an old one played back."
+      actions={
+        <Button
+          variant="default"
+          onClick={() => {
+            setRotating(true);
+          }}
+        >
+          Rotate the secret
+        </Button>
+      }
+    >
+      {secret.isPending && <Waiting rows={3} />}
+      {secret.error && <Problem error={secret.error} />}
+      {secret.data && (
+        <Card withBorder className="panel">
+          <Stack gap="sm">
+            <Title order={2} size="h5">
+              Signing secret
+            </Title>
+            <pre className="code wrap" role="region" aria-label="Signing secret" tabIndex={0}>
+              {shown ? secret.data.join("\n") : "whsec_••••••••••••••••••••••••••••••••"}
+            </pre>
+            <div>
+              <Button
+                size="xs"
+                variant="default"
+                mr="xs"
+                onClick={() => {
+                  setShown(!shown);
+                }}
+              >
+                {shown ? "Hide" : "Show"}
+              </Button>
+              <Copy value={newest} label="Copy the secret" />
+            </div>
+            {secret.data.length > 1 && (
+              <Text size="sm" c="dimmed">
+                {secret.data.length} secrets sign at the moment
+                {until === undefined ? "" : `; the old one until ${formatTime(until)}`}. The newest
+                is the first.
+              </Text>
+            )}
+          </Stack>
+        </Card>
+      )}
+      <Card withBorder className="panel">
+        <Title order={2} size="h5" mb="sm">
+          Check the signature
+        </Title>
+        <Tabs defaultValue={SNIPPETS[0]?.language ?? null} keepMounted={false}>
+          <Tabs.List mb="sm">
+            {SNIPPETS.map(({ language }) => (
+              <Tabs.Tab key={language} value={language}>
+                {language}
+              </Tabs.Tab>
+            ))}
+          </Tabs.List>
+          {SNIPPETS.map(({ language, code }) => (
+            <Tabs.Panel key={language} value={language}>
+              <Code text={code} label={`Verification in ${language}`} />
+            </Tabs.Panel>
+          ))}
+        </Tabs>
+      </Card>
+      <Confirm
+        opened={rotating}
+        title="Rotate the signing secret?"
+        action="Rotate"
+        close={() => {
+          setRotating(false);
+        }}
+        run={async () => {
+          const answer = await post<{ old_valid_until: string }>("/signing-secret/rotate");
+          setUntil(answer.old_valid_until);
+          setShown(true);
+          await client.invalidateQueries({ queryKey: SECRET });
+        }}
+      >
+        <Text>
+          A new secret signs from now on. The old one goes on signing for 24 hours, so that
+          receivers have time to change over: each call then carries both signatures.
+        </Text>
+      </Confirm>
+    </Page>
+  );
+}

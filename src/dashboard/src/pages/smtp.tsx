@@ -1,0 +1,254 @@
+import {
+  Alert,
+  Button,
+  Card,
+  Group,
+  NumberInput,
+  PasswordInput,
+  Select,
+  SimpleGrid,
+  Stack,
+  Text,
+  TextInput,
+  Title,
+} from "@mantine/core";
+import { notifications } from "@mantine/notifications";
+import { IconCircleCheck } from "@tabler/icons-react";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { ApiError, get, post } from "../api.ts";
+import type { SmtpSettings, SmtpTest, TlsMode } from "../api-types.ts";
+import { Code } from "../components/copy.tsx";
+import { Page, Waiting } from "../components/page.tsx";
+import { Problem } from "../components/problem.tsx";
+import { useSession } from "../session.ts";
+import { PRESETS } from "./smtp-presets.ts";
+
+export function SmtpPage() {
+  const smtp = useQuery({
+    queryKey: ["smtp"],
+    queryFn: async () => (await get<{ settings: SmtpSettings | null }>("/smtp")).settings,
+    refetchOnWindowFocus: false,
+  });
+  return (
+    <Page
+      title="SMTP"
+      about="All email of this account goes out through your own SMTP server: sends, passcodes and email jobs."
+    >
+      {smtp.isPending && <Waiting />}
+      {smtp.error && <Problem error={smtp.error} retry={() => void smtp.refetch()} />}
+      {smtp.data !== undefined && <SmtpForm key={JSON.stringify(smtp.data)} saved={smtp.data} />}
+    </Page>
+  );
+}
+
+function SmtpForm({ saved }: { saved: SmtpSettings | null }) {
+  const { user } = useSession();
+  const client = useQueryClient();
+  const [host, setHost] = useState(saved?.host ?? "");
+  const [port, setPort] = useState<number | string>(saved?.port ?? 587);
+  const [tls, setTls] = useState<TlsMode>(saved?.tls ?? "starttls");
+  const [username, setUsername] = useState(saved?.username ?? "");
+  const [password, setPassword] = useState("");
+  const [from, setFrom] = useState(saved?.from ?? "");
+  const [to, setTo] = useState(user.email);
+
+  const body = () => ({
+    host: host.trim(),
+    port: Number(port),
+    tls,
+    username: username === "" ? null : username,
+    from: from.trim(),
+    ...(password === "" ? {} : { password }),
+  });
+  const save = useMutation({
+    mutationFn: () => post<{ settings: SmtpSettings }>("/smtp", body()),
+    onSuccess: ({ settings }) => {
+      client.setQueryData(["smtp"], settings);
+      notifications.show({ color: "green.9", message: "SMTP settings saved" });
+    },
+  });
+  const test = useMutation({
+    mutationFn: () => post<SmtpTest>("/smtp/test", { ...body(), to: to.trim() }),
+  });
+  const problem = (field: string) =>
+    [save.error, test.error]
+      .flatMap((error) => (error instanceof ApiError ? error.details : []))
+      .find((detail) => detail.field === field)?.message;
+  const keeps =
+    saved?.password_set === true &&
+    saved.host === host.trim().toLowerCase() &&
+    saved.port === Number(port) &&
+    saved.username === username &&
+    (tls !== "none" || saved.tls === "none");
+
+  return (
+    <form
+      onSubmit={(event) => {
+        event.preventDefault();
+        save.mutate();
+      }}
+    >
+      <Stack>
+        <Card withBorder className="panel">
+          <Stack>
+            <Select
+              label="Provider"
+              placeholder="Another server"
+              description="Fills in host, port and encryption."
+              data={PRESETS.map(({ name }) => name)}
+              clearable
+              searchable
+              onChange={(name) => {
+                const preset = PRESETS.find((each) => each.name === name);
+                if (!preset) return;
+                setHost(preset.host);
+                setPort(preset.port);
+                setTls(preset.tls);
+                if (preset.username !== undefined) setUsername(preset.username);
+              }}
+            />
+            <SimpleGrid cols={{ base: 1, sm: 3 }}>
+              <TextInput
+                label="Host"
+                placeholder="smtp.example.com"
+                required
+                value={host}
+                error={problem("host")}
+                onChange={(event) => {
+                  setHost(event.currentTarget.value);
+                }}
+              />
+              <NumberInput
+                label="Port"
+                required
+                min={1}
+                max={65_535}
+                hideControls
+                value={port}
+                error={problem("port")}
+                onChange={setPort}
+              />
+              <Select
+                label="Encryption"
+                data={[
+                  { value: "starttls", label: "STARTTLS (587)" },
+                  { value: "implicit", label: "TLS from the start (465)" },
+                  { value: "none", label: "None (only for tests)" },
+                ]}
+                value={tls}
+                allowDeselect={false}
+                onChange={(value) => {
+                  setTls((value ?? "starttls") as TlsMode);
+                }}
+              />
+            </SimpleGrid>
+            <SimpleGrid cols={{ base: 1, sm: 2 }}>
+              <TextInput
+                label="User name"
+                description="Empty: no authentication"
+                autoComplete="off"
+                value={username}
+                error={problem("username")}
+                onChange={(event) => {
+                  setUsername(event.currentTarget.value);
+                }}
+              />
+              <PasswordInput
+                label="Password"
+                description={
+                  keeps
+                    ? "Stored, encrypted. Leave it empty to keep it."
+                    : saved?.password_set === true
+                      ? "Enter it again: the server, the user or the encryption changes."
+                      : "Stored encrypted, and never shown again"
+                }
+                placeholder={keeps ? "••••••••" : ""}
+                autoComplete="new-password"
+                value={password}
+                error={problem("password")}
+                onChange={(event) => {
+                  setPassword(event.currentTarget.value);
+                }}
+              />
+            </SimpleGrid>
+            <TextInput
+              label="From address"
+              description="The sender that recipients see. Your provider must allow it."
+              placeholder="noreply@example.com"
+              required
+              value={from}
+              error={problem("from")}
+              onChange={(event) => {
+                setFrom(event.currentTarget.value);
+              }}
+            />
+            {save.error && <Problem error={save.error} />}
+            <Group justify="flex-end">
+              <Button type="submit" loading={save.isPending}>
+                Save
+              </Button>
+            </Group>
+          </Stack>
+        </Card>
+        <Card withBorder className="panel">
+          <Stack>
+            <div>
+              <Title order={2} size="h5">
+                Test
+              </Title>
+              <Text size="sm" c="dimmed">
+                Sends one mail with the settings above, saved or not.
+              </Text>
+            </div>
+            <Group align="flex-end">
+              <TextInput
+                label="Send the test to"
+                type="email"
+                flex={1}
+                miw={200}
+                value={to}
+                error={problem("to")}
+                onChange={(event) => {
+                  setTo(event.currentTarget.value);
+                }}
+              />
+              <Button
+                variant="default"
+                loading={test.isPending}
+                disabled={host === "" || from === ""}
+                onClick={() => {
+                  test.mutate();
+                }}
+              >
+                Send a test
+              </Button>
+            </Group>
+            {test.error && <Problem error={test.error} />}
+            {test.data && <TestResult test={test.data} />}
+          </Stack>
+        </Card>
+      </Stack>
+    </form>
+  );
+}
+
+function TestResult({ test }: { test: SmtpTest }) {
+  if (test.accepted)
+    return (
+      <Alert color="green" icon={<IconCircleCheck aria-hidden />} role="status">
+        The server accepted the mail. Look into the inbox, and into the spam folder.
+      </Alert>
+    );
+  return (
+    <Stack gap="xs">
+      <Problem error={new Error(test.error ?? "the mail was not sent")} />
+      {test.transcript.length > 0 && (
+        <>
+          <Text size="sm">The conversation (C: Carillon, S: the server), without secrets:</Text>
+          <Code text={test.transcript.join("\n")} label="SMTP transcript" />
+        </>
+      )}
+    </Stack>
+  );
+}

@@ -1,0 +1,266 @@
+import {
+  Badge,
+  Button,
+  Card,
+  Checkbox,
+  Group,
+  Modal,
+  Select,
+  Stack,
+  Table,
+  Text,
+  TextInput,
+  Title,
+} from "@mantine/core";
+import { IconUserPlus } from "@tabler/icons-react";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { call, get, post } from "../api.ts";
+import type { Invitation, User } from "../api-types.ts";
+import { Confirm } from "../components/confirm.tsx";
+import { Code } from "../components/copy.tsx";
+import { Moment } from "../components/moment.tsx";
+import { Waiting } from "../components/page.tsx";
+import { Problem } from "../components/problem.tsx";
+import { useSession } from "../session.ts";
+
+const USERS = ["users"];
+
+/** Who may sign in to the account, and who is invited to. */
+export function UsersCard() {
+  const me = useSession().user;
+  const owner = me.role === "owner";
+  const [inviting, setInviting] = useState(false);
+  const [doomed, setDoomed] = useState<{ path: string; email: string }>();
+  const client = useQueryClient();
+  const users = useQuery({
+    queryKey: USERS,
+    queryFn: () => get<{ users: User[]; invitations: Invitation[] }>("/users"),
+  });
+  return (
+    <Card withBorder className="panel">
+      <Stack>
+        <Group justify="space-between">
+          <Title order={2} size="h4">
+            Users
+          </Title>
+          {owner && (
+            <Button
+              variant="default"
+              leftSection={<IconUserPlus size={16} />}
+              onClick={() => {
+                setInviting(true);
+              }}
+            >
+              Invite
+            </Button>
+          )}
+        </Group>
+        <Text size="sm" c="dimmed">
+          Owners may do everything. Members work with jobs and logs, and see which API keys there
+          are.
+        </Text>
+        {users.isPending && <Waiting rows={2} />}
+        {users.error && <Problem error={users.error} />}
+        {users.data && (
+          <Table.ScrollContainer minWidth={420}>
+            <Table verticalSpacing="sm">
+              <Table.Thead>
+                <Table.Tr>
+                  <Table.Th>Email</Table.Th>
+                  <Table.Th>Role</Table.Th>
+                  <Table.Th>Since</Table.Th>
+                  {owner && <Table.Th aria-label="Actions" />}
+                </Table.Tr>
+              </Table.Thead>
+              <Table.Tbody>
+                {users.data.users.map((user) => (
+                  <Table.Tr key={user.id}>
+                    <Table.Td className="break">
+                      {user.email}
+                      {user.id === me.id && " (you)"}
+                    </Table.Td>
+                    <Table.Td>{user.role}</Table.Td>
+                    <Table.Td>
+                      <Moment at={user.created_at} />
+                    </Table.Td>
+                    {owner && (
+                      <Table.Td ta="right">
+                        {user.id !== me.id && (
+                          <Button
+                            size="xs"
+                            variant="subtle"
+                            color="red"
+                            aria-label={`Remove ${user.email}`}
+                            onClick={() => {
+                              setDoomed({ path: `/users/${user.id}`, email: user.email });
+                            }}
+                          >
+                            Remove
+                          </Button>
+                        )}
+                      </Table.Td>
+                    )}
+                  </Table.Tr>
+                ))}
+                {users.data.invitations.map((invitation) => (
+                  <Table.Tr key={invitation.id}>
+                    <Table.Td className="break">
+                      {invitation.email}{" "}
+                      <Badge variant="light" color="orange" tt="none">
+                        invited
+                      </Badge>
+                    </Table.Td>
+                    <Table.Td>{invitation.role}</Table.Td>
+                    <Table.Td>
+                      <Moment at={invitation.created_at} />
+                    </Table.Td>
+                    {owner && (
+                      <Table.Td ta="right">
+                        <Button
+                          size="xs"
+                          variant="subtle"
+                          color="red"
+                          aria-label={`Withdraw the invitation of ${invitation.email}`}
+                          onClick={() => {
+                            setDoomed({
+                              path: `/invitations/${invitation.id}`,
+                              email: invitation.email,
+                            });
+                          }}
+                        >
+                          Withdraw
+                        </Button>
+                      </Table.Td>
+                    )}
+                  </Table.Tr>
+                ))}
+              </Table.Tbody>
+            </Table>
+          </Table.ScrollContainer>
+        )}
+      </Stack>
+      <Invite
+        opened={inviting}
+        close={() => {
+          setInviting(false);
+        }}
+      />
+      <Confirm
+        opened={doomed !== undefined}
+        title="Take away the access?"
+        action="Take away"
+        close={() => {
+          setDoomed(undefined);
+        }}
+        run={async () => {
+          if (doomed) await call("DELETE", doomed.path);
+          await client.invalidateQueries({ queryKey: USERS });
+        }}
+      >
+        <Text className="break">
+          <strong>{doomed?.email}</strong> can no longer sign in to this account.
+        </Text>
+      </Confirm>
+    </Card>
+  );
+}
+
+function Invite({ opened, close }: { opened: boolean; close: () => void }) {
+  const [email, setEmail] = useState("");
+  const [role, setRole] = useState("member");
+  const [send, setSend] = useState(false);
+  const client = useQueryClient();
+  const invite = useMutation({
+    mutationFn: () =>
+      post<{ link: string; mail: string | null }>("/invitations", {
+        email: email.trim(),
+        role,
+        send,
+      }),
+    onSuccess: () => client.invalidateQueries({ queryKey: USERS }),
+  });
+  const leave = () => {
+    close();
+    setEmail("");
+    invite.reset();
+  };
+  const mail = invite.data?.mail;
+  return (
+    <Modal
+      opened={opened}
+      onClose={leave}
+      title="Invite somebody"
+      size="lg"
+      closeButtonProps={{ "aria-label": "Close" }}
+    >
+      {invite.data ? (
+        <Stack>
+          {mail === "sent" && (
+            <Text>The invitation was mailed. The link, in case you need it:</Text>
+          )}
+          {typeof mail === "string" && mail !== "sent" && (
+            <Problem
+              error={new Error(`The mail could not be sent: ${mail}. Pass the link on yourself.`)}
+            />
+          )}
+          {mail === null && (
+            <Text>
+              Pass this link on. It is valid for seven days, for one person, and{" "}
+              <strong>shown only now</strong>.
+            </Text>
+          )}
+          <Code text={invite.data.link} label="Invitation link" wrap copyLabel="Copy the link" />
+          <Group justify="flex-end">
+            <Button onClick={leave}>Done</Button>
+          </Group>
+        </Stack>
+      ) : (
+        <form
+          onSubmit={(event) => {
+            event.preventDefault();
+            invite.mutate();
+          }}
+        >
+          <Stack>
+            <TextInput
+              label="Email"
+              type="email"
+              required
+              data-autofocus
+              value={email}
+              onChange={(event) => {
+                setEmail(event.currentTarget.value);
+              }}
+            />
+            <Select
+              label="Role"
+              allowDeselect={false}
+              data={[
+                { value: "member", label: "Member: jobs and logs" },
+                { value: "owner", label: "Owner: everything" },
+              ]}
+              value={role}
+              onChange={(value) => {
+                setRole(value ?? "member");
+              }}
+            />
+            <Checkbox
+              label="Also mail the link, through the account's SMTP server"
+              checked={send}
+              onChange={(event) => {
+                setSend(event.currentTarget.checked);
+              }}
+            />
+            {invite.error && <Problem error={invite.error} />}
+            <Group justify="flex-end">
+              <Button type="submit" loading={invite.isPending}>
+                Invite
+              </Button>
+            </Group>
+          </Stack>
+        </form>
+      )}
+    </Modal>
+  );
+}

@@ -1,0 +1,212 @@
+import {
+  ActionIcon,
+  Anchor,
+  AppShell,
+  Badge,
+  Burger,
+  Button,
+  Center,
+  Group,
+  Loader,
+  Menu,
+  NavLink,
+  Text,
+  useComputedColorScheme,
+  useMantineColorScheme,
+} from "@mantine/core";
+import { useDisclosure } from "@mantine/hooks";
+import {
+  IconBell,
+  IconBuilding,
+  IconCalendarTime,
+  IconChevronDown,
+  IconKey,
+  IconLayoutDashboard,
+  IconListDetails,
+  IconLogout,
+  IconMail,
+  IconMoon,
+  IconPassword,
+  IconSettings,
+  IconSignature,
+  IconSun,
+} from "@tabler/icons-react";
+import { useEffect } from "react";
+import { Link, Outlet, useLocation } from "react-router";
+import { call } from "./api.ts";
+import type { Session } from "./api-types.ts";
+import { Problem } from "./components/problem.tsx";
+import { SignInPage } from "./pages/sign-in.tsx";
+import { useSessionQuery, useSignedIn } from "./session.ts";
+
+interface Place {
+  to: string;
+  label: string;
+  icon: typeof IconKey;
+  who?: "owner" | "admin";
+}
+
+const PLACES: readonly Place[] = [
+  { to: "/", label: "Overview", icon: IconLayoutDashboard },
+  { to: "/jobs", label: "Jobs", icon: IconCalendarTime },
+  { to: "/logs", label: "Email log", icon: IconListDetails },
+  { to: "/otp", label: "Passcodes", icon: IconPassword },
+  { to: "/api-keys", label: "API keys", icon: IconKey },
+  { to: "/smtp", label: "SMTP", icon: IconMail, who: "owner" },
+  { to: "/signing-secret", label: "Webhook signing", icon: IconSignature, who: "owner" },
+  { to: "/settings", label: "Settings", icon: IconSettings },
+  { to: "/accounts", label: "Accounts", icon: IconBuilding, who: "admin" },
+];
+
+/** Around every page: who is signed in, where one is, where one can go. */
+export function Shell() {
+  const session = useSessionQuery();
+  if (session.isPending)
+    return (
+      <Center h="100vh">
+        <Loader aria-label="Loading" />
+      </Center>
+    );
+  if (session.isError)
+    return (
+      <Center h="100vh" p="md">
+        <Problem error={session.error} retry={() => void session.refetch()} />
+      </Center>
+    );
+  return session.data ? <SignedIn session={session.data} /> : <SignInPage />;
+}
+
+function SignedIn({ session }: { session: Session }) {
+  const [opened, { toggle, close }] = useDisclosure();
+  const { pathname } = useLocation();
+  const { user, account } = session;
+  const places = PLACES.filter(
+    ({ who }) =>
+      who === undefined ||
+      (who === "owner" && user.role === "owner") ||
+      (who === "admin" && user.admin),
+  );
+  useEffect(() => {
+    close();
+    window.scrollTo(0, 0);
+  }, [pathname, close]);
+  return (
+    <AppShell
+      header={{ height: 56 }}
+      navbar={{ width: 232, breakpoint: "sm", collapsed: { mobile: !opened } }}
+      padding="md"
+    >
+      <Button component="a" href="#content" className="skip" size="xs">
+        Skip to the content
+      </Button>
+      <AppShell.Header px="md" className="panel">
+        <Group h="100%" justify="space-between" wrap="nowrap" gap="sm">
+          <Group gap="sm" wrap="nowrap" style={{ minWidth: 0 }}>
+            <Burger
+              opened={opened}
+              onClick={toggle}
+              hiddenFrom="sm"
+              size="sm"
+              aria-label={opened ? "Close the navigation" : "Open the navigation"}
+            />
+            <Anchor component={Link} to="/" underline="never" c="inherit">
+              <Group gap={8} wrap="nowrap">
+                <IconBell size={22} aria-hidden />
+                <Text fw={700}>Carillon</Text>
+              </Group>
+            </Anchor>
+            <Badge variant="light" color="gray" tt="none" className="clip" visibleFrom="xs">
+              {account.name}
+            </Badge>
+          </Group>
+          <Group gap="xs" wrap="nowrap">
+            <ColorScheme />
+            <UserMenu session={session} />
+          </Group>
+        </Group>
+      </AppShell.Header>
+      <AppShell.Navbar p="sm" className="panel" aria-label="Main">
+        {places.map(({ to, label, icon: Icon }) => (
+          <NavLink
+            key={to}
+            component={Link}
+            to={to}
+            label={label}
+            leftSection={<Icon size={18} aria-hidden />}
+            active={to === "/" ? pathname === "/" : pathname.startsWith(to)}
+            aria-current={
+              (to === "/" ? pathname === "/" : pathname.startsWith(to)) ? "page" : undefined
+            }
+          />
+        ))}
+        <Text size="xs" c="dimmed" mt="auto" px="xs" py={4}>
+          Carillon {session.installation.version} ·{" "}
+          <Anchor href="/docs" size="xs" underline="always">
+            API documentation
+          </Anchor>
+        </Text>
+      </AppShell.Navbar>
+      <AppShell.Main id="content" tabIndex={-1}>
+        <div style={{ maxWidth: 1180, margin: "0 auto" }}>
+          <Outlet />
+        </div>
+      </AppShell.Main>
+    </AppShell>
+  );
+}
+
+export function ColorScheme() {
+  const { setColorScheme } = useMantineColorScheme();
+  const now = useComputedColorScheme("light");
+  const other = now === "dark" ? "light" : "dark";
+  return (
+    <ActionIcon
+      variant="default"
+      size="lg"
+      onClick={() => {
+        setColorScheme(other);
+      }}
+      aria-label={`Use ${other} colours`}
+    >
+      {now === "dark" ? <IconSun size={18} /> : <IconMoon size={18} />}
+    </ActionIcon>
+  );
+}
+
+function UserMenu({ session }: { session: Session }) {
+  const signedIn = useSignedIn();
+  return (
+    <Menu position="bottom-end" width={240}>
+      <Menu.Target>
+        <Button
+          variant="default"
+          rightSection={<IconChevronDown size={14} aria-hidden />}
+          aria-label="Your user"
+          maw={220}
+        >
+          <span className="clip">{session.user.email.split("@")[0]}</span>
+        </Button>
+      </Menu.Target>
+      <Menu.Dropdown>
+        <Menu.Label className="break" c="dimmed">
+          {session.user.email}
+          <br />
+          {session.user.role} of {session.account.name}
+        </Menu.Label>
+        <Menu.Item component={Link} to="/settings" leftSection={<IconSettings size={16} />}>
+          Settings
+        </Menu.Item>
+        <Menu.Item
+          leftSection={<IconLogout size={16} />}
+          onClick={() => {
+            void call("DELETE", "/session").finally(() => {
+              signedIn(null);
+            });
+          }}
+        >
+          Sign out
+        </Menu.Item>
+      </Menu.Dropdown>
+    </Menu>
+  );
+}

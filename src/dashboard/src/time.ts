@@ -1,0 +1,71 @@
+/** Times as people read them. Everything from the server is ISO 8601 in UTC. */
+
+export const MY_ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;
+
+const absolute = new Map<string, Intl.DateTimeFormat>();
+
+/** `Sat, 21 Nov 2026, 12:00:00` in a zone; the browser's unless told. */
+export function formatTime(iso: string, timeZone = MY_ZONE, seconds = true): string {
+  const key = `${timeZone} ${seconds}`;
+  let format = absolute.get(key);
+  if (!format) {
+    format = new Intl.DateTimeFormat("en-GB", {
+      timeZone,
+      weekday: "short",
+      day: "numeric",
+      month: "short",
+      year: "numeric",
+      hour: "2-digit",
+      minute: "2-digit",
+      ...(seconds ? { second: "2-digit" } : {}),
+    });
+    absolute.set(key, format);
+  }
+  return format.format(new Date(iso));
+}
+
+const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
+const UNITS = [
+  ["day", 86_400],
+  ["hour", 3_600],
+  ["minute", 60],
+  ["second", 1],
+] as const;
+
+/** `in 5 minutes`, `3 hours ago`. */
+export function formatRelative(iso: string, now: number): string {
+  const seconds = (Date.parse(iso) - now) / 1_000;
+  if (Math.abs(seconds) < 5) return "now";
+  for (const [unit, size] of UNITS)
+    if (Math.abs(seconds) >= size) return relative.format(Math.trunc(seconds / size), unit);
+  return "now";
+}
+
+/** Wall clock minus UTC of a zone at a moment, in minutes. */
+export function utcOffset(iso: string, timeZone: string): number {
+  const text =
+    new Intl.DateTimeFormat("en-US", { timeZone, timeZoneName: "longOffset" })
+      .formatToParts(new Date(iso))
+      .find(({ type }) => type === "timeZoneName")?.value ?? "GMT";
+  const match = /([+-])(\d{2}):(\d{2})/.exec(text);
+  if (!match) return 0;
+  const minutes = Number(match[2]) * 60 + Number(match[3]);
+  return match[1] === "-" ? -minutes : minutes;
+}
+
+/** `UTC+02:00` */
+export function formatOffset(minutes: number): string {
+  const size = Math.abs(minutes);
+  const pad = (value: number) => String(value).padStart(2, "0");
+  return `UTC${minutes < 0 ? "−" : "+"}${pad(Math.floor(size / 60))}:${pad(size % 60)}`;
+}
+
+export function formatDuration(ms: number): string {
+  if (ms < 1_000) return `${ms} ms`;
+  return ms < 60_000 ? `${(ms / 1_000).toFixed(1)} s` : `${Math.round(ms / 60_000)} min`;
+}
+
+/** Every zone that the browser knows, and UTC. */
+export function timeZones(): string[] {
+  return ["UTC", ...Intl.supportedValuesOf("timeZone").filter((zone) => zone !== "UTC")];
+}

@@ -1,0 +1,158 @@
+import type { User } from "../../domain/account.ts";
+import { isoUtc } from "../../domain/instant.ts";
+import type { Accounts, Users } from "../../domain/ports/accounts.ts";
+import type { Invitation, Invitations, SignInBrake } from "../../domain/ports/dashboard.ts";
+import type { JobStore } from "../../domain/ports/job-store.ts";
+import type { Mailer } from "../../domain/ports/mail.ts";
+import type { ApiAnswer } from "../endpoint.ts";
+import { ApiError, invalid } from "../errors.ts";
+import { DONE, signedIn, type DashboardRequest } from "./request.ts";
+import type { AccountCreate, AccountDelete, AccountPatch, InviteBody } from "./schemas.ts";
+import { accountView, confirmPassword, userView } from "./session-routes.ts";
+import { sessionCookie } from "./session-cookie.ts";
+
+export interface AccountRouteOptions {
+  accounts: Accounts;
+  users: Users;
+  invitations: Invitations;
+  brake: SignInBrake;
+  mailer: Pick<Mailer, "send">;
+  jobs: Pick<JobStore, "list" | "delete">;
+  report: (error: unknown) => void;
+}
+
+const PAGE = 500;
+
+export function accountRoutes(options: AccountRouteOptions) {
+  const { accounts, users, invitations, mailer, jobs } = options;
+  return {
+    async updateAccount(request: DashboardRequest<AccountPatch>): Promise<ApiAnswer> {
+      const { time_zone: timeZone, retention_days: retentionDays } = request.body;
+      const account = await accounts.update(request.account, {
+        ...(timeZone === undefined ? {} : { timeZone }),
+        ...(retentionDays === undefined ? {} : { retentionDays }),
+      });
+      return { status: 200, body: accountView(account) };
+    },
+
+    async deleteAccount(request: DashboardRequest<AccountDelete>): Promise<ApiAnswer> {
+      const { password, name } = request.body;
+      const account = await accounts.get(request.account);
+      if (account?.name !== name)
+        throw invalid([{ field: "name", message: "is not the name of this account" }]);
+      await confirmPassword(options, request, { field: "password", password });
+      // The account first: from then on nothing runs, whatever happens to the jobs below.
+      await accounts.delete(request.account);
+      await deleteJobs(request.account).catch(options.report);
+      return { ...DONE, headers: { "Set-Cookie": sessionCookie(null, request.host) } };
+    },
+
+    async listUsers({ account }: DashboardRequest): Promise<ApiAnswer> {
+      const [all, open] = await Promise.all([users.list(account), invitations.list(account)]);
+      return {
+        status: 200,
+        body: { users: all.map(userView), invitations: open.map(invitationView) },
+      };
+    },
+
+    async deleteUser(request: DashboardRequest): Promise<ApiAnswer> {
+      const id = request.params["id"] ?? "";
+      const all = await users.list(request.account);
+      const user = all.find((each) => each.id === id);
+      if (!user) throw new ApiError("not_found", "there is no such user");
+      if (isLastOwner(user, all))
+        throw invalid([
+          { field: "id", message: "is the account's last owner: delete the account instead" },
+        ]);
+      await users.delete(request.account, id);
+      return DONE;
+    },
+
+    async invite(request: DashboardRequest<InviteBody>): Promise<ApiAnswer> {
+      const { email, role, send } = request.body;
+      const { account } = request;
+      const { invitation, token } = await invitations.create({ account, email, role });
+      const link = linkOf(request, token);
+      const mail = send === true ? await mailed(request, invitation, link) : null;
+      return { status: 201, body: { invitation: invitationView(invitation), link, mail } };
+    },
+
+    async deleteInvitation({ account, params }: DashboardRequest): Promise<ApiAnswer> {
+      if (!(await invitations.delete(account, params["id"] ?? "")))
+        throw new ApiError("not_found", "there is no such invitation");
+      return DONE;
+    },
+
+    async listAccounts(): Promise<ApiAnswer> {
+      return { status: 200, body: { accounts: (await accounts.list()).map(accountView) } };
+    },
+
+    async createAccount(request: DashboardRequest<AccountCreate>): Promise<ApiAnswer> {
+      const { name, namespace, owner_email: email } = request.body;
+      const account = await accounts.create({
+        name,
+        ...(namespace === undefined ? {} : { namespace }),
+      });
+      try {
+        const made = await invitations.create({ account: account.id, email, role: "owner" });
+        const link = linkOf(request, made.token);
+        return {
+          status: 201,
+          body: {
+            account: accountView(account),
+            invitation: invitationView(made.invitation),
+            link,
+          },
+        };
+      } catch (error) {
+        // An account that nobody can get into would only be in the way of its name.
+        await accounts.delete(account.id);
+        throw error;
+      }
+    },
+  };
+
+  /** Jobs that REST made; a resource that somebody else manages stays, and finds no account. */
+  async function deleteJobs(account: string): Promise<void> {
+    let next: string | undefined;
+    do {
+      const page = await jobs.list({
+        account,
+        limit: PAGE,
+        ...(next === undefined ? {} : { continue: next }),
+      });
+      for (const job of page.jobs)
+        if (!job.owner && job.id.startsWith("job-")) await jobs.delete(job).catch(options.report);
+      next = page.continue;
+    } while (next !== undefined);
+  }
+
+  async function mailed(
+    request: DashboardRequest,
+    invitation: Invitation,
+    link: string,
+  ): Promise<string> {
+    const account = await accounts.get(request.account);
+    const result = await mailer.send(request.account, {
+      to: invitation.email,
+      subject: `Invitation to ${account?.name ?? "an account"} on Carillon`,
+      body: `${signedIn(request).email} invites you to the account "${account?.name ?? ""}" on Carillon.\n\nChoose a password here, within seven days:\n${link}\n`,
+      isHtml: false,
+    });
+    if (result.kind === "accepted") return "sent";
+    return result.kind === "unconfigured" ? "the account has no SMTP settings yet" : result.error;
+  }
+}
+
+/** In the fragment: browsers send it to no server, and no log has it. */
+function linkOf(request: DashboardRequest, token: string): string {
+  return `${request.origin}/dashboard/invitation#${token}`;
+}
+
+function isLastOwner(user: User, all: readonly User[]): boolean {
+  return user.role === "owner" && all.filter(({ role }) => role === "owner").length === 1;
+}
+
+function invitationView({ id, email, role, createdAt, expiresAt }: Invitation) {
+  return { id, email, role, created_at: isoUtc(createdAt), expires_at: isoUtc(expiresAt) };
+}

@@ -1,0 +1,148 @@
+import type { ApiKey, SmtpSettings } from "../../domain/account.ts";
+import { parseAddress, wireAddress } from "../../domain/address.ts";
+import type { Finding } from "../../domain/findings.ts";
+import { isoUtc } from "../../domain/instant.ts";
+import type { ApiKeys, SigningSecrets, SmtpSettingsStore } from "../../domain/ports/accounts.ts";
+import type { Mailer } from "../../domain/ports/mail.ts";
+import type { ApiAnswer } from "../endpoint.ts";
+import { ApiError, invalid } from "../errors.ts";
+import { addressFindings } from "../mail-message.ts";
+import { DONE, type DashboardRequest } from "./request.ts";
+import type { SmtpBody, SmtpTestBody } from "./schemas.ts";
+
+export interface CredentialRouteOptions {
+  apiKeys: Pick<ApiKeys, "create" | "list" | "delete">;
+  smtpSettings: SmtpSettingsStore;
+  signingSecrets: SigningSecrets;
+  mailer: Pick<Mailer, "test">;
+}
+
+/** A host name or an address literal; what it leads to is checked when it is dialled. */
+const HOST = /^(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[?[0-9A-Fa-f:.]+\]?)$/;
+
+export function credentialRoutes(options: CredentialRouteOptions) {
+  const { apiKeys, smtpSettings, signingSecrets, mailer } = options;
+  return {
+    async listApiKeys({ account }: DashboardRequest): Promise<ApiAnswer> {
+      return { status: 200, body: { keys: (await apiKeys.list(account)).map(keyView) } };
+    },
+
+    async createApiKey(request: DashboardRequest<{ label: string }>): Promise<ApiAnswer> {
+      const { key, raw } = await apiKeys.create(request.account, request.body.label);
+      return { status: 201, body: { key: keyView(key), raw } };
+    },
+
+    async deleteApiKey({ account, params }: DashboardRequest): Promise<ApiAnswer> {
+      if (!(await apiKeys.delete(account, params["id"] ?? "")))
+        throw new ApiError("not_found", "there is no such API key");
+      return DONE;
+    },
+
+    async getSmtp({ account }: DashboardRequest): Promise<ApiAnswer> {
+      return { status: 200, body: smtpView(await smtpSettings.get(account)) };
+    },
+
+    async setSmtp(request: DashboardRequest<SmtpBody>): Promise<ApiAnswer> {
+      const settings = await complete(request.account, request.body);
+      await smtpSettings.set(request.account, settings);
+      return { status: 200, body: smtpView(await smtpSettings.get(request.account)) };
+    },
+
+    async deleteSmtp({ account }: DashboardRequest): Promise<ApiAnswer> {
+      await smtpSettings.delete(account);
+      return DONE;
+    },
+
+    async testSmtp(request: DashboardRequest<SmtpTestBody>): Promise<ApiAnswer> {
+      const { to, ...body } = request.body;
+      const findings = addressFindings("to", to);
+      if (findings.length > 0) throw invalid(findings);
+      const settings = await complete(request.account, body);
+      const { result, transcript } = await mailer.test(request.account, settings, wireAddress(to));
+      return {
+        status: 200,
+        body: {
+          accepted: result.kind === "accepted",
+          error: result.kind === "failed" ? result.error : null,
+          transcript,
+        },
+      };
+    },
+
+    async getSigningSecret({ account }: DashboardRequest): Promise<ApiAnswer> {
+      return { status: 200, body: { secrets: await signingSecrets.current(account) } };
+    },
+
+    async rotateSigningSecret({ account }: DashboardRequest): Promise<ApiAnswer> {
+      const { secret, oldValidUntil } = await signingSecrets.rotate(account);
+      return { status: 200, body: { secret, old_valid_until: isoUtc(oldValidUntil) } };
+    },
+  };
+
+  /**
+   * The settings as they will be used. A password that is left out is the stored one, but never for
+   * another server or user, nor with less encryption: whoever holds only a session must not be able to
+   * have the password sent to a server of theirs.
+   */
+  async function complete(
+    account: string,
+    body: SmtpBody,
+  ): Promise<Omit<SmtpSettings, "revision">> {
+    const host = body.host.trim().toLowerCase();
+    const username = body.username === null || body.username === "" ? null : body.username;
+    const findings: Finding[] = [...addressFindings("from", body.from)];
+    if (!HOST.test(host)) findings.push({ field: "host", message: "must be a host name" });
+    let password: string | null = null;
+    if (username !== null) {
+      const stored = body.password === undefined ? await smtpSettings.get(account) : undefined;
+      password = body.password ?? keeps(stored, { ...body, host, username }) ?? null;
+      if (password === null)
+        findings.push({
+          field: "password",
+          message:
+            stored?.password == null
+              ? "is required with a user name"
+              : "must be entered again when the server, the user name or the encryption changes",
+        });
+    } else if (body.password !== undefined)
+      findings.push({ field: "username", message: "is required with a password" });
+    if (findings.length > 0) throw invalid(findings);
+    const from = parseAddress(body.from);
+    return {
+      host,
+      port: body.port,
+      username,
+      password,
+      from: from.kind === "valid" ? from.address : body.from,
+      tls: body.tls,
+    };
+  }
+}
+
+function keeps(
+  stored: SmtpSettings | undefined,
+  next: { host: string; port: number; username: string; tls: string },
+): string | undefined {
+  const same =
+    stored?.host.toLowerCase() === next.host &&
+    stored.port === next.port &&
+    stored.username === next.username &&
+    (next.tls !== "none" || stored.tls === "none");
+  return same ? (stored.password ?? undefined) : undefined;
+}
+
+function keyView(key: ApiKey) {
+  return {
+    id: key.id,
+    label: key.label,
+    prefix: key.prefix,
+    created_at: isoUtc(key.createdAt),
+    last_used_at: key.lastUsedAt === null ? null : isoUtc(key.lastUsedAt),
+  };
+}
+
+function smtpView(settings: SmtpSettings | undefined): { settings: object | null } {
+  if (!settings) return { settings: null };
+  const { host, port, username, from, tls, password } = settings;
+  return { settings: { host, port, username, from, tls, password_set: password !== null } };
+}

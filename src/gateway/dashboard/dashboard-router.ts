@@ -1,0 +1,153 @@
+import type { Router } from "@koa/router";
+import type Koa from "koa";
+import type { Static, TSchema } from "typebox";
+import type { User } from "../../domain/account.ts";
+import { answerText } from "../endpoint.ts";
+import { ApiError } from "../errors.ts";
+import { queryObject } from "../query.ts";
+import { BODY_LIMITS, createBodyReader } from "../request-body.ts";
+import type { GatewayState } from "../request-envelope.ts";
+import type { executionRoutes } from "../routes/executions.ts";
+import type { jobRoutes } from "../routes/jobs.ts";
+import type { mailRoutes } from "../routes/mail.ts";
+import { createValidators } from "../validate.ts";
+import { accountRoutes, type AccountRouteOptions } from "./account-routes.ts";
+import { credentialRoutes, type CredentialRouteOptions } from "./credential-routes.ts";
+import {
+  API_PATH,
+  DASHBOARD_ENDPOINTS,
+  type Access,
+  type DashboardEndpoint,
+  type DashboardOperation,
+} from "./endpoints.ts";
+import { dashboardJobRoutes, type DashboardJobRouteOptions } from "./job-routes.ts";
+import { overviewRoutes, type OverviewRouteOptions } from "./overview-routes.ts";
+import type { DashboardHandler, DashboardRequest } from "./request.ts";
+import { refuseCrossOrigin } from "./same-origin.ts";
+import { readSessionCookie } from "./session-cookie.ts";
+import { sessionRoutes, type SessionRouteOptions } from "./session-routes.ts";
+import type { StaticFiles } from "./static-files.ts";
+
+/** What the dashboard needs that the REST API does not. */
+export type DashboardOptions = SessionRouteOptions &
+  Pick<CredentialRouteOptions, "apiKeys" | "smtpSettings" | "signingSecrets"> &
+  Pick<OverviewRouteOptions, "statistics" | "circuits"> &
+  Pick<DashboardJobRouteOptions, "manifest"> & {
+    /** The built app; undefined: only its API is served. */
+    files: StaticFiles | undefined;
+  };
+
+type Parts = DashboardOptions &
+  OverviewRouteOptions &
+  CredentialRouteOptions &
+  DashboardJobRouteOptions &
+  AccountRouteOptions & {
+    rest: ReturnType<typeof jobRoutes> &
+      ReturnType<typeof executionRoutes> &
+      ReturnType<typeof mailRoutes>;
+  };
+
+type BodyOf<E> = E extends { body: infer S extends TSchema } ? Static<S> : undefined;
+type QueryOf<E> = E extends { query: infer S extends TSchema } ? Static<S> : undefined;
+type Handlers = {
+  [K in DashboardOperation]: DashboardHandler<
+    BodyOf<(typeof DASHBOARD_ENDPOINTS)[K]>,
+    QueryOf<(typeof DASHBOARD_ENDPOINTS)[K]>
+  >;
+};
+
+/** Puts the dashboard's own API and its files on the gateway's router. */
+export function routeDashboard(router: Router<GatewayState>, parts: Parts): void {
+  const { rest } = parts;
+  const handlers: Handlers = {
+    ...sessionRoutes(parts),
+    ...credentialRoutes(parts),
+    ...overviewRoutes(parts),
+    ...dashboardJobRoutes(parts),
+    ...accountRoutes(parts),
+    createJob: rest.createJob,
+    updateJob: rest.updateJob,
+    deleteJob: rest.deleteJob,
+    pauseJob: rest.pauseJob,
+    resumeJob: rest.resumeJob,
+    runJob: rest.runJob,
+    listExecutions: rest.listExecutions,
+    listLogs: rest.listLogs,
+  };
+  const validators = createValidators();
+  const readBody = createBodyReader({ limitBytes: BODY_LIMITS.normal });
+  for (const [id, endpoint] of Object.entries(DASHBOARD_ENDPOINTS) as [
+    DashboardOperation,
+    DashboardEndpoint,
+  ][])
+    route(endpoint, handlers[id] as DashboardHandler);
+
+  const { files } = parts;
+  if (!files) return;
+  router.get(["/dashboard", "/dashboard/"], (ctx) => page(ctx, ""));
+  router.get("/dashboard/*path", (ctx) => page(ctx, ctx.path.slice("/dashboard/".length)));
+
+  async function page(ctx: Koa.ParameterizedContext<GatewayState>, path: string): Promise<void> {
+    if (path === "api" || path.startsWith("api/")) return;
+    ctx.state.route = "/dashboard";
+    if (ctx.path === "/dashboard") {
+      ctx.redirect("/dashboard/");
+      return;
+    }
+    await files?.serve(ctx as Koa.Context, path);
+  }
+
+  /** 403 for another site, 401, 403 for the role, then 400 and whatever the handler says. */
+  function route(endpoint: DashboardEndpoint, handler: DashboardHandler): void {
+    const checkQuery = validators.compile(endpoint.query);
+    const checkBody = endpoint.body ? validators.compile(endpoint.body) : undefined;
+    const path = API_PATH + endpoint.path;
+    router.register(path.replaceAll(/\{(\w+)\}/g, ":$1"), [endpoint.method], async (ctx) => {
+      ctx.state.route = path;
+      const host = ctx.get("host");
+      const origin = ctx.get("origin");
+      if (endpoint.method !== "GET")
+        refuseCrossOrigin({ host, origin, secFetchSite: ctx.get("sec-fetch-site") });
+      const token = readSessionCookie(ctx.get("cookie"), host);
+      const user =
+        endpoint.access === "open" ? undefined : await authorised(endpoint.access, token);
+      if (user) ctx.state.account = user.account;
+      const query = checkQuery(queryObject(ctx.querystring, endpoint.query));
+      const json = checkBody ? await readBody(ctx) : undefined;
+      const request: DashboardRequest = {
+        account: user?.account ?? "",
+        requestId: ctx.state.requestId,
+        params: ctx.params,
+        query,
+        body: checkBody?.(json?.value),
+        json,
+        idempotencyKey: undefined,
+        user,
+        token,
+        host,
+        origin,
+        client: ctx.ip,
+      };
+      // The validators have just made it what the handler takes.
+      const answer = await handler(request as DashboardRequest<never, never>);
+      ctx.status = answer.status;
+      ctx.set({ ...answer.headers });
+      ctx.type = "application/json";
+      ctx.body = answerText(answer);
+    });
+  }
+
+  async function authorised(
+    access: Exclude<Access, "open">,
+    token: string | undefined,
+  ): Promise<User> {
+    const session = token === undefined ? undefined : await parts.sessions.authenticate(token);
+    if (!session) throw new ApiError("signed_out", "you are not signed in");
+    const { user } = session;
+    if (access === "owner" && user.role !== "owner")
+      throw new ApiError("forbidden", "only owners of the account may do this");
+    if (access === "admin" && !user.admin)
+      throw new ApiError("forbidden", "only administrators of the installation may do this");
+    return user;
+  }
+}

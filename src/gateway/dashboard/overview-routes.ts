@@ -1,0 +1,108 @@
+import { isoUtc } from "../../domain/instant.ts";
+import type { ApiKeys, SmtpSettingsStore } from "../../domain/ports/accounts.ts";
+import type { Circuits } from "../../domain/ports/circuits.ts";
+import type { Clock } from "../../domain/ports/clock.ts";
+import type { DashboardStatistics } from "../../domain/ports/dashboard.ts";
+import type { JobStore } from "../../domain/ports/job-store.ts";
+import type { EmailLog } from "../../domain/ports/mail.ts";
+import type { RunHistory } from "../../domain/ports/run-ledger.ts";
+import type { ApiAnswer } from "../endpoint.ts";
+import { restLogEntry } from "../routes/mail.ts";
+import { countByStatus, jobInventory, type InventoryItem } from "./job-inventory.ts";
+import type { DashboardRequest } from "./request.ts";
+import type { OtpQuery, OverviewQuery } from "./schemas.ts";
+
+export interface OverviewRouteOptions {
+  statistics: DashboardStatistics;
+  jobs: JobStore;
+  history: RunHistory;
+  circuits: Pick<Circuits, "list">;
+  apiKeys: Pick<ApiKeys, "list">;
+  smtpSettings: Pick<SmtpSettingsStore, "revision">;
+  emailLog: EmailLog;
+  clock: Clock;
+}
+
+const RANGES = {
+  "24h": { unit: "hour", count: 24 },
+  "7d": { unit: "day", count: 7 },
+  "30d": { unit: "day", count: 30 },
+} as const;
+const SHOWN = 8;
+
+export function overviewRoutes(options: OverviewRouteOptions) {
+  const { statistics, emailLog, clock } = options;
+  return {
+    async overview(request: DashboardRequest<undefined, OverviewQuery>): Promise<ApiAnswer> {
+      const { account, query } = request;
+      const [activity, items, failing, circuits, keys, smtp, newest] = await Promise.all([
+        statistics.activity({ account, ...RANGES[query.range ?? "24h"] }),
+        jobInventory(options, account, clock.now()),
+        statistics.failingJobs(account, SHOWN),
+        options.circuits.list(account),
+        options.apiKeys.list(account),
+        options.smtpSettings.revision(account),
+        emailLog.list({ account, status: "sent", limit: 1, offset: 0 }),
+      ]);
+      const names = new Map(items.map(({ job }) => [job.uid, job.spec.name]));
+      return {
+        status: 200,
+        body: {
+          activity: activity.map((bucket) => ({
+            at: isoUtc(bucket.at),
+            mail_sent: bucket.mailSent,
+            mail_failed: bucket.mailFailed,
+            runs_succeeded: bucket.runsSucceeded,
+            runs_failed: bucket.runsFailed,
+          })),
+          jobs: countByStatus(items),
+          next_runs: soonest(items),
+          failing: {
+            total: failing.total,
+            jobs: failing.jobs.map(({ jobUid, last }) => ({
+              id: last.jobId,
+              name: names.get(jobUid) ?? last.jobId,
+              error_message: last.errorMessage,
+              executed_at: isoUtc(last.executedAt),
+            })),
+          },
+          circuits: circuits.map(({ destination, state, since }) => ({
+            // Which account it is, the account knows.
+            destination: destination.replace(`${account} `, ""),
+            state,
+            since: isoUtc(since),
+          })),
+          first_steps: {
+            smtp: smtp !== undefined,
+            api_key_used: keys.some(({ lastUsedAt }) => lastUsedAt !== null),
+            mail_sent: newest.total > 0,
+            job_created: items.length > 0,
+          },
+        },
+      };
+    },
+
+    async otpOutcomes(request: DashboardRequest<undefined, OtpQuery>): Promise<ApiAnswer> {
+      const { account, query } = request;
+      const [days, recent] = await Promise.all([
+        statistics.otps(account, query.days ?? 30),
+        emailLog.list({ account, kind: "otp", limit: 10, offset: 0 }),
+      ]);
+      return {
+        status: 200,
+        body: {
+          days: days.map(({ sendFailed, ...day }) => ({ ...day, send_failed: sendFailed })),
+          recent: recent.logs.map(restLogEntry),
+        },
+      };
+    },
+  };
+}
+
+function soonest(items: readonly InventoryItem[]): object[] {
+  return items
+    .flatMap(({ job, nextRunAt }) => (nextRunAt === null ? [] : [{ job, at: nextRunAt }]))
+    .sort((a, b) => a.at - b.at)
+    .slice(0, SHOWN)
+    .map(({ job, at }) => ({ id: job.id, name: job.spec.name, at: isoUtc(at) }));
+}

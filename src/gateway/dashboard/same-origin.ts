@@ -1,0 +1,29 @@
+import { ApiError } from "../errors.ts";
+import { isLoopbackHost } from "./session-cookie.ts";
+
+/**
+ * Every request of the dashboard that changes something must come from the dashboard: browsers say where
+ * a POST comes from (Origin), and newer ones how it relates to us (Sec-Fetch-Site); neither can be set
+ * by a page. Throws ApiError 403 for another site, and for a request that does not say.
+ */
+export function refuseCrossOrigin(headers: {
+  host: string;
+  origin: string;
+  secFetchSite: string;
+}): void {
+  const { host, origin, secFetchSite } = headers;
+  const foreign = new ApiError("cross_origin", "the request does not come from the dashboard");
+  if (secFetchSite !== "" && secFetchSite !== "same-origin") throw foreign;
+  if (origin === "") {
+    if (secFetchSite === "same-origin") return;
+    throw foreign;
+  }
+  const url = URL.parse(origin);
+  // Only the host: whether TLS ends here or at a proxy before us, we cannot see.
+  if (!url || url.host !== host.toLowerCase().replace(/:(?:80|443)$/, "")) throw foreign;
+  if (url.protocol === "http:" && !isLoopbackHost(host))
+    throw new ApiError(
+      "cross_origin",
+      "the dashboard needs https, except on the machine itself (localhost)",
+    );
+}

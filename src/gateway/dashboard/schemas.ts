@@ -1,0 +1,342 @@
+import { Type, type Static } from "typebox";
+import * as field from "../../domain/schema/fields.ts";
+import { LIMITS } from "../../domain/schema/fields.ts";
+import { timestamp } from "../schema/answers.ts";
+import { emailLogEntry } from "../schema/mail.ts";
+
+/** Bodies, queries and answers of the dashboard's own API. */
+
+const CLOSED = { additionalProperties: false } as const;
+const ROLE = ["owner", "member"] as const;
+const password = Type.String({ minLength: 1, maxLength: 256, description: "Password." });
+const count = (description: string) => Type.Integer({ minimum: 0, description });
+const maybe = (description: string) =>
+  Type.Unsafe<string | null>({ type: ["string", "null"], description });
+
+export const signInBody = Type.Object(
+  { email: Type.String({ minLength: 1, maxLength: LIMITS.address }), password },
+  CLOSED,
+);
+export type SignIn = Static<typeof signInBody>;
+
+export const passwordBody = Type.Object(
+  { current_password: password, new_password: password },
+  CLOSED,
+);
+export type PasswordChange = Static<typeof passwordBody>;
+
+export const user = Type.Object({
+  id: Type.String(),
+  email: Type.String(),
+  role: field.oneOf(ROLE),
+  admin: Type.Boolean({ description: "May create accounts." }),
+  created_at: timestamp("When the user was created."),
+});
+
+export const account = Type.Object({
+  id: Type.String(),
+  name: Type.String(),
+  namespace: maybe("The Kubernetes namespace that the account is bound to."),
+  time_zone: Type.String(),
+  retention_days: Type.Unsafe<number | null>({
+    type: ["integer", "null"],
+    description: "Days that history is kept; null: the installation's maximum.",
+  }),
+  created_at: timestamp("When the account was created."),
+});
+
+export const sessionAnswer = Type.Object({
+  user,
+  account,
+  installation: Type.Object({
+    version: Type.String(),
+    retention_days: count("The most that history is kept; 0: for ever."),
+    kubernetes: Type.Boolean({ description: "Whether jobs are ScheduledJob resources." }),
+  }),
+});
+
+export const label = Type.String({
+  minLength: 1,
+  maxLength: 100,
+  pattern: "^[^\\u0000-\\u001f\\u007f]*$",
+  "x-rule": "must be one line without control characters",
+  description: "What the key is for.",
+});
+export const apiKey = Type.Object({
+  id: Type.String(),
+  label: Type.String(),
+  prefix: Type.String({ description: "First characters, to recognise the key by." }),
+  created_at: timestamp("When the key was created."),
+  last_used_at: maybe("When the key was last used, to the minute. ISO 8601, UTC."),
+});
+export const apiKeysAnswer = Type.Object({ keys: Type.Array(apiKey) });
+export const apiKeyBody = Type.Object({ label }, CLOSED);
+export const apiKeyCreated = Type.Object({
+  key: apiKey,
+  raw: Type.String({ description: "The key itself. It is never shown again." }),
+});
+
+const smtpFields = {
+  host: Type.String({ minLength: 1, maxLength: 253, description: "SMTP server." }),
+  port: Type.Integer({ minimum: 1, maximum: 65_535 }),
+  username: Type.Unsafe<string | null>({ type: ["string", "null"], maxLength: 320 }),
+  from: field.address,
+  tls: field.oneOf(["starttls", "implicit", "none"]),
+};
+const smtpPassword = Type.Optional(
+  Type.String({
+    minLength: 1,
+    maxLength: 1_000,
+    description: "Left out: the one that is stored, while host and user name stay the same.",
+  }),
+);
+export const smtpBody = Type.Object({ ...smtpFields, password: smtpPassword }, CLOSED);
+export type SmtpBody = Static<typeof smtpBody>;
+export const smtpTestBody = Type.Object(
+  { ...smtpFields, password: smtpPassword, to: field.address },
+  CLOSED,
+);
+export type SmtpTestBody = Static<typeof smtpTestBody>;
+export const smtpAnswer = Type.Object({
+  settings: Type.Unsafe<object | null>({
+    type: ["object", "null"],
+    properties: { ...smtpFields, password_set: Type.Boolean() },
+    description: "Null: none yet. The password is never sent back.",
+  }),
+});
+export const smtpTestAnswer = Type.Object({
+  accepted: Type.Boolean(),
+  error: maybe("The SMTP server's text when it was refused."),
+  transcript: Type.Array(Type.String(), {
+    description: "The conversation, line by line, without secrets.",
+  }),
+});
+
+export const overviewQuery = Type.Object(
+  { range: Type.Optional(field.oneOf(["24h", "7d", "30d"], { default: "24h" })) },
+  CLOSED,
+);
+export type OverviewQuery = Static<typeof overviewQuery>;
+export const overviewAnswer = Type.Object({
+  activity: Type.Array(
+    Type.Object({
+      at: timestamp("Start of the hour or day."),
+      mail_sent: count("Mails accepted."),
+      mail_failed: count("Mails refused."),
+      runs_succeeded: count("Attempts of jobs that succeeded."),
+      runs_failed: count("Attempts of jobs that failed."),
+    }),
+  ),
+  jobs: Type.Unsafe<Record<string, number>>({
+    type: "object",
+    additionalProperties: { type: "integer" },
+    description: "How many jobs there are, by status.",
+  }),
+  next_runs: Type.Array(
+    Type.Object({ id: Type.String(), name: Type.String(), at: timestamp("When it runs next.") }),
+  ),
+  failing: Type.Object({
+    total: count("Jobs whose newest attempt failed."),
+    jobs: Type.Array(
+      Type.Object({
+        id: Type.String(),
+        name: Type.String(),
+        error_message: maybe("Why."),
+        executed_at: timestamp("When."),
+      }),
+    ),
+  }),
+  circuits: Type.Array(
+    Type.Object({
+      destination: Type.String(),
+      state: Type.String(),
+      since: timestamp("Since when."),
+    }),
+  ),
+  first_steps: Type.Object({
+    api_key_used: Type.Boolean(),
+    smtp: Type.Boolean(),
+    mail_sent: Type.Boolean(),
+    job_created: Type.Boolean(),
+  }),
+});
+
+export const jobsPageQuery = Type.Object(
+  {
+    limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 200, default: 25 })),
+    offset: Type.Optional(Type.Integer({ minimum: 0, maximum: LIMITS.offset, default: 0 })),
+    q: Type.Optional(Type.String({ minLength: 1, maxLength: LIMITS.name })),
+    status: Type.Optional(
+      field.oneOf(["active", "paused", "completed", "failed", "invalid", "failing"], {
+        description: "`failing`: active jobs whose newest attempt failed.",
+      }),
+    ),
+    type: Type.Optional(field.jobType),
+    sort: Type.Optional(
+      field.oneOf(["created", "name", "next_run", "last_run"], { default: "created" }),
+    ),
+  },
+  CLOSED,
+);
+export type JobsPageQuery = Static<typeof jobsPageQuery>;
+export const jobsPageAnswer = Type.Object({
+  jobs: Type.Array(
+    Type.Object({
+      id: Type.String(),
+      name: Type.String(),
+      type: field.jobType,
+      schedule_type: field.scheduleType,
+      cron_expression: maybe("Null for a one-time job."),
+      timezone: maybe("Null for a one-time job."),
+      run_at: maybe("Null for a cron job."),
+      target: Type.String({ description: "Webhook URL or recipient." }),
+      status: Type.String(),
+      next_run_at: maybe("ISO 8601, UTC."),
+      last_run_at: maybe("ISO 8601, UTC."),
+      last_status: maybe("`success` or `failed`."),
+      managed_by: maybe("The GitOps tool that owns the job."),
+      created_at: timestamp("When the job was created."),
+    }),
+  ),
+  total: count("Jobs that match."),
+  counts: Type.Unsafe<Record<string, number>>({
+    type: "object",
+    additionalProperties: { type: "integer" },
+    description: "All jobs by status.",
+  }),
+});
+
+export const jobCheckQuery = Type.Object(
+  { id: Type.Optional(Type.String({ minLength: 1, maxLength: 253 })) },
+  CLOSED,
+);
+export type JobCheckQuery = Static<typeof jobCheckQuery>;
+export const jobCheckBody = Type.Unsafe<Record<string, unknown>>({
+  type: "object",
+  description: "As POST /jobs takes it; with `id` as PATCH takes it.",
+});
+export const jobCheckAnswer = Type.Object({
+  findings: Type.Array(Type.Object({ field: Type.String(), message: Type.String() })),
+  fire_times: Type.Array(timestamp("One of the next ten fire times.")),
+});
+
+export const bulkBody = Type.Object(
+  {
+    action: field.oneOf(["pause", "resume"]),
+    ids: Type.Array(Type.String({ minLength: 1, maxLength: 253 }), { minItems: 1, maxItems: 200 }),
+  },
+  CLOSED,
+);
+export type BulkBody = Static<typeof bulkBody>;
+export const bulkAnswer = Type.Object({
+  changed: count("Jobs that were changed."),
+  failures: Type.Array(Type.Object({ id: Type.String(), error: Type.String() })),
+});
+
+export const otpQuery = Type.Object(
+  { days: Type.Optional(Type.Integer({ minimum: 1, maximum: 90, default: 30 })) },
+  CLOSED,
+);
+export type OtpQuery = Static<typeof otpQuery>;
+export const otpAnswer = Type.Object({
+  days: Type.Array(
+    Type.Object({
+      day: Type.String(),
+      sent: count("Codes mailed."),
+      send_failed: count("Codes whose mail failed."),
+      verified: count("Codes verified."),
+      refused: count("Wrong codes."),
+      burnt: count("Codes that wrong tries ended."),
+    }),
+  ),
+  recent: Type.Array(emailLogEntry, { description: "The newest passcode mails, without codes." }),
+});
+
+export const signingSecretAnswer = Type.Object({
+  secrets: Type.Array(Type.String(), { description: "Newest first; all of them sign." }),
+});
+export const rotateAnswer = Type.Object({
+  secret: Type.String(),
+  old_valid_until: timestamp("Until when the old one signs too."),
+});
+
+export const accountPatch = Type.Object(
+  {
+    time_zone: Type.Optional(field.timeZone),
+    retention_days: Type.Optional(
+      Type.Unsafe<number | null>({ type: ["integer", "null"], minimum: 1, maximum: 36_500 }),
+    ),
+  },
+  { ...CLOSED, minProperties: 1 },
+);
+export type AccountPatch = Static<typeof accountPatch>;
+export const accountDeleteBody = Type.Object(
+  {
+    password,
+    name: Type.String({ maxLength: 64, description: "The account's name, as a check." }),
+  },
+  CLOSED,
+);
+export type AccountDelete = Static<typeof accountDeleteBody>;
+
+export const invitation = Type.Object({
+  id: Type.String(),
+  email: Type.String(),
+  role: field.oneOf(ROLE),
+  created_at: timestamp("When it was made."),
+  expires_at: timestamp("Until when it can be accepted."),
+});
+export const usersAnswer = Type.Object({
+  users: Type.Array(user),
+  invitations: Type.Array(invitation),
+});
+export const inviteBody = Type.Object(
+  {
+    email: field.address,
+    role: field.oneOf(ROLE),
+    send: Type.Optional(
+      Type.Boolean({ description: "Also mail the link through the account's SMTP server." }),
+    ),
+  },
+  CLOSED,
+);
+export type InviteBody = Static<typeof inviteBody>;
+export const inviteAnswer = Type.Object({
+  invitation,
+  link: Type.String({ description: "For the invited. It is never shown again." }),
+  mail: Type.Unsafe<string | null>({
+    type: ["string", "null"],
+    description: "`sent`, or why the mail could not be sent; null: none was asked for.",
+  }),
+});
+export const invitationToken = Type.Object(
+  { token: Type.String({ minLength: 1, maxLength: 100 }) },
+  CLOSED,
+);
+export type InvitationToken = Static<typeof invitationToken>;
+export const invitationAccept = Type.Object(
+  { token: Type.String({ minLength: 1, maxLength: 100 }), password },
+  CLOSED,
+);
+export type InvitationAccept = Static<typeof invitationAccept>;
+export const invitationFound = Type.Object({
+  email: Type.String(),
+  role: field.oneOf(ROLE),
+  account: Type.String(),
+});
+
+export const accountsAnswer = Type.Object({ accounts: Type.Array(account) });
+export const accountCreateBody = Type.Object(
+  {
+    name: Type.String({ minLength: 1, maxLength: 64 }),
+    namespace: Type.Optional(Type.String({ minLength: 1, maxLength: 63 })),
+    owner_email: field.address,
+  },
+  CLOSED,
+);
+export type AccountCreate = Static<typeof accountCreateBody>;
+export const accountCreated = Type.Object({
+  account,
+  invitation,
+  link: Type.String({ description: "For the owner. It is never shown again." }),
+});

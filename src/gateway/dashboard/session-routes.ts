@@ -1,0 +1,141 @@
+import type { Account, User } from "../../domain/account.ts";
+import { isoUtc } from "../../domain/instant.ts";
+import type { Accounts, Sessions, Users } from "../../domain/ports/accounts.ts";
+import type { Invitations, SignInBrake } from "../../domain/ports/dashboard.ts";
+import type { ApiAnswer } from "../endpoint.ts";
+import { ApiError, invalid } from "../errors.ts";
+import { DONE, signedIn, type DashboardRequest } from "./request.ts";
+import type { InvitationAccept, InvitationToken, PasswordChange, SignIn } from "./schemas.ts";
+import { sessionCookie } from "./session-cookie.ts";
+
+export interface SessionRouteOptions {
+  users: Users;
+  sessions: Sessions;
+  accounts: Accounts;
+  invitations: Invitations;
+  brake: SignInBrake;
+  installation: { version: string; retentionDays: number; kubernetes: boolean };
+}
+
+export function sessionRoutes(options: SessionRouteOptions) {
+  const { users, sessions, accounts, invitations, brake } = options;
+  return {
+    async signIn(request: DashboardRequest<SignIn>): Promise<ApiAnswer> {
+      const { email, password } = request.body;
+      const user = await verified({ brake, users }, { email, password, client: request.client });
+      if (!user) throw new ApiError("sign_in_failed", "the address or the password is wrong");
+      return begin(request, user, 200);
+    },
+
+    async getSession(request: DashboardRequest): Promise<ApiAnswer> {
+      return { status: 200, body: await sessionView(signedIn(request)) };
+    },
+
+    async signOut(request: DashboardRequest): Promise<ApiAnswer> {
+      if (request.token !== undefined) await sessions.delete(request.token);
+      return { ...DONE, headers: { "Set-Cookie": sessionCookie(null, request.host) } };
+    },
+
+    async signOutEverywhere(request: DashboardRequest): Promise<ApiAnswer> {
+      await sessions.deleteAll(signedIn(request).id);
+      return { ...DONE, headers: { "Set-Cookie": sessionCookie(null, request.host) } };
+    },
+
+    async changePassword(request: DashboardRequest<PasswordChange>): Promise<ApiAnswer> {
+      const user = signedIn(request);
+      await confirmPassword({ brake, users }, request, {
+        field: "current_password",
+        password: request.body.current_password,
+      });
+      await users.setPassword(user.id, request.body.new_password);
+      // Whoever knew the old password, or stole a session, is out.
+      await sessions.deleteAll(user.id);
+      const { token } = await sessions.create(user.id);
+      return { ...DONE, headers: { "Set-Cookie": sessionCookie(token, request.host) } };
+    },
+
+    async findInvitation(request: DashboardRequest<InvitationToken>): Promise<ApiAnswer> {
+      const found = await invitations.find(request.body.token);
+      if (!found) throw unknownInvitation();
+      const { email, role, accountName } = found;
+      return { status: 200, body: { email, role, account: accountName } };
+    },
+
+    async acceptInvitation(request: DashboardRequest<InvitationAccept>): Promise<ApiAnswer> {
+      const user = await invitations.accept(request.body.token, request.body.password);
+      if (!user) throw unknownInvitation();
+      return begin(request, user, 201);
+    },
+  };
+
+  /** A new session, whatever cookie came along: nobody can make somebody sign in to a session of theirs. */
+  async function begin(request: DashboardRequest, user: User, status: number): Promise<ApiAnswer> {
+    if (request.token !== undefined) await sessions.delete(request.token);
+    const { token } = await sessions.create(user.id);
+    return {
+      status,
+      body: await sessionView(user),
+      headers: { "Set-Cookie": sessionCookie(token, request.host) },
+    };
+  }
+
+  async function sessionView(user: User): Promise<object> {
+    const account = await accounts.get(user.account);
+    if (!account) throw new ApiError("signed_out", "the account is gone");
+    const { version, retentionDays, kubernetes } = options.installation;
+    return {
+      user: userView(user),
+      account: accountView(account),
+      installation: { version, retention_days: retentionDays, kubernetes },
+    };
+  }
+}
+
+/** Undefined: wrong. Throws ApiError 429 while guesses are slowed down. */
+async function verified(
+  { brake, users }: { brake: SignInBrake; users: Pick<Users, "verify"> },
+  attempt: { email: string; password: string; client: string },
+): Promise<User | undefined> {
+  const { email, password, client } = attempt;
+  const may = await brake.take(email, client);
+  if (may.kind === "wait")
+    throw new ApiError(
+      "sign_in_delayed",
+      `too many wrong passwords: try again in ${may.retryAfterSeconds} s`,
+      { retryAfterSeconds: may.retryAfterSeconds },
+    );
+  const user = await users.verify(email, password);
+  if (user) await brake.forget(email, client);
+  return user;
+}
+
+/** For what a stolen session must not be enough for. Throws ApiError 400 on `field` when it is wrong. */
+export async function confirmPassword(
+  parts: { brake: SignInBrake; users: Pick<Users, "verify"> },
+  request: Pick<DashboardRequest, "user" | "client">,
+  given: { field: string; password: string },
+): Promise<void> {
+  const { id, email } = signedIn(request);
+  const user = await verified(parts, { email, password: given.password, client: request.client });
+  if (user?.id !== id) throw invalid([{ field: given.field, message: "is not your password" }]);
+}
+
+export function userView(user: User) {
+  const { id, email, role, admin, createdAt } = user;
+  return { id, email, role, admin, created_at: isoUtc(createdAt) };
+}
+
+export function accountView(account: Account) {
+  return {
+    id: account.id,
+    name: account.name,
+    namespace: account.namespace,
+    time_zone: account.timeZone,
+    retention_days: account.retentionDays,
+    created_at: isoUtc(account.createdAt),
+  };
+}
+
+function unknownInvitation(): ApiError {
+  return new ApiError("not_found", "the invitation has expired, was used or was withdrawn");
+}

@@ -1,0 +1,39 @@
+/** Text that YAML 1.1 and 1.2 both read as this very string without quotes. */
+const PLAIN = /^[A-Za-z][A-Za-z0-9_./ -]*[A-Za-z0-9_./-]$/;
+const WORDS = /^(?:null|true|false|yes|no|on|off|y|n|[.+-]?(?:inf|nan))$/i;
+
+/**
+ * A JSON-like value as block YAML that kubectl reads back as the same value. Strings are plain only where
+ * no version of YAML could take them for something else; otherwise they are double-quoted, whose escapes
+ * are JSON's. Undefined members are left out.
+ */
+export function yamlText(value: unknown): string {
+  return `${lines(value, "").join("\n")}\n`;
+}
+
+function lines(value: unknown, indent: string): string[] {
+  if (Array.isArray(value))
+    return value.flatMap((item: unknown) => {
+      const [first = "", ...rest] = lines(item, `${indent}  `);
+      return [`${indent}- ${first.trimStart()}`, ...rest];
+    });
+  if (typeof value !== "object" || value === null || JSON.isRawJSON(value))
+    return [`${indent}${scalar(value)}`];
+  return Object.entries(value)
+    .filter(([, member]) => member !== undefined)
+    .flatMap(([key, member]) =>
+      isBlock(member)
+        ? [`${indent}${scalar(key)}:`, ...lines(member, `${indent}  `)]
+        : [`${indent}${scalar(key)}: ${scalar(member)}`],
+    );
+}
+
+function isBlock(value: unknown): boolean {
+  if (typeof value !== "object" || value === null || JSON.isRawJSON(value)) return false;
+  return Object.keys(value).length > 0;
+}
+
+function scalar(value: unknown): string {
+  if (typeof value === "string" && PLAIN.test(value) && !WORDS.test(value)) return value;
+  return JSON.stringify(value) ?? "null";
+}

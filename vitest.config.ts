@@ -4,7 +4,10 @@ import { defineConfig } from "vitest/config";
 export default defineConfig({
   test: {
     projects: [
-      { test: { name: "unit", include: ["test/unit/**/*.test.ts"] } },
+      {
+        // The fuzzes take seconds on an idle machine and many on a busy one.
+        test: { name: "unit", include: ["test/unit/**/*.test.ts"], testTimeout: 120_000 },
+      },
       {
         test: {
           name: "integration",

@@ -20,7 +20,7 @@ export function createValidators(): {
     useDefaults: false,
     coerceTypes: false,
   });
-  ajv.addVocabulary(["x-rule"]);
+  ajv.addVocabulary(["x-rule", "x-documented"]);
   return {
     compile<S extends TSchema>(schema: S): Validator<Static<S>> {
       const check: ValidateFunction = ajv.compile(schema);

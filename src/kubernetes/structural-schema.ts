@@ -29,7 +29,7 @@ const KEPT = new Set([
 ]);
 
 /** Say nothing that the API server could check: the REST API's documentation uses them. */
-const DROPPED = new Set(["examples", "x-rule"]);
+const DROPPED = new Set(["examples", "x-rule", "x-documented"]);
 
 const TYPES = new Set(["object", "array", "string", "integer", "number", "boolean"]);
 

@@ -38,13 +38,14 @@ export function createRunHistory({ pool }: { pool: Pool }): RunHistory {
       return rows.map(executionOf);
     },
 
-    executionsAndMissed: async ({ account, jobId, limit, offset }) => {
+    executionsAndMissed: async ({ account, jobId, limit, offset, status }) => {
       // Each side is read in its index's order and cut before the merge: never the whole history.
       const { rows } = await pool.query<MergedRow>({
-        name: "executions_and_missed",
+        name: status === undefined ? "executions_and_missed" : "executions_by_status_and_missed",
         text: `select 'execution' as kind, ${EXECUTION_COLUMNS},
                 null::timestamptz as first_at, null::bigint as count, null as reason, executed_at as moment
-           from (select * from executions where account = $1 and job_id = $2
+           from (select * from executions
+                  where account = $1 and job_id = $2 ${status === undefined ? "" : "and status = $5"}
                   order by executed_at desc, id desc limit $3::bigint + $4::bigint) as e
          union all
          select 'missed', id, job_id, job_uid, null, null, null, null, null, null, null, null, null,
@@ -52,7 +53,7 @@ export function createRunHistory({ pool }: { pool: Pool }): RunHistory {
            from (select * from missed_spans where account = $1 and job_id = $2
                   order by last_at desc, id desc limit $3::bigint + $4::bigint) as m
          order by moment desc, id desc limit $3::bigint offset $4::bigint`,
-        values: [account, jobId, limit, offset],
+        values: [account, jobId, limit, offset, ...(status === undefined ? [] : [status])],
       });
       return rows.map((row) =>
         row.kind === "execution"

@@ -80,12 +80,13 @@ export interface RunHistory {
     offset: number;
     status?: "success" | "failed";
   }): Promise<Execution[]>;
-  /** Executions and missed spans in one list, newest first (`include=missed`). */
+  /** Executions (of `status`) and all missed spans in one list, newest first (`include=missed`). */
   executionsAndMissed(query: {
     account: string;
     jobId: string;
     limit: number;
     offset: number;
+    status?: "success" | "failed";
   }): Promise<
     (({ kind: "execution" } & Execution) | ({ kind: "missed"; id: string } & MissedSpan))[]
   >;

@@ -5,7 +5,9 @@ import { SPEC_DEFAULTS } from "../job.ts";
  * Field schemas that the REST API and the ScheduledJob resource share: one limit, one pattern and one
  * description for each field, whichever way a job comes in. Plain JSON Schema, no I/O.
  *
- * `x-rule` says in words what a pattern demands; validators put it into their message.
+ * `x-rule` says in words what a pattern demands; validators put it into their message. `x-documented` has
+ * keywords for the OpenAPI document alone: rules that code checks, with better words than a validator
+ * has, and that a schema can tell to tools at least in part.
  */
 
 const KIB = 1_024;
@@ -70,6 +72,7 @@ export const address = Type.String({
   maxLength: LIMITS.address,
   description:
     "One plain address (addr-spec of RFC 5321): no display name, quoted local part, comment, group or list.",
+  "x-documented": { format: "email" },
   examples: ["ada@example.com"],
 });
 
@@ -124,6 +127,7 @@ export const runAt = Type.String({
   minLength: 1,
   maxLength: LIMITS.runAt,
   description: "RFC 3339 timestamp with offset, in the future, at most 10 years ahead.",
+  "x-documented": { format: "date-time" },
   examples: ["2030-01-31T09:00:00Z"],
 });
 
@@ -131,6 +135,7 @@ export const webhookUrl = Type.String({
   minLength: 1,
   maxLength: LIMITS.url,
   description: "http or https URL that is called with POST. No user info.",
+  "x-documented": { format: "uri", pattern: "^[hH][tT][tT][pP][sS]?://" },
   examples: ["https://example.com/hooks/report"],
 });
 
@@ -143,8 +148,15 @@ export const webhookPayload = Type.Unsafe<Record<string, unknown>>({
 
 export const webhookHeaders = Type.Unsafe<Record<string, string>>({
   type: "object",
-  additionalProperties: { type: "string", maxLength: LIMITS.headerValue },
+  additionalProperties: {
+    type: "string",
+    maxLength: LIMITS.headerValue,
+    "x-documented": { pattern: "^([!-~]([\\t -~]*[!-~])?)?$" },
+  },
   maxProperties: LIMITS.headers,
+  "x-documented": {
+    propertyNames: { pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$", maxLength: LIMITS.headerName },
+  },
   description:
     "Additional request headers. Those that frame or sign the call (Host, Content-*, webhook-*, Carillon-*, …) are refused.",
   examples: [{ Authorization: "Bearer <TOKEN>" }],

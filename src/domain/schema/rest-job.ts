@@ -22,6 +22,22 @@ const OPTIONAL = {
   concurrency_policy: Type.Optional(field.nullable(field.concurrencyPolicy)),
 };
 
+/** What a job of one kind must have, and must not. */
+function kind(options: { field: string; is: string; needs: string[]; excludes: string[] }): object {
+  const { field: name, is, needs, excludes } = options;
+  return {
+    title: is,
+    required: needs,
+    properties: Object.fromEntries([
+      [name, { const: is }],
+      ...needs.map((need) => [need, { type: "string" }]),
+      ...excludes.map((excluded) => [excluded, { type: "null" }]),
+    ]),
+  };
+}
+const WEBHOOK = ["webhook_url", "webhook_payload", "webhook_headers", "timeout_seconds"];
+const EMAIL = ["email_to", "email_subject", "email_body", "email_is_html"];
+
 /** Body of `POST /jobs`. A field that is null counts as not given. */
 export const jobCreate = Type.Object(
   {
@@ -34,6 +50,32 @@ export const jobCreate = Type.Object(
     additionalProperties: false,
     description:
       "`cron_expression` is required when `schedule_type` is `cron`, `run_at` when it is `one_time`; `webhook_url` when `type` is `webhook`; `email_to`, `email_subject` and `email_body` when it is `email`. Fields of the other kind are refused.",
+    "x-documented": {
+      allOf: [
+        {
+          oneOf: [
+            kind({ field: "type", is: "webhook", needs: ["webhook_url"], excludes: EMAIL }),
+            kind({ field: "type", is: "email", needs: EMAIL.slice(0, 3), excludes: WEBHOOK }),
+          ],
+        },
+        {
+          oneOf: [
+            kind({
+              field: "schedule_type",
+              is: "cron",
+              needs: ["cron_expression"],
+              excludes: ["run_at"],
+            }),
+            kind({
+              field: "schedule_type",
+              is: "one_time",
+              needs: ["run_at"],
+              excludes: ["cron_expression", "timezone"],
+            }),
+          ],
+        },
+      ],
+    },
     examples: [
       {
         name: "Nightly report",

@@ -3,7 +3,6 @@ import { JobNotFound, type JobStore } from "../../domain/ports/job-store.ts";
 import type { RunHistory } from "../../domain/ports/run-ledger.ts";
 import type { Execution, MissedSpan } from "../../domain/run.ts";
 import type { ApiAnswer, ApiRequest } from "../endpoint.ts";
-import { invalid } from "../errors.ts";
 import { canBeJobId } from "../job-id.ts";
 import type { ExecutionsQuery } from "../schema/jobs.ts";
 
@@ -12,8 +11,6 @@ export function executionRoutes(options: { jobs: JobStore; history: RunHistory }
   return {
     async listExecutions(request: ApiRequest<undefined, ExecutionsQuery>): Promise<ApiAnswer> {
       const { account, params, query } = request;
-      if (query.include === "missed" && query.status !== undefined)
-        throw invalid([{ field: "status", message: "cannot be combined with include=missed" }]);
       const jobId = params["id"] ?? "";
       const found = canBeJobId(jobId) ? await page(account, jobId, query) : [];
       // A trace is enough: history outlives its job, and an id may have had several.
@@ -25,7 +22,13 @@ export function executionRoutes(options: { jobs: JobStore; history: RunHistory }
   async function page(account: string, jobId: string, query: ExecutionsQuery): Promise<object[]> {
     const { limit = 20, offset = 0, status, include } = query;
     if (include === "missed") {
-      const entries = await history.executionsAndMissed({ account, jobId, limit, offset });
+      const entries = await history.executionsAndMissed({
+        account,
+        jobId,
+        limit,
+        offset,
+        ...(status ? { status } : {}),
+      });
       return entries.map((entry) =>
         entry.kind === "missed"
           ? restMissed(jobId, entry)

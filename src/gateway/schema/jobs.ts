@@ -1,7 +1,7 @@
 import { Type, type Static, type TSchema } from "typebox";
 import * as field from "../../domain/schema/fields.ts";
 import { LIMITS } from "../../domain/schema/fields.ts";
-import { timestamp } from "./answers.ts";
+import { NO_NUL, timestamp } from "./answers.ts";
 
 const jobStatus = field.oneOf(["active", "paused", "completed", "failed", "invalid"], {
   description:
@@ -91,6 +91,7 @@ export const jobsQuery = Type.Object(
         minLength: 1,
         maxLength: LIMITS.name,
         description: "Part of the name, in any case.",
+        "x-documented": NO_NUL,
       }),
     ),
   },
@@ -122,7 +123,7 @@ export const executionsQuery = Type.Object(
     include: Type.Optional(
       field.oneOf(["missed"], {
         description:
-          "`missed`: also the scheduled times that did not run, one entry for each span, with the reason. Not together with `status`.",
+          "`missed`: also the scheduled times that did not run, one entry for each span, with the reason. `status` filters the executions among them.",
       }),
     ),
   },

@@ -1,7 +1,7 @@
 import { Type, type Static } from "typebox";
 import * as field from "../../domain/schema/fields.ts";
 import { LIMITS } from "../../domain/schema/fields.ts";
-import { timestamp } from "./answers.ts";
+import { NO_NUL, timestamp } from "./answers.ts";
 
 const recipients = (description: string) =>
   Type.Optional(
@@ -21,6 +21,10 @@ const attachment = Type.Object(
     content: Type.String({
       maxLength: LIMITS.attachmentsBytes,
       description: "The file in base64 (RFC 4648, section 4, padded, no line breaks).",
+      "x-documented": {
+        contentEncoding: "base64",
+        pattern: "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$",
+      },
       examples: ["SGVsbG8="],
     }),
     content_type: Type.Optional(
@@ -53,8 +57,15 @@ export const sendRequest = Type.Object(
     headers: Type.Optional(
       Type.Unsafe<Record<string, string>>({
         type: "object",
-        additionalProperties: { type: "string", maxLength: LIMITS.headerValue },
+        additionalProperties: {
+          type: "string",
+          maxLength: LIMITS.headerValue,
+          "x-documented": { pattern: "^[^\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029]*$" },
+        },
         maxProperties: LIMITS.headers,
+        "x-documented": {
+          propertyNames: { pattern: "^[A-Za-z0-9!#$%&'*+.^_`|~-]+$", maxLength: LIMITS.headerName },
+        },
         description:
           "Additional headers of the message. Those that address, identify, structure or authenticate it are refused.",
         examples: [{ "X-Campaign": "spring" }],
@@ -156,6 +167,7 @@ export const logsQuery = Type.Object(
         minLength: 1,
         maxLength: LIMITS.address,
         description: "Filter by recipient address.",
+        "x-documented": NO_NUL,
       }),
     ),
   },

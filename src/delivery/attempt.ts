@@ -29,8 +29,20 @@ export function createAttempt(options: {
 }): Attempt {
   const { webhook, mailer, emailLog, log } = options;
 
-  async function email(run: ClaimedRun, target: EmailTarget, signal: AbortSignal) {
-    const result = await mail(run, target, signal);
+  async function email(input: {
+    run: ClaimedRun;
+    target: EmailTarget;
+    signal: AbortSignal;
+    maySend: () => boolean;
+  }): Promise<AttemptOutcome> {
+    const { run, target, signal } = input;
+    let lost = false;
+    const maySend = (): boolean => {
+      lost ||= !input.maySend();
+      return !lost;
+    };
+    const result = await mail(run, target, signal, maySend);
+    if (lost) return { kind: "not_sent" };
     record(run.account, target, result);
     return classifyMail(result);
   }
@@ -39,6 +51,7 @@ export function createAttempt(options: {
     run: ClaimedRun,
     { to, subject, body, isHtml }: EmailTarget,
     signal: AbortSignal,
+    maySend: () => boolean,
   ): Promise<MailResult> {
     // Checked here too: a resource's address has passed no more than the API server's schema.
     const parsed = parseAddress(to);
@@ -51,7 +64,7 @@ export function createAttempt(options: {
       };
     // The run's id makes the Message-ID, so that all attempts are one mail to whoever removes doubles.
     const message = { subject, body, isHtml, messageId: run.id, kind: "job" } as const;
-    return mailer.send(run.account, { ...message, to: parsed.address }, signal);
+    return mailer.send(run.account, { ...message, to: parsed.address }, signal, maySend);
   }
 
   function record(account: string, { to, subject }: EmailTarget, result: MailResult): void {
@@ -72,7 +85,7 @@ export function createAttempt(options: {
     try {
       if (!maySend()) return { kind: "not_sent" };
       return target.kind === "email"
-        ? await email(run, target, signal)
+        ? await email({ run, target, signal, maySend })
         : await webhook.send({ run, target, secrets, signal, maySend });
     } catch (error) {
       // What an attempt needs from the database is read before a byte leaves.

@@ -205,9 +205,10 @@ export function createStarter(options: {
   };
 }
 
-/** What an attempt says about its destination: it failed when it might do better another time. */
+/** What an attempt says about its destination. What we ended ourselves says nothing. */
 function verdict(outcome: AttemptOutcome, aborted: AbortCause | null) {
   if (outcome.kind === "not_sent" || outcome.kind === "postponed") return "neutral";
-  if (outcome.kind !== "retryable") return "success";
+  if (outcome.kind === "delivered" || outcome.kind === "gone") return "success";
+  if (!(outcome.destinationFault ?? outcome.kind === "retryable")) return "success";
   return aborted === null ? "failure" : "neutral";
 }

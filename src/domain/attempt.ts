@@ -156,7 +156,11 @@ export function classifyMail(result: MailResult): DeliveryOutcome {
     case "failed":
       break;
   }
-  const failure = { httpStatus: 500, error: result.error };
+  const failure = {
+    httpStatus: 500,
+    error: result.error,
+    ...(result.serverFault === undefined ? {} : { destinationFault: result.serverFault }),
+  };
   // Lost after DATA: it may have been delivered, so only those who asked for retries get a second.
   if (result.outcomeUnknown)
     return {

@@ -22,8 +22,18 @@ export type MailResult =
   | { kind: "accepted"; messageId: string }
   /** The account has no SMTP settings: 422. */
   | { kind: "unconfigured" }
-  /** `outcomeUnknown`: the connection was lost after DATA; the mail may have been delivered. */
-  | { kind: "failed"; error: string; retryable: boolean; outcomeUnknown: boolean };
+  /**
+   * `outcomeUnknown`: the connection was lost after DATA; the mail may have been delivered.
+   * `serverFault`: no mail would have got through: no connection, TLS, a refused greeting or AUTH, 421.
+   * Otherwise the server is at work and spoke of this mail alone (greylisting, an unknown recipient).
+   */
+  | {
+      kind: "failed";
+      error: string;
+      retryable: boolean;
+      outcomeUnknown: boolean;
+      serverFault?: boolean;
+    };
 
 export type MailKind = "email" | "otp" | "job";
 

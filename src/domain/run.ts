@@ -49,11 +49,21 @@ export interface ClaimedRun {
   spec: JobSpec;
 }
 
-/** What one attempt came to (DESIGN 4, 6). `httpStatus` is what the execution records. */
+/**
+ * What one attempt came to (DESIGN 4, 6). `httpStatus` is what the execution records. `destinationFault`
+ * is what the circuit learns of it; when absent, retryable outcomes are the destination's fault and
+ * permanent ones are not.
+ */
 export type DeliveryOutcome =
   | { kind: "delivered"; httpStatus: number }
-  | { kind: "retryable"; httpStatus: number; error: string; retryAfterMs: number | null }
-  | { kind: "permanent"; httpStatus: number; error: string }
+  | {
+      kind: "retryable";
+      httpStatus: number;
+      error: string;
+      retryAfterMs: number | null;
+      destinationFault?: boolean;
+    }
+  | { kind: "permanent"; httpStatus: number; error: string; destinationFault?: boolean }
   /** 410 Gone: halts this generation. */
   | { kind: "gone"; httpStatus: 410; error: string }
   /** The circuit is open: nothing was sent, no execution is made. `untilMs` is an Instant. */

@@ -68,21 +68,22 @@ export function createMailer(options: {
     account: string,
     message: MailMessage,
     signal?: AbortSignal,
+    maySend?: () => boolean,
   ): Promise<MailResult> {
     if (closed) throw new Error("the mailer is closed");
     const pool = await currentPool(account);
     if (pool === null) return { kind: "unconfigured" };
     const messageId = messageIdOf(message.messageId, pool.from);
     return deadline(sendTimeoutMs, signal, (limited) =>
-      pool.send({ ...message, messageId }, limited),
+      pool.send({ ...message, messageId }, limited, maySend),
     );
   }
 
   return {
-    send: async (account, message, signal) => {
+    send: async (account, message, signal, maySend) => {
       const kind = message.kind ?? "email";
       const started = performance.now();
-      const result = await send(account, message, signal);
+      const result = await send(account, message, signal, maySend);
       metrics.emails.inc({ kind, outcome: OUTCOME[result.kind] });
       if (result.kind === "unconfigured") return result;
       metrics.emailDuration.observe({ kind }, (performance.now() - started) / 1_000);

@@ -21,18 +21,30 @@ export function smtpFailure(input: {
   const { error, bodyEnded } = input;
   const fields = readFields(error);
   const text = scrub(describe(error, fields), input.secrets);
+  const serverFault = isServerFault(error, fields);
   if (error instanceof DestinationRefused)
-    return { kind: "failed", error: text, retryable: false, outcomeUnknown: false };
+    return { kind: "failed", error: text, retryable: false, outcomeUnknown: false, serverFault };
   if (fields.responseCode !== undefined)
     return {
       kind: "failed",
       error: text,
       retryable: isRetryableSmtpReply(fields.responseCode),
       outcomeUnknown: false,
+      serverFault,
     };
   if (PERMANENT_CODES.has(fields.code ?? ""))
-    return { kind: "failed", error: text, retryable: false, outcomeUnknown: false };
-  return { kind: "failed", error: text, retryable: true, outcomeUnknown: bodyEnded };
+    return { kind: "failed", error: text, retryable: false, outcomeUnknown: false, serverFault };
+  return { kind: "failed", error: text, retryable: true, outcomeUnknown: bodyEnded, serverFault };
+}
+
+/**
+ * Whether the next mail would meet the same: not when the server answered a command of this mail, unless
+ * with 421, "closing transmission channel" (RFC 5321, 3.8), and not for what we refused ourselves.
+ */
+function isServerFault(error: unknown, { code, responseCode }: ErrorFields): boolean {
+  if (error instanceof DestinationRefused || code === "ECONFIG" || code === "ESTREAM") return false;
+  if (responseCode === 421) return true;
+  return code !== "EENVELOPE" && code !== "EMESSAGE";
 }
 
 interface ErrorFields {

@@ -1,3 +1,4 @@
+import { Readable } from "node:stream";
 import { createTransport } from "nodemailer";
 import type { SmtpSettings } from "../domain/account.ts";
 import type { MailMessage, MailResult } from "../domain/mail.ts";
@@ -11,7 +12,12 @@ export type SendResult = Exclude<MailResult, { kind: "unconfigured" }>;
 export interface TransportPool {
   revision: string;
   from: string;
-  send(message: MailMessage & { messageId: string }, signal: AbortSignal): Promise<SendResult>;
+  /** `maySend`: as the Mailer's. */
+  send(
+    message: MailMessage & { messageId: string },
+    signal: AbortSignal,
+    maySend?: () => boolean,
+  ): Promise<SendResult>;
   /** Takes no new mail; closes its connections once the mails in flight are through. */
   retire(): void;
   /** Closes now; mails in flight fail. */
@@ -39,12 +45,13 @@ export function createTransportPool(options: {
     idleTimeout: IDLE_TIMEOUT,
   });
   /** By the attempt's signal: nodemailer copies everything else of what it is given. */
-  const bodies = new WeakMap<object, { ended: boolean }>();
+  const bodies = new WeakMap<object, Body>();
   transport.use("stream", (mail, done) => {
     const body = mail.data.signal && bodies.get(mail.data.signal);
     const create = mail.message.createReadStream.bind(mail.message);
     mail.message.createReadStream = (streamOptions) => {
-      const stream = create(streamOptions);
+      const source = create(streamOptions);
+      const stream = body?.maySend ? asLongAs(body.maySend, source) : source;
       stream.once("end", () => {
         if (body) body.ended = true;
       });
@@ -61,8 +68,9 @@ export function createTransportPool(options: {
   async function attempt(
     message: MailMessage & { messageId: string },
     signal: AbortSignal,
+    maySend?: () => boolean,
   ): Promise<SendResult | "stale"> {
-    const body = { ended: false };
+    const body: Body = { ended: false, maySend };
     bodies.set(signal, body);
     try {
       const data = Object.assign(mailOptions(message, settings.from), { signal });
@@ -84,18 +92,19 @@ export function createTransportPool(options: {
   return {
     revision: settings.revision,
     from: settings.from,
-    send: async (message, signal) => {
+    send: async (message, signal, maySend) => {
       inFlight += 1;
       try {
-        const first = await attempt(message, signal);
+        const first = await attempt(message, signal, maySend);
         if (first !== "stale") return first;
-        const second = await attempt(message, signal);
+        const second = await attempt(message, signal, maySend);
         if (second !== "stale") return second;
         return {
           kind: "failed",
           error: "SMTP server: connection closed before the mail was sent",
           retryable: true,
           outcomeUnknown: false,
+          serverFault: true,
         };
       } finally {
         inFlight -= 1;
@@ -111,6 +120,30 @@ export function createTransportPool(options: {
       transport.close({ force: true });
     },
   };
+}
+
+interface Body {
+  /** Written to its end. */
+  ended: boolean;
+  maySend: (() => boolean) | undefined;
+}
+
+/**
+ * The message, read as the connection takes it: a worker that stalled while the server made it wait finds
+ * out before the first byte, and before the end that makes it a mail. An error there closes the connection.
+ */
+function asLongAs(maySend: () => boolean, source: Readable): Readable {
+  const check = (): void => {
+    if (!maySend()) throw new Error("the claim was lost before the mail was sent");
+  };
+  return Readable.from(
+    (async function* (): AsyncGenerator<Buffer> {
+      check();
+      for await (const chunk of source) yield chunk as Buffer;
+      check();
+    })(),
+    { objectMode: false },
+  );
 }
 
 /**

@@ -4,7 +4,16 @@ import type { EmailLogEntry, MailKind, MailMessage, MailResult } from "../mail.t
 
 /** Sends through the account's own SMTP server. Expected failures are results, not errors. */
 export interface Mailer {
-  send(account: string, message: MailMessage, signal?: AbortSignal): Promise<MailResult>;
+  /**
+   * `maySend` is asked before the message's first byte and again before its end, which is what a server
+   * acts on (RFC 5321, 4.1.1.4). Where it says no, the connection is dropped and nobody gets the mail.
+   */
+  send(
+    account: string,
+    message: MailMessage,
+    signal?: AbortSignal,
+    maySend?: () => boolean,
+  ): Promise<MailResult>;
   configured(account: string): Promise<boolean>;
   /** One conversation with settings that are not saved yet; the transcript carries no secret. */
   test(

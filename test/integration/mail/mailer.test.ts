@@ -1,5 +1,3 @@
-import { once } from "node:events";
-import { createServer, type AddressInfo, type Socket } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
 import type { SmtpSettings } from "../../../src/domain/account.ts";
 import type { MailMessage } from "../../../src/domain/mail.ts";
@@ -10,6 +8,7 @@ import { parseDestinationRules } from "../../../src/network/destination-rules.ts
 import { createGuardedDial } from "../../../src/network/guarded-dial.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
+import { startScriptedServer, type ScriptedServer, type SmtpScript } from "./scripted-server.ts";
 
 let ends: (() => Promise<void> | void)[] = [];
 afterEach(async () => {
@@ -66,43 +65,14 @@ function mailer(port: number, change: Partial<SmtpSettings> = {}, sendTimeoutMs 
   return { ...started, state };
 }
 
-/** A server that answers each line by a script: the first matching prefix; null closes. */
-async function scripted(
-  script: Readonly<Record<string, string | null | undefined>>,
-): Promise<number> {
-  const sockets = new Set<Socket>();
-  const server = createServer((socket) => {
-    sockets.add(socket);
-    socket.on("error", () => undefined);
-    let inData = false;
-    const say = (answer: string | null | undefined): void => {
-      if (answer === null) socket.destroy();
-      else if (answer !== undefined && answer !== "hang") socket.write(`${answer}\r\n`);
-    };
-    say("GREETING" in script ? script["GREETING"] : "220 hello");
-    socket.on("data", (chunk) => {
-      const text = chunk.toString("latin1");
-      if (inData) {
-        if (!text.endsWith("\r\n.\r\n")) return;
-        inData = false;
-        say("END" in script ? script["END"] : "250 queued");
-        return;
-      }
-      for (const line of text.split("\r\n").filter((part) => part !== "")) {
-        const verb = line.split(" ")[0] ?? "";
-        const answer = verb in script ? script[verb] : verb === "DATA" ? "354 go on" : "250 ok";
-        if (verb === "DATA" && answer?.startsWith("354")) inData = true;
-        say(answer);
-      }
-    });
-  });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  ends.push(() => {
-    for (const socket of sockets) socket.destroy();
-    server.close();
-  });
-  return (server.address() as AddressInfo).port;
+async function scripted(script: SmtpScript): Promise<number> {
+  return (await scriptedServer(script)).port;
+}
+
+async function scriptedServer(script: SmtpScript): Promise<ScriptedServer> {
+  const server = await startScriptedServer(script);
+  ends.push(server.close);
+  return server;
 }
 
 describe("a mail", () => {
@@ -187,36 +157,119 @@ describe("settings", () => {
 
 describe("what a server does", () => {
   test.each([
-    { does: "greets with 554", script: { GREETING: "554 no" }, retryable: false, unknown: false },
-    { does: "refuses the sender", script: { MAIL: "550 no" }, retryable: false, unknown: false },
-    { does: "greylists", script: { RCPT: "451 later" }, retryable: true, unknown: false },
-    { does: "refuses DATA", script: { DATA: "452 full" }, retryable: true, unknown: false },
-    { does: "refuses the mail", script: { END: "554 spam" }, retryable: false, unknown: false },
-    { does: "closes at once", script: { GREETING: null }, retryable: true, unknown: false },
-    { does: "closes at EHLO", script: { EHLO: null }, retryable: true, unknown: false },
-    { does: "closes at DATA", script: { DATA: null }, retryable: true, unknown: false },
-    { does: "closes after the mail", script: { END: null }, retryable: true, unknown: true },
+    {
+      does: "greets with 554",
+      script: { GREETING: "554 no" },
+      retryable: false,
+      unknown: false,
+      fault: true,
+    },
+    {
+      does: "refuses the sender",
+      script: { MAIL: "550 no" },
+      retryable: false,
+      unknown: false,
+      fault: false,
+    },
+    {
+      does: "greylists",
+      script: { RCPT: "451 later" },
+      retryable: true,
+      unknown: false,
+      fault: false,
+    },
+    {
+      does: "refuses DATA",
+      script: { DATA: "452 full" },
+      retryable: true,
+      unknown: false,
+      fault: false,
+    },
+    {
+      does: "refuses the mail",
+      script: { END: "554 spam" },
+      retryable: false,
+      unknown: false,
+      fault: false,
+    },
+    {
+      does: "closes at once",
+      script: { GREETING: null },
+      retryable: true,
+      unknown: false,
+      fault: true,
+    },
+    {
+      does: "closes at EHLO",
+      script: { EHLO: null },
+      retryable: true,
+      unknown: false,
+      fault: true,
+    },
+    {
+      does: "closes at DATA",
+      script: { DATA: null },
+      retryable: true,
+      unknown: false,
+      fault: true,
+    },
+    {
+      does: "closes after the mail",
+      script: { END: null },
+      retryable: true,
+      unknown: true,
+      fault: true,
+    },
+    {
+      does: "says 421 to the recipient",
+      script: { RCPT: "421 shutting down" },
+      retryable: true,
+      unknown: false,
+      fault: true,
+    },
+    {
+      does: "refuses EHLO for now",
+      script: { EHLO: "451 later", HELO: "451 later" },
+      retryable: true,
+      unknown: false,
+      fault: true,
+    },
     {
       does: "hangs at the greeting",
       script: { GREETING: "hang" },
       retryable: true,
       unknown: false,
+      fault: true,
     },
-    { does: "hangs at RCPT", script: { RCPT: "hang" }, retryable: true, unknown: false },
-    { does: "hangs after the mail", script: { END: "hang" }, retryable: true, unknown: true },
+    {
+      does: "hangs at RCPT",
+      script: { RCPT: "hang" },
+      retryable: true,
+      unknown: false,
+      fault: true,
+    },
+    {
+      does: "hangs after the mail",
+      script: { END: "hang" },
+      retryable: true,
+      unknown: true,
+      fault: true,
+    },
     {
       does: "talks HTTP",
       script: { GREETING: "HTTP/1.1 400 Bad" },
       retryable: true,
       unknown: false,
+      fault: true,
     },
-  ])("$does", async ({ script, retryable, unknown }) => {
+  ])("$does", async ({ script, retryable, unknown, fault }) => {
     const port = await scripted(script);
     expect(await mailer(port, {}, 700).send("a", HELLO)).toEqual({
       kind: "failed",
       error: expect.any(String),
       retryable,
       outcomeUnknown: unknown,
+      serverFault: fault,
     });
   });
 
@@ -254,12 +307,57 @@ describe("what a server does", () => {
     expect(transcript.join("\n")).not.toContain(plain);
   });
 
-  test("dropped an idle connection: the next mail goes out over a new one", async () => {
-    const caught = await catcher();
-    const sending = mailer(caught.smtpPort);
-    for (let mail = 0; mail < 3; mail += 1)
+  test("wrong credentials are the server's fault: another mail would meet the same", async () => {
+    const port = await scripted({ EHLO: "250-hi\r\n250 AUTH PLAIN", AUTH: "535 wrong" });
+    expect(await mailer(port, { username: "u", password: "p" }).send("a", HELLO)).toMatchObject({
+      retryable: false,
+      serverFault: true,
+    });
+  });
+
+  test("dropped an idle connection: the next mail goes out over a new one, once", async () => {
+    const server = await scriptedServer({});
+    const sending = mailer(server.port);
+    for (let mail = 1; mail <= 3; mail += 1) {
       expect(await sending.send("a", HELLO)).toMatchObject({ kind: "accepted" });
-    expect(caught.messages()).toHaveLength(3);
+      expect(server.seen).toMatchObject({ connections: mail, mails: mail });
+      server.drop();
+    }
+  });
+
+  test("is tired of an idle connection: the next mail goes out over a new one, once", async () => {
+    let mails = 0;
+    const script: Record<string, string> = {};
+    const server = await scriptedServer(script);
+    const sending = mailer(server.port);
+    expect(await sending.send("a", HELLO)).toMatchObject({ kind: "accepted" });
+    // Only the connection that is open says so.
+    Object.defineProperty(script, "MAIL", {
+      enumerable: true,
+      get: () => ((mails += 1) === 1 ? "421 idle for too long" : "250 ok"),
+    });
+    expect(await sending.send("a", HELLO)).toMatchObject({ kind: "accepted" });
+    expect(server.seen).toMatchObject({ connections: 2, mails: 2 });
+  });
+});
+
+describe("a claim that is lost on the way", () => {
+  test.each([
+    { when: "before the first byte", asked: 1 },
+    { when: "before the end of the message", asked: 2 },
+  ])("$when: the mail does not leave", async ({ asked }) => {
+    const server = await scriptedServer({});
+    const sending = mailer(server.port);
+    // Over an open connection too, which is where a second try would come from.
+    expect(await sending.send("a", HELLO)).toMatchObject({ kind: "accepted" });
+    let times = 0;
+    const result = await sending.send("a", HELLO, undefined, () => (times += 1) < asked);
+    expect(result).toMatchObject({ kind: "failed", outcomeUnknown: false });
+    expect(times).toBe(asked);
+    await expect.poll(() => server.seen.closed).toBe(1);
+    expect(server.seen).toMatchObject({ connections: 1, mails: 1 });
+    expect(await sending.send("a", HELLO)).toMatchObject({ kind: "accepted" });
+    expect(server.seen).toMatchObject({ connections: 2, mails: 2 });
   });
 });
 

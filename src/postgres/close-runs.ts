@@ -13,8 +13,11 @@ export async function closeRuns(
 ): Promise<Closed> {
   if (closings.length === 0) return { runs: new Map(), cursors: [] };
   const column = <T>(of: (closing: Closing) => T) => closings.map(of);
-  const { rows } = await database.query<{ id: string; job_uid: string; decided: boolean }>(
-    `with input as materialized (
+  const { rows } = await database.query<{ id: string; job_uid: string; decided: boolean }>({
+    // Planned once, and for few rows: then every step looks rows up by their keys. No step joins two of
+    // the others, whose sizes the planner does not know: it would compare each row with each.
+    name: "runs_close",
+    text: `with input as materialized (
        select * from unnest($1::uuid[], $2::uuid[], $3::text[], $4::int[], $5::int[], $6::text[],
                             $7::timestamptz[], $8::text[], $9::timestamptz[])
          as i(id, token, status, http_status, duration_ms, error_message, executed_at, next, retry_at)
@@ -65,7 +68,7 @@ export async function closeRuns(
               bool_or(trigger = 'schedule' and status = 'success') as succeeded
          from mine where next <> 'retry' group by job_uid, generation
      ), locked as materialized (
-       select c.job_uid from job_cursors c join final f using (job_uid)
+       select f.* from job_cursors c join final f using (job_uid)
         where (f.halted and c.generation = f.generation) or (f.scheduled and c.once = 'fired')
         order by c.job_uid for update of c
      ), decided as (
@@ -77,11 +80,11 @@ export async function closeRuns(
               halted_generation = case when f.halted and c.generation = f.generation
                                        then f.generation else c.halted_generation end,
               startable = c.startable and not (f.halted and c.generation = f.generation)
-         from final f join locked using (job_uid) where c.job_uid = f.job_uid
+         from locked f where c.job_uid = f.job_uid
        returning c.job_uid
      )
      select id, job_uid, job_uid in (select job_uid from decided) as decided from mine`,
-    [
+    values: [
       column(({ run }) => run.id),
       column(({ run }) => run.claimToken),
       column(({ execution }) => execution.status),
@@ -92,7 +95,7 @@ export async function closeRuns(
       column(({ next }) => next),
       column((closing) => (closing.next === "retry" ? timestamp(closing.notBefore) : null)),
     ],
-  );
+  });
   return {
     runs: new Map(rows.map((row) => [row.id, row.job_uid])),
     cursors: rows.flatMap((row) => (row.decided ? [row.job_uid] : [])),

@@ -169,7 +169,7 @@ async function advanceCursors(
          as i(job_uid, account, job_id, from_version, position, schedule_hash, generation,
               startable, once, halted_generation, last_run_now, deleted)
      ), locked as materialized (
-       select c.job_uid from job_cursors c join input i using (job_uid)
+       select i.* from job_cursors c join input i using (job_uid)
         where c.version = i.from_version order by c.job_uid for update of c
      ), updated as (
        update job_cursors c
@@ -178,7 +178,7 @@ async function advanceCursors(
               startable = i.startable, once = i.once, halted_generation = i.halted_generation,
               last_run_now = i.last_run_now,
               deleted_at = case when i.deleted then coalesce(c.deleted_at, clock_timestamp()) end
-         from input i join locked using (job_uid)
+         from locked i
         where c.job_uid = i.job_uid and c.version = i.from_version
        returning c.job_uid
      ), inserted as (
@@ -290,6 +290,8 @@ async function insertRuns(client: Queryable, changes: readonly LedgerChange[]): 
        insert into manual_run_keys (job_uid, key)
        select job_uid, key from input where trigger = 'manual'
        on conflict do nothing returning job_uid, key
+     ), finished as materialized (
+       select job_uid, last_schedule_time from job_history where job_uid = any($1::uuid[])
      )
      insert into runs
        (job_uid, account, job_id, generation, trigger, key, scheduled_at, not_before, destination)
@@ -298,7 +300,7 @@ async function insertRuns(client: Queryable, changes: readonly LedgerChange[]): 
       where (trigger = 'manual' and (job_uid, key) in (select job_uid, key from asked))
          -- Prepared for the older generation, and delivered before this change got here.
          or (trigger = 'schedule' and not exists (
-              select from job_history h
+              select from finished h
                where h.job_uid = i.job_uid and h.last_schedule_time = i.scheduled_at))
      on conflict (job_uid, trigger, key) do nothing`,
     [

@@ -61,8 +61,11 @@ export function createRunQueue(options: {
 
   return {
     claim: async (request) => {
-      const { rows } = await pool.query<ClaimedRow>(
-        `with due as materialized (
+      // The ids as one array, and the revision beside each row: both are looked up by their keys
+      // however long the queue and the history of revisions are.
+      const { rows } = await pool.query<ClaimedRow>({
+        name: "runs_claim",
+        text: `with due as materialized (
            select id from runs
             where claim_token is null and not_before <= $3
               and account <> all($5::uuid[]) and destination <> all($6::text[])
@@ -71,12 +74,14 @@ export function createRunQueue(options: {
            update runs r
               set claim_token = (select gen_random_uuid()), worker = $1,
                   lease_until = clock_timestamp() + $4 * interval '1 millisecond'
-             from due where r.id = due.id
+            where r.id = any(array(select id from due))
            returning r.*
          )
-         select c.*, v.spec from claimed c join job_revisions v using (job_uid, generation)
+         select c.*, v.spec from claimed c cross join lateral (
+                  select spec from job_revisions
+                   where job_uid = c.job_uid and generation = c.generation offset 0) v
           order by c.not_before, c.id`,
-        [
+        values: [
           request.worker,
           request.limit,
           new Date(request.until),
@@ -84,7 +89,7 @@ export function createRunQueue(options: {
           request.exceptAccounts ?? [],
           request.exceptDestinations ?? [],
         ],
-      );
+      });
       return rows.map(claimedOf);
     },
 

@@ -12,8 +12,9 @@ export async function startRuns(
   runs: readonly ClaimedRun[],
 ): Promise<Set<string>> {
   if (runs.length === 0) return new Set();
-  const { rows } = await database.query<{ id: string }>(
-    `with input as materialized (
+  const { rows } = await database.query<{ id: string }>({
+    name: "runs_start",
+    text: `with input as materialized (
        select * from unnest($1::uuid[], $2::uuid[], $3::int[]) as i(id, token, generation)
      ), mine as materialized (
        select r.id, r.job_uid, r.account, r.trigger, r.generation, r.replaced
@@ -47,11 +48,11 @@ export async function startRuns(
          from dropped where attempts = 0 group by account, job_id, job_uid, reason
      )
      select id from started`,
-    [
+    values: [
       runs.map((run) => run.id),
       runs.map((run) => run.claimToken),
       runs.map((run) => run.generation),
     ],
-  );
+  });
   return new Set(rows.map((row) => row.id));
 }

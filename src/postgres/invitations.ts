@@ -19,6 +19,17 @@ export function createInvitations({
   pool: Pool;
   users: Pick<Users, "create">;
 }): Invitations {
+  async function find(token: string): Promise<(Invitation & { accountName: string }) | undefined> {
+    if (!TOKEN.test(token)) return undefined;
+    const { rows } = await pool.query<Invitation & { accountName: string }>(
+      `select ${COLUMNS}, a.name as "accountName"
+         from invitations i join accounts a on a.id = i.account
+        where i.token_hash = $1 and i.expires_at > now() and a.deleted_at is null`,
+      [hash(token)],
+    );
+    return rows[0];
+  }
+
   return {
     async create({ account, email, role }) {
       const address = parseAddress(email);
@@ -56,19 +67,10 @@ export function createInvitations({
       return rows;
     },
 
-    async find(token) {
-      if (!TOKEN.test(token)) return undefined;
-      const { rows } = await pool.query<Invitation & { accountName: string }>(
-        `select ${COLUMNS}, a.name as "accountName"
-           from invitations i join accounts a on a.id = i.account
-          where i.token_hash = $1 and i.expires_at > now() and a.deleted_at is null`,
-        [hash(token)],
-      );
-      return rows[0];
-    },
+    find,
 
     async accept(token, password) {
-      const invitation = await this.find(token);
+      const invitation = await find(token);
       if (!invitation) return undefined;
       // The user first: the address is unique, so of two that use one link at once one is refused, and
       // a password that is not accepted leaves the link valid.

@@ -1,6 +1,3 @@
-import "@mantine/core/styles.css";
-import "@mantine/notifications/styles.css";
-import "./styles.css";
 import { MantineProvider } from "@mantine/core";
 import { Notifications } from "@mantine/notifications";
 import { MutationCache, QueryCache, QueryClient, QueryClientProvider } from "@tanstack/react-query";

@@ -1,5 +1,4 @@
 import {
-  ActionIcon,
   Anchor,
   AppShell,
   Badge,
@@ -11,8 +10,6 @@ import {
   Menu,
   NavLink,
   Text,
-  useComputedColorScheme,
-  useMantineColorScheme,
 } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import {
@@ -25,16 +22,15 @@ import {
   IconListDetails,
   IconLogout,
   IconMail,
-  IconMoon,
   IconPassword,
   IconSettings,
   IconSignature,
-  IconSun,
 } from "@tabler/icons-react";
 import { useEffect } from "react";
 import { Link, Outlet, useLocation } from "react-router";
 import { call } from "./api.ts";
 import type { Session } from "./api-types.ts";
+import { ColorScheme } from "./components/color-scheme.tsx";
 import { Problem } from "./components/problem.tsx";
 import { SignInPage } from "./pages/sign-in.tsx";
 import { useSessionQuery, useSignedIn } from "./session.ts";
@@ -152,24 +148,6 @@ function SignedIn({ session }: { session: Session }) {
         </div>
       </AppShell.Main>
     </AppShell>
-  );
-}
-
-export function ColorScheme() {
-  const { setColorScheme } = useMantineColorScheme();
-  const now = useComputedColorScheme("light");
-  const other = now === "dark" ? "light" : "dark";
-  return (
-    <ActionIcon
-      variant="default"
-      size="lg"
-      onClick={() => {
-        setColorScheme(other);
-      }}
-      aria-label={`Use ${other} colours`}
-    >
-      {now === "dark" ? <IconSun size={18} /> : <IconMoon size={18} />}
-    </ActionIcon>
   );
 }
 

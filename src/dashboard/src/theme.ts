@@ -1,4 +1,4 @@
-import { createTheme, type CSSVariablesResolver } from "@mantine/core";
+import { createTheme, NavLink, type CSSVariablesResolver } from "@mantine/core";
 
 export const theme = createTheme({
   primaryColor: "indigo",
@@ -9,6 +9,9 @@ export const theme = createTheme({
   fontFamilyMonospace: "ui-monospace, SFMono-Regular, Menlo, Consolas, monospace",
   headings: { fontWeight: "650" },
   cursorType: "pointer",
+  components: {
+    NavLink: NavLink.extend({ styles: { root: { borderRadius: 8, fontWeight: 500 } } }),
+  },
   respectReducedMotion: true,
 });
 

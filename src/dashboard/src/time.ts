@@ -24,7 +24,7 @@ export function formatTime(iso: string, timeZone = MY_ZONE, seconds = true): str
   return format.format(new Date(iso));
 }
 
-const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
+const relative = new Intl.RelativeTimeFormat("en", { numeric: "always" });
 const UNITS = [
   ["day", 86_400],
   ["hour", 3_600],
@@ -37,7 +37,9 @@ export function formatRelative(iso: string, now: number): string {
   const seconds = (Date.parse(iso) - now) / 1_000;
   if (Math.abs(seconds) < 5) return "now";
   for (const [unit, size] of UNITS)
-    if (Math.abs(seconds) >= size) return relative.format(Math.trunc(seconds / size), unit);
+    // Two of a unit at least, or one of the smallest: "in 43 hours" says more than "in 1 day".
+    if (Math.abs(seconds) >= (unit === "second" ? 1 : 2) * size)
+      return relative.format(Math.trunc(seconds / size), unit);
   return "now";
 }
 
@@ -56,8 +58,11 @@ export function utcOffset(iso: string, timeZone: string): number {
 /** `UTC+02:00` */
 export function formatOffset(minutes: number): string {
   const size = Math.abs(minutes);
-  const pad = (value: number) => String(value).padStart(2, "0");
   return `UTC${minutes < 0 ? "−" : "+"}${pad(Math.floor(size / 60))}:${pad(size % 60)}`;
+}
+
+function pad(value: number): string {
+  return String(value).padStart(2, "0");
 }
 
 export function formatDuration(ms: number): string {

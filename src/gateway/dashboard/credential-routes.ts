@@ -100,7 +100,7 @@ export function credentialRoutes(options: CredentialRouteOptions) {
         findings.push({
           field: "password",
           message:
-            stored?.password == null
+            (stored?.password ?? null) === null
               ? "is required with a user name"
               : "must be entered again when the server, the user name or the encryption changes",
         });

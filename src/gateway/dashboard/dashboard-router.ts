@@ -65,14 +65,14 @@ export function routeDashboard(router: Router<GatewayState>, parts: Parts): void
     ...overviewRoutes(parts),
     ...dashboardJobRoutes(parts),
     ...accountRoutes(parts),
-    createJob: rest.createJob,
-    updateJob: rest.updateJob,
-    deleteJob: rest.deleteJob,
-    pauseJob: rest.pauseJob,
-    resumeJob: rest.resumeJob,
-    runJob: rest.runJob,
-    listExecutions: rest.listExecutions,
-    listLogs: rest.listLogs,
+    createJob: (request) => rest.createJob(request),
+    updateJob: (request) => rest.updateJob(request),
+    deleteJob: (request) => rest.deleteJob(request),
+    pauseJob: (request) => rest.pauseJob(request),
+    resumeJob: (request) => rest.resumeJob(request),
+    runJob: (request) => rest.runJob(request),
+    listExecutions: (request) => rest.listExecutions(request),
+    listLogs: (request) => rest.listLogs(request),
   };
   const validators = createValidators();
   const readBody = createBodyReader({ limitBytes: BODY_LIMITS.normal });
@@ -80,7 +80,7 @@ export function routeDashboard(router: Router<GatewayState>, parts: Parts): void
     DashboardOperation,
     DashboardEndpoint,
   ][])
-    route(endpoint, handlers[id] as DashboardHandler);
+    route(endpoint, handlers[id]);
 
   const { files } = parts;
   if (!files) return;
@@ -94,7 +94,7 @@ export function routeDashboard(router: Router<GatewayState>, parts: Parts): void
       ctx.redirect("/dashboard/");
       return;
     }
-    await files?.serve(ctx as Koa.Context, path);
+    await files?.serve(ctx, path);
   }
 
   /** 403 for another site, 401, 403 for the role, then 400 and whatever the handler says. */

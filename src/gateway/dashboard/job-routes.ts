@@ -188,16 +188,14 @@ function orderBy(
   history: ReadonlyMap<string, JobHistory> | undefined,
 ): (a: InventoryItem, b: InventoryItem) => number {
   const last = ({ job }: InventoryItem) => history?.get(job.uid)?.last?.executedAt ?? 0;
-  switch (sort) {
-    case "name":
-      return (a, b) => a.job.spec.name.localeCompare(b.job.spec.name, "en");
-    case "next_run":
-      return (a, b) => (a.nextRunAt ?? Infinity) - (b.nextRunAt ?? Infinity) || 0;
-    case "last_run":
-      return (a, b) => last(b) - last(a);
-    case "created":
-      return (a, b) => b.job.createdAt - a.job.createdAt;
-  }
+  const orders: Record<typeof sort, (a: InventoryItem, b: InventoryItem) => number> = {
+    name: (a, b) => a.job.spec.name.localeCompare(b.job.spec.name, "en"),
+    // Infinity minus Infinity is no number: jobs without a next run stay as they are.
+    next_run: (a, b) => (a.nextRunAt ?? Infinity) - (b.nextRunAt ?? Infinity) || 0,
+    last_run: (a, b) => last(b) - last(a),
+    created: (a, b) => b.job.createdAt - a.job.createdAt,
+  };
+  return orders[sort];
 }
 
 function addressOf({ target }: JobSpec): string {

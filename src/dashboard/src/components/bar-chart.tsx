@@ -4,17 +4,22 @@ export interface Bar {
   label: string;
   good: number;
   bad: number;
+  /** What stands below the first and the last bar; the label when absent. */
+  axis?: string;
 }
 
 const HEIGHT = 100;
 const WIDTH = 10;
+const LEAST_SLOTS = 20;
 
 /**
  * Bars of what went well and what did not, stacked. An SVG of its own: a chart library would be the
  * largest part of the page.
  */
 export function BarChart(props: { bars: readonly Bar[]; name: string; good: string; bad: string }) {
+  // A few bars must not become walls.
   const { bars } = props;
+  const slots = Math.max(bars.length, LEAST_SLOTS);
   const top = Math.max(1, ...bars.map(({ good, bad }) => good + bad));
   const sum = (of: "good" | "bad") => bars.reduce((total, bar) => total + bar[of], 0);
   const summary = `${props.name}: ${sum("good")} ${props.good}, ${sum("bad")} ${props.bad}`;
@@ -22,7 +27,7 @@ export function BarChart(props: { bars: readonly Bar[]; name: string; good: stri
     <div>
       <svg
         className="chart"
-        viewBox={`0 0 ${bars.length * WIDTH} ${HEIGHT}`}
+        viewBox={`0 0 ${slots * WIDTH} ${HEIGHT}`}
         preserveAspectRatio="none"
         role="img"
         aria-label={summary}
@@ -59,10 +64,10 @@ export function BarChart(props: { bars: readonly Bar[]; name: string; good: stri
       </svg>
       <Group justify="space-between" mt={4} gap="xs">
         <Text size="xs" c="dimmed">
-          {bars[0]?.label}
+          {bars[0]?.axis ?? bars[0]?.label}
         </Text>
         <Text size="xs" c="dimmed">
-          {bars.at(-1)?.label}
+          {bars.at(-1)?.axis ?? bars.at(-1)?.label}
         </Text>
       </Group>
     </div>

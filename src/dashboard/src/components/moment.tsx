@@ -22,7 +22,7 @@ export function Moment({ at, none = "never" }: { at: string | null; none?: strin
 export function useNow(ticking = true): number {
   const [now, setNow] = useState(() => Date.now());
   useEffect(() => {
-    if (!ticking) return;
+    if (!ticking) return undefined;
     const timer = setInterval(() => {
       setNow(Date.now());
     }, 1_000);

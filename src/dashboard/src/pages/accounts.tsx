@@ -5,6 +5,7 @@ import { useState } from "react";
 import { get, post } from "../api.ts";
 import type { Account } from "../api-types.ts";
 import { Code } from "../components/copy.tsx";
+import { DataTable } from "../components/data-table.tsx";
 import { Moment } from "../components/moment.tsx";
 import { Page, Waiting } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
@@ -38,30 +39,26 @@ export function AccountsPage() {
       {accounts.error && <Problem error={accounts.error} retry={() => void accounts.refetch()} />}
       {accounts.data && (
         <Card withBorder p={0} className="panel">
-          <Table.ScrollContainer minWidth={480}>
-            <Table verticalSpacing="sm" horizontalSpacing="md">
-              <Table.Thead>
-                <Table.Tr>
-                  <Table.Th>Name</Table.Th>
-                  {installation.kubernetes && <Table.Th>Namespace</Table.Th>}
-                  <Table.Th>Time zone</Table.Th>
-                  <Table.Th>Created</Table.Th>
-                </Table.Tr>
-              </Table.Thead>
-              <Table.Tbody>
-                {accounts.data.map((account) => (
-                  <Table.Tr key={account.id}>
-                    <Table.Td className="break">{account.name}</Table.Td>
-                    {installation.kubernetes && <Table.Td>{account.namespace ?? "none"}</Table.Td>}
-                    <Table.Td>{account.time_zone}</Table.Td>
-                    <Table.Td>
-                      <Moment at={account.created_at} />
-                    </Table.Td>
-                  </Table.Tr>
-                ))}
-              </Table.Tbody>
-            </Table>
-          </Table.ScrollContainer>
+          <DataTable
+            minWidth={480}
+            columns={[
+              { label: "Name" },
+              ...(installation.kubernetes ? [{ label: "Namespace" }] : []),
+              { label: "Time zone" },
+              { label: "Created", width: 150 },
+            ]}
+          >
+            {accounts.data.map((account) => (
+              <Table.Tr key={account.id}>
+                <Table.Td className="break">{account.name}</Table.Td>
+                {installation.kubernetes && <Table.Td>{account.namespace ?? "none"}</Table.Td>}
+                <Table.Td>{account.time_zone}</Table.Td>
+                <Table.Td>
+                  <Moment at={account.created_at} />
+                </Table.Td>
+              </Table.Tr>
+            ))}
+          </DataTable>
         </Card>
       )}
       <CreateAccount

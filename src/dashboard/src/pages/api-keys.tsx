@@ -7,6 +7,7 @@ import type { ApiKey } from "../api-types.ts";
 import { Confirm } from "../components/confirm.tsx";
 import { Code } from "../components/copy.tsx";
 import { Empty } from "../components/empty.tsx";
+import { DataTable } from "../components/data-table.tsx";
 import { Moment } from "../components/moment.tsx";
 import { Page, Waiting } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
@@ -51,53 +52,49 @@ export function ApiKeysPage() {
       )}
       {keys.data && keys.data.length > 0 && (
         <Card withBorder p={0} className="panel">
-          <Table.ScrollContainer minWidth={560}>
-            <Table verticalSpacing="sm" horizontalSpacing="md">
-              <Table.Thead>
-                <Table.Tr>
-                  <Table.Th>Label</Table.Th>
-                  <Table.Th>Key</Table.Th>
-                  <Table.Th>Created</Table.Th>
-                  <Table.Th>Last used</Table.Th>
-                  {owner && <Table.Th aria-label="Actions" />}
-                </Table.Tr>
-              </Table.Thead>
-              <Table.Tbody>
-                {keys.data.map((key) => (
-                  <Table.Tr key={key.id}>
-                    <Table.Td className="break">
-                      <Text size="sm" fw={550} span>
-                        {key.label}
-                      </Text>
-                    </Table.Td>
-                    <Table.Td className="mono">{key.prefix}…</Table.Td>
-                    <Table.Td>
-                      <Moment at={key.created_at} />
-                    </Table.Td>
-                    <Table.Td>
-                      <Moment at={key.last_used_at} />
-                    </Table.Td>
-                    {owner && (
-                      <Table.Td ta="right">
-                        <Button
-                          size="xs"
-                          variant="subtle"
-                          color="red"
-                          leftSection={<IconTrash size={14} />}
-                          aria-label={`Delete the key ${key.label}`}
-                          onClick={() => {
-                            setDoomed(key);
-                          }}
-                        >
-                          Delete
-                        </Button>
-                      </Table.Td>
-                    )}
-                  </Table.Tr>
-                ))}
-              </Table.Tbody>
-            </Table>
-          </Table.ScrollContainer>
+          <DataTable
+            minWidth={700}
+            columns={[
+              { label: "Label" },
+              { label: "Key", width: 190 },
+              { label: "Created", width: 150 },
+              { label: "Last used", width: 150 },
+              ...(owner ? [{ label: "", width: 130, hidden: true }] : []),
+            ]}
+          >
+            {keys.data.map((key) => (
+              <Table.Tr key={key.id}>
+                <Table.Td className="break">
+                  <Text size="sm" fw={550} span>
+                    {key.label}
+                  </Text>
+                </Table.Td>
+                <Table.Td className="mono">{key.prefix}…</Table.Td>
+                <Table.Td>
+                  <Moment at={key.created_at} />
+                </Table.Td>
+                <Table.Td>
+                  <Moment at={key.last_used_at} />
+                </Table.Td>
+                {owner && (
+                  <Table.Td ta="right">
+                    <Button
+                      size="xs"
+                      variant="subtle"
+                      color="red"
+                      leftSection={<IconTrash size={14} />}
+                      aria-label={`Delete the key ${key.label}`}
+                      onClick={() => {
+                        setDoomed(key);
+                      }}
+                    >
+                      Delete
+                    </Button>
+                  </Table.Td>
+                )}
+              </Table.Tr>
+            ))}
+          </DataTable>
         </Card>
       )}
       <CreateKey

@@ -30,32 +30,30 @@ export function FireTimes(props: {
         </Text>
       )}
       {times.length > 0 && (
-        <Table.ScrollContainer minWidth={both ? 360 : 200}>
-          <Table verticalSpacing={4} fz="xs">
-            <Table.Thead>
-              <Table.Tr>
-                <Table.Th>{zone}</Table.Th>
-                {both && <Table.Th>{MY_ZONE} (you)</Table.Th>}
-              </Table.Tr>
-            </Table.Thead>
-            <Table.Tbody>
-              {times.map((at, index) => (
-                <Table.Tr key={at}>
+        <Table verticalSpacing={4} horizontalSpacing={6} fz="xs">
+          <Table.Thead>
+            <Table.Tr>
+              <Table.Th>{zone}</Table.Th>
+              {both && <Table.Th>{MY_ZONE} (you)</Table.Th>}
+            </Table.Tr>
+          </Table.Thead>
+          <Table.Tbody>
+            {times.map((at, index) => (
+              <Table.Tr key={at}>
+                <Table.Td className="number">
+                  {formatTime(at, zone, false)}
+                  <Shift at={at} before={times[index - 1]} zone={zone} />
+                </Table.Td>
+                {both && (
                   <Table.Td className="number">
-                    {formatTime(at, zone, false)}
-                    <Shift at={at} before={times[index - 1]} zone={zone} />
+                    {formatTime(at, MY_ZONE, false)}
+                    <Shift at={at} before={times[index - 1]} zone={MY_ZONE} />
                   </Table.Td>
-                  {both && (
-                    <Table.Td className="number">
-                      {formatTime(at, MY_ZONE, false)}
-                      <Shift at={at} before={times[index - 1]} zone={MY_ZONE} />
-                    </Table.Td>
-                  )}
-                </Table.Tr>
-              ))}
-            </Table.Tbody>
-          </Table>
-        </Table.ScrollContainer>
+                )}
+              </Table.Tr>
+            ))}
+          </Table.Tbody>
+        </Table>
       )}
     </Stack>
   );

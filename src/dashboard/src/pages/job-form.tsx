@@ -130,7 +130,7 @@ export function JobForm(props: {
                     ]}
                     value={draft.type}
                     onChange={(value) => {
-                      set("type", value as JobDraft["type"]);
+                      set("type", value);
                     }}
                   />
                 </div>
@@ -268,7 +268,7 @@ export function JobForm(props: {
                 ]}
                 value={draft.schedule_type}
                 onChange={(value) => {
-                  set("schedule_type", value as JobDraft["schedule_type"]);
+                  set("schedule_type", value);
                 }}
               />
               {draft.schedule_type === "cron" ? (

@@ -4,6 +4,7 @@ import { useState } from "react";
 import { get } from "../api.ts";
 import type { Execution, Missed } from "../api-types.ts";
 import { BarChart } from "../components/bar-chart.tsx";
+import { DataTable } from "../components/data-table.tsx";
 import { Moment } from "../components/moment.tsx";
 import { Waiting } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
@@ -64,27 +65,23 @@ export function JobHistory({ id }: { id: string }) {
           </>
         )}
         {entries.length > 0 && (
-          <Table.ScrollContainer minWidth={420}>
-            <Table verticalSpacing="xs">
-              <Table.Thead>
-                <Table.Tr>
-                  <Table.Th>Outcome</Table.Th>
-                  <Table.Th>Details</Table.Th>
-                  <Table.Th>Took</Table.Th>
-                  <Table.Th>When</Table.Th>
-                </Table.Tr>
-              </Table.Thead>
-              <Table.Tbody>
-                {entries.map((entry) =>
-                  entry.kind === "missed" ? (
-                    <MissedRow key={entry.id} missed={entry} />
-                  ) : (
-                    <ExecutionRow key={entry.id} execution={entry} />
-                  ),
-                )}
-              </Table.Tbody>
-            </Table>
-          </Table.ScrollContainer>
+          <DataTable
+            minWidth={520}
+            columns={[
+              { label: "Outcome", width: 110 },
+              { label: "Details" },
+              { label: "Took", width: 90 },
+              { label: "When", width: 150 },
+            ]}
+          >
+            {entries.map((entry) =>
+              entry.kind === "missed" ? (
+                <MissedRow key={entry.id} missed={entry} />
+              ) : (
+                <ExecutionRow key={entry.id} execution={entry} />
+              ),
+            )}
+          </DataTable>
         )}
         {entries.length === limit && limit < 1_000 && (
           <Group justify="center">
@@ -111,6 +108,7 @@ function bars(executions: readonly Execution[]) {
     const good = execution.status === "success";
     return {
       label: `${formatTime(execution.executed_at)} (attempt ${execution.attempt})`,
+      axis: formatTime(execution.executed_at).split(", ").slice(1).join(", "),
       good: good ? size : 0,
       bad: good ? 0 : size,
     };
@@ -129,7 +127,7 @@ function ExecutionRow({ execution }: { execution: Execution }) {
       <Table.Td>
         <Status value={execution.status} />
       </Table.Td>
-      <Table.Td>
+      <Table.Td className="wide late">
         <Text size="xs" c="dimmed">
           {facts.join(" · ")}
         </Text>
@@ -153,7 +151,7 @@ function MissedRow({ missed }: { missed: Missed }) {
       <Table.Td>
         <Status value="missed" />
       </Table.Td>
-      <Table.Td>
+      <Table.Td className="wide late">
         <Text size="sm">
           {missed.count === 1 ? "One time" : `${missed.count.toLocaleString("en")} times`} did not
           run: {REASONS[missed.reason] ?? missed.reason}

@@ -108,10 +108,10 @@ export function JobPage() {
       )}
       {data && (
         <Grid>
-          <Grid.Col span={{ base: 12, md: 7 }} order={{ base: 2, md: 1 }}>
+          <Grid.Col span={{ base: 12, md: 7 }}>
             <JobHistory id={id} />
           </Grid.Col>
-          <Grid.Col span={{ base: 12, md: 5 }} order={{ base: 1, md: 2 }}>
+          <Grid.Col span={{ base: 12, md: 5 }}>
             <JobDetails view={data} />
           </Grid.Col>
         </Grid>
@@ -139,11 +139,6 @@ export function JobPage() {
 }
 
 function More({ view, remove }: { view: JobView; remove: (open: boolean) => void }) {
-  const copy = (text: string, what: string) => {
-    void navigator.clipboard.writeText(text).then(() => {
-      notifications.show({ color: "green.9", message: `${what} copied` });
-    });
-  };
   return (
     <Menu position="bottom-end" width={230}>
       <Menu.Target>
@@ -157,14 +152,14 @@ function More({ view, remove }: { view: JobView; remove: (open: boolean) => void
         </Menu.Item>
         <Menu.Item
           onClick={() => {
-            copy(view.manifest, "YAML");
+            void copy(view.manifest, "YAML");
           }}
         >
           Copy as ScheduledJob YAML
         </Menu.Item>
         <Menu.Item
           onClick={() => {
-            copy(curlOf(view.job), "Command");
+            void copy(curlOf(view.job), "Command");
           }}
         >
           Copy as curl
@@ -185,4 +180,9 @@ function More({ view, remove }: { view: JobView; remove: (open: boolean) => void
       </Menu.Dropdown>
     </Menu>
   );
+}
+
+async function copy(text: string, what: string): Promise<void> {
+  await navigator.clipboard.writeText(text);
+  notifications.show({ color: "green.9", message: `${what} copied` });
 }

@@ -20,6 +20,7 @@ import { Link, useSearchParams } from "react-router";
 import { get, post, search } from "../api.ts";
 import type { JobRow, JobsPage as JobsAnswer } from "../api-types.ts";
 import { Empty } from "../components/empty.tsx";
+import { DataTable } from "../components/data-table.tsx";
 import { Moment } from "../components/moment.tsx";
 import { Page, Waiting } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
@@ -222,89 +223,88 @@ function JobTable(props: {
   };
   return (
     <Card withBorder p={0} className="panel">
-      <Table.ScrollContainer minWidth={760}>
-        <Table verticalSpacing="sm" horizontalSpacing="md" layout="fixed">
-          <Table.Thead>
-            <Table.Tr>
-              <Table.Th w={48}>
-                <Checkbox
-                  aria-label="Select all on this page"
-                  checked={all}
-                  onChange={(event) => {
-                    toggle(
-                      jobs.map(({ id }) => id),
-                      event.currentTarget.checked,
-                    );
-                  }}
-                />
-              </Table.Th>
-              <Table.Th>Job</Table.Th>
-              <Table.Th w={170}>Schedule</Table.Th>
-              <Table.Th w={110}>Status</Table.Th>
-              <Table.Th w={140}>Next run</Table.Th>
-              <Table.Th w={170}>Last run</Table.Th>
-            </Table.Tr>
-          </Table.Thead>
-          <Table.Tbody>
-            {jobs.map((job) => (
-              <Table.Tr key={job.id}>
-                <Table.Td>
-                  <Checkbox
-                    aria-label={`Select ${job.name}`}
-                    checked={selected.has(job.id)}
-                    onChange={(event) => {
-                      toggle([job.id], event.currentTarget.checked);
-                    }}
+      <DataTable
+        minWidth={760}
+        columns={[
+          {
+            width: 48,
+            label: (
+              <Checkbox
+                aria-label="Select all on this page"
+                checked={all}
+                onChange={(event) => {
+                  toggle(
+                    jobs.map(({ id }) => id),
+                    event.currentTarget.checked,
+                  );
+                }}
+              />
+            ),
+          },
+          { label: "Job" },
+          { label: "Schedule", width: 170 },
+          { label: "Status", width: 110 },
+          { label: "Next run", width: 140 },
+          { label: "Last run", width: 170 },
+        ]}
+      >
+        {jobs.map((job) => (
+          <Table.Tr key={job.id}>
+            <Table.Td>
+              <Checkbox
+                aria-label={`Select ${job.name}`}
+                checked={selected.has(job.id)}
+                onChange={(event) => {
+                  toggle([job.id], event.currentTarget.checked);
+                }}
+              />
+            </Table.Td>
+            <Table.Td className="main">
+              <div className="clip">
+                <Link className="row-link" to={`/jobs/${job.id}`} title={job.name}>
+                  {job.name}
+                </Link>
+              </div>
+              <Text size="xs" c="dimmed" className="clip" title={job.target}>
+                {job.type} · {job.target}
+              </Text>
+            </Table.Td>
+            <Table.Td className="wide late">
+              <div className="mono clip">{job.cron_expression ?? "once"}</div>
+              <Text size="xs" c="dimmed" className="clip">
+                {job.timezone ?? ""}
+              </Text>
+            </Table.Td>
+            <Table.Td>
+              <Status value={job.status} />
+              {job.managed_by !== null && (
+                <Badge variant="outline" color="gray" size="xs" tt="none" mt={4}>
+                  {job.managed_by}
+                </Badge>
+              )}
+            </Table.Td>
+            <Table.Td data-label="next" className="late">
+              <Text size="sm" component="div">
+                <Moment at={job.next_run_at} none="–" />
+              </Text>
+            </Table.Td>
+            <Table.Td data-label="last" className="late">
+              <Group gap={6} wrap="nowrap">
+                {job.last_status !== null && (
+                  <span
+                    className={`dot ${job.last_status === "success" ? "good" : "bad"}`}
+                    role="img"
+                    aria-label={job.last_status}
                   />
-                </Table.Td>
-                <Table.Td>
-                  <div className="clip">
-                    <Link className="row-link" to={`/jobs/${job.id}`} title={job.name}>
-                      {job.name}
-                    </Link>
-                  </div>
-                  <Text size="xs" c="dimmed" className="clip" title={job.target}>
-                    {job.type} · {job.target}
-                  </Text>
-                </Table.Td>
-                <Table.Td>
-                  <div className="mono clip">{job.cron_expression ?? "once"}</div>
-                  <Text size="xs" c="dimmed" className="clip">
-                    {job.timezone ?? ""}
-                  </Text>
-                </Table.Td>
-                <Table.Td>
-                  <Status value={job.status} />
-                  {job.managed_by !== null && (
-                    <Badge variant="outline" color="gray" size="xs" tt="none" mt={4}>
-                      {job.managed_by}
-                    </Badge>
-                  )}
-                </Table.Td>
-                <Table.Td>
-                  <Text size="sm" component="div">
-                    <Moment at={job.next_run_at} none="–" />
-                  </Text>
-                </Table.Td>
-                <Table.Td>
-                  <Group gap={6} wrap="nowrap">
-                    {job.last_status !== null && (
-                      <span
-                        className={`dot ${job.last_status === "success" ? "good" : "bad"}`}
-                        role="img"
-                        aria-label={job.last_status}
-                      />
-                    )}
-                    <Text size="sm" component="div">
-                      <Moment at={job.last_run_at} />
-                    </Text>
-                  </Group>
-                </Table.Td>
-              </Table.Tr>
-            ))}
-          </Table.Tbody>
-        </Table>
-      </Table.ScrollContainer>
+                )}
+                <Text size="sm" component="div">
+                  <Moment at={job.last_run_at} />
+                </Text>
+              </Group>
+            </Table.Td>
+          </Table.Tr>
+        ))}
+      </DataTable>
     </Card>
   );
 }

@@ -17,6 +17,7 @@ import { Link, useSearchParams } from "react-router";
 import { get, search } from "../api.ts";
 import type { LogEntry, LogsPage as LogsAnswer } from "../api-types.ts";
 import { Empty } from "../components/empty.tsx";
+import { DataTable } from "../components/data-table.tsx";
 import { Moment } from "../components/moment.tsx";
 import { Page, Waiting } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
@@ -145,49 +146,45 @@ export function LogsPage() {
 export function LogTable({ logs }: { logs: readonly LogEntry[] }) {
   return (
     <Card withBorder p={0} className="panel">
-      <Table.ScrollContainer minWidth={640}>
-        <Table verticalSpacing="sm" horizontalSpacing="md" layout="fixed">
-          <Table.Thead>
-            <Table.Tr>
-              <Table.Th w={100}>Outcome</Table.Th>
-              <Table.Th w="32%">To</Table.Th>
-              <Table.Th>Subject</Table.Th>
-              <Table.Th w={100}>Kind</Table.Th>
-              <Table.Th w={150}>When</Table.Th>
-            </Table.Tr>
-          </Table.Thead>
-          <Table.Tbody>
-            {logs.map((entry) => (
-              <Table.Tr key={entry.id}>
-                <Table.Td>
-                  <Status value={entry.status} />
-                </Table.Td>
-                <Table.Td className="break">
-                  <Text size="sm">{entry.to}</Text>
-                </Table.Td>
-                <Table.Td>
-                  <Text size="sm" className="break" lineClamp={2}>
-                    {entry.subject}
-                  </Text>
-                  {entry.error_message !== null && (
-                    <Text size="xs" c="var(--mantine-color-error)" className="break" mt={2}>
-                      {entry.error_message}
-                    </Text>
-                  )}
-                </Table.Td>
-                <Table.Td>
-                  <Text size="sm">{KINDS[entry.kind] ?? entry.kind}</Text>
-                </Table.Td>
-                <Table.Td>
-                  <Text size="sm" component="div">
-                    <Moment at={entry.sent_at} />
-                  </Text>
-                </Table.Td>
-              </Table.Tr>
-            ))}
-          </Table.Tbody>
-        </Table>
-      </Table.ScrollContainer>
+      <DataTable
+        minWidth={640}
+        columns={[
+          { label: "Outcome", width: 105 },
+          { label: "To", width: "32%" },
+          { label: "Subject" },
+          { label: "Kind", width: 110 },
+          { label: "When", width: 150 },
+        ]}
+      >
+        {logs.map((entry) => (
+          <Table.Tr key={entry.id}>
+            <Table.Td>
+              <Status value={entry.status} />
+            </Table.Td>
+            <Table.Td className="break main">
+              <Text size="sm">{entry.to}</Text>
+            </Table.Td>
+            <Table.Td className="wide">
+              <Text size="sm" className="break" lineClamp={2}>
+                {entry.subject}
+              </Text>
+              {entry.error_message !== null && (
+                <Text size="xs" c="var(--mantine-color-error)" className="break" mt={2}>
+                  {entry.error_message}
+                </Text>
+              )}
+            </Table.Td>
+            <Table.Td>
+              <Text size="sm">{KINDS[entry.kind] ?? entry.kind}</Text>
+            </Table.Td>
+            <Table.Td>
+              <Text size="sm" component="div">
+                <Moment at={entry.sent_at} />
+              </Text>
+            </Table.Td>
+          </Table.Tr>
+        ))}
+      </DataTable>
     </Card>
   );
 }

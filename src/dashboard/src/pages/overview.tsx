@@ -38,13 +38,13 @@ export function OverviewPage() {
   return (
     <Page
       title="Overview"
-      about={`What ${account.name} sent and ran.`}
+      about={`What the account ${account.name} sent and ran.`}
       actions={
         <SegmentedControl
           aria-label="Time range"
           value={range}
           onChange={(value) => {
-            setRange(value as Range);
+            setRange(value);
           }}
           data={[
             { value: "24h", label: "24 hours" },

@@ -14,9 +14,9 @@ import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { post } from "../api.ts";
 import type { Session } from "../api-types.ts";
+import { ColorScheme } from "../components/color-scheme.tsx";
 import { Problem } from "../components/problem.tsx";
 import { useSignedIn } from "../session.ts";
-import { ColorScheme } from "../shell.tsx";
 
 export function SignInPage() {
   const [email, setEmail] = useState("");

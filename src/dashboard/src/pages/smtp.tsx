@@ -139,7 +139,7 @@ function SmtpForm({ saved }: { saved: SmtpSettings | null }) {
                 value={tls}
                 allowDeselect={false}
                 onChange={(value) => {
-                  setTls((value ?? "starttls") as TlsMode);
+                  setTls(value ?? "starttls");
                 }}
               />
             </SimpleGrid>

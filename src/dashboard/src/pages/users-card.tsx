@@ -19,6 +19,7 @@ import { call, get, post } from "../api.ts";
 import type { Invitation, User } from "../api-types.ts";
 import { Confirm } from "../components/confirm.tsx";
 import { Code } from "../components/copy.tsx";
+import { DataTable } from "../components/data-table.tsx";
 import { Moment } from "../components/moment.tsx";
 import { Waiting } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
@@ -63,81 +64,77 @@ export function UsersCard() {
         {users.isPending && <Waiting rows={2} />}
         {users.error && <Problem error={users.error} />}
         {users.data && (
-          <Table.ScrollContainer minWidth={420}>
-            <Table verticalSpacing="sm">
-              <Table.Thead>
-                <Table.Tr>
-                  <Table.Th>Email</Table.Th>
-                  <Table.Th>Role</Table.Th>
-                  <Table.Th>Since</Table.Th>
-                  {owner && <Table.Th aria-label="Actions" />}
-                </Table.Tr>
-              </Table.Thead>
-              <Table.Tbody>
-                {users.data.users.map((user) => (
-                  <Table.Tr key={user.id}>
-                    <Table.Td className="break">
-                      {user.email}
-                      {user.id === me.id && " (you)"}
-                    </Table.Td>
-                    <Table.Td>{user.role}</Table.Td>
-                    <Table.Td>
-                      <Moment at={user.created_at} />
-                    </Table.Td>
-                    {owner && (
-                      <Table.Td ta="right">
-                        {user.id !== me.id && (
-                          <Button
-                            size="xs"
-                            variant="subtle"
-                            color="red"
-                            aria-label={`Remove ${user.email}`}
-                            onClick={() => {
-                              setDoomed({ path: `/users/${user.id}`, email: user.email });
-                            }}
-                          >
-                            Remove
-                          </Button>
-                        )}
-                      </Table.Td>
+          <DataTable
+            minWidth={520}
+            columns={[
+              { label: "Email" },
+              { label: "Role", width: 110 },
+              { label: "Since", width: 150 },
+              ...(owner ? [{ label: "", width: 130, hidden: true }] : []),
+            ]}
+          >
+            {users.data.users.map((user) => (
+              <Table.Tr key={user.id}>
+                <Table.Td className="break">
+                  {user.email}
+                  {user.id === me.id && " (you)"}
+                </Table.Td>
+                <Table.Td>{user.role}</Table.Td>
+                <Table.Td>
+                  <Moment at={user.created_at} />
+                </Table.Td>
+                {owner && (
+                  <Table.Td ta="right">
+                    {user.id !== me.id && (
+                      <Button
+                        size="xs"
+                        variant="subtle"
+                        color="red"
+                        aria-label={`Remove ${user.email}`}
+                        onClick={() => {
+                          setDoomed({ path: `/users/${user.id}`, email: user.email });
+                        }}
+                      >
+                        Remove
+                      </Button>
                     )}
-                  </Table.Tr>
-                ))}
-                {users.data.invitations.map((invitation) => (
-                  <Table.Tr key={invitation.id}>
-                    <Table.Td className="break">
-                      {invitation.email}{" "}
-                      <Badge variant="light" color="orange" tt="none">
-                        invited
-                      </Badge>
-                    </Table.Td>
-                    <Table.Td>{invitation.role}</Table.Td>
-                    <Table.Td>
-                      <Moment at={invitation.created_at} />
-                    </Table.Td>
-                    {owner && (
-                      <Table.Td ta="right">
-                        <Button
-                          size="xs"
-                          variant="subtle"
-                          color="red"
-                          aria-label={`Withdraw the invitation of ${invitation.email}`}
-                          onClick={() => {
-                            setDoomed({
-                              path: `/invitations/${invitation.id}`,
-                              email: invitation.email,
-                            });
-                          }}
-                        >
-                          Withdraw
-                        </Button>
-                      </Table.Td>
-                    )}
-                  </Table.Tr>
-                ))}
-              </Table.Tbody>
-            </Table>
-          </Table.ScrollContainer>
+                  </Table.Td>
+                )}
+              </Table.Tr>
+            ))}
+            {users.data.invitations.map((invitation) => (
+              <Table.Tr key={invitation.id}>
+                <Table.Td className="break">
+                  {invitation.email}{" "}
+                  <Badge variant="light" color="orange" tt="none">
+                    invited
+                  </Badge>
+                </Table.Td>
+                <Table.Td>{invitation.role}</Table.Td>
+                <Table.Td>
+                  <Moment at={invitation.created_at} />
+                </Table.Td>
+                {owner && (
+                  <Table.Td ta="right">
+                    <Button
+                      size="xs"
+                      variant="subtle"
+                      color="red"
+                      aria-label={`Withdraw the invitation of ${invitation.email}`}
+                      onClick={() => {
+                        setDoomed({
+                          path: `/invitations/${invitation.id}`,
+                          email: invitation.email,
+                        });
+                      }}
+                    >
+                      Withdraw
+                    </Button>
+                  </Table.Td>
+                )}
+              </Table.Tr>
+            ))}
+          </DataTable>
         )}
       </Stack>
       <Invite

@@ -1,0 +1,39 @@
+import { Table } from "@mantine/core";
+import type { ReactNode } from "react";
+
+/**
+ * A table that becomes a list of cards on a phone (styles.css). Columns in the heading, rows as children;
+ * cells of the class `main` share their card's first line with those before and after them.
+ */
+export function DataTable(props: {
+  columns: readonly { label: ReactNode; width?: number | string; hidden?: boolean }[];
+  minWidth: number;
+  children: ReactNode;
+}) {
+  return (
+    <div className="table-scroll">
+      <Table
+        verticalSpacing="sm"
+        horizontalSpacing="md"
+        layout="fixed"
+        className="cards"
+        style={{ "--table-min-width": `${props.minWidth}px` }}
+      >
+        <Table.Thead>
+          <Table.Tr>
+            {props.columns.map(({ label, width, hidden }, index) =>
+              hidden === true ? (
+                <Table.Td key={index} {...(width === undefined ? {} : { w: width })} />
+              ) : (
+                <Table.Th key={index} {...(width === undefined ? {} : { w: width })}>
+                  {label}
+                </Table.Th>
+              ),
+            )}
+          </Table.Tr>
+        </Table.Thead>
+        <Table.Tbody>{props.children}</Table.Tbody>
+      </Table>
+    </div>
+  );
+}

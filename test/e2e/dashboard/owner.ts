@@ -1,0 +1,58 @@
+import type { Browser, BrowserContext, Page } from "playwright-core";
+
+export interface Owner {
+  email: string;
+  password: string;
+}
+
+export interface View {
+  width: number;
+  height: number;
+}
+
+export const DESKTOP: View = { width: 1280, height: 860 };
+export const PHONE: View = { width: 390, height: 844 };
+
+/** The address and the password that a first start prints. */
+export function printedOwner(line: string | undefined): Owner {
+  const [email = "", password = ""] = (line ?? "").split(" ");
+  if (password === "") throw new Error(`no credentials were printed: ${line}`);
+  return { email, password };
+}
+
+/** A browser window of its own, with what its pages complain about. */
+export async function openWindow(
+  browser: Browser,
+  url: string,
+  options: { view?: View; scheme?: "light" | "dark" } = {},
+): Promise<{ context: BrowserContext; page: Page; complaints: string[] }> {
+  const view = options.view ?? DESKTOP;
+  const context = await browser.newContext({
+    baseURL: url,
+    viewport: view,
+    colorScheme: options.scheme ?? "light",
+    hasTouch: view.width < 500,
+    timezoneId: "Europe/Berlin",
+    locale: "en-GB",
+    permissions: ["clipboard-read", "clipboard-write"],
+    reducedMotion: "reduce",
+  });
+  const page = await context.newPage();
+  page.setDefaultTimeout(15_000);
+  const complaints: string[] = [];
+  page.on("pageerror", (error) => complaints.push(String(error)));
+  page.on("console", (message) => {
+    // Answers 4xx are shown to the person; the browser writes them here as well.
+    if (message.type() === "error" && !message.text().startsWith("Failed to load resource"))
+      complaints.push(message.text());
+  });
+  return { context, page, complaints };
+}
+
+export async function signIn(page: Page, owner: Owner): Promise<void> {
+  await page.goto("/dashboard/");
+  await page.getByLabel("Email").fill(owner.email);
+  await page.locator("input[name=password]").fill(owner.password);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("heading", { level: 1, name: "Overview" }).waitFor();
+}

@@ -7,6 +7,7 @@ COPY package.json package-lock.json .npmrc ./
 # No production dependency needs an install script.
 RUN npm ci --omit=dev --omit=optional --ignore-scripts \
   # Types and source maps are half of the files and nothing reads them.
+  && mkdir /data \
   && find node_modules -type f \( -name '*.d.ts' -o -name '*.d.mts' -o -name '*.d.cts' -o -name '*.map' \) -delete
 
 # The same paths in the build and in the final image, so that nothing has to be moved.
@@ -14,6 +15,8 @@ FROM gcr.io/distroless/nodejs24-debian12:nonroot
 WORKDIR /app
 ENV NODE_ENV=production CARILLON_LOG_FORMAT=json
 COPY --from=dependencies /app/node_modules ./node_modules
+# Standalone's state, when a volume is mounted there; Kubernetes needs none.
+COPY --from=dependencies --chown=65532:65532 /data /data
 COPY package.json LICENSE ./
 COPY cmd ./cmd
 COPY src ./src

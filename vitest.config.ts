@@ -24,8 +24,10 @@ export default defineConfig({
           include: [
             "test/integration/kubernetes/**/*.test.ts",
             "test/conformance/kubernetes.test.ts",
+            "test/charts/**/*.test.ts",
+            "test/e2e/kubernetes/**/*.test.ts",
           ],
-          globalSetup: ["test/kubernetes/global-setup.ts"],
+          globalSetup: ["test/kubernetes/global-setup.ts", "test/postgres/global-setup.ts"],
           testTimeout: 60_000,
           hookTimeout: 120_000,
         },
@@ -34,6 +36,7 @@ export default defineConfig({
         test: {
           name: "e2e",
           include: ["test/e2e/**/*.test.ts"],
+          exclude: ["test/e2e/kubernetes/**"],
           globalSetup: ["test/postgres/global-setup.ts"],
           testTimeout: 60_000,
           hookTimeout: 120_000,

@@ -25,6 +25,7 @@ const STEPS: readonly Step[] = [
   { name: "generated", command: ["node", "scripts/generate.ts", "--check"] },
   { name: "unit", command: ["vitest", "run", "--project", "unit"] },
   { name: "integration", command: ["vitest", "run", "--project", "integration"] },
+  { name: "kubernetes", command: ["vitest", "run", "--project", "kubernetes"] },
   { name: "e2e", command: ["vitest", "run", "--project", "e2e"] },
 ];
 

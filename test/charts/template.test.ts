@@ -1,0 +1,297 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, inject, test } from "vitest";
+import { VARIABLES } from "../../src/configuration/variables.ts";
+import { CHART, helm, render, type KubernetesObject } from "./chart.ts";
+
+const URL = "postgres://carillon:secret@db.example.com:5432/carillon";
+const WITH_URL = { database: { url: URL } };
+
+interface Container {
+  name: string;
+  image: string;
+  env?: { name: string; value?: string; valueFrom?: unknown }[];
+  securityContext?: unknown;
+  resources?: { requests?: unknown; limits?: { memory?: string } };
+}
+interface PodSpec {
+  serviceAccountName?: string;
+  automountServiceAccountToken?: boolean;
+  enableServiceLinks?: boolean;
+  securityContext: Record<string, unknown>;
+  initContainers?: Container[];
+  containers: Container[];
+}
+
+const named = (objects: readonly KubernetesObject[], kind: string, name: string) => {
+  const found = objects.find((object) => object.kind === kind && object.metadata.name === name);
+  if (!found) throw new Error(`there is no ${kind} ${name}`);
+  return found;
+};
+const podOf = (workload: KubernetesObject) =>
+  (workload["spec"] as { template: { spec: PodSpec } }).template.spec;
+const kinds = (objects: readonly KubernetesObject[]) => [
+  ...new Set(objects.map((object) => object.kind)),
+];
+const environment = (container: Container | undefined) =>
+  new Map((container?.env ?? []).map((entry) => [entry.name, entry.value]));
+
+const secretReaders = (objects: readonly KubernetesObject[]) =>
+  objects.filter(({ rules }) => JSON.stringify(rules ?? []).includes('"secrets"'));
+const resourcePolicy = async (values: Record<string, unknown>) =>
+  named(await render(values), "CustomResourceDefinition", "scheduledjobs.carillon.dev").metadata
+    .annotations?.["helm.sh/resource-policy"];
+const keysOf = (objects: readonly KubernetesObject[]) =>
+  objects.map(({ kind, metadata }) => `${kind}/${metadata.name}`);
+const leaseName = (objects: readonly KubernetesObject[], name: string) =>
+  environment(podOf(named(objects, "Deployment", name)).containers[0]).get("CARILLON_LEASE_NAME");
+
+// A machine without Go and helm, and without a control plane for the same reason.
+describe.runIf(inject("kubeconfig") !== "")("the chart's templates", () => {
+  test("lint finds nothing", async () => {
+    const said = await helm(["lint", "--strict", CHART, "--set", `database.url=${URL}`]);
+    expect(said).toContain("0 chart(s) failed");
+  });
+
+  const matrix = [
+    {
+      title: "an outside database by URL",
+      values: WITH_URL,
+      has: ["Secret"],
+      lacks: ["StatefulSet"],
+    },
+    {
+      title: "nothing but existing Secrets",
+      values: {
+        database: { existingSecret: "db" },
+        encryption: { existingSecret: "keys" },
+        bootstrap: { existingSecret: "admin" },
+      },
+      has: ["Deployment", "CustomResourceDefinition", "PodDisruptionBudget"],
+      lacks: ["Secret", "StatefulSet", "NetworkPolicy", "ServiceMonitor"],
+    },
+    {
+      title: "the PostgreSQL for evaluation, with network policies",
+      values: { postgresql: { enabled: true }, networkPolicy: { enabled: true } },
+      has: ["StatefulSet", "NetworkPolicy"],
+      lacks: [],
+    },
+    {
+      title: "no definition, no disruption budgets, no bootstrap",
+      values: {
+        ...WITH_URL,
+        crds: { enabled: false },
+        bootstrap: { enabled: false },
+        gateway: { podDisruptionBudget: { enabled: false } },
+        controller: { podDisruptionBudget: { enabled: false } },
+      },
+      has: ["Deployment"],
+      lacks: ["CustomResourceDefinition", "PodDisruptionBudget"],
+    },
+    {
+      title: "everything that watches and scales",
+      values: {
+        ...WITH_URL,
+        gateway: { autoscaling: { enabled: true } },
+        monitoring: {
+          serviceMonitor: { enabled: true, labels: { release: "prometheus" } },
+          prometheusRule: { enabled: true },
+          grafanaDashboard: { enabled: true },
+        },
+      },
+      has: ["HorizontalPodAutoscaler", "ServiceMonitor", "PrometheusRule", "ConfigMap"],
+      lacks: [],
+    },
+  ];
+  test.each(matrix)("$title", async ({ values, has, lacks }) => {
+    const objects = await render(values);
+    expect(kinds(objects)).toEqual(expect.arrayContaining(has));
+    for (const kind of lacks) expect(kinds(objects)).not.toContain(kind);
+    const seen = new Set<string>();
+    for (const { kind, metadata, apiVersion } of objects) {
+      expect(apiVersion).toMatch(/^(v1|[a-z.0-9]+\/v\d)/);
+      seen.add(`${kind}/${metadata.namespace ?? ""}/${metadata.name}`);
+    }
+    expect(seen.size).toBe(objects.length);
+  });
+
+  test("every pod is what Pod Security calls restricted, with bounded memory", async () => {
+    const objects = await render({ postgresql: { enabled: true } });
+    const workloads = objects.filter(({ kind }) => kind === "Deployment" || kind === "StatefulSet");
+    expect(workloads).toHaveLength(3);
+    for (const workload of workloads) {
+      const pod = podOf(workload);
+      expect(pod.securityContext).toMatchObject({
+        runAsNonRoot: true,
+        seccompProfile: { type: "RuntimeDefault" },
+      });
+      expect(pod.enableServiceLinks).toBe(false);
+      for (const container of [...(pod.initContainers ?? []), ...pod.containers]) {
+        expect(container.securityContext).toEqual({
+          allowPrivilegeEscalation: false,
+          readOnlyRootFilesystem: true,
+          capabilities: { drop: ["ALL"] },
+        });
+        expect(container.resources?.requests).toBeDefined();
+        expect(container.resources?.limits?.memory).toMatch(/^\d+[MG]i$/);
+      }
+    }
+    expect(podOf(named(objects, "StatefulSet", "carillon-postgresql"))).toMatchObject({
+      automountServiceAccountToken: false,
+    });
+  });
+
+  test("the programs know every variable that they are given, and none twice", async () => {
+    const objects = await render(WITH_URL);
+    const known = new Set(Object.values(VARIABLES).map((variable) => variable.name));
+    for (const part of ["gateway", "controller"]) {
+      const pod = podOf(named(objects, "Deployment", `carillon-${part}`));
+      for (const container of [...(pod.initContainers ?? []), ...pod.containers]) {
+        const names = (container.env ?? []).map((entry) => entry.name);
+        expect(names.filter((name) => !known.has(name))).toEqual([]);
+        expect(new Set(names).size).toBe(names.length);
+      }
+    }
+  });
+
+  test("values reach the processes", async () => {
+    const objects = await render({
+      ...WITH_URL,
+      watchNamespaces: ["a", "b"],
+      headerSecretNamespaces: ["b"],
+      allowDestinations: ["10.0.0.0/8:443", "192.0.2.1"],
+      allowOwnNamespaceServices: false,
+      clusterDomain: "k8s.example",
+      logLevel: "debug",
+      retentionDays: 7,
+      bootstrap: { namespace: "a" },
+      controller: { deliveryConcurrency: 9 },
+      gateway: { rateLimit: { perSecond: 5, burst: 6 } },
+      image: { repository: "registry.example/carillon", digest: `sha256:${"0".repeat(64)}` },
+    });
+    const controller = podOf(named(objects, "Deployment", "carillon-controller")).containers[0];
+    expect(Object.fromEntries(environment(controller))).toMatchObject({
+      CARILLON_WATCH_NAMESPACES: "a,b",
+      CARILLON_HEADER_SECRET_NAMESPACES: "b",
+      CARILLON_ALLOW_DESTINATIONS: "10.0.0.0/8:443,192.0.2.1",
+      CARILLON_ALLOW_OWN_NAMESPACE_SERVICES: "false",
+      CARILLON_CLUSTER_DOMAIN: "k8s.example",
+      CARILLON_LOG_LEVEL: "debug",
+      CARILLON_RETENTION_DAYS: "7",
+      CARILLON_DELIVERY_CONCURRENCY: "9",
+      CARILLON_LEASE_NAME: "carillon-controller",
+    });
+    expect(controller?.image).toBe(`registry.example/carillon@sha256:${"0".repeat(64)}`);
+    const gateway = podOf(named(objects, "Deployment", "carillon-gateway"));
+    expect(Object.fromEntries(environment(gateway.containers[0]))).toMatchObject({
+      CARILLON_RATE_LIMIT: "5",
+      CARILLON_RATE_LIMIT_BURST: "6",
+    });
+    expect(Object.fromEntries(environment(gateway.initContainers?.[0]))).toMatchObject({
+      CARILLON_BOOTSTRAP_ACCOUNT: "default",
+      CARILLON_BOOTSTRAP_NAMESPACE: "a",
+    });
+  });
+
+  test("a list of namespaces takes the cluster-wide rights away", async () => {
+    const wide = await render(WITH_URL);
+    expect(named(wide, "ClusterRoleBinding", "platform-carillon-controller")).toBeDefined();
+    const narrow = await render({
+      ...WITH_URL,
+      watchNamespaces: ["a", "b"],
+      bootstrap: { namespace: "b" },
+    });
+    const bindings = narrow.filter(({ kind }) => kind === "ClusterRoleBinding");
+    // What is left is to read those namespaces' uids.
+    expect(bindings.map(({ metadata }) => metadata.name).sort()).toEqual([
+      "platform-carillon-controller-namespaces",
+      "platform-carillon-gateway-namespaces",
+    ]);
+    const role = named(narrow, "ClusterRole", "platform-carillon-controller-namespaces");
+    expect(role["rules"]).toEqual([
+      { apiGroups: [""], resources: ["namespaces"], verbs: ["get"], resourceNames: ["a", "b"] },
+    ]);
+    const places = narrow
+      .filter(({ kind, metadata }) => kind === "RoleBinding" && metadata.name.endsWith("-gateway"))
+      .map(({ metadata }) => metadata.namespace);
+    expect(places).toEqual(["a", "b"]);
+  });
+
+  test("Secrets are readable only where the operator says so, by the controller alone", async () => {
+    expect(secretReaders(await render(WITH_URL))).toEqual([]);
+    const objects = await render({ ...WITH_URL, headerSecretNamespaces: ["team-a"] });
+    expect(secretReaders(objects).map(({ kind, metadata }) => [kind, metadata.namespace])).toEqual([
+      ["Role", "team-a"],
+    ]);
+    const binding = named(objects, "RoleBinding", "platform-carillon-webhook-headers");
+    expect(binding["subjects"]).toEqual([
+      { kind: "ServiceAccount", name: "carillon-controller", namespace: "platform" },
+    ]);
+  });
+
+  test("the definition is kept unless asked otherwise", async () => {
+    expect(await resourcePolicy(WITH_URL)).toBe("keep");
+    expect(await resourcePolicy({ ...WITH_URL, crds: { keep: false } })).toBeUndefined();
+  });
+
+  test("two releases in one namespace share nothing", async () => {
+    const [first, second] = [
+      await render({ ...WITH_URL, crds: { enabled: false } }, { release: "one" }),
+      await render({ ...WITH_URL, crds: { enabled: false } }, { release: "two" }),
+    ];
+    expect(keysOf(first).filter((key) => keysOf(second).includes(key))).toEqual([]);
+    expect(leaseName(first, "one-carillon-controller")).not.toBe(
+      leaseName(second, "two-carillon-controller"),
+    );
+  });
+
+  const refused = [
+    { title: "no database", values: {}, message: "no database: set database.url" },
+    {
+      title: "two databases",
+      values: { ...WITH_URL, postgresql: { enabled: true } },
+      message: "choose one database",
+    },
+    {
+      title: "an account's namespace that nobody watches",
+      values: { ...WITH_URL, watchNamespaces: ["a"] },
+      message: 'bootstrap.namespace is "platform", which is not in watchNamespaces',
+    },
+    {
+      title: "Secrets of a namespace that nobody watches",
+      values: {
+        ...WITH_URL,
+        watchNamespaces: ["platform"],
+        headerSecretNamespaces: ["b"],
+      },
+      message: '"b" is not in watchNamespaces',
+    },
+    { title: "a misspelt value", values: { ...WITH_URL, replicas: 3 }, message: "replicas" },
+    {
+      title: "a database URL of another kind",
+      values: { database: { url: "mysql://x" } },
+      message: "/database/url",
+    },
+    {
+      title: "no replica",
+      values: { ...WITH_URL, controller: { replicas: 0 } },
+      message: "/controller/replicas",
+    },
+  ];
+  test.each(refused)("$title is refused with a message", async ({ values, message }) => {
+    await expect(render(values)).rejects.toThrow(message);
+  });
+
+  test("deploy/kubernetes is what the chart makes of its values", async () => {
+    const folder = join(CHART, "../../deploy/kubernetes");
+    const { renderManifests } = await import("../../scripts/render-manifests.ts");
+    const stored = await readFile(join(folder, "carillon.yaml"), "utf8");
+    const fresh = await renderManifests((args) => helm(args));
+    expect(
+      stored === fresh,
+      "deploy/kubernetes/carillon.yaml is stale: node scripts/render-manifests.ts",
+    ).toBe(true);
+    // Whoever applies it would put a password of ours into a cluster of theirs.
+    expect(stored).not.toMatch(/^kind: Secret$/m);
+  });
+});

@@ -1,0 +1,75 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { parse } from "yaml";
+
+const CHART = join(import.meta.dirname, "../../../charts/carillon");
+const read = (file: string) => readFile(join(CHART, file), "utf8");
+
+interface Schema {
+  type?: string | string[];
+  properties?: Record<string, Schema>;
+  additionalProperties?: boolean;
+}
+
+/** Values whose content belongs to whoever sets them. */
+const FREE = (path: string) =>
+  /(resources|annotations|podAnnotations|podLabels|labels|nodeSelector|affinity)$/.test(path);
+
+function paths(value: unknown, at = ""): string[] {
+  if (value === null || typeof value !== "object" || Array.isArray(value) || FREE(at)) return [at];
+  return Object.entries(value).flatMap(([key, inner]) =>
+    paths(inner, at === "" ? key : `${at}.${key}`),
+  );
+}
+
+function schemaPaths(schema: Schema, at = ""): string[] {
+  if (!schema.properties) return [at];
+  return Object.entries(schema.properties).flatMap(([key, inner]) =>
+    schemaPaths(inner, at === "" ? key : `${at}.${key}`),
+  );
+}
+
+function objects(schema: Schema, at = ""): [string, Schema][] {
+  return [
+    [at, schema],
+    ...Object.entries(schema.properties ?? {}).flatMap(([key, inner]) =>
+      objects(inner, at === "" ? key : `${at}.${key}`),
+    ),
+  ];
+}
+
+describe("values.schema.json", async () => {
+  const values = parse(await read("values.yaml")) as unknown;
+  const schema = JSON.parse(await read("values.schema.json")) as Schema;
+
+  test("has every value of values.yaml, and no other", () => {
+    // `global` is Helm's own, for charts that have this one as a part.
+    const inSchema = schemaPaths(schema).filter((path) => path !== "global");
+    expect(inSchema.sort()).toEqual(paths(values).sort());
+  });
+
+  test("refuses what it does not know", () => {
+    const open = objects(schema).filter(
+      ([path, { type, properties, additionalProperties }]) =>
+        type === "object" &&
+        !FREE(path) &&
+        path !== "global" &&
+        (!properties || additionalProperties !== false),
+    );
+    expect(open.map(([path]) => path)).toEqual([]);
+  });
+});
+
+test("the chart carries the definition as it is in crds/", async () => {
+  const name = "scheduledjobs.carillon.dev.yaml";
+  const source = await readFile(join(CHART, "../../crds", name), "utf8");
+  expect(await read(`files/${name}`)).toBe(source);
+});
+
+test("chart and program have one version", async () => {
+  const { version } = JSON.parse(await readFile(join(CHART, "../../package.json"), "utf8")) as {
+    version: string;
+  };
+  expect(parse(await read("Chart.yaml"))).toMatchObject({ version, appVersion: version });
+});

@@ -2,6 +2,7 @@ import { callbackify } from "node:util";
 import { LRUCache } from "lru-cache";
 import { Agent, buildConnector } from "undici";
 import type { Dial } from "../network/guarded-dial.ts";
+import { trustBesides } from "../network/trust.ts";
 
 /** Accounts whose connections are kept open at a time. */
 const MAX_AGENTS = 1_000;
@@ -26,7 +27,12 @@ export function createAccountAgents(options: {
 }): AccountAgents {
   const { dial, ca } = options;
   const connect = callbackify(dial);
-  const upgrade = buildConnector({ allowH2: false, timeout: 10_000, ...(ca ? { ca } : {}) });
+  const secureContext = trustBesides(ca);
+  const upgrade = buildConnector({
+    allowH2: false,
+    timeout: 10_000,
+    ...(secureContext ? { secureContext } : {}),
+  });
   const agents = new LRUCache<string, Agent>({
     max: MAX_AGENTS,
     ttl: AGENT_IDLE,

@@ -126,7 +126,12 @@ const NETWORK_ERRORS: Readonly<Record<string, string>> = {
   CERT_HAS_EXPIRED: "the receiver's certificate has expired",
   DEPTH_ZERO_SELF_SIGNED_CERT: "the receiver's certificate is self-signed",
   SELF_SIGNED_CERT_IN_CHAIN: "the receiver's certificate chain is self-signed",
+  CERT_NOT_YET_VALID: "the receiver's certificate is not valid yet",
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: "the receiver's certificate cannot be verified",
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: "the receiver's certificate cannot be verified",
+  CERT_SIGNATURE_FAILURE: "the receiver's certificate cannot be verified",
+  ERR_SSL_WRONG_VERSION_NUMBER: "the receiver does not speak TLS",
+  ERR_SSL_PACKET_LENGTH_TOO_LONG: "the receiver does not speak TLS",
   ERR_TLS_CERT_ALTNAME_INVALID: "the receiver's certificate is for another name",
 };
 

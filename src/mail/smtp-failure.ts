@@ -78,7 +78,7 @@ function describe(error: unknown, fields: ErrorFields): string {
 }
 
 const SYSTEM_CODE =
-  /^(?:ECONNREFUSED|ECONNRESET|EPIPE|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN|CERT_.+|DEPTH_ZERO.+|SELF_SIGNED.+|UNABLE_TO.+|ERR_TLS.+)$/;
+  /^(?:ECONNREFUSED|ECONNRESET|EPIPE|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN|CERT_.+|DEPTH_ZERO.+|SELF_SIGNED.+|UNABLE_TO.+|ERR_TLS.+|ERR_SSL.+)$/;
 
 /** A server may quote what we sent: neither the password nor its AUTH encodings may come back. */
 export function scrub(text: string, secrets: readonly string[]): string {

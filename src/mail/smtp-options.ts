@@ -2,6 +2,7 @@ import { callbackify } from "node:util";
 import type { SmtpSettings } from "../domain/account.ts";
 import type { MailMessage } from "../domain/mail.ts";
 import type { Dial } from "../network/guarded-dial.ts";
+import { trustBesides } from "../network/trust.ts";
 import type { SendMailOptions } from "nodemailer";
 import type { SMTPTransportOptions } from "nodemailer/lib/smtp-transport";
 
@@ -19,6 +20,7 @@ export function smtpOptions(input: {
   ca?: string;
 }): SMTPTransportOptions {
   const { account, settings, dial, ca } = input;
+  const secureContext = trustBesides(ca);
   const { host, port, tls } = settings;
   const connect = callbackify(async () => ({
     connection: await dial({ account, protocol: "smtp", host, port }),
@@ -30,7 +32,7 @@ export function smtpOptions(input: {
     // Never in the clear because a server (or somebody in between) does not offer STARTTLS.
     requireTLS: tls === "starttls",
     ignoreTLS: tls === "none",
-    tls: { minVersion: "TLSv1.2", ...(ca === undefined ? {} : { ca }) },
+    tls: { minVersion: "TLSv1.2", ...(secureContext ? { secureContext } : {}) },
     ...(settings.username === null
       ? {}
       : {

@@ -71,7 +71,9 @@ async function scripted(script: SmtpScript): Promise<number> {
 
 async function scriptedServer(script: SmtpScript): Promise<ScriptedServer> {
   const server = await startScriptedServer(script);
-  ends.push(server.close);
+  ends.push(() => {
+    server.close();
+  });
   return server;
 }
 

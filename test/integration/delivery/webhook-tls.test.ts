@@ -1,0 +1,175 @@
+import { once } from "node:events";
+import { createServer as createPlainServer } from "node:http";
+import { createServer } from "node:https";
+import type { AddressInfo } from "node:net";
+import type { TLSSocket } from "node:tls";
+import { afterAll, afterEach, describe, expect, test } from "vitest";
+import { createWebhookSender } from "../../../src/delivery/webhook.ts";
+import { parseDestinationRules } from "../../../src/network/destination-rules.ts";
+import { createGuardedDial } from "../../../src/network/guarded-dial.ts";
+import { createMetrics } from "../../../src/telemetry/metrics.ts";
+import { createAuthority, selfSigned, type Certificate } from "../../network/certificates.ts";
+import { claimedRun } from "./claimed-run.ts";
+import { SECRET } from "./worker-fixture.ts";
+
+const NAME = "receiver.example";
+const authority = createAuthority();
+const asked: string[] = [];
+const dial = createGuardedDial({
+  rules: parseDestinationRules("127.0.0.0/8"),
+  accountRules: async () => parseDestinationRules(""),
+  lookup: async (name) => {
+    asked.push(name);
+    return ["127.0.0.1"];
+  },
+});
+const common = {
+  dial,
+  clock: { now: () => Date.now(), known: true },
+  metrics: createMetrics({ version: "test", nodeMetrics: false }),
+  version: "1",
+};
+const trusting = createWebhookSender({ ...common, ca: authority.certificate });
+const strangers = createWebhookSender(common);
+
+interface Call {
+  host: string | undefined;
+  servername: string | false | null;
+  body: string;
+}
+
+let servers: { close(): unknown; closeAllConnections(): void }[] = [];
+afterEach(() => {
+  for (const server of servers) {
+    server.closeAllConnections();
+    server.close();
+  }
+  servers = [];
+});
+afterAll(async () => {
+  await trusting.close();
+  await strangers.close();
+});
+
+async function receiver(certificate: Certificate): Promise<{ port: number; calls: Call[] }> {
+  const calls: Call[] = [];
+  const server = createServer(certificate, (request, response) => {
+    let body = "";
+    request.setEncoding("utf8");
+    request.on("data", (chunk: string) => (body += chunk));
+    request.on("end", () => {
+      const { servername } = request.socket as TLSSocket;
+      calls.push({ host: request.headers.host, servername, body });
+      response.end();
+    });
+  });
+  servers.push(server);
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  return { port: (server.address() as AddressInfo).port, calls };
+}
+
+function send(url: string, sender = trusting) {
+  const run = claimedRun({ url, payload: '{"a":1}', timeoutSeconds: 5 });
+  if (run.spec.target.kind !== "webhook") throw new Error("a webhook");
+  return sender.send({
+    run,
+    target: run.spec.target,
+    secrets: [SECRET],
+    signal: new AbortController().signal,
+    maySend: () => true,
+  });
+}
+
+describe("https", () => {
+  test("of a trusted authority: SNI and Host are the URL's, the connection is the checked one", async () => {
+    const { port, calls } = await receiver(authority.issue([NAME]));
+    asked.length = 0;
+    expect(await send(`https://${NAME}:${port}/`)).toEqual({ kind: "delivered", httpStatus: 200 });
+    expect(calls).toEqual([{ host: `${NAME}:${port}`, servername: NAME, body: '{"a":1}' }]);
+    // Once by the guard; nobody looks the name up again to connect.
+    expect(asked).toEqual([NAME]);
+  });
+
+  test("to an address: the certificate must be for the address, and there is no SNI", async () => {
+    const { port, calls } = await receiver(authority.issue(["127.0.0.1"]));
+    expect(await send(`https://127.0.0.1:${port}/`)).toMatchObject({ kind: "delivered" });
+    expect(calls).toMatchObject([{ host: `127.0.0.1:${port}`, servername: false }]);
+  });
+
+  test.each([
+    {
+      is: "for another name",
+      certificate: () => authority.issue(["other.example"]),
+      url: NAME,
+      error: "the receiver's certificate is for another name",
+    },
+    {
+      is: "for localhost, when an address was called",
+      certificate: () => authority.issue(["localhost"]),
+      url: "127.0.0.1",
+      error: "the receiver's certificate is for another name",
+    },
+    {
+      is: "for the name, when an address was called",
+      certificate: () => authority.issue([NAME]),
+      url: "127.0.0.1",
+      error: "the receiver's certificate is for another name",
+    },
+    {
+      is: "expired",
+      certificate: () => authority.issue([NAME], { expired: true }),
+      url: NAME,
+      error: "the receiver's certificate has expired",
+    },
+    {
+      is: "self-signed",
+      certificate: () => selfSigned([NAME]),
+      url: NAME,
+      error: "the receiver's certificate is self-signed",
+    },
+    {
+      is: "of an authority that nobody trusts",
+      certificate: () => createAuthority().issue([NAME]),
+      url: NAME,
+      error: "the receiver's certificate cannot be verified",
+    },
+  ])("with a certificate that is $is: not a byte of the request", async (row) => {
+    const { port, calls } = await receiver(row.certificate());
+    expect(await send(`https://${row.url}:${port}/`)).toEqual({
+      kind: "retryable",
+      httpStatus: 500,
+      error: row.error,
+      retryAfterMs: null,
+    });
+    expect(calls).toEqual([]);
+  });
+
+  test("of an authority of our own is not trusted without it", async () => {
+    const { port, calls } = await receiver(authority.issue([NAME]));
+    expect(await send(`https://${NAME}:${port}/`, strangers)).toMatchObject({
+      kind: "retryable",
+      error: "the receiver's certificate cannot be verified",
+    });
+    expect(calls).toEqual([]);
+  });
+
+  test("to a receiver of plain text fails and sends it nothing of the request", async () => {
+    let requests = 0;
+    const server = createPlainServer((_request, response) => {
+      requests += 1;
+      response.end();
+    });
+    servers.push(server);
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const { port } = server.address() as AddressInfo;
+    expect(await send(`https://${NAME}:${port}/`)).toEqual({
+      kind: "retryable",
+      httpStatus: 500,
+      error: "the receiver does not speak TLS",
+      retryAfterMs: null,
+    });
+    expect(requests).toBe(0);
+  });
+});

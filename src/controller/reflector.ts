@@ -1,6 +1,7 @@
-import { HOUR } from "../domain/instant.ts";
+import { HOUR, MINUTE, SECOND } from "../domain/instant.ts";
 import type { Job } from "../domain/job.ts";
 import type { Random, Timers } from "../domain/ports/clock.ts";
+import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import type { JobStore } from "../domain/ports/job-store.ts";
 import { PositionExpired } from "../domain/ports/job-store.ts";
 import type { Logger } from "../telemetry/logger.ts";
@@ -20,6 +21,8 @@ export interface ReflectorSink {
 }
 
 const PAGE = 500;
+/** A store that asks for more patience than this is asked again all the same. */
+const LONGEST_WAIT_MS = MINUTE;
 /** A watch that reconnects is normal; a store away for longer pauses scheduling. */
 const STALE_AFTER_MS = 10_000;
 
@@ -137,11 +140,17 @@ export function createReflector(deps: {
             at = undefined;
             sink.stale();
           }
-          await pause(timers, backoffMs(failures, random), signal);
+          await pause(timers, askedForMs(error) + backoffMs(failures, random), signal);
         } finally {
           resync?.cancel();
         }
       }
     },
   };
+}
+
+/** Retry-After, when the store gave one. The jitter comes on top: all replicas were told the same. */
+function askedForMs(error: unknown): number {
+  if (!(error instanceof DependencyUnavailable)) return 0;
+  return Math.min(LONGEST_WAIT_MS, (error.retryAfterSeconds ?? 0) * SECOND);
 }

@@ -83,7 +83,7 @@ const MAX_RESPONSE_BYTES = 1 << 30;
 
 interface Answer {
   code: number;
-  retryAfterMs: number | undefined;
+  retryAfterSeconds: number | undefined;
   body: string;
 }
 
@@ -148,10 +148,9 @@ export function createKubernetesClient(dependencies: ClientDependencies): Kubern
       headersTimeout: timeoutMs,
       bodyTimeout: timeoutMs,
     });
-    const retryAfter = response.headers["retry-after"];
     return {
       code: response.statusCode,
-      retryAfterMs: typeof retryAfter === "string" ? Number(retryAfter) * 1_000 : undefined,
+      retryAfterSeconds: retryAfterOf(response),
       body: await readBody(response.body),
     };
   }
@@ -167,7 +166,7 @@ export function createKubernetesClient(dependencies: ClientDependencies): Kubern
       let refusedOnce = false;
       for (let attempts = 1; ; attempts += 1) {
         let trouble: unknown;
-        let waitMs: number;
+        let asked: number | undefined;
         try {
           const answer = await attempt(call, signal, timeoutMs);
           if (answer.code < 300) return parseExactJson(answer.body) as T;
@@ -180,9 +179,9 @@ export function createKubernetesClient(dependencies: ClientDependencies): Kubern
           }
           if (answer.code !== 429 && answer.code < 500) throw error;
           if (METHODS[call.verb] !== "GET" && !wasRefusedUnread(answer))
-            throw unavailable(what, error);
+            throw unavailable(what, error, answer.retryAfterSeconds);
           trouble = error;
-          waitMs = answer.retryAfterMs ?? backoff(attempts);
+          asked = answer.retryAfterSeconds;
         } catch (error) {
           if (error instanceof ApiError || error instanceof DependencyUnavailable) throw error;
           call.signal?.throwIfAborted();
@@ -190,10 +189,10 @@ export function createKubernetesClient(dependencies: ClientDependencies): Kubern
           const again = METHODS[call.verb] === "GET" || wasNeverSent(error);
           if (!again) throw unavailable(what, error);
           trouble = error;
-          waitMs = backoff(attempts);
         }
+        const waitMs = asked === undefined ? backoff(attempts) : asked * 1_000;
         if (attempts >= MAX_ATTEMPTS || monotonic() + waitMs >= deadline)
-          throw unavailable(what, trouble);
+          throw unavailable(what, trouble, asked);
         await pause(waitMs, dependencies.timers, signal);
         call.signal?.throwIfAborted();
       }
@@ -226,9 +225,8 @@ export function createKubernetesClient(dependencies: ClientDependencies): Kubern
       if (response.statusCode === 200) return response.body;
       const body = await readBody(response.body).catch(() => "");
       const error = new ApiError(response.statusCode, parseStatus(body), what);
-      const retryAfter = Number(response.headers["retry-after"]);
       if (response.statusCode === 429 || response.statusCode >= 500)
-        throw unavailable(what, error, Number.isFinite(retryAfter) ? retryAfter : undefined);
+        throw unavailable(what, error, retryAfterOf(response));
       throw error;
     },
     get namespace() {
@@ -248,7 +246,14 @@ function contentType(call: ApiCall): string {
  * are safe to send again whatever the verb; without it only 429 and 503 promise that.
  */
 function wasRefusedUnread(answer: Answer): boolean {
-  return answer.code === 429 || answer.code === 503 || answer.retryAfterMs !== undefined;
+  return answer.code === 429 || answer.code === 503 || answer.retryAfterSeconds !== undefined;
+}
+
+/** In seconds; an API server does not use the form with a date. */
+function retryAfterOf(response: Dispatcher.ResponseData): number | undefined {
+  const header = response.headers["retry-after"];
+  const seconds = typeof header === "string" ? Number(header) : Number.NaN;
+  return Number.isFinite(seconds) && seconds >= 0 ? seconds : undefined;
 }
 
 /** There was no connection, or no handshake: nothing can have been changed. */

@@ -12,6 +12,8 @@ import {
 } from "../domain/ports/job-store.ts";
 import type { JobPage, JobStore } from "../domain/ports/job-store.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
+import { createAccountList } from "./account-list.ts";
+import type { ResourceList } from "./account-list.ts";
 import { ApiError, isAlreadyExists, isConflict, isExpired, isNotFound } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
 import { invalidInput } from "./invalid-input.ts";
@@ -45,22 +47,17 @@ export interface KubernetesJobStoreDependencies {
   memory?: Pick<ResourceMemory, "seen">;
 }
 
-interface ResourceList {
-  metadata: { resourceVersion: string; continue?: string };
-  items: ScheduledJob[];
-}
-
 /** The name that managedFields show for what REST wrote. */
 const FIELD_MANAGER = "carillon-gateway";
-const PAGE = 500;
 /** Status writes of the leader get in between a read and a write; more of them than this is no accident. */
 const MAX_CONFLICTS = 8;
 
-/** Jobs as ScheduledJob resources. The API server is the store: nothing is kept in this process. */
+/** Jobs as ScheduledJob resources. The API server is the store: what is kept here are the pages to come of a list. */
 export function createKubernetesJobStore(dependencies: KubernetesJobStoreDependencies): JobStore {
   const { client, accountNamespaces } = dependencies;
   const scopes = scopesOf(dependencies.namespaces);
   const watchJobs = createJobWatch(dependencies);
+  const listAccount = createAccountList({ ...dependencies, listPage });
 
   async function readResource(namespace: string, id: string): Promise<ScheduledJob | undefined> {
     try {
@@ -109,36 +106,6 @@ export function createKubernetesJobStore(dependencies: KubernetesJobStoreDepende
         throw new PositionExpired("the list's snapshot is gone", { cause: error });
       throw error;
     }
-  }
-
-  async function listAccount(
-    account: string,
-    limit: number,
-    continuation: string | undefined,
-  ): Promise<JobPage> {
-    const namespace = await accountNamespaces.namespaceOf(account);
-    if (namespace === undefined) return { jobs: [], position: "" };
-    const jobs: Job[] = [];
-    let next: string | undefined;
-    let position = "";
-    do {
-      const page = await listPage(namespace, PAGE, next);
-      position ||= page.metadata.resourceVersion;
-      next = page.metadata.continue || undefined;
-      for (const item of page.items)
-        if (item.metadata.deletionTimestamp === undefined)
-          jobs.push(jobFromResource(item, account));
-    } while (next !== undefined);
-    // The API server sorts by name only; creation times have whole seconds, ids are sortable.
-    jobs.sort(byCreation);
-    const start = continuation === undefined ? 0 : indexAfter(jobs, continuation);
-    const shown = jobs.slice(start, start + limit);
-    const last = shown.at(-1);
-    return {
-      jobs: shown,
-      position,
-      ...(last && start + limit < jobs.length && { continue: `${last.createdAt}/${last.id}` }),
-    };
   }
 
   /** Every job, in the order of the store: pages are the API server's own, of one snapshot. */
@@ -296,22 +263,6 @@ function replaceSpec(stored: ScheduledJobSpec, next: ScheduledJobSpec): Schedule
     retry: undefined,
   };
   return { ...stored, ...known, ...next };
-}
-
-function byCreation(a: Job, b: Job): number {
-  if (a.createdAt !== b.createdAt) return a.createdAt - b.createdAt;
-  return a.id < b.id ? -1 : Number(a.id > b.id);
-}
-
-/** Where the page after `continuation` begins; also when that job has been deleted meanwhile. */
-function indexAfter(jobs: readonly Job[], continuation: string): number {
-  const slash = continuation.indexOf("/");
-  const createdAt = Number(continuation.slice(0, slash));
-  const id = continuation.slice(slash + 1);
-  const index = jobs.findIndex(
-    (job) => job.createdAt > createdAt || (job.createdAt === createdAt && job.id > id),
-  );
-  return index < 0 ? jobs.length : index;
 }
 
 function isTerminating(error: unknown): boolean {

@@ -23,6 +23,8 @@ export interface OwnControlPlane {
   tokenFor(user: string, groups?: readonly string[]): string;
   apiServer: Component;
   etcd: Component;
+  /** etcd's client address: its JSON gateway answers there. */
+  etcdUrl: string;
   /** Stops the API server hard and starts it again on the same port, with the same data. */
   restart(options?: { newCertificate?: boolean }): Promise<void>;
   /** Starts kube-controller-manager: garbage collection and namespace deletion need it. */
@@ -138,6 +140,7 @@ export async function startOwnControlPlane(programs: {
     tokenFor: createTokenSigner(webhook.secret).tokenFor,
     apiServer,
     etcd,
+    etcdUrl,
     ready,
     stop,
     async restart(options = {}) {

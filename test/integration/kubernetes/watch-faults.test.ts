@@ -191,15 +191,19 @@ describe.runIf(inject("tokenSecret") !== "")("watching through faults", () => {
     const proxy = await http();
     const { known, counts } = await follow(proxy.url, 1_000);
     await churn(3);
-    let refused = 0;
+    const refused: number[] = [];
     proxy.decide((_method, path) => {
-      if (!path.includes("scheduledjobs") || refused >= 4) return undefined;
-      refused += 1;
+      if (!path.includes("scheduledjobs") || refused.length >= 4) return undefined;
+      refused.push(performance.now());
       return { status, headers, body: "busy" };
     });
     await churn(6);
-    await until(() => refused >= 4, { within: 30_000, what: "four refusals" });
+    await until(() => refused.length >= 4, { within: 30_000, what: "four refusals" });
     await converges(known, 30_000);
+    // What the server asks for is waited for, by the reflector and in the client's own retries.
+    const asked = Number(headers["retry-after"] ?? 0) * 1_000;
+    for (const [index, at] of refused.slice(1).entries())
+      expect(at - (refused[index] ?? 0)).toBeGreaterThanOrEqual(asked);
     expect(counts.lists).toBeLessThanOrEqual(2);
   });
 

@@ -1,0 +1,127 @@
+import { LRUCache } from "lru-cache";
+import type { Job } from "../domain/job.ts";
+import type { AccountNamespaces } from "../domain/ports/account-namespaces.ts";
+import type { Monotonic, Random } from "../domain/ports/clock.ts";
+import type { JobPage } from "../domain/ports/job-store.ts";
+import { jobFromResource } from "./scheduled-job.ts";
+import type { ScheduledJob } from "./scheduled-job.ts";
+
+export interface ResourceList {
+  metadata: { resourceVersion: string; continue?: string };
+  items: ScheduledJob[];
+}
+
+export interface AccountListDependencies {
+  accountNamespaces: AccountNamespaces;
+  monotonic: Monotonic;
+  random: Random;
+  /** One page of the API server's own. */
+  listPage(
+    namespace: string,
+    limit: number,
+    continuation: string | undefined,
+  ): Promise<ResourceList>;
+}
+
+const PAGE = 500;
+/** Between two pages of one reader; one that is slower only costs another read. */
+const KEPT_MS = 15_000;
+/** Jobs in all kept lists: a bound of memory. A larger list is read again for each page. */
+const MAX_KEPT_JOBS = 100_000;
+
+/**
+ * The jobs of one account, oldest first. The API server sorts by name only, so the first page reads the
+ * whole namespace, sorts it, and keeps it for the pages that follow: a reader sees one snapshot, and the
+ * namespace is read once for it instead of once a page. Nobody else sees that snapshot; whoever comes
+ * with its token to another process, or too late, has the namespace read again from where he was.
+ */
+export function createAccountList(
+  dependencies: AccountListDependencies,
+): (account: string, limit: number, continuation: string | undefined) => Promise<JobPage> {
+  const { accountNamespaces, listPage, monotonic, random } = dependencies;
+  const kept = new LRUCache<string, Snapshot>({
+    maxSize: MAX_KEPT_JOBS,
+    sizeCalculation: ({ jobs }) => Math.max(1, jobs.length),
+    ttl: KEPT_MS,
+    ttlResolution: 0,
+    perf: { now: monotonic },
+  });
+  // Tokens of another process, or of one before this, must not name a list of ours.
+  let serial = Math.floor(random() * 2 ** 40);
+
+  async function readAll(account: string, namespace: string): Promise<Snapshot> {
+    const jobs: Job[] = [];
+    let next: string | undefined;
+    let position = "";
+    do {
+      const page = await listPage(namespace, PAGE, next);
+      position ||= page.metadata.resourceVersion;
+      next = page.metadata.continue || undefined;
+      for (const item of page.items)
+        if (item.metadata.deletionTimestamp === undefined)
+          jobs.push(jobFromResource(item, account));
+    } while (next !== undefined);
+    // Creation times have whole seconds; ids made by REST are sortable.
+    jobs.sort(byCreation);
+    return { jobs, position };
+  }
+
+  return async (account, limit, continuation) => {
+    const namespace = await accountNamespaces.namespaceOf(account);
+    if (namespace === undefined) return { jobs: [], position: "" };
+    const token = continuation === undefined ? undefined : parseToken(continuation);
+    const known = token && kept.get(keyOf(account, namespace, token.snapshot));
+    const snapshot = known ?? (await readAll(account, namespace));
+    const { jobs, position } = snapshot;
+
+    const start = token === undefined ? 0 : indexAfter(jobs, token);
+    const shown = jobs.slice(start, start + limit);
+    const last = shown.at(-1);
+    const number = known && token ? token.snapshot : (serial += 1);
+    const key = keyOf(account, namespace, number);
+    if (last === undefined || start + limit >= jobs.length) {
+      kept.delete(key);
+      return { jobs: shown, position };
+    }
+    if (known === undefined) kept.set(key, snapshot);
+    return { jobs: shown, position, continue: `${number}/${last.createdAt}/${last.id}` };
+  };
+}
+
+interface Snapshot {
+  jobs: readonly Job[];
+  position: string;
+}
+
+interface Token {
+  /** Number of the kept list in the process that made the token. */
+  snapshot: number;
+  createdAt: number;
+  id: string;
+}
+
+function keyOf(account: string, namespace: string, snapshot: number): string {
+  return `${snapshot}/${namespace}/${account}`;
+}
+
+function parseToken(text: string): Token {
+  const [snapshot, createdAt, ...id] = text.split("/");
+  return { snapshot: Number(snapshot), createdAt: Number(createdAt), id: id.join("/") };
+}
+
+function byCreation(a: Pick<Job, "createdAt" | "id">, b: Pick<Job, "createdAt" | "id">): number {
+  if (a.createdAt !== b.createdAt) return a.createdAt - b.createdAt;
+  return a.id < b.id ? -1 : Number(a.id > b.id);
+}
+
+/** Where the page after the token begins; also when that job has been deleted meanwhile. */
+function indexAfter(jobs: readonly Job[], token: Token): number {
+  let [low, high] = [0, jobs.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    const job = jobs[middle];
+    if (job !== undefined && byCreation(job, token) <= 0) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}

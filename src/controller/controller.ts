@@ -1,5 +1,6 @@
 import { HOUR, MINUTE } from "../domain/instant.ts";
 import type { Clock, Monotonic, Random, Timers } from "../domain/ports/clock.ts";
+import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import type { JobStore } from "../domain/ports/job-store.ts";
 import type { Leadership } from "../domain/ports/leadership.ts";
 import type { LedgerNews, RunLedger } from "../domain/ports/run-ledger.ts";
@@ -262,7 +263,15 @@ export function createController(deps: ControllerDeps): Controller {
         if (!worked) await bell.wait(idleMs(), signal);
       } catch (error) {
         if (term === inTerm) for (const uid of batch.taken) queue.add(uid);
-        if (batch.taken.length > 0 && bisections < MAX_BISECTIONS && (await answers(batch.taken))) {
+        if (error instanceof DependencyUnavailable) {
+          // No job's fault, although a read may work: a demoted primary answers, and refuses writes.
+          // Should it be the time that the batch takes, a smaller one gets through.
+          limit = Math.max(1, Math.ceil(batch.limit / 2));
+        } else if (
+          batch.taken.length > 0 &&
+          bisections < MAX_BISECTIONS &&
+          (await answers(batch.taken))
+        ) {
           // PostgreSQL is there, so the batch is bad: halve it until the one bad job stands alone.
           bisections += 1;
           limit = Math.max(1, Math.ceil(batch.taken.length / 2));

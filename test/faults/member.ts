@@ -54,8 +54,8 @@ export function createMember(options: {
           resolve();
         });
         started.once("exit", (code, how) => {
-          // Its own orderly end is code 0; anything else that we did not ask for is a finding.
-          if (!expected || (code !== 0 && how !== "SIGKILL"))
+          // An orderly end is code 0. One that is told to end before it can listen dies of the signal.
+          if (!expected || (code !== 0 && how === null))
             crashes.push(`${name} ended by itself: ${how ?? `code ${code}`}`);
           resolve();
         });

@@ -67,7 +67,9 @@ export async function startTcpProxy(options: {
 
   function cut(): void {
     for (const [client, upstream] of pairs) {
-      client.resetAndDestroy();
+      // A socket whose end was sent cannot be reset any more: it would neither close nor go away.
+      if (client.writableEnded) client.destroy();
+      else client.resetAndDestroy();
       upstream.destroy();
     }
     pairs.clear();

@@ -6,6 +6,7 @@ import type { JobEvent, JobStore } from "../../../src/domain/ports/job-store.ts"
 import { PositionExpired } from "../../../src/domain/ports/job-store.ts";
 import type { Leadership } from "../../../src/domain/ports/leadership.ts";
 import type { LedgerChange, LedgerNews, RunLedger } from "../../../src/domain/ports/run-ledger.ts";
+import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
 
 /** Time that only the test moves. Timers fire in order, the event loop turning in between. */
 export class FakeTime implements Clock, Timers {
@@ -134,6 +135,8 @@ export class MemoryLedger implements RunLedger {
   readonly cancelled: string[] = [];
   readonly batches: number[] = [];
   down = false;
+  /** It answers reads and refuses writes, as a demoted primary does. */
+  readOnly = false;
   /** A job that the database refuses for a reason of its own. */
   poison: string | undefined;
   attempts = 0;
@@ -157,6 +160,7 @@ export class MemoryLedger implements RunLedger {
   async apply(changes: readonly LedgerChange[]) {
     this.attempts += 1;
     this.#answer();
+    if (this.readOnly) throw new DependencyUnavailable("postgres");
     if (changes.some((change) => change.job.uid === this.poison)) throw new Error("poison");
     this.batches.push(changes.length);
     const conflicts: string[] = [];

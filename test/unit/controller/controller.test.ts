@@ -278,6 +278,20 @@ describe("PostgreSQL is away", () => {
     expect(keys(w)).toEqual(["12:01"]);
   });
 
+  test("it may answer and refuse every write: no job is suspected and put off", async () => {
+    const w = world();
+    for (let n = 0; n < 50; n += 1) w.jobs.put(minutely(`j${n}`));
+    start(w);
+    await w.time.advanceTo(at("12:00:30"));
+    w.ledger.readOnly = true;
+    await w.time.advanceTo(at("12:05:30"));
+    expect(w.ledger.attempts).toBeLessThan(120);
+    w.ledger.readOnly = false;
+    // As soon as the loop looks again, and all of them.
+    await w.time.advanceTo(at("12:05:35.500"));
+    expect(w.ledger.runs).toHaveLength(50);
+  });
+
   test("one job that it refuses is put off alone", async () => {
     const w = world();
     for (let n = 0; n < 200; n += 1) w.jobs.put(minutely(`j${n}`));

@@ -1,11 +1,15 @@
 import { once } from "node:events";
 import { createServer, type AddressInfo, type Socket } from "node:net";
 
+type Answer = string | null;
+
 /**
  * Answers by the command's verb, `GREETING` and `END` (of the message) among them; null closes, "hang"
- * says nothing, what is not there is answered as a friendly server would.
+ * says nothing, what is not there is answered as a friendly server would. A function may take its time.
  */
-export type SmtpScript = Readonly<Record<string, string | null | undefined>>;
+export type SmtpScript = Readonly<
+  Record<string, Answer | undefined | (() => Answer | Promise<Answer>)>
+>;
 
 export interface ScriptedServer {
   port: number;
@@ -28,11 +32,18 @@ export async function startScriptedServer(script: SmtpScript): Promise<ScriptedS
       sockets.delete(socket);
     });
     let message: string | undefined;
-    const say = (answer: string | null | undefined): void => {
-      if (answer === null) socket.destroy();
-      else if (answer !== undefined && answer !== "hang") socket.write(`${answer}\r\n`);
+    /** In order, however long one takes. */
+    let last = Promise.resolve();
+    const say = (verb: string, friendly: string): void => {
+      last = last.then(async () => {
+        const scripted = verb in script ? script[verb] : friendly;
+        const answer = typeof scripted === "function" ? await scripted() : scripted;
+        if (verb === "DATA" && answer?.startsWith("354")) message = "";
+        if (answer === null) socket.destroy();
+        else if (answer !== undefined && answer !== "hang") socket.write(`${answer}\r\n`);
+      });
     };
-    say("GREETING" in script ? script["GREETING"] : "220 hello");
+    say("GREETING", "220 hello");
     socket.on("data", (chunk) => {
       const text = chunk.toString("latin1");
       if (message !== undefined) {
@@ -40,15 +51,13 @@ export async function startScriptedServer(script: SmtpScript): Promise<ScriptedS
         if (!message.endsWith("\r\n.\r\n")) return;
         message = undefined;
         seen.mails += 1;
-        say("END" in script ? script["END"] : "250 queued");
+        say("END", "250 queued");
         return;
       }
       for (const line of text.split("\r\n").filter((part) => part !== "")) {
         const verb = line.split(" ")[0] ?? "";
         seen.verbs.push(verb);
-        const answer = verb in script ? script[verb] : verb === "DATA" ? "354 go on" : "250 ok";
-        if (verb === "DATA" && answer?.startsWith("354")) message = "";
-        say(answer);
+        say(verb, verb === "DATA" ? "354 go on" : "250 ok");
       }
     });
   });

@@ -1,0 +1,329 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import type { Job } from "../../../src/domain/job.ts";
+import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
+import type { RunQueue } from "../../../src/domain/ports/run-queue.ts";
+import {
+  startScriptedServer,
+  type ScriptedServer,
+  type SmtpScript,
+} from "../mail/scripted-server.ts";
+import { change, claimed, cursorOf, scheduled } from "../postgres/runs-fixture.ts";
+import { startReceiver, type Receiver } from "./receiver.ts";
+import { emailJob, webhookJob, workerFixture, type WorkerFixture } from "./worker-fixture.ts";
+
+/** A worker whose lease is up after 2.5 s, and one that takes over half a second later. */
+const SHORT = { lease: 2_500, renew: 400, reap: 250 };
+
+let fixture: WorkerFixture;
+let ends: (() => Promise<void> | void)[] = [];
+beforeAll(async () => {
+  fixture = await workerFixture();
+});
+afterEach(async () => {
+  for (const end of ends.toReversed()) await end();
+  ends = [];
+  await fixture.pool.query("delete from runs");
+});
+afterAll(async () => {
+  await fixture?.close();
+});
+
+async function receiver(...options: Parameters<typeof startReceiver>): Promise<Receiver> {
+  const started = await startReceiver(...options);
+  ends.push(() => started.close());
+  return started;
+}
+
+function worker(...options: Parameters<WorkerFixture["worker"]>) {
+  const started = fixture.worker(...options);
+  ends.push(() => started.stop());
+  return started;
+}
+
+async function mailServer(script: SmtpScript): Promise<ScriptedServer> {
+  const server = await startScriptedServer(script);
+  ends.push(() => {
+    server.close();
+  });
+  fixture.smtp.current = {
+    host: "127.0.0.1",
+    port: server.port,
+    username: null,
+    password: null,
+    from: "jobs@sender.example",
+    tls: "none",
+    revision: String(server.port),
+  };
+  return server;
+}
+
+async function create(of: Job): Promise<void> {
+  await fixture.ledger.apply([change(of, { create: [scheduled(Date.now() - 50)] })]);
+}
+
+async function runIdOf(of: Job): Promise<string> {
+  const [run] = (await fixture.ledger.unfinished([of.uid])).get(of.uid) ?? [];
+  if (run === undefined) throw new Error(`no unfinished run of ${of.id}`);
+  return run.id;
+}
+
+/** A worker that PostgreSQL hears nothing of any more, as if it stood still. */
+function unheard(queue: RunQueue): RunQueue {
+  return {
+    ...queue,
+    renew: async () => {
+      throw new DependencyUnavailable("postgres");
+    },
+    reap: async () => ({ requeued: 0, interrupted: 0 }),
+  };
+}
+
+async function taken(of: Job): Promise<void> {
+  const [execution] = await fixture.executions(of, 1);
+  expect(execution).toMatchObject({
+    status: "failed",
+    httpStatus: 500,
+    attempt: 1,
+    errorMessage: "interrupted: outcome unknown",
+  });
+}
+
+describe("Replace", () => {
+  test("ends the attempt in flight within 5 s; the new run does not wait for that", async () => {
+    let aborted: number | undefined;
+    const target = await receiver((call, response) => {
+      if (target.received.indexOf(call) > 0) response.end();
+      else response.once("close", () => (aborted = Date.now()));
+    });
+    const of = webhookJob(target.url, { concurrencyPolicy: "Replace" });
+    worker();
+    await create(of);
+    await target.count(1);
+    const from = await cursorOf(fixture.ledger, of);
+    const replaced = Date.now();
+    await fixture.ledger.apply([
+      change(of, { from, create: [scheduled(replaced)], replace: [await runIdOf(of)] }),
+    ]);
+    const [, second] = await target.count(2);
+    expect(aborted ?? Infinity).toBeGreaterThan(second?.at ?? 0);
+    const executions = await fixture.executions(of, 2);
+    expect(executions.map(({ status, errorMessage }) => ({ status, errorMessage }))).toEqual([
+      { status: "success", errorMessage: null },
+      { status: "failed", errorMessage: "replaced: outcome unknown" },
+    ]);
+    expect((aborted ?? Infinity) - replaced).toBeLessThan(5_000);
+  });
+
+  test("is not retried, whatever its job allows otherwise", async () => {
+    const target = await receiver(() => undefined);
+    const retry = { maxRetries: 3, minBackoffSeconds: 0.1, maxBackoffSeconds: 0.1 };
+    const of = webhookJob(target.url, { concurrencyPolicy: "Replace", retry });
+    worker();
+    await create(of);
+    await target.count(1);
+    const from = await cursorOf(fixture.ledger, of);
+    await fixture.ledger.apply([change(of, { from, replace: [await runIdOf(of)] })]);
+    await fixture.executions(of, 1);
+    expect((await fixture.ledger.unfinished([of.uid])).get(of.uid) ?? []).toEqual([]);
+  });
+});
+
+describe("an open circuit", () => {
+  test("ends a run as circuit open when its delivery deadline passes, without a call", async () => {
+    const target = await receiver((_call, response) => {
+      response.statusCode = 500;
+      response.end();
+    });
+    const account = crypto.randomUUID();
+    const running = worker({ resetMs: 60_000 });
+    const failing = Array.from({ length: 6 }, () => webhookJob(target.url, { account }));
+    await Promise.all(failing.map(create));
+    for (const of of failing) await fixture.executions(of, 1);
+    expect(running.transitions).toEqual(["open"]);
+    const calls = target.received.length;
+    const late = webhookJob(target.url, { account, deliveryDeadlineSeconds: 2 });
+    const due = Date.now();
+    await create(late);
+    expect(await fixture.executions(late, 1)).toMatchObject([
+      {
+        status: "failed",
+        httpStatus: 500,
+        attempt: 1,
+        errorMessage: expect.stringMatching(/^circuit open: /),
+      },
+    ]);
+    expect(Date.now() - due).toBeGreaterThan(1_900);
+    expect(target.received).toHaveLength(calls);
+  });
+});
+
+describe("a lease", () => {
+  test("is renewed for as long as a delivery takes, while others look for the dead", async () => {
+    let answer: (() => void) | undefined;
+    const target = await receiver((_call, response) => {
+      answer = () => response.end();
+    });
+    const of = webhookJob(target.url, { target: { timeoutSeconds: 30 } });
+    const holder = fixture.anotherQueue();
+    let renewals = 0;
+    const renewed = Promise.withResolvers<undefined>();
+    worker({
+      timing: SHORT,
+      queue: {
+        ...holder,
+        renew: async (...given) => {
+          const held = await holder.renew(...given);
+          // Three times as long as the lease.
+          if (held.size > 0 && (renewals += 1) * SHORT.renew > 3 * SHORT.lease)
+            renewed.resolve(undefined);
+          return held;
+        },
+      },
+    });
+    await create(of);
+    await target.count(1);
+    worker({ timing: SHORT });
+    await renewed.promise;
+    answer?.();
+    expect(await fixture.executions(of, 1)).toMatchObject([{ status: "success", attempt: 1 }]);
+    expect(target.received).toHaveLength(1);
+  }, 30_000);
+
+  test("of a dead worker: what it had started is closed, what it had not is delivered", async () => {
+    const target = await receiver();
+    const queue = fixture.anotherQueue();
+    const started = webhookJob(target.url);
+    const unstarted = webhookJob(target.url);
+    await queue.start([await claimed(fixture, started, { leaseMs: 500, worker: "dead" })]);
+    await claimed(fixture, unstarted, { leaseMs: 500, worker: "dead" });
+    worker({ timing: SHORT });
+    await taken(started);
+    expect(await fixture.executions(unstarted, 1)).toMatchObject([{ status: "success" }]);
+    expect(target.received.map((call) => call.headers["carillon-job-id"])).toEqual([unstarted.id]);
+  });
+
+  test("that ran out in mid-delivery: the late answer changes nothing", async () => {
+    let answer: (() => void) | undefined;
+    const target = await receiver((_call, response) => {
+      answer = () => response.end();
+    });
+    const of = webhookJob(target.url);
+    const queue = fixture.anotherQueue();
+    const written = Promise.withResolvers<Set<string>>();
+    worker({
+      timing: SHORT,
+      queue: {
+        ...unheard(queue),
+        close: async (closings) => {
+          const closed = await queue.close(closings);
+          written.resolve(closed);
+          return closed;
+        },
+      },
+    });
+    await create(of);
+    await target.count(1);
+    worker({ timing: SHORT });
+    await taken(of);
+    answer?.();
+    expect(await written.promise).toEqual(new Set());
+    expect(await fixture.executions(of, 1)).toHaveLength(1);
+    expect(target.received).toHaveLength(1);
+  });
+
+  test("that ran out between start and send: nothing is sent", async () => {
+    const target = await receiver();
+    const of = webhookJob(target.url);
+    const queue = fixture.anotherQueue();
+    const committed = Promise.withResolvers<undefined>();
+    const stalled = Promise.withResolvers<undefined>();
+    const released = Promise.withResolvers<undefined>();
+    const slow = worker({
+      timing: SHORT,
+      queue: {
+        ...unheard(queue),
+        start: async (runs) => {
+          const started = await queue.start(runs);
+          committed.resolve(undefined);
+          await stalled.promise;
+          return started;
+        },
+        release: async (...given) => {
+          await queue.release(...given);
+          released.resolve(undefined);
+        },
+      },
+    });
+    await create(of);
+    await committed.promise;
+    worker({ timing: SHORT });
+    await taken(of);
+    stalled.resolve(undefined);
+    // It gives back what it does not hold any more, which changes nothing.
+    await released.promise;
+    await slow.stop();
+    expect(target.received).toEqual([]);
+    expect(await fixture.executions(of, 1)).toHaveLength(1);
+  });
+
+  test("that ran out while the mail server made us wait: the mail does not leave", async () => {
+    const recipient = Promise.withResolvers<string>();
+    const asked = Promise.withResolvers<undefined>();
+    const server = await mailServer({
+      RCPT: () => {
+        asked.resolve(undefined);
+        return recipient.promise;
+      },
+    });
+    const of = emailJob({
+      kind: "email",
+      to: "a@b.example",
+      subject: "S",
+      body: "B",
+      isHtml: false,
+    });
+    worker({ timing: SHORT, queue: unheard(fixture.anotherQueue()) });
+    await create(of);
+    await asked.promise;
+    worker({ timing: SHORT });
+    await taken(of);
+    recipient.resolve("250 ok");
+    await expect.poll(() => server.seen.closed).toBe(1);
+    expect(server.seen.verbs).toContain("DATA");
+    expect(server.seen.mails).toBe(0);
+    expect(await fixture.executions(of, 1)).toHaveLength(1);
+    const { rows } = await fixture.pool.query("select 1 from email_log where account = $1", [
+      of.account,
+    ]);
+    expect(rows).toEqual([]);
+  });
+});
+
+describe("a mail server that greylists", () => {
+  test("does not open the circuit of the account's other mail", async () => {
+    await mailServer({ RCPT: "451 come back later" });
+    const account = crypto.randomUUID();
+    const running = worker();
+    const target = { kind: "email", subject: "S", body: "B", isHtml: false } as const;
+    const jobs = Array.from({ length: 12 }, (_, n) => ({
+      ...emailJob({ ...target, to: `new${n}@there.example` }),
+      account,
+    }));
+    await Promise.all(jobs.map(create));
+    for (const of of jobs) await fixture.executions(of, 1);
+    expect(running.transitions).toEqual([]);
+  });
+
+  test("one that says 421 to everybody does", async () => {
+    await mailServer({ MAIL: "421 too many connections" });
+    const account = crypto.randomUUID();
+    const running = worker();
+    const target = { kind: "email", subject: "S", body: "B", isHtml: false } as const;
+    const jobs = Array.from({ length: 8 }, (_, n) => ({
+      ...emailJob({ ...target, to: `you${n}@there.example` }),
+      account,
+    }));
+    await Promise.all(jobs.map(create));
+    await expect.poll(() => running.transitions, { timeout: 10_000 }).toEqual(["open"]);
+  });
+});

@@ -10,6 +10,15 @@ RUN npm ci --omit=dev --omit=optional --ignore-scripts \
   && mkdir /data \
   && find node_modules -type f \( -name '*.d.ts' -o -name '*.d.mts' -o -name '*.d.cts' -o -name '*.map' \) -delete
 
+FROM node:24-bookworm-slim AS dashboard
+WORKDIR /app
+COPY package.json package-lock.json .npmrc ./
+RUN npm ci --ignore-scripts
+COPY tsconfig.json ./
+COPY scripts/build-dashboard.ts ./scripts/
+COPY src ./src
+RUN node scripts/build-dashboard.ts
+
 # The same paths in the build and in the final image, so that nothing has to be moved.
 FROM gcr.io/distroless/nodejs24-debian12:nonroot
 WORKDIR /app
@@ -20,6 +29,7 @@ COPY --from=dependencies --chown=65532:65532 /data /data
 COPY package.json LICENSE ./
 COPY cmd ./cmd
 COPY src ./src
+COPY --from=dashboard /app/src/dashboard/dist ./src/dashboard/dist
 COPY --chmod=0755 deploy/image/carillon /usr/local/bin/carillon
 USER 65532:65532
 EXPOSE 8080 9090

@@ -14,7 +14,11 @@ export interface Cluster {
 }
 
 /** Opens nothing by itself: connections come with the first call. Throws StartProblem without a kubeconfig. */
-export function connectCluster(options: { metrics: Metrics }): Cluster {
+export function connectCluster(options: {
+  metrics: Metrics;
+  /** Milliseconds for a call with its retries. Default: 30 s. */
+  timeoutMs?: number;
+}): Cluster {
   const kubeConfig = loadKubeConfig();
   if (kubeConfig === undefined)
     throw new StartProblem(
@@ -22,7 +26,12 @@ export function connectCluster(options: { metrics: Metrics }): Cluster {
     );
   const common = { kubeConfig, monotonic, timers, random, metrics: options.metrics };
   const userAgent = `carillon/${VERSION}`;
-  const client = createKubernetesClient({ ...common, userAgent });
+  const { timeoutMs } = options;
+  const client = createKubernetesClient({
+    ...common,
+    userAgent,
+    ...(timeoutMs === undefined ? {} : { timeoutMs }),
+  });
   const electorClient = createKubernetesClient({ ...common, userAgent, connections: 1 });
   return {
     client,

@@ -28,6 +28,8 @@ import { VERSION } from "./version.ts";
 
 /** Between two tries to reach a database that is not there yet. */
 const RETRY_MS = 1_000;
+/** Behind a REST request somebody waits: an API server that is away is told sooner than to a loop. */
+const REST_TIMEOUT_MS = 5_000;
 
 export interface Serving {
   configuration: Configuration;
@@ -61,7 +63,10 @@ export async function serve(
     const keyRing = parseKeyRing(required(configuration, "encryptionKeys"));
     const cluster =
       required(configuration, "jobStore") === "kubernetes"
-        ? connectCluster({ metrics })
+        ? connectCluster({
+            metrics,
+            ...(program === "gateway" ? { timeoutMs: REST_TIMEOUT_MS } : {}),
+          })
         : undefined;
     if (cluster) ending.add("API server connections", () => cluster.close());
     const foundation = createFoundation({

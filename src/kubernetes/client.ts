@@ -53,6 +53,8 @@ export interface ClientDependencies {
   userAgent: string;
   /** Default 32. The elector has a client of its own with one connection. */
   connections?: number;
+  /** Milliseconds for a call that names no time of its own, retries included. Default: 30 s. */
+  timeoutMs?: number;
 }
 
 const CONTENT_TYPES: Record<ApiCall["verb"], string> = {
@@ -157,7 +159,7 @@ export function createKubernetesClient(dependencies: ClientDependencies): Kubern
 
   async function call<T>(call: ApiCall): Promise<T> {
     const what = `${call.verb} ${call.path}`;
-    const timeoutMs = call.timeoutMs ?? TIMEOUT_MS;
+    const timeoutMs = call.timeoutMs ?? dependencies.timeoutMs ?? TIMEOUT_MS;
     const deadline = monotonic() + timeoutMs;
     const late = new AbortController();
     const timer = dependencies.timers.after(timeoutMs, () => late.abort());

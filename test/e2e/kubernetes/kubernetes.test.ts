@@ -1,0 +1,327 @@
+/** The whole program on a real API server and PostgreSQL, with the rights that the chart gives it. */
+import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
+import { resolveControlPlane } from "../../kubernetes/control-plane.ts";
+import type { OwnControlPlane } from "../../kubernetes/own-control-plane.ts";
+import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
+import { until } from "../until.ts";
+import { HOME, TEAM, install, type Installation, type Process } from "./installation.ts";
+import { startScriptedReceiver, type ScriptedReceiver } from "./scripted-receiver.ts";
+
+interface Status {
+  phase?: string;
+  nextScheduleTime?: string;
+  lastScheduleTime?: string;
+  conditions?: { type: string; status: string; reason: string; message: string }[];
+}
+interface Resource {
+  metadata: { name: string; uid: string; labels?: Record<string, string> };
+  spec: Record<string, unknown>;
+  status?: Status;
+}
+
+const condition = (status: Status, type: string) =>
+  status.conditions?.find((each) => each.type === type);
+const inSeconds = (seconds: number) =>
+  new Date(Math.ceil(Date.now() / 1_000 + seconds) * 1_000).toISOString();
+
+describe.runIf(inject("kubeconfig") !== "")("Carillon on Kubernetes", async () => {
+  let controlPlane: OwnControlPlane;
+  let database: TestDatabase;
+  let carillon: Installation;
+  let receiver: ScriptedReceiver;
+  let gateway: Process & { url: string };
+  const controllers = new Map<string, Process>();
+  let key = "";
+
+  beforeAll(async () => {
+    const resolved = await resolveControlPlane(() => undefined);
+    const started = resolved.kind === "found" ? await resolved.start() : undefined;
+    if (started?.kind !== "own")
+      throw new Error(
+        "these tests stop the API server, so it must be one of their own: Go or KUBEBUILDER_ASSETS",
+      );
+    controlPlane = started;
+    database = await createTestDatabase();
+    receiver = await startScriptedReceiver();
+    carillon = await install(controlPlane, database);
+  }, 240_000);
+  afterAll(async () => {
+    await carillon?.close();
+    await receiver?.close();
+    await database?.drop();
+    await controlPlane?.stop();
+  });
+
+  const manifest = (name: string, spec: Record<string, unknown>, metadata = {}) =>
+    JSON.stringify({
+      apiVersion: "carillon.dev/v1",
+      kind: "ScheduledJob",
+      metadata: { name, namespace: TEAM, ...metadata },
+      spec: { webhook: { url: `${receiver.url}/${name}` }, ...spec },
+    });
+  const apply = (text: string) => carillon.kube("apply -f -", text);
+  const get = async (name: string, namespace = TEAM) =>
+    JSON.parse(await carillon.kube(`-n ${namespace} get sj ${name} -o json`)) as Resource;
+  const rest = async (method: string, path: string, body?: unknown) => {
+    const response = await fetch(`${gateway.url}${path}`, {
+      method,
+      headers: {
+        "X-API-Key": key,
+        ...(body === undefined ? {} : { "Content-Type": "application/json" }),
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    return { status: response.status, body: (await response.json()) as Record<string, unknown> };
+  };
+  const called = (path: string, times = 1, withinMs = 15_000) =>
+    until(
+      `${times} calls of ${path}`,
+      () => (receiver.at(path).length >= times ? receiver.at(path) : undefined),
+      withinMs,
+    );
+  const statusOf = (name: string, accept: (status: Status) => boolean, namespace = TEAM) =>
+    until(
+      `the status of ${name}`,
+      async () => {
+        const { status } = await get(name, namespace);
+        return status && accept(status) ? status : undefined;
+      },
+      30_000,
+    );
+  /** The leader's process, by the Lease. */
+  const leader = () =>
+    until(
+      "a leader",
+      async () => {
+        const path = `-n ${HOME} get lease carillon-controller --ignore-not-found -o jsonpath={.spec.holderIdentity}`;
+        const holder = await carillon.kube(path);
+        return controllers.get(holder.split("_")[0] ?? "");
+      },
+      30_000,
+    );
+
+  test("the migration creates the first account once, several at the same time", async () => {
+    const first = {
+      CARILLON_BOOTSTRAP_ACCOUNT: "default",
+      CARILLON_BOOTSTRAP_NAMESPACE: TEAM,
+      CARILLON_BOOTSTRAP_EMAIL: "ada@example.com",
+      CARILLON_BOOTSTRAP_PASSWORD: "correct horse battery",
+    };
+    const runs = await Promise.all([carillon.migrate(first), carillon.migrate(first)]);
+    expect(runs.map(({ code }) => code)).toEqual([0, 0]);
+    const created = runs.filter(({ said }) => said.includes("Created the account default"));
+    expect(created).toHaveLength(1);
+    const again = await carillon.migrate({ ...first, CARILLON_BOOTSTRAP_ACCOUNT: "other" });
+    expect(again).toMatchObject({ code: 0 });
+    const accounts = JSON.parse(await carillon.admin("account list")) as unknown[];
+    expect(accounts).toEqual([expect.objectContaining({ name: "default", namespace: TEAM })]);
+  });
+
+  test("gateway and two controllers start with the chart's rights", async () => {
+    key = await carillon.admin("key create --account default --label e2e");
+    gateway = await carillon.gateway();
+    for (const name of ["controller-0", "controller-1"])
+      controllers.set(name, await carillon.controller(name));
+    expect((await leader()).name).toMatch(/^controller-[01]$/);
+  });
+
+  test("kubectl apply: the job fires, and REST and kubectl tell of it", async () => {
+    const at = inSeconds(3);
+    await apply(
+      manifest("once", {
+        displayName: "Once",
+        schedule: { at },
+        webhook: { url: `${receiver.url}/once`, payload: { n: 1 } },
+      }),
+    );
+    const [call] = await called("/once");
+    expect(call).toMatchObject({
+      body: '{"n":1}',
+      headers: {
+        "carillon-job-id": "once",
+        "carillon-scheduled-at": at,
+        "content-type": "application/json",
+      },
+    });
+    const status = await statusOf("once", ({ phase }) => phase === "Completed");
+    expect(condition(status, "LastRunSucceeded")).toMatchObject({ status: "True" });
+    const { body } = await rest("GET", "/jobs/once");
+    expect(body).toMatchObject({ name: "Once", status: "completed", last_status: "success" });
+    const executions = await rest("GET", "/jobs/once/executions");
+    expect(executions.body).toEqual([
+      expect.objectContaining({ status: "success", http_status: 200, job_id: "once" }),
+    ]);
+    expect(receiver.at("/once")).toHaveLength(1);
+  });
+
+  test("kubectl get sj has columns that make sense", async () => {
+    await apply(manifest("nightly", { schedule: { cron: "0 3 * * *", timeZone: "Europe/Paris" } }));
+    await statusOf("nightly", ({ nextScheduleTime }) => nextScheduleTime !== undefined);
+    const [head = "", row = ""] = (await carillon.kube(`-n ${TEAM} get sj nightly`)).split("\n");
+    expect(head.split(/\s+/)).toEqual([
+      "NAME",
+      "TYPE",
+      "SCHEDULE",
+      "SUSPENDED",
+      "LAST",
+      "NEXT",
+      "STATUS",
+      "AGE",
+    ]);
+    expect(row).toMatch(
+      /^nightly\s+webhook\s+0 3 \* \* \*\s.*false\s+\d{4}-\d\d-\d\dT0[12]:00:00Z\s+Active/,
+    );
+  });
+
+  test("a job made by REST is a resource", async () => {
+    const { status, body } = await rest("POST", "/jobs", {
+      name: "By REST",
+      type: "webhook",
+      schedule_type: "one_time",
+      run_at: inSeconds(3),
+      webhook_url: `${receiver.url}/by-rest`,
+      webhook_payload: { from: "rest" },
+    });
+    expect(status).toBe(201);
+    const { spec } = await get(String(body["id"]));
+    expect(spec).toMatchObject({ displayName: "By REST", webhook: { payload: { from: "rest" } } });
+    await called("/by-rest");
+    expect((await rest("DELETE", `/jobs/${String(body["id"])}`)).status).toBe(200);
+    await expect(get(String(body["id"]))).rejects.toThrow("NotFound");
+  });
+
+  test("run-now: once for each value", async () => {
+    const annotate = (value: string) =>
+      carillon.kube(`-n ${TEAM} annotate sj nightly carillon.dev/run-now=${value} --overwrite`);
+    await annotate("first");
+    await called("/nightly");
+    await annotate("first");
+    await annotate("second");
+    await called("/nightly", 2);
+    // A change of something else brings the same annotation before the controller again.
+    await carillon.kube(`-n ${TEAM} label sj nightly touched=yes`);
+    await apply(manifest("fence", { schedule: { at: inSeconds(2) } }));
+    await called("/fence");
+    expect(receiver.at("/nightly")).toHaveLength(2);
+  });
+
+  test("a job that a GitOps tool owns is changed there", async () => {
+    const labels = { "app.kubernetes.io/managed-by": "Helm" };
+    const annotations = {
+      "meta.helm.sh/release-name": "shop",
+      "meta.helm.sh/release-namespace": TEAM,
+    };
+    await apply(manifest("owned", { schedule: { cron: "0 4 * * *" } }, { labels, annotations }));
+    const deleted = await rest("DELETE", "/jobs/owned");
+    expect(deleted).toMatchObject({
+      status: 409,
+      body: { error: expect.stringContaining("Helm") },
+    });
+    expect((await rest("PATCH", "/jobs/owned", { name: "x" })).status).toBe(409);
+    expect((await rest("GET", "/jobs/owned")).status).toBe(200);
+  });
+
+  test("a namespace without an account: not ready, with a reason, and no runs", async () => {
+    await carillon.kube("create namespace nobody");
+    await apply(manifest("lost", { schedule: { at: inSeconds(1) } }, { namespace: "nobody" }));
+    const status = await statusOf(
+      "lost",
+      (each) => condition(each, "Ready") !== undefined,
+      "nobody",
+    );
+    expect(condition(status, "Ready")).toMatchObject({ status: "False", reason: "NoAccount" });
+    await until("the event", async () =>
+      (await carillon.kube("-n nobody get events")).includes("NoAccount") ? true : undefined,
+    );
+    expect(receiver.at("/lost")).toEqual([]);
+    expect((await rest("GET", "/jobs/lost")).status).toBe(404);
+  });
+
+  test("a failed run shows in conditions and events", async () => {
+    receiver.answer("/failing", [418]);
+    await apply(manifest("failing", { schedule: { at: inSeconds(2) } }));
+    const status = await statusOf("failing", ({ phase }) => phase === "Failed");
+    expect(condition(status, "LastRunSucceeded")).toMatchObject({ status: "False" });
+    await until("the event", async () =>
+      /RunFailed.*418/.test(await carillon.kube(`-n ${TEAM} describe sj failing`))
+        ? true
+        : undefined,
+    );
+  });
+
+  test("headersFrom: a released Secret's value is sent, another's is not", async () => {
+    const job = (name: string) =>
+      manifest(name, {
+        schedule: { at: inSeconds(2) },
+        webhook: {
+          url: `${receiver.url}/${name}`,
+          headersFrom: [{ header: "Authorization", secretKeyRef: { name, key: "token" } }],
+        },
+      });
+    for (const name of ["released", "private"])
+      await carillon.kube(`-n ${TEAM} create secret generic ${name} --from-literal=token=s3cret`);
+    await carillon.kube(`-n ${TEAM} label secret released carillon.dev/webhook-headers=true`);
+    await apply(job("released"));
+    await apply(job("private"));
+    const [call] = await called("/released");
+    expect(call?.headers.authorization).toBe("s3cret");
+    const status = await statusOf("private", ({ phase }) => phase === "Failed");
+    expect(condition(status, "LastRunSucceeded")?.message).toContain(
+      "carillon.dev/webhook-headers=true",
+    );
+    expect(receiver.at("/private")).toEqual([]);
+  });
+
+  test("kill -9 of the leader: the next fire time is kept, and runs once", async () => {
+    const at = inSeconds(5);
+    await apply(manifest("kept", { schedule: { at } }));
+    await statusOf("kept", ({ nextScheduleTime }) => nextScheduleTime !== undefined);
+    const old = await leader();
+    await old.end("SIGKILL");
+    controllers.delete(old.name);
+    // A lease that nobody gave back runs out after 15 s, and candidates look every 2 to 4.4 s.
+    const [call] = await called("/kept", 1, 30_000);
+    expect(call?.headers["carillon-scheduled-at"]).toBe(at);
+    expect((await leader()).name).not.toBe(old.name);
+    await statusOf("kept", ({ phase }) => phase === "Completed");
+    expect(receiver.at("/kept")).toHaveLength(1);
+    controllers.set(old.name, await carillon.controller(old.name));
+  }, 120_000);
+
+  test("the API server away: REST says 503, what is queued is delivered, then all goes on", async () => {
+    receiver.answer("/retried", [503, 200]);
+    await apply(
+      manifest("retried", {
+        schedule: { at: inSeconds(2) },
+        retry: { maxRetries: 2, minBackoffSeconds: 3, maxBackoffSeconds: 3 },
+      }),
+    );
+    await apply(manifest("missed", { schedule: { at: inSeconds(8) } }));
+    await called("/retried");
+    await controlPlane.apiServer.stop("SIGKILL");
+    await called("/retried", 2, 20_000);
+    const began = performance.now();
+    const { status, body } = await rest("GET", "/jobs");
+    expect({ status, body }).toMatchObject({ status: 503, body: { code: expect.any(String) } });
+    // Nobody waits for an answer that long.
+    expect(performance.now() - began).toBeLessThan(10_000);
+    await controlPlane.restart();
+    await called("/missed", 1, 60_000);
+    expect((await rest("GET", "/jobs")).status).toBe(200);
+    await statusOf("missed", ({ phase }) => phase === "Completed");
+    expect(receiver.at("/missed")).toHaveLength(1);
+    expect(receiver.at("/retried")).toHaveLength(2);
+  }, 180_000);
+
+  test("SIGTERM ends every process in order, and uninstalling keeps the jobs", async () => {
+    const ends = [...controllers.values(), gateway].map((process) => process.end());
+    expect(await Promise.all(ends)).toEqual([0, 0, 0]);
+    const path = `-n ${HOME} get lease carillon-controller -o jsonpath={.spec.holderIdentity}`;
+    expect(await carillon.kube(path)).toBe("");
+    await carillon.uninstall();
+    expect((await get("nightly")).metadata.name).toBe("nightly");
+    expect(await carillon.kube(`-n ${HOME} get secrets -o name`)).toBe(
+      "secret/carillon-generated\n",
+    );
+  }, 60_000);
+});

@@ -34,6 +34,14 @@ export default defineConfig({
       },
       {
         test: {
+          name: "faults",
+          include: ["test/faults/**/*.test.ts"],
+          testTimeout: 300_000,
+          fileParallelism: false,
+        },
+      },
+      {
+        test: {
           name: "e2e",
           include: ["test/e2e/**/*.test.ts"],
           exclude: ["test/e2e/kubernetes/**"],

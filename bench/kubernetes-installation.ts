@@ -1,0 +1,69 @@
+import { randomBytes } from "node:crypto";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { startEmbeddedPostgres } from "../src/standalone/embedded-postgres.ts";
+import { connect, createNamespace, installCrd } from "../test/kubernetes/cluster.ts";
+import { startControlPlane } from "../test/kubernetes/control-plane.ts";
+import type { OwnControlPlane } from "../test/kubernetes/own-control-plane.ts";
+import { runToEnd, startPart, type Part } from "../test/kubernetes/part.ts";
+
+/** A control plane, a PostgreSQL and an account bound to a namespace; gateways and controllers on them. */
+export interface Installation {
+  controlPlane: OwnControlPlane;
+  /** Headers of an administrator, for calls without a client of ours. */
+  authorization: { authorization: string };
+  namespace: string;
+  key: string;
+  start(part: "gateway" | "controller"): Promise<Part>;
+  close(): Promise<void>;
+}
+
+/** Undefined, after a word why, when no control plane of our own can be had. */
+export async function createInstallation(): Promise<Installation | undefined> {
+  const controlPlane = await startControlPlane();
+  if (controlPlane === undefined) return undefined;
+  if (controlPlane.kind !== "own") {
+    await controlPlane.stop();
+    console.error("the benchmark fills a control plane of its own, not a cluster that was given");
+    return undefined;
+  }
+  const dataDir = await mkdtemp(join(tmpdir(), "carillon-bench-"));
+  const postgres = await startEmbeddedPostgres({ dataDir });
+  const env = {
+    DATABASE_URL: postgres.url,
+    KUBECONFIG: controlPlane.kubeconfig,
+    CARILLON_ENCRYPTION_KEYS: `bench:${randomBytes(32).toString("base64")}`,
+    CARILLON_RATE_LIMIT: "1000000",
+    CARILLON_RATE_LIMIT_BURST: "1000000",
+    NODE_OPTIONS: `--import ${fileURLToPath(new URL("gc-on-signal.ts", import.meta.url))}`,
+  };
+  const close = async (): Promise<void> => {
+    await controlPlane.stop();
+    await postgres.stop();
+    await rm(dataDir, { recursive: true, force: true });
+  };
+  try {
+    const client = connect(controlPlane.kubeconfig);
+    await installCrd(client);
+    const { name: namespace } = await createNamespace(client, "bench");
+    await client.close();
+    const kubeconfig = JSON.parse(await readFile(controlPlane.kubeconfig, "utf8")) as {
+      users: { user: { token: string } }[];
+    };
+    await runToEnd("migrate", env);
+    await runToEnd("cli", env, ["admin", "account", "create", "bench", "--namespace", namespace]);
+    return {
+      controlPlane,
+      authorization: { authorization: `Bearer ${kubeconfig.users[0]?.user.token}` },
+      namespace,
+      key: await runToEnd("cli", env, ["admin", "key", "create", "--account", "bench"]),
+      start: (part) => startPart(part, { ...env, POD_NAME: `bench-${part}` }),
+      close,
+    };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}

@@ -1,0 +1,258 @@
+import { Agent, request } from "undici";
+import { until } from "../test/e2e/until.ts";
+import { createApiClient } from "./api-client.ts";
+import { concurrently } from "./concurrently.ts";
+import { sumMetric, type Part } from "../test/kubernetes/part.ts";
+import { createInstallation, type Installation } from "./kubernetes-installation.ts";
+import { seedScheduledJobs } from "./kubernetes-seed.ts";
+import { startSink } from "./sink-process.ts";
+
+const CREATES = { count: 300, width: 32 };
+/** The two sides take turns, so that both see the same machine. */
+const ROUNDS = 3;
+const HERD = 1_000;
+/** Long enough for the writer to be busy, whatever the bound. */
+const WINDOW_MS = 20_000;
+
+export interface ReadyFigures {
+  /** From the start of the process until every job had been reconciled. */
+  fromStartSeconds: number;
+  /** The same from the moment at which the process led. */
+  fromLeadershipSeconds: number;
+  /** Processor time of the controller until then: what remains of the figure on an idle machine. */
+  processorSeconds: number;
+  residentBytes: number;
+  heapBytes: number;
+}
+
+export interface KubernetesFigures {
+  createsPerSecond: number;
+  rawCreatesPerSecond: number;
+  /** While 1,000 jobs ran in the same second. `patches` is the API server's own count of them. */
+  statusWrites: { busiestSecond: number; written: number; patches: number };
+  jobs: number;
+  /** No controller has seen the jobs: a cursor and a revision are stored for each. */
+  first: ReadyFigures;
+  /** As after an upgrade: the cursors are there. */
+  again: ReadyFigures;
+  /** What each further job adds to the leader's heap. */
+  bytesPerJob: number;
+  /** One GET /jobs of them all. */
+  listSeconds: number;
+}
+
+/** Undefined, after a word why, when there is no control plane for it. */
+export async function benchKubernetes(count: number): Promise<KubernetesFigures | undefined> {
+  const installation = await createInstallation();
+  if (installation === undefined) return undefined;
+  try {
+    const gateway = await installation.start("gateway");
+    const creates = await benchCreates(installation, gateway);
+    const scheduler = await installation.start("controller");
+    const statusWrites = await benchStatusWrites(
+      installation,
+      gateway,
+      scheduler,
+      creates.createsPerSecond,
+    );
+    const before = await memoryOf(scheduler);
+    await scheduler.stop();
+
+    const { controlPlane, namespace } = installation;
+    await seedScheduledJobs({ etcdUrl: controlPlane.etcdUrl, namespace, count });
+    const jobs = count + 2 * ROUNDS * CREATES.count + HERD;
+    const first = await benchReady(installation, jobs);
+    const again = await benchReady(installation, jobs);
+    const listSeconds = await benchList(installation, gateway, jobs);
+    await gateway.stop();
+    const bytesPerJob = (again.heapBytes - before.heapBytes) / count;
+    return { ...creates, statusWrites, jobs, first, again, bytesPerJob, listSeconds };
+  } finally {
+    await installation.close();
+  }
+}
+
+/** POST /jobs, beside creates of the same resources by a plain HTTP client with its own pool. */
+async function benchCreates(
+  { controlPlane, authorization, namespace, key }: Installation,
+  gateway: Part,
+): Promise<{ createsPerSecond: number; rawCreatesPerSecond: number }> {
+  const dispatcher = new Agent({
+    connections: CREATES.width,
+    connect: { ca: controlPlane.ca() },
+  });
+  const headers = { ...authorization, "content-type": "application/json" };
+  let serial = 0;
+  const createRaw = async (): Promise<void> => {
+    const answer = await request(
+      `${controlPlane.server}/apis/carillon.dev/v1/namespaces/${namespace}/scheduledjobs`,
+      {
+        method: "POST",
+        headers,
+        dispatcher,
+        body: JSON.stringify({
+          apiVersion: "carillon.dev/v1",
+          kind: "ScheduledJob",
+          metadata: {
+            name: `raw-${(serial += 1)}`,
+            labels: { "app.kubernetes.io/managed-by": "carillon" },
+          },
+          spec: {
+            displayName: "bench",
+            schedule: { cron: "0 3 1 1 *", timeZone: "UTC" },
+            webhook: {
+              url: "http://127.0.0.1:9/",
+              payload: { hello: "world" },
+              timeoutSeconds: 30,
+            },
+            suspend: false,
+            deliveryDeadlineSeconds: 3600,
+            concurrencyPolicy: "Allow",
+            retry: { maxRetries: 0, minBackoffSeconds: 5, maxBackoffSeconds: 3600 },
+          },
+        }),
+      },
+    );
+    const text = await answer.body.text();
+    if (answer.statusCode !== 201) throw new Error(`create: ${answer.statusCode} ${text}`);
+  };
+  const api = createApiClient({ url: gateway.url, key, width: CREATES.width });
+  const create = () =>
+    api.post("/jobs", {
+      name: "bench",
+      type: "webhook",
+      schedule_type: "cron",
+      cron_expression: "0 3 1 1 *",
+      webhook_url: "http://127.0.0.1:9/",
+      webhook_payload: { hello: "world" },
+    });
+  const seconds = { raw: 0, rest: 0 };
+  for (let round = 0; round < ROUNDS; round += 1) {
+    seconds.raw += CREATES.count / (await concurrently(CREATES, createRaw));
+    seconds.rest += CREATES.count / (await concurrently(CREATES, create));
+  }
+  await Promise.all([dispatcher.close(), api.close()]);
+  const creates = ROUNDS * CREATES.count;
+  return {
+    createsPerSecond: creates / seconds.rest,
+    rawCreatesPerSecond: creates / seconds.raw,
+  };
+}
+
+/** Status writes a second while 1,000 one-time jobs run in the same second and complete. */
+async function benchStatusWrites(
+  installation: Installation,
+  gateway: Part,
+  controller: Part,
+  createsPerSecond: number,
+): Promise<KubernetesFigures["statusWrites"]> {
+  const { key } = installation;
+  const sink = await startSink("http-sink");
+  const api = createApiClient({ url: gateway.url, key, width: CREATES.width });
+  // The controller that takes the jobs up at the same time costs the API server as much again.
+  const runAt = Math.ceil(Date.now() / 1_000 + 10 + (3 * HERD) / createsPerSecond) * 1_000;
+  await concurrently({ count: HERD, width: CREATES.width }, () =>
+    api.post("/jobs", {
+      name: "herd",
+      type: "webhook",
+      schedule_type: "one_time",
+      run_at: new Date(runAt).toISOString(),
+      webhook_url: `http://127.0.0.1:${sink.port}/`,
+    }),
+  );
+  await api.close();
+  if (Date.now() > runAt) throw new Error("the jobs were not created in time");
+  await until("the due time", () => (Date.now() >= runAt ? true : undefined), 60_000);
+  const written = () => controller.metric("carillon_status_writes_total", 'outcome="written"');
+  const patches = await statusPatches(installation);
+  const samples: { at: number; written: number }[] = [];
+  const end = performance.now() + WINDOW_MS;
+  await until(
+    "the end of the window",
+    async () => {
+      samples.push({ at: performance.now(), written: await written() });
+      return performance.now() > end ? true : undefined;
+    },
+    WINDOW_MS * 2,
+  );
+  const delivered = ((await sink.ask("arrivals")) as number[]).length;
+  sink.close();
+  if (delivered !== HERD) throw new Error(`${delivered} of ${HERD} runs arrived`);
+  return {
+    busiestSecond: busiestSecond(samples),
+    written: (samples.at(-1)?.written ?? 0) - (samples[0]?.written ?? 0),
+    patches: (await statusPatches(installation)) - patches,
+  };
+}
+
+/** The most that was written within any second. */
+function busiestSecond(samples: readonly { at: number; written: number }[]): number {
+  let most = 0;
+  let first = 0;
+  for (const { at, written } of samples) {
+    while (at - (samples[first]?.at ?? at) > 1_000) first += 1;
+    most = Math.max(most, written - (samples[first]?.written ?? written));
+  }
+  return most;
+}
+
+/** PATCH of statuses that the API server has counted so far. */
+async function statusPatches({ controlPlane, authorization }: Installation): Promise<number> {
+  const dispatcher = new Agent({ connect: { ca: controlPlane.ca() } });
+  const answer = await request(`${controlPlane.server}/metrics`, {
+    headers: authorization,
+    dispatcher,
+  });
+  const text = await answer.body.text();
+  await dispatcher.close();
+  return sumMetric(
+    text,
+    "apiserver_request_total",
+    'resource="scheduledjobs"',
+    'subresource="status"',
+    'verb="PATCH"',
+  );
+}
+
+/** A controller that starts, leads and reconciles them all; measured by its log and its metrics. */
+async function benchReady(installation: Installation, jobs: number): Promise<ReadyFigures> {
+  const controller = await installation.start("controller");
+  const ready = await until(
+    `${jobs} jobs reconciled`,
+    async () => {
+      const text = await controller.metrics();
+      const reconciled = sumMetric(text, "carillon_jobs");
+      const waiting = sumMetric(text, "carillon_reconcile_queue_depth");
+      return reconciled >= jobs && waiting === 0 ? Date.now() : undefined;
+    },
+    600_000,
+  );
+  const leading = controller.logged("leading: scheduling begins");
+  const led = Date.parse(String(leading?.["time"]));
+  const processorSeconds = await controller.metric("carillon_process_cpu_seconds_total");
+  const memory = await memoryOf(controller);
+  await controller.stop();
+  return {
+    processorSeconds,
+    fromStartSeconds: (ready - controller.started) / 1_000,
+    fromLeadershipSeconds: (ready - led) / 1_000,
+    ...memory,
+  };
+}
+
+/** The heap is what is in use after all garbage was collected. */
+async function memoryOf(part: Part): Promise<{ residentBytes: number; heapBytes: number }> {
+  const residentBytes = await part.metric("carillon_process_resident_memory_bytes");
+  part.program.signal("SIGUSR2");
+  // The signal is handled at the latest while this answer is on its way.
+  await part.metrics();
+  return { residentBytes, heapBytes: await part.metric("carillon_nodejs_heap_size_used_bytes") };
+}
+
+async function benchList({ key }: Installation, gateway: Part, jobs: number): Promise<number> {
+  const began = performance.now();
+  const answer = await fetch(`${gateway.url}/jobs`, { headers: { "x-api-key": key } });
+  const listed = ((await answer.json()) as unknown[]).length;
+  if (listed !== jobs) throw new Error(`GET /jobs: ${answer.status}, ${listed} of ${jobs}`);
+  return (performance.now() - began) / 1_000;
+}

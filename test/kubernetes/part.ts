@@ -1,0 +1,95 @@
+import { run, type Program } from "../e2e/program.ts";
+import { until } from "../e2e/until.ts";
+
+/** `npm run gateway` or `npm run controller` as a process of its own. */
+export interface Part {
+  program: Program;
+  /** Wall clock, in milliseconds: when the process was started. */
+  started: number;
+  /** Of the gateway's API; empty for a controller. */
+  url: string;
+  /** The first log line with that message. */
+  logged(message: string): Record<string, unknown> | undefined;
+  /** What /metrics says, in Prometheus' format. */
+  metrics(): Promise<string>;
+  /** Sum of a metric's samples whose labels contain the text. */
+  metric(name: string, labels?: string): Promise<number>;
+  /** SIGTERM, and its orderly end. */
+  stop(): Promise<void>;
+}
+
+/** Settings that every part of a test installation has: ports of the system's choice, log lines of JSON. */
+const ENV = {
+  CARILLON_JOB_STORE: "kubernetes",
+  CARILLON_ALLOW_DESTINATIONS: "127.0.0.0/8",
+  CARILLON_LOG_FORMAT: "json",
+  CARILLON_HOST: "127.0.0.1",
+  PORT: "0",
+  CARILLON_METRICS_PORT: "0",
+};
+
+/** Resolves when the process says that it is ready; rejects with what it said when it ends before. */
+export async function startPart(
+  part: "gateway" | "controller",
+  env: Record<string, string>,
+): Promise<Part> {
+  const started = Date.now();
+  const program = run(part, { env: { ...ENV, ...env } });
+  let ended = false;
+  void program.finished.finally(() => (ended = true));
+  const logged = (message: string) => logLine(program.stdout(), message);
+  const ready = await until(
+    `${part} is ready`,
+    () => {
+      if (ended) throw new Error(`${part} ended: ${program.stdout()}${program.stderr()}`);
+      return logged("ready");
+    },
+    60_000,
+  );
+  const metricsUrl = `http://127.0.0.1:${String(logged("metrics and probes")?.["port"])}/metrics`;
+  const metrics = async () => (await fetch(metricsUrl)).text();
+  return {
+    program,
+    started,
+    url: typeof ready["url"] === "string" ? ready["url"] : "",
+    logged,
+    metrics,
+    metric: async (name, labels = "") => sumMetric(await metrics(), name, labels),
+    async stop() {
+      program.signal("SIGTERM");
+      await program.finished;
+    },
+  };
+}
+
+/** Runs `migrate` or the CLI to its end and returns what it printed; throws when it fails. */
+export async function runToEnd(
+  program: "migrate" | "cli",
+  env: Record<string, string>,
+  args: readonly string[] = [],
+): Promise<string> {
+  const { code, stdout, stderr } = await run(program, { args, env: { ...ENV, ...env } }).finished;
+  if (code !== 0) throw new Error(`${program} ${args.join(" ")}: ${stderr}${stdout}`);
+  return stdout.trim();
+}
+
+function logLine(log: string, message: string): Record<string, unknown> | undefined {
+  for (const line of log.split("\n")) {
+    // The last line may be half a line yet.
+    if (!line.includes(message) || !line.endsWith("}")) continue;
+    const parsed = JSON.parse(line) as Record<string, unknown>;
+    if (parsed["msg"] === message) return parsed;
+  }
+  return undefined;
+}
+
+/** Of a text in Prometheus' format: the sum of a metric's samples whose labels contain the texts. */
+export function sumMetric(text: string, name: string, ...labels: readonly string[]): number {
+  let sum = 0;
+  for (const line of text.split("\n")) {
+    if (!line.startsWith(name) || !/[{ ]/.test(line[name.length] ?? "")) continue;
+    if (labels.every((label) => line.includes(label)))
+      sum += Number(line.slice(line.lastIndexOf(" ") + 1));
+  }
+  return sum;
+}

@@ -27,14 +27,14 @@ export function parseAddress(text: string): ParsedAddress {
   // Before any look at its parts: hostile input is not worth a regular expression over megabytes.
   if (text.length > MAX_ADDRESS_OCTETS)
     return invalid(`must be at most ${MAX_ADDRESS_OCTETS} octets`);
-  if (/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Zs}]/u.test(text))
-    return invalid("must not contain spaces or control characters");
   const at = text.indexOf("@");
   if (at === -1) return invalid('must be an address like user@example.com: there is no "@"');
   if (/[<>"(),:;[\]\\]/.test(text) || text.indexOf("@", at + 1) !== -1)
     return invalid(
       "must be one plain address like user@example.com, without name, quotes, comment or list",
     );
+  if (/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Zs}]/u.test(text))
+    return invalid("must not contain spaces or control characters");
   const local = text.slice(0, at);
   const domain = text.slice(at + 1);
   if (local.length > MAX_LOCAL_OCTETS)

@@ -9,12 +9,16 @@ export interface Caller {
   account: string;
 }
 
+/** One text for every reason: it tells nobody which keys exist. */
+export const UNAUTHORIZED =
+  "missing or invalid API key: send a live key in the header X-API-Key (no Bearer, no query parameter)";
+
 /** Throws ApiError 401 with one text for a missing and for a wrong key. */
 export async function authenticate(
   apiKeys: Pick<ApiKeys, "authenticate">,
   header: string,
 ): Promise<Caller> {
   const caller = FORM.test(header) ? await apiKeys.authenticate(header) : undefined;
-  if (!caller) throw new ApiError("unauthorized", "missing or invalid API key");
+  if (!caller) throw new ApiError("unauthorized", UNAUTHORIZED);
   return caller;
 }

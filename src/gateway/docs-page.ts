@@ -28,7 +28,9 @@ export function docsPage(document: OpenApiDocument): Page {
       operation,
     })),
   );
-  const sections = document.tags.map(({ name, description }) => {
+  // The dashboard's own routes change with its pages: in the document, but not for readers.
+  const tags = document.tags.filter(({ name }) => name !== "Dashboard");
+  const sections = tags.map(({ name, description }) => {
     const own = operations.filter(({ operation }) => operation.tags.includes(name));
     return {
       name,
@@ -42,7 +44,7 @@ export function docsPage(document: OpenApiDocument): Page {
     paths: ["/docs", "/docs/"],
     title: `${document.info.title} API`,
     style: STYLE,
-    body: `<header><h1>${e(document.info.title)} API</h1><small>version ${e(document.info.version)} · <a href="/openapi.json">openapi.json</a></small></header>
+    body: `<header><div><h1>${e(document.info.title)} API</h1><small>version ${e(document.info.version)} · <a href="/openapi.json">openapi.json</a></small></div></header>
 <div class="page"><nav aria-label="Endpoints">${sections
       .map(({ name, toc }) => `<h2>${e(name)}</h2><ul>${toc}</ul>`)
       .join("")}<h2>Reference</h2><ul><li><a href="#errors">Errors</a></li></ul></nav>
@@ -54,7 +56,7 @@ ${sections.map(({ html }) => html).join("")}${errorsHtml()}</main></div>`,
 }
 
 function tocEntry(method: string, path: string, operation: OpenApiOperation): string {
-  return `<li><a href="#${e(operation.operationId)}"><b class="m ${e(method)}">${e(method)}</b> ${e(path)}</a></li>`;
+  return `<li><a href="#${e(operation.operationId)}"><b class="m ${e(method)}">${e(method)}</b><span>${e(path)}</span></a></li>`;
 }
 
 function operationHtml(
@@ -119,9 +121,21 @@ function parametersHtml(parameters: OpenApiParameter[]): string {
 function fieldsHtml(document: OpenApiDocument, schema: Schema): string {
   const entries = Object.entries(schema.properties ?? {});
   if (entries.length === 0) return "";
-  const rows = entries.map(([name, property]) => {
+  const rows = entries.flatMap(([name, property]) => {
     const whole = resolved(document, property);
-    return row(name, typeText(whole), schema.required?.includes(name) ?? false, describe(whole));
+    const required = schema.required?.includes(name) ?? false;
+    const inner = resolved(document, whole.items ?? {});
+    return [
+      row(name, typeText(whole), required, describe(whole)),
+      ...Object.entries(inner.properties ?? {}).map(([part, partSchema]) =>
+        row(
+          `${name}[].${part}`,
+          typeText(partSchema),
+          inner.required?.includes(part) ?? false,
+          describe(partSchema),
+        ),
+      ),
+    ];
   });
   return table(rows);
 }
@@ -150,7 +164,9 @@ function describe(schema: Schema): string {
     );
   if (schema.minimum !== undefined && schema.maximum !== undefined)
     notes.push(`${schema.minimum} to ${schema.maximum}.`);
-  if (schema.maxLength !== undefined) notes.push(`At most ${schema.maxLength} characters.`);
+  const said = /at most/i.test(schema.description ?? "");
+  if (schema.maxLength !== undefined && !said)
+    notes.push(`At most ${schema.maxLength} characters.`);
   if (schema.maxItems !== undefined) notes.push(`At most ${schema.maxItems}.`);
   if (schema.default !== undefined)
     notes.push(`Default <code>${e(JSON.stringify(schema.default))}</code>.`);
@@ -195,17 +211,21 @@ function prose(text: string): string {
 const STYLE = `:root{color-scheme:light dark;--line:color-mix(in srgb,CanvasText 15%,Canvas);--soft:color-mix(in srgb,CanvasText 6%,Canvas)}
 *{box-sizing:border-box}
 body{margin:0;font:16px/1.55 system-ui,sans-serif;background:Canvas;color:CanvasText}
-header{padding:1.25rem 1.5rem;border-bottom:1px solid var(--line)}
+header{border-bottom:1px solid var(--line)}
+header div{max-width:76rem;margin:auto;padding:1.25rem 1.5rem}
 header h1{margin:0;font-size:1.4rem}
 .page{display:grid;grid-template-columns:17rem minmax(0,1fr);max-width:76rem;margin:auto}
 nav{position:sticky;top:0;align-self:start;max-height:100vh;overflow:auto;padding:1rem 1.5rem;font-size:.875rem}
 nav h2{font-size:.8rem;text-transform:uppercase;letter-spacing:.06em;margin:1.2rem 0 .3rem}
 nav ul{list-style:none;margin:0;padding:0}
-nav a{display:block;padding:.15rem 0;text-decoration:none;color:inherit}
-nav a:hover{text-decoration:underline}
+nav a{display:flex;gap:.5rem;align-items:baseline;padding:.15rem 0;text-decoration:none;color:inherit}
+nav a:hover span{text-decoration:underline}
+nav span{overflow-wrap:anywhere}
+nav .m{flex:none;width:3.6rem;text-align:center}
 main{padding:1rem 1.5rem 6rem}
 article{border-top:1px solid var(--line);padding:1rem 0 1.5rem;scroll-margin-top:1rem}
-h3 code{font-size:1.05em}
+h3{font-size:1.15rem}
+h3 code{font-size:1em;background:none;overflow-wrap:anywhere}
 h4{margin:1.2rem 0 .4rem}
 code,pre{font-family:ui-monospace,Menlo,Consolas,monospace;font-size:.875em}
 code{background:var(--soft);border-radius:.25rem;padding:.1em .3em}
@@ -214,9 +234,11 @@ pre code{background:none;padding:0}
 .scroll{overflow-x:auto}
 table{border-collapse:collapse;width:100%;font-size:.9rem}
 th,td{text-align:left;vertical-align:top;padding:.4rem .6rem .4rem 0;border-bottom:1px solid var(--line)}
+td code{overflow-wrap:anywhere}
+td:first-child{width:14.5rem;min-width:8rem}td:nth-child(2){width:9rem}
 td em{color:#c2410c;font-style:normal}
 .m{font:600 .72rem ui-monospace,Menlo,Consolas,monospace;padding:.1rem .35rem;border-radius:.25rem;background:var(--soft)}
 .m.GET{color:#1d6fb8}.m.POST{color:#15803d}.m.PATCH{color:#a16207}.m.DELETE{color:#b91c1c}
 .statuses span{display:inline-block;margin-right:.8rem;font-size:.875rem}
 @media (prefers-color-scheme:dark){.m.GET{color:#7cc0ff}.m.POST{color:#6ee7a0}.m.PATCH{color:#fcd34d}.m.DELETE{color:#fca5a5}td em{color:#fdba74}}
-@media (max-width:48rem){.page{grid-template-columns:1fr}nav{position:static;max-height:none;border-bottom:1px solid var(--line)}}`;
+@media (max-width:48rem){.page{grid-template-columns:minmax(0,1fr)}nav{position:static;max-height:none;border-bottom:1px solid var(--line)}table{min-width:34rem}}`;

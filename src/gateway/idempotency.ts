@@ -56,7 +56,7 @@ export async function idempotently(options: IdempotentWork): Promise<ApiAnswer> 
     account: request.account,
     scope: options.scope,
     key,
-    fingerprint: request.json?.fingerprint ?? "",
+    fingerprint: request.json?.fingerprint() ?? "",
     ...(options.repeatable ? { retakeAfterMs: GIVEN_UP_AFTER_MS } : {}),
   });
   switch (begun.kind) {

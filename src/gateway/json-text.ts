@@ -1,3 +1,5 @@
+import { jsonProblem } from "./json-problem.ts";
+
 /**
  * A strict scanner over JSON text (RFC 8259). JSON.parse accepts what we must refuse (a key given twice,
  * lone surrogates, NUL, any depth) and forgets what we must keep: where a value stood in the text, so
@@ -15,7 +17,8 @@ export interface JsonMember {
 }
 
 export type JsonScan =
-  { ok: true; members: ReadonlyMap<string, JsonMember> } | { ok: false; problem: string };
+  | { ok: true; members: ReadonlyMap<string, JsonMember>; value: Record<string, unknown> }
+  | { ok: false; problem: string };
 
 class Problem extends Error {}
 
@@ -26,12 +29,26 @@ const PLAIN = /[\u0020\u0021\u0023-\u005b\u005d-\uffff]*/y;
 const LITERAL = /true|false|null/y;
 const ESCAPE = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/y;
 
-/** Scans one JSON object. Positions in problems are character offsets, from 0. */
+/**
+ * Scans and parses one JSON object. The scan comes first, since only it bounds the nesting; it leaps over
+ * what stands in strings, and leaves it to JSON.parse to find a control character there.
+ */
 export function scanJsonObject(text: string, limits: { depth: number }): JsonScan {
   try {
-    return { ok: true, members: new Scanner(text, limits.depth).object() };
+    const members = new Scanner({ text, ...limits, strict: false }).object();
+    return { ok: true, members, value: parsed(text, limits) };
   } catch (error) {
     if (error instanceof Problem) return { ok: false, problem: error.message };
+    throw error;
+  }
+}
+
+function parsed(text: string, limits: { depth: number }): Record<string, unknown> {
+  try {
+    return JSON.parse(text) as Record<string, unknown>;
+  } catch (error) {
+    // Names the place.
+    new Scanner({ text, ...limits, strict: true }).object();
     throw error;
   }
 }
@@ -43,16 +60,23 @@ interface Open {
 
 class Scanner {
   private at = 0;
+  /** The next quote and the next backslash, as last looked for: behind `at` they are out of date. */
+  private quote = -1;
+  private backslash = -1;
   private readonly text: string;
   private readonly depth: number;
-  constructor(text: string, depth: number) {
-    this.text = text;
-    this.depth = depth;
+  private readonly strict: boolean;
+  constructor(options: { text: string; depth: number; strict: boolean }) {
+    this.text = options.text;
+    this.depth = options.depth;
+    this.strict = options.strict;
   }
 
   object(): Map<string, JsonMember> {
     const members = new Map<string, JsonMember>();
     this.space();
+    if (this.at >= this.text.length)
+      throw new Problem("the body is empty, and must be a JSON object");
     if (this.text[this.at] !== "{") throw new Problem("the body must be a JSON object");
     this.at += 1;
     this.space();
@@ -148,27 +172,42 @@ class Scanner {
   /** Consumes a string and returns it as written, quotes included. */
   private string(): string {
     const start = this.at;
-    let escaped = false;
+    let byNumber = false;
     this.at += 1;
     for (;;) {
-      PLAIN.lastIndex = this.at;
-      PLAIN.test(this.text);
-      this.at = PLAIN.lastIndex;
+      this.plain();
       const stop = this.text[this.at];
       if (stop === '"') break;
       if (stop !== "\\") throw this.unexpected();
-      escaped = true;
-      this.take(ESCAPE);
+      if (this.take(ESCAPE)[1] === "u") byNumber = true;
     }
     this.at += 1;
     const written = this.text.slice(start, this.at);
-    if (escaped) {
+    if (byNumber) {
       const value = JSON.parse(written) as string;
       // PostgreSQL takes no NUL in text, and neither it nor UTF-8 takes half a surrogate pair.
       if (value.includes("\u0000")) throw new Problem(`NUL in a string at offset ${start}`);
       if (!value.isWellFormed()) throw new Problem(`lone surrogate in a string at offset ${start}`);
     }
     return written;
+  }
+
+  /** Goes to the next quote or backslash. Attachments are megabytes: native searches, each place once. */
+  private plain(): void {
+    if (this.strict) {
+      PLAIN.lastIndex = this.at;
+      PLAIN.test(this.text);
+      this.at = PLAIN.lastIndex;
+      return;
+    }
+    if (this.quote < this.at) this.quote = this.next('"');
+    if (this.backslash < this.at) this.backslash = this.next("\\");
+    this.at = Math.min(this.quote, this.backslash);
+  }
+
+  private next(character: string): number {
+    const found = this.text.indexOf(character, this.at);
+    return found === -1 ? this.text.length : found;
   }
 
   private take(pattern: RegExp): string {
@@ -186,11 +225,7 @@ class Scanner {
   }
 
   private unexpected(): Problem {
-    return new Problem(
-      this.at >= this.text.length
-        ? "the JSON text ends too early"
-        : `unexpected character at offset ${this.at}`,
-    );
+    return new Problem(jsonProblem(this.text, this.at));
   }
 }
 

@@ -29,21 +29,23 @@ const RESERVED_PREFIXES = ["content-", "resent-", "arc-", "apparently-"];
 
 /** RFC 5322 field name, without what MIME parsers stumble over. */
 const HEADER_NAME = /^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/;
-/** Together with a length of whole quadruples. A group repeated over megabytes overflows the matcher. */
-const BASE64 = /^[A-Za-z0-9+/]*={0,2}$/;
-
 /** What the schema cannot say: addresses, headers, sizes in bytes, base64. Throws ApiError 400. */
 export function mailMessage(request: SendRequest): MailMessage {
+  const attachments = request.attachments?.map((attachment) => ({
+    attachment,
+    content: decodedBase64(attachment.content),
+  }));
   const findings: Finding[] = [
     ...addressFindings("to", request.to),
     ...(request.cc ?? []).flatMap((each, index) => addressFindings(`cc.${index}`, each)),
     ...(request.bcc ?? []).flatMap((each, index) => addressFindings(`bcc.${index}`, each)),
     ...(request.reply_to === undefined ? [] : addressFindings("reply_to", request.reply_to)),
     ...headerFindings(request.headers ?? {}),
-    ...attachmentFindings(request.attachments ?? []),
+    ...attachmentFindings(attachments ?? []),
   ];
   if ((request.cc?.length ?? 0) + (request.bcc?.length ?? 0) > LIMITS.recipients)
     findings.push({ field: "cc", message: `and bcc must have at most ${LIMITS.recipients} items` });
+  if (request.body === "") findings.push({ field: "body", message: "must not be empty" });
   if (Buffer.byteLength(request.body) > LIMITS.sendBodyBytes)
     findings.push({ field: "body", message: "must be at most 5 MiB" });
   if (findings.length > 0) throw invalid(findings);
@@ -56,14 +58,14 @@ export function mailMessage(request: SendRequest): MailMessage {
     ...(request.bcc ? { bcc: request.bcc.map(wireAddress) } : {}),
     ...(request.reply_to === undefined ? {} : { replyTo: wireAddress(request.reply_to) }),
     ...(request.headers ? { headers: request.headers } : {}),
-    ...(request.attachments
+    ...(attachments
       ? {
-          attachments: request.attachments.map((attachment) => ({
+          attachments: attachments.map(({ attachment, content = Buffer.alloc(0) }) => ({
             filename: attachment.filename,
             ...(attachment.content_type === undefined
               ? {}
               : { contentType: attachment.content_type }),
-            content: Buffer.from(attachment.content, "base64"),
+            content,
           })),
         }
       : {}),
@@ -93,15 +95,35 @@ function headerFindings(headers: Readonly<Record<string, string>>): Finding[] {
   return findings;
 }
 
-function attachmentFindings(attachments: readonly { content: string }[]): Finding[] {
+interface DecodedAttachment {
+  attachment: { content: string };
+  /** Undefined: not base64. */
+  content: Buffer | undefined;
+}
+
+function attachmentFindings(attachments: readonly DecodedAttachment[]): Finding[] {
   const findings: Finding[] = [];
   let total = 0;
-  for (const [index, { content }] of attachments.entries()) {
-    total += content.length;
-    if (content.length % 4 !== 0 || !BASE64.test(content))
-      findings.push({ field: `attachments.${index}.content`, message: "is not valid base64" });
+  for (const [index, { attachment, content }] of attachments.entries()) {
+    total += attachment.content.length;
+    if (content === undefined)
+      findings.push({
+        field: `attachments.${index}.content`,
+        message: "is not valid base64 (RFC 4648, section 4: padded, without line breaks)",
+      });
   }
   if (total > LIMITS.attachmentsBytes)
     findings.push({ field: "attachments", message: "must be at most 10 MiB of base64 in all" });
   return findings;
+}
+
+/**
+ * The decoder passes over what is not base64, and takes the URL alphabet too: what it makes of a sound
+ * text has exactly three bytes for four characters. Ten times as fast as an expression over megabytes.
+ */
+function decodedBase64(text: string): Buffer | undefined {
+  if (text.length % 4 !== 0 || text.includes("-") || text.includes("_")) return undefined;
+  const padding = text.endsWith("==") ? 2 : text.endsWith("=") ? 1 : 0;
+  const bytes = Buffer.from(text, "base64");
+  return bytes.length === (text.length / 4) * 3 - padding ? bytes : undefined;
 }

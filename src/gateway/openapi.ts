@@ -1,5 +1,6 @@
 import type { TSchema } from "typebox";
 import { API_PATH, DASHBOARD_ENDPOINTS, type DashboardEndpoint } from "./dashboard/endpoints.ts";
+import { UNAUTHORIZED } from "./authenticate.ts";
 import { LIMITS } from "../domain/schema/fields.ts";
 import { jobCreate, jobPatch } from "../domain/schema/rest-job.ts";
 import { ERROR_CODES, type ErrorCode } from "./error-codes.ts";
@@ -257,7 +258,7 @@ const RETRY_AFTER = {
 
 function errorText(code: ErrorCode): string {
   if (code === "invalid_otp") return "invalid or expired OTP";
-  if (code === "unauthorized") return "missing or invalid API key";
+  if (code === "unauthorized") return UNAUTHORIZED;
   return code.replaceAll("_", " ");
 }
 

@@ -107,7 +107,11 @@ function nameUnrouted(ctx: Koa.ParameterizedContext<GatewayState>): void {
     ctx.status = 204;
     return;
   }
-  if (ctx.status === 404) throw new ApiError("not_found", "no such route");
+  if (ctx.status === 404)
+    throw new ApiError("not_found", "no such route: /docs and /openapi.json list them all");
   if (ctx.status === 405 || ctx.status === 501)
-    throw new ApiError("method_not_allowed", `${ctx.method} is not allowed here`);
+    throw new ApiError(
+      "method_not_allowed",
+      `${ctx.method} is not allowed here: use ${ctx.response.get("Allow")}`,
+    );
 }

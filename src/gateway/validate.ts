@@ -2,6 +2,7 @@ import { Ajv2020, type ErrorObject, type ValidateFunction } from "ajv/dist/2020.
 import type { Static, TSchema } from "typebox";
 import type { Finding } from "../domain/findings.ts";
 import { invalid } from "./errors.ts";
+import { instead } from "./known-names.ts";
 
 /** Compiled once at start. Throws ApiError 400 with every finding; returns the value typed. */
 export type Validator<T> = (value: unknown) => T;
@@ -50,7 +51,10 @@ function message({ keyword, params, parentSchema, schema }: ErrorObject): string
     case "required":
       return "is required";
     case "additionalProperties":
-      return "is not a known field";
+      return `is not a known field; ${instead(
+        String((params as Record<string, unknown>)["additionalProperty"]),
+        Object.keys((parentSchema?.["properties"] ?? {}) as object),
+      )}`;
     case "type":
       return `must be ${typeName(schema)}`;
     case "enum":
@@ -82,5 +86,7 @@ function message({ keyword, params, parentSchema, schema }: ErrorObject): string
 
 function typeName(schema: unknown): string {
   const types = (Array.isArray(schema) ? schema : [schema]) as string[];
-  return types.map((type) => (/^[aeio]/.test(type) ? `an ${type}` : `a ${type}`)).join(" or ");
+  return types
+    .map((type) => (type === "null" ? type : /^[aeio]/.test(type) ? `an ${type}` : `a ${type}`))
+    .join(" or ");
 }

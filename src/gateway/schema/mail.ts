@@ -19,10 +19,10 @@ const attachment = Type.Object(
       examples: ["invoice.pdf"],
     }),
     content: Type.String({
-      maxLength: LIMITS.attachmentsBytes,
       description: "The file in base64 (RFC 4648, section 4, padded, no line breaks).",
       "x-documented": {
         contentEncoding: "base64",
+        maxLength: LIMITS.attachmentsBytes,
         pattern: "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$",
       },
       examples: ["SGVsbG8="],
@@ -44,9 +44,9 @@ export const sendRequest = Type.Object(
   {
     to: field.address,
     subject: field.subject,
+    // Counted in bytes by the code: counting characters in megabytes takes a validator too long.
     body: Type.String({
-      minLength: 1,
-      maxLength: LIMITS.sendBodyBytes,
+      "x-documented": { minLength: 1, maxLength: LIMITS.sendBodyBytes },
       description: "Plain text or HTML, at most 5 MiB.",
       examples: ["Hello, and welcome."],
     }),

@@ -69,7 +69,10 @@ describe.each(api)("$name", ({ method, path, hasBody }) => {
     );
     for (const reply of replies) {
       expect(reply.status).toBe(401);
-      expect(reply.json).toEqual({ error: "missing or invalid API key", code: "unauthorized" });
+      expect(reply.json).toEqual({
+        error: expect.stringContaining("missing or invalid API key: send"),
+        code: "unauthorized",
+      });
     }
   });
   test("400: an unknown query parameter", async () => {
@@ -106,7 +109,7 @@ describe.each(withBody)("the body of $name", ({ method, path }) => {
     const reply = await send('{"__proto__":{"to":"a@x.io"}}');
     expect(reply.json["details"]).toContainEqual({
       field: "__proto__",
-      message: "is not a known field",
+      message: expect.stringMatching(/^is not a known field; known are /),
     });
   });
   test.each([
@@ -141,7 +144,7 @@ describe("routing", () => {
       const reply = await h.request({ path });
       expect([reply.status, reply.json]).toEqual([
         404,
-        { error: "no such route", code: "not_found" },
+        { error: expect.stringContaining("no such route"), code: "not_found" },
       ]);
     },
   );

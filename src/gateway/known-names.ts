@@ -1,0 +1,45 @@
+/** Longer lists of names help nobody. */
+const MOST_NAMES = 12;
+
+/** What to write instead of a name that is not known: the one that was meant, or else all there are. */
+export function instead(unknown: string, known: readonly string[]): string {
+  const meant = closest(unknown, known);
+  if (meant !== undefined) return `did you mean ${meant}?`;
+  if (known.length === 0) return "there are none here";
+  const shown = known.slice(0, MOST_NAMES).join(", ");
+  return known.length > MOST_NAMES ? `known are ${shown} and more` : `known are ${shown}`;
+}
+
+/** camelCase for snake_case, a part of a name for the whole (`url` for `webhook_url`), a slip or two. */
+function closest(unknown: string, known: readonly string[]): string | undefined {
+  const name = plain(unknown);
+  if (name === "" || name.length > 64) return undefined;
+  const same = known.find((each) => plain(each) === name);
+  if (same !== undefined) return same;
+  const parts = known.filter((each) => each.split("_").includes(name));
+  if (parts.length === 1) return parts[0];
+  const slips = name.length <= 4 ? 1 : 2;
+  return known.find((each) => distance(name, plain(each)) <= slips);
+}
+
+function plain(name: string): string {
+  return name.toLowerCase().replaceAll(/[^a-z0-9]/g, "");
+}
+
+/** Levenshtein. */
+function distance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, index) => index);
+  for (const [i, left] of Array.from(a).entries()) {
+    const next = [i + 1];
+    for (const [j, right] of Array.from(b).entries())
+      next.push(
+        Math.min(
+          (next[j] ?? 0) + 1,
+          (row[j + 1] ?? 0) + 1,
+          (row[j] ?? 0) + (left === right ? 0 : 1),
+        ),
+      );
+    row = next;
+  }
+  return row.at(-1) ?? 0;
+}

@@ -1,5 +1,5 @@
 /** Text that YAML 1.1 and 1.2 both read as this very string without quotes. */
-const PLAIN = /^[A-Za-z][A-Za-z0-9_./ -]*[A-Za-z0-9_./-]$/;
+const PLAIN = /^[A-Za-z](?:[A-Za-z0-9_./ -]*[A-Za-z0-9_./-])?$/;
 const WORDS = /^(?:null|true|false|yes|no|on|off|y|n|[.+-]?(?:inf|nan))$/i;
 
 /**
@@ -12,13 +12,12 @@ export function yamlText(value: unknown): string {
 }
 
 function lines(value: unknown, indent: string): string[] {
+  if (!isBlock(value)) return [`${indent}${scalar(value)}`];
   if (Array.isArray(value))
     return value.flatMap((item: unknown) => {
       const [first = "", ...rest] = lines(item, `${indent}  `);
       return [`${indent}- ${first.trimStart()}`, ...rest];
     });
-  if (typeof value !== "object" || value === null || JSON.isRawJSON(value))
-    return [`${indent}${scalar(value)}`];
   return Object.entries(value)
     .filter(([, member]) => member !== undefined)
     .flatMap(([key, member]) =>
@@ -28,7 +27,7 @@ function lines(value: unknown, indent: string): string[] {
     );
 }
 
-function isBlock(value: unknown): boolean {
+function isBlock(value: unknown): value is object {
   if (typeof value !== "object" || value === null || JSON.isRawJSON(value)) return false;
   return Object.keys(value).length > 0;
 }

@@ -15,9 +15,12 @@ import { parseDestinationRules } from "../../../src/network/destination-rules.ts
 import { createGuardedDial } from "../../../src/network/guarded-dial.ts";
 import { createAccounts } from "../../../src/postgres/accounts.ts";
 import { createApiKeys } from "../../../src/postgres/api-keys.ts";
+import { createCircuits } from "../../../src/postgres/circuits.ts";
+import { createDashboardStatistics } from "../../../src/postgres/dashboard-statistics.ts";
 import { createPostgresClock } from "../../../src/postgres/clock.ts";
 import { createEmailLog } from "../../../src/postgres/email-log.ts";
 import { createIdempotencyKeys } from "../../../src/postgres/idempotency-keys.ts";
+import { createInvitations } from "../../../src/postgres/invitations.ts";
 import { parseKeyRing } from "../../../src/postgres/key-ring.ts";
 import { createNotifications } from "../../../src/postgres/notifications.ts";
 import { createOtps } from "../../../src/postgres/otps.ts";
@@ -26,7 +29,11 @@ import { createPostgresJobStore } from "../../../src/postgres/postgres-job-store
 import { createRunHistory } from "../../../src/postgres/run-history.ts";
 import { createRunLedger } from "../../../src/postgres/run-ledger.ts";
 import { createRunQueue } from "../../../src/postgres/run-queue.ts";
+import { createSessions } from "../../../src/postgres/sessions.ts";
+import { createSignInBrake } from "../../../src/postgres/sign-in-brake.ts";
+import { createSigningSecrets } from "../../../src/postgres/signing-secrets.ts";
 import { createSmtpSettingsStore } from "../../../src/postgres/smtp-settings.ts";
+import { createUsers } from "../../../src/postgres/users.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
 import { createDependencyChecks, createReadiness } from "../../../src/telemetry/readiness.ts";
@@ -103,11 +110,28 @@ export async function startHarness(overrides: Overrides = {}) {
     host: "127.0.0.1",
   });
 
+  const users = createUsers({ pool });
   const gateway = createGateway({
+    dashboard: {
+      users,
+      sessions: createSessions({ pool }),
+      accounts,
+      apiKeys,
+      smtpSettings: settings,
+      signingSecrets: createSigningSecrets({ pool, keyRing }),
+      invitations: createInvitations({ pool, users }),
+      brake: createSignInBrake({ pool }),
+      statistics: createDashboardStatistics({ pool }),
+      circuits: createCircuits({ pool }),
+      manifest: ({ name, spec }) => ({ kind: "ScheduledJob", metadata: { name }, spec }),
+      installation: { version: "0.0.0-test", retentionDays: 90, kubernetes: false },
+      files: undefined,
+    },
     apiKeys,
     jobs,
     ledger,
     history,
+    circuits: createCircuits({ pool }),
     mailer: overrides.mailer?.(mailer) ?? mailer,
     emailLog: overrides.emailLog?.(emailLog) ?? emailLog,
     otps: createOtps({ pool, keyRing }),
@@ -153,6 +177,8 @@ export async function startHarness(overrides: Overrides = {}) {
     jobs,
     ledger,
     clock,
+    users,
+    settings,
     first,
     second,
     withoutSmtp,

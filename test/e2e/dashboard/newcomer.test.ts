@@ -1,0 +1,239 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Browser, BrowserContext, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { call, startStandalone, type Standalone } from "../program.ts";
+import { startReceiver, type Receiver } from "../receiver.ts";
+import { until } from "../until.ts";
+import { findChrome, launchChrome } from "./chrome.ts";
+import { openWindow, PHONE, DESKTOP, printedOwner, signIn, type Owner } from "./owner.ts";
+
+const chrome = findChrome();
+
+/** In the order in which a newcomer does it; each step builds on those before. */
+describe.skipIf(chrome === undefined).each([
+  { name: "desktop", view: DESKTOP },
+  { name: "phone", view: PHONE },
+])("a newcomer on a $name", ({ view }) => {
+  let data: string;
+  let program: Standalone;
+  let receiver: Receiver;
+  let browser: Browser;
+  let context: BrowserContext;
+  let page: Page;
+  let complaints: string[];
+  let owner: Owner;
+  let key: string;
+  beforeAll(async () => {
+    data = await mkdtemp(join(tmpdir(), "carillon-newcomer-"));
+    [receiver, program] = await Promise.all([startReceiver(), startStandalone(data)]);
+    browser = await launchChrome(chrome ?? "");
+    owner = printedOwner(program.printed("Sign in"));
+    ({ context, page, complaints } = await openWindow(browser, program.url, { view }));
+  });
+  afterAll(async () => {
+    await browser?.close();
+    program?.signal("SIGTERM");
+    await program?.finished;
+    await receiver?.close();
+    await rm(data, { recursive: true, force: true });
+  });
+
+  async function go(place: string): Promise<void> {
+    const burger = page.getByRole("button", { name: "Open the navigation" });
+    if (view === PHONE) await burger.click();
+    await page.getByRole("navigation", { name: "Main" }).getByRole("link", { name: place }).click();
+    await page.getByRole("heading", { level: 1, name: place }).waitFor();
+  }
+  const button = (name: string | RegExp) => page.getByRole("button", { name });
+  const toast = (text: string) => page.getByText(text).first().waitFor();
+
+  test("signs in with what the start printed, and not with anything else", async () => {
+    await page.goto(`${program.printed("Dashboard")}`);
+    await page.getByLabel("Email").fill(owner.email);
+    await page.locator("input[name=password]").fill("not the password");
+    await button("Sign in").click();
+    await page.getByRole("alert").getByText("The address or the password is wrong.").waitFor();
+    await signIn(page, owner);
+    await page.getByText("First steps").waitFor();
+  });
+
+  test("creates an API key, which is shown once and works", async () => {
+    await go("API keys");
+    await button("Create API key").click();
+    await page.getByLabel("Label").fill("my first program");
+    await button("Create").last().click();
+    await button("Copy the key").click();
+    key = (await page.evaluate("navigator.clipboard.readText()")) as string;
+    expect(key).toMatch(/^svc_live_/);
+    await page.getByRole("region", { name: "Example" }).getByText(key).waitFor();
+    await button("Done").click();
+    await page.getByText("my first program").waitFor();
+    expect(await page.content()).not.toContain(key);
+    expect((await call(program.url, { key, path: "/jobs" })).status).toBe(200);
+  });
+
+  test("tests the SMTP settings, sees the conversation when they are wrong, and saves them", async () => {
+    await go("SMTP");
+    const from = page.getByLabel("From address");
+    await from.fill("hello@example.com");
+    await button("Send a test").click();
+    await page.getByText("The server accepted the mail.").waitFor();
+    await page
+      .getByRole("textbox", { name: "Encryption" })
+      .or(page.getByRole("combobox", { name: "Encryption" }))
+      .first()
+      .click();
+    await page.getByRole("option", { name: /STARTTLS/ }).click();
+    await button("Send a test").click();
+    await page
+      .getByRole("region", { name: "SMTP transcript" })
+      .getByText(/S: 220/)
+      .waitFor();
+    await page
+      .getByRole("textbox", { name: "Encryption" })
+      .or(page.getByRole("combobox", { name: "Encryption" }))
+      .first()
+      .click();
+    await page.getByRole("option", { name: /None/ }).click();
+    await button("Save").click();
+    await toast("SMTP settings saved");
+  });
+
+  test("creates a job that says in words when it runs, and watches it run", async () => {
+    await go("Jobs");
+    await page.getByRole("link", { name: "Create job" }).first().click();
+    await page.getByLabel("Name").fill("Order <b>coffee</b> ☕");
+    await page.getByLabel("URL").fill("ftp://example.com");
+    await page.getByText("must be an http or https URL").waitFor();
+    await page.getByLabel("URL").fill(`${receiver.url}/coffee`);
+    await page.getByLabel("Payload").fill('{"cups": 2');
+    await page
+      .getByText(/is not JSON/)
+      .first()
+      .waitFor();
+    await page.getByLabel("Payload").fill('{"cups": 2}');
+    await page.getByLabel("Cron expression").fill("30 2 * * *");
+    await page.getByText("At 02:30, every day").waitFor();
+    await button("Create job").click();
+    await page.getByRole("heading", { level: 1, name: "Order <b>coffee</b> ☕" }).waitFor();
+    await page.getByText("It has not run yet.").waitFor();
+    await button("Run now").click();
+    await page.getByText("success", { exact: true }).first().waitFor();
+    const [received] = receiver.received;
+    expect(JSON.parse(received?.body ?? "")).toEqual({ cups: 2 });
+  });
+
+  test("pauses, resumes, changes, duplicates and copies the job", async () => {
+    await button("Pause").click();
+    await button("Resume").click();
+    await button("Pause").waitFor();
+    await page.getByRole("link", { name: "Edit" }).click();
+    await page.getByRole("heading", { level: 1, name: /^Edit/ }).waitFor();
+    await page.getByLabel("Name").fill("Order tea");
+    await button("Save").click();
+    await page.getByRole("heading", { level: 1, name: "Order tea" }).waitFor();
+    await button("More actions").click();
+    await page.getByRole("menuitem", { name: "Copy as ScheduledJob YAML" }).click();
+    await toast("YAML copied");
+    const yaml = (await page.evaluate("navigator.clipboard.readText()")) as string;
+    expect(yaml).toContain("kind: ScheduledJob");
+    expect(yaml).toContain("displayName: Order tea");
+    await button("More actions").click();
+    await page.getByRole("menuitem", { name: "Duplicate" }).click();
+    await page.getByRole("heading", { level: 1, name: "Create a job" }).waitFor();
+    expect(await page.getByLabel("Name").inputValue()).toBe("Order tea (copy)");
+    await button("Create job").click();
+    await page.getByRole("heading", { level: 1, name: "Order tea (copy)" }).waitFor();
+  });
+
+  test("finds jobs, pauses several at once, and deletes one", async () => {
+    await go("Jobs");
+    await page.getByLabel("Search").fill("(copy)");
+    await page.getByText("1 job", { exact: true }).waitFor();
+    await page.getByLabel("Search").fill("");
+    await page.getByText("2 jobs", { exact: true }).waitFor();
+    await page
+      .getByLabel(/^Select Order tea/)
+      .first()
+      .check();
+    await page
+      .getByLabel(/^Select Order tea/)
+      .last()
+      .check();
+    await button("Pause").click();
+    await toast("2 jobs paused");
+    await page.getByRole("link", { name: "Order tea (copy)" }).click();
+    await button("More actions").click();
+    await page.getByRole("menuitem", { name: /Delete/ }).click();
+    await button("Delete the job").click();
+    await page.getByText("1 job", { exact: true }).waitFor();
+  });
+
+  test("finds the mail in the log, without reloading", async () => {
+    await go("Email log");
+    await page.getByText("No email yet").waitFor();
+    const sent = await call(program.url, {
+      key,
+      method: "POST",
+      path: "/send",
+      body: { to: "ada@example.com", subject: "<img src=x onerror=alert(1)>", body: "Hello" },
+    });
+    expect(sent.status).toBe(200);
+    await page.getByText("<img src=x onerror=alert(1)>").waitFor();
+    await page.getByText("ada@example.com").waitFor();
+  });
+
+  test("shows, rotates and verifies with the signing secret", async () => {
+    await go("Webhook signing");
+    await button("Show").click();
+    const secret = page.getByRole("region", { name: "Signing secret" });
+    const before = await secret.innerText();
+    await button("Rotate the secret").click();
+    await button("Rotate").last().click();
+    await page.getByText("2 secrets sign at the moment").waitFor();
+    expect(await secret.innerText()).toContain(before);
+  });
+
+  test("invites a colleague, who becomes a member", async () => {
+    await go("Settings");
+    await button("Invite").click();
+    await page.getByLabel("Email").fill("colleague@example.com");
+    await button("Invite").last().click();
+    await button("Copy the link").click();
+    const link = (await page.evaluate("navigator.clipboard.readText()")) as string;
+    await button("Done").click();
+    const guest = await openWindow(browser, program.url, { view });
+    await guest.page.goto(link);
+    await guest.page.getByText("colleague@example.com").waitFor();
+    await guest.page.locator("input[type=password]").fill("a very good password");
+    await guest.page.getByRole("button", { name: "Accept and sign in" }).click();
+    await guest.page.getByRole("heading", { level: 1, name: "Overview" }).waitFor();
+    await guest.page.goto("/dashboard/api-keys");
+    await guest.page.getByText("my first program").waitFor();
+    expect(await guest.page.getByRole("button", { name: "Create API key" }).count()).toBe(0);
+    expect(guest.complaints).toEqual([]);
+    await guest.context.close();
+  });
+
+  test("deletes the key, which stops working", async () => {
+    await go("API keys");
+    await button("Delete the key my first program").click();
+    await button("Delete the key").last().click();
+    await until("the key is gone", async () =>
+      (await page.getByText("my first program").count()) === 0 ? true : undefined,
+    );
+    expect((await call(program.url, { key, path: "/jobs" })).status).toBe(401);
+  });
+
+  test("signs out, and is out", async () => {
+    await button("Your user").click();
+    await page.getByRole("menuitem", { name: "Sign out" }).click();
+    await button("Sign in").waitFor();
+    await page.goto("/dashboard/jobs");
+    await button("Sign in").waitFor();
+    expect(complaints).toEqual([]);
+    await context.close();
+  });
+});

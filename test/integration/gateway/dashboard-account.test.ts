@@ -1,0 +1,287 @@
+import { parse } from "yaml";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { visitor, type Visitor } from "./dashboard-visitor.ts";
+import { startHarness, type Harness } from "./harness.ts";
+
+const PASSWORD = "correct horse battery";
+const JOB = {
+  name: "Nightly report",
+  type: "webhook",
+  schedule_type: "cron",
+  cron_expression: "0 3 * * *",
+  timezone: "Europe/Paris",
+  webhook_url: "http://127.0.0.1:9/report",
+  webhook_payload: { of: "the day: #1", yes: "no", n: 12 },
+};
+
+let harness: Harness;
+let owner: Visitor;
+let member: Visitor;
+let stranger: Visitor;
+beforeAll(async () => {
+  harness = await startHarness();
+  const { first, second, users } = harness;
+  await users.create({
+    account: first.account,
+    email: "owner@example.com",
+    password: PASSWORD,
+    admin: true,
+  });
+  await users.create({
+    account: first.account,
+    email: "member@example.com",
+    password: PASSWORD,
+    role: "member",
+  });
+  await users.create({ account: second.account, email: "second@example.com", password: PASSWORD });
+  [owner, member, stranger] = [visitor(harness), visitor(harness), visitor(harness)];
+  await owner.signIn("owner@example.com", PASSWORD);
+  await member.signIn("member@example.com", PASSWORD);
+  await stranger.signIn("second@example.com", PASSWORD);
+});
+afterAll(() => harness.close());
+
+describe("API keys", () => {
+  test("a new key works at once, and no longer when it is deleted", async () => {
+    const made = await owner.post("/api-keys", { label: "<img onerror=alert(1)>" });
+    expect(made.status).toBe(201);
+    const raw = String(made.json["raw"]);
+    expect((await harness.request({ path: "/jobs", key: raw })).status).toBe(200);
+    const list = await owner.get("/api-keys");
+    expect(list.text).not.toContain(raw);
+    const { id } = made.json["key"] as { id: string };
+    expect((await stranger.ask("DELETE", `/api-keys/${id}`)).status).toBe(404);
+    expect((await owner.ask("DELETE", `/api-keys/${id}`)).status).toBe(200);
+    expect((await harness.request({ path: "/jobs", key: raw })).status).toBe(401);
+  });
+});
+
+describe("SMTP settings", () => {
+  const settings = {
+    host: "127.0.0.1",
+    port: 2525,
+    username: "user",
+    from: "noreply@example.com",
+    tls: "starttls",
+  };
+
+  test("the password is never sent back, and is asked for again where it would go elsewhere", async () => {
+    const saved = await stranger.post("/smtp", { ...settings, password: "s3cret-word" });
+    expect(saved.status).toBe(200);
+    expect((await stranger.get("/smtp")).text).not.toContain("s3cret-word");
+    const kept = await stranger.post("/smtp", { ...settings, from: "other@example.com" });
+    expect(kept.status).toBe(200);
+    expect((await harness.settings.get(harness.second.account))?.password).toBe("s3cret-word");
+    for (const change of [
+      { host: "evil.example" },
+      { port: 2526 },
+      { username: "else" },
+      { tls: "none" },
+    ]) {
+      for (const path of ["/smtp", "/smtp/test"]) {
+        const to = path === "/smtp" ? {} : { to: "a@example.com" };
+        const reply = await stranger.post(path, { ...settings, ...change, ...to });
+        expect(reply).toMatchObject({ status: 400, json: { details: [{ field: "password" }] } });
+      }
+    }
+  });
+
+  test("a test mail arrives; a failure shows the conversation", async () => {
+    const works = {
+      host: "127.0.0.1",
+      port: harness.catcher.smtpPort,
+      username: null,
+      from: "noreply@example.com",
+      tls: "none",
+      to: "ada@example.com",
+    };
+    const sent = await owner.post("/smtp/test", works);
+    expect(sent.json).toMatchObject({ accepted: true, error: null });
+    const refused = await owner.post("/smtp/test", { ...works, tls: "starttls" });
+    expect(refused.json).toMatchObject({ accepted: false });
+    expect(refused.json["transcript"]).toEqual(
+      expect.arrayContaining([expect.stringMatching(/^S: 220/)]),
+    );
+  });
+});
+
+describe("jobs", () => {
+  test("made here, seen here: list, detail, manifest, history", async () => {
+    const made = await owner.post("/jobs", JOB);
+    expect(made.status).toBe(201);
+    const id = String(made.json["id"]);
+    await harness.takeUp(harness.first.account, id);
+    await owner.post(`/jobs/${id}/run`);
+    await harness.deliverOne(500);
+
+    const list = await member.get("/jobs?q=NIGHTLY&status=failing&sort=last_run");
+    expect(list.json).toMatchObject({
+      total: 1,
+      counts: { active: 1 },
+      jobs: [{ id, name: JOB.name, target: JOB.webhook_url, last_status: "failed" }],
+    });
+    expect((await owner.get("/jobs?q=daily")).json).toMatchObject({ total: 0, jobs: [] });
+    const view = await owner.get(`/jobs/${id}`);
+    expect(view.json).toMatchObject({ job: { id, webhook_payload: JOB.webhook_payload } });
+    const manifest = parse(String(view.json["manifest"])) as { spec: { target: object } };
+    expect(manifest.spec).toMatchObject({ name: JOB.name });
+
+    const overview = await owner.get("/overview?range=24h");
+    expect(overview.json).toMatchObject({
+      failing: { total: 1, jobs: [{ id, name: JOB.name }] },
+      next_runs: [{ id }],
+      first_steps: { smtp: true, job_created: true },
+    });
+    const activity = overview.json["activity"] as { runs_failed: number }[];
+    expect(activity).toHaveLength(24);
+    expect(activity.at(-1)?.runs_failed).toBe(1);
+    for (const range of ["7d", "30d"]) {
+      const days = (await owner.get(`/overview?range=${range}`)).json["activity"] as object[];
+      expect(days.at(-1)).toMatchObject({ runs_failed: 1, runs_succeeded: 0 });
+    }
+  });
+
+  test("checking a job says what is wrong and when it fires, and changes nothing", async () => {
+    const before = (await owner.get("/jobs")).json["total"];
+    const good = await owner.post("/jobs/check", JOB);
+    expect(good.json["findings"]).toEqual([]);
+    expect(good.json["fire_times"]).toHaveLength(10);
+    const bad = await owner.post("/jobs/check", { ...JOB, name: "", webhook_url: "http://u:p@x/" });
+    const fields = (bad.json["findings"] as { field: string }[]).map(({ field }) => field);
+    expect(fields).toContain("name");
+    expect(bad.json["fire_times"]).toHaveLength(10);
+    const never = await owner.post("/jobs/check", { ...JOB, cron_expression: "0 0 31 2 *" });
+    expect(never.json).toMatchObject({ findings: [{ field: "cron_expression" }], fire_times: [] });
+    expect((await owner.get("/jobs")).json["total"]).toBe(before);
+  });
+
+  test("several are paused at once; what cannot be is named", async () => {
+    const made = await owner.post("/jobs", { ...JOB, name: "To pause" });
+    const id = String(made.json["id"]);
+    const reply = await member.post("/jobs/bulk", { action: "pause", ids: [id, "job-unknown"] });
+    expect(reply.json).toEqual({
+      changed: 1,
+      failures: [{ id: "job-unknown", error: "job not found" }],
+    });
+    expect((await owner.get("/jobs?status=paused")).json).toMatchObject({ total: 1 });
+  });
+});
+
+test("a second account sees and changes nothing of the first", async () => {
+  const made = await owner.post("/jobs", JOB);
+  const id = String(made.json["id"]);
+  await harness.request({
+    method: "POST",
+    path: "/send",
+    json: { to: "ada@example.com", subject: "private", body: "private" },
+  });
+  expect((await stranger.get("/jobs")).json).toMatchObject({ total: 0, counts: {} });
+  expect((await stranger.get("/logs")).json).toMatchObject({ total: 0 });
+  for (const [method, path] of [
+    ["GET", `/jobs/${id}`],
+    ["PATCH", `/jobs/${id}`],
+    ["DELETE", `/jobs/${id}`],
+    ["POST", `/jobs/${id}/pause`],
+    ["POST", `/jobs/${id}/run`],
+    ["GET", `/jobs/${id}/executions`],
+  ] as const) {
+    const reply = await stranger.ask(method, path, method === "PATCH" ? { name: "x" } : undefined);
+    expect([reply.status, path]).toEqual([404, path]);
+  }
+  const overview = await stranger.get("/overview");
+  expect(overview.json).toMatchObject({ jobs: {}, next_runs: [], failing: { total: 0, jobs: [] } });
+  const users = (await owner.get("/users")).json["users"] as { id: string }[];
+  expect((await stranger.ask("DELETE", `/users/${users[0]?.id}`)).status).toBe(404);
+  expect((await stranger.get("/accounts")).status).toBe(403);
+});
+
+describe("roles", () => {
+  const forbidden = [
+    { method: "POST", path: "/api-keys", json: { label: "x" } },
+    { method: "GET", path: "/smtp" },
+    { method: "GET", path: "/signing-secret" },
+    { method: "POST", path: "/signing-secret/rotate" },
+    { method: "PATCH", path: "/account", json: { time_zone: "UTC" } },
+    { method: "POST", path: "/account/delete", json: { password: PASSWORD, name: "first" } },
+    { method: "POST", path: "/invitations", json: { email: "x@example.com", role: "owner" } },
+    { method: "GET", path: "/accounts" },
+  ];
+  test.each(forbidden)("a member may not $method $path", async ({ method, path, json }) => {
+    expect(await member.ask(method, path, json)).toMatchObject({
+      status: 403,
+      json: { code: "forbidden" },
+    });
+  });
+});
+
+describe("invitations", () => {
+  test("a link makes one user, once", async () => {
+    const invited = await owner.post("/invitations", {
+      email: "new@example.com",
+      role: "member",
+      send: true,
+    });
+    expect(invited.json).toMatchObject({ mail: "sent", invitation: { email: "new@example.com" } });
+    const token = String(invited.json["link"]).split("#")[1] ?? "";
+    const guest = visitor(harness);
+    expect((await guest.post("/invitation", { token })).json).toEqual({
+      email: "new@example.com",
+      role: "member",
+      account: "first",
+    });
+    const short = await guest.post("/invitation/accept", { token, password: "short" });
+    expect(short.status).toBe(400);
+    const accepted = await guest.post("/invitation/accept", { token, password: PASSWORD });
+    expect(accepted.json).toMatchObject({ user: { email: "new@example.com", role: "member" } });
+    expect((await guest.get("/session")).status).toBe(200);
+    const again = await visitor(harness).post("/invitation/accept", { token, password: PASSWORD });
+    expect(again.status).toBe(404);
+  });
+
+  test("an administrator makes an account, whose owner comes by a link; the owner can delete it", async () => {
+    const made = await owner.post("/accounts", { name: "third", owner_email: "third@example.com" });
+    expect(made.status).toBe(201);
+    const token = String(made.json["link"]).split("#")[1] ?? "";
+    const third = visitor(harness);
+    await third.post("/invitation/accept", { token, password: PASSWORD });
+    const { raw } = (await third.post("/api-keys", { label: "k" })).json as { raw: string };
+    await third.post("/jobs", JOB);
+    const wrong = await third.post("/account/delete", { password: "no", name: "third" });
+    expect(wrong.json).toMatchObject({ details: [{ field: "password" }] });
+    expect(
+      (await third.post("/account/delete", { password: PASSWORD, name: "third" })).status,
+    ).toBe(200);
+    expect((await third.get("/session")).status).toBe(401);
+    expect((await harness.request({ path: "/jobs", key: raw })).status).toBe(401);
+  });
+
+  test("the last owner cannot be removed", async () => {
+    const { users } = (await owner.get("/users")).json as { users: { id: string; role: string }[] };
+    const last = users.find(({ role }) => role === "owner");
+    expect((await owner.ask("DELETE", `/users/${last?.id}`)).status).toBe(400);
+  });
+});
+
+test("passcodes are counted by how they ended", async () => {
+  const to = "otp@example.com";
+  const send = () => harness.request({ method: "POST", path: "/send/otp", json: { to } });
+  const verify = (code: string) =>
+    harness.request({ method: "POST", path: "/verify/otp", json: { email: to, code } });
+  await send();
+  for (const code of ["000000", "000001"]) await verify(code);
+  await send();
+  const [newest] = harness.catcher.messages().filter((mail) => JSON.stringify(mail).includes(to));
+  const code = /\b\d{6}\b/.exec(newest?.text ?? "")?.[0] ?? "none";
+  expect((await verify(code)).status).toBe(200);
+  const reply = await owner.get("/otp?days=7");
+  const today = (reply.json["days"] as object[]).at(-1);
+  expect(today).toMatchObject({ sent: 2, verified: 1, refused: 2, burnt: 0 });
+  expect(reply.text).not.toContain(code);
+});
+
+test("the signing secret is shown and rotated", async () => {
+  const before = (await owner.get("/signing-secret")).json["secrets"] as string[];
+  const rotated = await owner.post("/signing-secret/rotate");
+  const after = (await owner.get("/signing-secret")).json["secrets"] as string[];
+  expect(after).toEqual([rotated.json["secret"], ...before]);
+});

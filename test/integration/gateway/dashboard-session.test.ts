@@ -1,0 +1,222 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { visitor } from "./dashboard-visitor.ts";
+import { startHarness, type Harness } from "./harness.ts";
+
+const PASSWORD = "correct horse battery";
+
+let harness: Harness;
+beforeAll(async () => {
+  harness = await startHarness();
+  const { account } = harness.first;
+  await harness.users.create({ account, email: "owner@example.com", password: PASSWORD });
+  await harness.users.create({
+    account,
+    email: "member@example.com",
+    password: PASSWORD,
+    role: "member",
+  });
+});
+afterAll(() => harness.close());
+
+async function owner() {
+  const somebody = visitor(harness);
+  expect((await somebody.signIn("owner@example.com", PASSWORD)).status).toBe(200);
+  return somebody;
+}
+
+describe("session", () => {
+  test("a sign-in sets a cookie that scripts cannot read and other sites do not send", async () => {
+    const somebody = visitor(harness);
+    const reply = await somebody.signIn("Owner@Example.com", PASSWORD);
+    expect(reply.json).toMatchObject({ user: { email: "owner@example.com", role: "owner" } });
+    const set = reply.headers.get("set-cookie") ?? "";
+    expect(set).toMatch(
+      /^carillon_session=[\w-]{43}; Path=\/; Max-Age=604800; HttpOnly; SameSite=Strict$/,
+    );
+    expect((await somebody.get("/session")).status).toBe(200);
+  });
+
+  test("away from the loopback the cookie is bound to host and TLS, and plain http is refused", async () => {
+    const body = { email: "owner@example.com", password: PASSWORD };
+    const somebody = visitor(harness);
+    const plain = await hosted("http://mail.example.com", body);
+    expect(plain).toMatchObject({ status: 403, cookie: "" });
+    const secure = await hosted("https://mail.example.com", body);
+    expect(secure.status).toBe(200);
+    expect(secure.cookie).toMatch(/^__Host-carillon_session=[^;]+; Path=\/; .*; Secure$/);
+    // The name without prefix, which any sibling domain could set, is not read there.
+    const token = secure.cookie.split(";")[0]?.split("=")[1] ?? "";
+    somebody.setCookie(`__Host-carillon_session=${token}`);
+    expect((await somebody.get("/session")).status).toBe(200);
+    const unsafe = await hosted("https://mail.example.com", undefined, `carillon_session=${token}`);
+    expect(unsafe.status).toBe(401);
+  });
+
+  test("a wrong password and an unknown user get the same answer", async () => {
+    const wrong = await visitor(harness).signIn("member@example.com", "wrong password");
+    const unknown = await visitor(harness).signIn("nobody@example.com", "wrong password");
+    expect(wrong.status).toBe(401);
+    expect(unknown.text).toBe(wrong.text);
+    expect(wrong.headers.get("set-cookie")).toBeNull();
+  });
+
+  test("fixation: a sign-in never takes over the token that came along", async () => {
+    const attacker = await owner();
+    const planted = attacker.cookie();
+    const victim = visitor(harness);
+    victim.setCookie(planted);
+    await victim.signIn("member@example.com", PASSWORD);
+    expect(victim.cookie()).not.toBe(planted);
+    // And the planted session is over.
+    attacker.setCookie(planted);
+    expect((await attacker.get("/session")).status).toBe(401);
+  });
+
+  test("signing out ends the session on the server", async () => {
+    const somebody = await owner();
+    const token = somebody.cookie();
+    expect((await somebody.ask("DELETE", "/session")).status).toBe(200);
+    somebody.setCookie(token);
+    expect((await somebody.get("/session")).status).toBe(401);
+  });
+
+  test("signing out everywhere ends all of them; a new password does so too, but for this one", async () => {
+    const [here, there] = [await owner(), await owner()];
+    await here.ask("DELETE", "/sessions");
+    expect((await there.get("/session")).status).toBe(401);
+    const [one, two] = [await owner(), await owner()];
+    const wrong = await one.post("/password", { current_password: "no", new_password: "x" });
+    expect(wrong.json["details"]).toEqual([
+      { field: "current_password", message: "is not your password" },
+    ]);
+    const changed = await one.post("/password", {
+      current_password: PASSWORD,
+      new_password: PASSWORD,
+    });
+    expect(changed.status).toBe(200);
+    expect((await one.get("/session")).status).toBe(200);
+    expect((await two.get("/session")).status).toBe(401);
+  });
+});
+
+describe("requests from elsewhere", () => {
+  const cases: { name: string; headers: Record<string, string> }[] = [
+    { name: "another site", headers: { Origin: "https://evil.example" } },
+    { name: "another port", headers: { Origin: "http://127.0.0.1:1" } },
+    { name: "an opaque origin", headers: { Origin: "null" } },
+    { name: "no origin at all", headers: { Origin: "" } },
+    { name: "a cross-site fetch", headers: { "Sec-Fetch-Site": "cross-site" } },
+    { name: "a sibling domain", headers: { "Sec-Fetch-Site": "same-site" } },
+  ];
+  test.each(cases)("$name cannot change anything", async ({ headers }) => {
+    const somebody = await owner();
+    const before = (await somebody.get("/api-keys")).text;
+    const reply = await somebody.ask("POST", "/api-keys", { label: "stolen" }, headers);
+    expect(reply).toMatchObject({ status: 403, json: { code: "cross_origin" } });
+    expect((await somebody.get("/api-keys")).text).toBe(before);
+  });
+
+  test("nor can a form: bodies are JSON only", async () => {
+    const somebody = await owner();
+    const reply = await harness.request({
+      method: "POST",
+      path: "/dashboard/api/api-keys",
+      key: null,
+      body: "label=stolen",
+      headers: {
+        Origin: somebody.origin,
+        Cookie: somebody.cookie() ?? "",
+        "Content-Type": "application/x-www-form-urlencoded",
+      },
+    });
+    expect(reply.status).toBe(415);
+  });
+
+  test("an API key is no session, and a session is no API key", async () => {
+    const reply = await harness.request({ path: "/dashboard/api/jobs" });
+    expect(reply.status).toBe(401);
+    const somebody = await owner();
+    const other = await harness.request({
+      path: "/jobs",
+      key: null,
+      headers: { Cookie: somebody.cookie() ?? "" },
+    });
+    expect(other.status).toBe(401);
+  });
+});
+
+describe("guessing", () => {
+  test("is slowed down for the guesser, and for nobody else", async () => {
+    const statuses: number[] = [];
+    for (let guess = 0; guess < 8; guess += 1)
+      statuses.push((await visitor(harness).signIn("owner@example.com", `guess ${guess}`)).status);
+    expect(statuses.slice(0, 5)).toEqual([401, 401, 401, 401, 401]);
+    expect(statuses.slice(5)).toEqual([429, 429, 429]);
+    const delayed = await visitor(harness).signIn("owner@example.com", PASSWORD);
+    expect(delayed.json["code"]).toBe("sign_in_delayed");
+    expect(Number(delayed.headers.get("retry-after"))).toBeGreaterThanOrEqual(1);
+    // Another user from the same address.
+    expect((await visitor(harness).signIn("member@example.com", PASSWORD)).status).toBe(200);
+    // The owner from another address: the row is this client's alone.
+    const { rows } = await harness.pool.query(
+      "select guesser from sign_in_failures where failures > 3",
+    );
+    expect(rows).toHaveLength(1);
+    await harness.pool.query("update sign_in_failures set next_at = now()");
+    expect((await visitor(harness).signIn("owner@example.com", PASSWORD)).status).toBe(200);
+    await harness.pool.query("delete from sign_in_failures");
+  });
+
+  test("in parallel is counted one by one", async () => {
+    const replies = await Promise.all(
+      Array.from({ length: 12 }, () => visitor(harness).signIn("member@example.com", "wrong")),
+    );
+    const tried = replies.filter(({ status }) => status === 401).length;
+    // Five are free; a slow machine may get past the first wait of a second.
+    expect(tried).toBeGreaterThanOrEqual(5);
+    expect(tried).toBeLessThanOrEqual(7);
+    const { rows } = await harness.pool.query("select failures from sign_in_failures");
+    expect(rows).toEqual([{ failures: tried }]);
+    await harness.pool.query("delete from sign_in_failures");
+  });
+});
+
+/** As a reverse proxy would pass it on. */
+async function hosted(
+  origin: string,
+  json: unknown,
+  cookie?: string,
+): Promise<{ status: number; cookie: string }> {
+  const { request } = await import("node:http");
+  const { host } = new URL(origin);
+  const body = json === undefined ? undefined : JSON.stringify(json);
+  return new Promise((resolve, reject) => {
+    const outgoing = request(
+      {
+        port: harness.port,
+        host: "127.0.0.1",
+        path: "/dashboard/api/session",
+        method: body === undefined ? "GET" : "POST",
+        headers: {
+          Host: host,
+          Origin: origin,
+          ...(cookie === undefined ? {} : { Cookie: cookie }),
+          ...(body === undefined
+            ? {}
+            : { "Content-Type": "application/json", "Content-Length": Buffer.byteLength(body) }),
+        },
+      },
+      (response) => {
+        response.resume();
+        response.on("end", () => {
+          resolve({
+            status: response.statusCode ?? 0,
+            cookie: response.headers["set-cookie"]?.[0] ?? "",
+          });
+        });
+      },
+    );
+    outgoing.on("error", reject);
+    outgoing.end(body);
+  });
+}

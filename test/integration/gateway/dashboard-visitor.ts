@@ -1,0 +1,43 @@
+import type { Harness, Reply } from "./harness.ts";
+
+/** Somebody with a browser: keeps the session cookie, and says where requests come from. */
+export function visitor(harness: Harness) {
+  let cookie: string | undefined;
+  const origin = `http://127.0.0.1:${harness.port}`;
+
+  async function ask(
+    method: string,
+    path: string,
+    json?: unknown,
+    headers: Record<string, string> = {},
+  ): Promise<Reply> {
+    const reply = await harness.request({
+      method,
+      path: `/dashboard/api${path}`,
+      key: null,
+      ...(json === undefined ? {} : { json }),
+      headers: {
+        ...(method === "GET" ? {} : { Origin: origin }),
+        ...(cookie === undefined ? {} : { Cookie: cookie }),
+        ...headers,
+      },
+    });
+    const set = reply.headers.get("set-cookie");
+    if (set !== null) cookie = /Max-Age=0/.test(set) ? undefined : set.split(";")[0];
+    return reply;
+  }
+
+  return {
+    origin,
+    ask,
+    get: (path: string) => ask("GET", path),
+    post: (path: string, json?: unknown) => ask("POST", path, json),
+    signIn: (email: string, password: string) => ask("POST", "/session", { email, password }),
+    cookie: () => cookie,
+    setCookie: (value: string | undefined) => {
+      cookie = value;
+    },
+  };
+}
+
+export type Visitor = ReturnType<typeof visitor>;

@@ -1,7 +1,8 @@
-import { Agent, request } from "undici";
+import { createPool } from "../src/postgres/pool.ts";
 import { until } from "../test/e2e/until.ts";
 import { createApiClient } from "./api-client.ts";
 import { concurrently } from "./concurrently.ts";
+import { benchRawPost } from "./raw-post.ts";
 import { startSink } from "./sink-process.ts";
 
 const CREATE_WIDTH = 32;
@@ -24,11 +25,12 @@ export interface HerdFigures {
 /** `size` one-time webhook jobs due in the same second, beside bare POSTs to the same sink. */
 export async function benchHerd(
   size: number,
-  target: { url: string; metricsUrl: string; key: string },
+  target: { url: string; metricsUrl: string; key: string; databaseUrl: string },
 ): Promise<HerdFigures> {
   const sink = await startSink("http-sink");
   const sinkUrl = `http://127.0.0.1:${sink.port}/`;
-  const rawPerSecond = await benchRaw(sinkUrl);
+  await benchRawPost(sinkUrl, { ...RAW, count: 1_000 });
+  const rawPerSecond = await benchRawPost(sinkUrl, RAW);
   await sink.ask("arrivals");
 
   const api = createApiClient({ ...target, width: CREATE_WIDTH });
@@ -46,18 +48,24 @@ export async function benchHerd(
   );
   if (Date.now() > runAt) throw new Error("the jobs were not created in time: choose fewer");
   await api.close();
+  const pool = createPool({ url: target.databaseUrl, applicationName: "carillon bench", max: 1 });
   const recordedAt = await until(
     `${size} runs recorded`,
     async () => {
       // Not before it is due: asking costs what is measured.
       if (Date.now() < runAt) return undefined;
-      return (await deliveredRuns(target.metricsUrl)) >= done ? Date.now() : undefined;
+      if ((await deliveredRuns(target.metricsUrl)) < done) return undefined;
+      const { rows } = await pool.query<{ left: boolean }>(
+        "select exists (select from runs) as left",
+      );
+      return rows[0]?.left === false ? Date.now() : undefined;
     },
     runAt - Date.now() + 120_000,
   );
   const arrivals = ((await sink.ask("arrivals")) as number[]).map((at) => at - runAt);
   arrivals.sort((a, b) => a - b);
   sink.close();
+  await pool.end();
   const at = (share: number) => arrivals[Math.ceil(arrivals.length * share) - 1] ?? Number.NaN;
   const recordedMs = recordedAt - runAt;
   return {
@@ -70,25 +78,7 @@ export async function benchHerd(
   };
 }
 
-async function benchRaw(url: string): Promise<number> {
-  const dispatcher = new Agent({ connections: RAW.width });
-  const headers = { "content-type": "application/json" };
-  const post = async (): Promise<void> => {
-    const answer = await request(url, {
-      method: "POST",
-      headers,
-      body: '{"hello":"world"}',
-      dispatcher,
-    });
-    await answer.body.dump();
-  };
-  await concurrently({ count: 1_000, width: RAW.width }, post);
-  const perSecond = await concurrently(RAW, post);
-  await dispatcher.close();
-  return perSecond;
-}
-
-/** Counted when the run's end has been committed. */
+/** Counted when the answer has come: a moment before the run's end is committed. */
 async function deliveredRuns(metricsUrl: string): Promise<number> {
   const text = await (await fetch(metricsUrl)).text();
   return Number(/^carillon_runs_total\{.*outcome="delivered".*\} (\d+)$/m.exec(text)?.[1] ?? 0);

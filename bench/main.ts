@@ -1,25 +1,35 @@
 /**
  * `npm run bench`: every figure beside its limit or peer, measured in the same run on the same machine.
- * `npm run bench -- herd-10000` runs one part; the parts are send, jobs, next, herd and herd-10000.
+ * `npm run bench -- herd-10000` runs one part; the parts are send, jobs, next, delivery,
+ * herd and herd-10000.
  */
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { migrate } from "../src/postgres/migrate.ts";
+import { startEmbeddedPostgres } from "../src/standalone/embedded-postgres.ts";
 import { startStandalone } from "../test/e2e/program.ts";
+import { benchDelivery } from "./delivery.ts";
 import { benchHerd, type HerdFigures } from "./herd.ts";
 import { benchJobs } from "./jobs.ts";
 import { benchNextFireTime } from "./next-fire-time.ts";
 import { benchSend } from "./send.ts";
 
-const PARTS = ["send", "jobs", "next", "herd", "herd-10000"];
-const DEFAULT_PARTS = ["send", "jobs", "next", "herd"];
+const PARTS = ["send", "jobs", "next", "delivery", "herd", "herd-10000"];
 
 const named = process.argv.slice(2);
-const parts = named.length > 0 ? named : DEFAULT_PARTS;
+const parts = named.length > 0 ? named : PARTS;
 const unknown = parts.filter((part) => !PARTS.includes(part));
 if (unknown.length > 0) {
   console.error(`no such part: ${unknown.join(", ")}; there are ${PARTS.join(", ")}`);
   process.exit(2);
+}
+
+if (parts.includes("delivery")) {
+  const figures = await onOwnDatabase((databaseUrl) => benchDelivery({ databaseUrl }));
+  compare("durable delivery", figures.durable, "bare undici POST", figures.raw, 0.65);
+  compare("durable delivery", figures.durable, "graphile-worker tuned", figures.graphileTuned, 1);
+  compare("durable delivery", figures.durable, "graphile-worker default", figures.graphileDefault);
 }
 
 const dataDir = await mkdtemp(join(tmpdir(), "carillon-bench-"));
@@ -56,6 +66,19 @@ try {
   program.signal("SIGTERM");
   await program.finished;
   await rm(dataDir, { recursive: true, force: true });
+}
+
+/** Nobody else's workers are on it. Settings as standalone has them. */
+async function onOwnDatabase<T>(work: (url: string) => Promise<T>): Promise<T> {
+  const home = await mkdtemp(join(tmpdir(), "carillon-bench-"));
+  const server = await startEmbeddedPostgres({ dataDir: home });
+  try {
+    await migrate({ url: server.url, appVersion: "999.0.0" });
+    return await work(server.url);
+  } finally {
+    await server.stop();
+    await rm(home, { recursive: true, force: true });
+  }
 }
 
 function report(what: string, figure: string, beside: string, more: readonly string[] = []): void {

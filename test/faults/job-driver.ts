@@ -108,24 +108,19 @@ async function perform(options: {
   const { change, api, time, jobId } = options;
   const sentAt = time.instant(change.at);
   const path = `/jobs/${jobId}`;
-  switch (change.kind) {
-    case "move": {
-      const runAt = time.instant(change.runAt);
-      const body = { run_at: new Date(runAt).toISOString() };
-      const answer = await api.call({ method: "PATCH", path, body });
-      return { kind: "move", sentAt, answeredAt: done(answer, 200), runAt };
-    }
-    case "delete": {
-      const answer = await api.call({ method: "DELETE", path });
-      // Gone already: by an earlier try whose answer got lost.
-      return { kind: "delete", sentAt, answeredAt: done(answer, 200, 404) };
-    }
-    case "pause":
-    case "resume": {
-      const answer = await api.call({ method: "POST", path: `${path}/${change.kind}` });
-      return { kind: change.kind, sentAt, answeredAt: done(answer, 200) };
-    }
+  if (change.kind === "move") {
+    const runAt = time.instant(change.runAt);
+    const body = { run_at: new Date(runAt).toISOString() };
+    const answer = await api.call({ method: "PATCH", path, body });
+    return { kind: "move", sentAt, answeredAt: done(answer, 200), runAt };
   }
+  if (change.kind === "delete") {
+    const answer = await api.call({ method: "DELETE", path });
+    // Gone already: by an earlier try whose answer got lost.
+    return { kind: "delete", sentAt, answeredAt: done(answer, 200, 404) };
+  }
+  const answer = await api.call({ method: "POST", path: `${path}/${change.kind}` });
+  return { kind: change.kind, sentAt, answeredAt: done(answer, 200) };
 }
 
 function done(answer: Answered | undefined, ...good: number[]): number | null {

@@ -97,11 +97,12 @@ function drawChanges(
     case "pause":
       return [{ kind: "pause", at }];
     case "toggle":
-      return [
-        { kind: "pause", at },
-        { kind: "resume", at: later },
-      ];
+      break;
   }
+  return [
+    { kind: "pause", at },
+    { kind: "resume", at: later },
+  ];
 }
 
 /** A shuffled deck: every kind is dealt before any comes twice. Faults may overlap. */

@@ -3,6 +3,7 @@ import { mkdir } from "node:fs/promises";
 import { appendFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import { DependencyUnavailable } from "../../src/domain/ports/dependency-down.ts";
 import { createPostgresClock } from "../../src/postgres/clock.ts";
 import { createApi, type Api } from "./api.ts";
 import { check, type Arrival, type Evidence, type Verdict } from "./checker.ts";
@@ -143,18 +144,11 @@ async function resolve(
     ((listed?.body ?? []) as { id: string; name: string }[]).map(({ id, name }) => [name, id]),
   );
   return driven.flatMap((job) => {
-    switch (job.kind) {
-      case "created":
-        return [job.history];
-      case "refused":
-        return [];
-      case "unknown": {
-        const id = ids.get(job.plan.name);
-        if (id === undefined) return [];
-        const answer = { sentAt: job.sentAt, answeredAt: listed?.answeredAt ?? null };
-        return [historyOf(job.plan, id, [creation(job.plan, time, answer)])];
-      }
-    }
+    if (job.kind === "created") return [job.history];
+    const id = job.kind === "unknown" ? ids.get(job.plan.name) : undefined;
+    if (job.kind === "refused" || id === undefined) return [];
+    const answer = { sentAt: job.sentAt, answeredAt: listed?.answeredAt ?? null };
+    return [historyOf(job.plan, id, [creation(job.plan, time, answer)])];
   });
 }
 
@@ -162,7 +156,15 @@ async function resolve(
 async function settled(gather: () => Promise<Evidence>): Promise<Verdict> {
   const deadline = performance.now() + SETTLE_WITHIN_MS;
   for (;;) {
-    const verdict = check(await gather());
+    let verdict: Verdict;
+    try {
+      verdict = check(await gather());
+    } catch (error) {
+      // The database is still getting on its feet.
+      if (!(error instanceof DependencyUnavailable) || performance.now() > deadline) throw error;
+      await delay(LOOK_EVERY_MS);
+      continue;
+    }
     const waiting = verdict.violations.some(
       ({ kind }) => kind === "lost" || kind === "stuck" || kind === "unrecorded-delivery",
     );

@@ -32,7 +32,7 @@ const FAKETIME = [
 export async function startSystemUnderTest(directory: string): Promise<SystemUnderTest> {
   await mkdir(directory, { recursive: true });
   const database = await startFaultyDatabase(join(directory, "postgres"));
-  const target = database.address;
+  const target = () => database.address();
   const wires = {
     gateway: await startTcpProxy({ target }),
     "controller-a": await startTcpProxy({ target }),

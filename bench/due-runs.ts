@@ -1,0 +1,74 @@
+import { randomUUID } from "node:crypto";
+import type { JobSpec } from "../src/domain/job.ts";
+import { isoUtc } from "../src/domain/instant.ts";
+import type { LedgerChange, RunLedger } from "../src/domain/ports/run-ledger.ts";
+import { SPEC_DEFAULTS } from "../src/domain/job.ts";
+
+const BATCH = 2_000;
+
+/** One due run each of `count` one-time jobs of one account, as the scheduler would create them. */
+export async function dueRuns(options: {
+  ledger: RunLedger;
+  count: number;
+  url: string;
+  now: number;
+}): Promise<void> {
+  const { ledger, count, url, now } = options;
+  const account = randomUUID();
+  const spec: JobSpec = {
+    name: "bench",
+    schedule: { kind: "once", at: now },
+    target: {
+      kind: "webhook",
+      url,
+      payload: '{"hello":"world"}',
+      headers: {},
+      headersFrom: [],
+      timeoutSeconds: SPEC_DEFAULTS.timeoutSeconds,
+    },
+    suspend: false,
+    startingDeadlineSeconds: null,
+    deliveryDeadlineSeconds: SPEC_DEFAULTS.deliveryDeadlineSeconds,
+    concurrencyPolicy: SPEC_DEFAULTS.concurrencyPolicy,
+    retry: {
+      maxRetries: SPEC_DEFAULTS.maxRetries,
+      minBackoffSeconds: SPEC_DEFAULTS.minBackoffSeconds,
+      maxBackoffSeconds: SPEC_DEFAULTS.maxBackoffSeconds,
+    },
+  };
+  for (let made = 0; made < count; made += BATCH)
+    await ledger.apply(
+      Array.from({ length: Math.min(BATCH, count - made) }, () => change(account, spec, now)),
+    );
+}
+
+function change(account: string, spec: JobSpec, now: number): LedgerChange {
+  const uid = randomUUID();
+  return {
+    job: {
+      uid,
+      account,
+      id: `job-${uid}`,
+      generation: 1,
+      version: "1",
+      createdAt: now,
+      spec,
+      owner: null,
+      runNow: null,
+    },
+    from: undefined,
+    to: {
+      position: now,
+      scheduleHash: "bench",
+      generation: 1,
+      startable: true,
+      once: "fired",
+      haltedGeneration: null,
+      lastRunNow: null,
+      deleted: false,
+    },
+    create: [{ trigger: "schedule", key: isoUtc(now), scheduledAt: now }],
+    replace: [],
+    missed: [],
+  };
+}

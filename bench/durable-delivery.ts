@@ -1,0 +1,90 @@
+import { createCircuitBreakers } from "../src/delivery/circuit-breaker.ts";
+import { createDeliveryWorker } from "../src/delivery/delivery-worker.ts";
+import { createWebhookSender } from "../src/delivery/webhook.ts";
+import { parseDestinationRules } from "../src/network/destination-rules.ts";
+import { createGuardedDial } from "../src/network/guarded-dial.ts";
+import { createPostgresClock } from "../src/postgres/clock.ts";
+import { createEmailLog } from "../src/postgres/email-log.ts";
+import { createNotifications } from "../src/postgres/notifications.ts";
+import { createPool } from "../src/postgres/pool.ts";
+import { createRunLedger } from "../src/postgres/run-ledger.ts";
+import { createRunQueue } from "../src/postgres/run-queue.ts";
+import { createLogger } from "../src/telemetry/logger.ts";
+import { createMetrics } from "../src/telemetry/metrics.ts";
+import { monotonic, random, timers } from "../cmd/system.ts";
+import { until } from "../test/e2e/until.ts";
+import { dueRuns } from "./due-runs.ts";
+
+/** The worker as cmd/ composes it, without the scheduler. */
+export async function createDurableDelivery(options: { databaseUrl: string; url: string }) {
+  const { databaseUrl, url } = options;
+  const applicationName = "carillon bench";
+  const pool = createPool({ url: databaseUrl, applicationName, max: 10 });
+  const leasePool = createPool({ url: databaseUrl, applicationName, max: 2 });
+  const notifications = createNotifications({ url: databaseUrl, applicationName });
+  const clock = createPostgresClock({ pool: leasePool });
+  await clock.start();
+  const metrics = createMetrics({ version: "bench", nodeMetrics: false });
+  const log = createLogger({ level: "error" });
+  const rules = parseDestinationRules("127.0.0.0/8");
+  const dial = createGuardedDial({ rules, accountRules: async () => parseDestinationRules("") });
+  const webhook = createWebhookSender({ dial, clock, metrics, version: "bench" });
+  const queue = createRunQueue({ pool, leasePool, notifications, random });
+  const ledger = createRunLedger({ pool });
+
+  return {
+    run: async ({ count, width }: { count: number; width: number }): Promise<number> => {
+      await dueRuns({ ledger, count, url, now: clock.now() });
+      const breakers = createCircuitBreakers({
+        clock,
+        monotonic,
+        timers,
+        metrics,
+        onTransition: () => undefined,
+      });
+      const stop = new AbortController();
+      const worker = createDeliveryWorker({
+        queue,
+        clock,
+        mailer: { send: async () => ({ kind: "unconfigured" }) },
+        emailLog: createEmailLog({ pool }),
+        webhook,
+        signingSecrets: { current: async () => [SECRET] },
+        breakers,
+        random,
+        timers,
+        monotonic,
+        metrics,
+        log,
+        workerId: `bench-${performance.now()}`,
+        limits: { concurrency: width, perAccount: width, perDestination: width },
+      });
+      const begun = performance.now();
+      const running = worker.run(stop.signal);
+      // Closing removes the run in the transaction that records the attempt.
+      await until(
+        `${count} runs recorded`,
+        async () => {
+          const { rows } = await pool.query<{ left: boolean }>(
+            "select exists (select from runs) as left",
+          );
+          return rows[0]?.left === false ? true : undefined;
+        },
+        120_000,
+      );
+      const seconds = (performance.now() - begun) / 1_000;
+      stop.abort();
+      await running;
+      breakers.close();
+      return count / seconds;
+    },
+    close: async () => {
+      clock.stop();
+      await webhook.close();
+      await notifications.close();
+      await Promise.all([pool.end(), leasePool.end()]);
+    },
+  };
+}
+
+const SECRET = `whsec_${Buffer.alloc(24, 7).toString("base64")}`;

@@ -1,0 +1,71 @@
+import { Logger, makeWorkerUtils, run, type TaskList } from "graphile-worker";
+import { Agent, request } from "undici";
+
+const BATCH = 2_000;
+
+/**
+ * graphile-worker emptying a queue of `count` jobs that are one POST each, `width` at a time. `tuned`: as
+ * its documentation says for throughput, with a local queue and batched completion.
+ */
+export async function benchGraphileWorker(options: {
+  databaseUrl: string;
+  url: string;
+  tuned: boolean;
+  count: number;
+  width: number;
+}): Promise<number> {
+  const { databaseUrl: connectionString, url, tuned, count, width } = options;
+  const logger = new Logger(() => () => undefined);
+  const utils = await makeWorkerUtils({ connectionString, logger });
+  await utils.migrate();
+  for (let made = 0; made < count; made += BATCH)
+    await utils.addJobs(
+      Array.from({ length: Math.min(BATCH, count - made) }, () => ({
+        identifier: "post",
+        payload: { hello: "world" },
+      })),
+    );
+
+  const dispatcher = new Agent({ connections: width });
+  const headers = { "content-type": "application/json" };
+  const taskList: TaskList = {
+    post: async (payload) => {
+      const body = JSON.stringify(payload);
+      const answer = await request(url, { method: "POST", headers, body, dispatcher });
+      await answer.body.dump();
+    },
+  };
+  const begun = performance.now();
+  const runner = await run({
+    connectionString,
+    logger,
+    taskList,
+    noHandleSignals: true,
+    concurrency: width,
+    maxPoolSize: tuned ? 10 : width + 2,
+    ...(tuned
+      ? {
+          preset: {
+            worker: { localQueue: { size: 500 }, completeJobBatchDelay: 0, failJobBatchDelay: 0 },
+          },
+        }
+      : {}),
+  });
+  for (;;) {
+    const left = await utils.withPgClient(async (client) => {
+      const { rows } = await client.query<{ left: boolean }>(
+        "select exists (select from graphile_worker._private_jobs) as left",
+      );
+      return rows[0]?.left === true;
+    });
+    if (!left) break;
+    await new Promise((resolve) => {
+      setTimeout(resolve, 20);
+    });
+  }
+  const seconds = (performance.now() - begun) / 1_000;
+  await runner.stop();
+  await utils.release();
+  await dispatcher.close();
+  return count / seconds;
+}

@@ -63,12 +63,15 @@ export function runController(options: {
     ...(secretHeaders ? { secretHeaders } : {}),
   });
   const circuits = createCircuits({ pool });
+  const publisher = createCircuitPublisher({ circuits, worker, timers, log });
   const breakers = createCircuitBreakers({
     clock,
     monotonic,
     timers,
     metrics,
-    onTransition: createCircuitPublisher({ circuits, worker, log }),
+    onTransition: (transition) => {
+      publisher.transition(transition);
+    },
   });
   const delivery = createDeliveryWorker({
     queue,
@@ -113,6 +116,7 @@ export function runController(options: {
       stop.abort(new Error("the process ends"));
       await Promise.allSettled(loops);
       breakers.close();
+      publisher.close();
       await webhook.close();
       await circuits.forget(worker).catch((error: unknown) => {
         log.warn({ err: error }, "circuits not forgotten");

@@ -3,6 +3,7 @@ import { required } from "../src/configuration/configuration.ts";
 import type { JobStore } from "../src/domain/ports/job-store.ts";
 import { createGateway, type Gateway } from "../src/gateway/gateway.ts";
 import { otpMessage } from "../src/mail/otp-message.ts";
+import { createCircuits } from "../src/postgres/circuits.ts";
 import { createEmailLog } from "../src/postgres/email-log.ts";
 import { createIdempotencyKeys } from "../src/postgres/idempotency-keys.ts";
 import { createOtps } from "../src/postgres/otps.ts";
@@ -28,6 +29,7 @@ export async function createGatewayPart(options: {
     jobs,
     ledger: createRunLedger({ pool }),
     history: createRunHistory({ pool }),
+    circuits: createCircuits({ pool }),
     mailer: foundation.mailer,
     emailLog: createEmailLog({ pool }),
     otps: createOtps({ pool, keyRing }),

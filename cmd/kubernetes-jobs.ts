@@ -8,6 +8,7 @@ import { createLeaseElection } from "../src/kubernetes/lease-election.ts";
 import { createResourceMemory } from "../src/kubernetes/resource-memory.ts";
 import { createSecretHeaders } from "../src/kubernetes/secret-headers.ts";
 import { createStatusWriter } from "../src/kubernetes/status-writer.ts";
+import { createCircuits } from "../src/postgres/circuits.ts";
 import { createRunHistory } from "../src/postgres/run-history.ts";
 import type { Foundation } from "./foundation.ts";
 import type { JobStoreChoice } from "./job-store.ts";
@@ -42,6 +43,7 @@ export function createKubernetesJobs(options: {
     client,
     memory,
     history: createRunHistory({ pool }),
+    circuits: createCircuits({ pool }),
     events,
     clock,
     monotonic,

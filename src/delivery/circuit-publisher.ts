@@ -1,37 +1,73 @@
+import type { Timers } from "../domain/ports/clock.ts";
 import type { Circuits, CircuitState } from "../domain/ports/circuits.ts";
 import type { Logger } from "../telemetry/logger.ts";
 
+export interface CircuitPublisher {
+  /** Neither throws nor waits. */
+  transition(transition: { destination: string; state: CircuitState }): void;
+  /** Nothing is published any more. */
+  close(): void;
+}
+
+/** Milliseconds between tries while the database is away. */
+const RETRY = 2_000;
+
 /**
  * Publishes this process's breaker transitions, for REST and conditions. The latest state of each
- * destination wins; while the database is away they are lost, which only delays what people see.
+ * destination wins; while the database is away it is kept and published afterwards, or a circuit that
+ * closed meanwhile would look open for an hour.
  */
 export function createCircuitPublisher(options: {
-  circuits: Circuits;
+  circuits: Pick<Circuits, "publish">;
   worker: string;
-  log: Logger;
-}): (transition: { destination: string; state: CircuitState }) => void {
-  const { circuits, worker, log } = options;
+  timers: Timers;
+  log: Pick<Logger, "info" | "warn">;
+}): CircuitPublisher {
+  const { circuits, worker, timers, log } = options;
   const waiting = new Map<string, CircuitState>();
   let publishing = false;
+  let retry: { cancel(): void } | undefined;
+  let closed = false;
 
   async function publish(): Promise<void> {
     publishing = true;
     for (const [key, state] of waiting) {
-      waiting.delete(key);
+      if (closed) break;
       const space = key.indexOf(" ");
       const [account, destination] = [key.slice(0, space), key.slice(space + 1)];
+      waiting.delete(key);
       try {
         await circuits.publish({ account, destination, worker, state });
       } catch (error) {
-        log.warn({ err: error, account, destination, state }, "circuit state not published");
+        // Unless it changed again in the meantime.
+        if (!waiting.has(key)) waiting.set(key, state);
+        log.warn({ err: error, account, destination, state }, "circuit state not published yet");
+        break;
       }
     }
     publishing = false;
+    if (waiting.size > 0 && !closed) retry = timers.after(RETRY, start);
   }
 
-  return ({ destination, state }) => {
-    log.info({ destination, state }, "circuit breaker changed state");
-    waiting.set(destination, state);
-    if (!publishing) publish().catch(() => undefined);
+  function start(): void {
+    retry?.cancel();
+    retry = undefined;
+    publish().catch((error: unknown) => {
+      log.warn({ err: error }, "circuit states not published");
+    });
+  }
+
+  return {
+    transition: ({ destination, state }) => {
+      log.info({ destination, state }, "circuit breaker changed state");
+      if (closed) return;
+      waiting.set(destination, state);
+      // While a retry is awaited, everything waits for it: the database is away.
+      if (!publishing && retry === undefined) start();
+    },
+    close: () => {
+      closed = true;
+      retry?.cancel();
+    },
   };
 }

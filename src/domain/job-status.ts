@@ -8,7 +8,7 @@ import { onceStateOf } from "./timing.ts";
 
 /** A condition of the Kubernetes status, without its transition time: the writer knows the old one. */
 export interface JobCondition {
-  type: "Ready" | "Scheduled" | "LastRunSucceeded";
+  type: "Ready" | "Scheduled" | "LastRunSucceeded" | "DestinationReachable";
   status: "True" | "False" | "Unknown";
   /** CamelCase, stable. */
   reason: string;
@@ -54,10 +54,22 @@ export function jobConditions(input: {
   cursor: StatusCursor | undefined;
   timing: Timing;
   history: JobHistory | undefined;
+  /** The circuit of the job's destination is open, or being tried. */
+  circuitOpen?: boolean;
   now: Instant;
 }): JobCondition[] {
-  return [ready(input), scheduled(input), lastRun(input.history)];
+  const conditions = [ready(input), scheduled(input), lastRun(input.history)];
+  return input.circuitOpen ? [...conditions, UNREACHABLE] : conditions;
 }
+
+/** Absent while there is nothing to tell: of most destinations nothing is known but their last run. */
+const UNREACHABLE: JobCondition = {
+  type: "DestinationReachable",
+  status: "False",
+  reason: "CircuitOpen",
+  message:
+    "The destination keeps failing: runs wait, and one call at a time finds out whether it is back.",
+};
 
 type ConditionInput = Parameters<typeof jobConditions>[0];
 

@@ -5,6 +5,7 @@ import Koa from "koa";
 import type { Static, TSchema } from "typebox";
 import type { MailMessage } from "../domain/mail.ts";
 import type { ApiKeys } from "../domain/ports/accounts.ts";
+import type { Circuits } from "../domain/ports/circuits.ts";
 import type { Clock, Monotonic, Timers } from "../domain/ports/clock.ts";
 import type { DestinationPolicy } from "../domain/ports/destinations.ts";
 import type { JobStore } from "../domain/ports/job-store.ts";
@@ -38,6 +39,7 @@ export interface GatewayOptions {
   jobs: JobStore;
   ledger: RunLedger;
   history: RunHistory;
+  circuits: Pick<Circuits, "list">;
   mailer: Mailer;
   emailLog: EmailLog;
   otps: Otps;

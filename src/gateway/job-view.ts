@@ -3,6 +3,7 @@ import { timingOf } from "../domain/timing.ts";
 import { isoUtc, type Instant } from "../domain/instant.ts";
 import type { Job } from "../domain/job.ts";
 import { jobStatus, nextRunAt } from "../domain/job-status.ts";
+import type { CircuitState } from "../domain/ports/circuits.ts";
 import type { JobHistory } from "../domain/ports/run-ledger.ts";
 import { restFields } from "../domain/rest-job.ts";
 import { jsonObject, JsonText } from "./endpoint.ts";
@@ -34,7 +35,12 @@ export function jobCreated(view: JobView) {
 
 /** `GET /jobs/{id}`: every field; the payload byte for byte as the store has it. */
 export function jobDetail(
-  view: JobView & { history: JobHistory | undefined; now: Instant },
+  view: JobView & {
+    history: JobHistory | undefined;
+    /** Of the job's destination, or the account's mail server. */
+    circuit: CircuitState;
+    now: Instant;
+  },
 ): JsonText {
   const { job, cursor, history, now } = view;
   const { webhook_payload: payload, ...fields } = restFields(job.spec);
@@ -46,5 +52,6 @@ export function jobDetail(
     next_run_at: next === null ? null : isoUtc(next),
     last_run_at: history?.last ? isoUtc(history.last.executedAt) : null,
     last_status: history?.last?.status ?? null,
+    circuit: view.circuit,
   });
 }

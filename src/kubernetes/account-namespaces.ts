@@ -1,11 +1,13 @@
+import { createHash } from "node:crypto";
 import { LRUCache } from "lru-cache";
 import type { AccountNamespaces } from "../domain/ports/account-namespaces.ts";
 import type { Accounts } from "../domain/ports/accounts.ts";
-import type { Monotonic } from "../domain/ports/clock.ts";
+import type { Monotonic, Timers } from "../domain/ports/clock.ts";
 import type { KubernetesClient } from "./client.ts";
 import { namespaceUid } from "./namespace-uid.ts";
+import { pause } from "./pause.ts";
 
-/** How long a binding may be wrong after it changed. A resync of the controller repairs the rest. */
+/** How long a binding may be wrong after it changed, and how often a change is looked for. */
 const FRESH_MS = 5_000;
 /** Namespaces of one cluster; beyond it the oldest are asked for again. */
 const MAX_ENTRIES = 20_000;
@@ -15,11 +17,12 @@ const MAX_ENTRIES = 20_000;
  * who may only write in the namespace. Cached, because every event of a watch asks.
  */
 export function createAccountNamespaces(dependencies: {
-  accounts: Pick<Accounts, "byNamespace" | "get">;
+  accounts: Pick<Accounts, "byNamespace" | "get" | "list">;
   client: KubernetesClient;
   monotonic: Monotonic;
+  timers: Timers;
 }): AccountNamespaces {
-  const { accounts, client, monotonic } = dependencies;
+  const { accounts, client, monotonic, timers } = dependencies;
   // `perf` keeps the cache on the clock that was passed in.
   const options = { max: MAX_ENTRIES, ttl: FRESH_MS, ttlResolution: 0, perf: { now: monotonic } };
 
@@ -48,7 +51,29 @@ export function createAccountNamespaces(dependencies: {
     },
   });
 
+  /** Not of the cluster, where nobody can bind anything: one statement for all namespaces. */
+  async function revision(): Promise<string> {
+    const hash = createHash("sha1");
+    for (const { id, namespace, namespaceUid } of await accounts.list())
+      if (namespace !== null) hash.update(`${id} ${namespace} ${namespaceUid ?? ""}\n`);
+    return hash.digest("base64url");
+  }
+
   return {
+    revision,
+    forget(namespace) {
+      accountByNamespace.delete(namespace);
+    },
+    async changedSince(before, signal) {
+      let now = before;
+      while (now === before && !signal.aborted) {
+        await pause(FRESH_MS, timers, signal);
+        // PostgreSQL away: then nothing can have changed that anybody would see.
+        now = await revision().catch(() => before);
+      }
+      accountByNamespace.clear();
+      namespaceByAccount.clear();
+    },
     async accountOf(namespace) {
       return (await accountByNamespace.forceFetch(namespace)).account;
     },

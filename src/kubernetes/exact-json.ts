@@ -15,8 +15,8 @@ declare global {
   }
 }
 
-/** Sixteen digits or an exponent: only then can a number have lost something. */
-const SUSPICIOUS = /\d{16}|\d[eE][+-]?\d/;
+/** An integer of sixteen digits: only then can one have lost something. Not so in a uid or a hash. */
+const SUSPICIOUS = /(?:^|[:,[])\s*-?\d{16}/;
 
 /** JSON.parse; numbers that do not survive a round trip become raw JSON values. */
 export function parseExactJson(text: string): unknown {

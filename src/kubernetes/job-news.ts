@@ -67,6 +67,21 @@ const REASONS: Record<MissedSpan["reason"], string> = {
   account_deleted: "the account was deleted",
 };
 
+/** The circuit of the job's destination has opened or closed. */
+export function circuitNews(job: Job, known: RememberedResource, open: boolean): JobNews {
+  return {
+    ...regarding(job, known),
+    action: "Deliver",
+    ...(open
+      ? {
+          type: "Warning",
+          reason: "CircuitOpened",
+          note: "The destination keeps failing: runs wait until it is back or their delivery deadline passes.",
+        }
+      : { type: "Normal", reason: "CircuitClosed", note: "The destination is back." }),
+  };
+}
+
 /** Fire times that did not run. */
 export function missedNews(job: Job, known: RememberedResource, span: MissedSpan): JobNews {
   const when =

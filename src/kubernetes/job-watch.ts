@@ -24,6 +24,8 @@ export interface JobWatchDependencies {
   namespaces?: readonly string[];
   inactivityMs?: number;
   memory?: Pick<ResourceMemory, "seen">;
+  /** The bindings that the last list was read under. */
+  listedUnder(): string | undefined;
 }
 
 /** client-go's range: the server closes in between, and not all watches of a fleet at once. */
@@ -95,9 +97,13 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
     resource: ScheduledJob,
   ): Promise<JobEvent> {
     const { metadata } = resource;
+    const deleted = type === "DELETED" || metadata.deletionTimestamp !== undefined;
     const account = await accountNamespaces.accountOf(metadata.namespace);
     const position = metadata.resourceVersion;
-    if (type === "DELETED" || metadata.deletionTimestamp !== undefined)
+    // A namespace that is deleted deletes its jobs first. One that is made again under its name is
+    // another one, which the next event must not take for the one that is known here.
+    if (deleted) accountNamespaces.forget(metadata.namespace);
+    if (deleted)
       return { type: "deleted", uid: metadata.uid, account, id: metadata.name, position };
     dependencies.memory?.seen(resource);
     return { type: "changed", job: jobFromResource(resource, account), position };
@@ -124,7 +130,8 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
     return new DependencyUnavailable("kubernetes", { cause: error });
   }
 
-  return async function* watch(position, signal) {
+  /** The changes of all scopes, until one of them ends. */
+  async function* watchAll(position: string, signal: AbortSignal): AsyncGenerator<JobEvent> {
     const scopes = scopesOf(dependencies.namespaces);
     const positions = decodePosition(position);
     const only = scopes.length === 1 ? scopes[0] : undefined;
@@ -149,6 +156,24 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
     } finally {
       ending.abort();
     }
+  }
+
+  return async function* watch(position, signal) {
+    const ending = new AbortController();
+    const either = AbortSignal.any([signal, ending.signal]);
+    let rebound = false;
+    const bindings = dependencies.listedUnder() ?? (await accountNamespaces.revision());
+    void accountNamespaces.changedSince(bindings, either).then(() => {
+      rebound = !either.aborted;
+      ending.abort();
+    });
+    try {
+      yield* watchAll(position, either);
+    } finally {
+      ending.abort();
+    }
+    // No event tells of it: which account a job belongs to is known by PostgreSQL, not by the resource.
+    if (rebound) throw new PositionExpired("a namespace was bound to another account");
   };
 }
 

@@ -56,7 +56,9 @@ const MAX_CONFLICTS = 8;
 export function createKubernetesJobStore(dependencies: KubernetesJobStoreDependencies): JobStore {
   const { client, accountNamespaces } = dependencies;
   const scopes = scopesOf(dependencies.namespaces);
-  const watchJobs = createJobWatch(dependencies);
+  /** The bindings under which the list began that a watch is going to follow. */
+  let listedUnder: string | undefined;
+  const watchJobs = createJobWatch({ ...dependencies, listedUnder: () => listedUnder });
   const listAccount = createAccountList({ ...dependencies, listPage });
 
   async function readResource(namespace: string, id: string): Promise<ScheduledJob | undefined> {
@@ -116,6 +118,7 @@ export function createKubernetesJobStore(dependencies: KubernetesJobStoreDepende
     positions.delete("scope");
     positions.delete("continue");
     const namespace = scopes[scope];
+    if (continuation === undefined) listedUnder = await accountNamespaces.revision();
     const page = await listPage(namespace, limit, state?.get("continue"));
     const jobs: Job[] = [];
     for (const item of page.items) {

@@ -7,7 +7,10 @@ const text = (description: string) => Type.Optional(Type.String({ description })
 const count = (description: string) => Type.Optional(Type.Integer({ description }));
 
 const condition = Type.Object({
-  type: Type.String({ description: "Ready, Scheduled or LastRunSucceeded.", maxLength: 316 }),
+  type: Type.String({
+    description: "Ready, Scheduled, LastRunSucceeded, or DestinationReachable while it is False.",
+    maxLength: 316,
+  }),
   status: oneOf(["True", "False", "Unknown"], { description: "Whether the condition holds." }),
   observedGeneration: count("The generation that the condition speaks of."),
   lastTransitionTime: Type.String({
@@ -30,7 +33,8 @@ export const scheduledJobStatus = Type.Object(
     schedule: text("The cron expression or the time of the single run."),
     conditions: Type.Optional(
       Type.Array(condition, {
-        description: "Ready, Scheduled and LastRunSucceeded.",
+        description:
+          "Ready, Scheduled, LastRunSucceeded, and DestinationReachable while it is False.",
         maxItems: 16,
         "x-kubernetes-list-type": "map",
         "x-kubernetes-list-map-keys": ["type"],

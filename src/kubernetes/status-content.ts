@@ -39,10 +39,11 @@ export function statusContent(input: {
   job: Job;
   observed: Observed;
   history: JobHistory | undefined;
+  circuitOpen: boolean;
   transitions: RememberedResource["transitions"];
   now: Instant;
 }): ScheduledJobStatus {
-  const { job, observed, history, transitions, now } = input;
+  const { job, observed, history, circuitOpen, transitions, now } = input;
   const { cursor, timing } = observed;
   const { schedule, target } = job.spec;
   const next = nextRunAt(job, cursor, timing, now);
@@ -52,14 +53,16 @@ export function statusContent(input: {
     phase: PHASES[observed.status],
     type: target.kind,
     schedule: schedule.kind === "cron" ? schedule.expression : rfc3339(schedule.at),
-    conditions: jobConditions({ job, cursor, timing, history, now }).map((condition) => {
-      const before = transitions.get(condition.type);
-      return {
-        ...condition,
-        observedGeneration: job.generation,
-        lastTransitionTime: before?.status === condition.status ? before.since : seconds(now),
-      };
-    }),
+    conditions: jobConditions({ job, cursor, timing, history, circuitOpen, now }).map(
+      (condition) => {
+        const before = transitions.get(condition.type);
+        return {
+          ...condition,
+          observedGeneration: job.generation,
+          lastTransitionTime: before?.status === condition.status ? before.since : seconds(now),
+        };
+      },
+    ),
     lastScheduleTime: orNull(history?.lastScheduleTime),
     lastSuccessTime: orNull(history?.lastSuccessTime),
     nextScheduleTime: orNull(next),

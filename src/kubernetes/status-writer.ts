@@ -2,6 +2,7 @@ import type { Instant } from "../domain/instant.ts";
 import { SECOND } from "../domain/instant.ts";
 import type { Job } from "../domain/job.ts";
 import { nextRunAt } from "../domain/job-status.ts";
+import type { Circuits } from "../domain/ports/circuits.ts";
 import type { Clock, Monotonic, Timers } from "../domain/ports/clock.ts";
 import type { JobHistory, RunHistory } from "../domain/ports/run-ledger.ts";
 import type { Observed, StatusReporter } from "../domain/ports/status-reporter.ts";
@@ -10,7 +11,8 @@ import type { Metrics } from "../telemetry/metrics.ts";
 import { ApiError, isNotFound } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
 import type { EventRecorder } from "./events.ts";
-import { missedNews, statusNews } from "./job-news.ts";
+import { circuitNews, missedNews, statusNews } from "./job-news.ts";
+import { createOpenCircuits } from "./open-circuits.ts";
 import { pause } from "./pause.ts";
 import { statusDigest } from "./resource-memory.ts";
 import type { ResourceMemory } from "./resource-memory.ts";
@@ -24,6 +26,7 @@ export interface StatusWriterDependencies {
   client: KubernetesClient;
   memory: ResourceMemory;
   history: Pick<RunHistory, "summary">;
+  circuits: Pick<Circuits, "listAll">;
   events: Pick<EventRecorder, "record">;
   clock: Clock;
   monotonic: Monotonic;
@@ -53,6 +56,10 @@ interface Entry {
   history: JobHistory | null | undefined;
   /** The Ready condition that events have told of. */
   ready: string | undefined;
+  /** Of the job's destination. */
+  circuit: string | null;
+  /** What events have told of the circuit. */
+  circuitOpen: boolean | undefined;
 }
 
 const TICK_MS = 200;
@@ -73,6 +80,7 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
   const { client, memory, history, events, clock, monotonic, timers, metrics } = dependencies;
   const settleMs = dependencies.settleMs ?? 1_000;
   const perSecond = dependencies.writesPerSecond ?? 50;
+  const circuits = createOpenCircuits({ circuits: dependencies.circuits, monotonic });
   const bucket = createTokenBucket({ perSecond, burst: CONCURRENT_WRITES, monotonic });
   const entries = new Map<string, Entry>();
   /** Uid → since when, monotonic; the oldest first. */
@@ -87,6 +95,7 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
       job: entry.job,
       observed: entry.observed,
       history: entry.history ?? undefined,
+      circuitOpen: circuits.has(entry.circuit),
       transitions: memory.get(entry.job.uid)?.transitions ?? new Map(),
       now,
     });
@@ -115,6 +124,24 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
     const { news, ready } = statusNews({ ...entry, known, before, now });
     entry.ready = ready;
     for (const each of news) events.record(each);
+    const open = circuits.has(entry.circuit);
+    const told = entry.circuitOpen ?? known.transitions.has("DestinationReachable");
+    entry.circuitOpen = open;
+    if (open !== told) events.record(circuitNews(entry.job, known, open));
+  }
+
+  async function lookAtCircuits(): Promise<void> {
+    const began = term;
+    const changed = await circuits.refresh();
+    if (changed.size === 0 || began !== term) return;
+    const now = clock.now();
+    for (const [uid, entry] of entries) {
+      // Those that nobody has looked at yet are about to be.
+      if (entry.history === undefined || entry.circuit === null || !changed.has(entry.circuit))
+        continue;
+      compare(uid, entry, now);
+      tell(entry, entry.history, now);
+    }
   }
 
   async function look(): Promise<void> {
@@ -193,6 +220,8 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
         observed,
         history: old?.history,
         ready: old?.ready,
+        circuit: circuits.keyOf(job),
+        circuitOpen: old?.circuitOpen,
         lookAt: monotonic() + FIRST_LOOK_MS / 2,
         lookAfterMs: FIRST_LOOK_MS,
       };
@@ -227,10 +256,12 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
       while (!signal.aborted) {
         if (clock.known && entries.size > 0) {
           try {
+            await lookAtCircuits();
             await look();
             failing = false;
           } catch (error) {
-            if (!failing) dependencies.log.warn({ err: error }, "the run history cannot be read");
+            if (!failing)
+              dependencies.log.warn({ err: error }, "what became of runs cannot be read");
             failing = true;
           }
           startWrites();

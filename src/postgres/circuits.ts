@@ -3,6 +3,10 @@ import { instantOf } from "./instant-of.ts";
 import { isUuid } from "./uuid.ts";
 import type { Pool } from "./pool.ts";
 
+/** A killed process never says goodbye; what it left is not believed for ever. */
+const PUBLISHED = `select account, destination, worker, state, ${instantOf("since")} as since
+   from circuits where updated_at > now() - interval '1 hour'`;
+
 export function createCircuits({ pool }: { pool: Pool }): Circuits {
   return {
     async publish({ account, destination, worker, state }) {
@@ -23,12 +27,15 @@ export function createCircuits({ pool }: { pool: Pool }): Circuits {
     },
     async list(account) {
       if (!isUuid(account)) return [];
-      // A killed process never says goodbye; what it left is not believed for ever.
       const { rows } = await pool.query<Circuit>(
-        `select account, destination, worker, state, ${instantOf("since")} as since from circuits
-         where account = $1 and updated_at > now() - interval '1 hour'
-         order by destination, worker`,
+        `${PUBLISHED} and account = $1 order by destination, worker`,
         [account],
+      );
+      return rows;
+    },
+    async listAll() {
+      const { rows } = await pool.query<Circuit>(
+        `${PUBLISHED} order by account, destination, worker`,
       );
       return rows;
     },

@@ -19,6 +19,8 @@ export interface Circuits {
   publish(circuit: Omit<Circuit, "since">): Promise<void>;
   /** Open and half-open ones, by destination, of the processes that published within the last hour. */
   list(account: string): Promise<Circuit[]>;
+  /** The same of all accounts, for whoever reports on everybody's jobs. */
+  listAll(): Promise<Circuit[]>;
   /** The process ends: its breakers are gone. */
   forget(worker: string): Promise<void>;
 }

@@ -1,6 +1,8 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Cursor } from "../../domain/cursor.ts";
 import type { Job, JobSpec } from "../../domain/job.ts";
+import { circuitOf } from "../../domain/circuit-of.ts";
+import type { Circuits } from "../../domain/ports/circuits.ts";
 import type { Clock, Monotonic, Timers } from "../../domain/ports/clock.ts";
 import type { DestinationPolicy } from "../../domain/ports/destinations.ts";
 import {
@@ -25,6 +27,7 @@ export interface JobRouteOptions {
   jobs: JobStore;
   ledger: RunLedger;
   history: RunHistory;
+  circuits: Pick<Circuits, "list">;
   destinations: DestinationPolicy;
   idempotency: IdempotencyKeys;
   clock: Clock;
@@ -147,14 +150,16 @@ export function jobRoutes(options: JobRouteOptions) {
   }
 
   async function detail(job: Job): Promise<ApiAnswer> {
-    const [cursor, summaries] = await Promise.all([
+    const [cursor, summaries, published] = await Promise.all([
       history.cursor(job.uid),
       history.summary([job.uid]),
+      job.account === null ? [] : options.circuits.list(job.account),
     ]);
     const body = jobDetail({
       job,
       cursor,
       history: summaries.get(job.uid),
+      circuit: circuitOf(job, published),
       now: clock.now(),
     });
     return { status: 200, body };

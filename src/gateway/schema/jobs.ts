@@ -77,6 +77,10 @@ export const job = Type.Object(
       Type.String({ format: "date-time", description: "When the last attempt began." }),
     ),
     last_status: nullable(field.oneOf(["success", "failed"])),
+    circuit: field.oneOf(["closed", "open", "half_open"], {
+      description:
+        "The circuit breaker of the job's destination: while it is open, runs wait and nothing is called.",
+    }),
   },
   { description: "Every field of a job; inapplicable ones are null." },
 );

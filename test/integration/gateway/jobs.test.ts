@@ -1,4 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { CircuitState } from "../../../src/domain/ports/circuits.ts";
+import { createCircuits } from "../../../src/postgres/circuits.ts";
 import { startHarness, type Harness } from "./harness.ts";
 
 let h: Harness;
@@ -284,7 +286,30 @@ describe("GET /jobs/{id}", () => {
       next_run_at: expect.stringMatching(ISO),
       last_run_at: null,
       last_status: null,
+      circuit: "closed",
     });
+  });
+
+  test("200: tells of the open circuit of its destination, and of no other's", async () => {
+    const [waiting, other] = [
+      await made({ ...webhookCron, webhook_url: "https://down.example.com/a" }),
+      await made({ ...webhookCron, webhook_url: "https://up.example.com/a" }),
+    ];
+    const publish = (state: CircuitState, worker: string) =>
+      createCircuits({ pool: h.pool }).publish({
+        account: h.first.account,
+        destination: "https://down.example.com",
+        worker,
+        state,
+      });
+    await publish("half_open", "one");
+    expect((await get(waiting)).json).toMatchObject({ circuit: "half_open" });
+    await publish("open", "two");
+    expect((await get(waiting)).json).toMatchObject({ circuit: "open" });
+    expect((await get(other)).json).toMatchObject({ circuit: "closed" });
+    await publish("closed", "one");
+    await publish("closed", "two");
+    expect((await get(waiting)).json).toMatchObject({ circuit: "closed" });
   });
 
   test("200: an email job; what does not apply is null", async () => {

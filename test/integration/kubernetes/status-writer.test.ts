@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from "
 import type { Cursor } from "../../../src/domain/cursor.ts";
 import type { Job, JobSpec } from "../../../src/domain/job.ts";
 import { jobStatus } from "../../../src/domain/job-status.ts";
+import type { Circuit } from "../../../src/domain/ports/circuits.ts";
 import type { JobHistory } from "../../../src/domain/ports/run-ledger.ts";
 import type { Observed } from "../../../src/domain/ports/status-reporter.ts";
 import type { Execution } from "../../../src/domain/run.ts";
@@ -64,6 +65,8 @@ describe.runIf(kubeconfig !== "")("status and events", () => {
       ...realTime,
     });
     const history = new Map<string, JobHistory>();
+    /** What the delivering replicas have published. */
+    const circuits: Circuit[] = [];
     const events = createEventRecorder({
       client,
       instance: "test",
@@ -78,6 +81,7 @@ describe.runIf(kubeconfig !== "")("status and events", () => {
         events,
         metrics,
         history: { summary: async (uids) => new Map(pick(history, uids)) },
+        circuits: { listAll: async () => circuits },
         clock: { known: true, now: Date.now },
         log: createLogger({ level: "silent" }),
         settleMs: 50,
@@ -103,7 +107,7 @@ describe.runIf(kubeconfig !== "")("status and events", () => {
       const page = await store.list({ limit: 10_000 });
       return page.jobs;
     };
-    return { store, memory, history, events, start, create, learn };
+    return { store, memory, history, circuits, events, start, create, learn };
   }
 
   async function read(id: string): Promise<ScheduledJob> {
@@ -168,6 +172,43 @@ describe.runIf(kubeconfig !== "")("status and events", () => {
     const told = (await readEvents()).find((event) => event.reason === "RunFailed");
     expect(told).toMatchObject({ type: "Warning", regarding: { name: "failing" } });
     expect(told?.note).toContain("Attempt 1 failed with status 500: no way");
+  });
+
+  test("an open circuit of its destination is a condition and an Event, and so is its end", async () => {
+    const { start, create, circuits, learn } = await leader();
+    const job = await create("waiting");
+    const writer = start();
+    writer.report(job, observed(job));
+    await until(async () => (await statusOf("waiting"))?.phase === "Active");
+    const circuit = { account, destination: "https://example.com", since: 0 };
+    const reachable = async () => (await conditions("waiting")).DestinationReachable;
+    circuits.push(
+      { ...circuit, worker: "one", state: "open" },
+      { ...circuit, destination: "https://other.example", worker: "one", state: "open" },
+    );
+    await until(async () => (await reachable())?.status === "False", {
+      within: 15_000,
+      what: "the open circuit",
+    });
+    expect(await reachable()).toMatchObject({ reason: "CircuitOpen" });
+    const reasons = async () => (await readEvents()).map(({ reason, type }) => `${type} ${reason}`);
+    await until(async () => (await reasons()).length === 1, { what: "the event" });
+    // The next leader finds it told already.
+    await writer.stop();
+    await learn();
+    const next = start();
+    next.report(job, observed(job));
+    circuits.length = 0;
+    circuits.push({ ...circuit, worker: "two", state: "half_open" });
+    await until(async () => next.behind() === 0);
+    expect((await reachable())?.status).toBe("False");
+    circuits.length = 0;
+    await until(async () => (await reachable()) === undefined, {
+      within: 15_000,
+      what: "the end of it",
+    });
+    await until(async () => (await reasons()).length === 2, { what: "the second event" });
+    expect((await reasons()).toSorted()).toEqual(["Normal CircuitClosed", "Warning CircuitOpened"]);
   });
 
   test("a new leader writes nothing where the status is right, and tells nothing again", async () => {

@@ -42,6 +42,9 @@ export async function startScriptedServer(script: SmtpScript): Promise<ScriptedS
         if (answer === null) socket.destroy();
         else if (answer !== undefined && answer !== "hang") socket.write(`${answer}\r\n`);
       });
+      last.catch(() => {
+        socket.destroy();
+      });
     };
     say("GREETING", "220 hello");
     socket.on("data", (chunk) => {

@@ -1,0 +1,40 @@
+import { circuitKey, circuitStates } from "../domain/circuit-of.ts";
+import type { Job } from "../domain/job.ts";
+import type { Monotonic } from "../domain/ports/clock.ts";
+import type { Circuits } from "../domain/ports/circuits.ts";
+
+export interface OpenCircuits {
+  /** Reads them again when it is time to; the keys of those that opened or closed since. Rejects when it cannot. */
+  refresh(): Promise<ReadonlySet<string>>;
+  /** Null: the job has no account, so that it calls nobody. */
+  keyOf(job: Job): string | null;
+  has(key: string | null): boolean;
+}
+
+const EVERY_MS = 3_000;
+const NOTHING: ReadonlySet<string> = new Set();
+
+/**
+ * The circuits that some replica holds open. One that is being tried (half-open) counts as open: a status
+ * that changed with every try would be a write for each of its jobs, twice a minute.
+ */
+export function createOpenCircuits(options: {
+  circuits: Pick<Circuits, "listAll">;
+  monotonic: Monotonic;
+}): OpenCircuits {
+  const { circuits, monotonic } = options;
+  let open: ReadonlySet<string> = NOTHING;
+  let readAt = Number.NEGATIVE_INFINITY;
+  return {
+    async refresh() {
+      if (monotonic() - readAt < EVERY_MS) return NOTHING;
+      const before = open;
+      const published = (await circuits.listAll()).filter(({ state }) => state !== "closed");
+      open = new Set(circuitStates(published).keys());
+      readAt = monotonic();
+      return before.symmetricDifference(open);
+    },
+    keyOf: circuitKey,
+    has: (key) => key !== null && open.has(key),
+  };
+}

@@ -1,0 +1,119 @@
+import { Writable } from "node:stream";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { createCircuitBreakers } from "../../../src/delivery/circuit-breaker.ts";
+import { createCircuitPublisher } from "../../../src/delivery/circuit-publisher.ts";
+import { destinationKey } from "../../../src/domain/destination.ts";
+import type { Circuits } from "../../../src/domain/ports/circuits.ts";
+import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
+import { createCircuits } from "../../../src/postgres/circuits.ts";
+import { createPool, type Pool } from "../../../src/postgres/pool.ts";
+import { createLogger } from "../../../src/telemetry/logger.ts";
+import { createMetrics } from "../../../src/telemetry/metrics.ts";
+import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
+import { realTimers, webhookJob } from "./worker-fixture.ts";
+
+let database: TestDatabase;
+let pool: Pool;
+beforeAll(async () => {
+  database = await createTestDatabase();
+  pool = createPool({ url: database.url, applicationName: "test" });
+});
+afterAll(async () => {
+  await pool?.end();
+  await database?.drop();
+});
+
+function publishing(circuits: Pick<Circuits, "publish">, worker: string) {
+  const lines: { state?: unknown }[] = [];
+  const output = new Writable({
+    write: (line: Buffer, _encoding, done) => {
+      lines.push(JSON.parse(line.toString("utf8")) as { state?: unknown });
+      done();
+    },
+  });
+  const publisher = createCircuitPublisher({
+    circuits,
+    worker,
+    timers: realTimers,
+    log: createLogger({ level: "info", output }),
+  });
+  const metrics = createMetrics({ version: "test", nodeMetrics: false });
+  const breakers = createCircuitBreakers({
+    clock: { now: Date.now, known: true },
+    monotonic: () => performance.now(),
+    timers: realTimers,
+    metrics,
+    resetMs: 200,
+    onTransition: (transition) => {
+      publisher.transition(transition);
+    },
+  });
+  return { lines, metrics, breakers, publisher };
+}
+
+test("a circuit that opens, is tried and closes is seen by metric, log line and table", async () => {
+  const account = crypto.randomUUID();
+  const circuits = createCircuits({ pool });
+  const { lines, metrics, breakers, publisher } = publishing(circuits, "w1");
+  const states = async () =>
+    (await circuits.list(account)).map(({ destination, state, worker }) => ({
+      destination,
+      state,
+      worker,
+    }));
+  const key = destinationKey(account, webhookJob("https://down.example/a?b").spec.target);
+  for (let call = 0; call < 5; call += 1) {
+    const admission = breakers.admit(key);
+    if (admission.kind === "admitted") admission.permit.settle("failure");
+  }
+  const published = { destination: "https://down.example", worker: "w1" };
+  await expect.poll(() => lines.map(({ state }) => state)).toContain("open");
+  expect((await metrics.render()).text).toMatch(
+    /carillon_circuits\{state="(?:open|half_open)"\} 1/,
+  );
+  await expect.poll(states).toEqual([{ ...published, state: "half_open" }]);
+  expect(await circuits.listAll()).toContainEqual(
+    expect.objectContaining({ account, ...published }),
+  );
+  const probe = breakers.admit(key);
+  if (probe.kind === "open") throw new Error("half-open admits one");
+  probe.permit.settle("success");
+  await expect.poll(states).toEqual([]);
+  expect(lines.map(({ state }) => state)).toEqual(["open", "half_open", "closed"]);
+  expect((await metrics.render()).text).toMatch(
+    /carillon_circuit_transitions_total\{state="closed"\} 1/,
+  );
+  publisher.close();
+  breakers.close();
+});
+
+test("while the database is away the latest state is kept, and published afterwards", async () => {
+  const account = crypto.randomUUID();
+  const circuits = createCircuits({ pool });
+  let away = true;
+  let tries = 0;
+  const { publisher, breakers } = publishing(
+    {
+      publish: async (circuit) => {
+        tries += 1;
+        if (away) throw new DependencyUnavailable("postgres");
+        await circuits.publish(circuit);
+      },
+    },
+    "w2",
+  );
+  const destination = `${account} https://down.example`;
+  publisher.transition({ destination, state: "half_open" });
+  await expect.poll(() => tries).toBe(1);
+  publisher.transition({ destination, state: "open" });
+  // Not a try for each transition of a herd of circuits.
+  expect(tries).toBe(1);
+  away = false;
+  await expect
+    .poll(async () => (await circuits.list(account)).map(({ state }) => state), { timeout: 5_000 })
+    .toEqual(["open"]);
+  await circuits.forget("w2");
+  expect(await circuits.list(account)).toEqual([]);
+  publisher.close();
+  breakers.close();
+});

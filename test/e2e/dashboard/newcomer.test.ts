@@ -199,7 +199,7 @@ describe.skipIf(chrome === undefined).each([
   test("invites a colleague, who becomes a member", async () => {
     await go("Settings");
     await button("Invite").click();
-    await page.getByLabel("Email").fill("colleague@example.com");
+    await page.getByRole("textbox", { name: "Email", exact: true }).fill("colleague@example.com");
     await button("Invite").last().click();
     await button("Copy the link").click();
     const link = (await page.evaluate("navigator.clipboard.readText()")) as string;

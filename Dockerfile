@@ -17,17 +17,7 @@ RUN npm ci --ignore-scripts
 COPY tsconfig.json ./
 COPY scripts/build-dashboard.ts ./scripts/
 COPY src ./src
-COPY --from=dashboard /app/src/dashboard/dist ./src/dashboard/dist
 RUN node scripts/build-dashboard.ts
-
-# The dashboard is static files: what builds them stays behind.
-FROM node:24-bookworm-slim AS dashboard
-WORKDIR /app
-COPY package.json package-lock.json .npmrc ./
-# Optional ones too: the bundler's native part is one.
-RUN npm ci --ignore-scripts --no-audit --no-fund
-COPY src/dashboard ./src/dashboard
-RUN node node_modules/vite/bin/vite.js build src/dashboard --logLevel warn
 
 # The same paths in the build and in the final image, so that nothing has to be moved.
 FROM gcr.io/distroless/nodejs24-debian12:nonroot
@@ -39,7 +29,6 @@ COPY --from=dependencies --chown=65532:65532 /data /data
 COPY package.json LICENSE ./
 COPY cmd ./cmd
 COPY src ./src
-COPY --from=dashboard /app/src/dashboard/dist ./src/dashboard/dist
 COPY --from=dashboard /app/src/dashboard/dist ./src/dashboard/dist
 COPY --chmod=0755 deploy/image/carillon /usr/local/bin/carillon
 USER 65532:65532

@@ -58,7 +58,17 @@ export function createHttpServer(options: {
       socket.destroy();
       return;
     }
-    const answer = errorAnswer(parseError(error.code));
+    refuse(socket, parseError(error.code));
+  });
+  // Without a listener Node hangs up without a word. With one, the socket is ours alone.
+  server.on("connect", (_req, socket: Duplex) => {
+    socket.on("error", () => socket.destroy());
+    socket.on("finish", () => socket.destroy());
+    refuse(socket, new ApiError("method_not_allowed", "CONNECT is not allowed here: no proxy"));
+  });
+
+  function refuse(socket: Duplex, error: ApiError): void {
+    const answer = errorAnswer(error);
     options.metrics.httpRequests.inc({
       method: "OTHER",
       route: "unmatched",
@@ -76,7 +86,7 @@ export function createHttpServer(options: {
         body,
       ].join("\r\n"),
     );
-  });
+  }
   server.on("checkExpectation", (_req, res) => {
     const answer = errorAnswer(
       new ApiError("expectation_failed", "the Expect header asks for what is not supported"),

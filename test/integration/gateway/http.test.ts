@@ -211,6 +211,12 @@ describe("what is not valid HTTP", () => {
       code: "expectation_failed",
     },
     {
+      name: "a tunnel",
+      bytes: "CONNECT example.com:443 HTTP/1.1\r\nHost: example.com:443\r\n\r\n",
+      status: 405,
+      code: "method_not_allowed",
+    },
+    {
       name: "a target that is no path",
       bytes: "GET jobs HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
       status: 400,

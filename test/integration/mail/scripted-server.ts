@@ -33,16 +33,18 @@ export async function startScriptedServer(script: SmtpScript): Promise<ScriptedS
     });
     let message: string | undefined;
     /** In order, however long one takes. */
-    let last = Promise.resolve();
+    let last: Promise<void> = Promise.resolve();
     const say = (verb: string, friendly: string): void => {
-      last = last.then(async () => {
+      const before = last;
+      const next = async (): Promise<void> => {
+        await before;
         const scripted = verb in script ? script[verb] : friendly;
         const answer = typeof scripted === "function" ? await scripted() : scripted;
         if (verb === "DATA" && answer?.startsWith("354")) message = "";
         if (answer === null) socket.destroy();
         else if (answer !== undefined && answer !== "hang") socket.write(`${answer}\r\n`);
-      });
-      last.catch(() => {
+      };
+      last = next().catch(() => {
         socket.destroy();
       });
     };

@@ -77,12 +77,12 @@ export async function idempotently(options: IdempotentWork): Promise<ApiAnswer> 
       if (begun.forMs < GIVEN_UP_AFTER_MS)
         throw new ApiError(
           "idempotency_in_flight",
-          "a request with this Idempotency-Key is being worked on",
+          "a request with this Idempotency-Key is being worked on: try again in a second",
           { retryAfterSeconds: 1 },
         );
       throw new ApiError(
         "outcome_unknown",
-        "a request with this Idempotency-Key never came to an end; its mail may or may not have been sent",
+        "a request with this Idempotency-Key never came to an end; its mail may or may not have been sent. To send it, perhaps again, use another key",
       );
     default:
       throw new Error("unknown answer of the idempotency store", { cause: begun satisfies never });

@@ -241,4 +241,4 @@ td em{color:#c2410c;font-style:normal}
 .m.GET{color:#1d6fb8}.m.POST{color:#15803d}.m.PATCH{color:#a16207}.m.DELETE{color:#b91c1c}
 .statuses span{display:inline-block;margin-right:.8rem;font-size:.875rem}
 @media (prefers-color-scheme:dark){.m.GET{color:#7cc0ff}.m.POST{color:#6ee7a0}.m.PATCH{color:#fcd34d}.m.DELETE{color:#fca5a5}td em{color:#fdba74}}
-@media (max-width:48rem){.page{grid-template-columns:minmax(0,1fr)}nav{position:static;max-height:none;border-bottom:1px solid var(--line)}table{min-width:34rem}}`;
+@media (max-width:48rem){.page{grid-template-columns:minmax(0,1fr)}nav{position:static;max-height:none;border-bottom:1px solid var(--line)}table{min-width:30rem}td:first-child{width:9rem}td:nth-child(2){width:6rem}}`;

@@ -11,6 +11,7 @@ import { createPostgresClock } from "../../../src/postgres/clock.ts";
 import { createEmailLog } from "../../../src/postgres/email-log.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
+import type { TestDatabase } from "../../postgres/database.ts";
 import { job, runsFixture, spec, type RunsFixture } from "../postgres/runs-fixture.ts";
 
 export const SECRET = `whsec_${Buffer.alloc(24, 7).toString("base64")}`;
@@ -43,8 +44,8 @@ export interface WorkerFixture extends RunsFixture {
   executions(of: Job, count: number): Promise<Execution[]>;
 }
 
-export async function workerFixture(): Promise<WorkerFixture> {
-  const runs = await runsFixture();
+export async function workerFixture(database?: TestDatabase): Promise<WorkerFixture> {
+  const runs = await runsFixture(database);
   const clock = createPostgresClock({ pool: runs.pool });
   await clock.start();
   const metrics = createMetrics({ version: "test", nodeMetrics: false });

@@ -11,7 +11,7 @@ import { createRunHistory } from "../../../src/postgres/run-history.ts";
 import { createRunLedger } from "../../../src/postgres/run-ledger.ts";
 import { createRunQueue } from "../../../src/postgres/run-queue.ts";
 import { cronSpec } from "../../conformance/job-store.ts";
-import { createTestDatabase } from "../../postgres/database.ts";
+import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
 
 export interface RunsFixture {
   url: string;
@@ -20,13 +20,14 @@ export interface RunsFixture {
   queue: RunQueue;
   history: RunHistory;
   /** A queue of another process: connections of its own. */
-  anotherQueue(): RunQueue;
+  anotherQueue(pool?: Pool): RunQueue;
   anotherLedger(): RunLedger;
   close(): Promise<void>;
 }
 
-export async function runsFixture(): Promise<RunsFixture> {
-  const database = await createTestDatabase();
+/** On a fresh database, or on one of the test's own. */
+export async function runsFixture(given?: TestDatabase): Promise<RunsFixture> {
+  const database = given ?? (await createTestDatabase());
   const { url } = database;
   const ends: (() => Promise<void>)[] = [];
   const pools = (max: number) => {
@@ -34,11 +35,11 @@ export async function runsFixture(): Promise<RunsFixture> {
     ends.push(() => pool.end());
     return pool;
   };
-  const anotherQueue = () => {
+  const anotherQueue = (own?: Pool) => {
     const notifications = createNotifications({ url, applicationName: "test" });
     ends.push(() => notifications.close());
     return createRunQueue({
-      pool: pools(4),
+      pool: own ?? pools(4),
       leasePool: pools(1),
       notifications,
       random: () => 0.5,

@@ -1,0 +1,163 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import type { Job } from "../../../src/domain/job.ts";
+import { migrate } from "../../../src/postgres/migrate.ts";
+import { createPool } from "../../../src/postgres/pool.ts";
+import { startEmbeddedPostgres } from "../../../src/standalone/embedded-postgres.ts";
+import { startTcpProxy, type TcpProxy } from "../../network/tcp-proxy.ts";
+import { admin } from "../../postgres/admin.ts";
+import { change, scheduled } from "../postgres/runs-fixture.ts";
+import { startReceiver, type Receiver } from "./receiver.ts";
+import { webhookJob, workerFixture, type WorkerFixture } from "./worker-fixture.ts";
+
+/** Milliseconds that may pass from the database's return until everything is recorded. */
+const RECOVERY = 30_000;
+
+let dataDir: string;
+let server: Awaited<ReturnType<typeof startEmbeddedPostgres>>;
+let proxy: TcpProxy;
+let fixture: WorkerFixture;
+let ends: (() => Promise<void> | void)[] = [];
+
+async function startServer(): Promise<void> {
+  server = await startEmbeddedPostgres({ dataDir, settings: { fsync: "off" } });
+}
+
+/** A PostgreSQL of this file's own, to be stopped, behind a wire that stays where it is. */
+beforeAll(async () => {
+  dataDir = await mkdtemp(join(tmpdir(), "carillon-test-away-"));
+  await startServer();
+  await migrate({ url: server.url, appVersion: "999.0.0" });
+  proxy = await startTcpProxy({
+    target: () => ({ host: "127.0.0.1", port: Number(new URL(server.url).port) }),
+  });
+  const url = new URL(server.url);
+  url.port = String(proxy.port);
+  fixture = await workerFixture({ url: url.href, drop: async () => undefined });
+});
+afterEach(async () => {
+  for (const end of ends.toReversed()) await end();
+  ends = [];
+});
+afterAll(async () => {
+  await fixture?.close();
+  await proxy?.close();
+  await server?.stop();
+  await rm(dataDir, { recursive: true, force: true });
+});
+
+/** A delivery that is under way, one that falls due meanwhile, and what became of both. */
+async function underWay() {
+  let answer: (() => void) | undefined;
+  const target: Receiver = await startReceiver((call, response) => {
+    if (target.received.indexOf(call) === 0) answer = () => response.end();
+    else response.end();
+  });
+  ends.push(() => target.close());
+  const worker = fixture.worker();
+  ends.push(() => worker.stop());
+  const [flying, waiting] = [webhookJob(target.url), webhookJob(target.url)];
+  await create(flying, Date.now() - 50);
+  await target.count(1);
+  await create(waiting, Date.now() + 2_500);
+  return {
+    /** The receiver answers while nothing can be written. */
+    answer: () => answer?.(),
+    /** Resolves with the milliseconds that it took. */
+    recovered: async (): Promise<number> => {
+      const back = performance.now();
+      const outcome = async (of: Job) => {
+        const executions = await fixture.history
+          .executions({ account: of.account ?? "", jobId: of.id, limit: 10, offset: 0 })
+          .catch(() => []);
+        return executions.map(({ status, attempt }) => ({ status, attempt }));
+      };
+      for (const of of [flying, waiting])
+        await expect
+          .poll(() => outcome(of), { timeout: RECOVERY })
+          .toEqual([{ status: "success", attempt: 1 }]);
+      // No more than one call for each, then or later.
+      const ids = target.received.map((call) => call.headers["carillon-job-id"]);
+      expect(ids.toSorted()).toEqual([flying.id, waiting.id].toSorted());
+      return performance.now() - back;
+    },
+  };
+}
+
+async function create(of: Job, at: number): Promise<void> {
+  await fixture.ledger.apply([change(of, { create: [scheduled(at)] })]);
+}
+
+/** Passes once the outage has been there for the run that fell due in it. */
+async function outlasted(ms: number): Promise<void> {
+  const until = performance.now() + ms;
+  await expect.poll(() => performance.now() > until, { timeout: ms + 1_000 }).toBe(true);
+}
+
+describe("PostgreSQL away while a delivery is under way: recorded after, and nothing twice", () => {
+  test("stopped and started again", async () => {
+    const { answer, recovered } = await underWay();
+    await server.stop();
+    answer();
+    await outlasted(4_000);
+    await startServer();
+    const took = await recovered();
+    console.info(`stopped and started: recovered after ${Math.round(took)} ms`);
+  }, 60_000);
+
+  test("behind a wire that swallows everything, and then works again", async () => {
+    const { answer, recovered } = await underWay();
+    proxy.hang();
+    answer();
+    await outlasted(4_000);
+    proxy.heal();
+    const took = await recovered();
+    console.info(`silent wire: recovered after ${Math.round(took)} ms`);
+  }, 60_000);
+
+  test("half-open: the old connections never answer again, nobody is told, new ones work", async () => {
+    const { answer, recovered } = await underWay();
+    proxy.forsake();
+    answer();
+    const took = await recovered();
+    console.info(`half-open: recovered after ${Math.round(took)} ms`);
+  }, 60_000);
+
+  test("read-only after a failover", async () => {
+    const { answer, recovered } = await underWay();
+    const readOnly = async (value: "on" | "off") => {
+      await admin(server.url, `alter system set default_transaction_read_only = ${value}`);
+      await admin(server.url, "select pg_reload_conf()");
+    };
+    await readOnly("on");
+    answer();
+    await outlasted(4_000);
+    await readOnly("off");
+    const took = await recovered();
+    console.info(`read-only: recovered after ${Math.round(took)} ms`);
+  }, 60_000);
+
+  test("no connection to be had from the pool", async () => {
+    const pool = createPool({
+      url: fixture.url,
+      applicationName: "small",
+      max: 1,
+      connectTimeoutMs: 500,
+    });
+    ends.push(() => pool.end());
+    const target = await startReceiver();
+    ends.push(() => target.close());
+    const taken = await pool.connect();
+    const worker = fixture.worker({ queue: fixture.anotherQueue(pool) });
+    ends.push(() => worker.stop());
+    const of = webhookJob(target.url);
+    await create(of, Date.now());
+    await outlasted(2_000);
+    expect(target.received).toEqual([]);
+    taken.release();
+    expect(await fixture.executions(of, 1)).toMatchObject([{ status: "success", attempt: 1 }]);
+    expect(target.received).toHaveLength(1);
+  });
+});

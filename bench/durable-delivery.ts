@@ -33,7 +33,7 @@ export async function createDurableDelivery(options: { databaseUrl: string; url:
   const ledger = createRunLedger({ pool });
 
   return {
-    run: async ({ count, width }: { count: number; width: number }): Promise<number> => {
+    run: async ({ count }: { count: number }): Promise<number> => {
       await dueRuns({ ledger, count, url, now: clock.now() });
       const breakers = createCircuitBreakers({
         clock,
@@ -57,7 +57,6 @@ export async function createDurableDelivery(options: { databaseUrl: string; url:
         metrics,
         log,
         workerId: `bench-${performance.now()}`,
-        limits: { concurrency: width, perAccount: width, perDestination: width },
       });
       const begun = performance.now();
       const running = worker.run(stop.signal);

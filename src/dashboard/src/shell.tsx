@@ -153,16 +153,17 @@ function SignedIn({ session }: { session: Session }) {
 
 function UserMenu({ session }: { session: Session }) {
   const signedIn = useSignedIn();
+  const name = session.user.email.split("@")[0] ?? "";
   return (
     <Menu position="bottom-end" width={240}>
       <Menu.Target>
         <Button
           variant="default"
           rightSection={<IconChevronDown size={14} aria-hidden />}
-          aria-label="Your user"
+          aria-label={`${name}: your user`}
           maw={220}
         >
-          <span className="clip">{session.user.email.split("@")[0]}</span>
+          <span className="clip">{name}</span>
         </Button>
       </Menu.Target>
       <Menu.Dropdown>

@@ -228,7 +228,7 @@ describe.skipIf(chrome === undefined).each([
   });
 
   test("signs out, and is out", async () => {
-    await button("Your user").click();
+    await button(/your user/).click();
     await page.getByRole("menuitem", { name: "Sign out" }).click();
     await button("Sign in").waitFor();
     await page.goto("/dashboard/jobs");

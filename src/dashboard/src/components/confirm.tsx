@@ -33,7 +33,7 @@ export function Confirm(props: {
             Cancel
           </Button>
           <Button
-            color="red"
+            color="red.9"
             disabled={props.disabled ?? false}
             loading={run.isPending}
             onClick={() => {

@@ -203,7 +203,7 @@ function DangerCard() {
         </Text>
         <Button
           color="red"
-          variant="outline"
+          variant="light"
           onClick={() => {
             setOpened(true);
           }}

@@ -36,7 +36,7 @@ export default defineConfig({
         test: {
           name: "faults",
           include: ["test/faults/**/*.test.ts"],
-          testTimeout: 300_000,
+          testTimeout: 420_000,
           fileParallelism: false,
         },
       },

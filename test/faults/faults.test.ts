@@ -14,7 +14,7 @@ test.each(SEEDS)("seed %i: everything is accounted for", async (seed) => {
   const report = await runRound({ seed, ...SIZE, directory: home });
   process.stderr.write(`faults, seed ${seed} (logs: ${home})\n${summary([report])}\n`);
   // A machine too slow to make jobs in time would prove nothing.
-  expect(report.verdict.delivered).toBeGreaterThan(SIZE.jobs / 4);
+  expect(report.verdict.delivered).toBeGreaterThan(SIZE.jobs / 10);
   expect(violationLines(report)).toEqual([]);
   await rm(home, { recursive: true, force: true });
 });

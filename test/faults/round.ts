@@ -32,7 +32,7 @@ export interface RoundReport {
 const CLOCK_ERROR_MS = 25;
 const READY_WITHIN_MS = 60_000;
 /** A circuit (30 s), a lease (20 s) and the retries of what was let through then. */
-const SETTLE_WITHIN_MS = 120_000;
+const SETTLE_WITHIN_MS = 180_000;
 const LOOK_EVERY_MS = 500;
 
 export async function runRound(options: {

@@ -24,6 +24,8 @@ const TIMING = {
   reap: 3_000,
   replaced: 1_500,
   afterError: 500,
+  /** Between two commits of starts, so that they share one while much is due. */
+  collect: 5,
   /** From the signal until started runs are closed as interrupted. */
   grace: 25_000,
   /** For the last closings after that. */
@@ -76,6 +78,8 @@ export function createDeliveryWorker(options: {
   let lastOutage = -Infinity;
   /** The last claim was cut short by its limit or passed somebody over: there may be more. */
   let starved = false;
+  /** Slots that came free since the last claim. */
+  let freed = 0;
 
   function outage(error: unknown): void {
     if (error instanceof DependencyUnavailable) lastOutage = monotonic();
@@ -97,7 +101,9 @@ export function createDeliveryWorker(options: {
     attempt: createAttempt({ ...options, emailLog: records.emails }),
     onFinished: () => {
       startBell.ring();
-      if (starved) claimBell.ring();
+      freed += 1;
+      // A claim of a few costs almost as much as one of many.
+      if (starved && freed >= limits.claimBatch / 4) claimBell.ring();
     },
   });
 
@@ -110,6 +116,7 @@ export function createDeliveryWorker(options: {
     if (limit === 0) return false;
     const full = held.full();
     const asked = monotonic();
+    freed = 0;
     const runs = await queue.claim({
       worker: workerId,
       limit,
@@ -145,16 +152,25 @@ export function createDeliveryWorker(options: {
   async function startLoop(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       try {
+        const began = monotonic();
         if (clock.known && (await starter.startReady(signal)) > 0) {
-          if (starved) claimBell.ring();
+          await pause(timing.collect - (monotonic() - began));
           continue;
         }
+        if (starved && freed > 0) claimBell.ring();
         await startBell.wait(untilNextDue());
       } catch (error) {
         outage(error);
         await startBell.wait(timing.afterError);
       }
     }
+  }
+
+  async function pause(ms: number): Promise<void> {
+    if (ms < 1) return;
+    await new Promise<void>((resolve) => {
+      timers.after(ms, resolve);
+    });
   }
 
   function untilNextDue(): number {

@@ -17,9 +17,9 @@ export interface DeliveryLimits {
 export const DELIVERY_LIMITS: DeliveryLimits = {
   concurrency: 512,
   perAccount: 256,
-  perDestination: 128,
-  buffer: 512,
-  claimBatch: 128,
+  perDestination: 160,
+  buffer: 2_048,
+  claimBatch: 512,
 };
 
 export interface HeldRuns {
@@ -48,8 +48,16 @@ interface Use {
   waiting: number;
 }
 
+/** A use is forgotten when nothing counts on it: while a run waits, these are the ones in the maps. */
+interface Waiting {
+  run: ClaimedRun;
+  account: Use;
+  destination: Use;
+}
+
 export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
-  let waiting: ClaimedRun[] = [];
+  /** Sorted by notBefore. */
+  let waiting: Waiting[] = [];
   let inFlight = 0;
   const accounts = new Map<string, Use>();
   const destinations = new Map<string, Use>();
@@ -65,30 +73,32 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
 
   return {
     add: (runs) => {
-      for (const run of runs) for (const counted of uses(run)) counted.waiting += 1;
-      waiting.push(...runs);
-      waiting.sort((a, b) => a.notBefore - b.notBefore);
+      for (const run of runs) {
+        const [account, destination] = uses(run);
+        account.waiting += 1;
+        destination.waiting += 1;
+        waiting.push({ run, account, destination });
+      }
+      waiting.sort((a, b) => a.run.notBefore - b.run.notBefore);
     },
     takeReady: (now) => {
       const taken: ClaimedRun[] = [];
-      const left: ClaimedRun[] = [];
-      for (const run of waiting) {
-        const [account, destination] = uses(run);
-        if (
-          run.notBefore <= now &&
-          inFlight < limits.concurrency &&
-          account.inFlight < limits.perAccount &&
-          destination.inFlight < limits.perDestination
-        ) {
-          for (const counted of [account, destination]) {
-            counted.waiting -= 1;
-            counted.inFlight += 1;
-          }
+      const left: Waiting[] = [];
+      let index = 0;
+      for (; index < waiting.length && inFlight < limits.concurrency; index += 1) {
+        const entry = waiting[index];
+        if (entry === undefined || entry.run.notBefore > now) break;
+        const { run, account, destination } = entry;
+        if (account.inFlight < limits.perAccount && destination.inFlight < limits.perDestination) {
+          account.waiting -= 1;
+          account.inFlight += 1;
+          destination.waiting -= 1;
+          destination.inFlight += 1;
           inFlight += 1;
           taken.push(run);
-        } else left.push(run);
+        } else left.push(entry);
       }
-      waiting = left;
+      if (taken.length > 0) waiting = left.concat(waiting.slice(index));
       return taken;
     },
     finished: (run) => {
@@ -97,7 +107,7 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
       forget(run);
     },
     takeAll: () => {
-      const all = waiting;
+      const all = waiting.map(({ run }) => run);
       waiting = [];
       for (const run of all) {
         for (const counted of uses(run)) counted.waiting -= 1;
@@ -105,10 +115,10 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
       }
       return all;
     },
-    nextDue: (now) => waiting.find((run) => run.notBefore > now)?.notBefore ?? null,
+    nextDue: (now) => waiting.find(({ run }) => run.notBefore > now)?.run.notBefore ?? null,
     room: (now) => {
       const due = Math.max(0, limits.concurrency + limits.buffer - inFlight - waiting.length);
-      const future = waiting.filter((run) => run.notBefore > now).length;
+      const future = waiting.filter(({ run }) => run.notBefore > now).length;
       // What is not due yet must not keep out what becomes due before it.
       return { due, ahead: Math.max(0, Math.min(due, limits.buffer / 2 - future)) };
     },

@@ -14,9 +14,9 @@ export async function closeRuns(
   if (closings.length === 0) return { runs: new Map(), cursors: [] };
   const column = <T>(of: (closing: Closing) => T) => closings.map(of);
   const { rows } = await database.query<{ id: string; job_uid: string; decided: boolean }>({
-    // Planned once, and for few rows: then every step looks rows up by their keys. No step joins two of
-    // the others, whose sizes the planner does not know: it would compare each row with each.
-    name: "runs_close",
+    // Not a named statement: the queue is empty one minute and long the next, and a plan kept from the
+    // quiet one compares each row with each. No step joins two others, whose sizes the planner cannot
+    // know; and "=" on the token would let it read the index of all claimed runs, once for each row.
     text: `with input as materialized (
        select * from unnest($1::uuid[], $2::uuid[], $3::text[], $4::int[], $5::int[], $6::text[],
                             $7::timestamptz[], $8::text[], $9::timestamptz[])
@@ -26,7 +26,7 @@ export async function closeRuns(
               r.attempts + 1 as attempt, i.status, i.http_status, i.duration_ms, i.error_message,
               i.executed_at, i.retry_at, uuidv7() as execution_id,
               case when r.replaced and i.next = 'retry' then 'finished' else i.next end as next
-         from runs r join input i on r.id = i.id and r.claim_token = i.token
+         from runs r join input i on r.id = i.id and r.claim_token is not distinct from i.token
         order by r.id for update of r
      ), finished as (
        delete from runs r using mine m where r.id = m.id and m.next <> 'retry'

@@ -20,6 +20,7 @@ import { startRuns } from "./start-runs.ts";
 const INTERRUPTED = "interrupted: outcome unknown";
 const REPLACED = "replaced: outcome unknown";
 const NO_PARTITION = "23514";
+const DEADLOCK = "40P01";
 /** Runs that one reap closes in one transaction. */
 const REAP_BATCH = 500;
 
@@ -48,8 +49,11 @@ export function createRunQueue(options: {
   /** The month's partition can be missing when no retention task ran for months: make it, once. */
   async function closed(closings: readonly Closing[]): Promise<Closed> {
     try {
-      return await transaction(pool, (client) => closeRuns(client, closings));
+      // One statement is one transaction, and one round trip.
+      return await closeRuns(pool, closings);
     } catch (error) {
+      if (sqlState(error) === DEADLOCK)
+        return transaction(pool, (client) => closeRuns(client, closings));
       if (sqlState(error) !== NO_PARTITION) throw error;
       await ensureExecutionMonths(
         pool,
@@ -64,7 +68,6 @@ export function createRunQueue(options: {
       // The ids as one array, and the revision beside each row: both are looked up by their keys
       // however long the queue and the history of revisions are.
       const { rows } = await pool.query<ClaimedRow>({
-        name: "runs_claim",
         text: `with due as materialized (
            select id from runs
             where claim_token is null and not_before <= $3
@@ -103,7 +106,7 @@ export function createRunQueue(options: {
         `with mine as materialized (
            select r.id from runs r
              join unnest($1::uuid[], $2::uuid[]) as i(id, token)
-               on r.id = i.id and r.claim_token = i.token
+               on r.id = i.id and r.claim_token is not distinct from i.token
             order by r.id for update of r
          )
          update runs r

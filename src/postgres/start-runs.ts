@@ -13,13 +13,13 @@ export async function startRuns(
 ): Promise<Set<string>> {
   if (runs.length === 0) return new Set();
   const { rows } = await database.query<{ id: string }>({
-    name: "runs_start",
+    // Planned each time, and by the primary key, as in closeRuns.
     text: `with input as materialized (
        select * from unnest($1::uuid[], $2::uuid[], $3::int[]) as i(id, token, generation)
      ), mine as materialized (
        select r.id, r.job_uid, r.account, r.trigger, r.generation, r.replaced
          from runs r join input i
-           on r.id = i.id and r.claim_token = i.token and r.generation = i.generation
+           on r.id = i.id and r.claim_token is not distinct from i.token and r.generation = i.generation
         where r.started_at is null and r.lease_until > clock_timestamp()
         order by r.id for update of r
      ), judged as materialized (

@@ -4,6 +4,7 @@ import { InvalidInput } from "../domain/findings.ts";
 import type { Finding } from "../domain/findings.ts";
 import type { ApiKeys } from "../domain/ports/accounts.ts";
 import type { Timers } from "../domain/ports/clock.ts";
+import { createGroupCommit } from "./group-commit.ts";
 import { instantOf } from "./instant-of.ts";
 import { isUuid } from "./uuid.ts";
 import type { Pool } from "./pool.ts";
@@ -20,8 +21,9 @@ const COLUMNS = `id, account, label, prefix, ${instantOf("created_at")} as "crea
   ${instantOf("last_used_at")} as "lastUsedAt"`;
 
 /**
- * API keys. There is no cache on purpose: one prepared, indexed query a request means that a deleted
- * key, or a deleted account's, stops on every replica at once.
+ * API keys. There is no cache on purpose: a request is judged by an indexed query that began after it
+ * came, so a deleted key, or a deleted account's, stops on every replica at once. Requests that come
+ * while a query is under way share the next one.
  */
 export function createApiKeys({
   pool,
@@ -36,6 +38,9 @@ export function createApiKeys({
 }): ApiKeys & { flush(): Promise<void> } {
   let used = new Set<string>();
   let scheduled = false;
+  const lookups = createGroupCommit<Buffer, FoundKey | undefined>({
+    commit: (hashes) => findKeys(pool, hashes),
+  });
 
   async function flush(): Promise<void> {
     const ids = used;
@@ -106,20 +111,35 @@ export function createApiKeys({
     },
     async authenticate(raw) {
       if (!RAW.test(raw)) return undefined;
-      const { rows } = await pool.query<{ id: string; account: string; stale: boolean }>({
-        name: "api_keys_authenticate",
-        text: `select k.id, k.account,
-            (k.last_used_at is null or k.last_used_at < now() - interval '1 minute') as stale
-          from api_keys k join accounts a on a.id = k.account
-          where k.hash = $1 and a.deleted_at is null`,
-        values: [sha256(raw)],
-      });
-      const [key] = rows;
+      const key = await lookups.submit(sha256(raw));
       if (key === undefined) return undefined;
       if (key.stale) noteUse(key.id);
       return { keyId: key.id, account: key.account };
     },
   };
+}
+
+interface FoundKey {
+  id: string;
+  account: string;
+  stale: boolean;
+}
+
+async function findKeys(
+  pool: Pool,
+  hashes: readonly Buffer[],
+): Promise<readonly (FoundKey | undefined)[]> {
+  const names = hashes.map((hash) => hash.toString("hex"));
+  const { rows } = await pool.query<FoundKey & { hash: string }>({
+    name: "api_keys_authenticate",
+    text: `select encode(k.hash, 'hex') as hash, k.id, k.account,
+        (k.last_used_at is null or k.last_used_at < now() - interval '1 minute') as stale
+      from api_keys k join accounts a on a.id = k.account
+      where k.hash = any(select decode(unnest($1::text[]), 'hex')) and a.deleted_at is null`,
+    values: [[...new Set(names)]],
+  });
+  const found = new Map(rows.map((row) => [row.hash, row]));
+  return names.map((name) => found.get(name));
 }
 
 function sha256(text: string): Buffer {

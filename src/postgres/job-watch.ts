@@ -1,9 +1,12 @@
+import { setTimeout as after } from "node:timers/promises";
 import { PositionExpired, type JobEvent } from "../domain/ports/job-store.ts";
 import { jobOf, type JobRow } from "./job-row.ts";
 import { JOBS_CHANNEL, type Notifications } from "./notifications.ts";
 import type { Pool, Queryable } from "./pool.ts";
 
 const BATCH = 1_000;
+/** Milliseconds from changes found to the next look: what follows in a burst is found together. */
+const COLLECT_MS = 50;
 
 type ChangeRow = JobRow & { xid: string };
 
@@ -37,11 +40,13 @@ export async function* watchJobs(request: {
     while (!signal.aborted) {
       const safe = await safePosition(pool, position);
       const stillAhead: typeof ahead = new Map();
+      let found = false;
       for await (const row of changesSince(pool, position)) {
         if (signal.aborted) return;
         const xid = BigInt(row.xid);
         if (xid >= safe) stillAhead.set(row.uid, { version: row.version, xid });
         if (ahead.get(row.uid)?.version === row.version) continue;
+        found = true;
         yield eventOf(row, String(xid < safe ? xid : safe));
       }
       ahead = stillAhead;
@@ -49,6 +54,7 @@ export async function* watchJobs(request: {
         position = safe;
         yield { type: "bookmark", position: String(position) };
       }
+      if (found) await pause(COLLECT_MS, signal);
       await wakeUp.wait(request.pollMs);
     }
   } finally {
@@ -89,6 +95,10 @@ function eventOf(row: ChangeRow, position: string): JobEvent {
   return row.deleted_at === null
     ? { type: "changed", job: jobOf(row), position }
     : { type: "deleted", uid: row.uid, account: row.account, id: row.id, position };
+}
+
+async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  await after(ms, undefined, { signal }).catch(() => undefined);
 }
 
 function xidOf(position: string): bigint {

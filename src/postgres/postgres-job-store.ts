@@ -7,12 +7,12 @@ import {
   type JobStore,
 } from "../domain/ports/job-store.ts";
 import { sqlState } from "./connection-errors.ts";
+import { createGroupCommit } from "./group-commit.ts";
+import { createHint } from "./hint.ts";
 import { currentPosition, watchJobs } from "./job-watch.ts";
 import { jobOf, type JobRow } from "./job-row.ts";
 import { JOBS_CHANNEL, type Notifications } from "./notifications.ts";
 import type { Pool } from "./pool.ts";
-
-const UNIQUE_VIOLATION = "23505";
 
 /** Jobs in a PostgreSQL table: the store of standalone. Nothing else manages them, so no JobOwned. */
 export function createPostgresJobStore(options: {
@@ -22,22 +22,19 @@ export function createPostgresJobStore(options: {
   pollMs?: number;
 }): JobStore {
   const { pool, notifications } = options;
+  const changed = createHint({ database: pool, channel: JOBS_CHANNEL });
+  const creations = createGroupCommit<NewJob, CreatedRow | undefined>({
+    commit: (jobs) => insertJobs(pool, jobs),
+    // 22 data exception, 23 constraint violation: the statement was rolled back for a row's sake.
+    isRowFault: (error) => /^2[23]/.test(sqlState(error) ?? ""),
+  });
 
   return {
     create: async ({ account, id, spec }) => {
-      try {
-        const { rows } = await pool.query<JobRow>(
-          `with written as (
-             insert into jobs (account, id, spec) values ($1, $2, $3) returning *
-           )
-           select *, pg_notify($4, '') as woken from written`,
-          [account, id, JSON.stringify(spec), JOBS_CHANNEL],
-        );
-        return jobOf(only(rows));
-      } catch (error) {
-        if (sqlState(error) !== UNIQUE_VIOLATION) throw error;
-        throw new JobExists(`the account already has a job ${id}`, { cause: error });
-      }
+      const row = await creations.submit({ account, id, spec: JSON.stringify(spec) });
+      if (row === undefined) throw new JobExists(`the account already has a job ${id}`);
+      changed();
+      return jobOf({ ...row, spec });
     },
 
     get: async (account, id) => {
@@ -83,26 +80,27 @@ export function createPostgresJobStore(options: {
              from found f where j.uid = f.uid and not f.same
            returning j.*
          )
-         select w.*, pg_notify($4, '') as woken from written w
+         select w.* from written w
          union all
-         select j.*, null from jobs j join found f using (uid) where f.same`,
-        [job.uid, job.version, JSON.stringify(spec), JOBS_CHANNEL],
+         select j.* from jobs j join found f using (uid) where f.same`,
+        [job.uid, job.version, JSON.stringify(spec)],
       );
-      if (rows[0]) return jobOf(rows[0]);
+      if (rows[0]) {
+        changed();
+        return jobOf(rows[0]);
+      }
       throw await reasonAgainst(pool, job);
     },
 
     delete: async (job) => {
       const { rowCount } = await pool.query(
-        `with written as (
-           update jobs set deleted_at = clock_timestamp(), version = version + 1,
-                           changed_xid = pg_current_xact_id()
-            where uid = $1 and deleted_at is null returning uid
-         )
-         select uid, pg_notify($2, '') from written`,
-        [job.uid, JOBS_CHANNEL],
+        `update jobs set deleted_at = clock_timestamp(), version = version + 1,
+                         changed_xid = pg_current_xact_id()
+          where uid = $1 and deleted_at is null`,
+        [job.uid],
       );
       if (rowCount === 0) throw new JobNotFound(`there is no job ${job.id}`);
+      changed();
     },
 
     watch: (position, signal) =>
@@ -114,10 +112,38 @@ export function createPostgresJobStore(options: {
   };
 }
 
-function only<T>(rows: readonly T[]): T {
-  const [row] = rows;
-  if (row === undefined) throw new Error("an insert returned no row");
-  return row;
+interface NewJob {
+  account: string;
+  id: string;
+  spec: string;
+}
+
+type CreatedRow = Omit<JobRow, "spec">;
+
+/** In one transaction. Undefined for a job whose id the account has already, in the table or in this group. */
+async function insertJobs(
+  pool: Pool,
+  jobs: readonly NewJob[],
+): Promise<readonly (CreatedRow | undefined)[]> {
+  const { rows } = await pool.query<CreatedRow>({
+    name: "jobs_insert",
+    text: `insert into jobs (account, id, spec)
+           select * from unnest($1::uuid[], $2::text[], $3::jsonb[])
+           on conflict (account, id) where deleted_at is null do nothing
+           returning uid, account, id, generation, version, created_at, deleted_at`,
+    values: [
+      jobs.map((job) => job.account),
+      jobs.map((job) => job.id),
+      jobs.map((job) => job.spec),
+    ],
+  });
+  const written = new Map(rows.map((row) => [`${row.account} ${row.id}`, row]));
+  return jobs.map((job) => {
+    const name = `${job.account} ${job.id}`;
+    const row = written.get(name);
+    written.delete(name);
+    return row;
+  });
 }
 
 async function reasonAgainst(pool: Pool, job: Job): Promise<Error> {

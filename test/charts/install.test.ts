@@ -180,7 +180,7 @@ describe.runIf(kubeconfig !== "")("helm", () => {
     await helm(["uninstall", release, "--namespace", namespace], kubeconfig);
     const owned = ["-l", `app.kubernetes.io/instance=${release}`, "-o", "name"];
     const kinds = [
-      "deployments,statefulsets,services,serviceaccounts,secrets,configmaps,roles,rolebindings",
+      "deployments,statefulsets,services,serviceaccounts,secrets,configmaps,roles,rolebindings,leases",
       "poddisruptionbudgets,networkpolicies,horizontalpodautoscalers",
     ].join(",");
     // Without kube-controller-manager nothing else is made of them.

@@ -9,10 +9,11 @@ import { availableParallelism, homedir } from "node:os";
 import { delimiter, join } from "node:path";
 import { run } from "./run.ts";
 
-export type Binary = "kube-apiserver" | "etcd" | "kube-controller-manager" | "kubectl" | "helm";
+export type Binary =
+  "kube-apiserver" | "etcd" | "kube-controller-manager" | "kubectl" | "helm" | "prometheus-check";
 
 interface Recipe {
-  module: "kubernetes" | "etcd" | "helm";
+  module: "kubernetes" | "etcd" | "helm" | "prometheus";
   package: string;
   /** What somebody who builds it for the first time has to expect; cold cache, 2 cores. */
   minutes: number;
@@ -31,6 +32,7 @@ const RECIPES: Record<Binary, Recipe> = {
   },
   kubectl: { module: "kubernetes", package: "k8s.io/kubernetes/cmd/kubectl", minutes: 1 },
   etcd: { module: "etcd", package: "go.etcd.io/etcd/server/v3", minutes: 1 },
+  "prometheus-check": { module: "prometheus", package: ".", minutes: 1 },
   helm: { module: "helm", package: "helm.sh/helm/v4/cmd/helm", minutes: 4 },
 };
 
@@ -124,9 +126,9 @@ export async function isExecutable(path: string): Promise<boolean> {
   );
 }
 
-/** kubectl or helm: the machine's own, else built; undefined when neither can be had. */
+/** The machine's own, else built; undefined when neither can be had. */
 export async function clientProgram(
-  name: "kubectl" | "helm",
+  name: "kubectl" | "helm" | "prometheus-check",
   say: (line: string) => void,
 ): Promise<string | undefined> {
   const installed = await onPath(name);

@@ -319,6 +319,7 @@ describe.runIf(inject("kubeconfig") !== "")("Carillon on Kubernetes", async () =
     const path = `-n ${HOME} get lease carillon-controller -o jsonpath={.spec.holderIdentity}`;
     expect(await carillon.kube(path)).toBe("");
     await carillon.uninstall();
+    expect(await carillon.kube(`-n ${HOME} get leases -o name`)).toBe("");
     expect((await get("nightly")).metadata.name).toBe("nightly");
     expect(await carillon.kube(`-n ${HOME} get secrets -o name`)).toBe(
       "secret/carillon-generated\n",

@@ -151,7 +151,7 @@ async function benchStatusWrites(
   const api = createApiClient({ url: gateway.url, key, width: CREATES.width });
   // The controller that takes the jobs up at the same time costs the API server as much again.
   const runAt = Math.ceil(Date.now() / 1_000 + 10 + (3 * HERD) / createsPerSecond) * 1_000;
-  await concurrently({ count: HERD, width: CREATES.width }, () =>
+  await concurrently({ count: HERD, width: 8 }, () =>
     api.post("/jobs", {
       name: "herd",
       type: "webhook",

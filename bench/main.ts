@@ -1,7 +1,8 @@
 /**
  * `npm run bench`: every figure beside its limit or peer, measured in the same run on the same machine.
- * `npm run bench -- herd-10000` runs one part; the parts are send, jobs, next, delivery,
- * herd and herd-10000.
+ * `npm run bench -- herd-10000` runs one part; the parts are send, jobs, next, delivery, herd and
+ * herd-10000, and those that need a Kubernetes control plane: kubernetes (10,000 ScheduledJobs) and
+ * kubernetes-100000, which only runs when it is named.
  */
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -12,13 +13,15 @@ import { startStandalone } from "../test/e2e/program.ts";
 import { benchDelivery } from "./delivery.ts";
 import { benchHerd, type HerdFigures } from "./herd.ts";
 import { benchJobs } from "./jobs.ts";
+import { benchKubernetes, type KubernetesFigures } from "./kubernetes.ts";
 import { benchNextFireTime } from "./next-fire-time.ts";
 import { benchSend } from "./send.ts";
 
-const PARTS = ["send", "jobs", "next", "delivery", "herd", "herd-10000"];
+const DEFAULT_PARTS = ["send", "jobs", "next", "delivery", "herd", "herd-10000", "kubernetes"];
+const PARTS = [...DEFAULT_PARTS, "kubernetes-100000"];
 
 const named = process.argv.slice(2);
-const parts = named.length > 0 ? named : PARTS;
+const parts = named.length > 0 ? named : DEFAULT_PARTS;
 const unknown = parts.filter((part) => !PARTS.includes(part));
 if (unknown.length > 0) {
   console.error(`no such part: ${unknown.join(", ")}; there are ${PARTS.join(", ")}`);
@@ -31,6 +34,16 @@ if (parts.includes("delivery")) {
   compare("durable delivery", figures.durable, "graphile-worker tuned", figures.graphileTuned, 1);
   compare("durable delivery", figures.durable, "graphile-worker default", figures.graphileDefault);
 }
+
+for (const [part, jobs] of [
+  ["kubernetes", 10_000],
+  ["kubernetes-100000", 100_000],
+] as const) {
+  if (!parts.includes(part)) continue;
+  const figures = await benchKubernetes(jobs);
+  if (figures) reportKubernetes(figures);
+}
+if (parts.every((part) => part.startsWith("kubernetes") || part === "delivery")) process.exit();
 
 const dataDir = await mkdtemp(join(tmpdir(), "carillon-bench-"));
 const program = await startStandalone(dataDir, {
@@ -114,6 +127,36 @@ function reportHerd(figures: HerdFigures, target: { p99Ms?: number; recordedMs?:
     target.recordedMs === undefined ? [] : [`(target ≤ ${ms(target.recordedMs)})`],
   );
   compare(`${name}: durable`, deliveriesPerSecond, "bare undici POST", rawPerSecond, 0.65);
+}
+
+function reportKubernetes(figures: KubernetesFigures): void {
+  const { createsPerSecond, rawCreatesPerSecond, statusWrites, jobs, bytesPerJob } = figures;
+  compare("POST /jobs", createsPerSecond, "raw creates", rawCreatesPerSecond, 0.8);
+  report(
+    "status writes, herd of 1,000",
+    `${statusWrites.busiestSecond}/s`,
+    "in the busiest second; bound 50/s and 8 at once",
+    [`${statusWrites.written} written, the API server counted ${statusWrites.patches}`],
+  );
+  for (const [name, leader] of [
+    ["first leader", figures.first],
+    ["next leader", figures.again],
+  ] as const)
+    report(
+      `${jobs} jobs, ${name}`,
+      `${leader.fromLeadershipSeconds.toFixed(1)} s`,
+      "from leading to all reconciled (target ≤ 20 s)",
+      [
+        `${leader.fromStartSeconds.toFixed(1)} s from its start, ${leader.processorSeconds.toFixed(1)} s of processor`,
+        `RSS ${megabytes(leader.residentBytes)} (target < 600 MB)`,
+      ],
+    );
+  report("memory per job", `${bytesPerJob.toFixed(0)} bytes`, "of the leader's heap");
+  report(`GET /jobs of ${jobs}`, `${figures.listSeconds.toFixed(2)} s`, "one request");
+}
+
+function megabytes(bytes: number): string {
+  return `${(bytes / 1_000_000).toFixed(0)} MB`;
 }
 
 function ms(value: number): string {

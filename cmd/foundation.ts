@@ -62,7 +62,12 @@ export function createFoundation(options: {
   const accountRules = createAccountRules(accounts);
   const kubernetes = cluster && {
     ...cluster,
-    accountNamespaces: createAccountNamespaces({ accounts, client: cluster.client, monotonic }),
+    accountNamespaces: createAccountNamespaces({
+      accounts,
+      client: cluster.client,
+      monotonic,
+      timers,
+    }),
   };
   const dial = createGuardedDial({
     rules,

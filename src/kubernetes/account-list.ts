@@ -26,7 +26,7 @@ export interface AccountListDependencies {
 const PAGE = 500;
 /** Between two pages of one reader; one that is slower only costs another read. */
 const KEPT_MS = 15_000;
-/** Jobs in all kept lists: a bound of memory. A larger list is read again for each page. */
+/** Jobs in all kept lists, a bound of memory; a larger list is kept alone. */
 const MAX_KEPT_JOBS = 100_000;
 
 /**
@@ -41,9 +41,10 @@ export function createAccountList(
   const { accountNamespaces, listPage, monotonic, random } = dependencies;
   const kept = new LRUCache<string, Snapshot>({
     maxSize: MAX_KEPT_JOBS,
-    sizeCalculation: ({ jobs }) => Math.max(1, jobs.length),
+    sizeCalculation: ({ jobs }) => Math.min(MAX_KEPT_JOBS, Math.max(1, jobs.length)),
     ttl: KEPT_MS,
     ttlResolution: 0,
+    updateAgeOnGet: true,
     perf: { now: monotonic },
   });
   // Tokens of another process, or of one before this, must not name a list of ours.

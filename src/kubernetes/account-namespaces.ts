@@ -26,9 +26,17 @@ export function createAccountNamespaces(dependencies: {
   // `perf` keeps the cache on the clock that was passed in.
   const options = { max: MAX_ENTRIES, ttl: FRESH_MS, ttlResolution: 0, perf: { now: monotonic } };
 
+  /**
+   * Part of every key. What is asked for under an older one ends, and is kept, as nobody's answer:
+   * deleting entries would abort the fetches under way, and fail whoever waits for them.
+   */
+  let generation = 0;
+  let known: string | undefined;
+
   const accountByNamespace = new LRUCache<string, { account: string | null }>({
     ...options,
-    async fetchMethod(namespace) {
+    async fetchMethod(key) {
+      const namespace = nameIn(key);
       const uid = await namespaceUid(client, namespace);
       const account = uid === undefined ? undefined : await accounts.byNamespace(namespace, uid);
       return { account: account?.id ?? null };
@@ -36,7 +44,8 @@ export function createAccountNamespaces(dependencies: {
   });
   const namespaceByAccount = new LRUCache<string, { namespace: string | undefined }>({
     ...options,
-    async fetchMethod(id) {
+    async fetchMethod(key) {
+      const id = nameIn(key);
       const account = await accounts.get(id);
       if (!account || account.deletedAt !== null || account.namespace === null)
         return { namespace: undefined };
@@ -56,13 +65,18 @@ export function createAccountNamespaces(dependencies: {
     const hash = createHash("sha1");
     for (const { id, namespace, namespaceUid } of await accounts.list())
       if (namespace !== null) hash.update(`${id} ${namespace} ${namespaceUid ?? ""}\n`);
-    return hash.digest("base64url");
+    const found = hash.digest("base64url");
+    if (found !== known) generation += 1;
+    known = found;
+    return found;
   }
+
+  const keyOf = (name: string) => `${generation}/${name}`;
 
   return {
     revision,
-    forget(namespace) {
-      accountByNamespace.delete(namespace);
+    forget() {
+      generation += 1;
     },
     async changedSince(before, signal) {
       let now = before;
@@ -71,14 +85,16 @@ export function createAccountNamespaces(dependencies: {
         // PostgreSQL away: then nothing can have changed that anybody would see.
         now = await revision().catch(() => before);
       }
-      accountByNamespace.clear();
-      namespaceByAccount.clear();
     },
     async accountOf(namespace) {
-      return (await accountByNamespace.forceFetch(namespace)).account;
+      return (await accountByNamespace.forceFetch(keyOf(namespace))).account;
     },
     async namespaceOf(account) {
-      return (await namespaceByAccount.forceFetch(account)).namespace;
+      return (await namespaceByAccount.forceFetch(keyOf(account))).namespace;
     },
   };
+}
+
+function nameIn(key: string): string {
+  return key.slice(key.indexOf("/") + 1);
 }

@@ -43,6 +43,8 @@ const SHORTEST_MS = 1_000;
 export function createJobWatch(dependencies: JobWatchDependencies): JobStore["watch"] {
   const { client, accountNamespaces, monotonic, random, metrics } = dependencies;
   const inactivityMs = dependencies.inactivityMs ?? INACTIVITY_MS;
+  /** Namespaces in which jobs were deleted since one was last seen to be there. */
+  const suspects = new Set<string>();
 
   async function* watchScope(
     scope: Scope,
@@ -98,11 +100,12 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
   ): Promise<JobEvent> {
     const { metadata } = resource;
     const deleted = type === "DELETED" || metadata.deletionTimestamp !== undefined;
+    // A namespace that is deleted deletes its jobs first. One that is made again under its name is
+    // another one, whose jobs must not be taken for those of the account that the first was bound to.
+    if (deleted) suspects.add(metadata.namespace);
+    else if (suspects.delete(metadata.namespace)) accountNamespaces.forget();
     const account = await accountNamespaces.accountOf(metadata.namespace);
     const position = metadata.resourceVersion;
-    // A namespace that is deleted deletes its jobs first. One that is made again under its name is
-    // another one, which the next event must not take for the one that is known here.
-    if (deleted) accountNamespaces.forget(metadata.namespace);
     if (deleted)
       return { type: "deleted", uid: metadata.uid, account, id: metadata.name, position };
     dependencies.memory?.seen(resource);

@@ -15,7 +15,8 @@ export interface RememberedResource {
 
 /**
  * Fed by the job store's lists and watches, read by the status writer: a new leader knows without a
- * single read which of 100,000 statuses are right already. Some 300 bytes a resource.
+ * single read which of 100,000 statuses are right already. Kept as one text a resource: 140 bytes
+ * without a status, 300 with three conditions, where objects took 690 (measured on Node 24).
  */
 export interface ResourceMemory {
   seen(resource: ScheduledJob): void;
@@ -25,27 +26,37 @@ export interface ResourceMemory {
   readonly size: number;
 }
 
-const NONE: RememberedResource["transitions"] = new Map();
+type Kept = [namespace: string, name: string, digest: string, ...transitions: Transition[]];
+type Transition = [type: string, status: string, since: string];
 
 export function createResourceMemory(): ResourceMemory {
-  const resources = new Map<string, RememberedResource>();
+  const resources = new Map<string, string>();
   const remember = (uid: string, namespace: string, name: string, status?: ScheduledJobStatus) => {
-    resources.set(uid, {
+    const kept: Kept = [namespace, name, status === undefined ? "" : statusDigest(status)];
+    for (const each of status?.conditions ?? [])
+      kept.push([each.type, each.status, each.lastTransitionTime]);
+    resources.set(uid, JSON.stringify(kept));
+  };
+  const get = (uid: string): RememberedResource | undefined => {
+    const text = resources.get(uid);
+    if (text === undefined) return undefined;
+    const [namespace, name, digest, ...transitions] = JSON.parse(text) as Kept;
+    return {
       namespace,
       name,
-      digest: status === undefined ? "" : statusDigest(status),
-      transitions: transitionsOf(status),
-    });
+      digest,
+      transitions: new Map(transitions.map(([type, status, since]) => [type, { status, since }])),
+    };
   };
   return {
     seen({ metadata, status }) {
       remember(metadata.uid, metadata.namespace, metadata.name, status);
     },
     wrote(uid, status) {
-      const known = resources.get(uid);
+      const known = get(uid);
       if (known) remember(uid, known.namespace, known.name, status);
     },
-    get: (uid) => resources.get(uid),
+    get,
     forget(uid) {
       resources.delete(uid);
     },
@@ -64,14 +75,4 @@ export function statusDigest(status: ScheduledJobStatus): string {
     ),
   );
   return createHash("sha1").update(canonicalJson(told)).digest("base64url");
-}
-
-function transitionsOf(status: ScheduledJobStatus | undefined): RememberedResource["transitions"] {
-  if (!status?.conditions?.length) return NONE;
-  return new Map(
-    status.conditions.map((each) => [
-      each.type,
-      { status: each.status, since: each.lastTransitionTime },
-    ]),
-  );
 }

@@ -10,6 +10,10 @@ export function namespaceAccounts(bound: Iterable<string>): AccountNamespaces & 
       namespaces.add(namespace);
       return `account-of-${namespace}`;
     },
+    forget: () => undefined,
+    revision: async () => [...namespaces].join(),
+    changedSince: (_revision, signal) =>
+      new Promise((resolve) => signal.addEventListener("abort", () => resolve())),
     async accountOf(namespace) {
       return namespaces.has(namespace) ? `account-of-${namespace}` : null;
     },

@@ -7,4 +7,13 @@ export interface AccountNamespaces {
   accountOf(namespace: string): Promise<string | null>;
   /** Undefined when the account is bound to no namespace, or its namespace is gone. */
   namespaceOf(account: string): Promise<string | undefined>;
+  /** What is asked from now on is looked up anew. */
+  forget(): void;
+  /** All bindings as one comparable text; for `changedSince`. */
+  revision(): Promise<string>;
+  /**
+   * Resolves some seconds after a binding was made, moved or ended since `revision`, when `accountOf`
+   * tells of it already; or as soon as the signal aborts. Never rejects: it goes on asking.
+   */
+  changedSince(revision: string, signal: AbortSignal): Promise<void>;
 }

@@ -169,7 +169,9 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
       createAccountNamespaces({
         client: admin,
         monotonic: () => now,
+        timers: realTime.timers,
         accounts: {
+          list: async () => [bound],
           get: async (id) => (id === bound.id ? bound : undefined),
           byNamespace: async (namespace, its) => {
             asked += 1;

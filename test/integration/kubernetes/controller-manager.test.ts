@@ -1,0 +1,180 @@
+import { randomBytes } from "node:crypto";
+import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
+import { isNotFound } from "../../../src/kubernetes/api-error.ts";
+import type { ScheduledJob } from "../../../src/kubernetes/scheduled-job.ts";
+import { createPool } from "../../../src/postgres/pool.ts";
+import { startReceiver } from "../../e2e/receiver.ts";
+import { connect, installCrd } from "../../kubernetes/cluster.ts";
+import { controllerManagerProgram, startControlPlane } from "../../kubernetes/control-plane.ts";
+import type { OwnControlPlane } from "../../kubernetes/own-control-plane.ts";
+import { runToEnd, startPart } from "../../kubernetes/part.ts";
+import { until } from "../../kubernetes/until.ts";
+import { createTestDatabase } from "../../postgres/database.ts";
+
+const NAMESPACE = "team-a";
+const JOBS = `/apis/carillon.dev/v1/namespaces/${NAMESPACE}/scheduledjobs`;
+const CONFIG_MAPS = `/api/v1/namespaces/${NAMESPACE}/configmaps`;
+
+/** What others delete: the namespace controller and the garbage collector of kube-controller-manager. */
+describe.runIf(inject("tokenSecret") !== "")("deleted by kube-controller-manager", () => {
+  let controlPlane: OwnControlPlane;
+  let admin: ReturnType<typeof connect>;
+  let env: Record<string, string>;
+  let pool: ReturnType<typeof createPool>;
+  const closing: (() => unknown)[] = [];
+
+  beforeAll(async () => {
+    const program = await controllerManagerProgram();
+    if (program === undefined) throw new Error("kube-controller-manager cannot be had");
+    const started = await startControlPlane(() => undefined);
+    if (started?.kind !== "own") throw new Error("deletions need a control plane of our own");
+    controlPlane = started;
+    closing.push(() => controlPlane.stop());
+    admin = connect(controlPlane.kubeconfig);
+    closing.push(() => admin.close());
+    // Before it: the garbage collector looks for new kinds only now and then.
+    await installCrd(admin);
+    await controlPlane.startControllerManager(program);
+
+    const database = await createTestDatabase();
+    closing.push(() => database.drop());
+    pool = createPool({ url: database.url, applicationName: "controller manager test" });
+    closing.push(() => pool.end());
+    env = {
+      DATABASE_URL: database.url,
+      KUBECONFIG: controlPlane.kubeconfig,
+      CARILLON_ENCRYPTION_KEYS: `test:${randomBytes(32).toString("base64")}`,
+    };
+    await createNamespaceNamed(NAMESPACE);
+    await runToEnd("cli", env, ["admin", "account", "create", "team", "--namespace", NAMESPACE]);
+    const controller = await startPart("controller", env);
+    closing.push(() => controller.stop());
+  }, 300_000);
+  afterAll(async () => {
+    for (const close of closing.reverse()) await close();
+  });
+
+  const createNamespaceNamed = (name: string) =>
+    admin.call({
+      verb: "create",
+      resource: "namespaces",
+      path: "/api/v1/namespaces",
+      body: { apiVersion: "v1", kind: "Namespace", metadata: { name } },
+    });
+
+  const createJob = (name: string, url: string, more: Record<string, unknown> = {}) =>
+    admin.call<ScheduledJob>({
+      verb: "create",
+      resource: "scheduledjobs",
+      path: JOBS,
+      body: {
+        apiVersion: "carillon.dev/v1",
+        kind: "ScheduledJob",
+        metadata: { name, ...more },
+        spec: { schedule: { cron: "@yearly" }, webhook: { url } },
+      },
+    });
+
+  const readyReason = async (name: string) => {
+    const path = `${JOBS}/${name}`;
+    const job = await admin.call<ScheduledJob>({ verb: "get", resource: "scheduledjobs", path });
+    const ready = job.status?.conditions?.find((condition) => condition.type === "Ready");
+    return ready && `${ready.status} ${ready.reason}`;
+  };
+
+  const cursors = async (deleted: boolean): Promise<string[]> => {
+    const { rows } = await pool.query<{ job_uid: string }>(
+      "select job_uid from job_cursors where (deleted_at is not null) = $1",
+      [deleted],
+    );
+    return rows.map((row) => row.job_uid);
+  };
+
+  test("a job goes with its owner, and its cursor with the job", { timeout: 120_000 }, async () => {
+    const owner = await admin.call<{ metadata: { uid: string } }>({
+      verb: "create",
+      resource: "configmaps",
+      path: CONFIG_MAPS,
+      body: { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "owner" } },
+    });
+    const job = await createJob("owned", "https://example.com/", {
+      ownerReferences: [
+        { apiVersion: "v1", kind: "ConfigMap", name: "owner", uid: owner.metadata.uid },
+      ],
+    });
+    await until(async () => (await cursors(false)).includes(job.metadata.uid), {
+      within: 20_000,
+      what: "the cursor",
+    });
+    await admin.call({ verb: "delete", resource: "configmaps", path: `${CONFIG_MAPS}/owner` });
+    await until(async () => (await cursors(true)).includes(job.metadata.uid), {
+      within: 90_000,
+      what: "the garbage collector and the cursor",
+    });
+  });
+
+  test(
+    "a namespace takes its jobs along; made again under its name it belongs to nobody until it is bound",
+    { timeout: 180_000 },
+    async () => {
+      const receiver = await startReceiver();
+      closing.push(() => receiver.close());
+      const jobs = await Promise.all(
+        ["a", "b", "c"].map((name) => createJob(name, `${receiver.url}/${name}`)),
+      );
+      const uids = jobs.map((job) => job.metadata.uid);
+      await until(async () => (await readyReason("c"))?.startsWith("True") === true, {
+        within: 30_000,
+        what: "a job that is ready",
+      });
+
+      const path = `/api/v1/namespaces/${NAMESPACE}`;
+      await admin.call({ verb: "delete", resource: "namespaces", path });
+      await until(
+        async () => {
+          const gone = await cursors(true);
+          return uids.every((uid) => gone.includes(uid));
+        },
+        { within: 60_000, what: "cancelled cursors" },
+      );
+      const namespaceGone = async () => {
+        try {
+          await admin.call({ verb: "get", resource: "namespaces", path });
+          return false;
+        } catch (error) {
+          if (isNotFound(error)) return true;
+          throw error;
+        }
+      };
+      await until(namespaceGone, { within: 60_000, what: "the end of the namespace" });
+
+      // Somebody else may have made it: what runs there must not be the former team's business.
+      await createNamespaceNamed(NAMESPACE);
+      await createJob("stranger", `${receiver.url}/stranger`, {
+        annotations: { "carillon.dev/run-now": "1" },
+      });
+      let stands: string | undefined;
+      const refused = async () => (stands = await readyReason("stranger")) === "False NoAccount";
+      await until(refused, { within: 30_000, what: () => `NoAccount instead of ${stands}` });
+      expect(receiver.received).toHaveLength(0);
+
+      await runToEnd("cli", env, [
+        ...["admin", "account", "bind", "team", "--namespace", NAMESPACE],
+      ]);
+      // Seconds later, not at the next resync: no event of the cluster tells of it.
+      await until(async () => (await readyReason("stranger"))?.startsWith("True") === true, {
+        within: 30_000,
+        what: "the job is the account's",
+      });
+      await createJob("welcome", `${receiver.url}/welcome`, {
+        annotations: { "carillon.dev/run-now": "1" },
+      });
+      await until(() => receiver.received.some((call) => call.path === "/welcome"), {
+        within: 30_000,
+        what: "a run for the account that the operator bound",
+      });
+      // What was asked for while nobody was responsible is not made up for.
+      expect(receiver.received.map((call) => call.path)).toEqual(["/welcome"]);
+    },
+  );
+});

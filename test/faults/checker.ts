@@ -83,6 +83,7 @@ export type ViolationKind =
   | "unrecorded-delivery"
   | "success-without-delivery"
   | "two-accounts"
+  | "given-up"
   | "cancelled-but-fired"
   | "unasked"
   | "wrong-span"
@@ -119,6 +120,9 @@ interface Case {
   executions: RecordedExecution[];
   spans: RecordedSpan[];
 }
+
+/** Reasons that only an operation can give: no reason for a time that none has touched. */
+const ASKED_FOR = new Set(["superseded", "paused", "deleted", "account_deleted"]);
 
 export function check(evidence: Evidence): Verdict {
   const violations: Violation[] = [];
@@ -215,6 +219,9 @@ function judge(each: Case, clockError: number): Violation[] {
       "two-accounts",
       `missed (${spans.map((span) => span.reason).join(", ")}), ${executions.length} executions, ${told(arrivals)}`,
     );
+  const [span] = spans;
+  if (target.rule === "once" && span && ASKED_FOR.has(span.reason))
+    report("given-up", `recorded as ${span.reason}, which nobody asked for`);
   for (const arrival of arrivals)
     if (arrival.at < target.at - clockError)
       report("early", `${target.at - arrival.at} ms before its time: ${told([arrival])}`);

@@ -219,6 +219,15 @@ describe("what is planted is found", () => {
       found: ["two-accounts"],
     },
     {
+      name: "given up for an edit that nobody made",
+      evidence: evidence({
+        arrivals: [],
+        executions: [],
+        missed: [span({ reason: "superseded" })],
+      }),
+      found: ["given-up"],
+    },
+    {
       name: "missed twice",
       evidence: evidence({ arrivals: [], executions: [], missed: [span(), span()] }),
       found: ["two-accounts"],

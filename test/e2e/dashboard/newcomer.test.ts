@@ -56,7 +56,7 @@ describe.skipIf(chrome === undefined).each([
     await button("Sign in").click();
     await page.getByRole("alert").getByText("The address or the password is wrong.").waitFor();
     await signIn(page, owner);
-    await page.getByText("First steps").waitFor();
+    expect(await page.getByText("First steps").isVisible()).toBe(true);
   });
 
   test("creates an API key, which is shown once and works", async () => {
@@ -99,6 +99,7 @@ describe.skipIf(chrome === undefined).each([
     await page.getByRole("option", { name: /None/ }).click();
     await button("Save").click();
     await toast("SMTP settings saved");
+    expect(await page.getByLabel("From address").inputValue()).toBe("hello@example.com");
   });
 
   test("creates a job that says in words when it runs, and watches it run", async () => {
@@ -169,6 +170,7 @@ describe.skipIf(chrome === undefined).each([
     await page.getByRole("menuitem", { name: /Delete/ }).click();
     await button("Delete the job").click();
     await page.getByText("1 job", { exact: true }).waitFor();
+    expect(await page.getByRole("link", { name: "Order tea (copy)" }).count()).toBe(0);
   });
 
   test("finds the mail in the log, without reloading", async () => {

@@ -65,7 +65,7 @@ describe.skipIf(chrome === undefined)("every page", () => {
       });
       await page.goto("/dashboard/");
       await page.getByRole("button", { name: "Sign in" }).waitFor();
-      const found = [...(await violations(page)).map((line) => `sign in: ${line}`)];
+      const found = (await violations(page)).map((line) => `sign in: ${line}`);
       await signIn(page, owner);
       for (const { path, title } of PAGES) {
         await page.goto(`/dashboard/${path.replace("JOB", job)}`);
@@ -204,7 +204,8 @@ describe.skipIf(chrome === undefined)("every page", () => {
     expect(bytes).toBeGreaterThan(10_000);
     expect(bytes).toBeLessThan(250_000);
     // A machine that does much else besides measures itself.
-    if ((loadavg()[0] ?? 0) <= 2 * availableParallelism()) expect(paint).toBeLessThan(1_000);
+    const busy = (loadavg()[0] ?? 0) > 2 * availableParallelism();
+    expect(paint).toBeLessThan(busy ? 10_000 : 1_000);
     await context.close();
   });
 });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { parse, parseDocument } from "yaml";
-import fc from "fast-check";
+import { assert, dictionary, jsonValue, property, string } from "fast-check";
 import { yamlText } from "../../../src/gateway/dashboard/yaml-text.ts";
 
 const cases = [
@@ -31,8 +31,8 @@ test("undefined members are left out; a number too large for a double keeps its 
 
 describe("whatever JSON can say", () => {
   test("YAML 1.2 reads the same", () => {
-    fc.assert(
-      fc.property(fc.dictionary(fc.string(), fc.jsonValue()), (value) => {
+    assert(
+      property(dictionary(string(), jsonValue()), (value) => {
         const wanted: unknown = JSON.parse(JSON.stringify(value));
         const document = parseDocument(yamlText(wanted), { uniqueKeys: false });
         expect(document.errors).toEqual([]);

@@ -1,0 +1,76 @@
+import { expect, test } from "vitest";
+import { createServiceNamespaces } from "../../../src/kubernetes/service-namespaces.ts";
+
+const bound = async () => "team-a";
+const away = () => Promise.reject(new Error("away"));
+
+/** An API server whose answers the test decides, and a clock in its hands. */
+function world() {
+  let now = 0;
+  let answer: () => Promise<string | undefined> = bound;
+  const late: (() => void)[] = [];
+  const seen = { asked: 0 };
+  const namespaceOf = createServiceNamespaces({
+    accountNamespaces: {
+      namespaceOf: () => {
+        seen.asked += 1;
+        return answer();
+      },
+    },
+    monotonic: () => now,
+    timers: {
+      after: (_ms, callback) => {
+        late.push(callback);
+        return { cancel: () => undefined };
+      },
+    },
+  });
+  return {
+    namespaceOf: () => namespaceOf("a"),
+    seen,
+    pass: (ms: number) => (now += ms),
+    patienceEnds: () => late.forEach((callback) => callback()),
+    answers: (next: typeof answer) => (answer = next),
+  };
+}
+test("a herd asks once, and again when the answer is old", async () => {
+  const { namespaceOf, seen, pass, answers } = world();
+  expect(await Promise.all([namespaceOf(), namespaceOf()])).toEqual(["team-a", "team-a"]);
+  expect(await namespaceOf()).toBe("team-a");
+  expect(seen.asked).toBe(1);
+  pass(30_000);
+  answers(async () => "team-b");
+  expect(await namespaceOf()).toBe("team-b");
+});
+
+test("an account without a namespace has none", async () => {
+  const { namespaceOf, answers } = world();
+  answers(async () => undefined);
+  expect(await namespaceOf()).toBeNull();
+});
+
+test("with the API server away, the last answer stands", async () => {
+  const { namespaceOf, pass, answers } = world();
+  await namespaceOf();
+  pass(3_600_000);
+  answers(away);
+  expect(await namespaceOf()).toBe("team-a");
+});
+
+test("an API server that hangs is not waited for when there is an answer", async () => {
+  const { namespaceOf, pass, answers, patienceEnds } = world();
+  await namespaceOf();
+  pass(60_000);
+  answers(() => new Promise(() => undefined));
+  const asked = namespaceOf();
+  patienceEnds();
+  expect(await asked).toBe("team-a");
+});
+
+test("without any answer it is an error, not a refusal", async () => {
+  const { namespaceOf, answers } = world();
+  answers(away);
+  await expect(namespaceOf()).rejects.toThrow("away");
+  answers(async () => "team-a");
+  expect(await namespaceOf()).toBe("team-a");
+});

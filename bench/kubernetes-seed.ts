@@ -59,8 +59,6 @@ function storedJob(namespace: string, name: string, index: number): unknown {
       url: `https://hooks.example.com/reports/${index}`,
     },
   };
-  const fields = (of: Record<string, unknown>) =>
-    Object.fromEntries(Object.keys(of).map((field) => [`f:${field}`, {}]));
   return {
     apiVersion: "carillon.dev/v1",
     kind: "ScheduledJob",
@@ -76,10 +74,10 @@ function storedJob(namespace: string, name: string, index: number): unknown {
             "f:metadata": { "f:labels": { ".": {}, "f:app.kubernetes.io/managed-by": {} } },
             "f:spec": {
               ".": {},
-              ...fields(spec),
-              "f:retry": { ".": {}, ...fields(spec.retry) },
-              "f:schedule": { ".": {}, ...fields(spec.schedule) },
-              "f:webhook": { ".": {}, ...fields(spec.webhook) },
+              ...fieldsOf(spec),
+              "f:retry": { ".": {}, ...fieldsOf(spec.retry) },
+              "f:schedule": { ".": {}, ...fieldsOf(spec.schedule) },
+              "f:webhook": { ".": {}, ...fieldsOf(spec.webhook) },
             },
           },
           manager: "carillon-gateway",
@@ -93,6 +91,11 @@ function storedJob(namespace: string, name: string, index: number): unknown {
     },
     spec,
   };
+}
+
+/** As managedFields name them. */
+function fieldsOf(value: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(Object.keys(value).map((field) => [`f:${field}`, {}]));
 }
 
 function base64(text: string): string {

@@ -16,11 +16,11 @@ export interface AccountListDependencies {
   monotonic: Monotonic;
   random: Random;
   /** One page of the API server's own. */
-  listPage(
+  listPage: (
     namespace: string,
     limit: number,
     continuation: string | undefined,
-  ): Promise<ResourceList>;
+  ) => Promise<ResourceList>;
 }
 
 const PAGE = 500;

@@ -166,10 +166,12 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
     const either = AbortSignal.any([signal, ending.signal]);
     let rebound = false;
     const bindings = dependencies.listedUnder() ?? (await accountNamespaces.revision());
-    void accountNamespaces.changedSince(bindings, either).then(() => {
+    const follow = async (): Promise<void> => {
+      await accountNamespaces.changedSince(bindings, either);
       rebound = !either.aborted;
       ending.abort();
-    });
+    };
+    void follow();
     try {
       yield* watchAll(position, either);
     } finally {

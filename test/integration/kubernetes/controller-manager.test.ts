@@ -111,6 +111,7 @@ describe.runIf(inject("tokenSecret") !== "")("deleted by kube-controller-manager
       within: 90_000,
       what: "the garbage collector and the cursor",
     });
+    expect(await cursors(false)).not.toContain(job.metadata.uid);
   });
 
   test(
@@ -158,9 +159,8 @@ describe.runIf(inject("tokenSecret") !== "")("deleted by kube-controller-manager
       await until(refused, { within: 30_000, what: () => `NoAccount instead of ${stands}` });
       expect(receiver.received).toHaveLength(0);
 
-      await runToEnd("cli", env, [
-        ...["admin", "account", "bind", "team", "--namespace", NAMESPACE],
-      ]);
+      const bind = ["admin", "account", "bind", "team", "--namespace", NAMESPACE];
+      await runToEnd("cli", env, bind);
       // Seconds later, not at the next resync: no event of the cluster tells of it.
       await until(async () => (await readyReason("stranger"))?.startsWith("True") === true, {
         within: 30_000,

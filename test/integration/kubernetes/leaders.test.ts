@@ -19,6 +19,8 @@ const RETRY_MS = 2_000 * 2.2;
 /** Starts of processes, calls and a first list on a busy machine. */
 const SLACK_MS = 6_000;
 
+const leads = async (part: Part): Promise<boolean> => (await part.metric("carillon_leader")) === 1;
+
 /**
  * Whole controller processes, each with the default election, against a real API server and PostgreSQL.
  * They take about a minute, in which they run side by side.
@@ -61,7 +63,6 @@ describe.runIf(kubeconfig !== "")("leaders", { concurrent: true }, () => {
       });
       return part;
     };
-    const leads = async (part: Part) => (await part.metric("carillon_leader")) === 1;
     const create = (name: string, spec: Partial<JobSpec>) =>
       admin.call<{ metadata: { uid: string } }>({
         verb: "create",
@@ -111,21 +112,23 @@ describe.runIf(kubeconfig !== "")("leaders", { concurrent: true }, () => {
       expect(recorded).toHaveLength(count);
       const calls = receiver.received.map((call) => call.path);
       expect(calls).toHaveLength(new Set(calls).size);
-      for (const { job_id: id, error_message: message } of recorded) {
-        if (message === null) expect(calls).toContain(`/${id}`);
-        else expect(message).toContain("interrupted");
-      }
+      // Whoever was called in the leader's last moment may have no answer, and no other call.
+      const unaccounted = recorded.filter(
+        ({ job_id: id, error_message: message }) =>
+          !(message === null ? calls.includes(`/${id}`) : message.includes("interrupted")),
+      );
+      expect(unaccounted).toEqual([]);
       const { rows } = await pool.query("select from missed_spans");
       expect(rows).toHaveLength(0);
     };
-    return { receiver, pool, namespace, controller, leads, create, createSeries, expectOnce };
+    return { receiver, pool, namespace, controller, create, createSeries, expectOnce };
   }
 
   test(
     "two that both believe they lead create each fire time once",
     { timeout: 180_000 },
     async () => {
-      const { controller, leads, create, receiver, pool, namespace } = await installation();
+      const { controller, create, receiver, pool, namespace } = await installation();
       // A Lease each: nobody is there to contradict either of them.
       const both = await Promise.all([
         controller("one", { CARILLON_LEASE_NAME: "one" }),
@@ -155,7 +158,7 @@ describe.runIf(kubeconfig !== "")("leaders", { concurrent: true }, () => {
       expect(Date.now()).toBeLessThan(minute);
 
       const expected = [...herd, ...crons, ...manual].length;
-      const atMinute = String(new Date(minute).toISOString());
+      const atMinute = new Date(minute).toISOString();
       const recorded = async () => {
         const { rows } = await pool.query<{ job_id: string }>(
           `select job_id from executions where scheduled_at = $1 or trigger = 'manual'
@@ -199,7 +202,7 @@ describe.runIf(kubeconfig !== "")("leaders", { concurrent: true }, () => {
     "$title: the other leads within the lease duration and a retry, every fire time runs once",
     { timeout: 180_000 },
     async ({ signal, continueAfterMs }) => {
-      const { controller, leads, createSeries, expectOnce } = await installation();
+      const { controller, createSeries, expectOnce } = await installation();
       const first = await controller("first");
       await until(() => leads(first), { within: 20_000, what: "a leader" });
       const second = await controller("second");

@@ -6,6 +6,7 @@ import { parseCommandLine, type ParsedCommandLine } from "../src/admin/command-l
 import { readConfiguration, required } from "../src/configuration/configuration.ts";
 import { StartProblem } from "../src/configuration/start-problem.ts";
 import { parseDestinationRules } from "../src/network/destination-rules.ts";
+import { namespaceUid } from "../src/kubernetes/namespace-uid.ts";
 import { createAccounts } from "../src/postgres/accounts.ts";
 import { createApiKeys } from "../src/postgres/api-keys.ts";
 import { cancelAccountRuns } from "../src/postgres/cancel-account-runs.ts";
@@ -17,6 +18,8 @@ import { createSigningSecrets } from "../src/postgres/signing-secrets.ts";
 import { createSmtpSettingsStore } from "../src/postgres/smtp-settings.ts";
 import { createUsers } from "../src/postgres/users.ts";
 import { runningDatabase } from "../src/standalone/running-database.ts";
+import { createMetrics } from "../src/telemetry/metrics.ts";
+import { connectCluster } from "./cluster.ts";
 import { reportFailure } from "./problem.ts";
 import { say } from "./say.ts";
 import { VERSION } from "./version.ts";
@@ -82,11 +85,33 @@ function createStores(pool: Pool, encryptionKeys: string | undefined): AdminStor
     smtpSettings: createSmtpSettingsStore({ pool, keyRing }),
     signingSecrets: createSigningSecrets({ pool, keyRing }),
     users: createUsers({ pool }),
+    namespaceUid: uidAtHand,
     reencrypt: () => reencryptAll({ pool, keyRing }),
     checkRule: (rule) => {
       parseDestinationRules(rule);
     },
   };
+}
+
+/** Whatever the API server answers or does not: an operator may bind a namespace from anywhere. */
+async function uidAtHand(namespace: string): Promise<string> {
+  const { jobStore } = readConfiguration("admin", process.env);
+  // Not whatever cluster a developer's own configuration happens to name.
+  const named = process.env["KUBECONFIG"] ?? process.env["KUBERNETES_SERVICE_HOST"];
+  if (jobStore === "postgres" || (jobStore === undefined && named === undefined)) return "";
+  const metrics = createMetrics({ version: VERSION, nodeMetrics: false });
+  try {
+    const cluster = connectCluster({ metrics });
+    try {
+      return (await namespaceUid(cluster.client, namespace)) ?? "";
+    } finally {
+      await cluster.close();
+    }
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : "no answer";
+    process.stderr.write(`carillon: bound by name alone, the cluster was not asked: ${reason}\n`);
+    return "";
+  }
 }
 
 /** Only commands that touch secrets need the keys; the others work without. */

@@ -15,9 +15,11 @@ export const ACCOUNT_COMMANDS: readonly Command[] = [
     options: { namespace: NAMESPACE },
     async run({ stores, positionals, options }) {
       const { namespace } = options;
+      const namespaceUid = namespace === undefined ? "" : await stores.namespaceUid(namespace);
       const account = await stores.accounts.create({
         name: given(positionals, "NAME"),
         ...(namespace === undefined ? {} : { namespace }),
+        ...(namespaceUid === "" ? {} : { namespaceUid }),
       });
       return asJson(accountView(account));
     },
@@ -38,7 +40,9 @@ export const ACCOUNT_COMMANDS: readonly Command[] = [
     options: { namespace: { ...NAMESPACE, required: true } },
     async run({ stores, positionals, options }) {
       const account = await accountNamed(stores, given(positionals, "NAME"));
-      const bound = await stores.accounts.bind(account.id, given(options, "namespace"), "");
+      const namespace = given(options, "namespace");
+      const uid = await stores.namespaceUid(namespace);
+      const bound = await stores.accounts.bind(account.id, namespace, uid);
       return asJson(accountView(bound));
     },
   },

@@ -16,6 +16,11 @@ export interface AdminStores {
   users: Users;
   /** Seals every secret at rest again under the first key of the ring. */
   reencrypt(): Promise<{ reencrypted: number }>;
+  /**
+   * Tells a namespace from an earlier one of the same name; empty when nobody can tell now: without a
+   * cluster at hand, or before the namespace exists. The first incarnation that is seen is bound then.
+   */
+  namespaceUid(namespace: string): Promise<string>;
   /** Throws InvalidInput when the text is not a `CIDR[:port]` rule. */
   checkRule(rule: string): void;
 }

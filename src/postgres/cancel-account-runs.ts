@@ -3,9 +3,16 @@ import type { Queryable } from "./pool.ts";
 
 /**
  * For the transaction that marks an account deleted: its cursors stop, its unstarted runs go and are
- * recorded. A run that is created meanwhile is refused at its start, which looks at the account.
+ * recorded, and so do the jobs of this database that REST made, by their ids. A run that is created
+ * meanwhile is refused at its start, which looks at the account.
  */
 export async function cancelAccountRuns(client: Queryable, account: string): Promise<void> {
+  await client.query(
+    `update jobs set deleted_at = clock_timestamp(), version = version + 1,
+                     changed_xid = pg_current_xact_id()
+      where account = $1 and id like 'job-%' and deleted_at is null`,
+    [account],
+  );
   const { rows } = await client.query<{ job_uid: string }>(
     `update job_cursors c set startable = false, version = version + 1
        from (select job_uid from job_cursors where account = $1 order by job_uid for update) as mine

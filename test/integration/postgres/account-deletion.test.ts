@@ -1,0 +1,52 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { createAccounts } from "../../../src/postgres/accounts.ts";
+import { cancelAccountRuns } from "../../../src/postgres/cancel-account-runs.ts";
+import { createNotifications } from "../../../src/postgres/notifications.ts";
+import { createPostgresJobStore } from "../../../src/postgres/postgres-job-store.ts";
+import { cronSpec } from "../../conformance/job-store.ts";
+import { change, runsFixture, scheduled, type RunsFixture } from "./runs-fixture.ts";
+
+let fixture: RunsFixture;
+beforeAll(async () => {
+  fixture = await runsFixture();
+});
+afterAll(async () => {
+  await fixture?.close();
+});
+
+test("a deleted account's REST-made jobs go with their runs; others and other accounts' stay", async () => {
+  const { pool, ledger } = fixture;
+  const notifications = createNotifications({ url: fixture.url, applicationName: "test" });
+  const jobs = createPostgresJobStore({ pool, notifications });
+  const accounts = createAccounts({ pool, onDelete: cancelAccountRuns });
+  const [gone, kept] = [
+    await accounts.create({ name: "gone" }),
+    await accounts.create({ name: "kept" }),
+  ];
+  const spec = cronSpec();
+  const made = await jobs.create({ account: gone.id, id: "job-1", spec });
+  const applied = await jobs.create({ account: gone.id, id: "nightly", spec });
+  const others = await jobs.create({ account: kept.id, id: "job-1", spec });
+  const { position } = await jobs.list({ limit: 10 });
+  await ledger.apply(
+    [made, applied, others].map((of) => change(of, { create: [scheduled(Date.now() + 60_000)] })),
+  );
+  await accounts.delete(gone.id);
+  expect((await jobs.list({ limit: 10 })).jobs.map(({ uid }) => uid)).toEqual([
+    applied.uid,
+    others.uid,
+  ]);
+  // The controller hears of it.
+  const stop = new AbortController();
+  for await (const event of jobs.watch(position, stop.signal))
+    if (event.type === "deleted") {
+      expect(event.uid).toBe(made.uid);
+      stop.abort();
+      break;
+    }
+  const unfinished = await ledger.unfinished([made.uid, applied.uid, others.uid]);
+  expect([made, applied, others].map(({ uid }) => unfinished.get(uid)?.length ?? 0)).toEqual([
+    0, 0, 1,
+  ]);
+  await notifications.close();
+});

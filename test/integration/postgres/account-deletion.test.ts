@@ -38,12 +38,14 @@ test("a deleted account's REST-made jobs go with their runs; others and other ac
   ]);
   // The controller hears of it.
   const stop = new AbortController();
-  for await (const event of jobs.watch(position, stop.signal))
-    if (event.type === "deleted") {
-      expect(event.uid).toBe(made.uid);
-      stop.abort();
-      break;
-    }
+  let deleted: string | undefined;
+  for await (const event of jobs.watch(position, stop.signal)) {
+    if (event.type !== "deleted") continue;
+    deleted = event.uid;
+    stop.abort();
+    break;
+  }
+  expect(deleted).toBe(made.uid);
   const unfinished = await ledger.unfinished([made.uid, applied.uid, others.uid]);
   expect([made, applied, others].map(({ uid }) => unfinished.get(uid)?.length ?? 0)).toEqual([
     0, 0, 1,

@@ -24,13 +24,15 @@ const TIMING = {
   reap: 3_000,
   replaced: 1_500,
   afterError: 500,
-  /** Between two commits of starts, so that they share one while much is due. */
+  /** That starts wait for company while many follow each other; the first never does. */
   collect: 5,
   /** From the signal until started runs are closed as interrupted. */
   grace: 25_000,
   /** For the last closings after that. */
   flush: 3_000,
 };
+/** Milliseconds within which starts belong together. */
+const BURST = 100;
 /** Attempts done but not recorded, at which no more are claimed. */
 const MAX_UNRECORDED = 2_000;
 
@@ -150,15 +152,19 @@ export function createDeliveryWorker(options: {
   }
 
   async function startLoop(signal: AbortSignal): Promise<void> {
+    let lastStart = -Infinity;
     while (!signal.aborted) {
       try {
-        const began = monotonic();
         if (clock.known && (await starter.startReady(signal)) > 0) {
-          await pause(timing.collect - (monotonic() - began));
+          lastStart = monotonic();
+          await pause(timing.collect);
           continue;
         }
-        if (starved && freed > 0) claimBell.ring();
+        // Otherwise what is due waits for slots, and more of it would only wait as well.
+        if (starved && freed > 0 && !(clock.known && held.hasDue(clock.now()))) claimBell.ring();
         await startBell.wait(untilNextDue());
+        // The first attempt of a burst to end is not worth a commit of its own.
+        if (monotonic() - lastStart < BURST) await pause(timing.collect);
       } catch (error) {
         outage(error);
         await startBell.wait(timing.afterError);
@@ -167,7 +173,6 @@ export function createDeliveryWorker(options: {
   }
 
   async function pause(ms: number): Promise<void> {
-    if (ms < 1) return;
     await new Promise<void>((resolve) => {
       timers.after(ms, resolve);
     });

@@ -33,6 +33,8 @@ export interface HeldRuns {
   finished(run: ClaimedRun): void;
   /** Takes everything that has not been taken. */
   takeAll(): ClaimedRun[];
+  /** Whether something due waits; after `takeReady`: for a slot. */
+  hasDue(now: Instant): boolean;
   /** Earliest notBefore after `now` among those waiting. */
   nextDue(now: Instant): Instant | null;
   /** How many more may be claimed; `ahead` limits those that are not due yet. */
@@ -115,6 +117,7 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
       }
       return all;
     },
+    hasDue: (now) => (waiting[0]?.run.notBefore ?? Infinity) <= now,
     nextDue: (now) => waiting.find(({ run }) => run.notBefore > now)?.run.notBefore ?? null,
     room: (now) => {
       const due = Math.max(0, limits.concurrency + limits.buffer - inFlight - waiting.length);

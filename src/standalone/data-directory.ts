@@ -45,7 +45,7 @@ export async function openDataDirectory(given: string): Promise<DataDirectory> {
     read: (name) => readOptional(join(path, name)),
     write: (name, text) => writeAtomically(join(path, name), text),
     remove: (name) => rm(join(path, name), { force: true }),
-    release: lock.release,
+    release: () => lock.release(),
   };
 }
 

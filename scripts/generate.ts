@@ -17,6 +17,8 @@ const GENERATED: Readonly<Record<string, () => string>> = {
     metricsPage(createMetrics({ version: "0.0.0", nodeMetrics: false }).descriptions),
   "docs/openapi.json": () => JSON.stringify(openApiDocument({ version: manifest.version })),
   "crds/scheduledjobs.carillon.dev.yaml": generateCrd,
+  // Helm reads nothing outside the chart.
+  "charts/carillon/files/scheduledjobs.carillon.dev.yaml": generateCrd,
 };
 
 const check = process.argv.includes("--check");

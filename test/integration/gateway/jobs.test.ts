@@ -40,6 +40,15 @@ const patch = (id: string, json: object, key = h.first.key) =>
 const act = (id: string, verb: string, headers: Record<string, string> = {}) =>
   h.request({ method: "POST", path: `/jobs/${id}/${verb}`, headers });
 
+/** Tells of a circuit of the first account, as a worker would. */
+const publish = (state: CircuitState, worker: string) =>
+  createCircuits({ pool: h.pool }).publish({
+    account: h.first.account,
+    destination: "https://down.example.com",
+    worker,
+    state,
+  });
+
 describe("POST /jobs", () => {
   test("201 for a cron webhook: the spec's fields and run_at", async () => {
     const reply = await post(webhookCron);
@@ -295,13 +304,6 @@ describe("GET /jobs/{id}", () => {
       await made({ ...webhookCron, webhook_url: "https://down.example.com/a" }),
       await made({ ...webhookCron, webhook_url: "https://up.example.com/a" }),
     ];
-    const publish = (state: CircuitState, worker: string) =>
-      createCircuits({ pool: h.pool }).publish({
-        account: h.first.account,
-        destination: "https://down.example.com",
-        worker,
-        state,
-      });
     await publish("half_open", "one");
     expect((await get(waiting)).json).toMatchObject({ circuit: "half_open" });
     await publish("open", "two");

@@ -174,6 +174,9 @@ describe.runIf(kubeconfig !== "")("status and events", () => {
     expect(told?.note).toContain("Attempt 1 failed with status 500: no way");
   });
 
+  const reachable = async () => (await conditions("waiting")).DestinationReachable;
+  const reasons = async () => (await readEvents()).map(({ reason, type }) => `${type} ${reason}`);
+
   test("an open circuit of its destination is a condition and an Event, and so is its end", async () => {
     const { start, create, circuits, learn } = await leader();
     const job = await create("waiting");
@@ -181,7 +184,6 @@ describe.runIf(kubeconfig !== "")("status and events", () => {
     writer.report(job, observed(job));
     await until(async () => (await statusOf("waiting"))?.phase === "Active");
     const circuit = { account, destination: "https://example.com", since: 0 };
-    const reachable = async () => (await conditions("waiting")).DestinationReachable;
     circuits.push(
       { ...circuit, worker: "one", state: "open" },
       { ...circuit, destination: "https://other.example", worker: "one", state: "open" },
@@ -191,7 +193,6 @@ describe.runIf(kubeconfig !== "")("status and events", () => {
       what: "the open circuit",
     });
     expect(await reachable()).toMatchObject({ reason: "CircuitOpen" });
-    const reasons = async () => (await readEvents()).map(({ reason, type }) => `${type} ${reason}`);
     await until(async () => (await reasons()).length === 1, { what: "the event" });
     // The next leader finds it told already.
     await writer.stop();

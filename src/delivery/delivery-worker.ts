@@ -7,7 +7,7 @@ import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { createAttempt } from "./attempt.ts";
 import type { CircuitBreakers } from "./circuit-breaker.ts";
-import { createHeldRuns, DELIVERY_LIMITS, type DeliveryLimits } from "./held-runs.ts";
+import { createHeldRuns, deliveryLimits, type DeliveryLimits } from "./held-runs.ts";
 import { createLeaseKeeper } from "./lease-keeper.ts";
 import { createRecords } from "./records.ts";
 import { createSigningKeys } from "./signing-keys.ts";
@@ -61,7 +61,7 @@ export function createDeliveryWorker(options: {
   timing?: Partial<typeof TIMING>;
 }): { run(signal: AbortSignal): Promise<void> } {
   const { queue, clock, random, timers, monotonic, metrics, log, workerId } = options;
-  const limits = { ...DELIVERY_LIMITS, ...options.limits };
+  const limits = deliveryLimits(options.limits);
   const timing = { ...TIMING, ...options.timing };
   const held = createHeldRuns(limits);
   const claimBell = createWakeUp(timers);

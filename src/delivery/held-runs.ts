@@ -14,13 +14,26 @@ export interface DeliveryLimits {
   claimBatch: number;
 }
 
-export const DELIVERY_LIMITS: DeliveryLimits = {
+const DELIVERY_LIMITS: DeliveryLimits = {
   concurrency: 512,
   perAccount: 256,
   perDestination: 160,
   buffer: 2_048,
   claimBatch: 512,
 };
+
+/**
+ * The given limits, completed. A share that is not given is a part of `concurrency`, whatever that is:
+ * shares as large as the whole would let one account fill the process.
+ */
+export function deliveryLimits(given: Partial<DeliveryLimits> = {}): DeliveryLimits {
+  const limits = { ...DELIVERY_LIMITS, ...given };
+  const part = (most: number, whole: number, share: number) =>
+    Math.min(most, Math.max(1, Math.floor(whole * share)));
+  const perAccount = given.perAccount ?? part(limits.perAccount, limits.concurrency, 1 / 2);
+  const perDestination = given.perDestination ?? part(limits.perDestination, perAccount, 5 / 8);
+  return { ...limits, perAccount, perDestination };
+}
 
 export interface HeldRuns {
   add(runs: readonly ClaimedRun[]): void;

@@ -56,7 +56,9 @@ describe.skipIf(chrome === undefined).each([
     await button("Sign in").click();
     await page.getByRole("alert").getByText("The address or the password is wrong.").waitFor();
     await signIn(page, owner);
-    expect(await page.getByText("First steps").isVisible()).toBe(true);
+    // The heading is there before what the overview has to ask for.
+    const steps = page.getByText("First steps");
+    await expect.poll(() => steps.isVisible(), { timeout: 15_000 }).toBe(true);
   });
 
   test("creates an API key, which is shown once and works", async () => {
@@ -144,7 +146,8 @@ describe.skipIf(chrome === undefined).each([
     await button("More actions").click();
     await page.getByRole("menuitem", { name: "Duplicate" }).click();
     await page.getByRole("heading", { level: 1, name: "Create a job" }).waitFor();
-    expect(await page.getByLabel("Name").inputValue()).toBe("Order tea (copy)");
+    const name = page.getByLabel("Name");
+    await expect.poll(() => name.inputValue(), { timeout: 15_000 }).toBe("Order tea (copy)");
     await button("Create job").click();
     await page.getByRole("heading", { level: 1, name: "Order tea (copy)" }).waitFor();
   });

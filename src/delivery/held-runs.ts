@@ -28,11 +28,14 @@ const DELIVERY_LIMITS: DeliveryLimits = {
  */
 export function deliveryLimits(given: Partial<DeliveryLimits> = {}): DeliveryLimits {
   const limits = { ...DELIVERY_LIMITS, ...given };
-  const part = (most: number, whole: number, share: number) =>
-    Math.min(most, Math.max(1, Math.floor(whole * share)));
   const perAccount = given.perAccount ?? part(limits.perAccount, limits.concurrency, 1 / 2);
   const perDestination = given.perDestination ?? part(limits.perDestination, perAccount, 5 / 8);
   return { ...limits, perAccount, perDestination };
+}
+
+/** At least one slot, at most `most`. */
+function part(most: number, whole: number, share: number): number {
+  return Math.min(most, Math.max(1, Math.floor(whole * share)));
 }
 
 export interface HeldRuns {

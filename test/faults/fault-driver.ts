@@ -56,7 +56,9 @@ export async function driveFaults(options: {
       case "hang":
         return damage(fault.process, fault.seconds, (name) => wires[name].hang());
       case "slow":
-        return damage(fault.process, fault.seconds, (name) => wires[name].slow(SLOW_MS));
+        return damage(fault.process, fault.seconds, (name) =>
+          wires[name].slow({ everyMs: SLOW_MS }),
+        );
       case "database-restart":
         return inTurn("database", async () => {
           await database.stop(fault.how);

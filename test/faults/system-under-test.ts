@@ -10,7 +10,7 @@ import { createApiKeys } from "../../src/postgres/api-keys.ts";
 import { startFaultyDatabase, type FaultyDatabase } from "./database.ts";
 import { createMember, type Member } from "./member.ts";
 import { PROCESSES, type ProcessName } from "./plan.ts";
-import { startTcpProxy, type TcpProxy } from "./tcp-proxy.ts";
+import { startTcpProxy, type TcpProxy } from "../network/tcp-proxy.ts";
 
 export interface SystemUnderTest {
   database: FaultyDatabase;

@@ -19,6 +19,12 @@ export interface TcpProxy {
   close(): Promise<void>;
 }
 
+/** Where the server of a URL listens; the URL must name its port. */
+export function addressOf(url: string): { host: string; port: number } {
+  const { hostname, port } = new URL(url);
+  return { host: hostname, port: Number(port) };
+}
+
 interface Pair {
   client: Socket;
   upstream: Socket;
@@ -87,7 +93,9 @@ export async function startTcpProxy(options: {
   function cut(which: (pair: Pair) => boolean = () => true): void {
     for (const pair of pairs) {
       if (!which(pair)) continue;
-      pair.client.resetAndDestroy();
+      // A socket whose end was sent cannot be reset any more: it would neither close nor go away.
+      if (pair.client.writableEnded) pair.client.destroy();
+      else pair.client.resetAndDestroy();
       pair.upstream.destroy();
       pairs.delete(pair);
     }

@@ -12,7 +12,7 @@ import { startControlPlane } from "../../kubernetes/control-plane.ts";
 import { startHttpProxy } from "../../kubernetes/http-proxy.ts";
 import type { OwnControlPlane } from "../../kubernetes/own-control-plane.ts";
 import { realTime } from "../../kubernetes/real-time.ts";
-import { startTcpProxy } from "../../kubernetes/tcp-proxy.ts";
+import { addressOf, startTcpProxy } from "../../network/tcp-proxy.ts";
 
 const LIST = { verb: "list", resource: "namespaces", path: "/api/v1/namespaces" } as const;
 
@@ -48,9 +48,9 @@ describe.runIf(inject("tokenSecret") !== "")("the client", () => {
   }
 
   test("500 calls share a few connections", async () => {
-    const proxy = await startTcpProxy(controlPlane.server);
+    const proxy = await startTcpProxy({ target: () => addressOf(controlPlane.server) });
     closing.push(() => proxy.close());
-    const made = client({ server: proxy.url, connections: 8 });
+    const made = client({ server: `https://127.0.0.1:${proxy.port}`, connections: 8 });
     for (let i = 0; i < 20; i += 1)
       await Promise.all(Array.from({ length: 25 }, () => made.call(LIST)));
     expect(proxy.accepted).toBeLessThanOrEqual(8);
@@ -90,9 +90,9 @@ describe.runIf(inject("tokenSecret") !== "")("the client", () => {
   });
 
   test("nobody answers: unavailable when the time is over, aborted when the caller is", async () => {
-    const proxy = await startTcpProxy(controlPlane.server);
+    const proxy = await startTcpProxy({ target: () => addressOf(controlPlane.server) });
     closing.push(() => proxy.close());
-    const made = client({ server: proxy.url });
+    const made = client({ server: `https://127.0.0.1:${proxy.port}` });
     await made.call(LIST);
     proxy.hang();
     await expect(made.call({ ...LIST, timeoutMs: 500 })).rejects.toThrow(DependencyUnavailable);

@@ -11,9 +11,8 @@ import type { HttpProxy } from "../../kubernetes/http-proxy.ts";
 import { namespaceAccounts } from "../../kubernetes/namespace-accounts.ts";
 import type { OwnControlPlane } from "../../kubernetes/own-control-plane.ts";
 import { realTime } from "../../kubernetes/real-time.ts";
-import { startTcpProxy } from "../../kubernetes/tcp-proxy.ts";
-import type { TcpProxy } from "../../kubernetes/tcp-proxy.ts";
 import { until } from "../../kubernetes/until.ts";
+import { addressOf, startTcpProxy, type TcpProxy } from "../../network/tcp-proxy.ts";
 
 const SPEC = specFromResource(
   { schedule: { cron: "0 3 * * *" }, webhook: { url: "https://example.com/" } },
@@ -118,10 +117,10 @@ describe.runIf(inject("tokenSecret") !== "")("watching through faults", () => {
     expect(Object.fromEntries(known)).toEqual(Object.fromEntries(truth));
   }
 
-  async function tcp(): Promise<TcpProxy> {
-    const proxy = await startTcpProxy(controlPlane.server);
+  async function tcp(): Promise<TcpProxy & { url: string }> {
+    const proxy = await startTcpProxy({ target: () => addressOf(controlPlane.server) });
     closing.push(() => proxy.close());
-    return proxy;
+    return Object.assign(proxy, { url: `https://127.0.0.1:${proxy.port}` });
   }
 
   async function http(): Promise<HttpProxy> {

@@ -6,6 +6,7 @@ import { parseCommandLine, type ParsedCommandLine } from "../src/admin/command-l
 import { readConfiguration, required } from "../src/configuration/configuration.ts";
 import { StartProblem } from "../src/configuration/start-problem.ts";
 import { parseDestinationRules } from "../src/network/destination-rules.ts";
+import { createAccountBinding } from "../src/kubernetes/account-binding.ts";
 import { namespaceUid } from "../src/kubernetes/namespace-uid.ts";
 import { createAccounts } from "../src/postgres/accounts.ts";
 import { createApiKeys } from "../src/postgres/api-keys.ts";
@@ -19,7 +20,7 @@ import { createSmtpSettingsStore } from "../src/postgres/smtp-settings.ts";
 import { createUsers } from "../src/postgres/users.ts";
 import { runningDatabase } from "../src/standalone/running-database.ts";
 import { createMetrics } from "../src/telemetry/metrics.ts";
-import { connectCluster } from "./cluster.ts";
+import { connectCluster, type Cluster } from "./cluster.ts";
 import { reportFailure } from "./problem.ts";
 import { say } from "./say.ts";
 import { VERSION } from "./version.ts";
@@ -80,7 +81,7 @@ async function locateDatabase(): Promise<{ url: string; encryptionKeys: string |
 function createStores(pool: Pool, encryptionKeys: string | undefined): AdminStores {
   const keyRing = lazyKeyRing(encryptionKeys);
   return {
-    accounts: createAccounts({ pool, onDelete: cancelAccountRuns }),
+    accounts: createAccounts({ pool, onDelete: cancelAccountRuns, onLeave: leaveNamespace }),
     apiKeys: createApiKeys({ pool }),
     smtpSettings: createSmtpSettingsStore({ pool, keyRing }),
     signingSecrets: createSigningSecrets({ pool, keyRing }),
@@ -95,22 +96,50 @@ function createStores(pool: Pool, encryptionKeys: string | undefined): AdminStor
 
 /** Whatever the API server answers or does not: an operator may bind a namespace from anywhere. */
 async function uidAtHand(namespace: string): Promise<string> {
-  const { jobStore } = readConfiguration("admin", process.env);
-  // Not whatever cluster a developer's own configuration happens to name.
-  const named = process.env["KUBECONFIG"] ?? process.env["KUBERNETES_SERVICE_HOST"];
-  if (jobStore === "postgres" || (jobStore === undefined && named === undefined)) return "";
-  const metrics = createMetrics({ version: VERSION, nodeMetrics: false });
+  if (clusterAtHand() !== "named") return "";
   try {
-    const cluster = connectCluster({ metrics });
-    try {
-      return (await namespaceUid(cluster.client, namespace)) ?? "";
-    } finally {
-      await cluster.close();
-    }
+    return await withCluster(async ({ client }) => (await namespaceUid(client, namespace)) ?? "");
   } catch (error) {
     const reason = error instanceof Error ? error.message : "no answer";
     process.stderr.write(`carillon: bound by name alone, the cluster was not asked: ${reason}\n`);
     return "";
+  }
+}
+
+/** Not from anywhere, though: where jobs may be left behind, the cluster has to say that there are none. */
+async function leaveNamespace(namespace: string, uid: string | null): Promise<void> {
+  switch (clusterAtHand()) {
+    case "none":
+      return;
+    case "named":
+      await withCluster((cluster) => createAccountBinding(cluster).leave(namespace, uid));
+      return;
+    case "unnamed":
+      throw new CommandFailed(
+        `whether the namespace ${namespace}, which the account would leave, still has ScheduledJobs cannot be seen from here: set KUBECONFIG, or run this in the cluster (kubectl exec deploy/carillon-gateway -- carillon admin …); set CARILLON_JOB_STORE=postgres if jobs are not kept in Kubernetes`,
+      );
+  }
+}
+
+/** `none`: jobs do not live in a cluster. `unnamed`: they may, but nothing says in which. */
+function clusterAtHand(): "none" | "named" | "unnamed" {
+  const { jobStore, databaseUrl } = readConfiguration("admin", process.env);
+  if (jobStore === "postgres") return "none";
+  // Not whatever cluster a developer's own configuration happens to name.
+  const named = process.env["KUBECONFIG"] ?? process.env["KUBERNETES_SERVICE_HOST"];
+  if (jobStore === "kubernetes" || named !== undefined) return "named";
+  // Without a URL it is a standalone's database, and standalone keeps its jobs there.
+  return databaseUrl === undefined ? "none" : "unnamed";
+}
+
+async function withCluster<T>(work: (cluster: Cluster) => Promise<T>): Promise<T> {
+  const cluster = connectCluster({
+    metrics: createMetrics({ version: VERSION, nodeMetrics: false }),
+  });
+  try {
+    return await work(cluster);
+  } finally {
+    await cluster.close();
   }
 }
 

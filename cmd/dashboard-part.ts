@@ -1,16 +1,24 @@
 import { fileURLToPath } from "node:url";
 import { required, type Configuration } from "../src/configuration/configuration.ts";
+import {
+  singleSignOnSettings,
+  type SingleSignOnSettings,
+} from "../src/configuration/single-sign-on-settings.ts";
+import type { IdentityProvider } from "../src/domain/ports/single-sign-on.ts";
 import type { DashboardOptions } from "../src/gateway/dashboard/dashboard-router.ts";
 import { readStaticFiles } from "../src/gateway/dashboard/static-files.ts";
 import { API_VERSION, KIND, specToResource } from "../src/kubernetes/scheduled-job.ts";
 import { createCircuits } from "../src/postgres/circuits.ts";
 import { createDashboardStatistics } from "../src/postgres/dashboard-statistics.ts";
+import { createIdentities } from "../src/postgres/identities.ts";
 import { createInvitations } from "../src/postgres/invitations.ts";
 import { createSessions } from "../src/postgres/sessions.ts";
 import { createSignInBrake } from "../src/postgres/sign-in-brake.ts";
 import { createSigningSecrets } from "../src/postgres/signing-secrets.ts";
+import { createSingleSignOns } from "../src/postgres/single-sign-ons.ts";
 import { createUsers } from "../src/postgres/users.ts";
 import type { Foundation } from "./foundation.ts";
+import { monotonic } from "./system.ts";
 import { VERSION } from "./version.ts";
 
 /** Where scripts/build-dashboard.ts puts what it builds. */
@@ -24,6 +32,8 @@ export async function createDashboardPart(options: {
   const { foundation, configuration } = options;
   const { pool, keyRing } = foundation;
   const users = createUsers({ pool });
+  const singleSignOn = singleSignOnSettings(configuration);
+  const { kubernetes } = foundation;
   return {
     users,
     sessions: createSessions({ pool }),
@@ -33,8 +43,23 @@ export async function createDashboardPart(options: {
     signingSecrets: createSigningSecrets({ pool, keyRing }),
     invitations: createInvitations({ pool, users }),
     brake: createSignInBrake({ pool }),
+    ...(singleSignOn && {
+      singleSignOn: {
+        provider: await identityProvider(singleSignOn),
+        attempts: createSingleSignOns({ pool }),
+        identities: createIdentities({ pool }),
+      },
+    }),
     statistics: createDashboardStatistics({ pool }),
     circuits: createCircuits({ pool }),
+    ...(kubernetes && {
+      binding: {
+        uidOf: (namespace) => kubernetes.binding.uidOf(namespace),
+        changed: () => {
+          kubernetes.accountNamespaces.forget();
+        },
+      },
+    }),
     manifest: ({ name, spec }) => ({
       apiVersion: API_VERSION,
       kind: KIND,
@@ -48,4 +73,10 @@ export async function createDashboardPart(options: {
     },
     files: await readStaticFiles(FILES),
   };
+}
+
+/** Its library is loaded only where single sign-on is used: standalone starts the sooner. */
+async function identityProvider(settings: SingleSignOnSettings): Promise<IdentityProvider> {
+  const { createOpenIdProvider } = await import("../src/oidc/openid-provider.ts");
+  return createOpenIdProvider({ ...settings, monotonic });
 }

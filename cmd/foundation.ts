@@ -14,6 +14,7 @@ import { createMailer } from "../src/mail/mailer.ts";
 import type { Logger } from "../src/telemetry/logger.ts";
 import type { Metrics } from "../src/telemetry/metrics.ts";
 import { createAccountRules, installationRules } from "./account-rules.ts";
+import { createAccountBinding } from "../src/kubernetes/account-binding.ts";
 import { createAccountNamespaces } from "../src/kubernetes/account-namespaces.ts";
 import { createServiceNamespaces } from "../src/kubernetes/service-namespaces.ts";
 import type { Cluster } from "./cluster.ts";
@@ -38,7 +39,11 @@ export function createFoundation(options: {
   /** On Kubernetes. Stays the caller's to close. */
   cluster?: Cluster;
 }) {
-  const { configuration, databaseUrl: url, keyRing, metrics, log, cluster } = options;
+  const { configuration, databaseUrl: url, keyRing, metrics, log } = options;
+  const cluster = options.cluster && {
+    ...options.cluster,
+    binding: createAccountBinding(options.cluster),
+  };
   const applicationName = `carillon ${options.program}`;
   const rules = installationRules(configuration);
   let closing = false;
@@ -56,7 +61,13 @@ export function createFoundation(options: {
   });
   const notifications = createNotifications({ url, applicationName, onError });
   const clock = createPostgresClock({ pool: leasePool, onError });
-  const accounts = createAccounts({ pool, onDelete: cancelAccountRuns });
+  const accounts = createAccounts({
+    pool,
+    onDelete: cancelAccountRuns,
+    ...(cluster && {
+      onLeave: (namespace, namespaceUid) => cluster.binding.leave(namespace, namespaceUid),
+    }),
+  });
   const apiKeys = createApiKeys({ pool, timers, onError });
   const smtpSettings = createSmtpSettingsStore({ pool, keyRing });
   const accountRules = createAccountRules(accounts);

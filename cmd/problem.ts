@@ -1,6 +1,7 @@
 import { ConfigurationError } from "../src/configuration/configuration.ts";
 import { StartProblem } from "../src/configuration/start-problem.ts";
 import { InvalidInput } from "../src/domain/findings.ts";
+import { NamespaceInUse } from "../src/domain/ports/accounts.ts";
 import { DependencyUnavailable } from "../src/domain/ports/dependency-down.ts";
 import { UnknownKeyId } from "../src/postgres/key-ring.ts";
 import { DatabaseTooNew, DatabaseTooOld } from "../src/postgres/migrate.ts";
@@ -17,6 +18,7 @@ export function problemOf(error: unknown, databaseUrl?: string): string | undefi
     error instanceof ConfigurationError ||
     error instanceof StartProblem ||
     error instanceof InvalidInput ||
+    error instanceof NamespaceInUse ||
     error instanceof DatabaseTooNew ||
     error instanceof DatabaseTooOld ||
     error instanceof UnknownKeyId

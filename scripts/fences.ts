@@ -20,6 +20,7 @@ export const FOLDERS: Record<string, readonly string[]> = {
   kubernetes: ["domain", "telemetry"],
   controller: ["domain", "telemetry"],
   gateway: ["domain", "telemetry"],
+  oidc: ["domain"],
   standalone: ["domain", "telemetry", "configuration", "postgres"],
   dashboard: [],
 };
@@ -41,6 +42,7 @@ export const PACKAGES: Record<string, readonly string[]> = {
   "postal-mime": ["src/mail/"],
   undici: ["src/delivery/", "src/kubernetes/", "src/network/"],
   pino: ["src/telemetry/"],
+  "openid-client": ["src/oidc/openid-provider.ts"],
 };
 
 /** Built-in modules that the domain may use: pure computation only. */

@@ -74,6 +74,29 @@ export function postgresUrl(
   };
 }
 
+/** https, or http on this machine itself; for what passwords and sessions travel to. */
+export function secureUrl(
+  variable: Omit<Variable<URL>, "parse"> & { path: "any" | "none" },
+): Variable<URL> {
+  return {
+    ...variable,
+    parse(given) {
+      const url = URL.parse(given);
+      if (url?.protocol !== "https:" && !(url?.protocol === "http:" && isLoopback(url.hostname)))
+        throw new Error("must be an https:// URL (http:// only on localhost)");
+      if (url.username !== "" || url.password !== "" || url.search !== "" || url.hash !== "")
+        throw new Error("must have no user name, password, query or fragment");
+      if (variable.path === "none" && url.pathname !== "/")
+        throw new Error("must have no path: https://HOST[:PORT]");
+      return url;
+    },
+  };
+}
+
+function isLoopback(hostname: string): boolean {
+  return /^(?:localhost|.+\.localhost|127(?:\.\d+){3}|\[::1\])$/.test(hostname);
+}
+
 export function list(variable: Omit<Variable<string[]>, "parse">): Variable<string[]> {
   return {
     ...variable,

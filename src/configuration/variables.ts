@@ -1,4 +1,4 @@
-import { integer, list, oneOf, postgresUrl, text, yesOrNo } from "./variable.ts";
+import { integer, list, oneOf, postgresUrl, secureUrl, text, yesOrNo } from "./variable.ts";
 
 const PORT = { least: 0, most: 65_535 };
 
@@ -138,6 +138,32 @@ export const VARIABLES = {
     meaning: "`json`, `pretty`, or `auto`: pretty in a terminal, otherwise JSON.",
     default: "auto",
     values: ["auto", "json", "pretty"],
+  }),
+  publicUrl: secureUrl({
+    name: "CARILLON_PUBLIC_URL",
+    meaning:
+      "Where people's browsers reach the gateway: `https://HOST[:PORT]`. Single sign-on sends them back there.",
+    path: "none",
+  }),
+  oidcIssuer: secureUrl({
+    name: "CARILLON_OIDC_ISSUER",
+    meaning:
+      "Issuer of an OpenID provider that people may sign in to the dashboard through. Default: password only.",
+    path: "any",
+  }),
+  oidcClientId: text({
+    name: "CARILLON_OIDC_CLIENT_ID",
+    meaning: "Client id at that provider.",
+  }),
+  oidcClientSecret: text({
+    name: "CARILLON_OIDC_CLIENT_SECRET",
+    meaning: "Client secret at that provider. Default: a public client.",
+    secret: true,
+  }),
+  oidcName: text({
+    name: "CARILLON_OIDC_NAME",
+    meaning: "The provider's name on the button: Sign in with NAME.",
+    default: "single sign-on",
   }),
   rateLimit: integer({
     name: "CARILLON_RATE_LIMIT",

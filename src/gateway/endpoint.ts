@@ -18,7 +18,8 @@ export interface ApiAnswer {
   status: number;
   /** A value for JSON.stringify, or JSON text that is written as it is. */
   body: object | JsonText;
-  headers?: Readonly<Record<string, string>>;
+  /** An array: the header that many times. */
+  headers?: Readonly<Record<string, string | string[]>>;
 }
 
 /** JSON that is already text. */

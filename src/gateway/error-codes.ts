@@ -45,6 +45,15 @@ export const ERROR_CODES = {
     status: 409,
     meaning: "A GitOps tool manages the job: change it there. The text names the owner.",
   },
+  last_owner: {
+    status: 409,
+    meaning: "Dashboard: the account would be left without an owner. Make somebody else one first.",
+  },
+  namespace_in_use: {
+    status: 409,
+    meaning:
+      "Dashboard: the namespace that the account is bound to has jobs, which would belong to nobody. Delete or move them first.",
+  },
   idempotency_mismatch: {
     status: 409,
     meaning: "The `Idempotency-Key` was used with a different body.",

@@ -1,4 +1,5 @@
 import { InvalidInput, type Finding } from "../domain/findings.ts";
+import { LastOwner, NamespaceInUse } from "../domain/ports/accounts.ts";
 import { ClockUnknown } from "../domain/ports/clock.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import { JobNotFound, JobOwned, VersionConflict } from "../domain/ports/job-store.ts";
@@ -86,6 +87,9 @@ function asApiError(error: unknown): ApiError | undefined {
   if (error instanceof InvalidInput) return invalid(error.findings);
   if (error instanceof JobNotFound) return new ApiError("not_found", "job not found");
   if (error instanceof JobOwned) return jobOwned(error);
+  if (error instanceof LastOwner)
+    return new ApiError("last_owner", `${error.message}: make somebody else an owner first`);
+  if (error instanceof NamespaceInUse) return new ApiError("namespace_in_use", error.message);
   if (error instanceof VersionConflict)
     return new ApiError("conflict", "the job was changed at the same time; try again");
   if (error instanceof DependencyUnavailable)

@@ -23,8 +23,14 @@ const MAX_RETENTION_DAYS = 36_500;
 export function createAccounts({
   pool,
   onDelete,
+  onLeave,
 }: {
   pool: Pool;
+  /**
+   * Before an account moves from this namespace to one of another name: throws NamespaceInUse when jobs
+   * would stay behind. Undefined: jobs live elsewhere than in namespaces.
+   */
+  onLeave?: (namespace: string, uid: string | null) => Promise<void>;
   /** Runs in the deleting transaction, after the account is marked: cancels its queued runs. */
   onDelete?: (client: Queryable, account: string) => Promise<void>;
 }): Accounts {
@@ -80,13 +86,20 @@ export function createAccounts({
       const findings = namespaceFindings(namespace, namespaceUid);
       if (findings.length > 0) throw new InvalidInput(findings);
       if (!isUuid(id)) throw unknownAccount(id);
+      const before = await one("where id = $1 and deleted_at is null", [id]);
+      if (before === undefined) throw unknownAccount(id);
+      // Of the same name there is one at a time: an earlier incarnation has nothing left.
+      if (before.namespace !== null && before.namespace !== namespace)
+        await onLeave?.(before.namespace, before.namespaceUid);
       return refusingTaken({ namespace }, async () => {
+        // Only away from where it was looked: somebody else may have moved it meanwhile.
         const { rows } = await pool.query<Account>(
           `update accounts set namespace = $2, namespace_uid = nullif($3, '')
-           where id = $1 and deleted_at is null returning ${COLUMNS}`,
-          [id, namespace, namespaceUid],
+           where id = $1 and deleted_at is null and namespace is not distinct from $4
+           returning ${COLUMNS}`,
+          [id, namespace, namespaceUid, before.namespace],
         );
-        if (rows[0] === undefined) throw unknownAccount(id);
+        if (rows[0] === undefined) throw movedMeanwhile();
         return rows[0];
       });
     },
@@ -221,6 +234,12 @@ function expectRow<T>(rows: readonly T[]): T {
   const [row] = rows;
   if (row === undefined) throw new Error("PostgreSQL returned no row for an insert");
   return row;
+}
+
+function movedMeanwhile(): InvalidInput {
+  return new InvalidInput([
+    { field: "account", message: "was bound or deleted by somebody else at the same time" },
+  ]);
 }
 
 function unknownAccount(id: string): InvalidInput {

@@ -13,6 +13,7 @@ import { deleteExpiredInvitations } from "./invitations.ts";
 import { dropMonthsBefore, ensureMonthsAhead } from "./partitions.ts";
 import { transaction, type Pool } from "./pool.ts";
 import { deleteOldSignInFailures } from "./sign-in-brake.ts";
+import { deleteExpiredSingleSignOns } from "./single-sign-ons.ts";
 
 export interface RetentionOptions {
   pool: Pool;
@@ -190,6 +191,7 @@ export function createRetention(options: RetentionOptions): {
         () => deleteOldCounts({ pool }),
         () => deleteExpiredInvitations({ pool }),
         () => deleteOldSignInFailures({ pool }),
+        () => deleteExpiredSingleSignOns({ pool }),
         () => accounts(signal),
       ];
       const errors: unknown[] = [];

@@ -1,12 +1,12 @@
-import type { User } from "../domain/account.ts";
+import type { User, UserRole } from "../domain/account.ts";
 import { normaliseAddress, parseAddress } from "../domain/address.ts";
 import { InvalidInput } from "../domain/findings.ts";
 import type { Finding } from "../domain/findings.ts";
-import type { Users } from "../domain/ports/accounts.ts";
+import { LastOwner, type Users } from "../domain/ports/accounts.ts";
 import { instantOf } from "./instant-of.ts";
 import { hashPassword, passwordMatches, UNKNOWN_USER_HASH } from "./password-hash.ts";
 import { isUuid } from "./uuid.ts";
-import type { Pool } from "./pool.ts";
+import { transaction, type Pool, type Queryable } from "./pool.ts";
 
 /** The columns of a User, for a table alias `u`. */
 export const USER_COLUMNS = `u.id, u.account, u.email, u.role, u.admin,
@@ -87,15 +87,46 @@ export function createUsers({ pool }: { pool: Pool }): Users {
       if (rowCount === 0)
         throw new InvalidInput([{ field: "user", message: `there is no user ${id}` }]);
     },
+    async setRole(account, id, role) {
+      return ownersKept(account, id, role === "owner", async (client) => {
+        const { rows } = await client.query<User>(
+          `update users u set role = $3 where account = $1 and id = $2 returning ${USER_COLUMNS}`,
+          [account, id, role],
+        );
+        return rows[0];
+      });
+    },
     async delete(account, id) {
-      if (!isUuid(account) || !isUuid(id)) return false;
-      const { rowCount } = await pool.query("delete from users where account = $1 and id = $2", [
-        account,
-        id,
-      ]);
-      return rowCount === 1;
+      const deleted = await ownersKept(account, id, false, async (client) => {
+        await client.query("delete from users where account = $1 and id = $2", [account, id]);
+        return true;
+      });
+      return deleted ?? false;
     },
   };
+
+  /** Undefined: no such user. Throws LastOwner when nobody would be owner afterwards. */
+  async function ownersKept<T>(
+    account: string,
+    id: string,
+    staysOwner: boolean,
+    change: (client: Queryable) => Promise<T>,
+  ): Promise<T | undefined> {
+    if (!isUuid(account) || !isUuid(id)) return undefined;
+    return transaction(pool, async (client) => {
+      // All owners are locked, in one order: two who leave at once do not both count on the other.
+      const { rows } = await client.query<{ id: string; role: UserRole }>(
+        `select id, role from users where account = $1 and (role = 'owner' or id = $2)
+          order by id for update`,
+        [account, id],
+      );
+      const user = rows.find((row) => row.id === id);
+      if (!user) return undefined;
+      const owners = rows.filter(({ role }) => role === "owner");
+      if (user.role === "owner" && !staysOwner && owners.length === 1) throw new LastOwner();
+      return change(client);
+    });
+  }
 }
 
 function passwordFindings(password: string): Finding[] {

@@ -8,7 +8,10 @@ export interface Accounts {
   get(id: string): Promise<Account | undefined>;
   /** The live account bound to this namespace incarnation. */
   byNamespace(namespace: string, uid: string): Promise<Account | undefined>;
-  /** Refuses (throws InvalidInput) a namespace that another live account holds. */
+  /**
+   * Refuses (throws InvalidInput) a namespace that another live account holds. Moves only away from a
+   * namespace without jobs: throws NamespaceInUse, or what the look at the cluster throws.
+   */
   bind(id: string, namespace: string, namespaceUid: string): Promise<Account>;
   update(
     id: string,
@@ -20,6 +23,16 @@ export interface Accounts {
   allowedDestinations(id: string): Promise<string[]>;
   allow(id: string, rule: string): Promise<void>;
   disallow(id: string, rule: string): Promise<boolean>;
+}
+
+/** The namespace that an account should leave has jobs, which would belong to nobody. */
+export class NamespaceInUse extends Error {
+  override name = "NamespaceInUse";
+  constructor(namespace: string) {
+    super(
+      `the account is bound to the namespace ${namespace}, which has ScheduledJobs: delete or move them first (kubectl get scheduledjobs -n ${namespace}), then bind the account again`,
+    );
+  }
 }
 
 export interface ApiKeys {
@@ -59,7 +72,18 @@ export interface Users {
   get(id: string): Promise<User | undefined>;
   list(account: string): Promise<User[]>;
   setPassword(id: string, password: string): Promise<void>;
+  /** Undefined: the account has no such user. Throws LastOwner. */
+  setRole(account: string, id: string, role: UserRole): Promise<User | undefined>;
+  /** False: the account has no such user. Throws LastOwner. */
   delete(account: string, id: string): Promise<boolean>;
+}
+
+/** The account would be left without an owner. */
+export class LastOwner extends Error {
+  override name = "LastOwner";
+  constructor() {
+    super("the user is the account's last owner");
+  }
 }
 
 export interface Sessions {

@@ -1,4 +1,3 @@
-import type { User } from "../../domain/account.ts";
 import { isoUtc } from "../../domain/instant.ts";
 import type { Accounts, Users } from "../../domain/ports/accounts.ts";
 import type { Invitation, Invitations, SignInBrake } from "../../domain/ports/dashboard.ts";
@@ -7,7 +6,14 @@ import type { Mailer } from "../../domain/ports/mail.ts";
 import type { ApiAnswer } from "../endpoint.ts";
 import { ApiError, invalid } from "../errors.ts";
 import { DONE, signedIn, type DashboardRequest } from "./request.ts";
-import type { AccountCreate, AccountDelete, AccountPatch, InviteBody } from "./schemas.ts";
+import type {
+  AccountBind,
+  AccountCreate,
+  AccountDelete,
+  AccountPatch,
+  InviteBody,
+  UserPatch,
+} from "./schemas.ts";
 import { accountView, confirmPassword, userView } from "./session-routes.ts";
 import { sessionCookie } from "./session-cookie.ts";
 
@@ -18,13 +24,20 @@ export interface AccountRouteOptions {
   brake: SignInBrake;
   mailer: Pick<Mailer, "send">;
   jobs: Pick<JobStore, "list" | "delete">;
+  /** Undefined: jobs do not live in namespaces. */
+  binding?: {
+    /** Tells a namespace from an earlier one of its name; empty when there is none yet. */
+    uidOf(namespace: string): Promise<string>;
+    /** What this process remembers of bindings is out of date. */
+    changed(): void;
+  };
   report: (error: unknown) => void;
 }
 
 const PAGE = 500;
 
 export function accountRoutes(options: AccountRouteOptions) {
-  const { accounts, users, invitations, mailer, jobs } = options;
+  const { accounts, users, invitations, mailer, jobs, binding } = options;
   return {
     async updateAccount(request: DashboardRequest<AccountPatch>): Promise<ApiAnswer> {
       const { time_zone: timeZone, retention_days: retentionDays } = request.body;
@@ -55,16 +68,14 @@ export function accountRoutes(options: AccountRouteOptions) {
       };
     },
 
-    async deleteUser(request: DashboardRequest): Promise<ApiAnswer> {
-      const id = request.params["id"] ?? "";
-      const all = await users.list(request.account);
-      const user = all.find((each) => each.id === id);
-      if (!user) throw new ApiError("not_found", "there is no such user");
-      if (isLastOwner(user, all))
-        throw invalid([
-          { field: "id", message: "is the account's last owner: delete the account instead" },
-        ]);
-      await users.delete(request.account, id);
+    async updateUser({ account, params, body }: DashboardRequest<UserPatch>): Promise<ApiAnswer> {
+      const user = await users.setRole(account, params["id"] ?? "", body.role);
+      if (!user) throw unknownUser();
+      return { status: 200, body: userView(user) };
+    },
+
+    async deleteUser({ account, params }: DashboardRequest): Promise<ApiAnswer> {
+      if (!(await users.delete(account, params["id"] ?? ""))) throw unknownUser();
       return DONE;
     },
 
@@ -89,9 +100,11 @@ export function accountRoutes(options: AccountRouteOptions) {
 
     async createAccount(request: DashboardRequest<AccountCreate>): Promise<ApiAnswer> {
       const { name, namespace, owner_email: email } = request.body;
+      const namespaceUid = namespace === undefined ? "" : await binding?.uidOf(namespace);
       const account = await accounts.create({
         name,
         ...(namespace === undefined ? {} : { namespace }),
+        ...(namespaceUid ? { namespaceUid } : {}),
       });
       try {
         const made = await invitations.create({ account: account.id, email, role: "owner" });
@@ -109,6 +122,20 @@ export function accountRoutes(options: AccountRouteOptions) {
         await accounts.delete(account.id);
         throw error;
       }
+    },
+
+    async bindAccount({ params, body }: DashboardRequest<AccountBind>): Promise<ApiAnswer> {
+      if (!binding)
+        throw invalid([
+          { field: "namespace", message: "means nothing here: jobs are kept in PostgreSQL" },
+        ]);
+      const { namespace } = body;
+      const account = await accounts.get(params["id"] ?? "");
+      if (!account || account.deletedAt !== null)
+        throw new ApiError("not_found", "there is no such account");
+      const bound = await accounts.bind(account.id, namespace, await binding.uidOf(namespace));
+      binding.changed();
+      return { status: 200, body: accountView(bound) };
     },
   };
 
@@ -149,8 +176,8 @@ function linkOf(request: DashboardRequest, token: string): string {
   return `${request.origin}/dashboard/invitation#${token}`;
 }
 
-function isLastOwner(user: User, all: readonly User[]): boolean {
-  return user.role === "owner" && all.filter(({ role }) => role === "owner").length === 1;
+function unknownUser(): ApiError {
+  return new ApiError("not_found", "there is no such user");
 }
 
 function invitationView({ id, email, role, createdAt, expiresAt }: Invitation) {

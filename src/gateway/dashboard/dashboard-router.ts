@@ -26,10 +26,13 @@ import type { DashboardHandler, DashboardRequest } from "./request.ts";
 import { refuseCrossOrigin } from "./same-origin.ts";
 import { readSessionCookie } from "./session-cookie.ts";
 import { sessionRoutes, type SessionRouteOptions } from "./session-routes.ts";
+import { singleSignOnRoutes, type SingleSignOnRouteOptions } from "./single-sign-on-routes.ts";
 import type { StaticFiles } from "./static-files.ts";
 
 /** What the dashboard needs that the REST API does not. */
 export type DashboardOptions = SessionRouteOptions &
+  Pick<SingleSignOnRouteOptions, "singleSignOn"> &
+  Pick<AccountRouteOptions, "binding"> &
   Pick<CredentialRouteOptions, "apiKeys" | "smtpSettings" | "signingSecrets"> &
   Pick<OverviewRouteOptions, "statistics" | "circuits"> &
   Pick<DashboardJobRouteOptions, "manifest"> & {
@@ -38,6 +41,7 @@ export type DashboardOptions = SessionRouteOptions &
   };
 
 type Parts = DashboardOptions &
+  SingleSignOnRouteOptions &
   OverviewRouteOptions &
   CredentialRouteOptions &
   DashboardJobRouteOptions &
@@ -61,6 +65,7 @@ export function routeDashboard(router: Router<GatewayState>, parts: Parts): void
   const { rest } = parts;
   const handlers: Handlers = {
     ...sessionRoutes(parts),
+    ...singleSignOnRoutes(parts),
     ...credentialRoutes(parts),
     ...overviewRoutes(parts),
     ...dashboardJobRoutes(parts),
@@ -108,7 +113,8 @@ export function routeDashboard(router: Router<GatewayState>, parts: Parts): void
       const origin = ctx.get("origin");
       if (endpoint.method !== "GET")
         refuseCrossOrigin({ host, origin, secFetchSite: ctx.get("sec-fetch-site") });
-      const token = readSessionCookie(ctx.get("cookie"), host);
+      const cookies = ctx.get("cookie");
+      const token = readSessionCookie(cookies, host);
       const user =
         endpoint.access === "open" ? undefined : await authorised(endpoint.access, token);
       if (user) ctx.state.account = user.account;
@@ -124,6 +130,7 @@ export function routeDashboard(router: Router<GatewayState>, parts: Parts): void
         idempotencyKey: undefined,
         user,
         token,
+        cookies,
         host,
         origin,
         client: ctx.ip,

@@ -46,6 +46,35 @@ export const DASHBOARD_ENDPOINTS = {
     success: ok(own.sessionAnswer),
     errors: ["sign_in_failed", "sign_in_delayed"],
   },
+  signInOptions: {
+    ...OPEN,
+    method: "GET",
+    path: "/sign-in",
+    summary: "How people can sign in",
+    success: ok(own.signInOptionsAnswer),
+  },
+  beginSingleSignOn: {
+    ...OPEN,
+    method: "POST",
+    path: "/single-sign-on",
+    summary: "Begin a sign-in through the OpenID provider: where the browser has to go",
+    success: ok(own.singleSignOnAnswer),
+    errors: ["not_found"],
+  },
+  finishSingleSignOn: {
+    ...OPEN,
+    method: "GET",
+    path: "/single-sign-on/callback",
+    summary: "Where the provider sends the browser back to",
+    query: own.callbackQuery,
+    success: {
+      status: 303,
+      description:
+        "To the dashboard: signed in, or with `#sign-in=REASON` (`expired`, `refused`, `unavailable`, `unverified`, `unknown`, `taken`, `failed`).",
+      schema: messageAnswer,
+    },
+    errors: ["not_found"],
+  },
   getSession: {
     ...MEMBER,
     method: "GET",
@@ -303,13 +332,22 @@ export const DASHBOARD_ENDPOINTS = {
     summary: "Users of the account, and open invitations",
     success: ok(own.usersAnswer),
   },
+  updateUser: {
+    ...OWNER,
+    method: "PATCH",
+    path: "/users/{id}",
+    summary: "Make a user owner or member; it counts at once, in open sessions too",
+    body: own.userPatch,
+    success: ok(own.user),
+    errors: ["not_found", "last_owner"],
+  },
   deleteUser: {
     ...OWNER,
     method: "DELETE",
     path: "/users/{id}",
     summary: "Remove a user of the account",
     success: done,
-    errors: ["not_found"],
+    errors: ["not_found", "last_owner"],
   },
   invite: {
     ...OWNER,
@@ -341,6 +379,15 @@ export const DASHBOARD_ENDPOINTS = {
     summary: "Create an account and invite its owner",
     body: own.accountCreateBody,
     success: made(own.accountCreated),
+  },
+  bindAccount: {
+    ...ADMIN,
+    method: "POST",
+    path: "/accounts/{id}/namespace",
+    summary: "Bind an account to a namespace, or move it to another one",
+    body: own.accountBindBody,
+    success: ok(own.account),
+    errors: ["not_found", "namespace_in_use"],
   },
 } as const satisfies Record<string, DashboardEndpoint>;
 

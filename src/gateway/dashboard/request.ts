@@ -8,6 +8,8 @@ export interface DashboardRequest<Body = unknown, Query = unknown> extends ApiRe
   user: User | undefined;
   /** The session token that came along, valid or not. */
   token: string | undefined;
+  /** The Cookie header. */
+  cookies: string;
   host: string;
   /** `https://host` of the dashboard; on reads, which need none, empty. */
   origin: string;

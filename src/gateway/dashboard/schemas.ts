@@ -19,6 +19,29 @@ export const signInBody = Type.Object(
 );
 export type SignIn = Static<typeof signInBody>;
 
+export const signInOptionsAnswer = Type.Object({
+  single_sign_on: Type.Unsafe<{ name: string } | null>({
+    type: ["object", "null"],
+    properties: { name: { type: "string", description: "Of the provider, for people." } },
+    required: ["name"],
+    description: "Null: with a password only.",
+  }),
+});
+export const singleSignOnAnswer = Type.Object({
+  url: Type.String({ description: "Of the provider; the browser goes there." }),
+});
+/** As providers have it: what we do not know is theirs to send. */
+export const callbackQuery = Type.Unsafe<Record<string, string>>({
+  type: "object",
+  properties: {
+    code: { type: "string" },
+    state: { type: "string" },
+    iss: { type: "string" },
+    error: { type: "string" },
+  },
+});
+export type CallbackQuery = Static<typeof callbackQuery>;
+
 export const passwordBody = Type.Object(
   { current_password: password, new_password: password },
   CLOSED,
@@ -290,6 +313,8 @@ export const usersAnswer = Type.Object({
   users: Type.Array(user),
   invitations: Type.Array(invitation),
 });
+export const userPatch = Type.Object({ role: field.oneOf(ROLE) }, CLOSED);
+export type UserPatch = Static<typeof userPatch>;
 export const inviteBody = Type.Object(
   {
     email: field.address,
@@ -335,6 +360,11 @@ export const accountCreateBody = Type.Object(
   CLOSED,
 );
 export type AccountCreate = Static<typeof accountCreateBody>;
+export const accountBindBody = Type.Object(
+  { namespace: Type.String({ minLength: 1, maxLength: 63 }) },
+  CLOSED,
+);
+export type AccountBind = Static<typeof accountBindBody>;
 export const accountCreated = Type.Object({
   account,
   invitation,

@@ -1,13 +1,28 @@
 /**
- * The session cookie. `__Host-` binds it to this very host and to TLS (RFC 6265bis 4.1.3.2), so that no
- * sibling domain can plant one. On plain http browsers refuse such a cookie; there it has another name,
- * and only on the loopback, where the traffic never leaves the machine.
+ * A cookie of this very host. `__Host-` binds it to host and TLS (RFC 6265bis 4.1.3.2), so that no sibling
+ * domain can plant one. On plain http browsers refuse such a cookie; there it has another name, and only
+ * on the loopback, where the traffic never leaves the machine.
  */
-const SECURE_NAME = "__Host-carillon_session";
-const LOOPBACK_NAME = "carillon_session";
+interface HostCookie {
+  /** Without the prefix. */
+  name: string;
+  maxAgeSeconds: number;
+  sameSite: "Strict" | "Lax";
+}
 
 /** Seven days, as long as the session itself. */
-const MAX_AGE_SECONDS = 7 * 86_400;
+const SESSION: HostCookie = {
+  name: "carillon_session",
+  maxAgeSeconds: 7 * 86_400,
+  sameSite: "Strict",
+};
+
+/** Lax: it has to come along when the provider sends the browser back. */
+const SINGLE_SIGN_ON: HostCookie = {
+  name: "carillon_single_sign_on",
+  maxAgeSeconds: 600,
+  sameSite: "Lax",
+};
 
 /** Whether the Host header names this machine itself: `localhost:8080`, `127.0.0.1`, `[::1]`, `a.localhost`. */
 export function isLoopbackHost(host: string): boolean {
@@ -22,7 +37,25 @@ export function isLoopbackHost(host: string): boolean {
 
 /** The session token among the cookies of a request to `host`; undefined when there is none. */
 export function readSessionCookie(header: string, host: string): string | undefined {
-  const names = isLoopbackHost(host) ? [SECURE_NAME, LOOPBACK_NAME] : [SECURE_NAME];
+  return read(SESSION, header, host);
+}
+
+/** `Set-Cookie` that stores the token, or with null takes it away. */
+export function sessionCookie(token: string | null, host: string): string {
+  return write(SESSION, token, host);
+}
+
+/** The token of a sign-in that is under way at the provider. */
+export function readSingleSignOnCookie(header: string, host: string): string | undefined {
+  return read(SINGLE_SIGN_ON, header, host);
+}
+
+export function singleSignOnCookie(token: string | null, host: string): string {
+  return write(SINGLE_SIGN_ON, token, host);
+}
+
+function read({ name }: HostCookie, header: string, host: string): string | undefined {
+  const names = isLoopbackHost(host) ? [`__Host-${name}`, name] : [`__Host-${name}`];
   for (const pair of header.split(";")) {
     const equals = pair.indexOf("=");
     if (equals !== -1 && names.includes(pair.slice(0, equals).trim()))
@@ -31,15 +64,15 @@ export function readSessionCookie(header: string, host: string): string | undefi
   return undefined;
 }
 
-/** `Set-Cookie` that stores the token, or with null takes it away. */
-export function sessionCookie(token: string | null, host: string): string {
+function write(cookie: HostCookie, token: string | null, host: string): string {
+  const { name, maxAgeSeconds, sameSite } = cookie;
   const secure = !isLoopbackHost(host);
   return [
-    `${secure ? SECURE_NAME : LOOPBACK_NAME}=${token ?? ""}`,
+    `${secure ? "__Host-" : ""}${name}=${token ?? ""}`,
     "Path=/",
-    `Max-Age=${token === null ? 0 : MAX_AGE_SECONDS}`,
+    `Max-Age=${token === null ? 0 : maxAgeSeconds}`,
     "HttpOnly",
-    "SameSite=Strict",
+    `SameSite=${sameSite}`,
     ...(secure ? ["Secure"] : []),
   ].join("; ");
 }

@@ -2,6 +2,7 @@ import type { Account, User } from "../../domain/account.ts";
 import { isoUtc } from "../../domain/instant.ts";
 import type { Accounts, Sessions, Users } from "../../domain/ports/accounts.ts";
 import type { Invitations, SignInBrake } from "../../domain/ports/dashboard.ts";
+import type { IdentityProvider } from "../../domain/ports/single-sign-on.ts";
 import type { ApiAnswer } from "../endpoint.ts";
 import { ApiError, invalid } from "../errors.ts";
 import { DONE, signedIn, type DashboardRequest } from "./request.ts";
@@ -14,6 +15,8 @@ export interface SessionRouteOptions {
   accounts: Accounts;
   invitations: Invitations;
   brake: SignInBrake;
+  /** Undefined: people sign in with their passwords only. */
+  singleSignOn?: { provider: Pick<IdentityProvider, "name"> };
   installation: { version: string; retentionDays: number; kubernetes: boolean };
 }
 
@@ -25,6 +28,15 @@ export function sessionRoutes(options: SessionRouteOptions) {
       const user = await verified({ brake, users }, { email, password, client: request.client });
       if (!user) throw new ApiError("sign_in_failed", "the address or the password is wrong");
       return begin(request, user, 200);
+    },
+
+    /** What the page needs to know before anybody is signed in. */
+    async signInOptions(): Promise<ApiAnswer> {
+      const { singleSignOn } = options;
+      return {
+        status: 200,
+        body: { single_sign_on: singleSignOn ? { name: singleSignOn.provider.name } : null },
+      };
     },
 
     async getSession(request: DashboardRequest): Promise<ApiAnswer> {

@@ -258,8 +258,65 @@ describe("invitations", () => {
   test("the last owner cannot be removed", async () => {
     const { users } = (await owner.get("/users")).json as { users: { id: string; role: string }[] };
     const last = users.find(({ role }) => role === "owner");
-    expect((await owner.ask("DELETE", `/users/${last?.id}`)).status).toBe(400);
+    const removed = await owner.ask("DELETE", `/users/${last?.id}`);
+    expect(removed).toMatchObject({ status: 409, json: { code: "last_owner" } });
   });
+});
+
+const patch = (who: Visitor, id: string, json: object, headers = {}) =>
+  who.ask("PATCH", `/users/${id}`, json, headers);
+
+async function idOf(email: string): Promise<string> {
+  const { users } = (await owner.get("/users")).json as { users: { id: string; email: string }[] };
+  return users.find((user) => user.email === email)?.id ?? "none";
+}
+
+describe("a role", () => {
+  test("changes in place, and counts at once in sessions that are open", async () => {
+    const id = await idOf("member@example.com");
+    const smtp = async () => (await member.get("/smtp")).status;
+    expect(await smtp()).toBe(403);
+    const promoted = await patch(owner, id, { role: "owner" });
+    expect(promoted).toMatchObject({ status: 200, json: { id, role: "owner" } });
+    expect(await smtp()).toBe(200);
+    expect((await patch(owner, id, { role: "member" })).json).toMatchObject({ role: "member" });
+    expect(await smtp()).toBe(403);
+    expect((await member.get("/session")).json).toMatchObject({ user: { role: "member" } });
+  });
+
+  test("of the last owner stays", async () => {
+    const id = await idOf("owner@example.com");
+    const reply = await patch(owner, id, { role: "member" });
+    expect(reply).toMatchObject({
+      status: 409,
+      json: {
+        code: "last_owner",
+        error: "the user is the account's last owner: make somebody else an owner first",
+      },
+    });
+    expect((await owner.get("/smtp")).status).toBe(200);
+  });
+
+  test("is the owners' to change, in their own account, from the dashboard", async () => {
+    const id = await idOf("member@example.com");
+    expect((await patch(member, id, { role: "owner" })).status).toBe(403);
+    expect((await patch(stranger, id, { role: "owner" })).status).toBe(404);
+    expect((await patch(visitor(harness), id, { role: "owner" })).status).toBe(401);
+    expect((await patch(owner, id, { role: "admin" })).status).toBe(400);
+    expect((await patch(owner, id, { role: "owner", admin: true })).status).toBe(400);
+    const elsewhere = await patch(owner, id, { role: "owner" }, { Origin: "https://evil.example" });
+    expect(elsewhere).toMatchObject({ status: 403, json: { code: "cross_origin" } });
+    expect((await member.get("/session")).json).toMatchObject({ user: { role: "member" } });
+  });
+});
+
+test("without a cluster there is nothing to bind an account to", async () => {
+  const { accounts } = (await owner.get("/accounts")).json as { accounts: { id: string }[] };
+  const path = `/accounts/${accounts[0]?.id}/namespace`;
+  const reply = await owner.post(path, { namespace: "team-a" });
+  expect(reply).toMatchObject({ status: 400, json: { details: [{ field: "namespace" }] } });
+  expect((await member.post(path, { namespace: "team-a" })).status).toBe(403);
+  expect((await stranger.post(path, { namespace: "team-a" })).status).toBe(403);
 });
 
 test("passcodes are counted by how they ended", async () => {

@@ -24,7 +24,7 @@ import { createInvitations } from "../../../src/postgres/invitations.ts";
 import { parseKeyRing } from "../../../src/postgres/key-ring.ts";
 import { createNotifications } from "../../../src/postgres/notifications.ts";
 import { createOtps } from "../../../src/postgres/otps.ts";
-import { createPool } from "../../../src/postgres/pool.ts";
+import { createPool, type Pool } from "../../../src/postgres/pool.ts";
 import { createPostgresJobStore } from "../../../src/postgres/postgres-job-store.ts";
 import { createRunHistory } from "../../../src/postgres/run-history.ts";
 import { createRunLedger } from "../../../src/postgres/run-ledger.ts";
@@ -64,6 +64,11 @@ export interface Overrides {
   emailLog?: (log: EmailLog) => EmailLog;
   jobs?: (jobs: JobStore) => JobStore;
   limits?: GatewayOptions["limits"];
+  /** Where a provider sends people back to has to be known before. Default: of the system's choice. */
+  port?: number;
+  singleSignOn?: (
+    pool: Pool,
+  ) => NonNullable<NonNullable<GatewayOptions["dashboard"]>["singleSignOn"]>;
 }
 
 const accountRules = async () => parseDestinationRules("");
@@ -121,6 +126,7 @@ export async function startHarness(overrides: Overrides = {}) {
       signingSecrets: createSigningSecrets({ pool, keyRing }),
       invitations: createInvitations({ pool, users }),
       brake: createSignInBrake({ pool }),
+      ...(overrides.singleSignOn && { singleSignOn: overrides.singleSignOn(pool) }),
       statistics: createDashboardStatistics({ pool }),
       circuits: createCircuits({ pool }),
       manifest: ({ name, spec }) => ({ kind: "ScheduledJob", metadata: { name }, spec }),
@@ -157,7 +163,7 @@ export async function startHarness(overrides: Overrides = {}) {
     ...(overrides.limits ? { limits: overrides.limits } : {}),
   });
   const server = gateway.server();
-  server.listen(0, "127.0.0.1");
+  server.listen(overrides.port ?? 0, "127.0.0.1");
   await once(server, "listening");
   const { port } = server.address() as AddressInfo;
 

@@ -1,6 +1,7 @@
 import { createHash, randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { InvalidInput } from "../../../src/domain/findings.ts";
+import { LastOwner } from "../../../src/domain/ports/accounts.ts";
 import { createAccounts } from "../../../src/postgres/accounts.ts";
 import { createApiKeys } from "../../../src/postgres/api-keys.ts";
 import { parseKeyRing, UnknownKeyId } from "../../../src/postgres/key-ring.ts";
@@ -236,15 +237,50 @@ describe("users and sessions", () => {
       findings: [{ field: "password" }, { field: "email" }],
     });
     expect(await users.delete(randomUUID(), user.id)).toBe(false);
+    await expect(users.delete(account, user.id)).rejects.toThrow(LastOwner);
+    await users.create({ account, email: "bob@example.com", password: "correct horse" });
     expect(await users.delete(account, user.id)).toBe(true);
     expect(await users.get(user.id)).toBeUndefined();
+  });
+
+  test("a role changes in place; of two owners who leave at once, one stays", async () => {
+    const users = createUsers({ pool });
+    const account = await newAccount();
+    const [one, two] = await Promise.all(
+      ["one", "two"].map((name) =>
+        users.create({ account, email: `${name}@roles.example`, password: "correct horse" }),
+      ),
+    );
+    if (!one || !two) throw new Error("both were just made");
+    expect(await users.setRole(randomUUID(), one.id, "member")).toBeUndefined();
+    expect(await users.setRole(account, randomUUID(), "member")).toBeUndefined();
+    for (let round = 0; round < 10; round += 1) {
+      const results = await Promise.allSettled([
+        users.setRole(account, one.id, "member"),
+        users.setRole(account, two.id, "member"),
+      ]);
+      const [refused, ...others] = results.filter((result) => result.status === "rejected");
+      expect(refused?.reason).toBeInstanceOf(LastOwner);
+      expect(others).toEqual([]);
+      const left = (await users.list(account)).filter(({ role }) => role === "owner");
+      expect(left).toHaveLength(1);
+      for (const { id } of [one, two]) await users.setRole(account, id, "owner");
+    }
+    expect(await users.setRole(account, one.id, "member")).toEqual({ ...one, role: "member" });
+    await expect(users.setRole(account, two.id, "member")).rejects.toThrow(LastOwner);
+    expect(await users.setRole(account, two.id, "owner")).toEqual(two);
   });
 
   test("a session lasts until it is ended, expires, or its user goes", async () => {
     const users = createUsers({ pool });
     const sessions = createSessions({ pool });
     const account = await newAccount();
-    const user = await users.create({ account, email: "s@example.com", password: "correct horse" });
+    const user = await users.create({
+      account,
+      email: "s@example.com",
+      password: "correct horse",
+      role: "member",
+    });
     const [one, two, three] = await Promise.all([1, 2, 3].map(() => sessions.create(user.id)));
     if (!one || !two || !three) throw new Error("no sessions");
     expect((await sessions.authenticate(one.token))?.user).toEqual(user);

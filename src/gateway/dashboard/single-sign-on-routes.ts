@@ -1,0 +1,131 @@
+import type { Sessions } from "../../domain/ports/accounts.ts";
+import { DependencyUnavailable } from "../../domain/ports/dependency-down.ts";
+import type {
+  Identities,
+  IdentityProvider,
+  SingleSignOns,
+} from "../../domain/ports/single-sign-on.ts";
+import type { Logger } from "../../telemetry/logger.ts";
+import type { ApiAnswer } from "../endpoint.ts";
+import { ApiError } from "../errors.ts";
+import type { DashboardRequest } from "./request.ts";
+import type { CallbackQuery } from "./schemas.ts";
+import { readSingleSignOnCookie, sessionCookie, singleSignOnCookie } from "./session-cookie.ts";
+
+interface Parts {
+  provider: IdentityProvider;
+  attempts: SingleSignOns;
+  identities: Identities;
+}
+
+export interface SingleSignOnRouteOptions {
+  sessions: Pick<Sessions, "create" | "delete">;
+  /** Undefined: no provider is configured. */
+  singleSignOn?: Parts;
+  log: Pick<Logger, "warn" | "error">;
+}
+
+/** Why nobody is signed in, for the page to put into words: a link cannot put words of its own there. */
+type Reason =
+  /** No sign-in is under way in this browser, or no longer. */
+  "expired" | "refused" | "unavailable" | "unverified" | "unknown" | "taken" | "failed";
+
+/**
+ * Sign-in through an OpenID provider. The page asks where to go and goes there by itself: no form is
+ * submitted, whose redirects the page's policy (`form-action`) would have to let through.
+ */
+export function singleSignOnRoutes(options: SingleSignOnRouteOptions) {
+  const { sessions, log } = options;
+  return {
+    async beginSingleSignOn({ origin, host, token }: DashboardRequest): Promise<ApiAnswer> {
+      const { provider, attempts } = configured();
+      if (origin !== provider.publicUrl)
+        throw new ApiError(
+          "invalid_request",
+          `sign in with ${provider.name} at ${provider.publicUrl}/dashboard/: the provider sends you back there`,
+        );
+      const { url, checks } = await beginning(provider);
+      // The session cookie does not come along from another site, so that the callback could not end it.
+      if (token !== undefined) await sessions.delete(token);
+      const attempt = await attempts.begin(checks);
+      return {
+        status: 200,
+        body: { url },
+        headers: { "Set-Cookie": singleSignOnCookie(attempt, host) },
+      };
+    },
+
+    async finishSingleSignOn(
+      request: DashboardRequest<undefined, CallbackQuery>,
+    ): Promise<ApiAnswer> {
+      const parts = configured();
+      const { host, requestId } = request;
+      try {
+        const result = await finish(parts, request);
+        if (typeof result === "string") return back(host, `#sign-in=${result}`);
+        if (request.token !== undefined) await sessions.delete(request.token);
+        // Always a new one: nobody can make somebody sign in to a session of theirs.
+        const { token } = await sessions.create(result.user);
+        return back(host, "", sessionCookie(token, host));
+      } catch (error) {
+        // A person's browser is here, not a program: in any case it gets back to the page.
+        log.error({ err: error, request_id: requestId }, "single sign-on failed");
+        return back(host, "#sign-in=failed");
+      }
+    },
+  };
+
+  function configured(): Parts {
+    if (!options.singleSignOn)
+      throw new ApiError("not_found", "single sign-on is not configured (CARILLON_OIDC_ISSUER)");
+    return options.singleSignOn;
+  }
+
+  async function finish(
+    { provider, attempts, identities }: Parts,
+    request: DashboardRequest<undefined, CallbackQuery>,
+  ): Promise<Reason | { user: string }> {
+    const { cookies, host, query, requestId: request_id } = request;
+    const attempt = readSingleSignOnCookie(cookies, host);
+    // Taken before anything is asked of the provider: the same address a second time finds nothing.
+    const checks = attempt === undefined ? undefined : await attempts.take(attempt);
+    if (!checks) return "expired";
+    const outcome = await provider.finish(query, checks).catch((error: unknown) => {
+      if (!(error instanceof DependencyUnavailable)) throw error;
+      log.warn({ err: error, request_id }, "single sign-on: the provider does not answer");
+      return undefined;
+    });
+    if (!outcome) return "unavailable";
+    if (outcome.kind === "refused") {
+      log.warn({ reason: outcome.reason, request_id }, "single sign-on refused");
+      return "refused";
+    }
+    const found = await identities.userOf(outcome.person);
+    return found.kind === "user" ? { user: found.user.id } : found.kind;
+  }
+}
+
+async function beginning(provider: IdentityProvider) {
+  try {
+    return await provider.begin();
+  } catch (error) {
+    if (!(error instanceof DependencyUnavailable)) throw error;
+    throw new ApiError(
+      "dependency_unavailable",
+      `${provider.name} does not answer: try again later, or sign in with your password`,
+      { retryAfterSeconds: 5, cause: error },
+    );
+  }
+}
+
+/** To the page; in the fragment, which goes to no server and into no log. */
+function back(host: string, fragment: string, session?: string): ApiAnswer {
+  return {
+    status: 303,
+    body: { message: "see the dashboard" },
+    headers: {
+      Location: `/dashboard/${fragment}`,
+      "Set-Cookie": [singleSignOnCookie(null, host), ...(session === undefined ? [] : [session])],
+    },
+  };
+}

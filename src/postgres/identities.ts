@@ -1,0 +1,42 @@
+import type { User } from "../domain/account.ts";
+import { normaliseAddress, parseAddress } from "../domain/address.ts";
+import type { Identities, ProviderPerson } from "../domain/ports/single-sign-on.ts";
+import type { Pool } from "./pool.ts";
+import { USER_COLUMNS } from "./users.ts";
+
+const LIVE_USERS = "users u join accounts a on a.id = u.account and a.deleted_at is null";
+
+export function createIdentities({ pool }: { pool: Pool }): Identities {
+  async function known({ issuer, subject }: ProviderPerson): Promise<User | undefined> {
+    const { rows } = await pool.query<User>(
+      `select ${USER_COLUMNS} from ${LIVE_USERS} join user_identities i on i.user_id = u.id
+        where i.issuer = $1 and i.subject = $2`,
+      [issuer, subject],
+    );
+    return rows[0];
+  }
+
+  return {
+    async userOf(person) {
+      const user = await known(person);
+      if (user) return { kind: "user", user };
+      const { issuer, subject, email, emailVerified } = person;
+      if (email === undefined || !emailVerified || parseAddress(email).kind === "invalid")
+        return { kind: "unverified" };
+      const { rows } = await pool.query<{ id: string }>(
+        `select u.id from ${LIVE_USERS} where u.email = $1`,
+        [normaliseAddress(email)],
+      );
+      const [found] = rows;
+      if (!found) return { kind: "unknown" };
+      // The unique keys decide: of two people who come at once with one address, one is remembered.
+      await pool.query(
+        `insert into user_identities (issuer, subject, user_id)
+         select $1, $2, id from users where id = $3 on conflict do nothing`,
+        [issuer, subject, found.id],
+      );
+      const remembered = await known(person);
+      return remembered ? { kind: "user", user: remembered } : { kind: "taken" };
+    },
+  };
+}

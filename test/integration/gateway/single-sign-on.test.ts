@@ -1,0 +1,326 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { CALLBACK_PATH, createOpenIdProvider } from "../../../src/oidc/openid-provider.ts";
+import { createIdentities } from "../../../src/postgres/identities.ts";
+import { createSingleSignOns } from "../../../src/postgres/single-sign-ons.ts";
+import { freePort } from "../../oidc/free-port.ts";
+import { CLIENT, startOpenIdProvider, type OpenIdProvider } from "../../oidc/provider.ts";
+import { traveller, type Traveller } from "../../oidc/traveller.ts";
+import { startHarness, type Harness } from "./harness.ts";
+
+const PASSWORD = "correct horse battery";
+const SESSION = "carillon_session";
+const UNDER_WAY = "carillon_single_sign_on";
+
+let harness: Harness;
+let provider: OpenIdProvider;
+let dashboard: string;
+beforeAll(async () => {
+  const port = await freePort();
+  dashboard = `http://127.0.0.1:${port}`;
+  // Another site, as providers are: no cookie of one side is ever sent to the other.
+  provider = await startOpenIdProvider({
+    hostname: "localhost",
+    redirectUri: dashboard + CALLBACK_PATH,
+  });
+  harness = await startHarness({
+    port,
+    singleSignOn: (pool) => ({
+      provider: createOpenIdProvider({
+        issuer: provider.issuer,
+        clientId: CLIENT.id,
+        clientSecret: CLIENT.secret,
+        name: "Example ID",
+        publicUrl: dashboard,
+        monotonic: () => performance.now(),
+        timeoutSeconds: 5,
+      }),
+      attempts: createSingleSignOns({ pool }),
+      identities: createIdentities({ pool }),
+    }),
+  });
+  const { account } = harness.first;
+  for (const name of ["ada", "ben", "cleo"])
+    await harness.users.create({ account, email: `${name}@example.com`, password: PASSWORD });
+});
+afterAll(async () => {
+  await harness.close();
+  await provider.close();
+});
+afterEach(() => {
+  provider.people.clear();
+});
+
+function person(login: string, email: string, verified = true): void {
+  provider.people.set(login, { email, email_verified: verified });
+}
+
+/** Presses the button: the provider's address that the page goes to. */
+async function begin(browser: Traveller): Promise<string> {
+  const reply = await ask(browser, "POST", "/single-sign-on");
+  expect(reply.status).toBe(200);
+  return (JSON.parse(reply.text) as { url: string }).url;
+}
+
+function ask(browser: Traveller, method: string, path: string, json?: object, origin = dashboard) {
+  return browser.go(`${dashboard}/dashboard/api${path}`, {
+    method,
+    headers: { Origin: origin, "Content-Type": "application/json" },
+    ...(json && { body: JSON.stringify(json) }),
+  });
+}
+
+/** Who the dashboard says is signed in; undefined: nobody. */
+async function whoIs(browser: Traveller): Promise<string | undefined> {
+  const reply = await ask(browser, "GET", "/session");
+  if (reply.status === 401) return undefined;
+  return (JSON.parse(reply.text) as { user: { email: string } }).user.email;
+}
+
+async function signIn(browser: Traveller, login: string | null) {
+  return browser.go(await browser.throughProvider(await begin(browser), login));
+}
+
+const sessionsIn = async () => {
+  const { rows } = await harness.pool.query<{ count: number }>(
+    "select count(*)::int as count from sessions",
+  );
+  return rows[0]?.count ?? 0;
+};
+
+describe("a sign-in through the provider", () => {
+  test("is one to Carillon: a session of its own, which signing out ends", async () => {
+    person("ada-1", "Ada@Example.com");
+    const browser = traveller();
+    const start = new URL(await begin(browser));
+    expect(start.origin).toBe(provider.issuer);
+    expect(Object.fromEntries(start.searchParams)).toMatchObject({
+      response_type: "code",
+      code_challenge_method: "S256",
+      redirect_uri: dashboard + CALLBACK_PATH,
+      scope: "openid email",
+    });
+    const end = await browser.go(await browser.throughProvider(start.href, "ada-1"));
+    expect(end).toMatchObject({ status: 303, location: `${dashboard}/dashboard/` });
+    expect(end.cookies.map((line) => line.replace(/=[\w-]{43};/, "=TOKEN;"))).toEqual([
+      `${UNDER_WAY}=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax`,
+      `${SESSION}=TOKEN; Path=/; Max-Age=604800; HttpOnly; SameSite=Strict`,
+    ]);
+    expect(await whoIs(browser)).toBe("ada@example.com");
+    const token = browser.jarOf(dashboard).get(SESSION) ?? "";
+    expect((await ask(browser, "DELETE", "/session")).status).toBe(200);
+    browser.jarOf(dashboard).set(SESSION, token);
+    expect(await whoIs(browser)).toBeUndefined();
+  });
+
+  test("remembers the person, not the address", async () => {
+    person("ben-1", "ben@example.com");
+    const browser = traveller();
+    await signIn(browser, "ben-1");
+    expect(await whoIs(browser)).toBe("ben@example.com");
+    // Married, moved, or not verified any more: still the same person.
+    person("ben-1", "ben.new@example.com", false);
+    const later = traveller();
+    await signIn(later, "ben-1");
+    expect(await whoIs(later)).toBe("ben@example.com");
+    // And whoever is given the old address does not get the user with it.
+    person("ben-2", "ben@example.com");
+    const other = traveller();
+    expect((await signIn(other, "ben-2")).location).toMatch(/#sign-in=taken$/);
+    expect(await whoIs(other)).toBeUndefined();
+  });
+
+  test("is forgotten with the user", async () => {
+    person("dan-1", "dan@example.com");
+    const { account } = harness.second;
+    await harness.users.create({ account, email: "owner2@example.com", password: PASSWORD });
+    const made = await harness.users.create({
+      account,
+      email: "dan@example.com",
+      password: PASSWORD,
+    });
+    const browser = traveller();
+    await signIn(browser, "dan-1");
+    expect(await whoIs(browser)).toBe("dan@example.com");
+    await harness.users.delete(account, made.id);
+    expect(await whoIs(browser)).toBeUndefined();
+    expect((await signIn(traveller(), "dan-1")).location).toMatch(/#sign-in=unknown$/);
+  });
+
+  test("fixation: takes over no token that came along, and ends the session that was there", async () => {
+    person("ada-1", "ada@example.com");
+    const attacker = traveller();
+    await ask(attacker, "POST", "/session", { email: "cleo@example.com", password: PASSWORD });
+    const planted = attacker.jarOf(dashboard).get(SESSION) ?? "";
+    const victim = traveller();
+    victim.jarOf(dashboard).set(SESSION, planted);
+    await signIn(victim, "ada-1");
+    expect(await whoIs(victim)).toBe("ada@example.com");
+    expect(victim.jarOf(dashboard).get(SESSION)).not.toBe(planted);
+    expect(await whoIs(attacker)).toBeUndefined();
+  });
+});
+
+describe("nobody is signed in", () => {
+  const people = [
+    {
+      name: "whose address is not verified",
+      email: "cleo@example.com",
+      verified: false,
+      reason: "unverified",
+    },
+    { name: "whom nobody invited", email: "zoe@example.com", verified: true, reason: "unknown" },
+    {
+      name: "whose address is none",
+      email: "not an address",
+      verified: true,
+      reason: "unverified",
+    },
+  ];
+  test.each(people)("$name", async ({ email, verified, reason }) => {
+    person("somebody", email, verified);
+    const browser = traveller();
+    const before = await sessionsIn();
+    const end = await signIn(browser, "somebody");
+    expect(end.location).toBe(`${dashboard}/dashboard/#sign-in=${reason}`);
+    expect(await whoIs(browser)).toBeUndefined();
+    expect(await sessionsIn()).toBe(before);
+  });
+
+  test("who cancels at the provider", async () => {
+    const end = await signIn(traveller(), null);
+    expect(end.location).toMatch(/#sign-in=refused$/);
+    expect(harness.lines.join("")).toContain("access_denied");
+  });
+
+  const tampering: { name: string; start?: (url: URL) => void; back?: (url: URL) => void }[] = [
+    { name: "the state", back: (url) => url.searchParams.set("state", "of-somebody-else") },
+    { name: "no state", back: (url) => url.searchParams.delete("state") },
+    { name: "the nonce", start: (url) => url.searchParams.set("nonce", "of-another-sign-in") },
+    { name: "the code", back: (url) => url.searchParams.set("code", "guessed") },
+    { name: "no code", back: (url) => url.searchParams.delete("code") },
+    { name: "the issuer", back: (url) => url.searchParams.set("iss", "https://evil.example") },
+    {
+      name: "the code challenge",
+      start: (url) => url.searchParams.set("code_challenge", "x".repeat(43)),
+    },
+  ];
+  test.each(tampering)("when $name is not what was asked for", async ({ start, back }) => {
+    person("ada-1", "ada@example.com");
+    const browser = traveller();
+    const before = await sessionsIn();
+    const there = new URL(await begin(browser));
+    start?.(there);
+    const callback = await browser.throughProvider(there.href, "ada-1");
+    const changed = new URL(callback);
+    back?.(changed);
+    const token = browser.jarOf(dashboard).get(UNDER_WAY) ?? "";
+    const end = await browser.go(changed.href);
+    expect(end.location).toBe(`${dashboard}/dashboard/#sign-in=refused`);
+    expect(end.cookies).toHaveLength(1);
+    // One try: the right address comes too late then.
+    browser.jarOf(dashboard).set(UNDER_WAY, token);
+    expect((await browser.go(callback)).location).toMatch(/#sign-in=expired$/);
+    expect(await sessionsIn()).toBe(before);
+  });
+
+  test("who comes back twice", async () => {
+    person("ada-1", "ada@example.com");
+    const browser = traveller();
+    const callback = await browser.throughProvider(await begin(browser), "ada-1");
+    const token = browser.jarOf(dashboard).get(UNDER_WAY) ?? "";
+    const thief = traveller();
+    thief.jarOf(dashboard).set(UNDER_WAY, token);
+    const ends = await Promise.all([browser, thief].map((each) => each.go(callback)));
+    expect(ends.map(({ location }) => location?.split("#")[1] ?? "in").toSorted()).toEqual([
+      "in",
+      "sign-in=expired",
+    ]);
+    browser.jarOf(dashboard).set(UNDER_WAY, token);
+    expect((await browser.go(callback)).location).toMatch(/#sign-in=expired$/);
+  });
+
+  test("in a browser that did not begin it, whatever it began itself", async () => {
+    person("ada-1", "ada@example.com");
+    const attacker = traveller();
+    const callback = await attacker.throughProvider(await begin(attacker), "ada-1");
+    const victim = traveller();
+    expect((await victim.go(callback)).location).toMatch(/#sign-in=expired$/);
+    await begin(victim);
+    expect((await victim.go(callback)).location).toMatch(/#sign-in=refused$/);
+    expect(await whoIs(victim)).toBeUndefined();
+  });
+
+  test("who comes back too late", async () => {
+    person("ada-1", "ada@example.com");
+    const browser = traveller();
+    const callback = await browser.throughProvider(await begin(browser), "ada-1");
+    await harness.pool.query("update single_sign_ons set expires_at = now()");
+    expect((await browser.go(callback)).location).toMatch(/#sign-in=expired$/);
+  });
+});
+
+describe("beginning", () => {
+  test("is the page's to do, at the address that the provider sends people back to", async () => {
+    const cross = await ask(
+      traveller(),
+      "POST",
+      "/single-sign-on",
+      undefined,
+      "https://evil.example",
+    );
+    expect(cross).toMatchObject({ status: 403, cookies: [] });
+    const elsewhere = await fetch(
+      `${dashboard.replace("127.0.0.1", "localhost")}/dashboard/api/single-sign-on`,
+      {
+        method: "POST",
+        headers: { Origin: dashboard.replace("127.0.0.1", "localhost") },
+      },
+    );
+    expect(elsewhere.status).toBe(400);
+    expect(await elsewhere.text()).toContain(`sign in with Example ID at ${dashboard}/dashboard/`);
+  });
+
+  test("keeps no secret in what the browser stores: a hash is kept here", async () => {
+    const browser = traveller();
+    await begin(browser);
+    const token = browser.jarOf(dashboard).get(UNDER_WAY) ?? "";
+    expect(token).toMatch(/^[\w-]{43}$/);
+    const { rows } = await harness.pool.query("select s::text from single_sign_ons s");
+    expect(JSON.stringify(rows)).not.toContain(token);
+  });
+});
+
+test("while the provider is away the password does, and the page says so; it is asked again", async () => {
+  person("ada-1", "ada@example.com");
+  const waiting = traveller();
+  const callback = await waiting.throughProvider(await begin(waiting), "ada-1");
+  await provider.close();
+  try {
+    // A process that has not heard of the provider yet.
+    const fresh = createOpenIdProvider({
+      issuer: provider.issuer,
+      clientId: CLIENT.id,
+      clientSecret: CLIENT.secret,
+      name: "Example ID",
+      publicUrl: dashboard,
+      monotonic: () => performance.now(),
+    });
+    await expect(fresh.begin()).rejects.toThrow("Example ID is unavailable");
+    expect((await waiting.go(callback)).location).toMatch(/#sign-in=unavailable$/);
+    const browser = traveller();
+    const options = await ask(browser, "GET", "/sign-in");
+    expect(JSON.parse(options.text)).toEqual({ single_sign_on: { name: "Example ID" } });
+    const reply = await ask(browser, "POST", "/session", {
+      email: "ada@example.com",
+      password: PASSWORD,
+    });
+    expect(reply.status).toBe(200);
+    await provider.open();
+    expect((await fresh.begin()).url).toContain(provider.issuer);
+  } finally {
+    await provider.open().catch(() => undefined);
+  }
+  const again = traveller();
+  await signIn(again, "ada-1");
+  expect(await whoIs(again)).toBe("ada@example.com");
+});

@@ -3,75 +3,14 @@
  * receiver's own log and what the system recorded with what was asked of it.
  */
 import { isoUtc, type Instant } from "../../src/domain/instant.ts";
-
-/**
- * `once`: delivered, or a reason recorded; exactly one of them. `optional`: an edit, pause or deletion
- * crossed it, so nothing is fine too. `never`: cancelled in good time, it must not fire.
- */
-export type Rule = "once" | "optional" | "never";
-
-export interface Target {
-  at: Instant;
-  rule: Rule;
-}
-
-export interface ExpectedJob {
-  jobId: string;
-  maxRetries: number;
-  targets: readonly Target[];
-}
-
-/** One request as the receiver saw it. Written down at its headers, whatever became of it then. */
-export interface Arrival {
-  /** `webhook-id`. */
-  runId: string;
-  /** `Carillon-Job-Id`. */
-  jobId: string;
-  /** `Carillon-Scheduled-At`. */
-  scheduledAt: Instant;
-  /** `Carillon-Attempt`. */
-  attempt: number;
-  /** On PostgreSQL's clock. */
-  at: Instant;
-  /** The status that the receiver sent; null when it never answered. */
-  answered: number | null;
-}
-
-export interface RecordedExecution {
-  jobId: string;
-  runId: string;
-  scheduledAt: Instant;
-  attempt: number;
-  status: "success" | "failed";
-  errorMessage: string | null;
-}
-
-export interface RecordedSpan {
-  jobId: string;
-  first: Instant;
-  last: Instant;
-  count: number;
-  reason: string;
-}
-
-export interface UnfinishedRun {
-  runId: string;
-  jobId: string;
-  scheduledAt: Instant;
-}
-
-export interface Evidence {
-  jobs: readonly ExpectedJob[];
-  arrivals: readonly Arrival[];
-  executions: readonly RecordedExecution[];
-  missed: readonly RecordedSpan[];
-  /** Still there when the system had time to settle. */
-  unfinished: readonly UnfinishedRun[];
-  /** Targets after it are none of this check's business. */
-  until: Instant;
-  /** Milliseconds between the receiver's idea of PostgreSQL's clock and the truth, at most. */
-  clockError: number;
-}
+import type {
+  Arrival,
+  Evidence,
+  ExpectedJob,
+  RecordedExecution,
+  RecordedSpan,
+  Target,
+} from "./evidence.ts";
 
 export type ViolationKind =
   | "lost"
@@ -87,7 +26,8 @@ export type ViolationKind =
   | "cancelled-but-fired"
   | "unasked"
   | "wrong-span"
-  | "stuck";
+  | "stuck"
+  | "slow-recovery";
 
 export interface Violation {
   kind: ViolationKind;
@@ -103,6 +43,8 @@ export interface Verdict {
   targets: number;
   /** Targets that an operation crossed, or that were cancelled. */
   free: number;
+  /** Runs that were asked for by hand. */
+  manual: number;
   /** Targets with at least one delivery. */
   delivered: number;
   /** Requests at the receiver. */
@@ -116,11 +58,14 @@ export interface Verdict {
 interface Case {
   job: ExpectedJob;
   target: Target;
+  manual: boolean;
   arrivals: Arrival[];
   executions: RecordedExecution[];
   spans: RecordedSpan[];
 }
 
+/** What docs/reliability.md promises: after an outage deliveries go on within so many milliseconds. */
+const RECOVERY_MS = 30_000;
 /** Reasons that only an operation can give: no reason for a time that none has touched. */
 const ASKED_FOR = new Set(["superseded", "paused", "deleted", "account_deleted"]);
 
@@ -131,16 +76,18 @@ export function check(evidence: Evidence): Verdict {
   const reasons: Record<string, number> = {};
   const lateness: number[] = [];
   let targets = 0;
+  let free = 0;
+  let manual = 0;
   let delivered = 0;
-  let all = 0;
   for (const each of cases) {
-    all += 1;
-    if (each.target.rule === "once") targets += 1;
+    if (each.manual) manual += 1;
+    else if (each.target.rule === "once") targets += 1;
+    else free += 1;
     violations.push(...judge(each, evidence.clockError));
     const first = each.arrivals[0];
     if (first) {
       delivered += 1;
-      lateness.push(first.at - each.target.at);
+      if (!each.manual) lateness.push(first.at - each.target.at);
     } else {
       const reason = reasonOf(each);
       if (reason !== undefined) reasons[reason] = (reasons[reason] ?? 0) + 1;
@@ -149,10 +96,12 @@ export function check(evidence: Evidence): Verdict {
   for (const { runId, jobId, scheduledAt } of evidence.unfinished)
     if (scheduledAt <= evidence.until)
       violations.push({ kind: "stuck", jobId, at: scheduledAt, detail: `run ${runId}` });
+  violations.push(...judgeRecovery(evidence.recovery));
   return {
     violations,
     targets,
-    free: all - targets,
+    free,
+    manual,
     delivered,
     requests: cases.reduce((sum, { arrivals }) => sum + arrivals.length, 0),
     reasons,
@@ -160,33 +109,34 @@ export function check(evidence: Evidence): Verdict {
   };
 }
 
-/** Puts everything with its target; what has none was never asked for. */
+/** Puts everything with its target, or with what was asked for by hand; the rest was never asked for. */
 function sort(evidence: Evidence): { cases: Case[]; strays: Violation[] } {
   const strays: Violation[] = [];
   const byJob = new Map<string, Map<Instant, Case>>();
+  const byHand = new Map<string, Case>();
   for (const job of evidence.jobs) {
     const cases = new Map<Instant, Case>();
     for (const target of job.targets)
-      if (target.at <= evidence.until)
-        cases.set(target.at, { job, target, arrivals: [], executions: [], spans: [] });
+      if (target.at <= evidence.until) cases.set(target.at, emptyCase(job, target, false));
     byJob.set(job.jobId, cases);
+    if (job.manual) byHand.set(job.jobId, emptyCase(job, job.manual, true));
   }
-  const caseOf = (jobId: string, at: Instant, what: string): Case | undefined => {
-    const found = byJob.get(jobId)?.get(at);
+  const manualRuns = new Set(
+    [...evidence.executions, ...evidence.unfinished]
+      .filter(({ trigger }) => trigger === "manual")
+      .map(({ runId }) => runId),
+  );
+  const caseOf = (of: Arrival | RecordedExecution, what: string): Case | undefined => {
+    const { jobId, scheduledAt: at, runId } = of;
+    const found = manualRuns.has(runId) ? byHand.get(jobId) : byJob.get(jobId)?.get(at);
     if (found === undefined && at <= evidence.until)
-      strays.push({ kind: "unasked", jobId, at, detail: what });
+      strays.push({ kind: "unasked", jobId, at, detail: `${what} of run ${runId}` });
     return found;
   };
   for (const arrival of [...evidence.arrivals].sort((a, b) => a.at - b.at))
-    caseOf(arrival.jobId, arrival.scheduledAt, `request of run ${arrival.runId}`)?.arrivals.push(
-      arrival,
-    );
+    caseOf(arrival, "request")?.arrivals.push(arrival);
   for (const execution of evidence.executions)
-    caseOf(
-      execution.jobId,
-      execution.scheduledAt,
-      `execution of run ${execution.runId}`,
-    )?.executions.push(execution);
+    caseOf(execution, "execution")?.executions.push(execution);
   for (const span of evidence.missed) {
     if (span.first > evidence.until) continue;
     const covered = [...(byJob.get(span.jobId)?.values() ?? [])].filter(
@@ -201,7 +151,21 @@ function sort(evidence: Evidence): { cases: Case[]; strays: Violation[] } {
         detail: `${span.reason}: says ${span.count} fire times until ${isoUtc(span.last)}, there are ${covered.length}`,
       });
   }
-  return { cases: [...byJob.values()].flatMap((cases) => [...cases.values()]), strays };
+  const scheduled = [...byJob.values()].flatMap((cases) => [...cases.values()]);
+  return { cases: [...scheduled, ...byHand.values()], strays };
+}
+
+function emptyCase(job: ExpectedJob, target: Target, manual: boolean): Case {
+  return { job, target, manual, arrivals: [], executions: [], spans: [] };
+}
+
+function judgeRecovery({ from, deliveredAt }: Evidence["recovery"]): Violation[] {
+  if (deliveredAt !== null && deliveredAt - from <= RECOVERY_MS) return [];
+  const detail =
+    deliveredAt === null
+      ? "a job made after the last fault did not run"
+      : `a job made after the last fault ran ${deliveredAt - from} ms after it`;
+  return [{ kind: "slow-recovery", jobId: "", at: from, detail }];
 }
 
 function judge(each: Case, clockError: number): Violation[] {

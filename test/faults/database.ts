@@ -9,6 +9,18 @@ import { stopPostmaster } from "../../src/standalone/postmaster.ts";
 
 const ADMIN_WITHIN_MS = 60_000;
 
+const servers = new Set<number>();
+process.once("exit", () => {
+  // A run that ends without its end must not leave a database behind, in a group of its own as it is.
+  for (const pid of servers) {
+    try {
+      process.kill(pid, "SIGQUIT");
+    } catch {
+      // Ended by itself.
+    }
+  }
+});
+
 /** The suite's own PostgreSQL: nobody else uses it, so it can be damaged. */
 export interface FaultyDatabase {
   /** Where it listens now; another port after each restart. */
@@ -31,7 +43,12 @@ export async function startFaultyDatabase(directory: string): Promise<FaultyData
     fsync: "off",
     max_connections: "150",
   };
-  let server: EmbeddedPostgres = await startEmbeddedPostgres({ dataDir: directory, settings });
+  const launch = async (): Promise<EmbeddedPostgres> => {
+    const started = await startEmbeddedPostgres({ dataDir: directory, settings });
+    servers.add(started.pid);
+    return started;
+  };
+  let server = await launch();
   await migrate({ url: server.url, appVersion: "999.0.0" });
   let pool = open(server.url);
 
@@ -48,10 +65,11 @@ export async function startFaultyDatabase(directory: string): Promise<FaultyData
     stop: async (how) => {
       if (how === "fast") await server.stop();
       else await crash(server.pid, directory);
+      servers.delete(server.pid);
     },
     start: async () => {
       await pool.end();
-      server = await startEmbeddedPostgres({ dataDir: directory, settings });
+      server = await launch();
       pool = open(server.url);
     },
     readOnly: async (on) => {
@@ -64,6 +82,7 @@ export async function startFaultyDatabase(directory: string): Promise<FaultyData
     close: async () => {
       await pool.end();
       await server.stop();
+      servers.delete(server.pid);
     },
   };
 }

@@ -3,7 +3,7 @@
  * Plain arithmetic on purpose: it must not share a mistake with the scheduler.
  */
 import { MINUTE, SECOND, type Instant } from "../../src/domain/instant.ts";
-import type { ExpectedJob, Rule, Target } from "./checker.ts";
+import type { ExpectedJob, Rule, Target } from "./evidence.ts";
 
 /** `sentAt` of the first try; `answeredAt` of the answer, null when nobody knows whether it was done. */
 interface Asked {
@@ -12,7 +12,23 @@ interface Asked {
 }
 
 export type Operation = Asked &
-  ({ kind: "create" | "move"; runAt: Instant } | { kind: "pause" | "resume" | "delete" });
+  ({ kind: "create" | "move"; runAt: Instant } | { kind: "pause" | "resume" | "delete" | "run" });
+
+/** Milliseconds from an answer until what was asked for holds. */
+export interface TakenUpWithin {
+  edit: number;
+  deletion: number;
+}
+
+/** Both controllers schedule: one that is away is missed by nobody. REST cancels before it answers. */
+export const BY_POSTGRES: TakenUpWithin = { edit: 15 * SECOND, deletion: 0 };
+/**
+ * A leader that is cut off goes on for 10 s by what it knew, and prepares runs 15 s ahead meanwhile; who
+ * follows it, up to 20 s after the cut, takes those back.
+ */
+export const BY_LEADER: TakenUpWithin = { edit: 30 * SECOND, deletion: 0 };
+/** Deleted in the API server: that the leader must see, like any other change. */
+export const BY_RESOURCE: TakenUpWithin = { edit: 30 * SECOND, deletion: 30 * SECOND };
 
 export interface JobHistory {
   jobId: string;
@@ -20,35 +36,46 @@ export interface JobHistory {
   schedule: { kind: "once" } | { kind: "cron"; everyMinutes: number };
   /** The first one is the creation. One after the other: each was answered before the next was sent. */
   operations: readonly Operation[];
+  takenUpWithin: TakenUpWithin;
 }
 
-/** An edit or pause counts once the controller has taken it up; a deletion counts at its answer. */
-const TAKEN_UP_WITHIN = 15 * SECOND;
 /** A time this long past was accounted for before whatever was asked then. */
 const ACCOUNTED_WITHIN = 2 * MINUTE;
 
 export function expectedJob(history: JobHistory, until: Instant): ExpectedJob {
-  const { jobId, maxRetries, schedule } = history;
+  const { jobId, maxRetries, schedule, operations } = history;
   const targets =
     schedule.kind === "once"
-      ? onceTargets(history.operations)
-      : cronTargets(history.operations, schedule.everyMinutes, until);
-  return { jobId, maxRetries, targets };
+      ? onceTargets(history)
+      : cronTargets(history, schedule.everyMinutes, until);
+  const run = operations.find(({ kind }) => kind === "run");
+  if (run === undefined) return { jobId, maxRetries, targets };
+  // Nothing else is done to such a job: whoever asked for the run and was heard must get it.
+  const rule = run.answeredAt === null ? "optional" : "once";
+  return { jobId, maxRetries, targets, manual: { at: run.sentAt, rule } };
 }
 
-function onceTargets(operations: readonly Operation[]): Target[] {
+function onceTargets({ operations, takenUpWithin }: JobHistory): Target[] {
   const targets: Target[] = [];
   for (const [index, operation] of operations.entries())
     if (operation.kind === "create" || operation.kind === "move")
       targets.push({
         at: operation.runAt,
-        rule: onceRule(operation, operation.runAt, operations.slice(index + 1)),
+        rule: onceRule(operation, operation.runAt, operations.slice(index + 1), takenUpWithin),
       });
   return targets;
 }
 
-function onceRule(set: Operation, at: Instant, later: readonly Operation[]): Rule {
-  if (set.answeredAt === null || later.some(({ answeredAt }) => answeredAt === null))
+function onceRule(
+  set: Operation,
+  at: Instant,
+  later: readonly Operation[],
+  takenUpWithin: TakenUpWithin,
+): Rule {
+  if (
+    set.answeredAt === null ||
+    later.some(({ kind, answeredAt }) => kind !== "run" && answeredAt === null)
+  )
     return "optional";
   // Paused and resumed: it runs at its time, or on resume.
   const against = later.filter(
@@ -59,18 +86,20 @@ function onceRule(set: Operation, at: Instant, later: readonly Operation[]): Rul
   );
   const [first] = against;
   if (first === undefined || first.sentAt > at + ACCOUNTED_WITHIN) return "once";
-  return against.some((operation) => cancelledBefore(operation, at)) ? "never" : "optional";
+  return against.some((operation) => cancelledBefore(operation, at, takenUpWithin))
+    ? "never"
+    : "optional";
 }
 
-function cancelledBefore(operation: Operation, at: Instant): boolean {
+function cancelledBefore(operation: Operation, at: Instant, takenUpWithin: TakenUpWithin): boolean {
   if (operation.answeredAt === null) return false;
-  const margin = operation.kind === "delete" ? 0 : TAKEN_UP_WITHIN;
+  const margin = operation.kind === "delete" ? takenUpWithin.deletion : takenUpWithin.edit;
   return operation.answeredAt + margin < at;
 }
 
 /** Only creation and deletion are asked of the suite's cron jobs. */
 function cronTargets(
-  operations: readonly Operation[],
+  { operations, takenUpWithin }: JobHistory,
   everyMinutes: number,
   until: Instant,
 ): Target[] {
@@ -80,12 +109,19 @@ function cronTargets(
   const period = everyMinutes * MINUTE;
   const targets: Target[] = [];
   for (let at = Math.floor(creation.sentAt / period) * period; at <= until; at += period)
-    if (at > creation.sentAt) targets.push({ at, rule: cronRule(at, creation, deletion) });
+    if (at > creation.sentAt)
+      targets.push({ at, rule: cronRule({ at, creation, deletion, takenUpWithin }) });
   return targets;
 }
 
-function cronRule(at: Instant, creation: Operation, deletion: Operation | undefined): Rule {
+function cronRule(input: {
+  at: Instant;
+  creation: Operation;
+  deletion: Operation | undefined;
+  takenUpWithin: TakenUpWithin;
+}): Rule {
+  const { at, creation, deletion, takenUpWithin } = input;
   if (creation.answeredAt === null || at <= creation.answeredAt) return "optional";
   if (deletion === undefined || deletion.sentAt > at + ACCOUNTED_WITHIN) return "once";
-  return cancelledBefore(deletion, at) ? "never" : "optional";
+  return cancelledBefore(deletion, at, takenUpWithin) ? "never" : "optional";
 }

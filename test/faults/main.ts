@@ -1,49 +1,98 @@
 /**
- * `npm run faults -- [--seeds N | --seed N] [--seconds S] [--jobs N] [--keep]`: rounds of the fault suite,
- * one after the other, with their numbers. Exits 1 when a round found a violation.
+ * `npm run faults -- [--topology standalone|kubernetes|both] [--seeds N] [--first-seed S] [--seconds S]
+ * [--jobs N] [--keep]`: rounds of the fault suite, one after the other, with their numbers. Exits 1 when
+ * a round found a violation or came to no verdict; what is known of such a round stays in a directory
+ * that is named.
  */
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import type { OwnControlPlane } from "../kubernetes/own-control-plane.ts";
+import { startFaultyControlPlane } from "./cluster.ts";
+import { TOPOLOGIES, type Topology } from "./plan.ts";
 import { summary, violationLines } from "./report.ts";
 import { runRound, type RoundReport } from "./round.ts";
 
 const { values } = parseArgs({
   options: {
+    topology: { type: "string", default: "standalone" },
     seeds: { type: "string", default: "20" },
-    seed: { type: "string" },
-    first: { type: "string", default: "1" },
-    seconds: { type: "string", default: "60" },
-    jobs: { type: "string", default: "300" },
+    "first-seed": { type: "string", default: "1" },
+    seconds: { type: "string", default: "36" },
+    jobs: { type: "string", default: "250" },
     keep: { type: "boolean", default: false },
   },
 });
-const first = Number(values.seed ?? values.first);
-const count = values.seed === undefined ? Number(values.seeds) : 1;
-const home = await mkdtemp(join(tmpdir(), "carillon-faults-"));
-const reports: RoundReport[] = [];
-for (let seed = first; seed < first + count; seed += 1) {
-  const directory = join(home, `seed-${seed}`);
-  const report = await runRound({
-    seed,
-    seconds: Number(values.seconds),
-    jobs: Number(values.jobs),
-    directory,
-    say: (line) => {
-      console.log(line);
-    },
-  });
-  reports.push(report);
-  console.log(summary([report]));
-  const bad = violationLines(report);
-  for (const line of bad) console.log(line);
-  if (bad.length === 0 && !values.keep) await rm(directory, { recursive: true, force: true });
-  else console.log(`  logs: ${directory}`);
+const topologies =
+  values.topology === "both" ? TOPOLOGIES : TOPOLOGIES.filter((each) => each === values.topology);
+if (topologies.length === 0) {
+  console.error(`--topology: ${TOPOLOGIES.join(", ")} or both, not ${values.topology}`);
+  process.exit(2);
 }
-if (count > 1) console.log(`\nall ${count} seeds\n${summary(reports)}`);
-const failed = reports.filter((report) => violationLines(report).length > 0);
+const count = (name: "seeds" | "first-seed" | "seconds" | "jobs", least: number): number => {
+  const value = Number(values[name]);
+  if (!Number.isInteger(value) || value < least) {
+    console.error(`--${name}: a whole number of at least ${least}, not ${values[name]}`);
+    process.exit(2);
+  }
+  return value;
+};
+const first = count("first-seed", 0);
+const seeds = Array.from({ length: count("seeds", 1) }, (_, index) => first + index);
+const size = { seconds: count("seconds", 20), jobs: count("jobs", 1) };
+
+// Processes, database and API server end with this one, also when it is broken off.
+for (const signal of ["SIGINT", "SIGTERM"] as const)
+  process.once(signal, () => {
+    process.exit(130);
+  });
+
+const home = await mkdtemp(join(tmpdir(), "carillon-faults-"));
+const say = (line: string): void => {
+  console.log(line);
+};
+const failed: string[] = [];
+for (const topology of topologies) await runTopology(topology);
 if (failed.length > 0) {
-  console.log(`FAILED seeds: ${failed.map(({ plan }) => plan.seed).join(", ")}`);
+  console.log(`\nFAILED: ${failed.join(", ")}; evidence in ${home}`);
   process.exitCode = 1;
 } else if (!values.keep) await rm(home, { recursive: true, force: true });
+
+async function runTopology(topology: Topology): Promise<void> {
+  const reports: RoundReport[] = [];
+  let controlPlane: OwnControlPlane | undefined;
+  const began = performance.now();
+  for (const seed of seeds) {
+    const name = `${topology} seed ${seed}`;
+    const directory = join(home, `${topology}-${seed}`);
+    try {
+      if (topology === "kubernetes") {
+        controlPlane ??= await startFaultyControlPlane(say);
+        if (controlPlane === undefined) throw new Error("no control plane to do faults to");
+      }
+      const report = await runRound({ seed, ...size, controlPlane, directory, say });
+      reports.push(report);
+      const bad = violationLines(report);
+      for (const line of bad) say(line);
+      const verdict = bad.length === 0 ? "in order" : "VIOLATED";
+      say(`${name}: ${verdict}, ${report.seconds.toFixed(0)} s\n${summary([report])}`);
+      if (bad.length > 0) failed.push(name);
+      if (bad.length === 0 && !values.keep) await rm(directory, { recursive: true, force: true });
+      else say(`  evidence: ${directory}`);
+    } catch (error) {
+      say(`${name}: NO VERDICT: ${error instanceof Error ? error.stack : String(error)}`);
+      failed.push(`${name} (no verdict)`);
+      await writeFile(join(directory, "error.txt"), String(error)).catch(() => undefined);
+      // Whatever happened may have happened to it.
+      await controlPlane?.stop();
+      controlPlane = undefined;
+    }
+  }
+  await controlPlane?.stop();
+  const minutes = ((performance.now() - began) / 60_000).toFixed(1);
+  if (reports.length > 0)
+    say(
+      `\n${topology}: ${reports.length} of ${seeds.length} seeds, ${minutes} min\n${summary(reports)}`,
+    );
+}

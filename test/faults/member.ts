@@ -2,6 +2,12 @@ import { spawn, type ChildProcess } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
 import { join } from "node:path";
 
+const alive = new Set<ChildProcess>();
+process.once("exit", () => {
+  // A run that is broken off must not leave a controller behind.
+  for (const child of alive) child.kill("SIGKILL");
+});
+
 const ROOT = join(import.meta.dirname, "../..");
 
 /** One process of the system under test, across its deaths and rebirths. */
@@ -48,12 +54,14 @@ export function createMember(options: {
       });
       closeSync(log);
       child = started;
+      alive.add(started);
       exited = new Promise((resolve) => {
         started.once("error", (error) => {
           crashes.push(`${name} could not be started: ${error.message}`);
           resolve();
         });
         started.once("exit", (code, how) => {
+          alive.delete(started);
           // An orderly end is code 0. One that is told to end before it can listen dies of the signal.
           if (!expected || (code !== 0 && how === null))
             crashes.push(`${name} ended by itself: ${how ?? `code ${code}`}`);

@@ -2,8 +2,8 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Clock, Random } from "../../src/domain/ports/clock.ts";
-import type { Arrival } from "./checker.ts";
-import type { ReceiverMood } from "./plan.ts";
+import type { Arrival } from "./evidence.ts";
+import type { ReceiverMood } from "./fault-plan.ts";
 
 export interface Receiver {
   readonly url: string;

@@ -1,31 +1,42 @@
 /** One round: a system is started, jobs are asked of it, it is damaged, and what came of it is judged. */
-import { mkdir } from "node:fs/promises";
+import { mkdir, writeFile } from "node:fs/promises";
 import { appendFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { DependencyUnavailable } from "../../src/domain/ports/dependency-down.ts";
 import { createPostgresClock } from "../../src/postgres/clock.ts";
+import type { OwnControlPlane } from "../kubernetes/own-control-plane.ts";
 import { createApi, type Api } from "./api.ts";
-import { check, type Arrival, type Evidence, type Verdict } from "./checker.ts";
-import { readRecords } from "./evidence.ts";
-import { expectedJob, type JobHistory } from "./expectations.ts";
-import { driveFaults } from "./fault-driver.ts";
+import { createAppliedJobs } from "./applied-jobs.ts";
+import { check, type Verdict } from "./checker.ts";
+import type { Arrival, Evidence } from "./evidence.ts";
+import { BY_LEADER, BY_POSTGRES, expectedJob, type JobHistory } from "./expectations.ts";
+import { driveFaults, type FaultCounts } from "./fault-driver.ts";
+import type { JobClient } from "./job-client.ts";
 import { createRoundTime, creation, driveJob, historyOf, type Driven } from "./job-driver.ts";
-import { createPlan, RECEIVERS, type Plan } from "./plan.ts";
+import { RECEIVERS, type JobPlan } from "./job-plan.ts";
+import { createPlan, type Plan } from "./plan.ts";
 import { startReceiver, type Receiver } from "./receiver.ts";
+import { readRecords } from "./records.ts";
+import { measureRecovery } from "./recovery.ts";
+import { createRestJobs } from "./rest-jobs.ts";
 import { seededRandom } from "./seeded-random.ts";
 import { startSystemUnderTest, type SystemUnderTest } from "./system-under-test.ts";
 
 export interface RoundReport {
   plan: Plan;
   verdict: Verdict;
-  faults: { committed: number; skipped: number };
+  faults: FaultCounts;
   /** Jobs that were created, and those that could not be before their time. */
   jobs: { created: number; refused: number };
+  /** Milliseconds from the last fault's end until a job made then was delivered. */
+  recoveredAfterMs: number | null;
   /** Milliseconds from the last fault's end until everything was accounted for. */
   settledAfterMs: number;
   /** Processes that ended though nobody asked them to. */
   crashes: string[];
+  /** Of the round, with starting and ending everything. */
+  seconds: number;
 }
 
 /** Between PostgreSQL's clock as two processes of one machine measure it, and a turn of the event loop. */
@@ -34,55 +45,86 @@ const READY_WITHIN_MS = 60_000;
 /** A circuit (30 s), a lease (20 s) and the retries of what was let through then. */
 const SETTLE_WITHIN_MS = 180_000;
 const LOOK_EVERY_MS = 500;
+const SAY_EVERY_MS = 10_000;
+/** Seconds before the end of the round at which the last outage begins, if the others are over. */
+const LAST_OUTAGE_BEFORE_END = 5;
 
+/** Throws when it comes to no verdict. */
 export async function runRound(options: {
   seed: number;
   seconds: number;
   jobs: number;
-  /** Logs of the processes, and the database's files. */
+  /** With it: jobs as resources, and an elected leader. */
+  controlPlane?: OwnControlPlane | undefined;
+  /** Logs of the processes, the database's files, and the evidence. */
   directory: string;
   say?: (line: string) => void;
 }): Promise<RoundReport> {
-  const { directory } = options;
+  const { seed, seconds, directory, controlPlane } = options;
+  const began = performance.now();
   await mkdir(directory, { recursive: true });
   const say = (line: string): void => {
     appendFileSync(join(directory, "round.log"), `${line}\n`);
     options.say?.(line);
   };
-  const plan = createPlan(options);
-  const system = await startSystemUnderTest(directory);
+  const topology = controlPlane ? "kubernetes" : "standalone";
+  const plan = createPlan({ topology, seed, seconds, jobs: options.jobs });
+  const system = await startSystemUnderTest({ directory, controlPlane });
   const followed = follow(system);
   const clock = createPostgresClock({ pool: followed, intervalMs: 1_000 });
   await clock.start();
   const log: Arrival[] = [];
-  const random = seededRandom(plan.seed);
+  const random = seededRandom(seed);
+  // One more than are damaged: for the jobs that show the recovery.
   const receivers = await Promise.all(
-    Array.from({ length: RECEIVERS }, () => startReceiver({ clock, random, log })),
+    Array.from({ length: RECEIVERS + 1 }, () => startReceiver({ clock, random, log })),
   );
+  const urlOf = (receiver: number): string => receivers[receiver]?.url ?? "";
   const giveUp = new AbortController();
-  const api = createApi({
-    base: system.baseUrl,
-    key: system.apiKey,
-    clock,
-    signal: giveUp.signal,
-  });
+  const { signal } = giveUp;
+  const api = createApi({ base: system.baseUrl, key: system.apiKey, clock, signal });
+  const rest = createRestJobs({ api, takenUpWithin: controlPlane ? BY_LEADER : BY_POSTGRES });
+  const applied =
+    system.cluster &&
+    createAppliedJobs({
+      client: system.cluster.client,
+      namespace: system.cluster.namespace.name,
+      clock,
+      signal,
+    });
+  const clientOf = ({ via }: JobPlan): JobClient => (via === "apply" && applied ? applied : rest);
   try {
     await ready(system);
     const start = Math.ceil(clock.now() / 1_000) * 1_000 + 1_000;
     const time = createRoundTime(start, () => clock.now());
-    say(`seed ${plan.seed}: starts at ${new Date(start).toISOString()}`);
+    const sayAt = (line: string): void => {
+      say(`${time.now().toFixed(1).padStart(6)} s  ${line}`);
+    };
+    say(`seed ${seed}, ${topology}: starts at ${new Date(start).toISOString()}`);
     const jobs = Promise.all(
       plan.jobs.map((job) =>
-        driveJob({ plan: job, api, time, receiverUrl: receivers[job.receiver]?.url ?? "" }),
+        driveJob({ plan: job, client: clientOf(job), time, receiverUrl: urlOf(job.receiver) }),
       ),
     );
-    const faults = await driveFaults({ faults: plan.faults, system, receivers, time, say });
+    // Awaited below; a failure meanwhile must not end the process.
+    jobs.catch(() => undefined);
+    const last = { fault: plan.lastOutage, at: seconds - LAST_OUTAGE_BEFORE_END };
+    const faults = await driveFaults({ faults: plan.faults, last, system, receivers, time, say });
     const healedAt = clock.now();
-    const driven = await jobs;
-    await time.at(plan.seconds);
+    const { recovery, probes } = await measureRecovery({
+      client: rest,
+      clock,
+      time,
+      receiverUrl: urlOf(RECEIVERS),
+      log,
+    });
+    const recoveredAfterMs = recovery.deliveredAt && recovery.deliveredAt - recovery.from;
+    sayAt(`delivers a new job ${recoveredAfterMs ?? "?"} ms after the last fault`);
+    const driven = [...(await jobs), ...probes];
+    await time.at(seconds);
 
-    const histories = await resolve(driven, api, time);
-    const until = Math.min(start + plan.seconds * 1_000, clock.now());
+    const histories = await resolve({ driven, api, time, clientOf });
+    const until = clock.now();
     const expected = histories.map((history) => expectedJob(history, until));
     const gather = async (): Promise<Evidence> => ({
       jobs: expected,
@@ -90,15 +132,23 @@ export async function runRound(options: {
       ...(await readRecords(system.database.pool())),
       until,
       clockError: CLOCK_ERROR_MS,
+      recovery,
     });
-    const verdict = await settled(gather);
+    const { verdict, evidence } = await settled(gather, sayAt);
+    const settledAfterMs = Math.max(0, clock.now() - healedAt);
+    await writeFile(
+      join(directory, "evidence.json"),
+      JSON.stringify({ plan, faults, verdict, histories, evidence }, null, 1),
+    );
     return {
       plan,
       verdict,
       faults,
-      jobs: { created: histories.length, refused: plan.jobs.length - histories.length },
-      settledAfterMs: Math.max(0, clock.now() - healedAt),
+      jobs: { created: histories.length, refused: driven.length - histories.length },
+      recoveredAfterMs,
+      settledAfterMs,
       crashes: Object.values(system.members).flatMap((member) => member.crashes),
+      seconds: (performance.now() - began) / 1_000,
     };
   } finally {
     giveUp.abort();
@@ -121,54 +171,69 @@ function follow(system: SystemUnderTest): ReturnType<SystemUnderTest["database"]
 
 async function ready(system: SystemUnderTest): Promise<void> {
   const deadline = performance.now() + READY_WITHIN_MS;
-  for (;;) {
+  const isReady = async (): Promise<boolean> => {
     const answer = await fetch(`${system.baseUrl}/jobs`, {
       headers: { "x-api-key": system.apiKey },
     }).catch(() => undefined);
     // Read, or its connection would outlive the round.
     await answer?.text().catch(() => undefined);
-    if (answer?.status === 200) return;
-    if (performance.now() > deadline) throw new Error("the gateway does not get ready");
+    if (answer?.status !== 200) return false;
+    return system.cluster === undefined || (await system.leader()) !== undefined;
+  };
+  while (!(await isReady())) {
+    if (performance.now() > deadline)
+      throw new Error("the gateway does not get ready, or nobody gets to lead");
     await delay(100);
   }
 }
 
 /** Creations whose answer got lost: they happened, or they did not; by now that does not change. */
-async function resolve(
-  driven: readonly Driven[],
-  api: Api,
-  time: ReturnType<typeof createRoundTime>,
-): Promise<JobHistory[]> {
+async function resolve(options: {
+  driven: readonly Driven[];
+  api: Api;
+  time: ReturnType<typeof createRoundTime>;
+  clientOf: (plan: JobPlan) => JobClient;
+}): Promise<JobHistory[]> {
+  const { driven, api, time, clientOf } = options;
   const listed = await api.call({ method: "GET", path: "/jobs" });
   const ids = new Map(
     ((listed?.body ?? []) as { id: string; name: string }[]).map(({ id, name }) => [name, id]),
   );
   return driven.flatMap((job) => {
     if (job.kind === "created") return [job.history];
-    const id = job.kind === "unknown" ? ids.get(job.plan.name) : undefined;
-    if (job.kind === "refused" || id === undefined) return [];
+    const jobId = job.kind === "unknown" ? ids.get(job.plan.name) : undefined;
+    if (job.kind === "refused" || jobId === undefined) return [];
+    const { plan } = job;
     const answer = { sentAt: job.sentAt, answeredAt: listed?.answeredAt ?? null };
-    return [historyOf(job.plan, id, [creation(job.plan, time, answer)])];
+    const operations = [creation(plan, time, answer)];
+    return [historyOf({ plan, client: clientOf(plan), jobId, operations })];
   });
 }
 
+const WAITED_FOR = new Set(["lost", "stuck", "unrecorded-delivery", "unasked"]);
+
 /** Looks again until nothing is lost or stuck any more, or the time for that is over. */
-async function settled(gather: () => Promise<Evidence>): Promise<Verdict> {
-  const deadline = performance.now() + SETTLE_WITHIN_MS;
+async function settled(
+  gather: () => Promise<Evidence>,
+  say: (line: string) => void,
+): Promise<{ verdict: Verdict; evidence: Evidence }> {
+  const began = performance.now();
+  let said = began;
   for (;;) {
-    let verdict: Verdict;
+    const over = performance.now() - began > SETTLE_WITHIN_MS;
     try {
-      verdict = check(await gather());
+      const evidence = await gather();
+      const verdict = check(evidence);
+      const waiting = verdict.violations.filter(({ kind }) => WAITED_FOR.has(kind)).length;
+      if (waiting === 0 || over) return { verdict, evidence };
+      if (performance.now() - said > SAY_EVERY_MS) {
+        said = performance.now();
+        say(`${waiting} not accounted for yet`);
+      }
     } catch (error) {
       // The database is still getting on its feet.
-      if (!(error instanceof DependencyUnavailable) || performance.now() > deadline) throw error;
-      await delay(LOOK_EVERY_MS);
-      continue;
+      if (!(error instanceof DependencyUnavailable) || over) throw error;
     }
-    const waiting = verdict.violations.some(
-      ({ kind }) => kind === "lost" || kind === "stuck" || kind === "unrecorded-delivery",
-    );
-    if (!waiting || performance.now() > deadline) return verdict;
     await delay(LOOK_EVERY_MS);
   }
 }

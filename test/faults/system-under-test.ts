@@ -1,4 +1,4 @@
-/** The parts as an operator runs them: a gateway and two controllers, each with a wire of its own. */
+/** The parts as an operator runs them: a gateway and two controllers, each with wires of its own. */
 import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
@@ -7,15 +7,22 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { createAccounts } from "../../src/postgres/accounts.ts";
 import { createApiKeys } from "../../src/postgres/api-keys.ts";
-import { startFaultyDatabase, type FaultyDatabase } from "./database.ts";
-import { createMember, type Member } from "./member.ts";
-import { PROCESSES, type ProcessName } from "./plan.ts";
+import type { OwnControlPlane } from "../kubernetes/own-control-plane.ts";
 import { startTcpProxy, type TcpProxy } from "../network/tcp-proxy.ts";
+import { startFaultyCluster, type FaultyCluster } from "./cluster.ts";
+import { startFaultyDatabase, type FaultyDatabase } from "./database.ts";
+import { PROCESSES, type ControllerName, type ProcessName, type WireName } from "./fault-plan.ts";
+import { createMember, type Member } from "./member.ts";
 
 export interface SystemUnderTest {
   database: FaultyDatabase;
+  /** Where jobs are resources; without it they are in PostgreSQL. */
+  cluster: FaultyCluster | undefined;
   members: Readonly<Record<ProcessName, Member>>;
-  wires: Readonly<Record<ProcessName, TcpProxy>>;
+  /** The API server's only where there is one. */
+  wire(process: ProcessName, to: WireName): TcpProxy | undefined;
+  /** Who schedules; undefined where nobody is elected. */
+  leader(): Promise<ControllerName | undefined>;
   baseUrl: string;
   apiKey: string;
   /** Moves the wall clock of controller-b; undefined where libfaketime is not installed. */
@@ -29,9 +36,15 @@ const FAKETIME = [
   "/usr/lib64/faketime/libfaketimeMT.so.1",
 ].find((path) => existsSync(path));
 
-export async function startSystemUnderTest(directory: string): Promise<SystemUnderTest> {
+export async function startSystemUnderTest(options: {
+  directory: string;
+  /** With it jobs are resources of its API server. */
+  controlPlane?: OwnControlPlane | undefined;
+}): Promise<SystemUnderTest> {
+  const { directory, controlPlane } = options;
   await mkdir(directory, { recursive: true });
   const database = await startFaultyDatabase(join(directory, "postgres"));
+  const cluster = controlPlane && (await startFaultyCluster(controlPlane, directory));
   const target = () => database.address();
   const wires = {
     gateway: await startTcpProxy({ target }),
@@ -39,7 +52,10 @@ export async function startSystemUnderTest(directory: string): Promise<SystemUnd
     "controller-b": await startTcpProxy({ target }),
   };
   const accounts = createAccounts({ pool: database.pool() });
-  const account = await accounts.create({ name: "faults" });
+  const account = await accounts.create({
+    name: "faults",
+    ...(cluster && { namespace: cluster.namespace.name, namespaceUid: cluster.namespace.uid }),
+  });
   const { raw } = await createApiKeys({ pool: database.pool() }).create(account.id, "faults");
 
   const port = await freePort();
@@ -62,6 +78,7 @@ export async function startSystemUnderTest(directory: string): Promise<SystemUnd
       program: name === "gateway" ? "gateway" : "controller",
       env: {
         ...common,
+        ...cluster?.env[name],
         DATABASE_URL: database.urlVia(wires[name].port),
         POD_NAME: name,
         ...env,
@@ -88,14 +105,17 @@ export async function startSystemUnderTest(directory: string): Promise<SystemUnd
   for (const name of PROCESSES) members[name].start();
   return {
     database,
+    cluster,
     members,
-    wires,
+    wire: (process, to) => (to === "database" ? wires : cluster?.wires)?.[process],
+    leader: async () => cluster?.leader(),
     baseUrl: `http://127.0.0.1:${port}`,
     apiKey: raw,
     setClock,
     close: async () => {
       await Promise.all(PROCESSES.map((name) => members[name].destroy()));
       await Promise.all(PROCESSES.map((name) => wires[name].close()));
+      await cluster?.close();
       await database.close();
     },
   };

@@ -1,12 +1,6 @@
 import { describe, expect, test } from "vitest";
-import {
-  check,
-  type Arrival,
-  type Evidence,
-  type RecordedExecution,
-  type RecordedSpan,
-  type ViolationKind,
-} from "../../faults/checker.ts";
+import { check, type ViolationKind } from "../../faults/checker.ts";
+import type { Arrival, Evidence, RecordedExecution, RecordedSpan } from "../../faults/evidence.ts";
 
 const AT = Date.UTC(2026, 10, 21, 12);
 const MINUTE = 60_000;
@@ -31,6 +25,7 @@ function execution(changes: Partial<RecordedExecution> = {}): RecordedExecution 
     attempt: 1,
     status: "success",
     errorMessage: null,
+    trigger: "schedule",
     ...changes,
   };
 }
@@ -53,7 +48,29 @@ function evidence(changes: Partial<Evidence> & { maxRetries?: number } = {}): Ev
     unfinished: [],
     until: AT + MINUTE,
     clockError: 25,
+    recovery: { from: AT, deliveredAt: AT + 30_000 },
     ...rest,
+  };
+}
+
+/** A run asked for by hand at AT, besides the scheduled one; it was sent and recorded so often. */
+function byHand(sent: number, recorded = sent): Partial<Evidence> {
+  const ids = Array.from({ length: sent }, (_, index) => `hand-${index}`);
+  const of = (runId: string) => ({ runId, scheduledAt: AT + 7 });
+  return {
+    jobs: [
+      {
+        jobId: "job-1",
+        maxRetries: 0,
+        targets: [{ at: AT, rule: "once" }],
+        manual: { at: AT, rule: "once" },
+      },
+    ],
+    arrivals: [arrival(), ...ids.map((id) => arrival(of(id)))],
+    executions: [
+      execution(),
+      ...ids.slice(0, recorded).map((id) => execution({ ...of(id), trigger: "manual" })),
+    ],
   };
 }
 
@@ -134,9 +151,22 @@ describe("what is in order", () => {
       name: "what lies after the end of the observation",
       evidence: evidence({
         arrivals: [arrival(), arrival({ scheduledAt: AT + 2 * MINUTE })],
-        unfinished: [{ runId: "run-2", jobId: "job-1", scheduledAt: AT + 2 * MINUTE }],
+        unfinished: [
+          {
+            runId: "run-2",
+            jobId: "job-1",
+            scheduledAt: AT + 2 * MINUTE,
+            trigger: "schedule",
+          },
+        ],
       }),
       delivered: 1,
+      reasons: {},
+    },
+    {
+      name: "a run asked for by hand, besides the scheduled one",
+      evidence: evidence(byHand(1)),
+      delivered: 2,
       reasons: {},
     },
   ];
@@ -254,8 +284,40 @@ describe("what is planted is found", () => {
     },
     {
       name: "a run that does not end",
-      evidence: evidence({ unfinished: [{ runId: "run-1", jobId: "job-1", scheduledAt: AT }] }),
+      evidence: evidence({
+        unfinished: [{ runId: "run-1", jobId: "job-1", scheduledAt: AT, trigger: "schedule" }],
+      }),
       found: ["stuck"],
+    },
+    {
+      name: "a run asked for by hand that is lost",
+      evidence: evidence(byHand(0)),
+      found: ["lost"],
+    },
+    {
+      name: "two runs for one that was asked for by hand",
+      evidence: evidence(byHand(2)),
+      found: ["duplicate", "changed-id", "too-many-attempts"],
+    },
+    {
+      name: "a run by hand that nobody asked for",
+      evidence: evidence({
+        executions: [
+          execution(),
+          execution({ runId: "hand-1", scheduledAt: AT + 7, trigger: "manual" }),
+        ],
+      }),
+      found: ["unasked"],
+    },
+    {
+      name: "deliveries that go on too late after an outage",
+      evidence: evidence({ recovery: { from: AT, deliveredAt: AT + 30_001 } }),
+      found: ["slow-recovery"],
+    },
+    {
+      name: "deliveries that do not go on after an outage",
+      evidence: evidence({ recovery: { from: AT, deliveredAt: null } }),
+      found: ["slow-recovery"],
     },
   ];
   test.each(cases)("$name", ({ evidence, found }) => {

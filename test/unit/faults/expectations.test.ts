@@ -1,5 +1,10 @@
 import { describe, expect, test } from "vitest";
-import { expectedJob, type Operation } from "../../faults/expectations.ts";
+import {
+  BY_POSTGRES,
+  BY_RESOURCE,
+  expectedJob,
+  type Operation,
+} from "../../faults/expectations.ts";
 
 const START = Date.UTC(2026, 10, 21, 12);
 const at = (seconds: number) => START + seconds * 1_000;
@@ -78,6 +83,7 @@ describe("one-time jobs", () => {
       maxRetries: 0,
       schedule: { kind: "once" as const },
       operations,
+      takenUpWithin: BY_POSTGRES,
     };
     const { targets } = expectedJob(history, at(1_000));
     expect(
@@ -92,6 +98,7 @@ test("cron jobs: every boundary after the creation, until the deletion", () => {
     maxRetries: 0,
     schedule: { kind: "cron" as const, everyMinutes: 1 },
     operations: [create(0, 59, 61), { kind: "delete" as const, ...asked(290) }],
+    takenUpWithin: BY_POSTGRES,
   };
   const { targets } = expectedJob(history, at(400));
   expect(targets).toEqual([
@@ -102,4 +109,63 @@ test("cron jobs: every boundary after the creation, until the deletion", () => {
     { at: at(300), rule: "never" },
     { at: at(360), rule: "never" },
   ]);
+});
+
+describe("what a leader has to see first", () => {
+  const cases: { name: string; runAt: number; operation: Operation; rule: string }[] = [
+    {
+      name: "a deletion in the API server a moment before",
+      runAt: 40,
+      operation: { kind: "delete", ...asked(20) },
+      rule: "optional",
+    },
+    {
+      name: "a deletion in the API server in good time",
+      runAt: 60,
+      operation: { kind: "delete", ...asked(20) },
+      rule: "never",
+    },
+    {
+      name: "a pause a moment before",
+      runAt: 40,
+      operation: { kind: "pause", ...asked(20) },
+      rule: "optional",
+    },
+    {
+      name: "a pause in good time",
+      runAt: 60,
+      operation: { kind: "pause", ...asked(20) },
+      rule: "never",
+    },
+  ];
+  test.each(cases)("$name", ({ runAt, operation, rule }) => {
+    const history = {
+      jobId: "job-1",
+      maxRetries: 0,
+      schedule: { kind: "once" as const },
+      operations: [create(runAt), operation],
+      takenUpWithin: BY_RESOURCE,
+    };
+    expect(expectedJob(history, at(1_000)).targets).toEqual([{ at: at(runAt), rule }]);
+  });
+});
+
+describe("a run asked for by hand", () => {
+  const cases = [
+    { name: "is due when it was answered", answered: 11, rule: "once" },
+    { name: "may be there when nobody answered", answered: null, rule: "optional" },
+  ];
+  test.each(cases)("$name, and changes nothing about the schedule", ({ answered, rule }) => {
+    const history = {
+      jobId: "job-1",
+      maxRetries: 0,
+      schedule: { kind: "once" as const },
+      operations: [create(30), { kind: "run" as const, ...asked(10, answered) }],
+      takenUpWithin: BY_POSTGRES,
+    };
+    expect(expectedJob(history, at(1_000))).toMatchObject({
+      targets: [{ at: at(30), rule: "once" }],
+      manual: { at: at(10), rule },
+    });
+  });
 });

@@ -1,0 +1,86 @@
+import type { Random } from "../../src/domain/ports/clock.ts";
+import type { Topology } from "./plan.ts";
+import { between, pick } from "./seeded-random.ts";
+
+/** Receivers that faults are done to. */
+export const RECEIVERS = 4;
+
+/** All times are seconds from the start of the round. */
+export interface JobPlan {
+  name: string;
+  /** By whom it is made and changed: the REST API, or a client of the API server like kubectl. */
+  via: "rest" | "apply";
+  createAt: number;
+  schedule: { kind: "once"; runAt: number } | { kind: "cron"; everyMinutes: number };
+  maxRetries: 0 | 3;
+  receiver: number;
+  deliveryDeadlineSeconds: number;
+  changes: readonly ChangePlan[];
+}
+
+export type ChangePlan = { at: number } & (
+  { kind: "move"; runAt: number } | { kind: "pause" | "resume" | "delete" | "run" }
+);
+
+interface Size {
+  topology: Topology;
+  seconds: number;
+  jobs: number;
+}
+
+export function drawJobs(random: Random, { topology, seconds, jobs }: Size): JobPlan[] {
+  return Array.from({ length: jobs }, (_, index) => {
+    const createAt = between(random, 0, seconds * 0.75);
+    const name = `job ${index}`;
+    const via =
+      topology === "kubernetes" && random() < 0.5 ? ("apply" as const) : ("rest" as const);
+    const maxRetries = random() < 0.5 ? (0 as const) : (3 as const);
+    const receiver = Math.floor(random() * RECEIVERS);
+    const deliveryDeadlineSeconds = random() < 0.2 ? 20 : 3_600;
+    const common = { name, via, maxRetries, receiver, deliveryDeadlineSeconds };
+    if (index % 25 === 0) {
+      const schedule = { kind: "cron", everyMinutes: 1 } as const;
+      return { ...common, createAt: between(random, 0, 5), schedule, changes: [] };
+    }
+    // Whole seconds: many are due at the same time.
+    const runAt = Math.round(between(random, createAt + 3, Math.min(seconds, createAt + 30)));
+    const changes =
+      index % 12 === 6
+        ? drawRun(random, { createAt, seconds })
+        : random() < 0.25
+          ? drawChanges(random, { createAt, runAt, seconds })
+          : [];
+    return { ...common, createAt, schedule: { kind: "once", runAt }, changes };
+  });
+}
+
+/** Of a job that nothing else is done to, so that nothing excuses a run that does not come. */
+function drawRun(random: Random, job: { createAt: number; seconds: number }): ChangePlan[] {
+  const at = between(random, job.createAt + 0.5, Math.min(job.seconds, job.createAt + 15));
+  return [{ kind: "run", at }];
+}
+
+const CHANGES = ["delete", "move", "pause", "toggle"] as const;
+
+/** Around the fire time, where they cross what the scheduler and the workers are doing. */
+function drawChanges(
+  random: Random,
+  { createAt, runAt, seconds }: { createAt: number; runAt: number; seconds: number },
+): ChangePlan[] {
+  const at = Math.max(createAt + 0.5, runAt + between(random, -12, 2));
+  const later = Math.min(seconds, at + between(random, 1, 8));
+  switch (pick(random, CHANGES)) {
+    case "delete":
+      return [{ kind: "delete", at }];
+    case "move":
+      return [{ kind: "move", at, runAt: Math.round(Math.min(seconds + 5, at + 10)) }];
+    case "pause":
+      return [{ kind: "pause", at }];
+    case "toggle":
+      break;
+  }
+  return [
+    { kind: "pause", at },
+    { kind: "resume", at: Math.max(later, at + 0.5) },
+  ];
+}

@@ -1,0 +1,49 @@
+import { setTimeout as delay } from "node:timers/promises";
+import type { Clock } from "../../src/domain/ports/clock.ts";
+import type { Arrival, Recovery } from "./evidence.ts";
+import type { JobClient } from "./job-client.ts";
+import { driveJob, type Driven, type RoundTime } from "./job-driver.ts";
+import { RECEIVERS } from "./job-plan.ts";
+
+/** Longer than the promise, so that the report can say by how much it was broken. */
+const WATCHED_MS = 60_000;
+const AHEAD_SECONDS = 2;
+const LOOK_EVERY_MS = 50;
+
+/**
+ * How long the whole chain needs to be of use again: from the last fault's end on a job is asked for by
+ * REST, scheduled, started and delivered to a receiver that nobody damaged. Asked for again when its
+ * time passes before anybody answers.
+ */
+export async function measureRecovery(options: {
+  client: JobClient;
+  clock: Clock;
+  time: RoundTime;
+  receiverUrl: string;
+  log: readonly Arrival[];
+}): Promise<{ recovery: Recovery; probes: Driven[] }> {
+  const { client, clock, time, receiverUrl, log } = options;
+  const from = clock.now();
+  const deadline = performance.now() + WATCHED_MS;
+  const probes: Driven[] = [];
+  let jobId: string | undefined;
+  while (jobId === undefined && performance.now() < deadline) {
+    const createAt = time.now();
+    const plan = {
+      name: `probe ${probes.length + 1}`,
+      via: "rest" as const,
+      createAt,
+      schedule: { kind: "once" as const, runAt: Math.ceil(createAt + AHEAD_SECONDS) },
+      maxRetries: 0 as const,
+      receiver: RECEIVERS,
+      deliveryDeadlineSeconds: 3_600,
+      changes: [],
+    };
+    const probe = await driveJob({ plan, client, time, receiverUrl });
+    probes.push(probe);
+    if (probe.kind === "created") jobId = probe.history.jobId;
+  }
+  const arrival = () => log.find((each) => each.jobId === jobId);
+  while (arrival() === undefined && performance.now() < deadline) await delay(LOOK_EVERY_MS);
+  return { recovery: { from, deliveredAt: arrival()?.at ?? null }, probes };
+}

@@ -53,6 +53,6 @@ export async function signIn(page: Page, owner: Owner): Promise<void> {
   await page.goto("/dashboard/");
   await page.getByLabel("Email").fill(owner.email);
   await page.locator("input[name=password]").fill(owner.password);
-  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("button", { name: "Sign in", exact: true }).click();
   await page.getByRole("heading", { level: 1, name: "Overview" }).waitFor();
 }

@@ -10,12 +10,14 @@ import { Moment } from "../components/moment.tsx";
 import { Page, Waiting } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
 import { useSession } from "../session.ts";
+import { BindAccount } from "./bind-account.tsx";
 
 const ACCOUNTS = ["accounts"];
 
 export function AccountsPage() {
   const { installation } = useSession();
   const [creating, setCreating] = useState(false);
+  const [binding, setBinding] = useState<Account>();
   const accounts = useQuery({
     queryKey: ACCOUNTS,
     queryFn: async () => (await get<{ accounts: Account[] }>("/accounts")).accounts,
@@ -46,6 +48,7 @@ export function AccountsPage() {
               ...(installation.kubernetes ? [{ label: "Namespace" }] : []),
               { label: "Time zone" },
               { label: "Created", width: 150 },
+              ...(installation.kubernetes ? [{ label: "", width: 110, hidden: true }] : []),
             ]}
           >
             {accounts.data.map((account) => (
@@ -56,11 +59,31 @@ export function AccountsPage() {
                 <Table.Td>
                   <Moment at={account.created_at} />
                 </Table.Td>
+                {installation.kubernetes && (
+                  <Table.Td ta="right">
+                    <Button
+                      size="xs"
+                      variant="subtle"
+                      aria-label={`Bind ${account.name} to a namespace`}
+                      onClick={() => {
+                        setBinding(account);
+                      }}
+                    >
+                      {account.namespace === null ? "Bind" : "Move"}
+                    </Button>
+                  </Table.Td>
+                )}
               </Table.Tr>
             ))}
           </DataTable>
         </Card>
       )}
+      <BindAccount
+        account={binding}
+        close={() => {
+          setBinding(undefined);
+        }}
+      />
       <CreateAccount
         opened={creating}
         close={() => {

@@ -3,6 +3,7 @@ import {
   Card,
   Center,
   Group,
+  Loader,
   PasswordInput,
   Stack,
   Text,
@@ -17,6 +18,7 @@ import type { Session } from "../api-types.ts";
 import { ColorScheme } from "../components/color-scheme.tsx";
 import { Problem } from "../components/problem.tsx";
 import { useSignedIn } from "../session.ts";
+import { SingleSignOnButton, SingleSignOnProblem, useSignInOptions } from "./single-sign-on.tsx";
 
 export function SignInPage() {
   const [email, setEmail] = useState("");
@@ -26,6 +28,15 @@ export function SignInPage() {
     mutationFn: () => post<Session>("/session", { email: email.trim(), password }),
     onSuccess: signedIn,
   });
+  const options = useSignInOptions();
+  // At once with everything on it: nothing moves under the fingers.
+  if (options.isPending)
+    return (
+      <Center h="100vh">
+        <Loader aria-label="Loading" />
+      </Center>
+    );
+  const provider = options.data?.single_sign_on?.name;
   return (
     <Center component="main" mih="100vh" p="md">
       <Card withBorder w="100%" maw={400} p="xl" shadow="sm">
@@ -45,6 +56,7 @@ export function SignInPage() {
               </Group>
               <ColorScheme />
             </Group>
+            {provider !== undefined && <SingleSignOnProblem provider={provider} />}
             <TextInput
               label="Email"
               type="email"
@@ -71,6 +83,7 @@ export function SignInPage() {
             <Button type="submit" loading={signIn.isPending} fullWidth>
               Sign in
             </Button>
+            {provider !== undefined && <SingleSignOnButton provider={provider} />}
             <Text size="sm" c="dimmed">
               The first start prints an address and a password. Otherwise an owner of your account
               can invite you.

@@ -24,6 +24,7 @@ import { Moment } from "../components/moment.tsx";
 import { Waiting } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
 import { useSession } from "../session.ts";
+import { RoleSelect } from "./role-select.tsx";
 
 const USERS = ["users"];
 
@@ -68,7 +69,7 @@ export function UsersCard() {
             minWidth={520}
             columns={[
               { label: "Email" },
-              { label: "Role", width: 110 },
+              { label: "Role", width: 130 },
               { label: "Since", width: 150 },
               ...(owner ? [{ label: "", width: 130, hidden: true }] : []),
             ]}
@@ -79,7 +80,7 @@ export function UsersCard() {
                   {user.email}
                   {user.id === me.id && " (you)"}
                 </Table.Td>
-                <Table.Td>{user.role}</Table.Td>
+                <Table.Td>{owner ? <RoleSelect user={user} /> : user.role}</Table.Td>
                 <Table.Td>
                   <Moment at={user.created_at} />
                 </Table.Td>

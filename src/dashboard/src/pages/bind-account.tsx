@@ -1,0 +1,73 @@
+import { Button, Group, Modal, Stack, Text, TextInput } from "@mantine/core";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { post } from "../api.ts";
+import type { Account } from "../api-types.ts";
+import { Problem } from "../components/problem.tsx";
+
+/** Which namespace an account's jobs live in. Undefined: closed. */
+export function BindAccount({
+  account,
+  close,
+}: {
+  account: Account | undefined;
+  close: () => void;
+}) {
+  const [namespace, setNamespace] = useState("");
+  const client = useQueryClient();
+  const bind = useMutation({
+    mutationFn: () =>
+      post<Account>(`/accounts/${account?.id ?? ""}/namespace`, { namespace: namespace.trim() }),
+    onSuccess: async () => {
+      await client.invalidateQueries({ queryKey: ["accounts"] });
+      leave();
+    },
+  });
+  const leave = () => {
+    close();
+    setNamespace("");
+    bind.reset();
+  };
+  return (
+    <Modal
+      opened={account !== undefined}
+      onClose={leave}
+      title={`Bind ${account?.name ?? ""} to a namespace`}
+      size="lg"
+      closeButtonProps={{ "aria-label": "Close" }}
+    >
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          bind.mutate();
+        }}
+      >
+        <Stack>
+          {typeof account?.namespace === "string" && (
+            <Text className="break">
+              It is bound to <strong>{account.namespace}</strong> now, and can move once there are
+              no ScheduledJobs left there.
+            </Text>
+          )}
+          <TextInput
+            label="Kubernetes namespace"
+            description="The account's jobs are the ScheduledJobs of this namespace."
+            required
+            maxLength={63}
+            data-autofocus
+            value={namespace}
+            onChange={(event) => {
+              setNamespace(event.currentTarget.value);
+            }}
+          />
+          {bind.error && <Problem error={bind.error} />}
+          <Group justify="flex-end">
+            <Button type="submit" loading={bind.isPending}>
+              Bind
+            </Button>
+          </Group>
+        </Stack>
+      </form>
+    </Modal>
+  );
+}

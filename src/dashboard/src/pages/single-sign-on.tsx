@@ -1,0 +1,72 @@
+import { Button, Divider } from "@mantine/core";
+import { useMutation, useQuery } from "@tanstack/react-query";
+import { useEffect, useState } from "react";
+import { get, post } from "../api.ts";
+import { Problem } from "../components/problem.tsx";
+
+interface SignInOptions {
+  /** Null: with a password only. */
+  single_sign_on: { name: string } | null;
+}
+
+export function useSignInOptions() {
+  return useQuery({
+    queryKey: ["sign-in"],
+    queryFn: () => get<SignInOptions>("/sign-in"),
+    staleTime: Infinity,
+    retry: false,
+  });
+}
+
+/** What the gateway may say in the address when nobody was signed in; other words do not get here. */
+const REASONS: Readonly<Record<string, (provider: string) => string>> = {
+  expired: () =>
+    "This sign-in has expired, was used already, or was begun in another browser. Please start again.",
+  refused: (provider) =>
+    `${provider} did not confirm who you are. Start again, or sign in with your password.`,
+  unavailable: (provider) =>
+    `${provider} does not answer. Try again later, or sign in with your password.`,
+  unverified: (provider) =>
+    `${provider} gives no email address of yours that it has verified. Verify it there, or sign in with your password.`,
+  unknown: () =>
+    "Nobody here has your email address. Ask an owner of your account for an invitation.",
+  taken: (provider) =>
+    `Somebody else at ${provider} signs in here with your email address. Ask an owner of your account to remove that user and to invite you.`,
+  failed: () => "The sign-in did not work. Please try again.",
+};
+
+/** Why the way through the provider ended here, said once: a reload shows the plain page. */
+export function SingleSignOnProblem({ provider }: { provider: string }) {
+  const [reason] = useState(() => /^#sign-in=(\w+)$/.exec(location.hash)?.[1] ?? "");
+  useEffect(() => {
+    if (reason !== "") history.replaceState(history.state, "", location.pathname);
+  }, [reason]);
+  const text = Object.hasOwn(REASONS, reason) ? REASONS[reason]?.(provider) : undefined;
+  return text === undefined ? null : <Problem error={new Error(text)} />;
+}
+
+/** The browser goes to the provider by itself; a form's redirect would not pass the page's policy. */
+export function SingleSignOnButton({ provider }: { provider: string }) {
+  const begin = useMutation({
+    mutationFn: () => post<{ url: string }>("/single-sign-on"),
+    onSuccess: ({ url }) => {
+      location.assign(url);
+    },
+  });
+  return (
+    <>
+      <Divider label="or" />
+      {begin.error && <Problem error={begin.error} />}
+      <Button
+        variant="default"
+        fullWidth
+        loading={begin.isPending}
+        onClick={() => {
+          begin.mutate();
+        }}
+      >
+        Sign in with {provider}
+      </Button>
+    </>
+  );
+}

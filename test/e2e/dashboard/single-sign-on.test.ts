@@ -1,0 +1,166 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { CALLBACK_PATH } from "../../../src/oidc/openid-provider.ts";
+import { freePort } from "../../oidc/free-port.ts";
+import { CLIENT, startOpenIdProvider, type OpenIdProvider } from "../../oidc/provider.ts";
+import { run, startStandalone, type Standalone } from "../program.ts";
+import { violations } from "./axe.ts";
+import { findChrome, launchChrome } from "./chrome.ts";
+import { openWindow, PHONE, printedOwner, signIn, type Owner } from "./owner.ts";
+
+const chrome = findChrome();
+
+describe.skipIf(chrome === undefined)("users and how they sign in", () => {
+  let data: string;
+  let program: Standalone;
+  let provider: OpenIdProvider;
+  let browser: Browser;
+  let owner: Owner;
+  beforeAll(async () => {
+    data = await mkdtemp(join(tmpdir(), "carillon-single-sign-on-"));
+    const port = await freePort();
+    const publicUrl = `http://127.0.0.1:${port}`;
+    // Another site for the browser, as providers are: what it does with SameSite counts.
+    provider = await startOpenIdProvider({
+      hostname: "localhost",
+      redirectUri: publicUrl + CALLBACK_PATH,
+      addressIn: "id token",
+    });
+    program = await startStandalone(data, {
+      PORT: String(port),
+      CARILLON_PUBLIC_URL: publicUrl,
+      CARILLON_OIDC_ISSUER: provider.issuer,
+      CARILLON_OIDC_CLIENT_ID: CLIENT.id,
+      CARILLON_OIDC_CLIENT_SECRET: CLIENT.secret,
+      CARILLON_OIDC_NAME: "Example ID",
+    });
+    browser = await launchChrome(chrome ?? "");
+    owner = printedOwner(program.printed("Sign in"));
+  });
+  afterAll(async () => {
+    await browser?.close();
+    program?.signal("SIGTERM");
+    await program?.finished;
+    await provider?.close();
+    await rm(data, { recursive: true, force: true });
+  });
+
+  /** From the sign-in page, through the provider's own pages, and back. */
+  async function throughProvider(page: Page, login: string): Promise<void> {
+    await page.getByRole("button", { name: "Sign in with Example ID" }).click();
+    await page.waitForURL(`${provider.issuer}/**`);
+    await page.locator("input[name=login]").fill(login);
+    await page.locator("input[name=password]").fill("any");
+    await page.getByRole("button", { name: "Sign-in" }).click();
+    await page.getByRole("button", { name: "Continue" }).click();
+    await page.waitForURL(`${program.url}/**`);
+  }
+
+  test("while the provider is away the page says so, and takes the password", async () => {
+    await provider.close();
+    const { context, page } = await openWindow(browser, program.url);
+    await page.goto("/dashboard/");
+    await page.getByRole("button", { name: "Sign in with Example ID" }).click();
+    await page.getByRole("alert").getByText("Example ID does not answer").waitFor();
+    expect(await violations(page)).toEqual([]);
+    await signIn(page, owner);
+    await context.close();
+    await provider.open();
+  });
+
+  test("through the provider: in, still in after a reload, and out again", async () => {
+    provider.people.set("the owner", { email: owner.email, email_verified: true });
+    const { context, page, complaints } = await openWindow(browser, program.url);
+    await page.goto("/dashboard/");
+    await throughProvider(page, "the owner");
+    await page.getByRole("heading", { level: 1, name: "Overview" }).waitFor();
+    await page.reload();
+    await page.getByRole("heading", { level: 1, name: "Overview" }).waitFor();
+    const cookies = await context.cookies(program.url);
+    expect(cookies.map(({ name, sameSite }) => [name, sameSite])).toEqual([
+      ["carillon_session", "Strict"],
+    ]);
+    await page.getByRole("button", { name: /your user$/ }).click();
+    await page.getByRole("menuitem", { name: "Sign out" }).click();
+    await page.getByRole("button", { name: "Sign in with Example ID" }).waitFor();
+    await page.reload();
+    await page.getByRole("button", { name: "Sign in with Example ID" }).waitFor();
+    expect(complaints).toEqual([]);
+    await context.close();
+  });
+
+  test("somebody whom nobody invited hears what to do, once", async () => {
+    provider.people.set("a stranger", { email: "stranger@example.com", email_verified: true });
+    const { context, page, complaints } = await openWindow(browser, program.url, { view: PHONE });
+    await page.goto("/dashboard/");
+    await throughProvider(page, "a stranger");
+    const advice = page.getByText("Ask an owner of your account for an invitation.");
+    await advice.waitFor();
+    expect(await violations(page)).toEqual([]);
+    expect(new URL(page.url()).hash).toBe("");
+    await page.reload();
+    await page.getByRole("button", { name: "Sign in with Example ID" }).waitFor();
+    expect(await advice.count()).toBe(0);
+    // A link cannot put words of its own there.
+    await page.goto("/dashboard/#sign-in=constructor");
+    await page.reload();
+    await page.getByRole("button", { name: "Sign in with Example ID" }).waitFor();
+    expect(await page.getByRole("alert").count()).toBe(0);
+    expect(complaints).toEqual([]);
+    await context.close();
+  });
+
+  test("a role changes in place, and counts in a session that is open", async () => {
+    const other = { email: "second@example.com", password: "a very good password" };
+    const created = await run("cli", {
+      args: [
+        "admin",
+        "user",
+        "create",
+        "--account",
+        "default",
+        "--email",
+        other.email,
+        "--password-stdin",
+      ],
+      env: { CARILLON_DATA_DIR: data },
+      input: other.password,
+    }).finished;
+    expect(created.stderr).toBe("");
+    const theirs = await openWindow(browser, program.url);
+    await signIn(theirs.page, other);
+    await theirs.page.getByRole("link", { name: "SMTP" }).waitFor();
+
+    const { context, page, complaints } = await openWindow(browser, program.url);
+    await signIn(page, owner);
+    await page.goto("/dashboard/settings");
+    const role = (email: string) => page.getByRole("combobox", { name: `Role of ${email}` });
+    const choose = async (email: string, to: "owner" | "member") => {
+      await role(email).click();
+      await page.getByRole("option", { name: to }).click();
+      await page
+        .getByRole("button", { name: to === "owner" ? "Make an owner" : "Make a member" })
+        .click();
+    };
+    await choose(other.email, "member");
+    await expect.poll(() => role(other.email).inputValue()).toBe("member");
+    expect(await violations(page)).toEqual([]);
+    await theirs.page.getByRole("link", { name: "SMTP" }).click();
+    await theirs.page.getByText("Only owners of the account may do this.").waitFor();
+    await theirs.page.reload();
+    await theirs.page.getByRole("link", { name: "Settings" }).waitFor();
+    expect(await theirs.page.getByRole("link", { name: "SMTP" }).count()).toBe(0);
+
+    // The last owner cannot leave the account to nobody.
+    await choose(owner.email, "member");
+    await page.getByRole("alert").getByText("The user is the account's last owner").waitFor();
+    await page.getByRole("button", { name: "Cancel" }).click();
+    expect(await role(owner.email).inputValue()).toBe("owner");
+    expect(complaints).toEqual([]);
+    await context.close();
+    await theirs.context.close();
+  });
+});

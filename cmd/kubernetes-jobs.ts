@@ -17,6 +17,9 @@ import { monotonic, random, timers } from "./system.ts";
 /** The Lease's and Events' times are for people; everything that decides takes PostgreSQL's clock. */
 const wallClock = () => Date.now();
 
+/** A leader that alone is cut off from PostgreSQL makes room; a restart of the server is no reason to. */
+const LEADS_WITHOUT_DATABASE_MS = 30_000;
+
 /** Jobs as ScheduledJob resources, with the election on a Lease and status and Events from the leader. */
 export function createKubernetesJobs(options: {
   foundation: Foundation;
@@ -61,6 +64,7 @@ export function createKubernetesJobs(options: {
     timers,
     random,
     wallClock,
+    fit: () => clock.silence() < LEADS_WITHOUT_DATABASE_MS,
     log,
   });
   const leadership: Leadership = {

@@ -22,6 +22,11 @@ export interface LeaseElectionDependencies {
   /** Wall clock for the Lease's times, which only people read: a wrong one changes nothing. */
   wallClock: () => Instant;
   log: Pick<Logger, "info" | "warn">;
+  /**
+   * Whether this process can do a leader's work. One that cannot neither stands nor stays: its renewals
+   * would keep everybody from it. Default: always.
+   */
+  fit?: () => boolean;
   /** How long others wait without a change of the record before they take over. Default 15 s. */
   leaseDurationMs?: number;
   /** How long the leader tries to renew before it gives up. Default 10 s. */
@@ -40,15 +45,16 @@ const JITTER_FACTOR = 1.2;
  * two processes may believe in their leadership for a moment, and the cursor in PostgreSQL makes that
  * harmless.
  *
- * It differs in three things: after a loss it stands again instead of ending the process; it steps down
- * as soon as the record names another; and `holds()` turns false by itself renewDeadline after the last
- * renewal was sent, also when the process was stopped meanwhile.
+ * It differs in four things: after a loss it stands again instead of ending the process; it steps down
+ * as soon as the record names another, and when it is not `fit`; and `holds()` turns false by itself
+ * renewDeadline after the last renewal was sent, also when the process was stopped meanwhile.
  */
 export function createLeaseElection(dependencies: LeaseElectionDependencies): Leadership {
   const { client, identity, monotonic, timers, random, wallClock, log } = dependencies;
   const leaseDurationMs = dependencies.leaseDurationMs ?? 15_000;
   const renewDeadlineMs = dependencies.renewDeadlineMs ?? 10_000;
   const retryPeriodMs = dependencies.retryPeriodMs ?? 2_000;
+  const fit = dependencies.fit ?? (() => true);
   validate({ leaseDurationMs, renewDeadlineMs, retryPeriodMs, identity });
 
   const lock = createLeaseLock({
@@ -157,15 +163,18 @@ export function createLeaseElection(dependencies: LeaseElectionDependencies): Le
 
   async function acquire(signal: AbortSignal): Promise<boolean> {
     while (!signal.aborted) {
-      if (await tryAcquireOrRenew()) return true;
+      if (fit() && (await tryAcquireOrRenew())) return true;
       await pause(retryPeriodMs * (1 + random() * JITTER_FACTOR), timers, signal);
     }
     return false;
   }
 
-  /** Renews until it fails for as long as the deadline, somebody else leads, or the signal aborts. */
+  /**
+   * Renews until it fails for as long as the deadline, somebody else leads, this process cannot do the
+   * work any more, or the signal aborts.
+   */
   async function renew(signal: AbortSignal): Promise<void> {
-    while (!signal.aborted) {
+    while (!signal.aborted && fit()) {
       const late = new AbortController();
       const timer = timers.after(renewDeadlineMs, () => late.abort());
       try {
@@ -223,7 +232,12 @@ export function createLeaseElection(dependencies: LeaseElectionDependencies): Le
         // First stop, then let go: whoever reads a free lease starts at once.
         setLeading(false);
         heldUntil = Number.NEGATIVE_INFINITY;
-        if (!signal.aborted) log.warn("leadership was lost");
+        if (!signal.aborted)
+          log.warn(
+            fit()
+              ? "leadership was lost"
+              : "leadership is given up: what a leader needs has not answered this process for long",
+          );
         await release();
       }
     },

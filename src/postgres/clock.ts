@@ -5,6 +5,8 @@ export interface PostgresClock extends Clock {
   /** Measures now and again every interval. Resolves with the first measurement. */
   start(): Promise<void>;
   stop(): void;
+  /** Milliseconds since PostgreSQL last answered; Infinity when it never did. */
+  silence(): number;
 }
 
 interface Sample {
@@ -18,6 +20,8 @@ interface Sample {
 /** Between two machines' oscillators, with a margin: 100 ppm. */
 const DRIFT = 1e-4;
 const KEPT = 16;
+/** After a measurement that failed: whoever waits for PostgreSQL's return must hear of it soon. */
+const RETRY_MS = 2_000;
 
 /**
  * PostgreSQL's clock, measured like NTP does it: the server's reading belongs to the middle of the round
@@ -70,8 +74,8 @@ export function createPostgresClock(options: {
       first();
     } catch (error) {
       options.onError?.(error);
-      // Nothing can be scheduled before the first measurement: try again soon.
-      if (best === undefined) ms = Math.min(500, intervalMs);
+      // Nothing can be scheduled before the first measurement: try again even sooner.
+      ms = Math.min(best === undefined ? 500 : RETRY_MS, intervalMs);
     }
     if (!stopped) timer = setTimeout(() => void loop(first), ms).unref();
   }
@@ -89,6 +93,7 @@ export function createPostgresClock(options: {
       stopped = false;
       return new Promise((resolve) => void loop(resolve));
     },
+    silence: () => monotonic() - (samples.at(-1)?.at ?? -Infinity),
     stop: () => {
       stopped = true;
       clearTimeout(timer);

@@ -8,6 +8,7 @@ import { connect, createNamespace, installCrd } from "../../kubernetes/cluster.t
 import type { Part } from "../../kubernetes/part.ts";
 import { runToEnd, startPart } from "../../kubernetes/part.ts";
 import { until } from "../../kubernetes/until.ts";
+import { addressOf, startTcpProxy } from "../../network/tcp-proxy.ts";
 import { createTestDatabase } from "../../postgres/database.ts";
 import { aSpec } from "../../unit/domain/decide-builders.ts";
 
@@ -16,6 +17,8 @@ const JOBS = "/apis/carillon.dev/v1/namespaces";
 /** The defaults of a production install: nothing shortens them here. */
 const LEASE_MS = 15_000;
 const RETRY_MS = 2_000 * 2.2;
+/** How long a leader stays that PostgreSQL does not answer. */
+const SILENT_MS = 30_000;
 /** Starts of processes, calls and a first list on a busy machine. */
 const SLACK_MS = 6_000;
 
@@ -121,7 +124,15 @@ describe.runIf(kubeconfig !== "")("leaders", { concurrent: true }, () => {
       const { rows } = await pool.query("select from missed_spans");
       expect(rows).toHaveLength(0);
     };
-    return { receiver, pool, namespace, controller, create, createSeries, expectOnce };
+    /** A wire to the database of its own, for one that is to be cut off alone. */
+    const wire = async () => {
+      const proxy = await startTcpProxy({ target: () => addressOf(database.url) });
+      closing.push(() => proxy.close());
+      const url = new URL(database.url);
+      url.host = `127.0.0.1:${proxy.port}`;
+      return { proxy, env: { DATABASE_URL: url.href } };
+    };
+    return { receiver, pool, namespace, controller, create, createSeries, expectOnce, wire };
   }
 
   test(
@@ -147,7 +158,8 @@ describe.runIf(kubeconfig !== "")("leaders", { concurrent: true }, () => {
         await create(name, {
           schedule: { kind: "cron", expression: "* * * * *", timeZone: "UTC" },
         });
-      for (const name of manual) await create(name, {});
+      const yearly = { kind: "cron", expression: "0 0 1 1 *", timeZone: "UTC" } as const;
+      for (const name of manual) await create(name, { schedule: yearly });
       for (const name of manual)
         await admin.call({
           verb: "patch",
@@ -226,6 +238,34 @@ describe.runIf(kubeconfig !== "")("leaders", { concurrent: true }, () => {
         await until(async () => !(await leads(first)), { what: "the old leader steps down" });
       }
       await expectOnce(seconds);
+      expect(await leads(second)).toBe(true);
+    },
+  );
+
+  test(
+    "a leader that alone has lost PostgreSQL makes room, every fire time runs once",
+    { timeout: 180_000 },
+    async () => {
+      const { controller, createSeries, expectOnce, wire } = await installation();
+      const { proxy, env } = await wire();
+      const first = await controller("first", env);
+      await until(() => leads(first), { within: 20_000, what: "a leader" });
+      const second = await controller("second");
+      const seconds = 20;
+      // Due when the first has long been cut off: only another leader can schedule them.
+      await createSeries(Math.ceil(Date.now() / 1_000) * 1_000 + 25_000, seconds);
+
+      const cut = performance.now();
+      proxy.hang();
+      await until(() => leads(second), {
+        within: SILENT_MS + RETRY_MS + SLACK_MS,
+        what: "a new leader",
+      });
+      const tookMs = performance.now() - cut;
+      console.info(`cut off from PostgreSQL: took over after ${(tookMs / 1_000).toFixed(1)} s`);
+      expect(await leads(first)).toBe(false);
+      await expectOnce(seconds);
+      proxy.heal();
       expect(await leads(second)).toBe(true);
     },
   );

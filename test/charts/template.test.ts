@@ -193,6 +193,32 @@ describe.runIf(inject("kubeconfig") !== "")("the chart's templates", () => {
     });
   });
 
+  test("single sign-on reaches the gateways, its secret by reference", async () => {
+    const objects = await render({
+      ...WITH_URL,
+      publicUrl: "https://carillon.example.com",
+      singleSignOn: {
+        issuer: "https://id.example.com/realm",
+        clientId: "carillon",
+        name: "Example ID",
+        existingSecret: "oidc",
+      },
+    });
+    const [gateway] = podOf(named(objects, "Deployment", "carillon-gateway")).containers;
+    expect(Object.fromEntries(environment(gateway))).toMatchObject({
+      CARILLON_PUBLIC_URL: "https://carillon.example.com",
+      CARILLON_OIDC_ISSUER: "https://id.example.com/realm",
+      CARILLON_OIDC_CLIENT_ID: "carillon",
+      CARILLON_OIDC_NAME: "Example ID",
+    });
+    const secret = gateway?.env?.find(({ name }) => name === "CARILLON_OIDC_CLIENT_SECRET");
+    expect(secret?.valueFrom).toEqual({ secretKeyRef: { name: "oidc", key: "client-secret" } });
+    const known = new Set(Object.values(VARIABLES).map((variable) => variable.name));
+    expect(gateway?.env?.filter(({ name }) => !known.has(name))).toEqual([]);
+    const controller = podOf(named(objects, "Deployment", "carillon-controller")).containers[0];
+    expect(JSON.stringify(controller)).not.toContain("OIDC");
+  });
+
   test("a list of namespaces takes the cluster-wide rights away", async () => {
     const wide = await render(WITH_URL);
     expect(named(wide, "ClusterRoleBinding", "platform-carillon-controller")).toBeDefined();
@@ -265,6 +291,11 @@ describe.runIf(inject("kubeconfig") !== "")("the chart's templates", () => {
         headerSecretNamespaces: ["b"],
       },
       message: '"b" is not in watchNamespaces',
+    },
+    {
+      title: "half a single sign-on",
+      values: { ...WITH_URL, singleSignOn: { issuer: "https://id.example.com" } },
+      message: "set singleSignOn.clientId and publicUrl too",
     },
     { title: "a misspelt value", values: { ...WITH_URL, replicas: 3 }, message: "replicas" },
     {

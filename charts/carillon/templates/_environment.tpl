@@ -56,6 +56,31 @@
 {{- end }}
 {{- end -}}
 
+{{/* Only what is set: a variable may also come by extraEnv. */}}
+{{- define "carillon.singleSignOnEnvironment" -}}
+{{- with .Values.publicUrl }}
+- name: CARILLON_PUBLIC_URL
+  value: {{ . | quote }}
+{{- end }}
+{{- with .Values.singleSignOn }}
+{{- if .issuer }}
+- name: CARILLON_OIDC_ISSUER
+  value: {{ .issuer | quote }}
+- name: CARILLON_OIDC_CLIENT_ID
+  value: {{ .clientId | quote }}
+- name: CARILLON_OIDC_NAME
+  value: {{ .name | quote }}
+{{- if .existingSecret }}
+- name: CARILLON_OIDC_CLIENT_SECRET
+  valueFrom:
+    secretKeyRef:
+      name: {{ .existingSecret }}
+      key: {{ .existingSecretKey }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
 {{/* Waits for the database, migrates it (safe with several at once), creates the first account. */}}
 {{- define "carillon.migrateContainer" -}}
 - name: migrate

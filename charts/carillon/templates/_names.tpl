@@ -52,6 +52,9 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if and .Values.postgresql.enabled (or .Values.database.url .Values.database.existingSecret) -}}
 {{- fail "postgresql.enabled and database.url or database.existingSecret are both set: choose one database" -}}
 {{- end -}}
+{{- if and .Values.singleSignOn.issuer (not (and .Values.singleSignOn.clientId .Values.publicUrl)) -}}
+{{- fail "singleSignOn.issuer is set: set singleSignOn.clientId and publicUrl too" -}}
+{{- end -}}
 {{- if and .Values.watchNamespaces .Values.headerSecretNamespaces -}}
 {{- range $namespace := .Values.headerSecretNamespaces -}}
 {{- if not (has $namespace $.Values.watchNamespaces) -}}

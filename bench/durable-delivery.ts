@@ -12,14 +12,13 @@ import { createRunQueue } from "../src/postgres/run-queue.ts";
 import { createLogger } from "../src/telemetry/logger.ts";
 import { createMetrics } from "../src/telemetry/metrics.ts";
 import { monotonic, random, timers } from "../cmd/system.ts";
-import { until } from "../test/e2e/until.ts";
 import { dueRuns } from "./due-runs.ts";
 
 /** The worker as cmd/ composes it, without the scheduler. */
 export async function createDurableDelivery(options: { databaseUrl: string; url: string }) {
   const { databaseUrl, url } = options;
   const applicationName = "carillon bench";
-  const pool = createPool({ url: databaseUrl, applicationName, max: 10 });
+  const pool = createPool({ url: databaseUrl, applicationName, max: 6, plans: "fixed" });
   const leasePool = createPool({ url: databaseUrl, applicationName, max: 2 });
   const notifications = createNotifications({ url: databaseUrl, applicationName });
   const clock = createPostgresClock({ pool: leasePool });
@@ -43,8 +42,18 @@ export async function createDurableDelivery(options: { databaseUrl: string; url:
         onTransition: () => undefined,
       });
       const stop = new AbortController();
+      let recorded = 0;
+      const allRecorded = Promise.withResolvers<void>();
       const worker = createDeliveryWorker({
-        queue,
+        queue: {
+          ...queue,
+          close: async (closings) => {
+            const closed = await queue.close(closings);
+            recorded += closed.size;
+            if (recorded >= count) allRecorded.resolve();
+            return closed;
+          },
+        },
         clock,
         mailer: { send: async () => ({ kind: "unconfigured" }) },
         emailLog: createEmailLog({ pool }),
@@ -60,18 +69,11 @@ export async function createDurableDelivery(options: { databaseUrl: string; url:
       });
       const begun = performance.now();
       const running = worker.run(stop.signal);
-      // Closing removes the run in the transaction that records the attempt.
-      await until(
-        `${count} runs recorded`,
-        async () => {
-          const { rows } = await pool.query<{ left: boolean }>(
-            "select exists (select from runs) as left",
-          );
-          return rows[0]?.left === false ? true : undefined;
-        },
-        120_000,
-      );
+      await allRecorded.promise;
       const seconds = (performance.now() - begun) / 1_000;
+      // Not asked in the meantime: looking for a row in an emptying table is work for the server.
+      const { rows } = await pool.query<{ left: number }>("select count(*)::int as left from runs");
+      if (rows[0]?.left !== 0) throw new Error("a run was recorded and is still there");
       stop.abort();
       await running;
       breakers.close();

@@ -1,4 +1,5 @@
-import { Logger, makeWorkerUtils, run, type TaskList } from "graphile-worker";
+import { Logger, makeWorkerUtils, run, type TaskList, type WorkerUtils } from "graphile-worker";
+import { setImmediate } from "node:timers/promises";
 import { Agent, request } from "undici";
 
 const BATCH = 2_000;
@@ -51,21 +52,27 @@ export async function benchGraphileWorker(options: {
         }
       : {}),
   });
-  for (;;) {
-    const left = await utils.withPgClient(async (client) => {
-      const { rows } = await client.query<{ left: boolean }>(
-        "select exists (select from graphile_worker._private_jobs) as left",
-      );
-      return rows[0]?.left === true;
-    });
-    if (!left) break;
-    await new Promise((resolve) => {
-      setTimeout(resolve, 20);
-    });
-  }
+  // It says so when a result has been written back, or is about to be with the next batch.
+  let done = 0;
+  const allDone = Promise.withResolvers<void>();
+  runner.events.on("job:complete", () => {
+    done += 1;
+    if (done >= count) allDone.resolve();
+  });
+  await allDone.promise;
+  while (await anyLeft(utils)) await setImmediate();
   const seconds = (performance.now() - begun) / 1_000;
   await runner.stop();
   await utils.release();
   await dispatcher.close();
   return count / seconds;
+}
+
+async function anyLeft(utils: WorkerUtils): Promise<boolean> {
+  return utils.withPgClient(async (client) => {
+    const { rows } = await client.query<{ left: boolean }>(
+      "select exists (select from graphile_worker._private_jobs) as left",
+    );
+    return rows[0]?.left === true;
+  });
 }

@@ -40,11 +40,12 @@ export function runController(options: {
   worker: string;
 }): RunningController {
   const { foundation, configuration, jobs, leadership, reporter, secretHeaders, worker } = options;
-  const { pool, leasePool, notifications, clock, metrics, log, keyRing, mailer, dial } = foundation;
-  const queue = createRunQueue({ pool, leasePool, notifications, random });
+  const { pool, runPool, leasePool, notifications, clock, metrics, log, keyRing, mailer, dial } =
+    foundation;
+  const queue = createRunQueue({ pool: runPool, leasePool, notifications, random });
   const controller = createController({
     jobs,
-    ledger: createRunLedger({ pool }),
+    ledger: createRunLedger({ pool: runPool }),
     news: createLedgerNews({ notifications }),
     clock,
     leadership,

@@ -20,6 +20,8 @@ import { createServiceNamespaces } from "../src/kubernetes/service-namespaces.ts
 import type { Cluster } from "./cluster.ts";
 import { monotonic, timers } from "./system.ts";
 
+/** Claims, starts, closings and decisions: few, in large batches. */
+const RUN_CONNECTIONS = 6;
 /** Lease renewal and the clock must not queue behind a herd of other statements. */
 const LEASE_CONNECTIONS = 2;
 
@@ -53,6 +55,13 @@ export function createFoundation(options: {
   };
   const max = required(configuration, "databaseConnections");
   const pool = createPool({ url, applicationName, max, onError });
+  const runPool = createPool({
+    url,
+    applicationName: `${applicationName} runs`,
+    max: RUN_CONNECTIONS,
+    plans: "fixed",
+    onError,
+  });
   const leasePool = createPool({
     url,
     applicationName: `${applicationName} leases`,
@@ -105,6 +114,7 @@ export function createFoundation(options: {
 
   return {
     pool,
+    runPool,
     leasePool,
     notifications,
     clock,
@@ -128,7 +138,7 @@ export function createFoundation(options: {
       await apiKeys.flush().catch(onError);
       clock.stop();
       await notifications.close();
-      await Promise.all([pool.end(), leasePool.end()]);
+      await Promise.all([pool.end(), runPool.end(), leasePool.end()]);
     },
   };
 }

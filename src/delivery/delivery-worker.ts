@@ -7,7 +7,7 @@ import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { createAttempt } from "./attempt.ts";
 import type { CircuitBreakers } from "./circuit-breaker.ts";
-import { createHeldRuns, deliveryLimits, type DeliveryLimits } from "./held-runs.ts";
+import { createHeldRuns, deliveryLimits, type DeliveryLimits, type Full } from "./held-runs.ts";
 import { createLeaseKeeper } from "./lease-keeper.ts";
 import { createRecords } from "./records.ts";
 import { createSigningKeys } from "./signing-keys.ts";
@@ -82,6 +82,8 @@ export function createDeliveryWorker(options: {
   let starved = false;
   /** Slots that came free since the last claim. */
   let freed = 0;
+  /** Whom the last claim passed over when it found nobody else: until news come, the rest is theirs. */
+  let onlyTheirs: { whose: Full; until: number } | undefined;
 
   function outage(error: unknown): void {
     if (error instanceof DependencyUnavailable) lastOutage = monotonic();
@@ -117,6 +119,9 @@ export function createDeliveryWorker(options: {
     const limit = Math.min(limits.claimBatch, room.due);
     if (limit === 0) return false;
     const full = held.full();
+    // Reading past all that a full destination has queued, to find nothing again, is what costs.
+    if (onlyTheirs && onlyTheirs.until > monotonic() && covers(full, onlyTheirs.whose))
+      return false;
     const asked = monotonic();
     freed = 0;
     const runs = await queue.claim({
@@ -135,7 +140,9 @@ export function createDeliveryWorker(options: {
     held.add(runs);
     if (runs.length > 0) startBell.ring();
     const more = runs.length === limit;
-    starved = more || full.accounts.length > 0 || full.destinations.length > 0;
+    const passedOver = full.accounts.length > 0 || full.destinations.length > 0;
+    starved = more || passedOver;
+    onlyTheirs = passedOver && !more ? { whose: full, until: asked + timing.poll } : undefined;
     return more;
   }
 
@@ -240,6 +247,7 @@ export function createDeliveryWorker(options: {
         repeat(signal, () => timing.reap * (1 + random()), reap),
       ];
       const stopListening = queue.onWake(() => {
+        onlyTheirs = undefined;
         claimBell.ring();
       });
       signal.addEventListener("abort", wakeAll, { once: true });
@@ -271,4 +279,14 @@ export function createDeliveryWorker(options: {
     await Promise.race([work, late]);
     timer?.cancel();
   }
+}
+
+/** Whether `full` leaves nobody in whom `others` had passed over. */
+function covers(full: Full, others: Full): boolean {
+  const accounts = new Set(full.accounts);
+  const destinations = new Set(full.destinations);
+  return (
+    others.accounts.every((account) => accounts.has(account)) &&
+    others.destinations.every((destination) => destinations.has(destination))
+  );
 }

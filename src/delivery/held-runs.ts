@@ -56,9 +56,15 @@ export interface HeldRuns {
   /** How many more may be claimed; `ahead` limits those that are not due yet. */
   room(now: Instant): { due: number; ahead: number };
   /** Whose runs are not to be claimed: a whole batch of them would not fit. */
-  full(): { accounts: string[]; destinations: string[] };
+  full(): Full;
   readonly waiting: number;
   readonly inFlight: number;
+}
+
+/** By account, and by `destinationKey`. */
+export interface Full {
+  accounts: readonly string[];
+  destinations: readonly string[];
 }
 
 interface Use {

@@ -1,40 +1,69 @@
 import type { Closing } from "../domain/ports/run-queue.ts";
 import type { Queryable } from "./pool.ts";
-import { timestamp } from "./rows.ts";
+import { plainArray, timestamp } from "./rows.ts";
 
 /**
- * Records attempts and finishes or re-queues their runs in one statement, comparing claim tokens.
- * Returns the runs that were still held, and the jobs whose cursor was written. A one-time's final outcome and a halt go to the cursor, whose
- * version rises: a leader that decides on the old state loses its compare-and-set and looks again.
+ * Records attempts and finishes or re-queues their runs, comparing claim tokens. Returns the runs that
+ * were still held, and the jobs whose cursor was written. A one-time's final outcome and a halt go to the
+ * cursor, whose version rises: a leader that decides on the old state loses its compare-and-set and looks
+ * again.
  */
 export async function closeRuns(
   database: Queryable,
   closings: readonly Closing[],
 ): Promise<Closed> {
   if (closings.length === 0) return { runs: new Map(), cursors: [] };
-  const column = <T>(of: (closing: Closing) => T) => closings.map(of);
-  const { rows } = await database.query<{ id: string; job_uid: string; decided: boolean }>({
-    // Not a named statement: the queue is empty one minute and long the next, and a plan kept from the
-    // quiet one compares each row with each. No step joins two others, whose sizes the planner cannot
-    // know; and "=" on the token would let it read the index of all claimed runs, once for each row.
+  const rows = await closeHeld(database, closings);
+  // A run can be replaced while its retry waits for the row: neither branch has taken it then, and it is
+  // finished the second time, unless it is somebody else's.
+  const seen = new Set(rows.map((row) => row.id));
+  const retries = closings.filter(({ run, next }) => next === "retry" && !seen.has(run.id));
+  const all = retries.length === 0 ? rows : rows.concat(await closeHeld(database, retries));
+  return {
+    runs: new Map(all.map((row) => [row.id, row.job_uid])),
+    cursors: all.flatMap((row) => (row.decided ? [row.job_uid] : [])),
+  };
+}
+
+interface ClosedRow {
+  id: string;
+  job_uid: string;
+  decided: boolean;
+}
+
+/** One statement is one transaction, and one round trip. */
+async function closeHeld(database: Queryable, closings: readonly Closing[]): Promise<ClosedRow[]> {
+  // Everybody locks runs in this order.
+  const sorted = closings.toSorted((a, b) => (a.run.id < b.run.id ? -1 : 1));
+  const column = (of: (closing: Closing) => string | number | null) => plainArray(sorted.map(of));
+  const { rows } = await database.query<ClosedRow>({
+    name: "close_runs",
+    // Each step starts at the rows of the one before it. "=" on the token would let the planner read the
+    // index of all claimed runs, once for each row.
     text: `with input as materialized (
        select * from unnest($1::uuid[], $2::uuid[], $3::text[], $4::int[], $5::int[], $6::text[],
                             $7::timestamptz[], $8::text[], $9::timestamptz[])
          as i(id, token, status, http_status, duration_ms, error_message, executed_at, next, retry_at)
-     ), mine as materialized (
-       select r.id, r.account, r.job_id, r.job_uid, r.generation, r.trigger, r.scheduled_at,
-              r.attempts + 1 as attempt, i.status, i.http_status, i.duration_ms, i.error_message,
-              i.executed_at, i.retry_at, uuidv7() as execution_id,
-              case when r.replaced and i.next = 'retry' then 'finished' else i.next end as next
-         from runs r join input i on r.id = i.id and r.claim_token is not distinct from i.token
-        order by r.id for update of r
      ), finished as (
-       delete from runs r using mine m where r.id = m.id and m.next <> 'retry'
+       delete from runs r using input i
+        where r.id = i.id and r.claim_token is not distinct from i.token
+          and (i.next <> 'retry' or r.replaced)
+       returning r.id, r.account, r.job_id, r.job_uid, r.generation, r.trigger, r.scheduled_at,
+                 r.attempts + 1 as attempt, i.status, i.http_status, i.duration_ms, i.error_message,
+                 i.executed_at, case i.next when 'retry' then 'finished' else i.next end as next
      ), retried as (
        update runs r
-          set attempts = m.attempt, not_before = m.retry_at, claim_token = null, worker = null,
+          set attempts = r.attempts + 1, not_before = i.retry_at, claim_token = null, worker = null,
               lease_until = null, started_at = null
-         from mine m where r.id = m.id and m.next = 'retry'
+         from input i
+        where r.id = i.id and r.claim_token is not distinct from i.token
+          and i.next = 'retry' and not r.replaced
+       returning r.id, r.account, r.job_id, r.job_uid, r.generation, r.trigger, r.scheduled_at,
+                 r.attempts as attempt, i.status, i.http_status, i.duration_ms, i.error_message,
+                 i.executed_at, i.next
+     ), mine as materialized (
+       select *, uuidv7() as execution_id
+         from (select * from finished union all select * from retried) as closed
      ), executed as (
        insert into executions
          (id, account, job_id, job_uid, run_id, status, http_status, duration_ms, error_message,
@@ -66,11 +95,7 @@ export async function closeRuns(
        select job_uid, generation, bool_or(next = 'halted') as halted,
               bool_or(trigger = 'schedule') as scheduled,
               bool_or(trigger = 'schedule' and status = 'success') as succeeded
-         from mine where next <> 'retry' group by job_uid, generation
-     ), locked as materialized (
-       select f.* from job_cursors c join final f using (job_uid)
-        where (f.halted and c.generation = f.generation) or (f.scheduled and c.once = 'fired')
-        order by c.job_uid for update of c
+         from mine where next <> 'retry' group by job_uid, generation order by job_uid
      ), decided as (
        update job_cursors c
           set version = c.version + 1,
@@ -80,7 +105,9 @@ export async function closeRuns(
               halted_generation = case when f.halted and c.generation = f.generation
                                        then f.generation else c.halted_generation end,
               startable = c.startable and not (f.halted and c.generation = f.generation)
-         from locked f where c.job_uid = f.job_uid
+         from final f
+        where c.job_uid = f.job_uid
+          and ((f.halted and c.generation = f.generation) or (f.scheduled and c.once = 'fired'))
        returning c.job_uid
      )
      select id, job_uid, job_uid in (select job_uid from decided) as decided from mine`,
@@ -90,16 +117,13 @@ export async function closeRuns(
       column(({ execution }) => execution.status),
       column(({ execution }) => execution.httpStatus),
       column(({ execution }) => Math.round(execution.durationMs)),
-      column(({ execution }) => execution.errorMessage),
+      sorted.map(({ execution }) => execution.errorMessage),
       column(({ execution }) => timestamp(execution.executedAt)),
       column(({ next }) => next),
       column((closing) => (closing.next === "retry" ? timestamp(closing.notBefore) : null)),
     ],
   });
-  return {
-    runs: new Map(rows.map((row) => [row.id, row.job_uid])),
-    cursors: rows.flatMap((row) => (row.decided ? [row.job_uid] : [])),
-  };
+  return rows;
 }
 
 export interface Closed {

@@ -69,3 +69,11 @@ export function executionOf(row: ExecutionRow): Execution {
 export function timestamp(instant: Instant): string {
   return new Date(instant).toISOString();
 }
+
+/**
+ * An array parameter, for values that need no quoting: uuids, numbers, ISO timestamps, plain words. The
+ * driver would look for what to escape in each of thousands.
+ */
+export function plainArray(values: readonly (string | number | null)[]): string {
+  return `{${values.map((value) => value ?? "NULL").join(",")}}`;
+}

@@ -49,7 +49,6 @@ export function createRunQueue(options: {
   /** The month's partition can be missing when no retention task ran for months: make it, once. */
   async function closed(closings: readonly Closing[]): Promise<Closed> {
     try {
-      // One statement is one transaction, and one round trip.
       return await closeRuns(pool, closings);
     } catch (error) {
       if (sqlState(error) === DEADLOCK)
@@ -68,6 +67,7 @@ export function createRunQueue(options: {
       // The ids as one array, and the revision beside each row: both are looked up by their keys
       // however long the queue and the history of revisions are.
       const { rows } = await pool.query<ClaimedRow>({
+        name: "claim_runs",
         text: `with due as materialized (
            select id from runs
             where claim_token is null and not_before <= $3

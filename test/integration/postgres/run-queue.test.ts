@@ -13,6 +13,7 @@ import {
   success,
   type RunsFixture,
 } from "./runs-fixture.ts";
+import { until } from "../../e2e/until.ts";
 import { destinationKey } from "../../../src/domain/destination.ts";
 import type { Job } from "../../../src/domain/job.ts";
 
@@ -244,6 +245,28 @@ describe("close", () => {
     await fixture.pool.query("update runs set replaced = true where id = $1", [run.id]);
     await fixture.queue.close([retry(run, Date.now())]);
     expect(await runsOf(of)).toEqual([]);
+  });
+
+  test("a run that is replaced while its retry waits for the row ends, and is recorded", async () => {
+    const of = job();
+    const run = await claimed(fixture, of);
+    await fixture.queue.start([run]);
+    const replacing = await fixture.pool.connect();
+    await replacing.query("begin");
+    await replacing.query("update runs set replaced = true where id = $1", [run.id]);
+    const closing = fixture.queue.close([retry(run, Date.now())]);
+    await until("the closing waits for the row", async () => {
+      const { rows } = await fixture.pool.query(
+        `select from pg_stat_activity
+          where datname = current_database() and wait_event_type = 'Lock' and query like '%retried as%'`,
+      );
+      return rows.length > 0 ? true : undefined;
+    });
+    await replacing.query("commit");
+    replacing.release();
+    expect(await closing).toEqual(new Set([run.id]));
+    expect(await runsOf(of)).toEqual([]);
+    expect(await executionsOf(of)).toHaveLength(1);
   });
 
   const finals = [

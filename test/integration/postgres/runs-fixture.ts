@@ -31,7 +31,7 @@ export async function runsFixture(given?: TestDatabase): Promise<RunsFixture> {
   const { url } = database;
   const ends: (() => Promise<void>)[] = [];
   const pools = (max: number) => {
-    const pool = createPool({ url, applicationName: "test", max });
+    const pool = createPool({ url, applicationName: "test", max, plans: "fixed" });
     ends.push(() => pool.end());
     return pool;
   };

@@ -1,5 +1,6 @@
 import type { Configuration } from "../src/configuration/configuration.ts";
 import { required } from "../src/configuration/configuration.ts";
+import type { JobIndex } from "../src/domain/ports/job-index.ts";
 import type { JobStore } from "../src/domain/ports/job-store.ts";
 import { createGateway, type Gateway } from "../src/gateway/gateway.ts";
 import { otpMessage } from "../src/mail/otp-message.ts";
@@ -20,13 +21,15 @@ export async function createGatewayPart(options: {
   foundation: Foundation;
   configuration: Configuration;
   jobs: JobStore;
+  jobIndex: JobIndex;
   readiness: Readiness;
 }): Promise<Gateway> {
-  const { foundation, configuration, jobs, readiness } = options;
+  const { foundation, configuration, jobs, jobIndex, readiness } = options;
   const { pool, keyRing } = foundation;
   return createGateway({
     apiKeys: foundation.apiKeys,
     jobs,
+    jobIndex,
     ledger: createRunLedger({ pool }),
     history: createRunHistory({ pool }),
     circuits: createCircuits({ pool }),

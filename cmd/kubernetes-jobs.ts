@@ -3,6 +3,7 @@ import { hostname } from "node:os";
 import type { Configuration } from "../src/configuration/configuration.ts";
 import type { Leadership } from "../src/domain/ports/leadership.ts";
 import { createEventRecorder } from "../src/kubernetes/events.ts";
+import { createKubernetesJobIndex } from "../src/kubernetes/kubernetes-job-index.ts";
 import { createKubernetesJobStore } from "../src/kubernetes/kubernetes-job-store.ts";
 import { createLeaseElection } from "../src/kubernetes/lease-election.ts";
 import { createResourceMemory } from "../src/kubernetes/resource-memory.ts";
@@ -32,14 +33,17 @@ export function createKubernetesJobs(options: {
   const namespaces = configuration.watchNamespaces ?? [];
   const instance = configuration.podName ?? hostname();
   const memory = createResourceMemory();
-  const jobs = createKubernetesJobStore({
-    client,
+  const parts = { client, accountNamespaces, monotonic, random, metrics };
+  const followed = createKubernetesJobIndex({
+    jobs: createKubernetesJobStore({
+      ...parts,
+      memory,
+      ...(namespaces.length > 0 && { namespaces }),
+    }),
+    ofNamespace: (namespace) => createKubernetesJobStore({ ...parts, namespaces: [namespace] }),
     accountNamespaces,
-    monotonic,
-    random,
-    metrics,
-    memory,
-    ...(namespaces.length > 0 && { namespaces }),
+    timers,
+    log,
   });
   const events = createEventRecorder({ client, instance, monotonic, wallClock, metrics });
   const reporter = createStatusWriter({
@@ -79,7 +83,8 @@ export function createKubernetesJobs(options: {
     },
   };
   return {
-    jobs,
+    jobs: followed.jobs,
+    jobIndex: followed.index,
     leadership,
     reporter,
     secretHeaders: createSecretHeaders({
@@ -87,6 +92,9 @@ export function createKubernetesJobs(options: {
       accountNamespaces,
       namespaces: configuration.headerSecretNamespaces ?? [],
     }),
-    close: () => events.settled(),
+    close: () => {
+      followed.close();
+      return events.settled();
+    },
   };
 }

@@ -8,6 +8,7 @@ import { StartProblem } from "../src/configuration/start-problem.ts";
 import { alwaysLeader } from "../src/controller/always-leader.ts";
 import { parseKeyRing } from "../src/postgres/key-ring.ts";
 import { migrate } from "../src/postgres/migrate.ts";
+import { createPostgresJobIndex } from "../src/postgres/postgres-job-index.ts";
 import { createPostgresJobStore } from "../src/postgres/postgres-job-store.ts";
 import { assertKeysKnown } from "../src/postgres/sealed-columns.ts";
 import { createUsers } from "../src/postgres/users.ts";
@@ -36,6 +37,7 @@ import { logOptions } from "./log-options.ts";
 import { startCatcher } from "./mail-catcher.ts";
 import { reportFailure } from "./problem.ts";
 import { say } from "./say.ts";
+import { monotonic } from "./system.ts";
 import { aborted, untilTerminated } from "./termination.ts";
 import { VERSION } from "./version.ts";
 
@@ -110,10 +112,11 @@ async function start(ending: Ending): Promise<void> {
     );
 
   const jobs = createPostgresJobStore({ pool, notifications });
+  const jobIndex = createPostgresJobIndex({ pool, monotonic });
   const readiness = createReadiness(
     createDependencyChecks({ postgres: () => foundation.pingDatabase(), jobs: () => jobs.ping() }),
   );
-  const gateway = await createGatewayPart({ foundation, configuration, jobs, readiness });
+  const gateway = await createGatewayPart({ foundation, configuration, jobs, jobIndex, readiness });
   const url = await listen(gateway.server(), { host, port: required(configuration, "port") });
   const health = await startHealthServer({
     host,

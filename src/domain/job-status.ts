@@ -16,14 +16,23 @@ export interface JobCondition {
   message: string;
 }
 
-type StatusCursor = Pick<Cursor, "once" | "haltedGeneration" | "scheduleHash">;
+/** What of a cursor a job's status depends on. */
+export type StatusCursor = Pick<Cursor, "once" | "haltedGeneration" | "scheduleHash">;
+/** What of a job its status depends on. */
+export type StatusJob = Pick<Job, "account" | "generation"> & {
+  spec: Pick<Job["spec"], "schedule" | "suspend">;
+};
 
 /**
  * REST `status` of a job as read and its cursor, which may be older than the job: a one-time whose
  * `run_at` was changed a moment ago is active again although the cursor does not know it yet. A job
  * without account is `paused`: nothing runs.
  */
-export function jobStatus(job: Job, cursor: StatusCursor | undefined, timing: Timing): JobStatus {
+export function jobStatus(
+  job: StatusJob,
+  cursor: StatusCursor | undefined,
+  timing: Timing,
+): JobStatus {
   if (!timing.compiled.ok) return "invalid";
   const once = onceStateOf(job, cursor, timing);
   if (once === "completed") return "completed";
@@ -35,7 +44,7 @@ export function jobStatus(job: Job, cursor: StatusCursor | undefined, timing: Ti
 
 /** REST `next_run_at`: null unless the job is active and has a fire time to come. */
 export function nextRunAt(
-  job: Job,
+  job: StatusJob,
   cursor: StatusCursor | undefined,
   timing: Timing,
   now: Instant,

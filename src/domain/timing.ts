@@ -1,5 +1,5 @@
 import type { Cursor, OnceState } from "./cursor.ts";
-import type { Job, JobSpec } from "./job.ts";
+import type { JobSpec } from "./job.ts";
 import type { CompileResult } from "./schedule.ts";
 import { compileSchedule, scheduleHash } from "./schedule.ts";
 
@@ -19,7 +19,7 @@ export function timingOf(spec: Pick<JobSpec, "schedule" | "suspend">): Timing {
  * resume, armed again by another time.
  */
 export function onceStateOf(
-  job: Job,
+  job: { spec: Pick<JobSpec, "schedule" | "suspend"> },
   cursor: Pick<Cursor, "once" | "scheduleHash"> | undefined,
   timing: Timing,
 ): OnceState {

@@ -8,6 +8,7 @@ import type { ApiKeys } from "../domain/ports/accounts.ts";
 import type { Circuits } from "../domain/ports/circuits.ts";
 import type { Clock, Monotonic, Timers } from "../domain/ports/clock.ts";
 import type { DestinationPolicy } from "../domain/ports/destinations.ts";
+import type { JobIndex } from "../domain/ports/job-index.ts";
 import type { JobStore } from "../domain/ports/job-store.ts";
 import type { EmailLog, IdempotencyKeys, Mailer, Otps } from "../domain/ports/mail.ts";
 import type { RunHistory, RunLedger } from "../domain/ports/run-ledger.ts";
@@ -16,6 +17,7 @@ import type { Metrics } from "../telemetry/metrics.ts";
 import type { Readiness } from "../telemetry/readiness.ts";
 import { authenticate } from "./authenticate.ts";
 import { dashboardPage } from "./dashboard-page.ts";
+import { createJobInventory } from "./dashboard/job-inventory.ts";
 import { routeDashboard, type DashboardOptions } from "./dashboard/dashboard-router.ts";
 import { docsPage } from "./docs-page.ts";
 import { answerText, type ApiRequest, type Handler } from "./endpoint.ts";
@@ -37,6 +39,8 @@ import { createValidators } from "./validate.ts";
 export interface GatewayOptions {
   apiKeys: Pick<ApiKeys, "authenticate">;
   jobs: JobStore;
+  /** The same jobs, for the dashboard's lists. */
+  jobIndex: JobIndex;
   ledger: RunLedger;
   history: RunHistory;
   circuits: Pick<Circuits, "list">;
@@ -109,7 +113,10 @@ export function createGateway(options: GatewayOptions): Gateway {
   for (const [id, endpoint] of Object.entries(ENDPOINTS) as [OperationId, EndpointDefinition][])
     route(endpoint, handlers[id]);
   servePage(docsPage(openApi));
-  if (options.dashboard) routeDashboard(router, { ...options, ...options.dashboard, rest, report });
+  if (options.dashboard) {
+    const inventory = createJobInventory({ ...options, ...options.dashboard });
+    routeDashboard(router, { ...options, ...options.dashboard, inventory, rest, report });
+  }
   if (!options.dashboard?.files) servePage(dashboardPage());
   router.get("/", (ctx) => {
     ctx.body = { service: "carillon", docs: "/docs", openapi: "/openapi.json" };

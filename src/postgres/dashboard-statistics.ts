@@ -1,4 +1,5 @@
-import type { DashboardStatistics } from "../domain/ports/dashboard.ts";
+import type { OnceState } from "../domain/cursor.ts";
+import type { DashboardStatistics, LastRun } from "../domain/ports/dashboard.ts";
 import { instantOf } from "./instant-of.ts";
 import type { Pool } from "./pool.ts";
 import { executionOf, type ExecutionRow } from "./rows.ts";
@@ -89,7 +90,60 @@ export function createDashboardStatistics({ pool }: { pool: Pool }): DashboardSt
         jobs: rows.map((row) => ({ jobUid: row.job_uid, last: executionOf(row.last_execution) })),
       };
     },
+
+    async tellingCursors(account) {
+      if (!isUuid(account)) return new Map();
+      const { rows } = await pool.query<{
+        job_uid: string;
+        once: OnceState;
+        halted_generation: number | null;
+        schedule_hash: string;
+      }>(
+        `select job_uid, once, halted_generation, schedule_hash from job_cursors
+          where account = $1 and deleted_at is null
+            and (once <> 'armed' or halted_generation is not null)`,
+        [account],
+      );
+      return new Map(
+        rows.map((row) => [
+          row.job_uid,
+          {
+            once: row.once,
+            haltedGeneration: row.halted_generation,
+            scheduleHash: row.schedule_hash,
+          },
+        ]),
+      );
+    },
+
+    async lastRuns(account, status) {
+      if (!isUuid(account)) return new Map();
+      // One text instead of a row for each job: of 10,000 rows, taking them apart takes longest.
+      const { rows } = await pool.query<{ runs: string | null }>(
+        `select string_agg(
+                  h.job_uid || left(h.last_execution ->> 'status', 1) || (h.last_execution ->> 'executed_at'),
+                  ' ') as runs
+           from job_cursors c join job_history h using (job_uid)
+          where c.account = $1 and c.deleted_at is null
+            and ($2::text is null or h.last_execution ->> 'status' = $2)`,
+        [account, status ?? null],
+      );
+      const runs = rows[0]?.runs;
+      return new Map(runs ? runs.split(" ").map(lastRunOf) : []);
+    },
   };
+}
+
+const UUID_LENGTH = 36;
+
+function lastRunOf(text: string): [jobUid: string, last: LastRun] {
+  return [
+    text.slice(0, UUID_LENGTH),
+    {
+      status: text[UUID_LENGTH] === "s" ? "success" : "failed",
+      executedAt: Number(text.slice(UUID_LENGTH + 1)),
+    },
+  ];
 }
 
 /** Counts that no chart shows any more. For the retention task. */

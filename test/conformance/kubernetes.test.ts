@@ -1,12 +1,15 @@
 import { describe, inject } from "vitest";
 import { DependencyUnavailable } from "../../src/domain/ports/dependency-down.ts";
+import { createKubernetesJobIndex } from "../../src/kubernetes/kubernetes-job-index.ts";
 import { createKubernetesJobStore } from "../../src/kubernetes/kubernetes-job-store.ts";
 import { specFromResource, specToResource } from "../../src/kubernetes/scheduled-job.ts";
+import { createLogger } from "../../src/telemetry/logger.ts";
 import { connect, createNamespace, installCrd } from "../kubernetes/cluster.ts";
 import { startControlPlane } from "../kubernetes/control-plane.ts";
 import { namespaceAccounts } from "../kubernetes/namespace-accounts.ts";
 import { until } from "../kubernetes/until.ts";
 import { realTime } from "../kubernetes/real-time.ts";
+import { jobIndexConformance } from "./job-index.ts";
 import { jobStoreConformance } from "./job-store.ts";
 
 describe.runIf(inject("kubeconfig") !== "")("on a real API server", () => {
@@ -61,6 +64,45 @@ describe.runIf(inject("kubeconfig") !== "")("on a real API server", () => {
       async close() {
         await client.close();
         await controlPlane.stop();
+      },
+    };
+  });
+
+  jobIndexConformance("Kubernetes", async () => {
+    const client = connect(inject("kubeconfig"));
+    await installCrd(client);
+    const namespaces = [await createNamespace(client), await createNamespace(client)] as const;
+    const accountNamespaces = namespaceAccounts([]);
+    const parts = { client, accountNamespaces, metrics: client.metrics, ...realTime };
+    const elsewhere = createKubernetesJobStore(parts);
+    let lost = new AbortController();
+    const followed = createKubernetesJobIndex({
+      jobs: createKubernetesJobStore(parts),
+      ofNamespace: (namespace) => {
+        const store = createKubernetesJobStore({ ...parts, namespaces: [namespace] });
+        const watch: typeof store.watch = (position, signal) =>
+          store.watch(position, AbortSignal.any([signal, lost.signal]));
+        return { list: (options) => store.list(options), watch };
+      },
+      accountNamespaces,
+      timers: realTime.timers,
+      log: createLogger({ level: "silent" }),
+    });
+    return {
+      index: followed.index,
+      jobs: followed.jobs,
+      elsewhere,
+      accounts: [
+        accountNamespaces.bind(namespaces[0].name),
+        accountNamespaces.bind(namespaces[1].name),
+      ],
+      lose: async () => {
+        lost.abort();
+        lost = new AbortController();
+      },
+      async close() {
+        followed.close();
+        await client.close();
       },
     };
   });

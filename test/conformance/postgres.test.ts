@@ -1,9 +1,11 @@
 import { randomUUID } from "node:crypto";
 import { createNotifications } from "../../src/postgres/notifications.ts";
 import { createPool } from "../../src/postgres/pool.ts";
+import { createPostgresJobIndex } from "../../src/postgres/postgres-job-index.ts";
 import { createPostgresJobStore } from "../../src/postgres/postgres-job-store.ts";
 import { createRetention } from "../../src/postgres/retention.ts";
 import { createTestDatabase } from "../postgres/database.ts";
+import { jobIndexConformance } from "./job-index.ts";
 import { cronSpec, jobStoreConformance } from "./job-store.ts";
 
 jobStoreConformance("PostgreSQL", async () => {
@@ -23,6 +25,31 @@ jobStoreConformance("PostgreSQL", async () => {
       const clock = { known: true, now: () => Date.now() };
       const retention = createRetention({ pool, clock, executionsDays: 90, logsDays: 90 });
       await retention.run(new AbortController().signal);
+    },
+    close: async () => {
+      await notifications.close();
+      await pool.end();
+      await database.drop();
+    },
+  };
+});
+
+jobIndexConformance("PostgreSQL", async () => {
+  const database = await createTestDatabase();
+  const pool = createPool({ url: database.url, applicationName: "test", max: 10 });
+  const notifications = createNotifications({ url: database.url, applicationName: "test" });
+  const jobs = createPostgresJobStore({ pool, notifications });
+  return {
+    index: createPostgresJobIndex({ pool, monotonic: () => performance.now() }),
+    jobs,
+    elsewhere: createPostgresJobStore({ pool, notifications }),
+    accounts: [randomUUID(), randomUUID()],
+    lose: async () => {
+      // As the retention task does with tombstones.
+      await pool.query("delete from jobs where deleted_at is not null");
+      await pool.query(
+        "update carillon_meta set value = pg_current_xact_id()::text where key = 'jobs_purged_xid'",
+      );
     },
     close: async () => {
       await notifications.close();

@@ -1,5 +1,6 @@
 import type { User, UserRole } from "../account.ts";
 import type { Instant } from "../instant.ts";
+import type { StatusCursor } from "../job-status.ts";
 import type { Execution } from "../run.ts";
 
 /** What happened in one stretch of time. */
@@ -39,7 +40,16 @@ export interface DashboardStatistics {
     account: string,
     limit: number,
   ): Promise<{ total: number; jobs: { jobUid: string; last: Execution }[] }>;
+  /**
+   * By job uid, the cursors of live jobs that say what their specs do not: that a one-time job has fired,
+   * or that a job is halted. All other jobs have the status of a job without cursor.
+   */
+  tellingCursors(account: string): Promise<Map<string, StatusCursor>>;
+  /** By job uid, how and when each live job ran last; with `status`, only those where it ended so. */
+  lastRuns(account: string, status?: Execution["status"]): Promise<Map<string, LastRun>>;
 }
+
+export type LastRun = Pick<Execution, "status" | "executedAt">;
 
 export interface Invitation {
   id: string;

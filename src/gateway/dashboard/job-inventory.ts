@@ -1,47 +1,89 @@
-import type { Cursor } from "../../domain/cursor.ts";
+import { setImmediate as turn } from "node:timers/promises";
 import type { Instant } from "../../domain/instant.ts";
-import type { Job, JobStatus } from "../../domain/job.ts";
-import { jobStatus, nextRunAt } from "../../domain/job-status.ts";
-import type { JobStore } from "../../domain/ports/job-store.ts";
-import type { RunHistory } from "../../domain/ports/run-ledger.ts";
-import { timingOf } from "../../domain/timing.ts";
-
-const PAGE = 500;
+import type { JobStatus } from "../../domain/job.ts";
+import { jobStatus, nextRunAt, type StatusCursor } from "../../domain/job-status.ts";
+import type { ListedJob } from "../../domain/listed-job.ts";
+import type { DashboardStatistics } from "../../domain/ports/dashboard.ts";
+import type { JobIndex } from "../../domain/ports/job-index.ts";
+import { timingOf, type Timing } from "../../domain/timing.ts";
 
 export interface InventoryItem {
-  job: Job;
+  job: ListedJob;
   status: JobStatus;
   nextRunAt: Instant | null;
+  /** Name, id and address in lower case, each on a line. */
+  text: string;
 }
 
 /** Every job of an account with its status and next run, oldest first. */
-export async function jobInventory(
-  parts: { jobs: Pick<JobStore, "list">; history: Pick<RunHistory, "cursors"> },
-  account: string,
-  now: Instant,
-): Promise<InventoryItem[]> {
-  const items: InventoryItem[] = [];
-  let next: string | undefined;
-  do {
-    const page = await parts.jobs.list({
-      account,
-      limit: PAGE,
-      ...(next === undefined ? {} : { continue: next }),
-    });
-    const cursors = await parts.history.cursors(page.jobs.map((job) => job.uid));
-    for (const job of page.jobs) items.push(itemOf(job, cursors.get(job.uid), now));
-    next = page.continue;
-  } while (next !== undefined);
-  return items;
+export type JobInventory = (account: string, now: Instant) => Promise<readonly InventoryItem[]>;
+
+interface Known extends InventoryItem {
+  timing: Timing;
+  cursor: StatusCursor | undefined;
+  /** Until when status and next run stay as they are, if job and cursor do. */
+  until: Instant;
 }
 
-function itemOf(job: Job, cursor: Cursor | undefined, now: Instant): InventoryItem {
-  const timing = timingOf(job.spec);
+/** Cron expressions are compiled at their first sight, which takes 50 µs: others get their turn in between. */
+const NEW_AT_ONCE = 200;
+
+/**
+ * What is worked out about a job is kept for as long as the index hands out the same object, so that a
+ * look at 10,000 jobs works out those that changed or fired since the last look.
+ */
+export function createJobInventory(parts: {
+  jobIndex: JobIndex;
+  statistics: Pick<DashboardStatistics, "tellingCursors">;
+}): JobInventory {
+  const known = new WeakMap<ListedJob, Known>();
+  return async (account, now) => {
+    const [jobs, cursors] = await Promise.all([
+      parts.jobIndex.jobs(account),
+      parts.statistics.tellingCursors(account),
+    ]);
+    const items: InventoryItem[] = [];
+    let fresh = 0;
+    for (const job of jobs) {
+      const cursor = cursors.get(job.uid);
+      const before = known.get(job);
+      if (before === undefined && (fresh += 1) % NEW_AT_ONCE === 0) await turn();
+      if (before && now < before.until && sameCursor(before.cursor, cursor)) items.push(before);
+      else {
+        const item = itemOf(job, cursor, before, now);
+        known.set(job, item);
+        items.push(item);
+      }
+    }
+    return items;
+  };
+}
+
+function itemOf(
+  job: ListedJob,
+  cursor: StatusCursor | undefined,
+  before: Known | undefined,
+  now: Instant,
+): Known {
+  const timing = before?.timing ?? timingOf(job.spec);
+  const next = nextRunAt(job, cursor, timing, now);
   return {
     job,
     status: jobStatus(job, cursor, timing),
-    nextRunAt: nextRunAt(job, cursor, timing, now),
+    nextRunAt: next,
+    text: before?.text ?? [job.spec.name, job.id, job.address].join("\n").toLowerCase(),
+    timing,
+    cursor,
+    until: next ?? Infinity,
   };
+}
+
+function sameCursor(a: StatusCursor | undefined, b: StatusCursor | undefined): boolean {
+  return (
+    a?.once === b?.once &&
+    a?.haltedGeneration === b?.haltedGeneration &&
+    a?.scheduleHash === b?.scheduleHash
+  );
 }
 
 export function countByStatus(items: readonly InventoryItem[]): Record<string, number> {

@@ -2,10 +2,11 @@ import type { Finding } from "../../domain/findings.ts";
 import { isoUtc, type Instant } from "../../domain/instant.ts";
 import type { Job, JobSpec, Schedule } from "../../domain/job.ts";
 import type { Clock } from "../../domain/ports/clock.ts";
+import type { DashboardStatistics } from "../../domain/ports/dashboard.ts";
 import type { DestinationPolicy } from "../../domain/ports/destinations.ts";
 import { JobNotFound, type JobStore } from "../../domain/ports/job-store.ts";
 import type { JobHistory, RunHistory } from "../../domain/ports/run-ledger.ts";
-import { patchedSpec, restFields, specFromRest } from "../../domain/rest-job.ts";
+import { patchedSpec, specFromRest } from "../../domain/rest-job.ts";
 import { compileSchedule, parseRunAt } from "../../domain/schedule.ts";
 import { jobCreate, jobPatch } from "../../domain/schema/rest-job.ts";
 import { answerText, jsonObject, JsonText, type ApiAnswer, type ApiRequest } from "../endpoint.ts";
@@ -14,13 +15,16 @@ import { canBeJobId } from "../job-id.ts";
 import type { jobRoutes } from "../routes/jobs.ts";
 import { createValidators } from "../validate.ts";
 import { memberText } from "../request-body.ts";
-import { countByStatus, jobInventory, type InventoryItem } from "./job-inventory.ts";
+import { countByStatus, type InventoryItem, type JobInventory } from "./job-inventory.ts";
+import { createJobOrder } from "./job-order.ts";
 import type { DashboardRequest } from "./request.ts";
 import type { BulkBody, JobCheckQuery, JobsPageQuery } from "./schemas.ts";
 import { yamlText } from "./yaml-text.ts";
 
 export interface DashboardJobRouteOptions {
   jobs: JobStore;
+  inventory: JobInventory;
+  statistics: Pick<DashboardStatistics, "lastRuns">;
   history: RunHistory;
   destinations: DestinationPolicy;
   clock: Clock;
@@ -31,33 +35,40 @@ export interface DashboardJobRouteOptions {
 }
 
 const FIRE_TIMES = 10;
+/** Jobs of a bulk action that are written at the same time. */
+const BULK_WIDTH = 8;
 
 export function dashboardJobRoutes(options: DashboardJobRouteOptions) {
-  const { jobs, history, clock, rest } = options;
+  const { jobs, inventory, history, clock, rest } = options;
   const validators = createValidators();
   const checkCreate = validators.compile(jobCreate);
   const checkPatch = validators.compile(jobPatch);
+  const inOrder = createJobOrder();
 
   return {
     async pageJobs(request: DashboardRequest<undefined, JobsPageQuery>): Promise<ApiAnswer> {
-      const { limit = 25, offset = 0, sort = "created" } = request.query;
-      const all = await jobInventory(options, request.account, clock.now());
-      const found = all.filter((item) => matches(item, request.query));
-      // Only what the order or the filter needs is read of the history for all of them.
-      const wide = sort === "last_run" || request.query.status === "failing";
-      const early = wide ? await summaries(found) : undefined;
-      const kept =
-        request.query.status === "failing"
-          ? found.filter(({ job }) => early?.get(job.uid)?.last?.status === "failed")
-          : found;
-      kept.sort(orderBy(sort, early));
-      const page = kept.slice(offset, offset + limit);
-      const known = early ?? (await summaries(page));
+      const { account, query } = request;
+      const { limit = 25, offset = 0, sort = "created" } = query;
+      const failing = query.status === "failing";
+      // Of the history of all jobs only what the order or the filter needs is read.
+      const [all, lastRuns] = await Promise.all([
+        inventory(account, clock.now()),
+        failing || sort === "last_run"
+          ? options.statistics.lastRuns(account, failing ? "failed" : undefined)
+          : undefined,
+      ]);
+      const needle = query.q?.toLowerCase();
+      const found = inOrder(all, sort, lastRuns).filter(
+        (item) =>
+          matches(item, query, needle) && (!failing || lastRuns?.has(item.job.uid) === true),
+      );
+      const page = found.slice(offset, offset + limit);
+      const known = await history.summary(page.map(({ job }) => job.uid));
       return {
         status: 200,
         body: {
           jobs: page.map((item) => rowOf(item, known.get(item.job.uid))),
-          total: kept.length,
+          total: found.length,
           counts: countByStatus(all),
         },
       };
@@ -89,32 +100,47 @@ export function dashboardJobRoutes(options: DashboardJobRouteOptions) {
     },
 
     async bulkJobs(request: DashboardRequest<BulkBody>): Promise<ApiAnswer> {
-      const { action, ids } = request.body;
-      const failures: { id: string; error: string }[] = [];
-      for (const id of new Set(ids)) {
-        const each: ApiRequest = { ...request, params: { id }, body: undefined, query: {} };
-        try {
-          await (action === "pause" ? rest.pauseJob(each) : rest.resumeJob(each));
-        } catch (error) {
-          const answer = errorAnswer(error);
-          // A job that is gone or owned is its own affair; anything else concerns all of them.
-          if (answer.status !== 404 && answer.status !== 409) throw error;
-          failures.push({ id, error: answer.body.error });
+      const { action } = request.body;
+      const ids = [...new Set(request.body.ids)];
+      const problems = new Map<string, string>();
+      const waiting = ids.values();
+      const work = async (): Promise<void> => {
+        for (const id of waiting) {
+          const problem = await changeOne(request, action, id);
+          if (problem !== null) problems.set(id, problem);
         }
-      }
-      const changed = new Set(ids).size - failures.length;
-      return { status: 200, body: { changed, failures } };
+      };
+      await Promise.all(Array.from({ length: BULK_WIDTH }, work));
+      const failures = ids.flatMap((id) => {
+        const error = problems.get(id);
+        return error === undefined ? [] : [{ id, error }];
+      });
+      return { status: 200, body: { changed: ids.length - failures.length, failures } };
     },
   };
+
+  /** Why it could not be done; null when it was. */
+  async function changeOne(
+    request: DashboardRequest<BulkBody>,
+    action: BulkBody["action"],
+    id: string,
+  ): Promise<string | null> {
+    const each: ApiRequest = { ...request, params: { id }, body: undefined, query: {} };
+    try {
+      await (action === "pause" ? rest.pauseJob(each) : rest.resumeJob(each));
+      return null;
+    } catch (error) {
+      const answer = errorAnswer(error);
+      // A job that is gone or owned is its own affair; anything else concerns all of them.
+      if (answer.status !== 404 && answer.status !== 409) throw error;
+      return answer.body.error;
+    }
+  }
 
   async function existing(account: string, id: string): Promise<Job> {
     const job = canBeJobId(id) ? await jobs.get(account, id) : undefined;
     if (!job) throw new JobNotFound(id);
     return job;
-  }
-
-  function summaries(items: readonly InventoryItem[]): Promise<Map<string, JobHistory>> {
-    return history.summary(items.map(({ job }) => job.uid));
   }
 
   /** What the REST API would say to this body, as data. */
@@ -171,48 +197,31 @@ function scheduleOf(body: Record<string, unknown>, now: Instant): Schedule | und
   return { kind: "cron", expression, timeZone: typeof timezone === "string" ? timezone : "UTC" };
 }
 
-function matches({ job, status }: InventoryItem, query: JobsPageQuery): boolean {
-  const { target, name } = job.spec;
+function matches(
+  { job, status, text }: InventoryItem,
+  query: JobsPageQuery,
+  needle: string | undefined,
+): boolean {
   const wanted = query.status === "failing" ? "active" : query.status;
-  const needle = query.q?.toLowerCase();
   return (
     (wanted === undefined || status === wanted) &&
-    (query.type === undefined || target.kind === query.type) &&
-    (needle === undefined ||
-      [name, job.id, addressOf(job.spec)].some((text) => text.toLowerCase().includes(needle)))
+    (query.type === undefined || job.kind === query.type) &&
+    (needle === undefined || text.includes(needle))
   );
 }
 
-function orderBy(
-  sort: NonNullable<JobsPageQuery["sort"]>,
-  history: ReadonlyMap<string, JobHistory> | undefined,
-): (a: InventoryItem, b: InventoryItem) => number {
-  const last = ({ job }: InventoryItem) => history?.get(job.uid)?.last?.executedAt ?? 0;
-  const orders: Record<typeof sort, (a: InventoryItem, b: InventoryItem) => number> = {
-    name: (a, b) => a.job.spec.name.localeCompare(b.job.spec.name, "en"),
-    // Infinity minus Infinity is no number: jobs without a next run stay as they are.
-    next_run: (a, b) => (a.nextRunAt ?? Infinity) - (b.nextRunAt ?? Infinity) || 0,
-    last_run: (a, b) => last(b) - last(a),
-    created: (a, b) => b.job.createdAt - a.job.createdAt,
-  };
-  return orders[sort];
-}
-
-function addressOf({ target }: JobSpec): string {
-  return target.kind === "webhook" ? target.url : target.to;
-}
-
 function rowOf({ job, status, nextRunAt }: InventoryItem, history: JobHistory | undefined) {
-  const fields = restFields(job.spec);
+  const { name, schedule } = job.spec;
+  const cron = schedule.kind === "cron" ? schedule : undefined;
   return {
     id: job.id,
-    name: fields.name,
-    type: fields.type,
-    schedule_type: fields.schedule_type,
-    cron_expression: fields.cron_expression,
-    timezone: fields.timezone,
-    run_at: fields.run_at,
-    target: addressOf(job.spec),
+    name,
+    type: job.kind,
+    schedule_type: cron ? "cron" : "one_time",
+    cron_expression: cron?.expression ?? null,
+    timezone: cron?.timeZone ?? null,
+    run_at: schedule.kind === "once" ? isoUtc(schedule.at) : null,
+    target: job.address,
     status,
     next_run_at: nextRunAt === null ? null : isoUtc(nextRunAt),
     last_run_at: history?.last ? isoUtc(history.last.executedAt) : null,

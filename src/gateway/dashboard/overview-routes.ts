@@ -1,21 +1,19 @@
-import { isoUtc } from "../../domain/instant.ts";
+import { isoUtc, type Instant } from "../../domain/instant.ts";
+import type { ListedJob } from "../../domain/listed-job.ts";
 import type { ApiKeys, SmtpSettingsStore } from "../../domain/ports/accounts.ts";
 import type { Circuits } from "../../domain/ports/circuits.ts";
 import type { Clock } from "../../domain/ports/clock.ts";
 import type { DashboardStatistics } from "../../domain/ports/dashboard.ts";
-import type { JobStore } from "../../domain/ports/job-store.ts";
 import type { EmailLog } from "../../domain/ports/mail.ts";
-import type { RunHistory } from "../../domain/ports/run-ledger.ts";
 import type { ApiAnswer } from "../endpoint.ts";
 import { restLogEntry } from "../routes/mail.ts";
-import { countByStatus, jobInventory, type InventoryItem } from "./job-inventory.ts";
+import { countByStatus, type InventoryItem, type JobInventory } from "./job-inventory.ts";
 import type { DashboardRequest } from "./request.ts";
 import type { OtpQuery, OverviewQuery } from "./schemas.ts";
 
 export interface OverviewRouteOptions {
   statistics: DashboardStatistics;
-  jobs: JobStore;
-  history: RunHistory;
+  inventory: JobInventory;
   circuits: Pick<Circuits, "list">;
   apiKeys: Pick<ApiKeys, "list">;
   smtpSettings: Pick<SmtpSettingsStore, "revision">;
@@ -31,20 +29,23 @@ const RANGES = {
 const SHOWN = 8;
 
 export function overviewRoutes(options: OverviewRouteOptions) {
-  const { statistics, emailLog, clock } = options;
+  const { statistics, inventory, emailLog, clock } = options;
   return {
     async overview(request: DashboardRequest<undefined, OverviewQuery>): Promise<ApiAnswer> {
       const { account, query } = request;
       const [activity, items, failing, circuits, keys, smtp, newest] = await Promise.all([
         statistics.activity({ account, ...RANGES[query.range ?? "24h"] }),
-        jobInventory(options, account, clock.now()),
+        inventory(account, clock.now()),
         statistics.failingJobs(account, SHOWN),
         options.circuits.list(account),
         options.apiKeys.list(account),
         options.smtpSettings.revision(account),
         emailLog.list({ account, status: "sent", limit: 1, offset: 0 }),
       ]);
-      const names = new Map(items.map(({ job }) => [job.uid, job.spec.name]));
+      const failed = new Set(failing.jobs.map(({ jobUid }) => jobUid));
+      const names = new Map(
+        items.flatMap(({ job }) => (failed.has(job.uid) ? [[job.uid, job.spec.name]] : [])),
+      );
       return {
         status: 200,
         body: {
@@ -99,10 +100,14 @@ export function overviewRoutes(options: OverviewRouteOptions) {
   };
 }
 
+/** The next few of many: nothing else is put in order. */
 function soonest(items: readonly InventoryItem[]): object[] {
-  return items
-    .flatMap(({ job, nextRunAt }) => (nextRunAt === null ? [] : [{ job, at: nextRunAt }]))
-    .sort((a, b) => a.at - b.at)
-    .slice(0, SHOWN)
-    .map(({ job, at }) => ({ id: job.id, name: job.spec.name, at: isoUtc(at) }));
+  const next: { job: ListedJob; at: Instant }[] = [];
+  for (const { job, nextRunAt: at } of items) {
+    if (at === null || at >= (next[SHOWN - 1]?.at ?? Infinity)) continue;
+    const place = next.findIndex((other) => at < other.at);
+    next.splice(place === -1 ? next.length : place, 0, { job, at });
+    next.length = Math.min(next.length, SHOWN);
+  }
+  return next.map(({ job, at }) => ({ id: job.id, name: job.spec.name, at: isoUtc(at) }));
 }

@@ -25,6 +25,7 @@ import { parseKeyRing } from "../../../src/postgres/key-ring.ts";
 import { createNotifications } from "../../../src/postgres/notifications.ts";
 import { createOtps } from "../../../src/postgres/otps.ts";
 import { createPool, type Pool } from "../../../src/postgres/pool.ts";
+import { createPostgresJobIndex } from "../../../src/postgres/postgres-job-index.ts";
 import { createPostgresJobStore } from "../../../src/postgres/postgres-job-store.ts";
 import { createRunHistory } from "../../../src/postgres/run-history.ts";
 import { createRunLedger } from "../../../src/postgres/run-ledger.ts";
@@ -135,6 +136,7 @@ export async function startHarness(overrides: Overrides = {}) {
     },
     apiKeys,
     jobs,
+    jobIndex: createPostgresJobIndex({ pool, monotonic: () => performance.now() }),
     ledger,
     history,
     circuits: createCircuits({ pool }),

@@ -1,0 +1,52 @@
+import type { ListedJob } from "./listed-job.ts";
+
+/**
+ * The jobs of an account in order, kept up to date job by job. An equal job that comes again changes
+ * nothing: not even the object that is handed out.
+ */
+export interface JobRoster {
+  /** False: it knew as much, or a newer generation already. */
+  put(job: ListedJob): boolean;
+  remove(uid: string): void;
+  has(uid: string): boolean;
+  /** Oldest first, the id as tie-break. A new array after each change. */
+  jobs(): readonly ListedJob[];
+  readonly size: number;
+}
+
+export function createJobRoster(): JobRoster {
+  const byUid = new Map<string, ListedJob>();
+  let sorted: readonly ListedJob[] | undefined;
+  return {
+    put(job) {
+      const known = byUid.get(job.uid);
+      if (known && (known.generation > job.generation || isSame(known, job))) return false;
+      byUid.set(job.uid, job);
+      sorted = undefined;
+      return true;
+    },
+    remove(uid) {
+      if (byUid.delete(uid)) sorted = undefined;
+    },
+    has: (uid) => byUid.has(uid),
+    // A Map keeps the place of what is replaced: the sort finds nearly everything in order.
+    jobs: () => (sorted ??= [...byUid.values()].sort(byCreation)),
+    get size() {
+      return byUid.size;
+    },
+  };
+}
+
+function byCreation(a: ListedJob, b: ListedJob): number {
+  if (a.createdAt !== b.createdAt) return a.createdAt - b.createdAt;
+  return a.id < b.id ? -1 : Number(a.id > b.id);
+}
+
+function isSame(a: ListedJob, b: ListedJob): boolean {
+  return (
+    a.generation === b.generation &&
+    a.account === b.account &&
+    a.owner?.tool === b.owner?.tool &&
+    a.owner?.name === b.owner?.name
+  );
+}

@@ -1,0 +1,193 @@
+import type { Job } from "../domain/job.ts";
+import { createJobRoster, type JobRoster } from "../domain/job-roster.ts";
+import { listedJob } from "../domain/listed-job.ts";
+import type { AccountNamespaces } from "../domain/ports/account-namespaces.ts";
+import type { Timers } from "../domain/ports/clock.ts";
+import type { JobIndex } from "../domain/ports/job-index.ts";
+import type { JobStore } from "../domain/ports/job-store.ts";
+import type { Logger } from "../telemetry/logger.ts";
+
+const PAGE = 500;
+/** Dashboards that are open look every few seconds. */
+const IDLE_MS = 120_000;
+/** Jobs of all followed accounts, some 500 bytes each; a larger account is followed alone. */
+const MAX_FOLLOWED_JOBS = 200_000;
+/** Each has a watch of its own. */
+const MAX_FOLLOWED_ACCOUNTS = 200;
+
+export interface KubernetesJobIndexDependencies {
+  /** The store that requests of this process write to. */
+  jobs: JobStore;
+  /** A store of one namespace only. */
+  ofNamespace: (namespace: string) => Pick<JobStore, "list" | "watch">;
+  accountNamespaces: Pick<AccountNamespaces, "namespaceOf">;
+  timers: Timers;
+  log: Logger;
+}
+
+/**
+ * The index of the Kubernetes store: accounts that somebody looks at are listed once and then watched,
+ * until nobody has looked for two minutes. While a watch is down (or not allowed: the role needs `watch`)
+ * each look lists again, so what is shown is never older than the watch's delay.
+ */
+export function createKubernetesJobIndex(deps: KubernetesJobIndexDependencies): {
+  index: JobIndex;
+  /** `jobs`, whose writes the index knows at once, before the watch tells of them. */
+  jobs: JobStore;
+  close(): void;
+} {
+  const { accountNamespaces, timers } = deps;
+  /** By account, the one that was looked at last at the end. */
+  const followed = new Map<string, Followed>();
+
+  function end(account: string, entry: Followed): void {
+    entry.ending.abort();
+    entry.idle?.cancel();
+    if (followed.get(account) === entry) followed.delete(account);
+  }
+
+  function follow(account: string, namespace: string): Followed {
+    const entry: Followed = {
+      namespace,
+      roster: createJobRoster(),
+      gone: new Set(),
+      ending: new AbortController(),
+      idle: undefined,
+      begun: Promise.resolve(),
+    };
+    // Known before it is listed: what is written meanwhile belongs to it.
+    followed.set(account, entry);
+    entry.begun = begin(account, entry);
+    return entry;
+  }
+
+  /** Resolves when the list is read and the watch has begun, or has turned out not to. */
+  async function begin(account: string, entry: Followed): Promise<void> {
+    const store = deps.ofNamespace(entry.namespace);
+    try {
+      let position: string | undefined;
+      let next: string | undefined;
+      do {
+        const page = await store.list({
+          limit: PAGE,
+          ...(next === undefined ? {} : { continue: next }),
+        });
+        for (const job of page.jobs) changed(account, entry, job);
+        position ??= page.position;
+        next = page.continue;
+      } while (next !== undefined);
+      makeRoom(account);
+      await new Promise<void>((resolve) => {
+        void watch({ account, entry, store, position: position ?? "", began: resolve });
+      });
+    } catch (error) {
+      end(account, entry);
+      throw error;
+    }
+  }
+
+  function makeRoom(newest: string): void {
+    let jobs = 0;
+    for (const { roster } of followed.values()) jobs += roster.size;
+    for (const [account, entry] of followed) {
+      if (jobs <= MAX_FOLLOWED_JOBS && followed.size <= MAX_FOLLOWED_ACCOUNTS) return;
+      if (account === newest) continue;
+      jobs -= entry.roster.size;
+      end(account, entry);
+    }
+  }
+
+  /** Until it is aborted or the watch fails, which the store's metrics count: the next look lists again. */
+  async function watch(request: {
+    account: string;
+    entry: Followed;
+    store: Pick<JobStore, "watch">;
+    position: string;
+    began: () => void;
+  }): Promise<void> {
+    const { account, entry, began } = request;
+    try {
+      for await (const event of request.store.watch(request.position, entry.ending.signal)) {
+        if (event.type === "changed") changed(account, entry, event.job);
+        else if (event.type === "deleted") {
+          entry.roster.remove(event.uid);
+          entry.gone.delete(event.uid);
+        }
+        // The first is the server's word that it answers.
+        began();
+      }
+    } catch (error) {
+      deps.log.debug(
+        { err: error },
+        "the watch of an account's jobs ended; the next look lists them",
+      );
+    } finally {
+      end(account, entry);
+      began();
+    }
+  }
+
+  function lookedAt(account: string, entry: Followed): void {
+    if (entry.ending.signal.aborted) return;
+    followed.delete(account);
+    followed.set(account, entry);
+    entry.idle?.cancel();
+    entry.idle = timers.after(IDLE_MS, () => {
+      end(account, entry);
+    });
+  }
+
+  const wrote = (job: Job): Job => {
+    const entry = job.account === null ? undefined : followed.get(job.account);
+    if (entry && job.account !== null) changed(job.account, entry, job);
+    return job;
+  };
+
+  return {
+    index: {
+      async jobs(account) {
+        const namespace = await accountNamespaces.namespaceOf(account);
+        const known = followed.get(account);
+        if (known && known.namespace !== namespace) end(account, known);
+        if (namespace === undefined) return [];
+        const entry = followed.get(account) ?? follow(account, namespace);
+        await entry.begun;
+        lookedAt(account, entry);
+        return entry.roster.jobs();
+      },
+    },
+    jobs: {
+      ...deps.jobs,
+      create: async (input) => wrote(await deps.jobs.create(input)),
+      update: async (job, spec) => wrote(await deps.jobs.update(job, spec)),
+      delete: async (job) => {
+        await deps.jobs.delete(job);
+        const entry = job.account === null ? undefined : followed.get(job.account);
+        if (!entry?.roster.has(job.uid)) return;
+        entry.roster.remove(job.uid);
+        entry.gone.add(job.uid);
+      },
+    },
+    close() {
+      for (const [account, entry] of followed) end(account, entry);
+    },
+  };
+}
+
+interface Followed {
+  namespace: string;
+  roster: JobRoster;
+  /** Deleted here; the watch may still tell of earlier changes to them. */
+  gone: Set<string>;
+  ending: AbortController;
+  idle: { cancel(): void } | undefined;
+  /** Listed, and the watch answered or failed. Rejects when the list failed. */
+  begun: Promise<void>;
+}
+
+function changed(account: string, { roster, gone }: Followed, job: Job): void {
+  if (gone.has(job.uid)) return;
+  // Bound to another account a moment ago: the list begins anew when that is known here too.
+  if (job.account === account) roster.put(listedJob(job));
+  else roster.remove(job.uid);
+}

@@ -1,0 +1,134 @@
+import { LRUCache } from "lru-cache";
+import type { Instant } from "../domain/instant.ts";
+import type { Schedule, Target } from "../domain/job.ts";
+import { createJobRoster, type JobRoster } from "../domain/job-roster.ts";
+import type { ListedJob } from "../domain/listed-job.ts";
+import type { Monotonic } from "../domain/ports/clock.ts";
+import type { JobIndex } from "../domain/ports/job-index.ts";
+import type { Pool } from "./pool.ts";
+import { isUuid } from "./uuid.ts";
+
+/** Nobody has looked for so long: then reading anew is as cheap as catching up. */
+const KEPT_MS = 600_000;
+/** Jobs of all kept accounts, some 500 bytes each; a larger account is kept alone. */
+const MAX_KEPT_JOBS = 200_000;
+
+/**
+ * The index of the PostgreSQL store. Each look catches up with the transactions since the last one: one
+ * statement that reads what has changed, which is nothing or little.
+ */
+export function createPostgresJobIndex(options: { pool: Pool; monotonic: Monotonic }): JobIndex {
+  const { pool, monotonic } = options;
+  const kept = new LRUCache<string, Kept>({
+    maxSize: MAX_KEPT_JOBS,
+    sizeCalculation: ({ roster }) => Math.min(MAX_KEPT_JOBS, roster.size + 1),
+    ttl: KEPT_MS,
+    ttlResolution: 0,
+    perf: { now: monotonic },
+  });
+  /** The last look at each account that is under way: the next begins when it has ended. */
+  const looking = new Map<string, Promise<unknown>>();
+
+  async function look(account: string): Promise<readonly ListedJob[]> {
+    const known = kept.get(account);
+    const current =
+      (known && (await caughtUp(pool, account, known))) ?? (await readAll(pool, account));
+    kept.set(account, current);
+    return current.roster.jobs();
+  }
+
+  return {
+    async jobs(account) {
+      if (!isUuid(account)) return [];
+      // Not shared with a look that has begun: it may have missed what the caller has just written.
+      const mine = (looking.get(account) ?? Promise.resolve()).then(
+        () => look(account),
+        () => look(account),
+      );
+      looking.set(account, mine);
+      try {
+        return await mine;
+      } finally {
+        if (looking.get(account) === mine) looking.delete(account);
+      }
+    },
+  };
+}
+
+interface Kept {
+  roster: JobRoster;
+  /** All transactions before it are in the roster. */
+  position: string;
+}
+
+interface ListedRow {
+  uid: string;
+  account: string;
+  id: string;
+  generation: number;
+  created_at: Instant;
+  deleted: boolean;
+  name: string;
+  schedule: Schedule;
+  suspend: boolean;
+  kind: Target["kind"];
+  address: string;
+}
+
+const COLUMNS = `uid, account, id, generation, created_at, deleted_at is not null as deleted,
+  spec ->> 'name' as name, spec -> 'schedule' as schedule, (spec -> 'suspend')::boolean as suspend,
+  spec -> 'target' ->> 'kind' as kind,
+  coalesce(spec -> 'target' ->> 'url', spec -> 'target' ->> 'to') as address`;
+
+async function readAll(pool: Pool, account: string): Promise<Kept> {
+  const { rows } = await pool.query<ListedRow & { position: string }>(
+    `select pg_snapshot_xmin(pg_current_snapshot())::text as position, j.*
+       from (select) as one
+       left join (select ${COLUMNS} from jobs where account = $1 and deleted_at is null) as j on true
+      order by created_at, id`,
+    [account],
+  );
+  const roster = createJobRoster();
+  for (const row of rows) if (row.uid !== null) roster.put(jobOf(row));
+  return { roster, position: rows[0]?.position ?? "0" };
+}
+
+/** Undefined: deletions since then are forgotten, or the database is another one. */
+async function caughtUp(pool: Pool, account: string, known: Kept): Promise<Kept | undefined> {
+  const { rows } = await pool.query<
+    ListedRow & { position: string; end: string; purged: string | null }
+  >(
+    `select pg_snapshot_xmin(s)::text as position, pg_snapshot_xmax(s)::text as end,
+            (select value from carillon_meta where key = 'jobs_purged_xid') as purged, j.*
+       from pg_current_snapshot() as s
+       left join (select ${COLUMNS} from jobs
+                   where account = $1 and changed_xid >= $2::xid8) as j on true`,
+    [account, known.position],
+  );
+  const state = rows[0];
+  if (state === undefined) throw new Error("no snapshot");
+  const position = BigInt(known.position);
+  if (position <= BigInt(state.purged ?? "0") || position > BigInt(state.end)) return undefined;
+  const { roster } = known;
+  for (const row of rows) {
+    if (row.uid === null) continue;
+    if (row.deleted) roster.remove(row.uid);
+    else roster.put(jobOf(row));
+  }
+  return { roster, position: state.position };
+}
+
+function jobOf(row: ListedRow): ListedJob {
+  const { uid, account, id, generation, name, schedule, suspend, kind, address } = row;
+  return {
+    uid,
+    account,
+    id,
+    generation,
+    createdAt: row.created_at,
+    owner: null,
+    spec: { name, schedule, suspend },
+    kind,
+    address,
+  };
+}

@@ -1,0 +1,208 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { seedManyJobs, type SeededJob } from "../../postgres/many-jobs.ts";
+import { visitor, type Visitor } from "./dashboard-visitor.ts";
+import { startHarness, type Harness } from "./harness.ts";
+
+const PASSWORD = "correct horse battery";
+const COUNT = 10_000;
+
+interface Row {
+  id: string;
+  name: string;
+  type: string;
+  status: string;
+  target: string;
+  next_run_at: string | null;
+  last_run_at: string | null;
+  last_status: string | null;
+}
+interface JobsPage {
+  jobs: Row[];
+  total: number;
+  counts: Record<string, number>;
+}
+
+let harness: Harness;
+let owner: Visitor;
+let seeded: SeededJob[];
+beforeAll(async () => {
+  harness = await startHarness();
+  const { account } = harness.first;
+  await harness.users.create({ account, email: "owner@example.com", password: PASSWORD });
+  owner = visitor(harness);
+  await owner.signIn("owner@example.com", PASSWORD);
+  const { pool, clock } = harness;
+  // Of others, so that a look at one account has something to leave out.
+  await seedManyJobs({ pool, account: harness.second.account, count: 50, now: clock.now() });
+  seeded = await seedManyJobs({ pool, account, count: COUNT, now: clock.now() });
+});
+afterAll(() => harness.close());
+
+const list = async (query = ""): Promise<JobsPage> => {
+  const reply = await owner.get(`/jobs?${query}`);
+  expect([query, reply.status]).toEqual([query, 200]);
+  return reply.json as unknown as JobsPage;
+};
+const statusOf = ({ spec, once }: SeededJob): string =>
+  once === "armed" ? (spec.suspend ? "paused" : "active") : once;
+const addressOf = ({ target }: SeededJob["spec"]): string =>
+  target.kind === "webhook" ? target.url : target.to;
+const newestFirst = () => seeded.toReversed();
+const isFailing = (job: SeededJob) => statusOf(job) === "active" && job.last?.status === "failed";
+
+/** Every page of a question, one after the other. */
+async function everyPage(query: string): Promise<{ rows: Row[]; total: number }> {
+  const rows: Row[] = [];
+  for (;;) {
+    const { jobs, total } = await list(`${query}&limit=200&offset=${rows.length}`);
+    rows.push(...jobs);
+    if (rows.length >= total || jobs.length === 0) return { rows, total };
+  }
+}
+
+test("pages show every job once, newest first", async () => {
+  const { rows, total } = await everyPage("sort=created");
+  expect(total).toBe(COUNT);
+  expect(rows.map(({ id }) => id)).toEqual(newestFirst().map(({ id }) => id));
+  const beyond = await list("offset=10000");
+  expect(beyond).toMatchObject({ jobs: [], total: COUNT });
+});
+
+test("each row says what its job is", async () => {
+  const { rows } = await everyPage("sort=created");
+  expect(rows.map(({ id, status, type, target }) => [id, status, type, target])).toEqual(
+    newestFirst().map((job) => [job.id, statusOf(job), job.spec.target.kind, addressOf(job.spec)]),
+  );
+  for (const { status, next_run_at: next } of rows)
+    expect([status, next === null]).toEqual([status, status !== "active"]);
+});
+
+test("all jobs are counted by status, whatever is asked for", async () => {
+  const counts: Record<string, number> = {};
+  for (const job of seeded) counts[statusOf(job)] = (counts[statusOf(job)] ?? 0) + 1;
+  expect((await list("q=nothing+has+this")).counts).toEqual(counts);
+  expect((await owner.get("/overview")).json["jobs"]).toEqual(counts);
+});
+
+describe("filters and search", () => {
+  const questions: { query: string; holds: (job: SeededJob) => boolean }[] = [
+    { query: "status=paused", holds: (job) => statusOf(job) === "paused" },
+    { query: "status=completed", holds: (job) => statusOf(job) === "completed" },
+    { query: "status=failed", holds: (job) => statusOf(job) === "failed" },
+    { query: "status=failing", holds: isFailing },
+    {
+      query: "status=failing&type=email",
+      holds: (job) => isFailing(job) && job.spec.target.kind === "email",
+    },
+    { query: "type=email", holds: ({ spec }) => spec.target.kind === "email" },
+    { query: "q=%C3%BCBERPR%C3%BCFUNG", holds: ({ spec }) => spec.name.startsWith("Überprüfung") },
+    { query: "q=HOOKS/88", holds: ({ spec }) => addressOf(spec).endsWith("/hooks/88") },
+    { query: "q=team-9%40", holds: ({ spec }) => addressOf(spec) === "team-9@example.com" },
+    {
+      query: "q=job-0424&type=webhook",
+      holds: ({ id, spec }) => id.startsWith("job-0424") && spec.target.kind === "webhook",
+    },
+  ];
+  test.each(questions)("$query", async ({ query, holds }) => {
+    const { rows, total } = await everyPage(query);
+    const expected = newestFirst().filter(holds);
+    expect(expected.length).toBeGreaterThan(0);
+    expect(total).toBe(expected.length);
+    expect(rows.map(({ id }) => id)).toEqual(expected.map(({ id }) => id));
+  });
+});
+
+describe("orders", () => {
+  test("by name, as people order names", async () => {
+    const { rows } = await everyPage("sort=name");
+    const names = seeded.map(({ spec }) => spec.name).sort((a, b) => a.localeCompare(b, "en"));
+    expect(rows.map(({ name }) => name)).toEqual(names);
+    const paused = await everyPage("sort=name&status=paused");
+    const expected = seeded
+      .filter((job) => statusOf(job) === "paused")
+      .map(({ spec }) => spec.name);
+    expect(paused.rows.map(({ name }) => name)).toEqual(
+      expected.sort((a, b) => a.localeCompare(b, "en")),
+    );
+  });
+
+  test("by next run, those without one last", async () => {
+    const { rows } = await everyPage("sort=next_run");
+    const times = rows.map(({ next_run_at: next }) =>
+      next === null ? Infinity : Date.parse(next),
+    );
+    expect(times).toEqual(times.toSorted((a, b) => (a < b ? -1 : Number(a > b))));
+    expect(new Set(rows.map(({ id }) => id)).size).toBe(COUNT);
+    const { next_runs: next } = (await owner.get("/overview")).json as {
+      next_runs: { at: string }[];
+    };
+    expect(next.map(({ at }) => Date.parse(at))).toEqual(times.slice(0, 8));
+  });
+
+  test("by last run, the newest first", async () => {
+    const { rows } = await everyPage("sort=last_run");
+    const expected = seeded
+      .map(({ last }) => last?.executedAt ?? 0)
+      .sort((a, b) => b - a)
+      .map((at) => (at === 0 ? null : new Date(at).toISOString()));
+    expect(rows.map(({ last_run_at: last }) => last)).toEqual(expected);
+  });
+});
+
+describe("what changes is seen by the next look", () => {
+  const picked = new Set<SeededJob>();
+  /** Another one each time. */
+  const pick = (what: (job: SeededJob) => boolean): SeededJob => {
+    const job = seeded.find((each) => !picked.has(each) && what(each));
+    if (!job) throw new Error("no such job was seeded");
+    picked.add(job);
+    return job;
+  };
+
+  test("pause, rename, delete, create", async () => {
+    const before = await list();
+    const job = pick((each) => statusOf(each) === "active");
+    await owner.post(`/jobs/${job.id}/pause`);
+    expect(await list(`q=${job.id}&status=paused`)).toMatchObject({
+      jobs: [{ id: job.id, next_run_at: null }],
+    });
+    await owner.ask("PATCH", `/jobs/${job.id}`, { name: "ZZ renamed" });
+    expect((await list("q=zz+renamed")).total).toBe(1);
+    expect((await list("sort=name&limit=1&offset=9999")).jobs).toMatchObject([{ id: job.id }]);
+    await owner.ask("DELETE", `/jobs/${job.id}`);
+    expect(await list("q=zz+renamed")).toMatchObject({ total: 0 });
+    expect((await list()).total).toBe(before.total - 1);
+    const made = await owner.post("/jobs", {
+      name: "AA created",
+      type: "webhook",
+      schedule_type: "cron",
+      cron_expression: "0 3 * * *",
+      webhook_url: "http://127.0.0.1:9/",
+    });
+    expect((await list("limit=1")).jobs).toMatchObject([{ id: made.json["id"] }]);
+    expect((await list("sort=name&limit=1")).jobs).toMatchObject([{ name: "AA created" }]);
+  });
+
+  test("a run that fails makes its job a failing one; a halt pauses it", async () => {
+    const job = pick((each) => statusOf(each) === "active" && each.last === null);
+    expect((await owner.post(`/jobs/${job.id}/run`)).status).toBe(202);
+    await harness.deliverOne(500);
+    expect(await list(`q=${job.id}&status=failing`)).toMatchObject({
+      jobs: [{ id: job.id, last_status: "failed" }],
+    });
+    await harness.takeUp(harness.first.account, job.id, { haltedGeneration: 1 });
+    expect(await list(`q=${job.id}&status=failing`)).toMatchObject({ total: 0 });
+    expect(await list(`q=${job.id}`)).toMatchObject({ jobs: [{ id: job.id, status: "paused" }] });
+  });
+
+  test("a page of jobs is paused at once", async () => {
+    const { jobs } = await list("status=active&limit=200");
+    const ids = jobs.map(({ id }) => id);
+    expect((await owner.post("/jobs/bulk", { action: "pause", ids })).json).toEqual({
+      changed: 200,
+      failures: [],
+    });
+    const paused = new Set((await everyPage("status=paused")).rows.map(({ id }) => id));
+    expect(ids.filter((id) => !paused.has(id))).toEqual([]);
+  });
+});

@@ -25,6 +25,26 @@ export async function closeRuns(
   };
 }
 
+/** Of the last execution, as `job_history` keeps it. */
+const LAST = [
+  "id",
+  "run_id",
+  "job_id",
+  "status",
+  "http_status",
+  "duration_ms",
+  "error_message",
+  "executed_at",
+  "attempt",
+  "trigger",
+  "scheduled_at",
+];
+
+/** Outcomes are written behind: an older attempt's may come after a newer one's. */
+function newer(column: string): string {
+  return `${column} = case when excluded.executed_at >= h.executed_at then excluded.${column} else h.${column} end`;
+}
+
 interface ClosedRow {
   id: string;
   job_uid: string;
@@ -72,25 +92,19 @@ async function closeHeld(database: Queryable, closings: readonly Closing[]): Pro
               error_message, executed_at, attempt, trigger, scheduled_at
          from mine
      ), remembered as (
-       insert into job_history as h (job_uid, last_schedule_time, last_success_time, last_execution)
-       select job_uid,
-              max(scheduled_at) filter (where trigger = 'schedule'),
-              max(executed_at) filter (where status = 'success'),
-              (array_agg(jsonb_build_object(
-                 'id', execution_id, 'job_id', job_id, 'job_uid', job_uid, 'run_id', id,
-                 'status', status, 'http_status', http_status, 'duration_ms', duration_ms,
-                 'error_message', error_message, 'attempt', attempt, 'trigger', trigger,
-                 'executed_at', (extract(epoch from executed_at) * 1000)::bigint,
-                 'scheduled_at', (extract(epoch from scheduled_at) * 1000)::bigint
-               ) order by executed_at desc, execution_id desc))[1]
-         from mine group by job_uid order by job_uid
+       insert into job_history as h
+         (job_uid, last_schedule_time, last_success_time, ${LAST.join(", ")})
+       select distinct on (job_uid) job_uid,
+              max(scheduled_at) filter (where trigger = 'schedule') over job,
+              max(executed_at) filter (where status = 'success') over job,
+              execution_id, id, job_id, status, http_status, duration_ms, error_message, executed_at,
+              attempt, trigger, scheduled_at
+         from mine window job as (partition by job_uid)
+        order by job_uid, executed_at desc, execution_id desc
        on conflict (job_uid) do update
          set last_schedule_time = greatest(h.last_schedule_time, excluded.last_schedule_time),
              last_success_time = greatest(h.last_success_time, excluded.last_success_time),
-             last_execution = case
-               when (excluded.last_execution ->> 'executed_at')::bigint
-                    >= (h.last_execution ->> 'executed_at')::bigint
-               then excluded.last_execution else h.last_execution end
+             ${LAST.map(newer).join(", ")}
      ), final as materialized (
        select job_uid, generation, bool_or(next = 'halted') as halted,
               bool_or(trigger = 'schedule') as scheduled,

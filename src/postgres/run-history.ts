@@ -13,7 +13,7 @@ export function createRunHistory({ pool }: { pool: Pool }): RunHistory {
 
     summary: async (jobUids) => {
       const { rows } = await pool.query<SummaryRow>(
-        `select uid as job_uid, h.last_success_time, h.last_execution,
+        `select h.*, uid as job_uid, h.id is not null as executed,
                 greatest(h.last_schedule_time, u.last_schedule_time) as last_schedule_time
            from unnest($1::uuid[]) as uid
            left join job_history h on h.job_uid = uid
@@ -82,18 +82,18 @@ export function createRunHistory({ pool }: { pool: Pool }): RunHistory {
   };
 }
 
-interface SummaryRow {
-  job_uid: string;
+/** `executed` false: the columns of the last execution are null. */
+type SummaryRow = ExecutionRow & {
+  executed: boolean;
   last_schedule_time: Instant | null;
   last_success_time: Instant | null;
-  last_execution: ExecutionRow | null;
-}
+};
 
 function summaryOf(row: SummaryRow): JobHistory {
   return {
     lastScheduleTime: row.last_schedule_time,
     lastSuccessTime: row.last_success_time,
-    last: row.last_execution === null ? null : executionOf(row.last_execution),
+    last: row.executed ? executionOf(row) : null,
   };
 }
 

@@ -60,9 +60,9 @@ export async function seedManyJobs(options: {
   );
   const ran = jobs.flatMap((job) => (job.last === null ? [] : [{ ...job, last: job.last }]));
   await pool.query(
-    `insert into job_history (job_uid, last_execution)
-     select uid, e from unnest($1::uuid[], $2::jsonb[]) as h(uid, e)`,
-    [ran.map(({ uid }) => uid), ran.map((job) => JSON.stringify(executionOf(job)))],
+    `insert into job_history
+     select (jsonb_populate_record(null::job_history, e)).* from unnest($1::jsonb[]) as e`,
+    [ran.map((job) => JSON.stringify(executionOf(job)))],
   );
   await pool.query("analyze jobs, job_cursors, job_history");
   return jobs;
@@ -125,7 +125,7 @@ function executionOf({ uid, id, last }: SeededJob & { last: NonNullable<SeededJo
     error_message: last.status === "success" ? null : "the receiver answered 500",
     attempt: 1,
     trigger: "schedule",
-    executed_at: last.executedAt,
-    scheduled_at: last.executedAt,
+    executed_at: new Date(last.executedAt).toISOString(),
+    scheduled_at: new Date(last.executedAt).toISOString(),
   };
 }

@@ -73,6 +73,15 @@ export function createRunLedger({ pool }: { pool: Pool }): RunLedger {
       return rows.flatMap((row) => (known.has(row.job_uid) ? [] : [row.job_uid]));
     },
 
+    undeleted: async (account, jobId) => {
+      const { rows } = await pool.query<{ job_uid: string }>(
+        `select job_uid from job_cursors
+          where account = $1 and job_id = $2 and deleted_at is null`,
+        [account, jobId],
+      );
+      return rows.map((row) => row.job_uid);
+    },
+
     cancel: async (jobUids) => {
       if (jobUids.length === 0) return;
       const uids = [...jobUids].sort();

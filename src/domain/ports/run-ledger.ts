@@ -45,6 +45,8 @@ export interface RunLedger {
   apply(changes: readonly LedgerChange[]): Promise<{ conflicts: string[]; created: number }>;
   /** Uids whose cursor is not deleted but that are not in `known`: deletions nobody saw. */
   orphans(known: ReadonlySet<string>): Promise<string[]>;
+  /** Uids under which the id may still run: a job that is there, and those whose deletion broke off. */
+  undeleted(account: string, jobId: string): Promise<string[]>;
   /** Marks jobs deleted and cancels their unstarted runs (recorded). Idempotent. */
   cancel(jobUids: readonly string[]): Promise<void>;
   /** A run asked for by REST; the same key again is no second run. False: no cursor or deleted. */

@@ -114,7 +114,10 @@ export function jobRoutes(options: JobRouteOptions) {
     },
 
     async deleteJob(request: ApiRequest): Promise<ApiAnswer> {
-      const job = await existing(request);
+      const job = await existing(request).catch(async (error: unknown) => {
+        if (error instanceof JobNotFound) await cancelLeftBehind(request);
+        throw error;
+      });
       if (job.owner) throw jobOwned({ owner: job.owner });
       // The store first: a delete that it refuses must not cancel anything. Then PostgreSQL, before the
       // answer: no run starts once the caller has heard that the job is gone.
@@ -147,6 +150,20 @@ export function jobRoutes(options: JobRouteOptions) {
     const job = canBeJobId(id) ? await jobs.get(account, id) : undefined;
     if (!job) throw new JobNotFound(id);
     return job;
+  }
+
+  /**
+   * A try that broke off between the store and PostgreSQL left runs behind, and the next one finds no
+   * job: it must not say so before they are cancelled. The uids are read first: a job that is made under
+   * the id meanwhile has another one.
+   */
+  async function cancelLeftBehind({ account, params }: ApiRequest): Promise<void> {
+    const id = params["id"] ?? "";
+    if (!canBeJobId(id)) return;
+    const uids = await ledger.undeleted(account, id);
+    if (uids.length === 0) return;
+    const job = await jobs.get(account, id);
+    await ledger.cancel(uids.filter((uid) => uid !== job?.uid));
   }
 
   async function detail(job: Job): Promise<ApiAnswer> {

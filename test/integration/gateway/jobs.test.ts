@@ -570,9 +570,23 @@ describe("DELETE /jobs/{id}", () => {
     expect(JSON.parse(history.text)).toHaveLength(1);
   });
 
-  test("404: another account's, which stays", async () => {
+  test("404: another account's, which stays, with its runs", async () => {
     const id = await made();
+    const job = await h.takeUp(h.first.account, id);
+    await act(id, "run");
     expect((await del(id, h.second.key)).status).toBe(404);
     expect((await get(id)).status).toBe(200);
+    expect((await h.ledger.unfinished([job.uid])).get(job.uid)).toHaveLength(1);
+    await h.deliverOne(200);
+  });
+
+  test("404 after a try that got no further than the store: its runs are cancelled", async () => {
+    const id = await made();
+    const job = await h.takeUp(h.first.account, id);
+    await act(id, "run");
+    await h.jobs.delete(job);
+    expect((await del(id)).status).toBe(404);
+    expect((await h.ledger.unfinished([job.uid])).get(job.uid) ?? []).toEqual([]);
+    expect((await h.ledger.cursors([job.uid])).get(job.uid)).toMatchObject({ deleted: true });
   });
 });

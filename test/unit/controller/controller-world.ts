@@ -195,6 +195,9 @@ export class MemoryLedger implements RunLedger {
       if (cursor) this.stored.set(uid, { ...cursor, deleted: true, version: cursor.version + 1 });
     }
   }
+  undeleted(): Promise<string[]> {
+    return Promise.resolve([]);
+  }
   runNow(): Promise<boolean> {
     return Promise.resolve(false);
   }

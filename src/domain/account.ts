@@ -45,5 +45,7 @@ export interface User {
   role: UserRole;
   /** May create accounts and bind namespaces. */
   admin: boolean;
+  /** False: signs in through the OpenID provider only. */
+  hasPassword: boolean;
   createdAt: Instant;
 }

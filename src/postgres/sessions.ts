@@ -26,16 +26,17 @@ export function createSessions({ pool }: { pool: Pool }): Sessions {
     },
     async authenticate(token) {
       if (!TOKEN.test(token)) return undefined;
-      const { rows } = await pool.query<User & { sessionId: string }>(
-        `select s.id as "sessionId", ${USER_COLUMNS}
+      const { rows } = await pool.query<User & { sessionId: string; fresh: boolean }>(
+        `select s.id as "sessionId", s.created_at > now() - interval '10 minutes' as fresh,
+           ${USER_COLUMNS}
          from sessions s join users u on u.id = s.user_id join accounts a on a.id = u.account
          where s.token_hash = $1 and s.expires_at > now() and a.deleted_at is null`,
         [hash(token)],
       );
       const [found] = rows;
       if (found === undefined) return undefined;
-      const { sessionId, ...user } = found;
-      return { user, sessionId };
+      const { sessionId, fresh, ...user } = found;
+      return { user, sessionId, fresh };
     },
     async delete(token) {
       await pool.query("delete from sessions where token_hash = $1", [hash(token)]);

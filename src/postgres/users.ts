@@ -10,6 +10,7 @@ import { transaction, type Pool, type Queryable } from "./pool.ts";
 
 /** The columns of a User, for a table alias `u`. */
 export const USER_COLUMNS = `u.id, u.account, u.email, u.role, u.admin,
+  u.password_hash is not null as "hasPassword",
   ${instantOf("u.created_at")} as "createdAt"`;
 
 /** NIST SP 800-63B: at least 8 characters, no rule about their kinds, long ones welcome. */
@@ -45,7 +46,7 @@ export function createUsers({ pool }: { pool: Pool }): Users {
     },
     async verify(email, password) {
       const address = parseAddress(email);
-      const { rows } = await pool.query<{ user: User; hash: string } & User>(
+      const { rows } = await pool.query<User & { hash: string | null }>(
         `select u.password_hash as hash, ${USER_COLUMNS}
          from users u join accounts a on a.id = u.account
          where u.email = $1 and a.deleted_at is null`,
@@ -57,8 +58,8 @@ export function createUsers({ pool }: { pool: Pool }): Users {
         password.length <= MAX_PASSWORD &&
         (await passwordMatches(password, found?.hash ?? UNKNOWN_USER_HASH));
       if (!matches || found === undefined) return undefined;
-      const { id, account, role, admin, createdAt } = found;
-      return { id, account, email: found.email, role, admin, createdAt };
+      const { hash: _, ...user } = found;
+      return user;
     },
     async get(id) {
       if (!isUuid(id)) return undefined;

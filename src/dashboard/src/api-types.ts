@@ -5,6 +5,8 @@ export interface User {
   email: string;
   role: "owner" | "member";
   admin: boolean;
+  /** False: signs in through the OpenID provider only. */
+  has_password: boolean;
   created_at: string;
 }
 

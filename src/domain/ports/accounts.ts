@@ -89,7 +89,10 @@ export class LastOwner extends Error {
 export interface Sessions {
   /** The raw token is for the cookie; its hash is stored. */
   create(user: string): Promise<{ token: string; expiresAt: Instant }>;
-  authenticate(token: string): Promise<{ user: User; sessionId: string } | undefined>;
+  /** `fresh`: the user signed in within the last ten minutes. */
+  authenticate(
+    token: string,
+  ): Promise<{ user: User; sessionId: string; fresh: boolean } | undefined>;
   delete(token: string): Promise<void>;
   deleteAll(user: string): Promise<void>;
 }

@@ -58,4 +58,12 @@ export interface Identities {
   ): Promise<
     { kind: "user"; user: User } | { kind: "unknown" } | { kind: "unverified" } | { kind: "taken" }
   >;
+  /**
+   * Makes a user without a password of somebody who is `unknown` and holds an invitation's token; the token
+   * is used up. `invitation`: it is not valid. `other_address`: it is for somebody else.
+   */
+  accept(
+    token: string,
+    person: ProviderPerson,
+  ): Promise<{ kind: "user"; user: User } | { kind: "invitation" } | { kind: "other_address" }>;
 }

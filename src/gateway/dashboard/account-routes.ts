@@ -53,7 +53,7 @@ export function accountRoutes(options: AccountRouteOptions) {
       const account = await accounts.get(request.account);
       if (account?.name !== name)
         throw invalid([{ field: "name", message: "is not the name of this account" }]);
-      await confirmPassword(options, request, { field: "password", password });
+      await confirmPassword(options, request, { field: "password", password: password ?? "" });
       // The account first: from then on nothing runs, whatever happens to the jobs below.
       await accounts.delete(request.account);
       await deleteJobs(request.account).catch(options.report);

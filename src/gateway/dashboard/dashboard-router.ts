@@ -115,8 +115,9 @@ export function routeDashboard(router: Router<GatewayState>, parts: Parts): void
         refuseCrossOrigin({ host, origin, secFetchSite: ctx.get("sec-fetch-site") });
       const cookies = ctx.get("cookie");
       const token = readSessionCookie(cookies, host);
-      const user =
+      const session =
         endpoint.access === "open" ? undefined : await authorised(endpoint.access, token);
+      const user = session?.user;
       if (user) ctx.state.account = user.account;
       const query = checkQuery(queryObject(ctx.querystring, endpoint.query));
       const json = checkBody ? await readBody(ctx) : undefined;
@@ -130,6 +131,7 @@ export function routeDashboard(router: Router<GatewayState>, parts: Parts): void
         idempotencyKey: undefined,
         user,
         token,
+        fresh: session?.fresh ?? false,
         cookies,
         host,
         origin,
@@ -147,7 +149,7 @@ export function routeDashboard(router: Router<GatewayState>, parts: Parts): void
   async function authorised(
     access: Exclude<Access, "open">,
     token: string | undefined,
-  ): Promise<User> {
+  ): Promise<{ user: User; fresh: boolean }> {
     const session = token === undefined ? undefined : await parts.sessions.authenticate(token);
     if (!session) throw new ApiError("signed_out", "you are not signed in");
     const { user } = session;
@@ -155,6 +157,6 @@ export function routeDashboard(router: Router<GatewayState>, parts: Parts): void
       throw new ApiError("forbidden", "only owners of the account may do this");
     if (access === "admin" && !user.admin)
       throw new ApiError("forbidden", "only administrators of the installation may do this");
-    return user;
+    return session;
   }
 }

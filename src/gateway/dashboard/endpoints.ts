@@ -58,6 +58,7 @@ export const DASHBOARD_ENDPOINTS = {
     method: "POST",
     path: "/single-sign-on",
     summary: "Begin a sign-in through the OpenID provider: where the browser has to go",
+    body: own.singleSignOnBody,
     success: ok(own.singleSignOnAnswer),
     errors: ["not_found"],
   },
@@ -70,7 +71,7 @@ export const DASHBOARD_ENDPOINTS = {
     success: {
       status: 303,
       description:
-        "To the dashboard: signed in, or with `#sign-in=REASON` (`expired`, `refused`, `unavailable`, `unverified`, `unknown`, `taken`, `failed`).",
+        "To the dashboard: signed in, or with `#sign-in=REASON` (`expired`, `refused`, `unavailable`, `unverified`, `unknown`, `taken`, `invitation`, `other_address`, `failed`).",
       schema: messageAnswer,
     },
     errors: ["not_found"],

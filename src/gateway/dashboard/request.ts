@@ -8,6 +8,8 @@ export interface DashboardRequest<Body = unknown, Query = unknown> extends ApiRe
   user: User | undefined;
   /** The session token that came along, valid or not. */
   token: string | undefined;
+  /** Whether the user signed in within the last ten minutes. */
+  fresh: boolean;
   /** The Cookie header. */
   cookies: string;
   host: string;

@@ -9,6 +9,12 @@ import { emailLogEntry } from "../schema/mail.ts";
 const CLOSED = { additionalProperties: false } as const;
 const ROLE = ["owner", "member"] as const;
 const password = Type.String({ minLength: 1, maxLength: 256, description: "Password." });
+const ownPassword = Type.String({
+  minLength: 1,
+  maxLength: 256,
+  description:
+    "Of the user. One who has none leaves it out, and must have signed in within the last ten minutes.",
+});
 const count = (description: string) => Type.Integer({ minimum: 0, description });
 const maybe = (description: string) =>
   Type.Unsafe<string | null>({ type: ["string", "null"], description });
@@ -27,6 +33,20 @@ export const signInOptionsAnswer = Type.Object({
     description: "Null: with a password only.",
   }),
 });
+export const singleSignOnBody = Type.Object(
+  {
+    invitation: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 100,
+        pattern: "^[A-Za-z0-9_-]+$",
+        description: "Token of an invitation to accept.",
+      }),
+    ),
+  },
+  CLOSED,
+);
+export type SingleSignOn = Static<typeof singleSignOnBody>;
 export const singleSignOnAnswer = Type.Object({
   url: Type.String({ description: "Of the provider; the browser goes there." }),
 });
@@ -43,7 +63,7 @@ export const callbackQuery = Type.Unsafe<Record<string, string>>({
 export type CallbackQuery = Static<typeof callbackQuery>;
 
 export const passwordBody = Type.Object(
-  { current_password: password, new_password: password },
+  { current_password: Type.Optional(ownPassword), new_password: password },
   CLOSED,
 );
 export type PasswordChange = Static<typeof passwordBody>;
@@ -53,6 +73,7 @@ export const user = Type.Object({
   email: Type.String(),
   role: field.oneOf(ROLE),
   admin: Type.Boolean({ description: "May create accounts." }),
+  has_password: Type.Boolean({ description: "False: signs in through the OpenID provider only." }),
   created_at: timestamp("When the user was created."),
 });
 
@@ -295,7 +316,7 @@ export const accountPatch = Type.Object(
 export type AccountPatch = Static<typeof accountPatch>;
 export const accountDeleteBody = Type.Object(
   {
-    password,
+    password: Type.Optional(ownPassword),
     name: Type.String({ maxLength: 64, description: "The account's name, as a check." }),
   },
   CLOSED,

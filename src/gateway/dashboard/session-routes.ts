@@ -57,7 +57,7 @@ export function sessionRoutes(options: SessionRouteOptions) {
       const user = signedIn(request);
       await confirmPassword({ brake, users }, request, {
         field: "current_password",
-        password: request.body.current_password,
+        password: request.body.current_password ?? "",
       });
       await users.setPassword(user.id, request.body.new_password);
       // Whoever knew the old password, or stole a session, is out.
@@ -121,20 +121,29 @@ async function verified(
   return user;
 }
 
-/** For what a stolen session must not be enough for. Throws ApiError 400 on `field` when it is wrong. */
+/**
+ * For what a stolen session must not be enough for: the password, or for who has none a sign-in within the
+ * last ten minutes. Throws ApiError 400 on `field`.
+ */
 export async function confirmPassword(
   parts: { brake: SignInBrake; users: Pick<Users, "verify"> },
-  request: Pick<DashboardRequest, "user" | "client">,
+  request: Pick<DashboardRequest, "user" | "client" | "fresh">,
   given: { field: string; password: string },
 ): Promise<void> {
-  const { id, email } = signedIn(request);
+  const { id, email, hasPassword } = signedIn(request);
+  if (!hasPassword) {
+    if (request.fresh) return;
+    const message =
+      "is not set for you: sign out, sign in again, and do this within ten minutes after that";
+    throw invalid([{ field: given.field, message }]);
+  }
   const user = await verified(parts, { email, password: given.password, client: request.client });
   if (user?.id !== id) throw invalid([{ field: given.field, message: "is not your password" }]);
 }
 
 export function userView(user: User) {
-  const { id, email, role, admin, createdAt } = user;
-  return { id, email, role, admin, created_at: isoUtc(createdAt) };
+  const { id, email, role, admin, hasPassword, createdAt } = user;
+  return { id, email, role, admin, has_password: hasPassword, created_at: isoUtc(createdAt) };
 }
 
 export function accountView(account: Account) {

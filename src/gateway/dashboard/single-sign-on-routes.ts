@@ -9,7 +9,7 @@ import type { Logger } from "../../telemetry/logger.ts";
 import type { ApiAnswer } from "../endpoint.ts";
 import { ApiError } from "../errors.ts";
 import type { DashboardRequest } from "./request.ts";
-import type { CallbackQuery } from "./schemas.ts";
+import type { CallbackQuery, SingleSignOn } from "./schemas.ts";
 import { readSingleSignOnCookie, sessionCookie, singleSignOnCookie } from "./session-cookie.ts";
 
 interface Parts {
@@ -27,8 +27,12 @@ export interface SingleSignOnRouteOptions {
 
 /** Why nobody is signed in, for the page to put into words: a link cannot put words of its own there. */
 type Reason =
+  | Exclude<Awaited<ReturnType<Identities["userOf"] | Identities["accept"]>>["kind"], "user">
   /** No sign-in is under way in this browser, or no longer. */
-  "expired" | "refused" | "unavailable" | "unverified" | "unknown" | "taken" | "failed";
+  | "expired"
+  | "refused"
+  | "unavailable"
+  | "failed";
 
 /**
  * Sign-in through an OpenID provider. The page asks where to go and goes there by itself: no form is
@@ -37,7 +41,8 @@ type Reason =
 export function singleSignOnRoutes(options: SingleSignOnRouteOptions) {
   const { sessions, log } = options;
   return {
-    async beginSingleSignOn({ origin, host, token }: DashboardRequest): Promise<ApiAnswer> {
+    async beginSingleSignOn(request: DashboardRequest<SingleSignOn>): Promise<ApiAnswer> {
+      const { origin, host, token, body } = request;
       const { provider, attempts } = configured();
       if (origin !== provider.publicUrl)
         throw new ApiError(
@@ -48,10 +53,12 @@ export function singleSignOnRoutes(options: SingleSignOnRouteOptions) {
       // The session cookie does not come along from another site, so that the callback could not end it.
       if (token !== undefined) await sessions.delete(token);
       const attempt = await attempts.begin(checks);
+      // The invitation's token travels with the browser, which has it anyway; here only its hash is kept.
+      const cookie = body.invitation === undefined ? attempt : `${attempt}.${body.invitation}`;
       return {
         status: 200,
         body: { url },
-        headers: { "Set-Cookie": singleSignOnCookie(attempt, host) },
+        headers: { "Set-Cookie": singleSignOnCookie(cookie, host) },
       };
     },
 
@@ -62,15 +69,15 @@ export function singleSignOnRoutes(options: SingleSignOnRouteOptions) {
       const { host, requestId } = request;
       try {
         const result = await finish(parts, request);
-        if (typeof result === "string") return back(host, `#sign-in=${result}`);
+        if (typeof result === "string") return notIn(host, result);
         if (request.token !== undefined) await sessions.delete(request.token);
         // Always a new one: nobody can make somebody sign in to a session of theirs.
         const { token } = await sessions.create(result.user);
-        return back(host, "", sessionCookie(token, host));
+        return back(host, "/dashboard/", sessionCookie(token, host));
       } catch (error) {
         // A person's browser is here, not a program: in any case it gets back to the page.
         log.error({ err: error, request_id: requestId }, "single sign-on failed");
-        return back(host, "#sign-in=failed");
+        return notIn(host, "failed");
       }
     },
   };
@@ -86,9 +93,9 @@ export function singleSignOnRoutes(options: SingleSignOnRouteOptions) {
     request: DashboardRequest<undefined, CallbackQuery>,
   ): Promise<Reason | { user: string }> {
     const { cookies, host, query, requestId: request_id } = request;
-    const attempt = readSingleSignOnCookie(cookies, host);
+    const [attempt = "", invitation] = readSingleSignOnCookie(cookies, host)?.split(".") ?? [];
     // Taken before anything is asked of the provider: the same address a second time finds nothing.
-    const checks = attempt === undefined ? undefined : await attempts.take(attempt);
+    const checks = await attempts.take(attempt);
     if (!checks) return "expired";
     const outcome = await provider.finish(query, checks).catch((error: unknown) => {
       if (!(error instanceof DependencyUnavailable)) throw error;
@@ -100,7 +107,10 @@ export function singleSignOnRoutes(options: SingleSignOnRouteOptions) {
       log.warn({ reason: outcome.reason, request_id }, "single sign-on refused");
       return "refused";
     }
-    const found = await identities.userOf(outcome.person);
+    const { person } = outcome;
+    const known = await identities.userOf(person);
+    const invited = known.kind === "unknown" && invitation !== undefined;
+    const found = invited ? await identities.accept(invitation, person) : known;
     return found.kind === "user" ? { user: found.user.id } : found.kind;
   }
 }
@@ -118,13 +128,17 @@ async function beginning(provider: IdentityProvider) {
   }
 }
 
-/** To the page; in the fragment, which goes to no server and into no log. */
-function back(host: string, fragment: string, session?: string): ApiAnswer {
+/** The reason is in the fragment, which goes to no server and into no log. */
+function notIn(host: string, reason: Reason): ApiAnswer {
+  return back(host, `/dashboard/#sign-in=${reason}`);
+}
+
+function back(host: string, location: string, session?: string): ApiAnswer {
   return {
     status: 303,
     body: { message: "see the dashboard" },
     headers: {
-      Location: `/dashboard/${fragment}`,
+      Location: location,
       "Set-Cookie": [singleSignOnCookie(null, host), ...(session === undefined ? [] : [session])],
     },
   };

@@ -11,6 +11,9 @@ create table user_identities (
   unique (user_id, issuer)
 );
 
+-- Null: who was invited and came through a provider has no password, until they choose one.
+alter table users alter column password_hash drop not null;
+
 -- Ten minutes between leaving for the provider and coming back; used once. The browser has the token, in
 -- a cookie, so that nobody finishes in one browser what was begun in another.
 create table single_sign_ons (

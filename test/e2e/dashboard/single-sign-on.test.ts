@@ -49,8 +49,12 @@ describe.skipIf(chrome === undefined)("users and how they sign in", () => {
   });
 
   /** From the sign-in page, through the provider's own pages, and back. */
-  async function throughProvider(page: Page, login: string): Promise<void> {
-    await page.getByRole("button", { name: "Sign in with Example ID" }).click();
+  async function throughProvider(
+    page: Page,
+    login: string,
+    button = "Sign in with Example ID",
+  ): Promise<void> {
+    await page.getByRole("button", { name: button }).click();
     await page.waitForURL(`${provider.issuer}/**`);
     await page.locator("input[name=login]").fill(login);
     await page.locator("input[name=password]").fill("any");
@@ -109,6 +113,33 @@ describe.skipIf(chrome === undefined)("users and how they sign in", () => {
     await page.reload();
     await page.getByRole("button", { name: "Sign in with Example ID" }).waitFor();
     expect(await page.getByRole("alert").count()).toBe(0);
+    expect(complaints).toEqual([]);
+    await context.close();
+  });
+
+  test("the invited accept through the provider, and may choose a password then", async () => {
+    const inviting = await openWindow(browser, program.url);
+    await signIn(inviting.page, owner);
+    await inviting.page.goto("/dashboard/settings");
+    await inviting.page.getByRole("button", { name: "Invite" }).click();
+    await inviting.page.getByRole("textbox", { name: "Email" }).fill("invited@example.com");
+    await inviting.page.getByRole("button", { name: "Invite", exact: true }).last().click();
+    await inviting.page.getByRole("button", { name: "Copy the link" }).click();
+    const link = (await inviting.page.evaluate("navigator.clipboard.readText()")) as string;
+    await inviting.context.close();
+
+    provider.people.set("the invited", { email: "invited@example.com", email_verified: true });
+    const { context, page, complaints } = await openWindow(browser, program.url);
+    await page.goto(link);
+    await page.getByRole("button", { name: "Accept with Example ID" }).waitFor();
+    expect(await violations(page)).toEqual([]);
+    await throughProvider(page, "the invited", "Accept with Example ID");
+    await page.getByRole("heading", { level: 1, name: "Overview" }).waitFor();
+    await page.goto("/dashboard/settings");
+    await page.getByLabel("New password").fill("a very good password");
+    await page.getByRole("button", { name: "Choose a password" }).click();
+    await page.getByText("Password changed.").waitFor();
+    await page.getByLabel("Current password").waitFor();
     expect(complaints).toEqual([]);
     await context.close();
   });

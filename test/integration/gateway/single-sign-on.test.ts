@@ -55,8 +55,8 @@ function person(login: string, email: string, verified = true): void {
 }
 
 /** Presses the button: the provider's address that the page goes to. */
-async function begin(browser: Traveller): Promise<string> {
-  const reply = await ask(browser, "POST", "/single-sign-on");
+async function begin(browser: Traveller, body: object = {}): Promise<string> {
+  const reply = await ask(browser, "POST", "/single-sign-on", body);
   expect(reply.status).toBe(200);
   return (JSON.parse(reply.text) as { url: string }).url;
 }
@@ -261,21 +261,14 @@ describe("nobody is signed in", () => {
 
 describe("beginning", () => {
   test("is the page's to do, at the address that the provider sends people back to", async () => {
-    const cross = await ask(
-      traveller(),
-      "POST",
-      "/single-sign-on",
-      undefined,
-      "https://evil.example",
-    );
+    const cross = await ask(traveller(), "POST", "/single-sign-on", {}, "https://evil.example");
     expect(cross).toMatchObject({ status: 403, cookies: [] });
-    const elsewhere = await fetch(
-      `${dashboard.replace("127.0.0.1", "localhost")}/dashboard/api/single-sign-on`,
-      {
-        method: "POST",
-        headers: { Origin: dashboard.replace("127.0.0.1", "localhost") },
-      },
-    );
+    const localhost = dashboard.replace("127.0.0.1", "localhost");
+    const elsewhere = await fetch(`${localhost}/dashboard/api/single-sign-on`, {
+      method: "POST",
+      headers: { Origin: localhost, "Content-Type": "application/json" },
+      body: "{}",
+    });
     expect(elsewhere.status).toBe(400);
     expect(await elsewhere.text()).toContain(`sign in with Example ID at ${dashboard}/dashboard/`);
   });
@@ -287,6 +280,100 @@ describe("beginning", () => {
     expect(token).toMatch(/^[\w-]{43}$/);
     const { rows } = await harness.pool.query("select s::text from single_sign_ons s");
     expect(JSON.stringify(rows)).not.toContain(token);
+  });
+});
+
+/** The token in the link that the invited gets. */
+async function invited(email: string): Promise<string> {
+  const owner = traveller();
+  await ask(owner, "POST", "/session", { email: "cleo@example.com", password: PASSWORD });
+  const reply = await ask(owner, "POST", "/invitations", { email, role: "member" });
+  const { link } = JSON.parse(reply.text) as { link: string };
+  return link.split("#")[1] ?? "";
+}
+
+async function accept(browser: Traveller, invitation: string, login: string) {
+  return browser.go(await browser.throughProvider(await begin(browser, { invitation }), login));
+}
+
+/** As if the user had signed in so many minutes ago. */
+async function age(email: string, minutes: number): Promise<void> {
+  await harness.pool.query(
+    `update sessions s set created_at = now() - $2 * interval '1 minute'
+       from users u where u.id = s.user_id and u.email = $1`,
+    [email, minutes],
+  );
+}
+
+describe("an invitation", () => {
+  test("is accepted through the provider, once, without a password", async () => {
+    const invitation = await invited("eva@example.com");
+    person("eva-1", "Eva@example.com");
+    // The link alone, or the sign-in alone, is not enough.
+    expect((await signIn(traveller(), "eva-1")).location).toMatch(/#sign-in=unknown$/);
+    person("mallory", "mallory@example.com");
+    const other = await accept(traveller(), invitation, "mallory");
+    expect(other.location).toMatch(/#sign-in=other_address$/);
+    const browser = traveller();
+    const end = await accept(browser, invitation, "eva-1");
+    expect(end.location).toBe(`${dashboard}/dashboard/`);
+    const session = JSON.parse((await ask(browser, "GET", "/session")).text) as object;
+    expect(session).toMatchObject({
+      user: { email: "eva@example.com", role: "member", has_password: false },
+    });
+    // From now on the person is known; the link has done its work.
+    await signIn(browser, "eva-1");
+    expect(await whoIs(browser)).toBe("eva@example.com");
+    const again = await accept(traveller(), invitation, "mallory");
+    expect(again.location).toMatch(/#sign-in=invitation$/);
+    for (const password of ["x", PASSWORD]) {
+      const reply = await ask(traveller(), "POST", "/session", {
+        email: "eva@example.com",
+        password,
+      });
+      expect(reply.status).toBe(401);
+    }
+  });
+
+  test("of two browsers at once one accepts it", async () => {
+    const invitation = await invited("finn@example.com");
+    person("finn-1", "finn@example.com");
+    const browsers = [traveller(), traveller(), traveller()];
+    const callbacks = await Promise.all(
+      browsers.map(async (each) =>
+        each.throughProvider(await begin(each, { invitation }), "finn-1"),
+      ),
+    );
+    await Promise.all(browsers.map((each, index) => each.go(callbacks[index] ?? "")));
+    const { rows } = await harness.pool.query("select 1 from users where email = $1", [
+      "finn@example.com",
+    ]);
+    expect(rows).toHaveLength(1);
+    const later = traveller();
+    await signIn(later, "finn-1");
+    expect(await whoIs(later)).toBe("finn@example.com");
+  });
+
+  test("who has no password confirms by a fresh sign-in, and may choose one", async () => {
+    const invitation = await invited("gil@example.com");
+    person("gil-1", "gil@example.com");
+    const browser = traveller();
+    await accept(browser, invitation, "gil-1");
+    const choose = (body: object) =>
+      ask(browser, "POST", "/password", { new_password: PASSWORD, ...body });
+    await age("gil@example.com", 11);
+    for (const body of [{}, { current_password: PASSWORD }]) {
+      const stale = await choose(body);
+      expect(stale.status).toBe(400);
+      expect(stale.text).toContain("sign in again, and do this within ten minutes");
+    }
+    await age("gil@example.com", 9);
+    expect((await choose({})).status).toBe(200);
+    // Now there is one, and it is asked for, however fresh the session is.
+    expect((await choose({})).status).toBe(400);
+    const withPassword = traveller();
+    await ask(withPassword, "POST", "/session", { email: "gil@example.com", password: PASSWORD });
+    expect(await whoIs(withPassword)).toBe("gil@example.com");
   });
 });
 

@@ -6,6 +6,7 @@ import { post } from "../api.ts";
 import type { Session } from "../api-types.ts";
 import { Problem } from "../components/problem.tsx";
 import { useSignedIn } from "../session.ts";
+import { SingleSignOnButton, useSignInOptions } from "./single-sign-on.tsx";
 
 /** Where an invitation's link leads: choose a password, and be signed in. */
 export function InvitationPage() {
@@ -18,6 +19,7 @@ export function InvitationPage() {
     queryFn: () => post<{ email: string; role: string; account: string }>("/invitation", { token }),
     retry: false,
   });
+  const provider = useSignInOptions().data?.single_sign_on?.name;
   const accept = useMutation({
     mutationFn: () => post<Session>("/invitation/accept", { token, password }),
     onSuccess: async (session) => {
@@ -64,6 +66,9 @@ export function InvitationPage() {
                 <Button type="submit" loading={accept.isPending}>
                   Accept and sign in
                 </Button>
+                {provider !== undefined && (
+                  <SingleSignOnButton provider={provider} invitation={token} />
+                )}
               </Stack>
             </form>
           )}

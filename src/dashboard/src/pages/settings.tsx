@@ -11,7 +11,7 @@ import {
   Title,
 } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
-import { useMutation } from "@tanstack/react-query";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { call, post } from "../api.ts";
 import type { Account } from "../api-types.ts";
@@ -105,17 +105,23 @@ function AccountCard() {
 function PasswordCard() {
   const { user } = useSession();
   const signedIn = useSignedIn();
+  const client = useQueryClient();
   const [current, setCurrent] = useState("");
   const [next, setNext] = useState("");
   const change = useMutation({
-    mutationFn: () => post("/password", { current_password: current, new_password: next }),
-    onSuccess: () => {
+    mutationFn: () =>
+      post("/password", {
+        ...(user.has_password ? { current_password: current } : {}),
+        new_password: next,
+      }),
+    onSuccess: async () => {
       setCurrent("");
       setNext("");
       notifications.show({
         color: "green.9",
         message: "Password changed. You are signed out everywhere else.",
       });
+      await client.invalidateQueries({ queryKey: ["session"] });
     },
   });
   const everywhere = useMutation({
@@ -143,15 +149,22 @@ function PasswordCard() {
             value={user.email}
             readOnly
           />
-          <PasswordInput
-            label="Current password"
-            autoComplete="current-password"
-            required
-            value={current}
-            onChange={(event) => {
-              setCurrent(event.currentTarget.value);
-            }}
-          />
+          {user.has_password ? (
+            <PasswordInput
+              label="Current password"
+              autoComplete="current-password"
+              required
+              value={current}
+              onChange={(event) => {
+                setCurrent(event.currentTarget.value);
+              }}
+            />
+          ) : (
+            <Text size="sm" c="dimmed">
+              You have none yet. Choose one within ten minutes after signing in, to sign in with it
+              too.
+            </Text>
+          )}
           <PasswordInput
             label="New password"
             description="At least 8 characters. Every other session of yours ends."
@@ -174,7 +187,7 @@ function PasswordCard() {
               Sign out everywhere
             </Button>
             <Button type="submit" loading={change.isPending}>
-              Change password
+              {user.has_password ? "Change password" : "Choose a password"}
             </Button>
           </Group>
         </Stack>
@@ -184,7 +197,7 @@ function PasswordCard() {
 }
 
 function DangerCard() {
-  const { account } = useSession();
+  const { account, user } = useSession();
   const signedIn = useSignedIn();
   const [opened, setOpened] = useState(false);
   const [name, setName] = useState("");
@@ -215,12 +228,12 @@ function DangerCard() {
         opened={opened}
         title={`Delete the account ${account.name}?`}
         action="Delete for ever"
-        disabled={name !== account.name || password === ""}
+        disabled={name !== account.name || (user.has_password && password === "")}
         close={() => {
           setOpened(false);
         }}
         run={async () => {
-          await post("/account/delete", { name, password });
+          await post("/account/delete", { name, ...(user.has_password ? { password } : {}) });
           signedIn(null);
         }}
       >
@@ -233,14 +246,18 @@ function DangerCard() {
             setName(event.currentTarget.value);
           }}
         />
-        <PasswordInput
-          label="Your password"
-          autoComplete="current-password"
-          value={password}
-          onChange={(event) => {
-            setPassword(event.currentTarget.value);
-          }}
-        />
+        {user.has_password ? (
+          <PasswordInput
+            label="Your password"
+            autoComplete="current-password"
+            value={password}
+            onChange={(event) => {
+              setPassword(event.currentTarget.value);
+            }}
+          />
+        ) : (
+          <Text size="sm">You must have signed in within the last ten minutes.</Text>
+        )}
       </Confirm>
     </Card>
   );

@@ -32,6 +32,9 @@ const REASONS: Readonly<Record<string, (provider: string) => string>> = {
     "Nobody here has your email address. Ask an owner of your account for an invitation.",
   taken: (provider) =>
     `Somebody else at ${provider} signs in here with your email address. Ask an owner of your account to remove that user and to invite you.`,
+  invitation: () => "The invitation has expired, was used or was withdrawn. Ask for another one.",
+  other_address: (provider) =>
+    `The invitation is for another email address than the one that ${provider} has of you.`,
   failed: () => "The sign-in did not work. Please try again.",
 };
 
@@ -46,9 +49,16 @@ export function SingleSignOnProblem({ provider }: { provider: string }) {
 }
 
 /** The browser goes to the provider by itself; a form's redirect would not pass the page's policy. */
-export function SingleSignOnButton({ provider }: { provider: string }) {
+export function SingleSignOnButton({
+  provider,
+  invitation,
+}: {
+  provider: string;
+  /** Token of one to accept on the way. */
+  invitation?: string;
+}) {
   const begin = useMutation({
-    mutationFn: () => post<{ url: string }>("/single-sign-on"),
+    mutationFn: () => post<{ url: string }>("/single-sign-on", { invitation }),
     onSuccess: ({ url }) => {
       location.assign(url);
     },
@@ -65,7 +75,7 @@ export function SingleSignOnButton({ provider }: { provider: string }) {
           begin.mutate();
         }}
       >
-        Sign in with {provider}
+        {invitation === undefined ? "Sign in" : "Accept"} with {provider}
       </Button>
     </>
   );

@@ -184,7 +184,7 @@ function commonKinds(random: Random): Deal[] {
     () => ({
       kind: "clock-jump",
       bySeconds: pick(random, [3_600, -3_600, 45, -45]),
-      seconds: seconds(5, 15),
+      seconds: seconds(3, 10),
     }),
   ];
 }

@@ -69,7 +69,11 @@ async function runTopology(topology: Topology): Promise<void> {
     try {
       if (topology === "kubernetes") {
         controlPlane ??= await startFaultyControlPlane(say);
-        if (controlPlane === undefined) throw new Error("no control plane to do faults to");
+        if (controlPlane === undefined) {
+          say("NO VERDICT: no control plane to do faults to");
+          failed.push(`${topology} (no control plane)`);
+          return;
+        }
       }
       const report = await runRound({ seed, ...size, controlPlane, directory, say });
       reports.push(report);

@@ -83,8 +83,7 @@ export async function driveFaults(options: {
         });
       case "terminate":
         return done(fault.process, tell, async (name) => {
-          members[name].signal("SIGTERM");
-          await members[name].ended();
+          await members[name].terminate();
           members[name].start();
         });
       case "stall":

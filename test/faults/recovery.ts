@@ -42,6 +42,7 @@ export async function measureRecovery(options: {
     const probe = await driveJob({ plan, client, time, receiverUrl });
     probes.push(probe);
     if (probe.kind === "created") jobId = probe.history.jobId;
+    else await delay(LOOK_EVERY_MS);
   }
   const arrival = () => log.find((each) => each.jobId === jobId);
   while (arrival() === undefined && performance.now() < deadline) await delay(LOOK_EVERY_MS);

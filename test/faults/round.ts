@@ -44,6 +44,8 @@ const CLOCK_ERROR_MS = 25;
 const READY_WITHIN_MS = 60_000;
 /** A circuit (30 s), a lease (20 s) and the retries of what was let through then. */
 const SETTLE_WITHIN_MS = 180_000;
+/** After the round's own time: a gateway that nobody reaches by then will not be reached. */
+const ASKED_FOR_MS = 120_000;
 const LOOK_EVERY_MS = 500;
 const SAY_EVERY_MS = 10_000;
 /** Seconds before the end of the round at which the last outage begins, if the others are over. */
@@ -82,6 +84,7 @@ export async function runRound(options: {
   const urlOf = (receiver: number): string => receivers[receiver]?.url ?? "";
   const giveUp = new AbortController();
   const { signal } = giveUp;
+  const patience = setTimeout(() => giveUp.abort(), seconds * 1_000 + ASKED_FOR_MS);
   const api = createApi({ base: system.baseUrl, key: system.apiKey, clock, signal });
   const rest = createRestJobs({ api, takenUpWithin: controlPlane ? BY_LEADER : BY_POSTGRES });
   const applied =
@@ -151,6 +154,7 @@ export async function runRound(options: {
       seconds: (performance.now() - began) / 1_000,
     };
   } finally {
+    clearTimeout(patience);
     giveUp.abort();
     clock.stop();
     await Promise.all(receivers.map((receiver: Receiver) => receiver.close()));

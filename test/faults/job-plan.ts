@@ -42,6 +42,7 @@ export function drawJobs(random: Random, { topology, seconds, jobs }: Size): Job
       const schedule = { kind: "cron", everyMinutes: 1 } as const;
       return { ...common, createAt: between(random, 0, 5), schedule, changes: [] };
     }
+    if (index % 25 === 13) return { ...common, ...drawEarly(random, seconds) };
     // Whole seconds: many are due at the same time.
     const runAt = Math.round(between(random, createAt + 3, Math.min(seconds, createAt + 30)));
     const changes =
@@ -52,6 +53,21 @@ export function drawJobs(random: Random, { topology, seconds, jobs }: Size): Job
           : [];
     return { ...common, createAt, schedule: { kind: "once", runAt }, changes };
   });
+}
+
+/** Changed so long before its time that nothing but the change may come of it. */
+function drawEarly(
+  random: Random,
+  seconds: number,
+): Pick<JobPlan, "createAt" | "schedule" | "changes"> {
+  const createAt = between(random, 0, 3);
+  const at = createAt + between(random, 0.5, 1.5);
+  const change = pick<ChangePlan>(random, [
+    { kind: "pause", at },
+    { kind: "delete", at },
+    { kind: "move", at, runAt: Math.round(at + 12) },
+  ]);
+  return { createAt, schedule: { kind: "once", runAt: seconds }, changes: [change] };
 }
 
 /** Of a job that nothing else is done to, so that nothing excuses a run that does not come. */

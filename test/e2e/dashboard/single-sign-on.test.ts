@@ -122,7 +122,9 @@ describe.skipIf(chrome === undefined)("users and how they sign in", () => {
     await signIn(inviting.page, owner);
     await inviting.page.goto("/dashboard/settings");
     await inviting.page.getByRole("button", { name: "Invite" }).click();
-    await inviting.page.getByRole("textbox", { name: "Email" }).fill("invited@example.com");
+    await inviting.page
+      .getByRole("textbox", { name: "Email", exact: true })
+      .fill("invited@example.com");
     await inviting.page.getByRole("button", { name: "Invite", exact: true }).last().click();
     await inviting.page.getByRole("button", { name: "Copy the link" }).click();
     const link = (await inviting.page.evaluate("navigator.clipboard.readText()")) as string;

@@ -53,7 +53,7 @@ export function AccountsPage() {
           >
             {accounts.data.map((account) => (
               <Table.Tr key={account.id}>
-                <Table.Td className="break">{account.name}</Table.Td>
+                <Table.Td className="break wide">{account.name}</Table.Td>
                 {installation.kubernetes && <Table.Td>{account.namespace ?? "none"}</Table.Td>}
                 <Table.Td>{account.time_zone}</Table.Td>
                 <Table.Td>

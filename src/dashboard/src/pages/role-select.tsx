@@ -19,6 +19,7 @@ export function RoleSelect({ user }: { user: User }) {
     <>
       <Select
         size="xs"
+        w={105}
         aria-label={`Role of ${user.email}`}
         allowDeselect={false}
         data={["owner", "member"] satisfies Role[]}

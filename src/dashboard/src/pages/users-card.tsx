@@ -76,7 +76,7 @@ export function UsersCard() {
           >
             {users.data.users.map((user) => (
               <Table.Tr key={user.id}>
-                <Table.Td className="break">
+                <Table.Td className="break wide">
                   {user.email}
                   {user.id === me.id && " (you)"}
                 </Table.Td>
@@ -105,7 +105,7 @@ export function UsersCard() {
             ))}
             {users.data.invitations.map((invitation) => (
               <Table.Tr key={invitation.id}>
-                <Table.Td className="break">
+                <Table.Td className="break wide">
                   {invitation.email}{" "}
                   <Badge variant="light" color="orange" tt="none">
                     invited

@@ -52,7 +52,6 @@ const program = await startStandalone(dataDir, {
 });
 const target = {
   url: program.url,
-  metricsUrl: program.printed("Metrics") ?? "",
   key: program.printed("API key") ?? "",
   dataDir,
   databaseUrl: (await readFile(join(dataDir, "database-url"), "utf8")).trim(),

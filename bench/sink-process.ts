@@ -1,4 +1,5 @@
 import { fork, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 
 export interface Sink {
@@ -25,11 +26,17 @@ export async function startSink(name: "http-sink" | "smtp-sink"): Promise<Sink> 
   };
 }
 
-function message(child: ChildProcess): Promise<unknown> {
-  return new Promise((resolve, reject) => {
-    child.once("message", resolve);
-    child.once("exit", (code) => {
-      reject(new Error(`the sink ended with ${code}`));
-    });
-  });
+async function message(child: ChildProcess): Promise<unknown> {
+  const ended = new AbortController();
+  try {
+    const [answer] = (await Promise.race([
+      once(child, "message", { signal: ended.signal }),
+      once(child, "exit", { signal: ended.signal }).then(([code]) => {
+        throw new Error(`the sink ended with ${String(code)}`);
+      }),
+    ])) as unknown[];
+    return answer;
+  } finally {
+    ended.abort();
+  }
 }

@@ -1,4 +1,3 @@
-import { destinationKey } from "../domain/destination.ts";
 import type { Instant } from "../domain/instant.ts";
 import type { ClaimedRun } from "../domain/run.ts";
 
@@ -87,12 +86,12 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
   const destinations = new Map<string, Use>();
 
   function uses(run: ClaimedRun): [Use, Use] {
-    return [use(accounts, run.account), use(destinations, keyOf(run))];
+    return [use(accounts, run.account), use(destinations, run.destination)];
   }
 
   function forget(run: ClaimedRun): void {
     drop(accounts, run.account);
-    drop(destinations, keyOf(run));
+    drop(destinations, run.destination);
   }
 
   return {
@@ -143,7 +142,7 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
     nextDue: (now) => waiting.find(({ run }) => run.notBefore > now)?.run.notBefore ?? null,
     room: (now) => {
       const due = Math.max(0, limits.concurrency + limits.buffer - inFlight - waiting.length);
-      const future = waiting.filter(({ run }) => run.notBefore > now).length;
+      const future = waiting.length - 1 - waiting.findLastIndex(({ run }) => run.notBefore <= now);
       // What is not due yet must not keep out what becomes due before it.
       return { due, ahead: Math.max(0, Math.min(due, limits.buffer / 2 - future)) };
     },
@@ -162,16 +161,6 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
     },
   };
 }
-
-export function keyOf(run: ClaimedRun): string {
-  const known = keys.get(run);
-  if (known !== undefined) return known;
-  const key = destinationKey(run.account, run.spec.target);
-  keys.set(run, key);
-  return key;
-}
-
-const keys = new WeakMap<ClaimedRun, string>();
 
 function use(map: Map<string, Use>, key: string): Use {
   let counted = map.get(key);

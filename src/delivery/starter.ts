@@ -6,7 +6,7 @@ import type { Metrics } from "../telemetry/metrics.ts";
 import type { Attempt, AttemptOutcome } from "./attempt.ts";
 import type { CircuitBreakers, Permit } from "./circuit-breaker.ts";
 import { type AbortCause, conclude } from "./conclusion.ts";
-import { type HeldRuns, keyOf } from "./held-runs.ts";
+import type { HeldRuns } from "./held-runs.ts";
 import type { LeaseKeeper } from "./lease-keeper.ts";
 import type { Records } from "./records.ts";
 
@@ -110,7 +110,7 @@ export function createStarter(options: {
         giveBack(run, undefined, 1_000);
         return [];
       }
-      const admission = breakers.admit(keyOf(run));
+      const admission = breakers.admit(run.destination);
       if (admission.kind === "admitted") return [{ run, permit: admission.permit, secrets }];
       record(run, { kind: "postponed", untilMs: admission.until }, null, clock.now(), 0);
       finished(run);

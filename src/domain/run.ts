@@ -46,6 +46,8 @@ export interface ClaimedRun {
   attempt: number;
   /** When the first attempt began; null before it. */
   firstStartedAt: Instant | null;
+  /** `destinationKey` of its target. */
+  destination: string;
   spec: JobSpec;
 }
 

@@ -37,7 +37,8 @@ const FIXED_PLANS = ["bitmapscan", "hashjoin", "mergejoin", "seqscan"]
 
 /** `2026-11-21 12:00:00.123+00` (sessions run in UTC) to epoch milliseconds. */
 function instantOf(text: string): number {
-  const instant = Date.parse(text.replace(" ", "T").replace(/\+00$/, "Z"));
+  const utc = text.endsWith("+00") ? `${text.slice(0, -3).replace(" ", "T")}Z` : text;
+  const instant = Date.parse(utc);
   if (Number.isNaN(instant)) throw new RangeError(`not a finite UTC timestamp: ${text}`);
   return instant;
 }

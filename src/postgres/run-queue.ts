@@ -78,7 +78,7 @@ export function createRunQueue(options: {
               set claim_token = (select gen_random_uuid()), worker = $1,
                   lease_until = clock_timestamp() + $4 * interval '1 millisecond'
             where r.id = any(array(select id from due))
-           returning r.*
+           returning ${CLAIMED_COLUMNS}
          )
          select c.*, v.spec from claimed c cross join lateral (
                   select spec from job_revisions
@@ -201,8 +201,12 @@ interface ClaimedRow {
   created_at: Instant;
   attempts: number;
   first_started_at: Instant | null;
+  destination: string;
   spec: JobSpec;
 }
+
+const CLAIMED_COLUMNS = `r.id, r.claim_token, r.account, r.job_uid, r.job_id, r.generation, r.trigger,
+  r.scheduled_at, r.not_before, r.created_at, r.attempts, r.first_started_at, r.destination`;
 
 function claimedOf(row: ClaimedRow): ClaimedRun {
   return {
@@ -218,6 +222,7 @@ function claimedOf(row: ClaimedRow): ClaimedRun {
     createdAt: row.created_at,
     attempt: row.attempts + 1,
     firstStartedAt: row.first_started_at,
+    destination: row.destination,
     spec: row.spec,
   };
 }

@@ -19,6 +19,7 @@ export function claimedRun(
     createdAt: 0,
     attempt: 1,
     firstStartedAt: null,
+    destination: "account http://127.0.0.1",
     spec: spec({
       target: {
         kind: "webhook",

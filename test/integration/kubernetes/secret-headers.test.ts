@@ -56,6 +56,7 @@ describe.runIf(kubeconfig !== "")("headersFrom", () => {
       createdAt: 0,
       attempt: 1,
       firstStartedAt: null,
+      destination: `${of} https://example.com`,
       spec: { ...spec, target },
     };
   }

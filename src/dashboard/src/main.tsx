@@ -40,7 +40,7 @@ createRoot(root).render(
       getStyleNonce={() => nonce}
     >
       <QueryClientProvider client={queryClient}>
-        <Notifications position="bottom-right" />
+        <Notifications position="bottom-right" portalProps={{ target: document.body }} />
         <RouterProvider router={router} />
       </QueryClientProvider>
     </MantineProvider>

@@ -34,6 +34,7 @@ import { ColorScheme } from "./components/color-scheme.tsx";
 import { Problem } from "./components/problem.tsx";
 import { SignInPage } from "./pages/sign-in.tsx";
 import { useSessionQuery, useSignedIn } from "./session.ts";
+import { OVERLAYS } from "./theme.ts";
 
 interface Place {
   to: string;
@@ -146,6 +147,7 @@ function SignedIn({ session }: { session: Session }) {
         <div style={{ maxWidth: 1180, margin: "0 auto" }}>
           <Outlet />
         </div>
+        <div id={OVERLAYS} />
       </AppShell.Main>
     </AppShell>
   );

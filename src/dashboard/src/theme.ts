@@ -1,4 +1,15 @@
-import { createTheme, NavLink, type CSSVariablesResolver } from "@mantine/core";
+import {
+  createTheme,
+  Menu,
+  NavLink,
+  Notification,
+  Portal,
+  Select,
+  type CSSVariablesResolver,
+} from "@mantine/core";
+
+/** The element in the page's main landmark that what opens over the page is put into. */
+export const OVERLAYS = "overlays";
 
 export const theme = createTheme({
   primaryColor: "indigo",
@@ -11,6 +22,20 @@ export const theme = createTheme({
   cursorType: "pointer",
   components: {
     NavLink: NavLink.extend({ styles: { root: { borderRadius: 8, fontWeight: 500 } } }),
+    // At the end of the body they would belong to no landmark, and their headers would be banners.
+    Portal: Portal.extend({ defaultProps: { target: `#${OVERLAYS}` } }),
+    // The placeholder that would take the first focus is no item of a menu: the first item takes it.
+    Menu: Menu.extend({ defaultProps: { withInitialFocusPlaceholder: false } }),
+    Notification: Notification.extend({
+      defaultProps: { closeButtonProps: { "aria-label": "Close the message" } },
+    }),
+    // The list of options scrolls itself, so that it is the combobox's own and needs no focus.
+    Select: Select.extend({
+      defaultProps: {
+        withScrollArea: false,
+        styles: { options: { maxHeight: 240, overflowY: "auto" } },
+      },
+    }),
   },
   respectReducedMotion: true,
 });

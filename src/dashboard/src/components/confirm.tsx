@@ -1,6 +1,7 @@
 import { Button, Group, Modal, Stack } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
-import type { ReactNode } from "react";
+import type { ReactNode, RefObject } from "react";
+import { BusyButton } from "./busy-button.tsx";
 import { Problem } from "./problem.tsx";
 
 /** Asks before something that cannot be taken back. */
@@ -10,16 +11,22 @@ export function Confirm(props: {
   action: string;
   children: ReactNode;
   disabled?: boolean;
+  /** What takes the focus afterwards, where what opened it is gone by then: the item of a menu. */
+  returnTo?: RefObject<HTMLElement | null>;
   run: () => Promise<unknown>;
   close: () => void;
 }) {
   const run = useMutation({ mutationFn: props.run, onSuccess: props.close });
+  const leave = () => {
+    run.reset();
+    props.close();
+  };
   return (
     <Modal
       opened={props.opened}
-      onClose={() => {
-        run.reset();
-        props.close();
+      onClose={leave}
+      onExitTransitionEnd={() => {
+        props.returnTo?.current?.focus();
       }}
       title={props.title}
       closeButtonProps={{ "aria-label": "Close" }}
@@ -29,19 +36,19 @@ export function Confirm(props: {
         {props.children}
         {run.error && <Problem error={run.error} />}
         <Group justify="flex-end" gap="xs">
-          <Button variant="default" onClick={props.close}>
+          <Button variant="default" onClick={leave}>
             Cancel
           </Button>
-          <Button
+          <BusyButton
             color="red.9"
             disabled={props.disabled ?? false}
-            loading={run.isPending}
+            busy={run.isPending}
             onClick={() => {
               run.mutate();
             }}
           >
             {props.action}
-          </Button>
+          </BusyButton>
         </Group>
       </Stack>
     </Modal>

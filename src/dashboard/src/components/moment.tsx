@@ -1,34 +1,45 @@
 import { Text } from "@mantine/core";
-import { useEffect, useState } from "react";
+import { useSyncExternalStore } from "react";
 import { formatRelative, formatTime } from "../time.ts";
 
 /** `5 minutes ago`, with the exact time on demand. */
 export function Moment({ at, none = "never" }: { at: string | null; none?: string }) {
-  const now = useNow(at !== null);
+  // Rendered again when its words change, not with each second: a list has many of them.
+  const words = useSyncExternalStore(eachSecond, () =>
+    at === null ? none : formatRelative(at, clock.now),
+  );
   if (at === null)
     return (
       <Text span size="sm" c="dimmed">
-        {none}
+        {words}
       </Text>
     );
   return (
     <time dateTime={at} title={formatTime(at)} style={{ whiteSpace: "nowrap" }}>
-      {formatRelative(at, now)}
+      {words}
     </time>
   );
 }
 
 /** The browser's clock, every second while it is looked at. */
-export function useNow(ticking = true): number {
-  const [now, setNow] = useState(() => Date.now());
-  useEffect(() => {
-    if (!ticking) return undefined;
-    const timer = setInterval(() => {
-      setNow(Date.now());
+export function useNow(): number {
+  return useSyncExternalStore(eachSecond, () => clock.now);
+}
+
+/** One timer for all that show the time, while anything does. */
+const clock = { now: Date.now(), listeners: new Set<() => void>(), timer: 0 };
+
+function eachSecond(listener: () => void): () => void {
+  if (clock.listeners.size === 0) {
+    clock.now = Date.now();
+    clock.timer = window.setInterval(() => {
+      clock.now = Date.now();
+      for (const tell of clock.listeners) tell();
     }, 1_000);
-    return () => {
-      clearInterval(timer);
-    };
-  }, [ticking]);
-  return now;
+  }
+  clock.listeners.add(listener);
+  return () => {
+    clock.listeners.delete(listener);
+    if (clock.listeners.size === 0) window.clearInterval(clock.timer);
+  };
 }

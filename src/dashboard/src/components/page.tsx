@@ -1,6 +1,10 @@
 import { Group, Skeleton, Stack, Text, Title } from "@mantine/core";
 import { useDocumentTitle } from "@mantine/hooks";
-import type { ReactNode } from "react";
+import { useEffect, useRef, type ReactNode } from "react";
+import { useLocation } from "react-router";
+
+/** The key of what the browser loaded itself. */
+const FIRST_LOCATION = "default";
 
 /** A page's title, what it is for, and what can be done on it. */
 export function Page(props: {
@@ -11,12 +15,19 @@ export function Page(props: {
   children: ReactNode;
 }) {
   useDocumentTitle(`${props.title} · Carillon`);
+  const heading = useRef<HTMLHeadingElement>(null);
+  const { key, pathname } = useLocation();
+  // Whoever came by a link is taken to the new page and told its title, as a browser does by itself when
+  // it loads one. Filters change the address too, but not the page.
+  useEffect(() => {
+    if (key !== FIRST_LOCATION) heading.current?.focus({ preventScroll: true });
+  }, [pathname]);
   return (
     <Stack gap="lg" pb="xl">
       <Group justify="space-between" align="flex-start" gap="sm">
         <Stack gap={4} style={{ minWidth: 0 }}>
           {props.above}
-          <Title order={1} size="h2" className="break">
+          <Title order={1} size="h2" className="break" ref={heading} tabIndex={-1}>
             {props.title}
           </Title>
           {props.about !== undefined && (

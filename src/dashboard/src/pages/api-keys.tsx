@@ -1,4 +1,4 @@
-import { Button, Card, Group, Modal, Stack, Table, Text, TextInput } from "@mantine/core";
+import { Button, Group, Modal, Stack, Table, Text, TextInput } from "@mantine/core";
 import { IconKey, IconPlus, IconTrash } from "@tabler/icons-react";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
@@ -7,10 +7,10 @@ import type { ApiKey } from "../api-types.ts";
 import { Confirm } from "../components/confirm.tsx";
 import { Code } from "../components/copy.tsx";
 import { Empty } from "../components/empty.tsx";
-import { DataTable } from "../components/data-table.tsx";
 import { Moment } from "../components/moment.tsx";
 import { Page, Waiting } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
+import { TableCard } from "../components/table-card.tsx";
 import { useSession } from "../session.ts";
 
 const KEYS = ["api-keys"];
@@ -51,51 +51,49 @@ export function ApiKeysPage() {
         </Empty>
       )}
       {keys.data && keys.data.length > 0 && (
-        <Card withBorder p={0} className="panel">
-          <DataTable
-            minWidth={700}
-            columns={[
-              { label: "Label" },
-              { label: "Key", width: 190 },
-              { label: "Created", width: 150 },
-              { label: "Last used", width: 150 },
-              ...(owner ? [{ label: "", width: 130, hidden: true }] : []),
-            ]}
-          >
-            {keys.data.map((key) => (
-              <Table.Tr key={key.id}>
-                <Table.Td className="break">
-                  <Text size="sm" fw={550} span>
-                    {key.label}
-                  </Text>
+        <TableCard
+          minWidth={700}
+          columns={[
+            { label: "Label" },
+            { label: "Key", width: 190 },
+            { label: "Created", width: 150 },
+            { label: "Last used", width: 150 },
+            ...(owner ? [{ label: "", width: 130, hidden: true }] : []),
+          ]}
+        >
+          {keys.data.map((key) => (
+            <Table.Tr key={key.id}>
+              <Table.Td className="break">
+                <Text size="sm" fw={550} span>
+                  {key.label}
+                </Text>
+              </Table.Td>
+              <Table.Td className="mono">{key.prefix}…</Table.Td>
+              <Table.Td>
+                <Moment at={key.created_at} />
+              </Table.Td>
+              <Table.Td>
+                <Moment at={key.last_used_at} />
+              </Table.Td>
+              {owner && (
+                <Table.Td ta="right">
+                  <Button
+                    size="xs"
+                    variant="subtle"
+                    color="red"
+                    leftSection={<IconTrash size={14} />}
+                    aria-label={`Delete the key ${key.label}`}
+                    onClick={() => {
+                      setDoomed(key);
+                    }}
+                  >
+                    Delete
+                  </Button>
                 </Table.Td>
-                <Table.Td className="mono">{key.prefix}…</Table.Td>
-                <Table.Td>
-                  <Moment at={key.created_at} />
-                </Table.Td>
-                <Table.Td>
-                  <Moment at={key.last_used_at} />
-                </Table.Td>
-                {owner && (
-                  <Table.Td ta="right">
-                    <Button
-                      size="xs"
-                      variant="subtle"
-                      color="red"
-                      leftSection={<IconTrash size={14} />}
-                      aria-label={`Delete the key ${key.label}`}
-                      onClick={() => {
-                        setDoomed(key);
-                      }}
-                    >
-                      Delete
-                    </Button>
-                  </Table.Td>
-                )}
-              </Table.Tr>
-            ))}
-          </DataTable>
-        </Card>
+              )}
+            </Table.Tr>
+          ))}
+        </TableCard>
       )}
       <CreateKey
         opened={creating}

@@ -2,10 +2,11 @@ import { Alert, Anchor, Button, Grid, Group, Menu, Text } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { IconDots, IconPencil, IconPlayerPlay } from "@tabler/icons-react";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
+import { useRef, useState, type Ref } from "react";
 import { Link, useNavigate, useParams } from "react-router";
 import { call, get, post } from "../api.ts";
 import type { JobView } from "../api-types.ts";
+import { BusyButton } from "../components/busy-button.tsx";
 import { Confirm } from "../components/confirm.tsx";
 import { Page, Waiting } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
@@ -18,6 +19,7 @@ export function JobPage() {
   const { id = "" } = useParams();
   const path = `/jobs/${encodeURIComponent(id)}`;
   const [deleting, setDeleting] = useState(false);
+  const more = useRef<HTMLButtonElement>(null);
   const navigate = useNavigate();
   const client = useQueryClient();
   const view = useQuery({
@@ -57,25 +59,25 @@ export function JobPage() {
       actions={
         job && (
           <>
-            <Button
+            <BusyButton
               leftSection={<IconPlayerPlay size={16} />}
-              loading={act.isPending && act.variables === "run"}
+              busy={act.isPending && act.variables === "run"}
               onClick={() => {
                 act.mutate("run");
               }}
             >
               Run now
-            </Button>
+            </BusyButton>
             {(job.status === "active" || paused) && !owned && (
-              <Button
+              <BusyButton
                 variant="default"
-                loading={act.isPending && act.variables !== "run"}
+                busy={act.isPending && act.variables !== "run"}
                 onClick={() => {
                   act.mutate(paused ? "resume" : "pause");
                 }}
               >
                 {paused ? "Resume" : "Pause"}
-              </Button>
+              </BusyButton>
             )}
             {!owned && (
               <Button
@@ -87,7 +89,7 @@ export function JobPage() {
                 Edit
               </Button>
             )}
-            <More view={data} remove={setDeleting} />
+            <More view={data} remove={setDeleting} button={more} />
           </>
         )
       }
@@ -120,6 +122,7 @@ export function JobPage() {
         opened={deleting}
         title="Delete this job?"
         action="Delete the job"
+        returnTo={more}
         close={() => {
           setDeleting(false);
         }}
@@ -138,11 +141,16 @@ export function JobPage() {
   );
 }
 
-function More({ view, remove }: { view: JobView; remove: (open: boolean) => void }) {
+function More(props: {
+  view: JobView;
+  remove: (open: boolean) => void;
+  button: Ref<HTMLButtonElement>;
+}) {
+  const { view, remove, button } = props;
   return (
     <Menu position="bottom-end" width={230}>
       <Menu.Target>
-        <Button variant="default" px="xs" aria-label="More actions">
+        <Button ref={button} variant="default" px="xs" aria-label="More actions">
           <IconDots size={18} />
         </Button>
       </Menu.Target>

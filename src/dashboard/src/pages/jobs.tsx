@@ -1,45 +1,44 @@
-import {
-  Badge,
-  Button,
-  Card,
-  Checkbox,
-  Group,
-  Pagination,
-  Select,
-  Stack,
-  Table,
-  Text,
-  TextInput,
-} from "@mantine/core";
-import { useDebouncedValue } from "@mantine/hooks";
+import { Button, Group, Select, Stack, Text, TextInput } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { IconCalendarTime, IconPlus, IconSearch } from "@tabler/icons-react";
 import { keepPreviousData, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
-import { Link, useSearchParams } from "react-router";
+import { useCallback, useRef, useState } from "react";
+import { Link } from "react-router";
 import { get, post, search } from "../api.ts";
-import type { JobRow, JobsPage as JobsAnswer } from "../api-types.ts";
+import type { JobsPage as JobsAnswer } from "../api-types.ts";
+import { BusyButton } from "../components/busy-button.tsx";
 import { Empty } from "../components/empty.tsx";
-import { DataTable } from "../components/data-table.tsx";
-import { Moment } from "../components/moment.tsx";
 import { Page, Waiting } from "../components/page.tsx";
+import { Pager } from "../components/pager.tsx";
 import { Problem } from "../components/problem.tsx";
-import { Status } from "../components/status.tsx";
+import { useFilters } from "../filters.ts";
+import { JobTable } from "./job-table.tsx";
 
 const PAGE_SIZE = 25;
+/** Of one request; more are asked for one after the other. */
+const BULK_SIZE = 200;
+
+interface BulkAnswer {
+  changed: number;
+  failures: { id: string; error: string }[];
+}
 
 export function JobsPage() {
-  const [params, setParams] = useSearchParams();
+  const filters = useFilters("q");
+  const { page, change } = filters;
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
-  const status = params.get("status");
-  const type = params.get("type");
-  const sort = params.get("sort") ?? "created";
-  const page = Math.max(1, Number(params.get("page") ?? "1") || 1);
-  const [text, setText] = useState(params.get("q") ?? "");
-  const [q] = useDebouncedValue(text.trim(), 200);
+  const all = useRef<HTMLInputElement>(null);
   const client = useQueryClient();
+  const [status, type, sort] = [filters.of("status"), filters.of("type"), filters.of("sort")];
 
-  const query = { q, status, type, sort, limit: PAGE_SIZE, offset: (page - 1) * PAGE_SIZE };
+  const query = {
+    q: filters.settled,
+    status,
+    type,
+    sort,
+    limit: PAGE_SIZE,
+    offset: (page - 1) * PAGE_SIZE,
+  };
   const jobs = useQuery({
     queryKey: ["jobs", query],
     queryFn: () => get<JobsAnswer>(`/jobs${search(query)}`),
@@ -47,12 +46,24 @@ export function JobsPage() {
     placeholderData: keepPreviousData,
   });
   const bulk = useMutation({
-    mutationFn: (action: "pause" | "resume") =>
-      post<{ changed: number; failures: { id: string; error: string }[] }>("/jobs/bulk", {
-        action,
-        ids: [...selected],
-      }),
+    mutationFn: async (action: "pause" | "resume") => {
+      const ids = [...selected];
+      const answers: BulkAnswer[] = [];
+      for (let index = 0; index < ids.length; index += BULK_SIZE)
+        answers.push(
+          await post<BulkAnswer>("/jobs/bulk", {
+            action,
+            ids: ids.slice(index, index + BULK_SIZE),
+          }),
+        );
+      return {
+        changed: answers.reduce((sum, { changed }) => sum + changed, 0),
+        failures: answers.flatMap(({ failures }) => failures),
+      };
+    },
     onSuccess: async ({ changed, failures }, action) => {
+      // The buttons go away with the selection, and the focus must not fall with them.
+      all.current?.focus({ preventScroll: true });
       setSelected(new Set());
       notifications.show({
         color: failures.length > 0 ? "orange.9" : "green.9",
@@ -63,15 +74,15 @@ export function JobsPage() {
       await client.invalidateQueries({ queryKey: ["jobs"] });
     },
   });
-  const change = (name: string, value: string | null) => {
-    setParams((before) => {
-      const next = new URLSearchParams(before);
-      if (value === null || value === "") next.delete(name);
-      else next.set(name, value);
-      if (name !== "page") next.delete("page");
+  const select = useCallback((ids: readonly string[], on: boolean) => {
+    setSelected((before) => {
+      const next = new Set(before);
+      for (const id of ids)
+        if (on) next.add(id);
+        else next.delete(id);
       return next;
     });
-  };
+  }, []);
 
   const create = (
     <Button component={Link} to="/jobs/new" leftSection={<IconPlus size={16} />}>
@@ -80,7 +91,6 @@ export function JobsPage() {
   );
   const { data } = jobs;
   const none = data !== undefined && Object.keys(data.counts).length === 0;
-  const pages = Math.max(1, Math.ceil((data?.total ?? 0) / PAGE_SIZE));
   return (
     <Page
       title="Jobs"
@@ -102,10 +112,9 @@ export function JobsPage() {
               leftSection={<IconSearch size={16} />}
               flex={1}
               miw={200}
-              value={text}
+              value={filters.text}
               onChange={(event) => {
-                setText(event.currentTarget.value);
-                change("page", null);
+                filters.type(event.currentTarget.value);
               }}
             />
             <Select
@@ -140,37 +149,12 @@ export function JobsPage() {
                 { value: "next_run", label: "By next run" },
                 { value: "last_run", label: "By last run" },
               ]}
-              value={sort}
+              value={sort ?? "created"}
               onChange={(value) => {
-                change("sort", value);
+                change("sort", value === "created" ? null : value);
               }}
             />
           </Group>
-          {selected.size > 0 && (
-            <Group gap="xs">
-              <Text size="sm">{selected.size} selected</Text>
-              <Button
-                size="xs"
-                variant="default"
-                loading={bulk.isPending}
-                onClick={() => {
-                  bulk.mutate("pause");
-                }}
-              >
-                Pause
-              </Button>
-              <Button
-                size="xs"
-                variant="default"
-                loading={bulk.isPending}
-                onClick={() => {
-                  bulk.mutate("resume");
-                }}
-              >
-                Resume
-              </Button>
-            </Group>
-          )}
           {bulk.error && <Problem error={bulk.error} />}
           {jobs.isPending && <Waiting rows={10} />}
           {jobs.error && <Problem error={jobs.error} retry={() => void jobs.refetch()} />}
@@ -181,130 +165,57 @@ export function JobsPage() {
           )}
           {data && data.total > 0 && (
             <>
-              <JobTable jobs={data.jobs} selected={selected} select={setSelected} />
-              <Group justify="space-between">
-                <Text size="sm" c="dimmed" className="number">
-                  {data.total.toLocaleString("en")} {data.total === 1 ? "job" : "jobs"}
-                </Text>
-                {pages > 1 && (
-                  <Pagination
-                    total={pages}
-                    value={Math.min(page, pages)}
-                    size="sm"
-                    getControlProps={(control) => ({ "aria-label": `${control} page` })}
-                    getItemProps={(item) => ({ "aria-label": `Page ${item}` })}
-                    onChange={(value) => {
-                      change("page", String(value));
+              <JobTable jobs={data.jobs} selected={selected} select={select} all={all} />
+              {selected.size > 0 && (
+                <Group
+                  gap="xs"
+                  className="panel selection"
+                  role="region"
+                  aria-label="Selected jobs"
+                >
+                  <Text size="sm" className="number" role="status" flex={1}>
+                    {selected.size} selected
+                  </Text>
+                  {(["pause", "resume"] as const).map((action) => (
+                    <BusyButton
+                      key={action}
+                      size="xs"
+                      variant="default"
+                      busy={bulk.isPending}
+                      onClick={() => {
+                        bulk.mutate(action);
+                      }}
+                    >
+                      {action === "pause" ? "Pause" : "Resume"}
+                    </BusyButton>
+                  ))}
+                  <Button
+                    size="xs"
+                    variant="subtle"
+                    color="gray"
+                    c="dimmed"
+                    onClick={() => {
+                      all.current?.focus({ preventScroll: true });
+                      setSelected(new Set());
                     }}
-                  />
-                )}
-              </Group>
+                  >
+                    Clear
+                  </Button>
+                </Group>
+              )}
+              <Pager
+                total={data.total}
+                noun="job"
+                page={page}
+                pageSize={PAGE_SIZE}
+                change={(to) => {
+                  change("page", String(to));
+                }}
+              />
             </>
           )}
         </Stack>
       )}
     </Page>
-  );
-}
-
-function JobTable(props: {
-  jobs: readonly JobRow[];
-  selected: ReadonlySet<string>;
-  select: (ids: ReadonlySet<string>) => void;
-}) {
-  const { jobs, selected, select } = props;
-  const all = jobs.length > 0 && jobs.every(({ id }) => selected.has(id));
-  const toggle = (ids: readonly string[], on: boolean) => {
-    const next = new Set(selected);
-    for (const id of ids)
-      if (on) next.add(id);
-      else next.delete(id);
-    select(next);
-  };
-  return (
-    <Card withBorder p={0} className="panel">
-      <DataTable
-        minWidth={760}
-        columns={[
-          {
-            width: 48,
-            label: (
-              <Checkbox
-                aria-label="Select all on this page"
-                checked={all}
-                onChange={(event) => {
-                  toggle(
-                    jobs.map(({ id }) => id),
-                    event.currentTarget.checked,
-                  );
-                }}
-              />
-            ),
-          },
-          { label: "Job" },
-          { label: "Schedule", width: 170 },
-          { label: "Status", width: 110 },
-          { label: "Next run", width: 140 },
-          { label: "Last run", width: 170 },
-        ]}
-      >
-        {jobs.map((job) => (
-          <Table.Tr key={job.id}>
-            <Table.Td>
-              <Checkbox
-                aria-label={`Select ${job.name}`}
-                checked={selected.has(job.id)}
-                onChange={(event) => {
-                  toggle([job.id], event.currentTarget.checked);
-                }}
-              />
-            </Table.Td>
-            <Table.Td className="main">
-              <div className="clip">
-                <Link className="row-link" to={`/jobs/${job.id}`} title={job.name}>
-                  {job.name}
-                </Link>
-              </div>
-              <Text size="xs" c="dimmed" className="clip" title={job.target}>
-                {job.type} · {job.target}
-              </Text>
-            </Table.Td>
-            <Table.Td className="wide late">
-              <div className="mono clip">{job.cron_expression ?? "once"}</div>
-              <Text size="xs" c="dimmed" className="clip">
-                {job.timezone ?? ""}
-              </Text>
-            </Table.Td>
-            <Table.Td>
-              <Status value={job.status} />
-              {job.managed_by !== null && (
-                <Badge variant="outline" color="gray" size="xs" tt="none" mt={4}>
-                  {job.managed_by}
-                </Badge>
-              )}
-            </Table.Td>
-            <Table.Td data-label="next" className="late">
-              <Text size="sm" component="div">
-                <Moment at={job.next_run_at} none="–" />
-              </Text>
-            </Table.Td>
-            <Table.Td data-label="last" className="late">
-              <Group gap={6} wrap="nowrap">
-                {job.last_status !== null && (
-                  <span
-                    className={`dot ${job.last_status === "success" ? "good" : "bad"}`}
-                    role="img"
-                    aria-label={job.last_status}
-                  />
-                )}
-                <Text size="sm" component="div">
-                  <Moment at={job.last_run_at} />
-                </Text>
-              </Group>
-            </Table.Td>
-          </Table.Tr>
-        ))}
-      </DataTable>
-    </Card>
   );
 }

@@ -1,38 +1,25 @@
-import {
-  Button,
-  Card,
-  Group,
-  Pagination,
-  Select,
-  Stack,
-  Table,
-  Text,
-  TextInput,
-} from "@mantine/core";
-import { useDebouncedValue } from "@mantine/hooks";
+import { Button, Group, Select, Stack, Table, Text, TextInput } from "@mantine/core";
 import { IconMailForward, IconSearch } from "@tabler/icons-react";
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
-import { useState } from "react";
-import { Link, useSearchParams } from "react-router";
+import { Link } from "react-router";
 import { get, search } from "../api.ts";
 import type { LogEntry, LogsPage as LogsAnswer } from "../api-types.ts";
 import { Empty } from "../components/empty.tsx";
-import { DataTable } from "../components/data-table.tsx";
 import { Moment } from "../components/moment.tsx";
 import { Page, Waiting } from "../components/page.tsx";
+import { Pager } from "../components/pager.tsx";
 import { Problem } from "../components/problem.tsx";
 import { Status } from "../components/status.tsx";
+import { TableCard } from "../components/table-card.tsx";
+import { useFilters } from "../filters.ts";
 
 const PAGE_SIZE = 25;
 const KINDS: Record<string, string> = { email: "Email", otp: "Passcode", job: "Job" };
 
 export function LogsPage() {
-  const [params, setParams] = useSearchParams();
-  const status = params.get("status");
-  const kind = params.get("kind");
-  const page = Math.max(1, Number(params.get("page") ?? "1") || 1);
-  const [text, setText] = useState(params.get("to") ?? "");
-  const [to] = useDebouncedValue(text.trim(), 250);
+  const filters = useFilters("to");
+  const { page, change, settled: to } = filters;
+  const [status, kind] = [filters.of("status"), filters.of("kind")];
   const query = { status, kind, to, limit: PAGE_SIZE, offset: (page - 1) * PAGE_SIZE };
   const logs = useQuery({
     queryKey: ["logs", query],
@@ -40,18 +27,8 @@ export function LogsPage() {
     refetchInterval: 3_000,
     placeholderData: keepPreviousData,
   });
-  const change = (name: string, value: string | null) => {
-    setParams((before) => {
-      const next = new URLSearchParams(before);
-      if (value === null || value === "") next.delete(name);
-      else next.set(name, value);
-      if (name !== "page") next.delete("page");
-      return next;
-    });
-  };
   const { data } = logs;
   const filtered = status !== null || kind !== null || to !== "";
-  const pages = Math.max(1, Math.ceil((data?.total ?? 0) / PAGE_SIZE));
   return (
     <Page
       title="Email log"
@@ -79,10 +56,9 @@ export function LogsPage() {
               leftSection={<IconSearch size={16} />}
               flex={1}
               miw={200}
-              value={text}
+              value={filters.text}
               onChange={(event) => {
-                setText(event.currentTarget.value);
-                change("page", null);
+                filters.type(event.currentTarget.value);
               }}
             />
             <Select
@@ -118,23 +94,15 @@ export function LogsPage() {
           {data && data.total > 0 && (
             <>
               <LogTable logs={data.logs} />
-              <Group justify="space-between">
-                <Text size="sm" c="dimmed" className="number">
-                  {data.total.toLocaleString("en")} {data.total === 1 ? "email" : "emails"}
-                </Text>
-                {pages > 1 && (
-                  <Pagination
-                    total={pages}
-                    value={Math.min(page, pages)}
-                    size="sm"
-                    getControlProps={(control) => ({ "aria-label": `${control} page` })}
-                    getItemProps={(item) => ({ "aria-label": `Page ${item}` })}
-                    onChange={(value) => {
-                      change("page", String(value));
-                    }}
-                  />
-                )}
-              </Group>
+              <Pager
+                total={data.total}
+                noun="email"
+                page={page}
+                pageSize={PAGE_SIZE}
+                change={(next) => {
+                  change("page", String(next));
+                }}
+              />
             </>
           )}
         </Stack>
@@ -145,46 +113,44 @@ export function LogsPage() {
 
 export function LogTable({ logs }: { logs: readonly LogEntry[] }) {
   return (
-    <Card withBorder p={0} className="panel">
-      <DataTable
-        minWidth={640}
-        columns={[
-          { label: "Outcome", width: 105 },
-          { label: "To", width: "32%" },
-          { label: "Subject" },
-          { label: "Kind", width: 110 },
-          { label: "When", width: 150 },
-        ]}
-      >
-        {logs.map((entry) => (
-          <Table.Tr key={entry.id}>
-            <Table.Td>
-              <Status value={entry.status} />
-            </Table.Td>
-            <Table.Td className="break main">
-              <Text size="sm">{entry.to}</Text>
-            </Table.Td>
-            <Table.Td className="wide">
-              <Text size="sm" className="break" lineClamp={2}>
-                {entry.subject}
+    <TableCard
+      minWidth={640}
+      columns={[
+        { label: "Outcome", width: 105 },
+        { label: "To", width: "32%" },
+        { label: "Subject" },
+        { label: "Kind", width: 110 },
+        { label: "When", width: 150 },
+      ]}
+    >
+      {logs.map((entry) => (
+        <Table.Tr key={entry.id}>
+          <Table.Td>
+            <Status value={entry.status} />
+          </Table.Td>
+          <Table.Td className="break main">
+            <Text size="sm">{entry.to}</Text>
+          </Table.Td>
+          <Table.Td className="wide">
+            <Text size="sm" className="break" lineClamp={2}>
+              {entry.subject}
+            </Text>
+            {entry.error_message !== null && (
+              <Text size="xs" c="var(--mantine-color-error)" className="break" mt={2}>
+                {entry.error_message}
               </Text>
-              {entry.error_message !== null && (
-                <Text size="xs" c="var(--mantine-color-error)" className="break" mt={2}>
-                  {entry.error_message}
-                </Text>
-              )}
-            </Table.Td>
-            <Table.Td>
-              <Text size="sm">{KINDS[entry.kind] ?? entry.kind}</Text>
-            </Table.Td>
-            <Table.Td>
-              <Text size="sm" component="div">
-                <Moment at={entry.sent_at} />
-              </Text>
-            </Table.Td>
-          </Table.Tr>
-        ))}
-      </DataTable>
-    </Card>
+            )}
+          </Table.Td>
+          <Table.Td>
+            <Text size="sm">{KINDS[entry.kind] ?? entry.kind}</Text>
+          </Table.Td>
+          <Table.Td>
+            <Text size="sm" component="div">
+              <Moment at={entry.sent_at} />
+            </Text>
+          </Table.Td>
+        </Table.Tr>
+      ))}
+    </TableCard>
   );
 }

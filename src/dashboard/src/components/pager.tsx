@@ -1,0 +1,36 @@
+import { Group, Pagination, Text } from "@mantine/core";
+import { useEffect } from "react";
+
+/** How many there are, and the way to the others. */
+export function Pager(props: {
+  total: number;
+  /** One of them: `job`. */
+  noun: string;
+  page: number;
+  pageSize: number;
+  change: (page: number) => void;
+}) {
+  const { total, noun, page, pageSize, change } = props;
+  const pages = Math.max(1, Math.ceil(total / pageSize));
+  // The last ones of a page may be deleted while it is looked at.
+  useEffect(() => {
+    if (page > pages) change(pages);
+  });
+  return (
+    <Group justify="space-between">
+      <Text size="sm" c="dimmed" className="number" role="status">
+        {total.toLocaleString("en")} {total === 1 ? noun : `${noun}s`}
+      </Text>
+      {pages > 1 && (
+        <Pagination
+          total={pages}
+          value={Math.min(page, pages)}
+          size="sm"
+          getControlProps={(control) => ({ "aria-label": `${control} page` })}
+          getItemProps={(item) => ({ "aria-label": `Page ${item}` })}
+          onChange={change}
+        />
+      )}
+    </Group>
+  );
+}

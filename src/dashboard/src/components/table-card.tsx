@@ -1,0 +1,12 @@
+import { Card } from "@mantine/core";
+import type { ComponentProps } from "react";
+import { DataTable } from "./data-table.tsx";
+
+/** A table that is a panel of its own. */
+export function TableCard(props: ComponentProps<typeof DataTable>) {
+  return (
+    <Card withBorder p={0} className="panel">
+      <DataTable {...props} />
+    </Card>
+  );
+}

@@ -1,0 +1,119 @@
+import { Badge, Checkbox, Group, Table, Text } from "@mantine/core";
+import { memo, type Ref } from "react";
+import { Link } from "react-router";
+import type { JobRow } from "../api-types.ts";
+import { Moment } from "../components/moment.tsx";
+import { Status } from "../components/status.tsx";
+import { TableCard } from "../components/table-card.tsx";
+
+/** A page of jobs, to look at and to choose from. */
+export function JobTable(props: {
+  jobs: readonly JobRow[];
+  selected: ReadonlySet<string>;
+  select: (ids: readonly string[], on: boolean) => void;
+  /** Where the focus goes when what it was on is gone. */
+  all: Ref<HTMLInputElement>;
+}) {
+  const { jobs, selected, select } = props;
+  const chosen = jobs.filter(({ id }) => selected.has(id)).length;
+  return (
+    <TableCard
+      minWidth={760}
+      columns={[
+        {
+          width: 48,
+          label: (
+            <Checkbox
+              ref={props.all}
+              aria-label="Select all on this page"
+              checked={chosen === jobs.length}
+              indeterminate={chosen > 0 && chosen < jobs.length}
+              onChange={(event) => {
+                select(
+                  jobs.map(({ id }) => id),
+                  event.currentTarget.checked,
+                );
+              }}
+            />
+          ),
+        },
+        { label: "Job" },
+        { label: "Schedule", width: 170 },
+        { label: "Status", width: 110 },
+        { label: "Next run", width: 140 },
+        { label: "Last run", width: 170 },
+      ]}
+    >
+      {jobs.map((job) => (
+        <Row key={job.id} job={job} selected={selected.has(job.id)} select={select} />
+      ))}
+    </TableCard>
+  );
+}
+
+/** Rendered again when its job changes: each look brings all of them anew, but equal. */
+const Row = memo(function Row(props: {
+  job: JobRow;
+  selected: boolean;
+  select: (ids: readonly string[], on: boolean) => void;
+}) {
+  const { job } = props;
+  return (
+    <Table.Tr>
+      <Table.Td>
+        <Checkbox
+          aria-label={`Select ${job.name}`}
+          checked={props.selected}
+          onChange={(event) => {
+            props.select([job.id], event.currentTarget.checked);
+          }}
+        />
+      </Table.Td>
+      <Table.Td className="main">
+        <div className="clip">
+          <Link className="row-link" to={`/jobs/${job.id}`} title={job.name}>
+            {job.name}
+          </Link>
+        </div>
+        <Text size="xs" c="dimmed" className="clip" title={job.target}>
+          {job.type} · {job.target}
+        </Text>
+      </Table.Td>
+      <Table.Td className="wide late">
+        <div className="mono clip" title={job.cron_expression ?? undefined}>
+          {job.cron_expression ?? "once"}
+        </div>
+        <Text size="xs" c="dimmed" className="clip">
+          {job.timezone ?? ""}
+        </Text>
+      </Table.Td>
+      <Table.Td>
+        <Status value={job.status} />
+        {job.managed_by !== null && (
+          <Badge variant="outline" color="gray" size="xs" tt="none" mt={4}>
+            {job.managed_by}
+          </Badge>
+        )}
+      </Table.Td>
+      <Table.Td data-label="next" className="late">
+        <Text size="sm" component="div">
+          <Moment at={job.next_run_at} none="–" />
+        </Text>
+      </Table.Td>
+      <Table.Td data-label="last" className="late">
+        <Group gap={6} wrap="nowrap">
+          {job.last_status !== null && (
+            <span
+              className={`dot ${job.last_status === "success" ? "good" : "bad"}`}
+              role="img"
+              aria-label={job.last_status}
+            />
+          )}
+          <Text size="sm" component="div">
+            <Moment at={job.last_run_at} />
+          </Text>
+        </Group>
+      </Table.Td>
+    </Table.Tr>
+  );
+});

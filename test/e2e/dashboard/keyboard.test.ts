@@ -1,0 +1,192 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Browser, BrowserContext, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { startStandalone, type Standalone } from "../program.ts";
+import { startReceiver, type Receiver } from "../receiver.ts";
+import { findChrome, launchChrome } from "./chrome.ts";
+import { keyboard } from "./keyboard.ts";
+import { openWindow, printedOwner } from "./owner.ts";
+
+const chrome = findChrome();
+
+/** In order; each step goes on where the one before it ended. Nothing is clicked. */
+describe.skipIf(chrome === undefined)("with the keyboard alone", () => {
+  let data: string;
+  let program: Standalone;
+  let receiver: Receiver;
+  let browser: Browser;
+  let context: BrowserContext;
+  let page: Page;
+  let complaints: string[];
+  let keys: ReturnType<typeof keyboard>;
+  beforeAll(async () => {
+    data = await mkdtemp(join(tmpdir(), "carillon-keyboard-"));
+    [receiver, program] = await Promise.all([startReceiver(), startStandalone(data)]);
+    browser = await launchChrome(chrome ?? "");
+    ({ context, page, complaints } = await openWindow(browser, program.url));
+    keys = keyboard(page);
+  });
+  afterAll(async () => {
+    await context?.close();
+    await browser?.close();
+    program?.signal("SIGTERM");
+    await program?.finished;
+    await receiver?.close();
+    await rm(data, { recursive: true, force: true });
+  });
+
+  const button = (name: string) => page.getByRole("button", { name, exact: true });
+  const heading = (name: string) => page.getByRole("heading", { level: 1, name });
+  const focusOn = async (what: ReturnType<typeof button>) => {
+    await expect.poll(() => keys.has(what), { timeout: 5_000 }).toBe(true);
+  };
+  const place = (name: string) =>
+    page.getByRole("navigation", { name: "Main" }).getByRole("link", { name, exact: true });
+
+  test("signs in", async () => {
+    const owner = printedOwner(program.printed("Sign in"));
+    await page.goto(`${program.printed("Dashboard")}`);
+    await keys.tabTo(page.getByLabel("Email"));
+    await keys.type(owner.email);
+    await keys.tabTo(page.locator("input[name=password]"));
+    await keys.type(owner.password);
+    await keys.press("Enter");
+    await heading("Overview").waitFor();
+    expect(await page.title()).toBe("Overview · Carillon");
+  });
+
+  test("skips the navigation", async () => {
+    await page.reload();
+    await heading("Overview").waitFor();
+    await keys.press("Tab");
+    const skip = page.getByRole("link", { name: "Skip to the content" });
+    await focusOn(skip);
+    expect((await skip.boundingBox())?.y).toBeGreaterThanOrEqual(0);
+    await keys.press("Enter");
+    await keys.press("Tab");
+    const inside = await page.evaluate(
+      `document.querySelector("#content").contains(document.activeElement)`,
+    );
+    expect(inside).toBe(true);
+  });
+
+  test("goes to a page, and is told which", async () => {
+    await page.reload();
+    await heading("Overview").waitFor();
+    await keys.use(place("API keys"));
+    await focusOn(heading("API keys"));
+    expect(await page.title()).toBe("API keys · Carillon");
+  });
+
+  test("creates a key and copies it, inside the dialog until it is done", async () => {
+    const opener = button("Create API key");
+    await keys.use(opener);
+    await focusOn(page.getByLabel("Label"));
+    await keys.type("by keyboard");
+    await keys.press("Enter");
+    await keys.tabTo(button("Copy the key"));
+    await keys.press("Space");
+    await button("Copied").waitFor();
+    expect(await page.evaluate("navigator.clipboard.readText()")).toMatch(/^svc_live_/);
+    for (let stop = 0; stop < 10; stop += 1) {
+      await keys.press("Tab");
+      const inside = await page.evaluate(
+        `document.querySelector('[role="dialog"]').contains(document.activeElement)`,
+      );
+      expect([(await keys.focused()).name, inside]).toEqual([expect.any(String), true]);
+    }
+    await keys.use(button("Done"));
+    await focusOn(opener);
+  });
+
+  test("leaves a dialog by Escape, and is where it was opened", async () => {
+    const opener = button("Delete the key by keyboard");
+    await keys.use(opener);
+    await page.getByRole("dialog").waitFor();
+    await keys.press("Escape");
+    await focusOn(opener);
+    expect(await page.getByRole("dialog").count()).toBe(0);
+  });
+
+  test("creates a job", async () => {
+    await keys.tabTo(place("Jobs"), "Shift+Tab");
+    await keys.press("Enter");
+    await focusOn(heading("Jobs"));
+    await keys.use(page.getByRole("link", { name: "Create job" }).first());
+    await focusOn(heading("Create a job"));
+    await keys.tabTo(page.getByLabel("Name"));
+    await keys.type("By keyboard");
+    // Arrows choose among the kinds, and back.
+    await keys.tabTo(page.getByRole("radio", { name: "Call a webhook" }));
+    await keys.press("ArrowRight");
+    await page.getByLabel("Subject").waitFor();
+    await keys.press("ArrowLeft");
+    await keys.tabTo(page.getByLabel("URL"));
+    await keys.type(`${receiver.url}/keyboard`);
+    const zone = page
+      .getByRole("combobox", { name: "Time zone" })
+      .or(page.getByRole("textbox", { name: "Time zone" }));
+    await keys.tabTo(zone);
+    await keys.press("Control+A");
+    await keys.type("Lisbon");
+    await page.getByRole("option", { name: "Europe/Lisbon" }).waitFor();
+    await keys.press("ArrowDown");
+    await keys.press("Enter");
+    expect(await zone.inputValue()).toBe("Europe/Lisbon");
+    await keys.use(button("Create job"));
+    await focusOn(heading("By keyboard"));
+  });
+
+  test("opens it from the list, runs it and pauses it", async () => {
+    await keys.tabTo(place("Jobs"), "Shift+Tab");
+    await keys.press("Enter");
+    await focusOn(heading("Jobs"));
+    await keys.use(page.getByRole("link", { name: "By keyboard" }));
+    await focusOn(heading("By keyboard"));
+    await keys.use(button("Run now"));
+    await page.getByText("success", { exact: true }).first().waitFor();
+    expect(receiver.received.map(({ path }) => path)).toEqual(["/keyboard"]);
+    await keys.use(button("Pause"), "Space");
+    await focusOn(button("Resume"));
+  });
+
+  test("deletes it, having thought twice", async () => {
+    const more = button("More actions");
+    const chooseDelete = async () => {
+      await keys.tabTo(more);
+      await keys.press("Enter");
+      await page.getByRole("menuitem", { name: "Duplicate" }).waitFor();
+      await keys.press("ArrowUp");
+      await focusOn(page.getByRole("menuitem", { name: /Delete/ }));
+      await keys.press("Enter");
+      await page.getByRole("dialog").waitFor();
+    };
+    await chooseDelete();
+    await keys.press("Escape");
+    await page.getByRole("dialog").waitFor({ state: "hidden" });
+    await focusOn(more);
+    await chooseDelete();
+    await keys.use(button("Delete the job"));
+    await focusOn(heading("Jobs"));
+    await page.getByText("No jobs yet").waitFor();
+    expect(await page.getByRole("link", { name: "By keyboard" }).count()).toBe(0);
+  });
+
+  test("signs out", async () => {
+    await keys.tabTo(page.getByRole("button", { name: /your user/ }), "Shift+Tab");
+    await keys.press("Enter");
+    await page.getByRole("menuitem", { name: "Sign out" }).waitFor();
+    await keys.press("ArrowUp");
+    await focusOn(page.getByRole("menuitem", { name: "Sign out" }));
+    await keys.press("Enter");
+    await button("Sign in").waitFor();
+    expect(await page.getByRole("navigation").count()).toBe(0);
+  });
+
+  test("sees at every stop where it is", () => {
+    expect([...new Set(keys.problems)]).toEqual([]);
+    expect(complaints).toEqual([]);
+  });
+});

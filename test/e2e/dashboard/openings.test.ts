@@ -1,0 +1,77 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Browser } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { startStandalone, type Standalone } from "../program.ts";
+import { startReceiver, type Receiver } from "../receiver.ts";
+import { violations } from "./axe.ts";
+import { findChrome, launchChrome } from "./chrome.ts";
+import { OPENINGS } from "./openings.ts";
+import { DESKTOP, openWindow, PHONE, printedOwner, signIn } from "./owner.ts";
+import { sampleData } from "./sample-data.ts";
+
+const chrome = findChrome();
+
+describe.skipIf(chrome === undefined)("everything that opens", () => {
+  let data: string;
+  let program: Standalone;
+  let receiver: Receiver;
+  let browser: Browser;
+  let job: string;
+  beforeAll(async () => {
+    data = await mkdtemp(join(tmpdir(), "carillon-openings-"));
+    [receiver, program] = await Promise.all([startReceiver(), startStandalone(data)]);
+    browser = await launchChrome(chrome ?? "");
+    const key = program.printed("API key") ?? "";
+    [job = ""] = (await sampleData({ url: program.url, key, receiver })).jobs;
+  });
+  afterAll(async () => {
+    await browser?.close();
+    program?.signal("SIGTERM");
+    await program?.finished;
+    await receiver?.close();
+    await rm(data, { recursive: true, force: true });
+  });
+
+  test.each([
+    { name: "desktop", view: DESKTOP, scheme: "light" },
+    { name: "desktop", view: DESKTOP, scheme: "dark" },
+    { name: "phone", view: PHONE, scheme: "light" },
+    { name: "phone", view: PHONE, scheme: "dark" },
+  ] as const)(
+    "$name, $scheme: reads well for everybody, and fits",
+    async ({ name, view, scheme }) => {
+      const { context, page, complaints } = await openWindow(browser, program.url, {
+        view,
+        scheme,
+      });
+      page.setDefaultTimeout(8_000);
+      await signIn(page, printedOwner(program.printed("Sign in")));
+      const found: string[] = [];
+      for (const { path, what, open, only } of OPENINGS) {
+        if (only !== undefined && only !== name) continue;
+        await page.goto(`/dashboard/${path.replace("JOB", job)}`);
+        await page.getByRole("heading", { level: 1 }).waitFor();
+        await page.waitForLoadState("networkidle");
+        try {
+          await open(page);
+        } catch (error) {
+          throw new Error(`${path}: could not open ${what}`, { cause: error });
+        }
+        const place = `/${path}: ${what}`;
+        // The dark one has the same elements.
+        const look = scheme === "light" ? "everything" : "colours";
+        found.push(...(await violations(page, look)).map((line) => `${place}: ${line}`));
+        const overflow = await page.evaluate(
+          "document.documentElement.scrollWidth - document.documentElement.clientWidth",
+        );
+        if (overflow !== 0) found.push(`${place}: ${String(overflow)} px wider than the window`);
+      }
+      expect(found).toEqual([]);
+      expect(complaints).toEqual([]);
+      await context.close();
+    },
+    180_000,
+  );
+});

@@ -1,14 +1,22 @@
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
+import { parse } from "yaml";
+import type { Account } from "../../../src/domain/account.ts";
 import { createAccountBinding } from "../../../src/kubernetes/account-binding.ts";
 import { createAccounts } from "../../../src/postgres/accounts.ts";
 import { createPool, type Pool } from "../../../src/postgres/pool.ts";
 import { createUsers } from "../../../src/postgres/users.ts";
+import { findChrome, launchChrome } from "../../e2e/dashboard/chrome.ts";
+import { openWindow, signIn } from "../../e2e/dashboard/owner.ts";
 import { run } from "../../e2e/program.ts";
 import { connect, createNamespace, installCrd } from "../../kubernetes/cluster.ts";
 import { startPart, type Part } from "../../kubernetes/part.ts";
 import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
 
 const kubeconfig = inject("kubeconfig");
+const chrome = findChrome();
 const PASSWORD = "correct horse battery";
 const jobs = (namespace: string, name = "") =>
   `/apis/carillon.dev/v1/namespaces/${namespace}/scheduledjobs${name && `/${name}`}`;
@@ -17,12 +25,14 @@ describe.runIf(kubeconfig !== "")("an account moves to another namespace", () =>
   let cluster: ReturnType<typeof connect>;
   let database: TestDatabase;
   let pool: Pool;
+  const closing: (() => Promise<void>)[] = [];
   beforeAll(async () => {
     cluster = connect(kubeconfig);
     [database] = await Promise.all([createTestDatabase(), installCrd(cluster)]);
     pool = createPool({ url: database.url, applicationName: "binding test" });
   });
   afterAll(async () => {
+    for (const close of closing) await close();
     await pool?.end();
     await database?.drop();
     await cluster?.close();
@@ -46,6 +56,17 @@ describe.runIf(kubeconfig !== "")("an account moves to another namespace", () =>
     });
   const deleteJob = (namespace: string, name: string) =>
     cluster.call({ verb: "delete", resource: "scheduledjobs", path: jobs(namespace, name) });
+
+  /** Of somebody whom the API server does not know. */
+  async function strangersConfig(): Promise<string> {
+    const folder = await mkdtemp(join(tmpdir(), "carillon-stranger-"));
+    closing.push(() => rm(folder, { recursive: true }));
+    const config = parse(await readFile(kubeconfig, "utf8")) as { users: { user: object }[] };
+    for (const each of config.users) each.user = { token: "of-nobody" };
+    const file = join(folder, "kubeconfig");
+    await writeFile(file, JSON.stringify(config));
+    return file;
+  }
 
   /** An account bound to a namespace with one job, and a namespace to go to. */
   async function settled(name: string) {
@@ -121,6 +142,11 @@ describe.runIf(kubeconfig !== "")("an account moves to another namespace", () =>
     expect(blind.lines).toEqual([
       expect.stringMatching(/^carillon: .*set KUBECONFIG, or run this/),
     ]);
+    const stranger = await bind({ KUBECONFIG: await strangersConfig() });
+    expect(stranger.code).toBe(1);
+    expect(stranger.lines.at(-1)).toMatch(
+      new RegExp(`^carillon: namespace: ${from.name} cannot be looked at, which binding needs`),
+    );
     await deleteJob(from.name, "left-behind");
     const bound = await bind({ KUBECONFIG: kubeconfig });
     expect(bound).toMatchObject({ code: 0, lines: [""] });
@@ -130,13 +156,12 @@ describe.runIf(kubeconfig !== "")("an account moves to another namespace", () =>
 
   describe("in the dashboard", () => {
     let gateway: Part;
-    afterAll(() => gateway?.stop());
-
-    test("with the same rule, for administrators, and REST knows it at once", async () => {
-      const { account, from, to } = await settled("dashboard");
+    let admins: Account;
+    beforeAll(async () => {
+      admins = await accounts().create({ name: "administrators" });
       const users = createUsers({ pool });
       const create = (email: string, more: object) =>
-        users.create({ account: account.id, email, password: PASSWORD, ...more });
+        users.create({ account: admins.id, email, password: PASSWORD, ...more });
       await create("admin@example.com", { admin: true });
       await create("owner@example.com", {});
       gateway = await startPart("gateway", {
@@ -144,6 +169,15 @@ describe.runIf(kubeconfig !== "")("an account moves to another namespace", () =>
         KUBECONFIG: kubeconfig,
         CARILLON_ENCRYPTION_KEYS: `k1:${Buffer.alloc(32, 7).toString("base64")}`,
       });
+    });
+    afterAll(() => gateway?.stop());
+
+    test("with the same rule, for administrators, and REST knows it at once", async () => {
+      const { account, from, to } = await settled("dashboard");
+      const users = createUsers({ pool });
+      const email = "theirs@example.com";
+      await users.create({ account: account.id, email, password: PASSWORD });
+      const theirs = await signedIn(email);
       const admin = await signedIn("admin@example.com");
       const owner = await signedIn("owner@example.com");
       const path = `/accounts/${account.id}/namespace`;
@@ -152,7 +186,7 @@ describe.runIf(kubeconfig !== "")("an account moves to another namespace", () =>
       const inUse = await admin("POST", path, { namespace: to.name });
       expect(inUse).toMatchObject({ status: 409, body: { code: "namespace_in_use" } });
       expect(inUse.body["error"]).toContain(`kubectl get scheduledjobs -n ${from.name}`);
-      expect((await admin("GET", "/jobs")).body).toMatchObject({ total: 1 });
+      expect((await theirs("GET", "/jobs")).body).toMatchObject({ total: 1 });
       const unknown = `/accounts/${from.uid}/namespace`;
       expect((await admin("POST", unknown, { namespace: to.name })).status).toBe(404);
       expect((await admin("POST", path, { namespace: "Not_One" })).status).toBe(400);
@@ -162,7 +196,7 @@ describe.runIf(kubeconfig !== "")("an account moves to another namespace", () =>
       const bound = await admin("POST", path, { namespace: to.name });
       expect(bound).toMatchObject({ status: 200, body: { namespace: to.name } });
       expect((await accounts().get(account.id))?.namespaceUid).toBe(to.uid);
-      expect((await admin("GET", "/jobs/was-there")).status).toBe(200);
+      expect((await theirs("GET", "/jobs/was-there")).status).toBe(200);
 
       // A namespace belongs to one account.
       const made = await admin("POST", "/accounts", {
@@ -177,6 +211,29 @@ describe.runIf(kubeconfig !== "")("an account moves to another namespace", () =>
       await deleteJob(to.name, "was-there");
       const held = await admin("POST", path, { namespace: from.name });
       expect(held).toMatchObject({ status: 400, body: { details: [{ field: "namespace" }] } });
+    });
+
+    test.skipIf(chrome === undefined)("by hand, on the accounts page", async () => {
+      const { from, to } = await settled("by hand");
+      const browser = await launchChrome(chrome ?? "");
+      try {
+        const { page, complaints } = await openWindow(browser, gateway.url);
+        await signIn(page, { email: "admin@example.com", password: PASSWORD });
+        await page.getByRole("link", { name: "Accounts" }).click();
+        await page.getByRole("button", { name: "Bind by hand to a namespace" }).click();
+        const dialog = page.getByRole("dialog");
+        await dialog.getByText(`It is bound to ${from.name} now`).waitFor();
+        await dialog.getByLabel("Kubernetes namespace").fill(to.name);
+        await dialog.getByRole("button", { name: "Bind" }).click();
+        await dialog.getByRole("alert").getByText("which has ScheduledJobs").waitFor();
+        await deleteJob(from.name, "left-behind");
+        await dialog.getByRole("button", { name: "Bind" }).click();
+        await page.getByRole("cell", { name: to.name }).waitFor();
+        expect((await accounts().byName("by hand"))?.namespaceUid).toBe(to.uid);
+        expect(complaints).toEqual([]);
+      } finally {
+        await browser.close();
+      }
     });
 
     async function signedIn(email: string) {

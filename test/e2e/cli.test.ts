@@ -20,10 +20,14 @@ afterAll(async () => {
   await rm(empty, { recursive: true, force: true });
 });
 
-function carillon(line: string, input?: string): Promise<Finished> {
+function carillon(
+  line: string,
+  input?: string,
+  env: Record<string, string> = {},
+): Promise<Finished> {
   return run("cli", {
     args: line.split(" "),
-    env: { DATABASE_URL: database.url, CARILLON_ENCRYPTION_KEYS: KEYS },
+    env: { DATABASE_URL: database.url, CARILLON_ENCRYPTION_KEYS: KEYS, ...env },
     ...(input === undefined ? {} : { input }),
   }).finished;
 }
@@ -32,8 +36,12 @@ function onStandalone(line: string): Promise<Finished> {
   return run("cli", { args: line.split(" "), env: { CARILLON_DATA_DIR: empty } }).finished;
 }
 
-async function succeeds(line: string, input?: string): Promise<string> {
-  const { code, stdout, stderr } = await carillon(line, input);
+async function succeeds(
+  line: string,
+  input?: string,
+  env?: Record<string, string>,
+): Promise<string> {
+  const { code, stdout, stderr } = await carillon(line, input, env);
   expect({ line, code, stderr }).toMatchObject({ code: 0 });
   return stdout;
 }
@@ -46,9 +54,13 @@ describe("carillon admin on DATABASE_URL", () => {
       name: "team-a",
       namespace: "ns-a",
     });
-    expect(JSON.parse(await succeeds("admin account bind team-a --namespace ns-b"))).toMatchObject({
-      namespace: "ns-b",
+    const bind = "admin account bind team-a --namespace ns-b";
+    expect(await carillon(bind)).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/^carillon: whether the namespace ns-a, .*KUBECONFIG.*\n$/),
     });
+    const bound = await succeeds(bind, undefined, { CARILLON_JOB_STORE: "postgres" });
+    expect(JSON.parse(bound)).toMatchObject({ namespace: "ns-b" });
     expect(JSON.parse(await succeeds("admin account allow team-a 10.0.0.0/8:8443"))).toMatchObject({
       allowed: ["10.0.0.0/8:8443"],
     });

@@ -1,7 +1,10 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { CALLBACK_PATH, createOpenIdProvider } from "../../../src/oidc/openid-provider.ts";
 import { createIdentities } from "../../../src/postgres/identities.ts";
-import { createSingleSignOns } from "../../../src/postgres/single-sign-ons.ts";
+import {
+  createSingleSignOns,
+  deleteExpiredSingleSignOns,
+} from "../../../src/postgres/single-sign-ons.ts";
 import { freePort } from "../../oidc/free-port.ts";
 import { CLIENT, startOpenIdProvider, type OpenIdProvider } from "../../oidc/provider.ts";
 import { traveller, type Traveller } from "../../oidc/traveller.ts";
@@ -256,6 +259,13 @@ describe("nobody is signed in", () => {
     const callback = await browser.throughProvider(await begin(browser), "ada-1");
     await harness.pool.query("update single_sign_ons set expires_at = now()");
     expect((await browser.go(callback)).location).toMatch(/#sign-in=expired$/);
+    // Those who never come back are cleared away by the retention task.
+    await begin(traveller());
+    await harness.pool.query("update single_sign_ons set expires_at = now()");
+    const other = traveller();
+    const inTime = await other.throughProvider(await begin(other), "ada-1");
+    expect(await deleteExpiredSingleSignOns({ pool: harness.pool })).toBeGreaterThan(0);
+    expect((await other.go(inTime)).location).toBe(`${dashboard}/dashboard/`);
   });
 });
 

@@ -10,11 +10,22 @@ const BATCH = 2_000;
 export async function dueRuns(options: {
   ledger: RunLedger;
   count: number;
-  url: string;
+  /** In turns. */
+  urls: readonly string[];
   now: number;
 }): Promise<void> {
-  const { ledger, count, url, now } = options;
+  const { ledger, count, urls, now } = options;
   const account = randomUUID();
+  for (let made = 0; made < count; made += BATCH)
+    await ledger.apply(
+      Array.from({ length: Math.min(BATCH, count - made) }, (_, index) =>
+        change(account, urls[index % urls.length] ?? "", now),
+      ),
+    );
+}
+
+function change(account: string, url: string, now: number): LedgerChange {
+  const uid = randomUUID();
   const spec: JobSpec = {
     name: "bench",
     schedule: { kind: "once", at: now },
@@ -36,14 +47,6 @@ export async function dueRuns(options: {
       maxBackoffSeconds: SPEC_DEFAULTS.maxBackoffSeconds,
     },
   };
-  for (let made = 0; made < count; made += BATCH)
-    await ledger.apply(
-      Array.from({ length: Math.min(BATCH, count - made) }, () => change(account, spec, now)),
-    );
-}
-
-function change(account: string, spec: JobSpec, now: number): LedgerChange {
-  const uid = randomUUID();
   return {
     job: {
       uid,

@@ -14,9 +14,9 @@ import { createMetrics } from "../src/telemetry/metrics.ts";
 import { monotonic, random, timers } from "../cmd/system.ts";
 import { dueRuns } from "./due-runs.ts";
 
-/** The worker as cmd/ composes it, without the scheduler. */
-export async function createDurableDelivery(options: { databaseUrl: string; url: string }) {
-  const { databaseUrl, url } = options;
+/** The worker as cmd/ composes it, without the scheduler: each `start` is a new one on the same queue. */
+export async function createBenchWorker(options: { databaseUrl: string }) {
+  const { databaseUrl } = options;
   const applicationName = "carillon bench";
   const pool = createPool({ url: databaseUrl, applicationName, max: 6, plans: "fixed" });
   const leasePool = createPool({ url: databaseUrl, applicationName, max: 2 });
@@ -29,11 +29,13 @@ export async function createDurableDelivery(options: { databaseUrl: string; url:
   const dial = createGuardedDial({ rules, accountRules: async () => parseDestinationRules("") });
   const webhook = createWebhookSender({ dial, clock, metrics, version: "bench" });
   const queue = createRunQueue({ pool, leasePool, notifications, random });
-  const ledger = createRunLedger({ pool });
 
   return {
-    run: async ({ count }: { count: number }): Promise<number> => {
-      await dueRuns({ ledger, count, url, now: clock.now() });
+    pool,
+    clock,
+    ledger: createRunLedger({ pool }),
+    /** Delivers until `stop`, which resolves when nothing is in flight. */
+    start: (onRecorded: (runs: number) => void) => {
       const breakers = createCircuitBreakers({
         clock,
         monotonic,
@@ -41,16 +43,12 @@ export async function createDurableDelivery(options: { databaseUrl: string; url:
         metrics,
         onTransition: () => undefined,
       });
-      const stop = new AbortController();
-      let recorded = 0;
-      const allRecorded = Promise.withResolvers<void>();
       const worker = createDeliveryWorker({
         queue: {
           ...queue,
           close: async (closings) => {
             const closed = await queue.close(closings);
-            recorded += closed.size;
-            if (recorded >= count) allRecorded.resolve();
+            onRecorded(closed.size);
             return closed;
           },
         },
@@ -67,17 +65,15 @@ export async function createDurableDelivery(options: { databaseUrl: string; url:
         log,
         workerId: `bench-${performance.now()}`,
       });
-      const begun = performance.now();
-      const running = worker.run(stop.signal);
-      await allRecorded.promise;
-      const seconds = (performance.now() - begun) / 1_000;
-      // Not asked in the meantime: looking for a row in an emptying table is work for the server.
-      const { rows } = await pool.query<{ left: number }>("select count(*)::int as left from runs");
-      if (rows[0]?.left !== 0) throw new Error("a run was recorded and is still there");
-      stop.abort();
-      await running;
-      breakers.close();
-      return count / seconds;
+      const ending = new AbortController();
+      const running = worker.run(ending.signal);
+      return {
+        stop: async () => {
+          ending.abort();
+          await running;
+          breakers.close();
+        },
+      };
     },
     close: async () => {
       clock.stop();
@@ -85,6 +81,31 @@ export async function createDurableDelivery(options: { databaseUrl: string; url:
       await notifications.close();
       await Promise.all([pool.end(), leasePool.end()]);
     },
+  };
+}
+
+export async function createDurableDelivery(options: { databaseUrl: string; url: string }) {
+  const { url } = options;
+  const { pool, clock, ledger, start, close } = await createBenchWorker(options);
+  return {
+    run: async ({ count }: { count: number }): Promise<number> => {
+      await dueRuns({ ledger, count, urls: [url], now: clock.now() });
+      let recorded = 0;
+      const allRecorded = Promise.withResolvers<void>();
+      const begun = performance.now();
+      const worker = start((runs) => {
+        recorded += runs;
+        if (recorded >= count) allRecorded.resolve();
+      });
+      await allRecorded.promise;
+      const seconds = (performance.now() - begun) / 1_000;
+      // Not asked in the meantime: looking for a row in an emptying table is work for the server.
+      const { rows } = await pool.query<{ left: number }>("select count(*)::int as left from runs");
+      if (rows[0]?.left !== 0) throw new Error("a run was recorded and is still there");
+      await worker.stop();
+      return count / seconds;
+    },
+    close,
   };
 }
 

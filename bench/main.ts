@@ -1,7 +1,7 @@
 /**
  * `npm run bench`: every figure beside its limit or peer, measured in the same run on the same machine.
- * `npm run bench -- herd-10000` runs one part; the parts are send, jobs, next, delivery, herd and
- * herd-10000, and those that need a Kubernetes control plane: kubernetes (10,000 ScheduledJobs) and
+ * `npm run bench -- herd-10000` runs one part; the parts are send, jobs, next, delivery, backlog, herd and
+ * herd-10000, dashboard (10,000 jobs in one account), and those that need a Kubernetes control plane: kubernetes (10,000 ScheduledJobs) and
  * kubernetes-100000, which only runs when it is named.
  */
 import { mkdtemp, readFile, rm } from "node:fs/promises";
@@ -10,6 +10,8 @@ import { join } from "node:path";
 import { migrate } from "../src/postgres/migrate.ts";
 import { startEmbeddedPostgres } from "../src/standalone/embedded-postgres.ts";
 import { startStandalone } from "../test/e2e/program.ts";
+import { benchBacklog } from "./backlog.ts";
+import { benchDashboard, type DashboardFigures } from "./dashboard.ts";
 import { benchDelivery } from "./delivery.ts";
 import { benchHerd, type HerdFigures } from "./herd.ts";
 import { benchJobs } from "./jobs.ts";
@@ -17,7 +19,17 @@ import { benchKubernetes, type KubernetesFigures } from "./kubernetes.ts";
 import { benchNextFireTime } from "./next-fire-time.ts";
 import { benchSend } from "./send.ts";
 
-const DEFAULT_PARTS = ["send", "jobs", "next", "delivery", "herd", "herd-10000", "kubernetes"];
+const DEFAULT_PARTS = [
+  "send",
+  "jobs",
+  "next",
+  "delivery",
+  "backlog",
+  "herd",
+  "herd-10000",
+  "dashboard",
+  "kubernetes",
+];
 const PARTS = [...DEFAULT_PARTS, "kubernetes-100000"];
 
 const named = process.argv.slice(2);
@@ -35,6 +47,20 @@ if (parts.includes("delivery")) {
   compare("durable delivery", figures.durable, "graphile-worker default", figures.graphileDefault);
 }
 
+if (parts.includes("backlog")) {
+  const figures = await onOwnDatabase((databaseUrl) => benchBacklog({ databaseUrl }));
+  const { queued, rssBeforeMb, rssMb, cpuShare, others } = figures;
+  report(
+    "100,000 queued, all hanging",
+    `${rssMb.toFixed(0)} MB`,
+    `${rssBeforeMb.toFixed(0)} MB before`,
+    [`${queued} runs; ${(cpuShare * 100).toFixed(1)} % of a core`],
+  );
+  report("others meanwhile: lateness", `p50 ${ms(others.p50)}`, `max ${ms(others.max)}`, [
+    "(target ≤ 1,000 ms)",
+  ]);
+}
+
 for (const [part, jobs] of [
   ["kubernetes", 10_000],
   ["kubernetes-100000", 100_000],
@@ -43,7 +69,10 @@ for (const [part, jobs] of [
   const figures = await benchKubernetes(jobs);
   if (figures) reportKubernetes(figures);
 }
-if (parts.every((part) => part.startsWith("kubernetes") || part === "delivery")) process.exit();
+if (parts.includes("dashboard")) reportDashboard(await benchDashboard());
+const OWN_PLACES = ["delivery", "backlog", "dashboard"];
+if (parts.every((part) => part.startsWith("kubernetes") || OWN_PLACES.includes(part)))
+  process.exit();
 
 const dataDir = await mkdtemp(join(tmpdir(), "carillon-bench-"));
 const program = await startStandalone(dataDir, {
@@ -152,6 +181,34 @@ function reportKubernetes(figures: KubernetesFigures): void {
     );
   report("memory per job", `${bytesPerJob.toFixed(0)} bytes`, "of the leader's heap");
   report(`GET /jobs of ${jobs}`, `${figures.listSeconds.toFixed(2)} s`, "one request");
+  const { firstMs, p50Ms, p95Ms } = figures.dashboard;
+  report(`dashboard's list of ${jobs}`, `p95 ${ms(p95Ms)}`, "a job changes between two requests", [
+    `p50 ${ms(p50Ms)}, the first ${ms(firstMs)} (target p95 ≤ 50 ms)`,
+  ]);
+}
+
+function reportDashboard({ jobs, server, bulk, browser }: DashboardFigures): void {
+  for (const { what, firstMs, p50Ms, p95Ms } of server)
+    report(`${jobs} jobs: ${what}`, `p95 ${ms(p95Ms)}`, "a job changes between two requests", [
+      `p50 ${ms(p50Ms)}, the first ${ms(firstMs)} (target p95 ≤ 50 ms)`,
+    ]);
+  report(`pausing a page of ${bulk.jobs}`, ms(bulk.ms), "one request");
+  if (browser === undefined) return;
+  const { firstContentfulPaintMs, scriptBytes, rowsMs, pageMs, longestTaskMs } = browser;
+  report(
+    "first contentful paint",
+    ms(firstContentfulPaintMs),
+    "cold cache, loopback, median of 5",
+    ["(target ≤ 1000 ms)"],
+  );
+  report("scripts of the first load", `${(scriptBytes / 1_000).toFixed(0)} kB`, "compressed", [
+    "(target ≤ 250 kB)",
+  ]);
+  report("jobs page: rows", ms(rowsMs), "from the click on Jobs");
+  report("jobs page: next page", `p50 ${ms(pageMs.p50)}`, `max ${ms(pageMs.max)} of twenty`);
+  report("jobs page: longest task", ms(longestTaskMs), "paging, searching, scrolling", [
+    "(target ≤ 100 ms)",
+  ]);
 }
 
 function megabytes(bytes: number): string {

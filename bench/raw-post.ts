@@ -1,7 +1,17 @@
 import { Agent, request } from "undici";
 import { concurrently } from "./concurrently.ts";
 
-const HEADERS = { "content-type": "application/json" };
+/** As many bytes as a delivery has, each made once: the work of making them is not the peer's. */
+const HEADERS = {
+  "Content-Type": "application/json",
+  "User-Agent": "Carillon/0.1.0",
+  "webhook-id": "01980000-0000-7000-8000-000000000000",
+  "webhook-timestamp": "1700000000",
+  "webhook-signature": `v1,${Buffer.alloc(32, 7).toString("base64")}`,
+  "Carillon-Job-Id": "job-01980000-0000-7000-8000-000000000000",
+  "Carillon-Scheduled-At": "2026-01-01T00:00:00.000Z",
+  "Carillon-Attempt": "1",
+};
 
 /** Bare undici POSTs, `width` at a time: what nothing on top of undici can beat. A second's worth. */
 export async function benchRawPost(

@@ -84,6 +84,8 @@ export function createDeliveryWorker(options: {
   let freed = 0;
   /** Whom the last claim passed over when it found nobody else: until news come, the rest is theirs. */
   let onlyTheirs: { whose: Full; until: number } | undefined;
+  /** Runs were announced; a claim that was under way then may not have seen them. */
+  let news = 0;
 
   function outage(error: unknown): void {
     if (error instanceof DependencyUnavailable) lastOutage = monotonic();
@@ -123,6 +125,7 @@ export function createDeliveryWorker(options: {
     if (onlyTheirs && onlyTheirs.until > monotonic() && covers(full, onlyTheirs.whose))
       return false;
     const asked = monotonic();
+    const heard = news;
     freed = 0;
     const runs = await queue.claim({
       worker: workerId,
@@ -142,7 +145,10 @@ export function createDeliveryWorker(options: {
     const more = runs.length === limit;
     const passedOver = full.accounts.length > 0 || full.destinations.length > 0;
     starved = more || passedOver;
-    onlyTheirs = passedOver && !more ? { whose: full, until: asked + timing.poll } : undefined;
+    onlyTheirs =
+      passedOver && !more && news === heard
+        ? { whose: full, until: asked + timing.poll }
+        : undefined;
     return more;
   }
 
@@ -247,6 +253,7 @@ export function createDeliveryWorker(options: {
         repeat(signal, () => timing.reap * (1 + random()), reap),
       ];
       const stopListening = queue.onWake(() => {
+        news += 1;
         onlyTheirs = undefined;
         claimBell.ring();
       });

@@ -273,6 +273,43 @@ describe("fairness", () => {
     await good.count(20);
     expect(Date.now() - began).toBeLessThan(1_000);
   });
+
+  test("a run announced while a claim passes over a full destination is claimed next", async () => {
+    const hanging = await receiver(() => undefined);
+    const good = await receiver();
+    const queue = fixture.anotherQueue();
+    const other = webhookJob(good.url);
+    let announced = Promise.withResolvers<void>();
+    let looked = false;
+    worker({
+      // Nothing but the announcement brings the next claim.
+      timing: { poll: 60_000, grace: 100 },
+      limits: { concurrency: 4, perAccount: 4, perDestination: 2, buffer: 8, claimBatch: 4 },
+      queue: {
+        ...queue,
+        onWake: (listener) =>
+          queue.onWake(() => {
+            listener();
+            announced.resolve();
+          }),
+        claim: async (request) => {
+          const runs = await queue.claim(request);
+          if (!looked && request.exceptDestinations?.length === 1 && runs.length === 0) {
+            looked = true;
+            announced = Promise.withResolvers<void>();
+            await create({ of: other });
+            await announced.promise;
+          }
+          return runs;
+        },
+      },
+    });
+    const account = crypto.randomUUID();
+    const stuck = Array.from({ length: 12 }, () => webhookJob(hanging.url, { account }));
+    await create(...stuck.map((of) => ({ of })));
+    await good.count(1);
+    expect(looked).toBe(true);
+  });
 });
 
 describe("circuits", () => {

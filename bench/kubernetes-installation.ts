@@ -17,6 +17,8 @@ export interface Installation {
   namespace: string;
   key: string;
   start(part: "gateway" | "controller"): Promise<Part>;
+  /** Makes a user of the account's dashboard. Once. */
+  owner(): Promise<{ email: string; password: string }>;
   close(): Promise<void>;
 }
 
@@ -59,6 +61,12 @@ export async function createInstallation(): Promise<Installation | undefined> {
       authorization: { authorization: `Bearer ${kubeconfig.users[0]?.user.token}` },
       namespace,
       key: await runToEnd("cli", env, ["admin", "key", "create", "--account", "bench"]),
+      async owner() {
+        const owner = { email: "owner@example.com", password: randomBytes(12).toString("hex") };
+        const args = ["admin", "user", "create", "--account", "bench", "--email", owner.email];
+        await runToEnd("cli", env, [...args, "--password-stdin"], `${owner.password}\n`);
+        return owner;
+      },
       start: (part) => startPart(part, { ...env, POD_NAME: `bench-${part}` }),
       close,
     };

@@ -3,6 +3,8 @@ import { until } from "../test/e2e/until.ts";
 import { createApiClient } from "./api-client.ts";
 import { concurrently } from "./concurrently.ts";
 import { sumMetric, type Part } from "../test/kubernetes/part.ts";
+import { timed, type ServerFigure } from "./dashboard.ts";
+import { signInClient } from "./dashboard-client.ts";
 import { createInstallation, type Installation } from "./kubernetes-installation.ts";
 import { seedScheduledJobs } from "./kubernetes-seed.ts";
 import { startSink } from "./sink-process.ts";
@@ -39,6 +41,8 @@ export interface KubernetesFigures {
   bytesPerJob: number;
   /** One GET /jobs of them all. */
   listSeconds: number;
+  /** The first page of the dashboard's list of them. */
+  dashboard: Omit<ServerFigure, "what">;
 }
 
 /** Undefined, after a word why, when there is no control plane for it. */
@@ -64,9 +68,10 @@ export async function benchKubernetes(count: number): Promise<KubernetesFigures 
     const first = await benchReady(installation, jobs);
     const again = await benchReady(installation, jobs);
     const listSeconds = await benchList(installation, gateway, jobs);
+    const dashboard = await benchDashboardList(installation, gateway);
     await gateway.stop();
     const bytesPerJob = (again.heapBytes - before.heapBytes) / count;
-    return { ...creates, statusWrites, jobs, first, again, bytesPerJob, listSeconds };
+    return { ...creates, statusWrites, jobs, first, again, bytesPerJob, listSeconds, dashboard };
   } finally {
     await installation.close();
   }
@@ -258,4 +263,14 @@ async function benchList({ key }: Installation, gateway: Part, jobs: number): Pr
   const listed = ((await answer.json()) as unknown[]).length;
   if (listed !== jobs) throw new Error(`GET /jobs: ${answer.status}, ${listed} of ${jobs}`);
   return (performance.now() - began) / 1_000;
+}
+
+async function benchDashboardList(
+  installation: Installation,
+  gateway: Part,
+): Promise<KubernetesFigures["dashboard"]> {
+  const owner = await installation.owner();
+  const client = await signInClient(gateway.url, owner);
+  const { jobs } = (await client.get("/jobs?limit=100")) as { jobs: { id: string }[] };
+  return timed(client, "/jobs?limit=25", (sample) => jobs[sample]?.id ?? "");
 }

@@ -67,8 +67,10 @@ export async function runToEnd(
   program: "migrate" | "cli",
   env: Record<string, string>,
   args: readonly string[] = [],
+  input = "",
 ): Promise<string> {
-  const { code, stdout, stderr } = await run(program, { args, env: { ...ENV, ...env } }).finished;
+  const { code, stdout, stderr } = await run(program, { args, env: { ...ENV, ...env }, input })
+    .finished;
   if (code !== 0) throw new Error(`${program} ${args.join(" ")}: ${stderr}${stdout}`);
   return stdout.trim();
 }

@@ -4,8 +4,8 @@ import {
   NavLink,
   Notification,
   Portal,
-  Select,
   type CSSVariablesResolver,
+  type SelectProps,
 } from "@mantine/core";
 
 /** The element in the page's main landmark that what opens over the page is put into. */
@@ -30,12 +30,13 @@ export const theme = createTheme({
       defaultProps: { closeButtonProps: { "aria-label": "Close the message" } },
     }),
     // The list of options scrolls itself, so that it is the combobox's own and needs no focus.
-    Select: Select.extend({
+    // By its name: the first load does without the component.
+    Select: {
       defaultProps: {
         withScrollArea: false,
         styles: { options: { maxHeight: 240, overflowY: "auto" } },
-      },
-    }),
+      } satisfies Partial<SelectProps>,
+    },
   },
   respectReducedMotion: true,
 });

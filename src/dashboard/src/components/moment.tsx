@@ -1,4 +1,3 @@
-import { Text } from "@mantine/core";
 import { useSyncExternalStore } from "react";
 import { formatRelative, formatTime } from "../time.ts";
 
@@ -8,12 +7,7 @@ export function Moment({ at, none = "never" }: { at: string | null; none?: strin
   const words = useSyncExternalStore(eachSecond, () =>
     at === null ? none : formatRelative(at, clock.now),
   );
-  if (at === null)
-    return (
-      <Text span size="sm" c="dimmed">
-        {words}
-      </Text>
-    );
+  if (at === null) return <span className="dimmed">{words}</span>;
   return (
     <time dateTime={at} title={formatTime(at)} style={{ whiteSpace: "nowrap" }}>
       {words}

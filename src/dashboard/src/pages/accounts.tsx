@@ -1,14 +1,15 @@
-import { Button, Card, Group, Modal, Stack, Table, Text, TextInput } from "@mantine/core";
+import { Button, Group, Modal, Stack, Table, Text, TextInput } from "@mantine/core";
 import { IconPlus } from "@tabler/icons-react";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { get, post } from "../api.ts";
 import type { Account } from "../api-types.ts";
 import { Code } from "../components/copy.tsx";
-import { DataTable } from "../components/data-table.tsx";
 import { Moment } from "../components/moment.tsx";
 import { Page, Waiting } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
+import { actionColumn, RowAction } from "../components/row-action.tsx";
+import { TableCard } from "../components/table-card.tsx";
 import { useSession } from "../session.ts";
 import { BindAccount } from "./bind-account.tsx";
 
@@ -40,43 +41,37 @@ export function AccountsPage() {
       {accounts.isPending && <Waiting rows={4} />}
       {accounts.error && <Problem error={accounts.error} retry={() => void accounts.refetch()} />}
       {accounts.data && (
-        <Card withBorder p={0} className="panel">
-          <DataTable
-            minWidth={480}
-            columns={[
-              { label: "Name" },
-              ...(installation.kubernetes ? [{ label: "Namespace" }] : []),
-              { label: "Time zone" },
-              { label: "Created", width: 150 },
-              ...(installation.kubernetes ? [{ label: "", width: 110, hidden: true }] : []),
-            ]}
-          >
-            {accounts.data.map((account) => (
-              <Table.Tr key={account.id}>
-                <Table.Td className="break wide">{account.name}</Table.Td>
-                {installation.kubernetes && <Table.Td>{account.namespace ?? "none"}</Table.Td>}
-                <Table.Td>{account.time_zone}</Table.Td>
-                <Table.Td>
-                  <Moment at={account.created_at} />
-                </Table.Td>
-                {installation.kubernetes && (
-                  <Table.Td ta="right">
-                    <Button
-                      size="xs"
-                      variant="subtle"
-                      aria-label={`Bind ${account.name} to a namespace`}
-                      onClick={() => {
-                        setBinding(account);
-                      }}
-                    >
-                      {account.namespace === null ? "Bind" : "Move"}
-                    </Button>
-                  </Table.Td>
-                )}
-              </Table.Tr>
-            ))}
-          </DataTable>
-        </Card>
+        <TableCard
+          minWidth={480}
+          columns={[
+            { label: "Name" },
+            ...(installation.kubernetes ? [{ label: "Namespace" }] : []),
+            { label: "Time zone" },
+            { label: "Created", width: 150 },
+            ...actionColumn(installation.kubernetes, 110),
+          ]}
+        >
+          {accounts.data.map((account) => (
+            <Table.Tr key={account.id}>
+              <Table.Td className="break wide">{account.name}</Table.Td>
+              {installation.kubernetes && <Table.Td>{account.namespace ?? "none"}</Table.Td>}
+              <Table.Td>{account.time_zone}</Table.Td>
+              <Table.Td>
+                <Moment at={account.created_at} />
+              </Table.Td>
+              {installation.kubernetes && (
+                <RowAction
+                  of={`Bind ${account.name} to a namespace`}
+                  run={() => {
+                    setBinding(account);
+                  }}
+                >
+                  {account.namespace === null ? "Bind" : "Move"}
+                </RowAction>
+              )}
+            </Table.Tr>
+          ))}
+        </TableCard>
       )}
       <BindAccount
         account={binding}

@@ -10,6 +10,7 @@ import { Empty } from "../components/empty.tsx";
 import { Moment } from "../components/moment.tsx";
 import { Page, Waiting } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
+import { actionColumn, RowAction } from "../components/row-action.tsx";
 import { TableCard } from "../components/table-card.tsx";
 import { useSession } from "../session.ts";
 
@@ -58,7 +59,7 @@ export function ApiKeysPage() {
             { label: "Key", width: 190 },
             { label: "Created", width: 150 },
             { label: "Last used", width: 150 },
-            ...(owner ? [{ label: "", width: 130, hidden: true }] : []),
+            ...actionColumn(owner),
           ]}
         >
           {keys.data.map((key) => (
@@ -76,20 +77,16 @@ export function ApiKeysPage() {
                 <Moment at={key.last_used_at} />
               </Table.Td>
               {owner && (
-                <Table.Td ta="right">
-                  <Button
-                    size="xs"
-                    variant="subtle"
-                    color="red"
-                    leftSection={<IconTrash size={14} />}
-                    aria-label={`Delete the key ${key.label}`}
-                    onClick={() => {
-                      setDoomed(key);
-                    }}
-                  >
-                    Delete
-                  </Button>
-                </Table.Td>
+                <RowAction
+                  danger
+                  of={`Delete the key ${key.label}`}
+                  icon={<IconTrash size={14} />}
+                  run={() => {
+                    setDoomed(key);
+                  }}
+                >
+                  Delete
+                </RowAction>
               )}
             </Table.Tr>
           ))}

@@ -2,7 +2,7 @@ import { Button, Group, Select, Stack, Text, TextInput } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { IconCalendarTime, IconPlus, IconSearch } from "@tabler/icons-react";
 import { keepPreviousData, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useCallback, useRef, useState } from "react";
+import { useCallback, useDeferredValue, useRef, useState } from "react";
 import { Link } from "react-router";
 import { get, post, search } from "../api.ts";
 import type { JobsPage as JobsAnswer } from "../api-types.ts";
@@ -89,7 +89,8 @@ export function JobsPage() {
       Create job
     </Button>
   );
-  const { data } = jobs;
+  // A page of rows is put together in slices, between which the page answers.
+  const data = useDeferredValue(jobs.data);
   const none = data !== undefined && Object.keys(data.counts).length === 0;
   return (
     <Page
@@ -156,7 +157,7 @@ export function JobsPage() {
             />
           </Group>
           {bulk.error && <Problem error={bulk.error} />}
-          {jobs.isPending && <Waiting rows={10} />}
+          {data === undefined && !jobs.error && <Waiting rows={10} />}
           {jobs.error && <Problem error={jobs.error} retry={() => void jobs.refetch()} />}
           {data && data.total === 0 && (
             <Text c="dimmed" py="xl" ta="center">

@@ -23,6 +23,7 @@ import { DataTable } from "../components/data-table.tsx";
 import { Moment } from "../components/moment.tsx";
 import { Waiting } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
+import { actionColumn, RowAction } from "../components/row-action.tsx";
 import { useSession } from "../session.ts";
 import { RoleSelect } from "./role-select.tsx";
 
@@ -71,7 +72,7 @@ export function UsersCard() {
               { label: "Email" },
               { label: "Role", width: 130 },
               { label: "Since", width: 150 },
-              ...(owner ? [{ label: "", width: 130, hidden: true }] : []),
+              ...actionColumn(owner),
             ]}
           >
             {users.data.users.map((user) => (
@@ -84,22 +85,17 @@ export function UsersCard() {
                 <Table.Td>
                   <Moment at={user.created_at} />
                 </Table.Td>
-                {owner && (
-                  <Table.Td ta="right">
-                    {user.id !== me.id && (
-                      <Button
-                        size="xs"
-                        variant="subtle"
-                        color="red"
-                        aria-label={`Remove ${user.email}`}
-                        onClick={() => {
-                          setDoomed({ path: `/users/${user.id}`, email: user.email });
-                        }}
-                      >
-                        Remove
-                      </Button>
-                    )}
-                  </Table.Td>
+                {owner && user.id === me.id && <Table.Td />}
+                {owner && user.id !== me.id && (
+                  <RowAction
+                    danger
+                    of={`Remove ${user.email}`}
+                    run={() => {
+                      setDoomed({ path: `/users/${user.id}`, email: user.email });
+                    }}
+                  >
+                    Remove
+                  </RowAction>
                 )}
               </Table.Tr>
             ))}
@@ -116,22 +112,18 @@ export function UsersCard() {
                   <Moment at={invitation.created_at} />
                 </Table.Td>
                 {owner && (
-                  <Table.Td ta="right">
-                    <Button
-                      size="xs"
-                      variant="subtle"
-                      color="red"
-                      aria-label={`Withdraw the invitation of ${invitation.email}`}
-                      onClick={() => {
-                        setDoomed({
-                          path: `/invitations/${invitation.id}`,
-                          email: invitation.email,
-                        });
-                      }}
-                    >
-                      Withdraw
-                    </Button>
-                  </Table.Td>
+                  <RowAction
+                    danger
+                    of={`Withdraw the invitation of ${invitation.email}`}
+                    run={() => {
+                      setDoomed({
+                        path: `/invitations/${invitation.id}`,
+                        email: invitation.email,
+                      });
+                    }}
+                  >
+                    Withdraw
+                  </RowAction>
                 )}
               </Table.Tr>
             ))}

@@ -40,7 +40,7 @@ export function createSecretHeaders(dependencies: {
         timeoutMs: 5_000,
       });
     } catch (error) {
-      if (isNotFound(error)) return `Secret ${name} does not exist`;
+      if (isNotFound(error)) return notReleased(name);
       if (error instanceof ApiError && error.code === 403) return notListed(namespace);
       if (error instanceof DependencyUnavailable) return "the Kubernetes API does not answer";
       throw error;
@@ -59,9 +59,7 @@ export function createSecretHeaders(dependencies: {
       const secret = await readSecret(namespace, secretName);
       if (typeof secret === "string") return unavailable(`header ${header}: ${secret}`);
       if (secret.metadata.labels?.[RELEASE_LABEL] !== "true")
-        return unavailable(
-          `header ${header}: Secret ${secretName} does not carry the label ${RELEASE_LABEL}=true`,
-        );
+        return unavailable(`header ${header}: ${notReleased(secretName)}`);
       const encoded = secret.data?.[secretKey];
       if (encoded === undefined)
         return unavailable(`header ${header}: Secret ${secretName} has no key ${secretKey}`);
@@ -77,6 +75,11 @@ export function createSecretHeaders(dependencies: {
     }
     return { kind: "resolved", headers };
   };
+}
+
+/** One text for both: whoever may write jobs need not learn which Secrets there are. */
+function notReleased(name: string): string {
+  return `no Secret ${name} carries the label ${RELEASE_LABEL}=true in the job's namespace`;
 }
 
 function notListed(namespace: string): string {

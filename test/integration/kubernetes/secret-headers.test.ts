@@ -71,7 +71,7 @@ describe.runIf(kubeconfig !== "")("headersFrom", () => {
 
   const REFUSED = [
     { title: "not released", secretName: "private", secretKey: "value", error: "label" },
-    { title: "not there", secretName: "nothing", secretKey: "value", error: "does not exist" },
+    { title: "not there", secretName: "nothing", secretKey: "value", error: "label" },
     { title: "without the key", secretName: "token", secretKey: "other", error: "no key other" },
     { title: "a second header in it", secretName: "token", secretKey: "bad", error: "printable" },
   ];

@@ -12,7 +12,7 @@ import { createStatusWriter } from "../src/kubernetes/status-writer.ts";
 import { createCircuits } from "../src/postgres/circuits.ts";
 import { createRunHistory } from "../src/postgres/run-history.ts";
 import type { Foundation } from "./foundation.ts";
-import type { JobStoreChoice } from "./job-store.ts";
+import type { JobStoreChoice } from "./job-store-choice.ts";
 import { monotonic, random, timers } from "./system.ts";
 
 /** The Lease's and Events' times are for people; everything that decides takes PostgreSQL's clock. */

@@ -1,0 +1,17 @@
+import type { ControllerDeps } from "../src/controller/controller.ts";
+import type { SecretHeaders } from "../src/delivery/webhook.ts";
+import type { JobIndex } from "../src/domain/ports/job-index.ts";
+import type { JobStore } from "../src/domain/ports/job-store.ts";
+import type { Leadership } from "../src/domain/ports/leadership.ts";
+
+/** Where jobs live, and what comes with the place: who may schedule, and where status goes. */
+export interface JobStoreChoice {
+  jobs: JobStore;
+  /** The same jobs, for the dashboard's lists. */
+  jobIndex: JobIndex;
+  leadership: Leadership;
+  reporter?: NonNullable<ControllerDeps["reporter"]>;
+  /** Header values out of the namespace's Secrets. */
+  secretHeaders?: SecretHeaders;
+  close(): Promise<void>;
+}

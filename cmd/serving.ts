@@ -19,7 +19,8 @@ import {
 import { connectCluster } from "./cluster.ts";
 import { createEnding, type Ending } from "./ending.ts";
 import { createFoundation, type Foundation } from "./foundation.ts";
-import { chooseJobStore, type JobStoreChoice } from "./job-store.ts";
+import { chooseJobStore } from "./job-store.ts";
+import type { JobStoreChoice } from "./job-store-choice.ts";
 import { logOptions } from "./log-options.ts";
 import { reportFailure } from "./problem.ts";
 import { timers } from "./system.ts";

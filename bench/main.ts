@@ -1,8 +1,8 @@
 /**
  * `npm run bench`: every figure beside its limit or peer, measured in the same run on the same machine.
  * `npm run bench -- herd-10000` runs one part; the parts are send, jobs, next, delivery, backlog, herd and
- * herd-10000, dashboard (10,000 jobs in one account), and those that need a Kubernetes control plane: kubernetes (10,000 ScheduledJobs) and
- * kubernetes-100000, which only runs when it is named.
+ * herd-10000, dashboard (10,000 jobs in one account), and those that need a Kubernetes control plane:
+ * kubernetes (10,000 ScheduledJobs) and kubernetes-100000, which only runs when it is named.
  */
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -13,6 +13,7 @@ import { startStandalone } from "../test/e2e/program.ts";
 import { benchBacklog } from "./backlog.ts";
 import { benchDashboard, type DashboardFigures } from "./dashboard.ts";
 import { benchDelivery } from "./delivery.ts";
+import { endedWithUs } from "./ended-with-us.ts";
 import { benchHerd, type HerdFigures } from "./herd.ts";
 import { benchJobs } from "./jobs.ts";
 import { benchKubernetes, type KubernetesFigures } from "./kubernetes.ts";
@@ -30,6 +31,8 @@ const DEFAULT_PARTS = [
   "dashboard",
   "kubernetes",
 ];
+/** The one with the median p99 is reported. */
+const HERD_ROUNDS = 5;
 const PARTS = [...DEFAULT_PARTS, "kubernetes-100000"];
 
 const named = process.argv.slice(2);
@@ -85,41 +88,55 @@ const target = {
   dataDir,
   databaseUrl: (await readFile(join(dataDir, "database-url"), "utf8")).trim(),
 };
-try {
-  if (parts.includes("next")) {
-    const { carillonUs, cronParserUs, cronerUs, limitUs } = await benchNextFireTime();
-    report("next fire time", `${carillonUs.toFixed(2)} µs`, `limit ${limitUs} µs`, [
-      `cron-parser ${cronParserUs.toFixed(0)} µs, croner ${cronerUs.toFixed(0)} µs`,
-    ]);
-  }
-  if (parts.includes("send")) {
-    const { sendPerSecond, nodemailerPerSecond } = await benchSend(target);
-    compare("POST /send", sendPerSecond, "pooled nodemailer alone", nodemailerPerSecond, 0.8);
-  }
-  if (parts.includes("jobs")) {
-    const { createsPerSecond, insertsPerSecond } = await benchJobs(target);
-    compare("POST /jobs", createsPerSecond, "bare INSERT", insertsPerSecond);
-  }
-  if (parts.includes("herd")) reportHerd(await benchHerd(1_000, target), { p99Ms: 300 });
-  if (parts.includes("herd-10000"))
-    reportHerd(await benchHerd(10_000, target), { recordedMs: 3_000 });
-} finally {
-  program.signal("SIGTERM");
-  await program.finished;
-  await rm(dataDir, { recursive: true, force: true });
-}
+await endedWithUs(
+  async () => {
+    program.signal("SIGTERM");
+    await program.finished;
+    await rm(dataDir, { recursive: true, force: true });
+  },
+  async () => {
+    if (parts.includes("next")) {
+      const { carillonUs, cronParserUs, cronerUs, limitUs } = await benchNextFireTime();
+      report("next fire time", `${carillonUs.toFixed(2)} µs`, `limit ${limitUs} µs`, [
+        `cron-parser ${cronParserUs.toFixed(0)} µs, croner ${cronerUs.toFixed(0)} µs`,
+      ]);
+    }
+    if (parts.includes("send")) {
+      const { sendPerSecond, nodemailerPerSecond } = await benchSend(target);
+      compare("POST /send", sendPerSecond, "pooled nodemailer alone", nodemailerPerSecond, 0.8);
+    }
+    if (parts.includes("jobs")) {
+      const { createsPerSecond, insertsPerSecond } = await benchJobs(target);
+      compare("POST /jobs", createsPerSecond, "bare INSERT", insertsPerSecond);
+    }
+    // A process that has delivered before, as the peer has: the first herd is compiled as it runs.
+    if (parts.includes("herd") || parts.includes("herd-10000")) await benchHerd(1_000, target);
+    if (parts.includes("herd")) {
+      const rounds: HerdFigures[] = [];
+      while (rounds.length < HERD_ROUNDS) rounds.push(await benchHerd(1_000, target));
+      rounds.sort((a, b) => a.lateness.p99 - b.lateness.p99);
+      const median = rounds[Math.floor(rounds.length / 2)];
+      if (median) reportHerd(median, { p99Ms: 300 });
+    }
+    if (parts.includes("herd-10000"))
+      reportHerd(await benchHerd(10_000, target), { recordedMs: 3_000 });
+  },
+);
 
 /** Nobody else's workers are on it. Settings as standalone has them. */
 async function onOwnDatabase<T>(work: (url: string) => Promise<T>): Promise<T> {
   const home = await mkdtemp(join(tmpdir(), "carillon-bench-"));
   const server = await startEmbeddedPostgres({ dataDir: home });
-  try {
-    await migrate({ url: server.url, appVersion: "999.0.0" });
-    return await work(server.url);
-  } finally {
-    await server.stop();
-    await rm(home, { recursive: true, force: true });
-  }
+  return endedWithUs(
+    async () => {
+      await server.stop();
+      await rm(home, { recursive: true, force: true });
+    },
+    async () => {
+      await migrate({ url: server.url, appVersion: "999.0.0" });
+      return work(server.url);
+    },
+  );
 }
 
 function report(what: string, figure: string, beside: string, more: readonly string[] = []): void {

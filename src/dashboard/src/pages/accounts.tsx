@@ -56,7 +56,7 @@ export function AccountsPage() {
               <Table.Td className="break wide">{account.name}</Table.Td>
               {installation.kubernetes && <Table.Td>{account.namespace ?? "none"}</Table.Td>}
               <Table.Td>{account.time_zone}</Table.Td>
-              <Table.Td>
+              <Table.Td data-label="created">
                 <Moment at={account.created_at} />
               </Table.Td>
               {installation.kubernetes && (

@@ -70,10 +70,10 @@ export function ApiKeysPage() {
                 </Text>
               </Table.Td>
               <Table.Td className="mono">{key.prefix}…</Table.Td>
-              <Table.Td>
+              <Table.Td data-label="created">
                 <Moment at={key.created_at} />
               </Table.Td>
-              <Table.Td>
+              <Table.Td data-label="used">
                 <Moment at={key.last_used_at} />
               </Table.Td>
               {owner && (

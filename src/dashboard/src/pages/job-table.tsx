@@ -5,6 +5,7 @@ import type { JobRow } from "../api-types.ts";
 import { Moment } from "../components/moment.tsx";
 import { Status } from "../components/status.tsx";
 import { TableCard } from "../components/table-card.tsx";
+import { formatTime, MY_ZONE } from "../time.ts";
 
 /** A page of jobs, to look at and to choose from. */
 export const JobTable = memo(function JobTable(props: {
@@ -84,7 +85,9 @@ const Row = memo(function Row(props: {
         <div className="mono clip" title={job.cron_expression ?? undefined}>
           {job.cron_expression ?? "once"}
         </div>
-        <div className="clip small">{job.timezone ?? ""}</div>
+        <div className="clip small">
+          {job.run_at === null ? job.timezone : formatTime(job.run_at, MY_ZONE, false)}
+        </div>
       </Table.Td>
       <Table.Td>
         <Status value={job.status} />

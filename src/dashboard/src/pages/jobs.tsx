@@ -112,7 +112,7 @@ export function JobsPage() {
               placeholder="Search name, URL or address"
               leftSection={<IconSearch size={16} />}
               flex={1}
-              miw={200}
+              miw={{ base: "100%", xs: 200 }}
               value={filters.text}
               onChange={(event) => {
                 filters.type(event.currentTarget.value);
@@ -122,7 +122,7 @@ export function JobsPage() {
               aria-label="Status"
               placeholder="Any status"
               clearable
-              w={150}
+              w={{ base: "calc(50% - 5px)", xs: 150 }}
               data={["active", "paused", "failing", "completed", "failed", "invalid"]}
               value={status}
               onChange={(value) => {
@@ -133,7 +133,7 @@ export function JobsPage() {
               aria-label="Type"
               placeholder="Any type"
               clearable
-              w={130}
+              w={{ base: "calc(50% - 5px)", xs: 130 }}
               data={["webhook", "email"]}
               value={type}
               onChange={(value) => {
@@ -142,7 +142,7 @@ export function JobsPage() {
             />
             <Select
               aria-label="Order"
-              w={150}
+              w={{ base: "100%", xs: 150 }}
               allowDeselect={false}
               data={[
                 { value: "created", label: "Newest first" },

@@ -55,7 +55,7 @@ export function LogsPage() {
               placeholder="Recipient address"
               leftSection={<IconSearch size={16} />}
               flex={1}
-              miw={200}
+              miw={{ base: "100%", xs: 200 }}
               value={filters.text}
               onChange={(event) => {
                 filters.type(event.currentTarget.value);
@@ -65,7 +65,7 @@ export function LogsPage() {
               aria-label="Outcome"
               placeholder="Any outcome"
               clearable
-              w={150}
+              w={{ base: "calc(50% - 5px)", xs: 150 }}
               data={["sent", "failed"]}
               value={status}
               onChange={(value) => {
@@ -76,7 +76,7 @@ export function LogsPage() {
               aria-label="Kind"
               placeholder="Any kind"
               clearable
-              w={150}
+              w={{ base: "calc(50% - 5px)", xs: 150 }}
               data={Object.entries(KINDS).map(([value, label]) => ({ value, label }))}
               value={kind}
               onChange={(value) => {

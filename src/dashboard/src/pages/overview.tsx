@@ -38,7 +38,11 @@ export function OverviewPage() {
   return (
     <Page
       title="Overview"
-      about={`What the account ${account.name} sent and ran.`}
+      about={
+        <>
+          What the account <strong>{account.name}</strong> sent and ran.
+        </>
+      }
       actions={
         <SegmentedControl
           aria-label="Time range"

@@ -82,7 +82,7 @@ export function UsersCard() {
                   {user.id === me.id && " (you)"}
                 </Table.Td>
                 <Table.Td>{owner ? <RoleSelect user={user} /> : user.role}</Table.Td>
-                <Table.Td>
+                <Table.Td data-label="since">
                   <Moment at={user.created_at} />
                 </Table.Td>
                 {owner && user.id === me.id && <Table.Td />}
@@ -108,7 +108,7 @@ export function UsersCard() {
                   </Badge>
                 </Table.Td>
                 <Table.Td>{invitation.role}</Table.Td>
-                <Table.Td>
+                <Table.Td data-label="since">
                   <Moment at={invitation.created_at} />
                 </Table.Td>
                 {owner && (

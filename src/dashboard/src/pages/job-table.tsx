@@ -19,7 +19,7 @@ export const JobTable = memo(function JobTable(props: {
   const chosen = jobs.filter(({ id }) => selected.has(id)).length;
   return (
     <TableCard
-      minWidth={760}
+      minWidth={800}
       columns={[
         {
           width: 48,
@@ -39,7 +39,7 @@ export const JobTable = memo(function JobTable(props: {
           ),
         },
         { label: "Job" },
-        { label: "Schedule", width: 170 },
+        { label: "Schedule", width: 205 },
         { label: "Status", width: 110 },
         { label: "Next run", width: 140 },
         { label: "Last run", width: 170 },

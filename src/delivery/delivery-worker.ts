@@ -68,11 +68,11 @@ export function createDeliveryWorker(options: {
   const startBell = createWakeUp(timers);
   const leases = createLeaseKeeper({
     queue,
-    worker: workerId,
     leaseMs: timing.lease,
     monotonic,
-    onLost: (id) => {
+    onLost: ({ id }) => {
       log.warn({ run: id }, "a run's lease was lost to another worker");
+      held.forget(id);
       starter.abort(id, "lost");
     },
   });
@@ -136,10 +136,7 @@ export function createDeliveryWorker(options: {
       exceptAccounts: full.accounts,
       exceptDestinations: full.destinations,
     });
-    leases.add(
-      runs.map((run) => run.id),
-      asked,
-    );
+    leases.add(runs, asked);
     held.add(runs);
     if (runs.length > 0) startBell.ring();
     const more = runs.length === limit;
@@ -147,7 +144,8 @@ export function createDeliveryWorker(options: {
     starved = more || passedOver;
     onlyTheirs =
       passedOver && !more && news === heard
-        ? { whose: full, until: asked + timing.poll }
+        ? // Over when the next poll looks: a hint may have got lost.
+          { whose: full, until: asked + timing.poll / 2 }
         : undefined;
     return more;
   }
@@ -228,6 +226,7 @@ export function createDeliveryWorker(options: {
     metrics.runsReaped.inc({ result: "requeued" }, requeued);
     metrics.runsReaped.inc({ result: "interrupted" }, interrupted);
     log.warn({ requeued, interrupted }, "took over the runs of a worker that is gone");
+    onlyTheirs = undefined;
     claimBell.ring();
   }
 

@@ -38,7 +38,10 @@ function part(most: number, whole: number, share: number): number {
 }
 
 export interface HeldRuns {
+  /** A run that waits here by an older claim, which somebody had taken over, gives way to the new one. */
   add(runs: readonly ClaimedRun[]): void;
+  /** The claim was lost: the run does not wait here any more. */
+  forget(id: string): void;
   /**
    * Takes the due runs that may start now, oldest first, and counts them as in flight. One account or
    * destination whose receivers hang fills its own share and no more.
@@ -94,8 +97,20 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
     drop(destinations, run.destination);
   }
 
+  function evict(ids: ReadonlySet<string>): void {
+    const evicted = waiting.filter(({ run }) => ids.has(run.id));
+    if (evicted.length === 0) return;
+    waiting = waiting.filter(({ run }) => !ids.has(run.id));
+    for (const { run, account, destination } of evicted) {
+      account.waiting -= 1;
+      destination.waiting -= 1;
+      forget(run);
+    }
+  }
+
   return {
     add: (runs) => {
+      evict(new Set(runs.map(({ id }) => id)));
       for (const run of runs) {
         const [account, destination] = uses(run);
         account.waiting += 1;
@@ -103,6 +118,9 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
         waiting.push({ run, account, destination });
       }
       waiting.sort((a, b) => a.run.notBefore - b.run.notBefore);
+    },
+    forget: (id) => {
+      evict(new Set([id]));
     },
     takeReady: (now) => {
       const taken: ClaimedRun[] = [];

@@ -1,12 +1,16 @@
 import type { Monotonic } from "../domain/ports/clock.ts";
-import type { RunQueue } from "../domain/ports/run-queue.ts";
+import type { Claim, RunQueue } from "../domain/ports/run-queue.ts";
 
+/**
+ * The claims of this worker. A run that was taken over and claimed again has another token: what was
+ * known of the first claim says nothing about the second.
+ */
 export interface LeaseKeeper {
   /** `askedAt`: monotonic time before the claim was sent, so that we never think we have longer. */
-  add(ids: readonly string[], askedAt: number): void;
-  remove(id: string): void;
-  /** On monotonic time, with a second in hand: whether the run is still this worker's. */
-  holds(id: string): boolean;
+  add(claims: readonly Claim[], askedAt: number): void;
+  remove(claim: Claim): void;
+  /** On monotonic time, with a second in hand: whether the claim is still this worker's. */
+  holds(claim: Claim): boolean;
   /** Extends the leases; those that turn out to be somebody else's are reported to `onLost`. */
   renew(): Promise<void>;
 }
@@ -16,36 +20,44 @@ const MARGIN = 1_000;
 
 export function createLeaseKeeper(options: {
   queue: Pick<RunQueue, "renew">;
-  worker: string;
   leaseMs: number;
   monotonic: Monotonic;
-  onLost: (id: string) => void;
+  onLost: (claim: Claim) => void;
 }): LeaseKeeper {
-  const { queue, worker, leaseMs, monotonic, onLost } = options;
-  const ends = new Map<string, number>();
+  const { queue, leaseMs, monotonic, onLost } = options;
+  /** By run id. */
+  const held = new Map<string, { claim: Claim; end: number }>();
+
+  function entryOf({ id, claimToken }: Claim): { claim: Claim; end: number } | undefined {
+    const entry = held.get(id);
+    return entry?.claim.claimToken === claimToken ? entry : undefined;
+  }
+
   return {
-    add: (ids, askedAt) => {
-      for (const id of ids) ends.set(id, askedAt + leaseMs);
+    add: (claims, askedAt) => {
+      for (const { id, claimToken } of claims)
+        held.set(id, { claim: { id, claimToken }, end: askedAt + leaseMs });
     },
-    remove: (id) => {
-      ends.delete(id);
+    remove: (claim) => {
+      if (entryOf(claim)) held.delete(claim.id);
     },
-    holds: (id) => {
-      const end = ends.get(id);
-      return end !== undefined && monotonic() < end - MARGIN;
+    holds: (claim) => {
+      const entry = entryOf(claim);
+      return entry !== undefined && monotonic() < entry.end - MARGIN;
     },
     renew: async () => {
-      if (ends.size === 0) return;
+      if (held.size === 0) return;
       const asked = monotonic();
-      const before = new Set(ends.keys());
-      const held = await queue.renew(worker, leaseMs);
-      for (const id of before) {
+      const claims = Array.from(held.values(), ({ claim }) => claim);
+      const still = await queue.renew(claims, leaseMs);
+      for (const claim of claims) {
+        const entry = entryOf(claim);
         // Closed or handed back in the meantime.
-        if (!ends.has(id)) continue;
-        if (held.has(id)) ends.set(id, asked + leaseMs);
+        if (entry === undefined) continue;
+        if (still.has(claim.id)) entry.end = asked + leaseMs;
         else {
-          ends.delete(id);
-          onLost(id);
+          held.delete(claim.id);
+          onLost(claim);
         }
       }
     },

@@ -40,14 +40,14 @@ export function createRecords(options: {
     write: async (items) => {
       const closed = await queue.close(items);
       for (const { run } of items) {
-        leases.remove(run.id);
+        leases.remove(run);
         if (!closed.has(run.id))
           log.warn({ run: run.id }, "an attempt's outcome came after the run had been taken over");
       }
     },
     // The lease runs out, and a reaper closes the run as interrupted.
     onRefused: ({ run }, error) => {
-      leases.remove(run.id);
+      leases.remove(run);
       log.error({ err: error, run: run.id }, "an attempt's outcome could not be recorded");
     },
   });
@@ -65,11 +65,11 @@ export function createRecords(options: {
         else groups.set(notBefore, [run]);
       }
       for (const [notBefore, runs] of groups) await queue.release(runs, notBefore);
-      for (const { run } of items) leases.remove(run.id);
+      for (const { run } of items) leases.remove(run);
     },
     // The lease runs out, and a reaper gives the run back.
     onRefused: ({ run }, error) => {
-      leases.remove(run.id);
+      leases.remove(run);
       log.error({ err: error, run: run.id }, "a claim could not be given back");
     },
   });

@@ -72,12 +72,9 @@ export function createStarter(options: {
       throw error;
     }
     for (const { run, permit, secrets } of ready) {
-      if (!started.has(run.id)) {
-        // Closed as superseded, or somebody else's.
-        permit.settle("neutral");
-        leases.remove(run.id);
-        finished(run);
-      } else if (signal.aborted || !leases.holds(run.id)) giveBack(run, permit);
+      // Not started: superseded and gone, somebody else's, or ours with a lease that ran out meanwhile,
+      // as after an outage. Giving back compares the token, and touches the last kind alone.
+      if (!started.has(run.id) || signal.aborted || !leases.holds(run)) giveBack(run, permit);
       else launch({ run, permit, secrets });
     }
     return taken.length;
@@ -150,7 +147,7 @@ export function createStarter(options: {
         run,
         secrets,
         signal: flight.controller.signal,
-        maySend: () => leases.holds(run.id),
+        maySend: () => leases.holds(run),
       });
     } finally {
       permit.settle(verdict(outcome, flight.cause));
@@ -178,7 +175,7 @@ export function createStarter(options: {
         records.release(run, conclusion.notBefore);
         break;
       case "drop":
-        leases.remove(run.id);
+        leases.remove(run);
         break;
     }
   }

@@ -45,17 +45,20 @@ export function createPostgresClock(options: {
 
   async function measure(): Promise<void> {
     const client = await options.pool.connect();
+    let broken = true;
     try {
       const before = monotonic();
       const { rows } = await client.query<{ ms: number }>(
         "select extract(epoch from clock_timestamp())::double precision * 1000 as ms",
       );
       const after = monotonic();
+      broken = false;
       const ms = rows[0]?.ms;
       if (ms === undefined) return;
       add({ offset: ms - (before + after) / 2, uncertainty: (after - before) / 2, at: after });
     } finally {
-      client.release();
+      // A connection to a server that is gone without a word looks well: ask the next time on a new one.
+      client.release(broken);
     }
   }
 

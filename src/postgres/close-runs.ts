@@ -12,13 +12,21 @@ export async function closeRuns(
   database: Queryable,
   closings: readonly Closing[],
 ): Promise<Closed> {
-  if (closings.length === 0) return { runs: new Map(), cursors: [] };
-  const rows = await closeHeld(database, closings);
+  // What ends and what is tried again apart: in one statement, each kind would be locked in its own order.
+  const ended = await closeHeld(
+    database,
+    closings.filter(({ next }) => next !== "retry"),
+  );
+  const retries = closings.filter(({ next }) => next === "retry");
+  const retried = await closeHeld(database, retries);
   // A run can be replaced while its retry waits for the row: neither branch has taken it then, and it is
   // finished the second time, unless it is somebody else's.
-  const seen = new Set(rows.map((row) => row.id));
-  const retries = closings.filter(({ run, next }) => next === "retry" && !seen.has(run.id));
-  const all = retries.length === 0 ? rows : rows.concat(await closeHeld(database, retries));
+  const seen = new Set(retried.map((row) => row.id));
+  const replaced = await closeHeld(
+    database,
+    retries.filter(({ run }) => !seen.has(run.id)),
+  );
+  const all = [...ended, ...retried, ...replaced];
   return {
     runs: new Map(all.map((row) => [row.id, row.job_uid])),
     cursors: all.flatMap((row) => (row.decided ? [row.job_uid] : [])),
@@ -45,6 +53,14 @@ function newer(column: string): string {
   return `${column} = case when excluded.executed_at >= h.executed_at then excluded.${column} else h.${column} end`;
 }
 
+/**
+ * Whether the outcome is the one-time job's. One that was given a new time while the run of the old was
+ * under way has that of the new time still to come.
+ */
+const SETTLES = `(f.scheduled is not null and c.once = 'fired' and not exists (
+  select from runs n
+   where n.job_uid = c.job_uid and n.trigger = 'schedule' and n.generation > f.scheduled))`;
+
 interface ClosedRow {
   id: string;
   job_uid: string;
@@ -53,6 +69,7 @@ interface ClosedRow {
 
 /** One statement is one transaction, and one round trip. */
 async function closeHeld(database: Queryable, closings: readonly Closing[]): Promise<ClosedRow[]> {
+  if (closings.length === 0) return [];
   // Everybody locks runs in this order.
   const sorted = closings.toSorted((a, b) => (a.run.id < b.run.id ? -1 : 1));
   const column = (of: (closing: Closing) => string | number | null) => plainArray(sorted.map(of));
@@ -106,22 +123,20 @@ async function closeHeld(database: Queryable, closings: readonly Closing[]): Pro
              last_success_time = greatest(h.last_success_time, excluded.last_success_time),
              ${LAST.map(newer).join(", ")}
      ), final as materialized (
-       select job_uid, generation, bool_or(next = 'halted') as halted,
-              bool_or(trigger = 'schedule') as scheduled,
-              bool_or(trigger = 'schedule' and status = 'success') as succeeded
-         from mine where next <> 'retry' group by job_uid, generation order by job_uid
+       select job_uid, array_agg(generation) filter (where next = 'halted') as halted,
+              max(generation) filter (where trigger = 'schedule') as scheduled,
+              (array_agg(status order by generation desc) filter (where trigger = 'schedule'))[1] as status
+         from mine where next <> 'retry' group by job_uid order by job_uid
      ), decided as (
        update job_cursors c
           set version = c.version + 1,
-              once = case when f.scheduled and c.once = 'fired'
-                          then case when f.succeeded then 'completed' else 'failed' end
+              once = case when ${SETTLES} then case f.status when 'success' then 'completed' else 'failed' end
                           else c.once end,
-              halted_generation = case when f.halted and c.generation = f.generation
-                                       then f.generation else c.halted_generation end,
-              startable = c.startable and not (f.halted and c.generation = f.generation)
+              halted_generation = case when c.generation = any(f.halted)
+                                       then c.generation else c.halted_generation end,
+              startable = c.startable and c.generation = any(f.halted) is not true
          from final f
-        where c.job_uid = f.job_uid
-          and ((f.halted and c.generation = f.generation) or (f.scheduled and c.once = 'fired'))
+        where c.job_uid = f.job_uid and (c.generation = any(f.halted) or ${SETTLES})
        returning c.job_uid
      )
      select id, job_uid, job_uid in (select job_uid from decided) as decided from mine`,

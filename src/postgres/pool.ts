@@ -31,9 +31,9 @@ export interface PoolOptions {
 }
 
 const FIXED_PLANS = ["bitmapscan", "hashjoin", "mergejoin", "seqscan"]
-  .map((method) => ` -c enable_${method}=off`)
-  .concat(" -c plan_cache_mode=force_generic_plan")
-  .join("");
+  .map((method) => `set enable_${method} = off`)
+  .concat("set plan_cache_mode = force_generic_plan")
+  .join("; ");
 
 /** `2026-11-21 12:00:00.123+00` (sessions run in UTC) to epoch milliseconds. */
 function instantOf(text: string): number {
@@ -63,7 +63,7 @@ export function clientConfig(options: PoolOptions): ClientConfig {
     connectionString: options.url,
     application_name: options.applicationName,
     types,
-    options: `-c timezone=UTC -c datestyle=ISO${options.plans === "fixed" ? FIXED_PLANS : ""}`,
+    options: "-c timezone=UTC -c datestyle=ISO",
     statement_timeout: statementTimeout,
     // A server behind a cut network never answers: unacknowledged data is not covered by keep-alive.
     query_timeout: statementTimeout === 0 ? 0 : statementTimeout + 2_000,
@@ -81,6 +81,7 @@ export function createPool(options: PoolOptions): Pool {
     max: options.max ?? 10,
     idleTimeoutMillis: 30_000,
     allowExitOnIdle: false,
+    ...(options.plans === "fixed" ? fixedPlans : {}),
   });
   // Without a listener an idle connection that dies would end the process.
   pool.on("error", (error) => options.onError?.(error));
@@ -96,6 +97,16 @@ export function createPool(options: PoolOptions): Pool {
   }) as typeof pool.query;
   return pool;
 }
+
+/**
+ * A connection is used once this has resolved. Not among the start-up options, where PgBouncer would
+ * refuse them.
+ */
+const fixedPlans = {
+  onConnect: async (client: ClientBase): Promise<void> => {
+    await client.query(FIXED_PLANS);
+  },
+};
 
 /** One client, outside any pool: for LISTEN and for locks that live as long as their session. */
 export function createClient(options: PoolOptions): Client {

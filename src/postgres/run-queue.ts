@@ -15,6 +15,7 @@ import {
 } from "./notifications.ts";
 import { ensureExecutionMonths } from "./partitions.ts";
 import { transaction, type Pool, type Queryable } from "./pool.ts";
+import { plainArray } from "./rows.ts";
 import { startRuns } from "./start-runs.ts";
 
 const INTERRUPTED = "interrupted: outcome unknown";
@@ -123,15 +124,23 @@ export function createRunQueue(options: {
       if (notBefore === undefined) await pool.query("select pg_notify($1, '')", [RUNS_CHANNEL]);
     },
 
-    renew: async (worker, leaseMs) => {
-      const { rows } = await leasePool.query<{ id: string }>(
-        `with mine as materialized (
-           select id from runs where worker = $1 and claim_token is not null order by id for update
+    renew: async (claims, leaseMs) => {
+      if (claims.length === 0) return new Set();
+      const { rows } = await leasePool.query<{ id: string }>({
+        name: "renew_claims",
+        text: `with mine as materialized (
+           select r.id from runs r join unnest($1::uuid[], $2::uuid[]) as i(id, token)
+               on r.id = i.id and r.claim_token is not distinct from i.token
+            order by r.id for update of r
          )
-         update runs r set lease_until = clock_timestamp() + $2 * interval '1 millisecond'
+         update runs r set lease_until = clock_timestamp() + $3 * interval '1 millisecond'
            from mine where r.id = mine.id returning r.id`,
-        [worker, leaseMs],
-      );
+        values: [
+          plainArray(claims.map(({ id }) => id)),
+          plainArray(claims.map(({ claimToken }) => claimToken)),
+          leaseMs,
+        ],
+      });
       return new Set(rows.map((row) => row.id));
     },
 

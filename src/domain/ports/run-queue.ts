@@ -20,6 +20,9 @@ export type Closing = {
 );
 
 /** The delivering side of PostgreSQL. All writes compare the claim token; all times are PostgreSQL's. */
+/** Which run, and the proof that it is this claim of it. */
+export type Claim = Pick<ClaimedRun, "id" | "claimToken">;
+
 export interface RunQueue {
   /**
    * Claims up to `limit` unfinished, unclaimed runs with notBefore ≤ `until`, oldest first
@@ -46,8 +49,11 @@ export interface RunQueue {
    * held up. Startable again from `notBefore`, when omitted as before; never before the run's own time.
    */
   release(runs: readonly ClaimedRun[], notBefore?: Instant): Promise<void>;
-  /** Extends the leases of this worker's claims; returns the run ids still held. Own connection. */
-  renew(worker: string, leaseMs: number): Promise<Set<string>>;
+  /**
+   * Extends the leases of these claims, and of no others: one whose answer got lost on the way to its
+   * worker must run out. Returns the run ids still held. Own connection.
+   */
+  renew(claims: readonly Claim[], leaseMs: number): Promise<Set<string>>;
   /** Ids among these that a newer run has replaced, or whose job was deleted: abort them. */
   replaced(runIds: readonly string[]): Promise<Set<string>>;
   /**

@@ -269,6 +269,28 @@ describe("close", () => {
     expect(await executionsOf(of)).toHaveLength(1);
   });
 
+  test("the run of an older time does not settle a one-time that got a new time", async () => {
+    const at = Date.now() - 1_000;
+    const of = job({ spec: spec({ schedule: { kind: "once", at } }) });
+    const old = await claimed(fixture, of, { at, once: "fired" });
+    await fixture.queue.start([old]);
+    const again = { ...of, generation: 2 };
+    const from = await cursorOf(fixture.ledger, of);
+    await fixture.ledger.apply([
+      change(again, {
+        from,
+        to: { once: "fired", generation: 2 },
+        create: [scheduled(Date.now() - 10)],
+      }),
+    ]);
+    await fixture.queue.close([failure(old)]);
+    expect((await cursorOf(fixture.ledger, of)).once).toBe("fired");
+    const renewed = await claimOne(fixture.queue, again);
+    await fixture.queue.start([renewed]);
+    await fixture.queue.close([success(renewed)]);
+    expect((await cursorOf(fixture.ledger, of)).once).toBe("completed");
+  });
+
   const finals = [
     { outcome: "success", once: "completed" },
     { outcome: "failed", once: "failed" },
@@ -346,13 +368,14 @@ describe("release and renew", () => {
     await fixture.ledger.cancel([of.uid]);
   });
 
-  test("renewing keeps the worker's own claims only", async () => {
+  test("renewing keeps the given claims only, by their tokens", async () => {
     const [a, b] = [job(), job()];
     const mine = await claimed(fixture, a, { worker: "me" });
     const theirs = await claimed(fixture, b, { worker: "them" });
     await expireLease(mine.id);
     await expireLease(theirs.id);
-    expect(await fixture.queue.renew("me", 30_000)).toEqual(new Set([mine.id]));
+    const stranger = { ...theirs, claimToken: mine.claimToken };
+    expect(await fixture.queue.renew([mine, stranger], 30_000)).toEqual(new Set([mine.id]));
     expect(await fixture.queue.reap()).toEqual({ requeued: 1, interrupted: 0 });
     expect(await fixture.queue.start([mine, theirs])).toEqual(new Set([mine.id]));
     await fixture.queue.close([success(mine)]);
@@ -364,7 +387,7 @@ describe("release and renew", () => {
     const run = await claimed(fixture, of, { worker: "busy" });
     const clients = await Promise.all(Array.from({ length: 10 }, () => fixture.pool.connect()));
     try {
-      expect(await fixture.queue.renew("busy", 30_000)).toEqual(new Set([run.id]));
+      expect(await fixture.queue.renew([run], 30_000)).toEqual(new Set([run.id]));
     } finally {
       for (const client of clients) client.release();
     }

@@ -1,0 +1,48 @@
+import { expect, test } from "vitest";
+import { createLeaseKeeper } from "../../../src/delivery/lease-keeper.ts";
+import type { Claim } from "../../../src/domain/ports/run-queue.ts";
+
+function keeper(stillHeld: (claims: readonly Claim[]) => readonly string[]) {
+  let now = 0;
+  const lost: string[] = [];
+  const asked: Claim[][] = [];
+  const leases = createLeaseKeeper({
+    queue: {
+      renew: async (claims) => {
+        asked.push([...claims]);
+        return new Set(stillHeld(claims));
+      },
+    },
+    leaseMs: 20_000,
+    monotonic: () => now,
+    onLost: ({ id, claimToken }) => lost.push(`${id} ${claimToken}`),
+  });
+  return { leases, lost, asked, sleep: (ms: number) => (now += ms) };
+}
+
+const OLD = { id: "run", claimToken: "old" };
+const NEW = { id: "run", claimToken: "new" };
+
+test("a second claim of a run says nothing about the first", () => {
+  const { leases } = keeper(() => []);
+  leases.add([OLD], 0);
+  leases.add([NEW], 0);
+  expect(leases.holds(OLD)).toBe(false);
+  leases.remove(OLD);
+  expect(leases.holds(NEW)).toBe(true);
+});
+
+test("only what is held here is renewed; what somebody else has is lost", async () => {
+  const { leases, lost, asked, sleep } = keeper((claims) =>
+    claims.flatMap(({ id }) => (id === "run" ? [id] : [])),
+  );
+  leases.add([NEW, { id: "other", claimToken: "token" }], 0);
+  sleep(18_000);
+  await leases.renew();
+  expect(asked).toEqual([[NEW, { id: "other", claimToken: "token" }]]);
+  expect(lost).toEqual(["other token"]);
+  sleep(18_000);
+  expect(leases.holds(NEW)).toBe(true);
+  sleep(2_000);
+  expect(leases.holds(NEW)).toBe(false);
+});

@@ -12,21 +12,32 @@ export interface JobRoster {
   /** Oldest first, the id as tie-break. A new array after each change. */
   jobs(): readonly ListedJob[];
   readonly size: number;
+  /** About what it holds in memory, with what a reader makes of it for searching. */
+  readonly bytes: number;
 }
+
+/** Of a job without its texts. */
+const JOB_BYTES = 400;
 
 export function createJobRoster(): JobRoster {
   const byUid = new Map<string, ListedJob>();
   let sorted: readonly ListedJob[] | undefined;
+  let bytes = 0;
   return {
     put(job) {
       const known = byUid.get(job.uid);
       if (known && (known.generation > job.generation || isSame(known, job))) return false;
+      bytes += bytesOf(job) - (known ? bytesOf(known) : 0);
       byUid.set(job.uid, job);
       sorted = undefined;
       return true;
     },
     remove(uid) {
-      if (byUid.delete(uid)) sorted = undefined;
+      const known = byUid.get(uid);
+      if (known === undefined) return;
+      byUid.delete(uid);
+      bytes -= bytesOf(known);
+      sorted = undefined;
     },
     has: (uid) => byUid.has(uid),
     // A Map keeps the place of what is replaced: the sort finds nearly everything in order.
@@ -34,7 +45,15 @@ export function createJobRoster(): JobRoster {
     get size() {
       return byUid.size;
     },
+    get bytes() {
+      return bytes;
+    },
   };
+}
+
+/** A name may have 255 characters and a URL 2,048; both are kept once more to be searched. */
+function bytesOf(job: ListedJob): number {
+  return JOB_BYTES + 2 * (job.spec.name.length + job.address.length);
 }
 
 function byCreation(a: ListedJob, b: ListedJob): number {

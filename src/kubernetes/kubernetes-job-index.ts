@@ -10,8 +10,8 @@ import type { Logger } from "../telemetry/logger.ts";
 const PAGE = 500;
 /** Dashboards that are open look every few seconds. */
 const IDLE_MS = 120_000;
-/** Jobs of all followed accounts, some 500 bytes each; a larger account is followed alone. */
-const MAX_FOLLOWED_JOBS = 200_000;
+/** Bytes of all followed accounts, about 200,000 usual jobs; a larger account is followed alone. */
+const MAX_FOLLOWED_BYTES = 100 * 2 ** 20;
 /** Each has a watch of its own. */
 const MAX_FOLLOWED_ACCOUNTS = 200;
 
@@ -87,12 +87,12 @@ export function createKubernetesJobIndex(deps: KubernetesJobIndexDependencies): 
   }
 
   function makeRoom(newest: string): void {
-    let jobs = 0;
-    for (const { roster } of followed.values()) jobs += roster.size;
+    let bytes = 0;
+    for (const { roster } of followed.values()) bytes += roster.bytes;
     for (const [account, entry] of followed) {
-      if (jobs <= MAX_FOLLOWED_JOBS && followed.size <= MAX_FOLLOWED_ACCOUNTS) return;
+      if (bytes <= MAX_FOLLOWED_BYTES && followed.size <= MAX_FOLLOWED_ACCOUNTS) return;
       if (account === newest) continue;
-      jobs -= entry.roster.size;
+      bytes -= entry.roster.bytes;
       end(account, entry);
     }
   }

@@ -10,8 +10,8 @@ import { isUuid } from "./uuid.ts";
 
 /** Nobody has looked for so long: then reading anew is as cheap as catching up. */
 const KEPT_MS = 600_000;
-/** Jobs of all kept accounts, some 500 bytes each; a larger account is kept alone. */
-const MAX_KEPT_JOBS = 200_000;
+/** Bytes of all kept accounts, about 200,000 usual jobs; a larger account is kept alone. */
+const MAX_KEPT_BYTES = 100 * 2 ** 20;
 
 /**
  * The index of the PostgreSQL store. Each look catches up with the transactions since the last one: one
@@ -20,8 +20,8 @@ const MAX_KEPT_JOBS = 200_000;
 export function createPostgresJobIndex(options: { pool: Pool; monotonic: Monotonic }): JobIndex {
   const { pool, monotonic } = options;
   const kept = new LRUCache<string, Kept>({
-    maxSize: MAX_KEPT_JOBS,
-    sizeCalculation: ({ roster }) => Math.min(MAX_KEPT_JOBS, roster.size + 1),
+    maxSize: MAX_KEPT_BYTES,
+    sizeCalculation: ({ roster }) => Math.min(MAX_KEPT_BYTES, roster.bytes + 1),
     ttl: KEPT_MS,
     ttlResolution: 0,
     perf: { now: monotonic },

@@ -58,3 +58,14 @@ test("what is removed is gone, and may come again as another incarnation", () =>
   roster.put(job("a", { uid: "uid-2" }));
   expect(roster.jobs().map(({ uid }) => uid)).toEqual(["uid-2"]);
 });
+
+test("weighs long names and addresses, and forgets the weight with the job", () => {
+  const roster = createJobRoster();
+  roster.put(job("a"));
+  const small = roster.bytes;
+  roster.put(job("a", { generation: 2, address: "x".repeat(2_048) }));
+  expect(roster.bytes).toBeGreaterThan(small + 4_000);
+  roster.remove("uid-a");
+  roster.remove("uid-a");
+  expect(roster.bytes).toBe(0);
+});

@@ -2,6 +2,7 @@ import { classifyHttp, classifyNetwork } from "../domain/attempt.ts";
 import { isoUtc } from "../domain/instant.ts";
 import type { WebhookTarget } from "../domain/job.ts";
 import type { Clock } from "../domain/ports/clock.ts";
+import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import type { ClaimedRun, DeliveryOutcome } from "../domain/run.ts";
 import { isReservedWebhookHeader } from "../domain/webhook-headers.ts";
 import { DestinationRefused } from "../network/destination-refused.ts";
@@ -80,7 +81,9 @@ export function createWebhookSender(options: {
         });
         return classifyHttp(answer.status, answer.retryAfter, clock.now());
       } catch (error) {
-        if (error instanceof NotSent) return { kind: "not_sent" };
+        // The account's rules could not be read to check the destination: nobody has been called.
+        if (error instanceof NotSent || error instanceof DependencyUnavailable)
+          return { kind: "not_sent" };
         if (error instanceof TimedOut)
           return {
             kind: "retryable",

@@ -2,6 +2,7 @@ import { Readable } from "node:stream";
 import { createTransport } from "nodemailer";
 import type { SmtpSettings } from "../domain/account.ts";
 import type { MailMessage, MailResult } from "../domain/mail.ts";
+import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import type { Dial } from "../network/guarded-dial.ts";
 import { readFields, secretsOf, smtpFailure } from "./smtp-failure.ts";
 import { mailOptions, smtpOptions } from "./smtp-options.ts";
@@ -84,6 +85,8 @@ export function createTransportPool(options: {
         };
       return { kind: "accepted", messageId: message.messageId };
     } catch (error) {
+      // The account's rules could not be read to check the server: no mail has left.
+      if (error instanceof DependencyUnavailable) throw error;
       if (!signal.aborted && !body.ended && closedWhileIdle(error)) return "stale";
       return smtpFailure({ error, bodyEnded: body.ended, secrets });
     }

@@ -3,6 +3,7 @@ import { createServer, type AddressInfo, type Server, type Socket } from "node:n
 import { afterAll, afterEach, describe, expect, test } from "vitest";
 import { createWebhookSender } from "../../../src/delivery/webhook.ts";
 import type { WebhookTarget } from "../../../src/domain/job.ts";
+import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
 import type { ClaimedRun } from "../../../src/domain/run.ts";
 import { parseDestinationRules } from "../../../src/network/destination-rules.ts";
 import { createGuardedDial } from "../../../src/network/guarded-dial.ts";
@@ -59,6 +60,27 @@ function send(url: string, change: Partial<WebhookTarget> = {}, maySend = () => 
     maySend,
   });
 }
+
+test("a destination that cannot be checked, because the database is away, was not called", async () => {
+  const cut = createWebhookSender({
+    dial: createGuardedDial({
+      rules: parseDestinationRules("127.0.0.0/8"),
+      accountRules: () =>
+        Promise.reject(new DependencyUnavailable("postgres", { cause: { code: "57P01" } })),
+    }),
+    clock: { now: () => Date.now(), known: true },
+    metrics: createMetrics({ version: "test", nodeMetrics: false }),
+    version: "1",
+  });
+  const run = claimedRun({ url: "http://127.0.0.1:9/" });
+  if (run.spec.target.kind !== "webhook") throw new Error("a webhook");
+  const { target } = run.spec;
+  const { signal } = new AbortController();
+  expect(await cut.send({ run, target, secrets: [SECRET], signal, maySend: () => true })).toEqual({
+    kind: "not_sent",
+  });
+  await cut.close();
+});
 
 const hang = (): void => undefined;
 const write = (text: string) => (socket: Socket) => {

@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, test } from "vitest";
 import type { SmtpSettings } from "../../../src/domain/account.ts";
 import type { MailMessage } from "../../../src/domain/mail.ts";
+import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
 import { startMailCatcher } from "../../../src/mail/mail-catcher.ts";
 import { createMailer } from "../../../src/mail/mailer.ts";
 import { otpMessage } from "../../../src/mail/otp-message.ts";
@@ -29,7 +30,12 @@ async function catcher() {
   return started;
 }
 
-function mailer(port: number, change: Partial<SmtpSettings> = {}, sendTimeoutMs = 5_000) {
+function mailer(
+  port: number,
+  change: Partial<SmtpSettings> = {},
+  sendTimeoutMs = 5_000,
+  accountRules = async () => parseDestinationRules(""),
+) {
   const state: { settings: SmtpSettings | undefined; revisions: number } = {
     settings: {
       host: "127.0.0.1",
@@ -55,7 +61,7 @@ function mailer(port: number, change: Partial<SmtpSettings> = {}, sendTimeoutMs 
     },
     dial: createGuardedDial({
       rules: parseDestinationRules("127.0.0.0/8"),
-      accountRules: async () => parseDestinationRules(""),
+      accountRules,
     }),
     metrics: createMetrics({ version: "test", nodeMetrics: false }),
     log: createLogger({ level: "silent" }),
@@ -76,6 +82,11 @@ async function scriptedServer(script: SmtpScript): Promise<ScriptedServer> {
   });
   return server;
 }
+
+test("a server that cannot be checked, because the database is away, got no mail", async () => {
+  const cut = mailer(25, {}, 5_000, () => Promise.reject(new DependencyUnavailable("postgres")));
+  await expect(cut.send("account", HELLO)).rejects.toThrow(DependencyUnavailable);
+});
 
 describe("a mail", () => {
   test("arrives as it was meant", async () => {

@@ -13,6 +13,14 @@ import { sampleData } from "./sample-data.ts";
 
 const chrome = findChrome();
 
+/** Pixels from the middle of the window to the middle of an open dialog; 0 without one. */
+const DIALOG_ASIDE = `(() => {
+  const dialog = document.querySelector(".mantine-Modal-content");
+  if (!dialog) return 0;
+  const { left, width } = dialog.getBoundingClientRect();
+  return Math.round(left + width / 2 - document.documentElement.clientWidth / 2);
+})()`;
+
 describe.skipIf(chrome === undefined)("everything that opens", () => {
   let data: string;
   let program: Standalone;
@@ -67,6 +75,8 @@ describe.skipIf(chrome === undefined)("everything that opens", () => {
           "document.documentElement.scrollWidth - document.documentElement.clientWidth",
         );
         if (overflow !== 0) found.push(`${place}: ${String(overflow)} px wider than the window`);
+        const aside = Number(await page.evaluate(DIALOG_ASIDE));
+        if (Math.abs(aside) > 1) found.push(`${place}: the dialog is ${aside} px off the middle`);
       }
       expect(found).toEqual([]);
       expect(complaints).toEqual([]);

@@ -1,9 +1,10 @@
-import { createHash, randomBytes } from "node:crypto";
+import { randomBytes } from "node:crypto";
 import type { ApiKey } from "../domain/account.ts";
 import { InvalidInput } from "../domain/findings.ts";
 import type { Finding } from "../domain/findings.ts";
 import type { ApiKeys } from "../domain/ports/accounts.ts";
 import type { Timers } from "../domain/ports/clock.ts";
+import { hashOf } from "./bearer-token.ts";
 import { createGroupCommit } from "./group-commit.ts";
 import { instantOf } from "./instant-of.ts";
 import { isUuid } from "./uuid.ts";
@@ -86,7 +87,7 @@ export function createApiKeys({
         `insert into api_keys (account, label, prefix, hash)
          select id, $2, $3, $4 from accounts where id = $1 and deleted_at is null
          returning ${COLUMNS}`,
-        [account, label, raw.slice(0, DISPLAYED), sha256(raw)],
+        [account, label, raw.slice(0, DISPLAYED), hashOf(raw)],
       );
       const [key] = rows;
       if (key === undefined)
@@ -111,7 +112,7 @@ export function createApiKeys({
     },
     async authenticate(raw) {
       if (!RAW.test(raw)) return undefined;
-      const key = await lookups.submit(sha256(raw));
+      const key = await lookups.submit(hashOf(raw));
       if (key === undefined) return undefined;
       if (key.stale) noteUse(key.id);
       return { keyId: key.id, account: key.account };
@@ -140,8 +141,4 @@ async function findKeys(
   });
   const found = new Map(rows.map((row) => [row.hash, row]));
   return names.map((name) => found.get(name));
-}
-
-function sha256(text: string): Buffer {
-  return createHash("sha256").update(text, "utf8").digest();
 }

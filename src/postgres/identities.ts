@@ -1,7 +1,7 @@
-import { createHash } from "node:crypto";
 import type { User } from "../domain/account.ts";
 import { normaliseAddress, parseAddress } from "../domain/address.ts";
 import type { Identities, ProviderPerson } from "../domain/ports/single-sign-on.ts";
+import { hashOf } from "./bearer-token.ts";
 import { transaction, type Pool } from "./pool.ts";
 import { USER_COLUMNS } from "./users.ts";
 
@@ -48,7 +48,7 @@ export function createIdentities({ pool }: { pool: Pool }): Identities {
           `select i.email, i.account from invitations i
              join accounts a on a.id = i.account and a.deleted_at is null
             where i.token_hash = $1 and i.expires_at > now() for update of i`,
-          [createHash("sha256").update(token, "utf8").digest()],
+          [hashOf(token)],
         );
         const [invitation] = invited;
         if (!invitation) return { kind: "invitation" };

@@ -1,13 +1,12 @@
-import { createHash, randomBytes } from "node:crypto";
 import { normaliseAddress, parseAddress } from "../domain/address.ts";
 import type { Users } from "../domain/ports/accounts.ts";
 import { InvalidInput } from "../domain/findings.ts";
 import type { Invitation, Invitations } from "../domain/ports/dashboard.ts";
+import { hashOf, isToken, newToken } from "./bearer-token.ts";
 import { instantOf } from "./instant-of.ts";
 import type { Pool } from "./pool.ts";
 import { isUuid } from "./uuid.ts";
 
-const TOKEN = /^[A-Za-z0-9_-]{43}$/;
 const COLUMNS = `i.id, i.account, i.email, i.role, ${instantOf("i.created_at")} as "createdAt",
   ${instantOf("i.expires_at")} as "expiresAt"`;
 
@@ -20,12 +19,12 @@ export function createInvitations({
   users: Pick<Users, "create">;
 }): Invitations {
   async function find(token: string): Promise<(Invitation & { accountName: string }) | undefined> {
-    if (!TOKEN.test(token)) return undefined;
+    if (!isToken(token)) return undefined;
     const { rows } = await pool.query<Invitation & { accountName: string }>(
       `select ${COLUMNS}, a.name as "accountName"
          from invitations i join accounts a on a.id = i.account
         where i.token_hash = $1 and i.expires_at > now() and a.deleted_at is null`,
-      [hash(token)],
+      [hashOf(token)],
     );
     return rows[0];
   }
@@ -42,7 +41,7 @@ export function createInvitations({
         throw new InvalidInput([
           { field: "email", message: "there is a user with this address already" },
         ]);
-      const token = randomBytes(32).toString("base64url");
+      const token = newToken();
       const { rows } = await pool.query<Invitation>(
         `insert into invitations as i (account, email, role, token_hash, expires_at)
          select id, $2, $3, $4, now() + interval '7 days'
@@ -50,7 +49,7 @@ export function createInvitations({
          on conflict (account, email) do update set role = excluded.role,
            token_hash = excluded.token_hash, created_at = now(), expires_at = excluded.expires_at
          returning ${COLUMNS}`,
-        [account, normalised, role, hash(token)],
+        [account, normalised, role, hashOf(token)],
       );
       const [invitation] = rows;
       if (invitation === undefined) throw unknownAccount(account);
@@ -99,8 +98,4 @@ export async function deleteExpiredInvitations({ pool }: { pool: Pool }): Promis
 
 function unknownAccount(account: string): InvalidInput {
   return new InvalidInput([{ field: "account", message: `there is no account ${account}` }]);
-}
-
-function hash(token: string): Buffer {
-  return createHash("sha256").update(token, "utf8").digest();
 }

@@ -1,37 +1,35 @@
-import { createHash, randomBytes } from "node:crypto";
 import type { User } from "../domain/account.ts";
 import type { Instant } from "../domain/instant.ts";
 import type { Sessions } from "../domain/ports/accounts.ts";
+import { hashOf, isToken, newToken } from "./bearer-token.ts";
 import { instantOf } from "./instant-of.ts";
 import { USER_COLUMNS } from "./users.ts";
 import type { Pool } from "./pool.ts";
-
-const TOKEN = /^[A-Za-z0-9_-]{43}$/;
 
 /** Dashboard sessions: seven days from sign-in, whatever is done meanwhile. */
 export function createSessions({ pool }: { pool: Pool }): Sessions {
   return {
     async create(user) {
-      const token = randomBytes(32).toString("base64url");
+      const token = newToken();
       const { rows } = await pool.query<{ expiresAt: Instant }>(
         `with stale as (delete from sessions where user_id = $1 and expires_at <= now())
          insert into sessions (token_hash, user_id, expires_at)
          values ($2, $1, now() + interval '7 days')
          returning ${instantOf("expires_at")} as "expiresAt"`,
-        [user, hash(token)],
+        [user, hashOf(token)],
       );
       const [row] = rows;
       if (row === undefined) throw new Error("PostgreSQL returned no row for an insert");
       return { token, expiresAt: row.expiresAt };
     },
     async authenticate(token) {
-      if (!TOKEN.test(token)) return undefined;
+      if (!isToken(token)) return undefined;
       const { rows } = await pool.query<User & { sessionId: string; fresh: boolean }>(
         `select s.id as "sessionId", s.created_at > now() - interval '10 minutes' as fresh,
            ${USER_COLUMNS}
          from sessions s join users u on u.id = s.user_id join accounts a on a.id = u.account
          where s.token_hash = $1 and s.expires_at > now() and a.deleted_at is null`,
-        [hash(token)],
+        [hashOf(token)],
       );
       const [found] = rows;
       if (found === undefined) return undefined;
@@ -39,14 +37,10 @@ export function createSessions({ pool }: { pool: Pool }): Sessions {
       return { user, sessionId, fresh };
     },
     async delete(token) {
-      await pool.query("delete from sessions where token_hash = $1", [hash(token)]);
+      await pool.query("delete from sessions where token_hash = $1", [hashOf(token)]);
     },
     async deleteAll(user) {
       await pool.query("delete from sessions where user_id = $1", [user]);
     },
   };
-}
-
-function hash(token: string): Buffer {
-  return createHash("sha256").update(token, "utf8").digest();
 }

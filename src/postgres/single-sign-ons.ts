@@ -1,26 +1,24 @@
-import { createHash, randomBytes } from "node:crypto";
 import type { SignInChecks, SingleSignOns } from "../domain/ports/single-sign-on.ts";
+import { hashOf, isToken, newToken } from "./bearer-token.ts";
 import type { Pool } from "./pool.ts";
-
-const TOKEN = /^[A-Za-z0-9_-]{43}$/;
 
 export function createSingleSignOns({ pool }: { pool: Pool }): SingleSignOns {
   return {
     async begin({ state, nonce, codeVerifier }) {
-      const token = randomBytes(32).toString("base64url");
+      const token = newToken();
       await pool.query(
         `insert into single_sign_ons (token_hash, state, nonce, code_verifier)
          values ($1, $2, $3, $4)`,
-        [hash(token), state, nonce, codeVerifier],
+        [hashOf(token), state, nonce, codeVerifier],
       );
       return token;
     },
     async take(token) {
-      if (!TOKEN.test(token)) return undefined;
+      if (!isToken(token)) return undefined;
       const { rows } = await pool.query<SignInChecks & { valid: boolean }>(
         `delete from single_sign_ons where token_hash = $1
          returning state, nonce, code_verifier as "codeVerifier", expires_at > now() as valid`,
-        [hash(token)],
+        [hashOf(token)],
       );
       const [found] = rows;
       if (found?.valid !== true) return undefined;
@@ -34,8 +32,4 @@ export function createSingleSignOns({ pool }: { pool: Pool }): SingleSignOns {
 export async function deleteExpiredSingleSignOns({ pool }: { pool: Pool }): Promise<number> {
   const { rowCount } = await pool.query("delete from single_sign_ons where expires_at <= now()");
   return rowCount ?? 0;
-}
-
-function hash(token: string): Buffer {
-  return createHash("sha256").update(token, "utf8").digest();
 }

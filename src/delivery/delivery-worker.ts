@@ -87,6 +87,13 @@ export function createDeliveryWorker(options: {
   /** Runs were announced; a claim that was under way then may not have seen them. */
   let news = 0;
 
+  /** There may be runs that no claim has seen. */
+  function announced(): void {
+    news += 1;
+    onlyTheirs = undefined;
+    claimBell.ring();
+  }
+
   function outage(error: unknown): void {
     if (error instanceof DependencyUnavailable) lastOutage = monotonic();
     else log.error({ err: error }, "a delivery loop failed");
@@ -226,8 +233,7 @@ export function createDeliveryWorker(options: {
     metrics.runsReaped.inc({ result: "requeued" }, requeued);
     metrics.runsReaped.inc({ result: "interrupted" }, interrupted);
     log.warn({ requeued, interrupted }, "took over the runs of a worker that is gone");
-    onlyTheirs = undefined;
-    claimBell.ring();
+    announced();
   }
 
   async function abortReplaced(): Promise<void> {
@@ -251,11 +257,7 @@ export function createDeliveryWorker(options: {
         repeat(background.signal, () => timing.replaced, abortReplaced),
         repeat(signal, () => timing.reap * (1 + random()), reap),
       ];
-      const stopListening = queue.onWake(() => {
-        news += 1;
-        onlyTheirs = undefined;
-        claimBell.ring();
-      });
+      const stopListening = queue.onWake(announced);
       signal.addEventListener("abort", wakeAll, { once: true });
       try {
         await Promise.all([claimLoop(signal), startLoop(signal)]);

@@ -92,25 +92,27 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
     return [use(accounts, run.account), use(destinations, run.destination)];
   }
 
-  function forget(run: ClaimedRun): void {
+  function dropUnused(run: ClaimedRun): void {
     drop(accounts, run.account);
     drop(destinations, run.destination);
   }
 
-  function evict(ids: ReadonlySet<string>): void {
-    const evicted = waiting.filter(({ run }) => ids.has(run.id));
-    if (evicted.length === 0) return;
-    waiting = waiting.filter(({ run }) => !ids.has(run.id));
-    for (const { run, account, destination } of evicted) {
+  /** Takes out those that match. What is left stays in its order. */
+  function takeOut(matches: (run: ClaimedRun) => boolean): ClaimedRun[] {
+    const out = waiting.filter(({ run }) => matches(run));
+    if (out.length > 0) waiting = waiting.filter(({ run }) => !matches(run));
+    return out.map(({ run, account, destination }) => {
       account.waiting -= 1;
       destination.waiting -= 1;
-      forget(run);
-    }
+      dropUnused(run);
+      return run;
+    });
   }
 
   return {
     add: (runs) => {
-      evict(new Set(runs.map(({ id }) => id)));
+      const ids = new Set(runs.map(({ id }) => id));
+      takeOut((run) => ids.has(run.id));
       for (const run of runs) {
         const [account, destination] = uses(run);
         account.waiting += 1;
@@ -120,7 +122,7 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
       waiting.sort((a, b) => a.run.notBefore - b.run.notBefore);
     },
     forget: (id) => {
-      evict(new Set([id]));
+      takeOut((run) => run.id === id);
     },
     takeReady: (now) => {
       const taken: ClaimedRun[] = [];
@@ -145,17 +147,9 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
     finished: (run) => {
       inFlight -= 1;
       for (const counted of uses(run)) counted.inFlight -= 1;
-      forget(run);
+      dropUnused(run);
     },
-    takeAll: () => {
-      const all = waiting.map(({ run }) => run);
-      waiting = [];
-      for (const run of all) {
-        for (const counted of uses(run)) counted.waiting -= 1;
-        forget(run);
-      }
-      return all;
-    },
+    takeAll: () => takeOut(() => true),
     hasDue: (now) => (waiting[0]?.run.notBefore ?? Infinity) <= now,
     nextDue: (now) => waiting.find(({ run }) => run.notBefore > now)?.run.notBefore ?? null,
     room: (now) => {

@@ -1,6 +1,6 @@
 import type { Closing } from "../domain/ports/run-queue.ts";
 import type { Queryable } from "./pool.ts";
-import { plainArray, timestamp } from "./rows.ts";
+import { EXECUTION_COLUMNS, plainArray, timestamp } from "./rows.ts";
 
 /**
  * Records attempts and finishes or re-queues their runs, comparing claim tokens. Returns the runs that
@@ -32,21 +32,6 @@ export async function closeRuns(
     cursors: all.flatMap((row) => (row.decided ? [row.job_uid] : [])),
   };
 }
-
-/** Of the last execution, as `job_history` keeps it. */
-const LAST = [
-  "id",
-  "run_id",
-  "job_id",
-  "status",
-  "http_status",
-  "duration_ms",
-  "error_message",
-  "executed_at",
-  "attempt",
-  "trigger",
-  "scheduled_at",
-];
 
 /** Outcomes are written behind: an older attempt's may come after a newer one's. */
 function newer(column: string): string {
@@ -110,18 +95,20 @@ async function closeHeld(database: Queryable, closings: readonly Closing[]): Pro
          from mine
      ), remembered as (
        insert into job_history as h
-         (job_uid, last_schedule_time, last_success_time, ${LAST.join(", ")})
-       select distinct on (job_uid) job_uid,
+         (last_schedule_time, last_success_time, ${EXECUTION_COLUMNS.join(", ")})
+       select distinct on (job_uid)
               max(scheduled_at) filter (where trigger = 'schedule') over job,
               max(executed_at) filter (where status = 'success') over job,
-              execution_id, id, job_id, status, http_status, duration_ms, error_message, executed_at,
-              attempt, trigger, scheduled_at
+              execution_id, job_id, job_uid, id, status, http_status, duration_ms, error_message,
+              executed_at, attempt, trigger, scheduled_at
          from mine window job as (partition by job_uid)
         order by job_uid, executed_at desc, execution_id desc
        on conflict (job_uid) do update
          set last_schedule_time = greatest(h.last_schedule_time, excluded.last_schedule_time),
              last_success_time = greatest(h.last_success_time, excluded.last_success_time),
-             ${LAST.map(newer).join(", ")}
+             ${EXECUTION_COLUMNS.filter((column) => column !== "job_uid")
+               .map(newer)
+               .join(", ")}
      ), final as materialized (
        select job_uid, array_agg(generation) filter (where next = 'halted') as halted,
               max(generation) filter (where trigger = 'schedule') as scheduled,

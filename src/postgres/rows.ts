@@ -45,8 +45,21 @@ export interface ExecutionRow {
   scheduled_at: Instant;
 }
 
-export const EXECUTION_COLUMNS =
-  "id, job_id, job_uid, run_id, status, http_status, duration_ms, error_message, executed_at, attempt, trigger, scheduled_at";
+/** Of `executions`, and of the last one in `job_history`. */
+export const EXECUTION_COLUMNS: readonly (keyof ExecutionRow)[] = [
+  "id",
+  "job_id",
+  "job_uid",
+  "run_id",
+  "status",
+  "http_status",
+  "duration_ms",
+  "error_message",
+  "executed_at",
+  "attempt",
+  "trigger",
+  "scheduled_at",
+];
 
 export function executionOf(row: ExecutionRow): Execution {
   return {

@@ -5,6 +5,8 @@ import type { Pool } from "./pool.ts";
 import { EXECUTION_COLUMNS, executionOf, type ExecutionRow } from "./rows.ts";
 import { readCursors } from "./run-ledger.ts";
 
+const columns = EXECUTION_COLUMNS.join(", ");
+
 /** What the gateway shows of runs. History is found by (account, job id) and outlives the job. */
 export function createRunHistory({ pool }: { pool: Pool }): RunHistory {
   return {
@@ -30,7 +32,7 @@ export function createRunHistory({ pool }: { pool: Pool }): RunHistory {
       // Prepared by name: planning over many partitions takes longer than reading a page.
       const { rows } = await pool.query<ExecutionRow>({
         name: status === undefined ? "executions" : "executions_by_status",
-        text: `select ${EXECUTION_COLUMNS} from executions
+        text: `select ${columns} from executions
           where account = $1 and job_id = $2 ${status === undefined ? "" : "and status = $5"}
           order by executed_at desc, id desc limit $3::int offset $4::bigint`,
         values: [account, jobId, limit, offset, ...(status === undefined ? [] : [status])],
@@ -42,7 +44,7 @@ export function createRunHistory({ pool }: { pool: Pool }): RunHistory {
       // Each side is read in its index's order and cut before the merge: never the whole history.
       const { rows } = await pool.query<MergedRow>({
         name: status === undefined ? "executions_and_missed" : "executions_by_status_and_missed",
-        text: `select 'execution' as kind, ${EXECUTION_COLUMNS},
+        text: `select 'execution' as kind, ${columns},
                 null::timestamptz as first_at, null::bigint as count, null as reason, executed_at as moment
            from (select * from executions
                   where account = $1 and job_id = $2 ${status === undefined ? "" : "and status = $5"}

@@ -2,7 +2,7 @@ import { afterAttempt } from "../domain/attempt.ts";
 import type { Instant } from "../domain/instant.ts";
 import type { JobSpec } from "../domain/job.ts";
 import type { Random } from "../domain/ports/clock.ts";
-import type { Closing, RunQueue } from "../domain/ports/run-queue.ts";
+import type { Claim, Closing, RunQueue } from "../domain/ports/run-queue.ts";
 import type { ClaimedRun, RunTrigger } from "../domain/run.ts";
 import { closeRuns, type Closed } from "./close-runs.ts";
 import { sqlState } from "./connection-errors.ts";
@@ -104,22 +104,13 @@ export function createRunQueue(options: {
     release: async (runs, notBefore) => {
       if (runs.length === 0) return;
       await pool.query(
-        `with mine as materialized (
-           select r.id from runs r
-             join unnest($1::uuid[], $2::uuid[]) as i(id, token)
-               on r.id = i.id and r.claim_token is not distinct from i.token
-            order by r.id for update of r
-         )
+        `with ${MINE}
          update runs r
             set claim_token = null, worker = null, lease_until = null, started_at = null,
                 first_started_at = case when r.attempts = 0 then null else r.first_started_at end,
                 not_before = greatest(r.not_before, $3)
            from mine where r.id = mine.id`,
-        [
-          runs.map((run) => run.id),
-          runs.map((run) => run.claimToken),
-          notBefore === undefined ? null : new Date(notBefore),
-        ],
+        [...identify(runs), notBefore === undefined ? null : new Date(notBefore)],
       );
       if (notBefore === undefined) await pool.query("select pg_notify($1, '')", [RUNS_CHANNEL]);
     },
@@ -128,18 +119,10 @@ export function createRunQueue(options: {
       if (claims.length === 0) return new Set();
       const { rows } = await leasePool.query<{ id: string }>({
         name: "renew_claims",
-        text: `with mine as materialized (
-           select r.id from runs r join unnest($1::uuid[], $2::uuid[]) as i(id, token)
-               on r.id = i.id and r.claim_token is not distinct from i.token
-            order by r.id for update of r
-         )
+        text: `with ${MINE}
          update runs r set lease_until = clock_timestamp() + $3 * interval '1 millisecond'
            from mine where r.id = mine.id returning r.id`,
-        values: [
-          plainArray(claims.map(({ id }) => id)),
-          plainArray(claims.map(({ claimToken }) => claimToken)),
-          leaseMs,
-        ],
+        values: [...identify(claims), leaseMs],
       });
       return new Set(rows.map((row) => row.id));
     },
@@ -195,6 +178,21 @@ export function createRunQueue(options: {
       return rows[0]?.next ?? null;
     },
   };
+}
+
+/** The rows of the claims ($1 ids, $2 tokens) that still hold, locked in everybody's order. */
+const MINE = `mine as materialized (
+  select r.id from runs r
+    join unnest($1::uuid[], $2::uuid[]) as i(id, token)
+      on r.id = i.id and r.claim_token is not distinct from i.token
+   order by r.id for update of r
+)`;
+
+function identify(claims: readonly Claim[]): string[] {
+  return [
+    plainArray(claims.map(({ id }) => id)),
+    plainArray(claims.map(({ claimToken }) => claimToken)),
+  ];
 }
 
 interface ClaimedRow {

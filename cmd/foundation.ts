@@ -102,10 +102,11 @@ export function createFoundation(options: {
   const mailer = createMailer({ settings: smtpSettings, dial, metrics, log });
 
   metrics.beforeScrape("database", async () => {
-    const used = pool.totalCount - pool.idleCount;
-    metrics.databasePoolConnections.set({ state: "idle" }, pool.idleCount);
-    metrics.databasePoolConnections.set({ state: "used" }, used);
-    metrics.databasePoolWaiting.set(pool.waitingCount);
+    const idle = pool.idleCount + runPool.idleCount;
+    const all = pool.totalCount + runPool.totalCount;
+    metrics.databasePoolConnections.set({ state: "idle" }, idle);
+    metrics.databasePoolConnections.set({ state: "used" }, all - idle);
+    metrics.databasePoolWaiting.set(pool.waitingCount + runPool.waitingCount);
     if (clock.known) metrics.clockOffset.set((clock.now() - Date.now()) / 1_000);
     metrics.databaseUp.set(0);
     await pool.query("select 1");

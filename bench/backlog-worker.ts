@@ -1,16 +1,12 @@
 /** One delivery worker in a process of its own, so that its memory is nobody else's. Run by backlog.ts. */
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
+import { collectGarbage } from "./collect-garbage.ts";
 import { createBenchWorker } from "./durable-delivery.ts";
-
-setFlagsFromString("--expose-gc");
-const collect = runInNewContext("gc") as () => void;
 
 const [databaseUrl = ""] = process.argv.slice(2);
 const bench = await createBenchWorker({ databaseUrl });
 bench.start(() => undefined);
 process.on("message", () => {
-  collect();
+  collectGarbage();
   const { user, system } = process.cpuUsage();
   process.send?.({ rss: process.memoryUsage.rss(), cpuMs: (user + system) / 1_000 });
 });

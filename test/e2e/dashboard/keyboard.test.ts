@@ -1,41 +1,30 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import type { Browser, BrowserContext, Page } from "playwright-core";
+import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { startStandalone, type Standalone } from "../program.ts";
-import { startReceiver, type Receiver } from "../receiver.ts";
-import { findChrome, launchChrome } from "./chrome.ts";
+import type { Standalone } from "../program.ts";
+import type { Receiver } from "../receiver.ts";
+import { findChrome } from "./chrome.ts";
 import { keyboard } from "./keyboard.ts";
-import { openWindow, printedOwner } from "./owner.ts";
+import { openWindow, type Owner } from "./owner.ts";
+import { openStage, type Stage } from "./stage.ts";
 
 const chrome = findChrome();
 
 /** In order; each step goes on where the one before it ended. Nothing is clicked. */
 describe.skipIf(chrome === undefined)("with the keyboard alone", () => {
-  let data: string;
+  let stage: Stage;
   let program: Standalone;
+  let owner: Owner;
   let receiver: Receiver;
-  let browser: Browser;
-  let context: BrowserContext;
   let page: Page;
   let complaints: string[];
   let keys: ReturnType<typeof keyboard>;
   beforeAll(async () => {
-    data = await mkdtemp(join(tmpdir(), "carillon-keyboard-"));
-    [receiver, program] = await Promise.all([startReceiver(), startStandalone(data)]);
-    browser = await launchChrome(chrome ?? "");
-    ({ context, page, complaints } = await openWindow(browser, program.url));
+    stage = await openStage({ name: "keyboard", chrome });
+    ({ program, owner, receiver } = stage);
+    ({ page, complaints } = await openWindow(stage.browser, program.url));
     keys = keyboard(page);
   });
-  afterAll(async () => {
-    await context?.close();
-    await browser?.close();
-    program?.signal("SIGTERM");
-    await program?.finished;
-    await receiver?.close();
-    await rm(data, { recursive: true, force: true });
-  });
+  afterAll(() => stage?.close());
 
   const button = (name: string) => page.getByRole("button", { name, exact: true });
   const heading = (name: string) => page.getByRole("heading", { level: 1, name });
@@ -46,7 +35,6 @@ describe.skipIf(chrome === undefined)("with the keyboard alone", () => {
     page.getByRole("navigation", { name: "Main" }).getByRole("link", { name, exact: true });
 
   test("signs in", async () => {
-    const owner = printedOwner(program.printed("Sign in"));
     await page.goto(`${program.printed("Dashboard")}`);
     await keys.tabTo(page.getByLabel("Email"));
     await keys.type(owner.email);

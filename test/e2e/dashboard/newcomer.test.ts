@@ -1,13 +1,11 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import type { Browser, BrowserContext, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { call, startStandalone, type Standalone } from "../program.ts";
-import { startReceiver, type Receiver } from "../receiver.ts";
+import { call, type Standalone } from "../program.ts";
+import type { Receiver } from "../receiver.ts";
 import { until } from "../until.ts";
-import { findChrome, launchChrome } from "./chrome.ts";
-import { openWindow, PHONE, DESKTOP, printedOwner, signIn, type Owner } from "./owner.ts";
+import { findChrome } from "./chrome.ts";
+import { openWindow, PHONE, DESKTOP, signIn, type Owner } from "./owner.ts";
+import { openStage, type Stage } from "./stage.ts";
 
 const chrome = findChrome();
 
@@ -16,7 +14,7 @@ describe.skipIf(chrome === undefined).each([
   { name: "desktop", view: DESKTOP },
   { name: "phone", view: PHONE },
 ])("a newcomer on a $name", ({ view }) => {
-  let data: string;
+  let stage: Stage;
   let program: Standalone;
   let receiver: Receiver;
   let browser: Browser;
@@ -26,19 +24,11 @@ describe.skipIf(chrome === undefined).each([
   let owner: Owner;
   let key: string;
   beforeAll(async () => {
-    data = await mkdtemp(join(tmpdir(), "carillon-newcomer-"));
-    [receiver, program] = await Promise.all([startReceiver(), startStandalone(data)]);
-    browser = await launchChrome(chrome ?? "");
-    owner = printedOwner(program.printed("Sign in"));
+    stage = await openStage({ name: "newcomer", chrome });
+    ({ program, owner, receiver, browser } = stage);
     ({ context, page, complaints } = await openWindow(browser, program.url, { view }));
   });
-  afterAll(async () => {
-    await browser?.close();
-    program?.signal("SIGTERM");
-    await program?.finished;
-    await receiver?.close();
-    await rm(data, { recursive: true, force: true });
-  });
+  afterAll(() => stage?.close());
 
   async function go(place: string): Promise<void> {
     const burger = page.getByRole("button", { name: "Open the navigation" });

@@ -1,15 +1,12 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { startStandalone, type Standalone } from "../program.ts";
-import { startReceiver, type Receiver } from "../receiver.ts";
+import type { Standalone } from "../program.ts";
 import { violations } from "./axe.ts";
-import { findChrome, launchChrome } from "./chrome.ts";
+import { findChrome } from "./chrome.ts";
 import { OPENINGS } from "./openings.ts";
-import { DESKTOP, openWindow, PHONE, printedOwner, signIn } from "./owner.ts";
+import { DESKTOP, openWindow, PHONE, signIn, type Owner } from "./owner.ts";
 import { sampleData } from "./sample-data.ts";
+import { openStage, type Stage } from "./stage.ts";
 
 const chrome = findChrome();
 
@@ -22,25 +19,17 @@ const DIALOG_ASIDE = `(() => {
 })()`;
 
 describe.skipIf(chrome === undefined)("everything that opens", () => {
-  let data: string;
+  let stage: Stage;
   let program: Standalone;
-  let receiver: Receiver;
+  let owner: Owner;
   let browser: Browser;
   let job: string;
   beforeAll(async () => {
-    data = await mkdtemp(join(tmpdir(), "carillon-openings-"));
-    [receiver, program] = await Promise.all([startReceiver(), startStandalone(data)]);
-    browser = await launchChrome(chrome ?? "");
-    const key = program.printed("API key") ?? "";
-    [job = ""] = (await sampleData({ url: program.url, key, receiver })).jobs;
+    stage = await openStage({ name: "openings", chrome });
+    ({ program, owner, browser } = stage);
+    [job = ""] = (await sampleData(stage)).jobs;
   });
-  afterAll(async () => {
-    await browser?.close();
-    program?.signal("SIGTERM");
-    await program?.finished;
-    await receiver?.close();
-    await rm(data, { recursive: true, force: true });
-  });
+  afterAll(() => stage?.close());
 
   test.each([
     { name: "desktop", view: DESKTOP, scheme: "light" },
@@ -55,7 +44,7 @@ describe.skipIf(chrome === undefined)("everything that opens", () => {
         scheme,
       });
       page.setDefaultTimeout(8_000);
-      await signIn(page, printedOwner(program.printed("Sign in")));
+      await signIn(page, owner);
       const found: string[] = [];
       for (const { path, what, open, only } of OPENINGS) {
         if (only !== undefined && only !== name) continue;

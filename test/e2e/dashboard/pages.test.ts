@@ -1,14 +1,12 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { availableParallelism, loadavg, tmpdir } from "node:os";
-import { join } from "node:path";
+import { availableParallelism, loadavg } from "node:os";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { call, startStandalone, type Standalone } from "../program.ts";
-import { startReceiver, type Receiver } from "../receiver.ts";
+import { call, type Standalone } from "../program.ts";
 import { violations } from "./axe.ts";
-import { findChrome, launchChrome } from "./chrome.ts";
-import { DESKTOP, openWindow, PHONE, printedOwner, signIn, type Owner } from "./owner.ts";
+import { findChrome } from "./chrome.ts";
+import { DESKTOP, openWindow, PHONE, signIn, type Owner } from "./owner.ts";
 import { sampleData } from "./sample-data.ts";
+import { openStage, type Stage } from "./stage.ts";
 
 const chrome = findChrome();
 const PAGES = [
@@ -28,27 +26,17 @@ const PAGES = [
 ];
 
 describe.skipIf(chrome === undefined)("every page", () => {
-  let data: string;
+  let stage: Stage;
   let program: Standalone;
-  let receiver: Receiver;
   let browser: Browser;
   let owner: Owner;
   let job: string;
   beforeAll(async () => {
-    data = await mkdtemp(join(tmpdir(), "carillon-pages-"));
-    [receiver, program] = await Promise.all([startReceiver(), startStandalone(data)]);
-    browser = await launchChrome(chrome ?? "");
-    owner = printedOwner(program.printed("Sign in"));
-    const key = program.printed("API key") ?? "";
-    [job = ""] = (await sampleData({ url: program.url, key, receiver })).jobs;
+    stage = await openStage({ name: "pages", chrome });
+    ({ program, owner, browser } = stage);
+    [job = ""] = (await sampleData(stage)).jobs;
   });
-  afterAll(async () => {
-    await browser?.close();
-    program?.signal("SIGTERM");
-    await program?.finished;
-    await receiver?.close();
-    await rm(data, { recursive: true, force: true });
-  });
+  afterAll(() => stage?.close());
 
   const windows = [
     { name: "desktop, light", view: DESKTOP, scheme: "light" },

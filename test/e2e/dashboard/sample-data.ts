@@ -1,14 +1,14 @@
 import { call } from "../program.ts";
-import type { Receiver } from "../receiver.ts";
 import { until } from "../until.ts";
+import type { Stage } from "./stage.ts";
 
 /** A day in the life of a small team, through the REST API: what the pages are looked at with. */
-export async function sampleData(options: {
-  url: string;
-  key: string;
-  receiver: Receiver;
-}): Promise<{ jobs: string[] }> {
-  const { url, key, receiver } = options;
+export async function sampleData({
+  program,
+  receiver,
+}: Pick<Stage, "program" | "receiver">): Promise<{ jobs: string[] }> {
+  const { url } = program;
+  const key = program.printed("API key") ?? "";
   const send = (path: string, body: unknown) => call(url, { key, method: "POST", path, body });
   for (const [to, subject] of [
     ["ada@example.com", "Welcome to Meridian"],

@@ -2,27 +2,21 @@
  * `npm run screenshots -- DIRECTORY`: every page of the dashboard with a day's data, on a desktop and on a
  * phone, light and dark.
  */
-import { mkdir, mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import { startStandalone } from "../program.ts";
-import { startReceiver } from "../receiver.ts";
-import { findChrome, launchChrome } from "./chrome.ts";
-import { DESKTOP, openWindow, PHONE, printedOwner, signIn } from "./owner.ts";
+import { findChrome } from "./chrome.ts";
+import { DESKTOP, openWindow, PHONE, signIn } from "./owner.ts";
 import { sampleData } from "./sample-data.ts";
+import { openStage } from "./stage.ts";
 
 const directory = resolve(process.argv[2] ?? "screenshots");
 const chrome = findChrome();
 if (chrome === undefined) process.exit(1);
 await mkdir(directory, { recursive: true });
-const data = await mkdtemp(join(tmpdir(), "carillon-screenshots-"));
-const receiver = await startReceiver();
-const program = await startStandalone(data);
-const browser = await launchChrome(chrome);
+const stage = await openStage({ name: "screenshots", chrome });
+const { program, owner, browser } = stage;
 try {
-  const key = program.printed("API key") ?? "";
-  const { jobs } = await sampleData({ url: program.url, key, receiver });
-  const owner = printedOwner(program.printed("Sign in"));
+  const { jobs } = await sampleData(stage);
   const places: Record<string, string> = {
     overview: "",
     jobs: "jobs",
@@ -57,10 +51,6 @@ try {
     }
   console.log(`wrote ${directory}`);
 } finally {
-  await browser.close();
-  program.signal("SIGTERM");
-  await program.finished;
-  await receiver.close();
-  await rm(data, { recursive: true, force: true });
+  await stage.close();
 }
 process.exit();

@@ -1,26 +1,23 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { CALLBACK_PATH } from "../../../src/oidc/openid-provider.ts";
 import { freePort } from "../../oidc/free-port.ts";
 import { CLIENT, startOpenIdProvider, type OpenIdProvider } from "../../oidc/provider.ts";
-import { run, startStandalone, type Standalone } from "../program.ts";
+import { run, type Standalone } from "../program.ts";
 import { violations } from "./axe.ts";
-import { findChrome, launchChrome } from "./chrome.ts";
-import { openWindow, PHONE, printedOwner, signIn, type Owner } from "./owner.ts";
+import { findChrome } from "./chrome.ts";
+import { openWindow, PHONE, signIn, type Owner } from "./owner.ts";
+import { openStage, type Stage } from "./stage.ts";
 
 const chrome = findChrome();
 
 describe.skipIf(chrome === undefined)("users and how they sign in", () => {
-  let data: string;
+  let stage: Stage;
   let program: Standalone;
   let provider: OpenIdProvider;
   let browser: Browser;
   let owner: Owner;
   beforeAll(async () => {
-    data = await mkdtemp(join(tmpdir(), "carillon-single-sign-on-"));
     const port = await freePort();
     const publicUrl = `http://127.0.0.1:${port}`;
     // Another site for the browser, as providers are: what it does with SameSite counts.
@@ -29,23 +26,23 @@ describe.skipIf(chrome === undefined)("users and how they sign in", () => {
       redirectUri: publicUrl + CALLBACK_PATH,
       addressIn: "id token",
     });
-    program = await startStandalone(data, {
-      PORT: String(port),
-      CARILLON_PUBLIC_URL: publicUrl,
-      CARILLON_OIDC_ISSUER: provider.issuer,
-      CARILLON_OIDC_CLIENT_ID: CLIENT.id,
-      CARILLON_OIDC_CLIENT_SECRET: CLIENT.secret,
-      CARILLON_OIDC_NAME: "Example ID",
+    stage = await openStage({
+      name: "single-sign-on",
+      chrome,
+      env: {
+        PORT: String(port),
+        CARILLON_PUBLIC_URL: publicUrl,
+        CARILLON_OIDC_ISSUER: provider.issuer,
+        CARILLON_OIDC_CLIENT_ID: CLIENT.id,
+        CARILLON_OIDC_CLIENT_SECRET: CLIENT.secret,
+        CARILLON_OIDC_NAME: "Example ID",
+      },
     });
-    browser = await launchChrome(chrome ?? "");
-    owner = printedOwner(program.printed("Sign in"));
+    ({ program, owner, browser } = stage);
   });
   afterAll(async () => {
-    await browser?.close();
-    program?.signal("SIGTERM");
-    await program?.finished;
+    await stage?.close();
     await provider?.close();
-    await rm(data, { recursive: true, force: true });
   });
 
   /** From the sign-in page, through the provider's own pages, and back. */
@@ -159,7 +156,7 @@ describe.skipIf(chrome === undefined)("users and how they sign in", () => {
         other.email,
         "--password-stdin",
       ],
-      env: { CARILLON_DATA_DIR: data },
+      env: { CARILLON_DATA_DIR: stage.data },
       input: other.password,
     }).finished;
     expect(created.stderr).toBe("");

@@ -4,11 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { createWebhookSender } from "../../../src/delivery/webhook.ts";
-import { parseDestinationRules } from "../../../src/network/destination-rules.ts";
-import { createGuardedDial } from "../../../src/network/guarded-dial.ts";
-import { createMetrics } from "../../../src/telemetry/metrics.ts";
 import { claimedRun } from "./claimed-run.ts";
+import { loopbackSender } from "./loopback-sender.ts";
 import { startReceiver } from "./receiver.ts";
 
 const run = promisify(execFile);
@@ -47,15 +44,7 @@ const secret = (byte: number) => `whsec_${Buffer.alloc(24, byte).toString("base6
 test("what a receiver gets is verified by the package of PyPI, with either secret of a rotation", async (context) => {
   const interpreter = python ?? context.skip();
   const receiver = await startReceiver();
-  const sender = createWebhookSender({
-    dial: createGuardedDial({
-      rules: parseDestinationRules("127.0.0.0/8"),
-      accountRules: async () => parseDestinationRules(""),
-    }),
-    clock: { now: () => Date.now(), known: true },
-    metrics: createMetrics({ version: "test", nodeMetrics: false }),
-    version: "1",
-  });
+  const sender = loopbackSender();
   const payload = '{ "é": "😀", "n":1.50 }';
   const delivery = claimedRun({ url: receiver.url, payload });
   if (delivery.spec.target.kind !== "webhook") throw new Error("a webhook");

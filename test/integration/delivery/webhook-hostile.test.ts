@@ -1,25 +1,14 @@
 import { once } from "node:events";
 import { createServer, type AddressInfo, type Server, type Socket } from "node:net";
 import { afterAll, afterEach, describe, expect, test } from "vitest";
-import { createWebhookSender } from "../../../src/delivery/webhook.ts";
 import type { WebhookTarget } from "../../../src/domain/job.ts";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
 import type { ClaimedRun } from "../../../src/domain/run.ts";
-import { parseDestinationRules } from "../../../src/network/destination-rules.ts";
-import { createGuardedDial } from "../../../src/network/guarded-dial.ts";
-import { createMetrics } from "../../../src/telemetry/metrics.ts";
 import { claimedRun } from "./claimed-run.ts";
+import { loopbackSender } from "./loopback-sender.ts";
 import { SECRET } from "./worker-fixture.ts";
 
-const sender = createWebhookSender({
-  dial: createGuardedDial({
-    rules: parseDestinationRules("127.0.0.0/8"),
-    accountRules: async () => parseDestinationRules(""),
-  }),
-  clock: { now: () => Date.now(), known: true },
-  metrics: createMetrics({ version: "test", nodeMetrics: false }),
-  version: "1",
-});
+const sender = loopbackSender();
 let servers: { server: Server; sockets: Set<Socket> }[] = [];
 
 afterEach(async () => {
@@ -62,16 +51,8 @@ function send(url: string, change: Partial<WebhookTarget> = {}, maySend = () => 
 }
 
 test("a destination that cannot be checked, because the database is away, was not called", async () => {
-  const cut = createWebhookSender({
-    dial: createGuardedDial({
-      rules: parseDestinationRules("127.0.0.0/8"),
-      accountRules: () =>
-        Promise.reject(new DependencyUnavailable("postgres", { cause: { code: "57P01" } })),
-    }),
-    clock: { now: () => Date.now(), known: true },
-    metrics: createMetrics({ version: "test", nodeMetrics: false }),
-    version: "1",
-  });
+  const away = new DependencyUnavailable("postgres", { cause: { code: "57P01" } });
+  const cut = loopbackSender({ dial: { accountRules: () => Promise.reject(away) } });
   const run = claimedRun({ url: "http://127.0.0.1:9/" });
   if (run.spec.target.kind !== "webhook") throw new Error("a webhook");
   const { target } = run.spec;

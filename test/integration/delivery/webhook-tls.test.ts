@@ -4,33 +4,22 @@ import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import type { TLSSocket } from "node:tls";
 import { afterAll, afterEach, describe, expect, test } from "vitest";
-import { createWebhookSender } from "../../../src/delivery/webhook.ts";
-import { parseDestinationRules } from "../../../src/network/destination-rules.ts";
-import { createGuardedDial } from "../../../src/network/guarded-dial.ts";
-import { createMetrics } from "../../../src/telemetry/metrics.ts";
 import { createAuthority, selfSigned, type Certificate } from "../../network/certificates.ts";
 import { claimedRun } from "./claimed-run.ts";
+import { loopbackSender } from "./loopback-sender.ts";
 import { SECRET } from "./worker-fixture.ts";
 
 const NAME = "receiver.example";
 const authority = createAuthority();
 const asked: string[] = [];
-const dial = createGuardedDial({
-  rules: parseDestinationRules("127.0.0.0/8"),
-  accountRules: async () => parseDestinationRules(""),
-  lookup: async (name) => {
+const dial = {
+  lookup: async (name: string) => {
     asked.push(name);
     return ["127.0.0.1"];
   },
-});
-const common = {
-  dial,
-  clock: { now: () => Date.now(), known: true },
-  metrics: createMetrics({ version: "test", nodeMetrics: false }),
-  version: "1",
 };
-const trusting = createWebhookSender({ ...common, ca: authority.certificate });
-const strangers = createWebhookSender(common);
+const trusting = loopbackSender({ dial, ca: authority.certificate });
+const strangers = loopbackSender({ dial });
 
 interface Call {
   host: string | undefined;

@@ -17,6 +17,19 @@ const UNDER_WAY = "carillon_single_sign_on";
 let harness: Harness;
 let provider: OpenIdProvider;
 let dashboard: string;
+/** As a process of ours that has just been started knows the provider. */
+function relyingParty() {
+  return createOpenIdProvider({
+    issuer: provider.issuer,
+    clientId: CLIENT.id,
+    clientSecret: CLIENT.secret,
+    name: "Example ID",
+    publicUrl: dashboard,
+    monotonic: () => performance.now(),
+    timeoutSeconds: 5,
+  });
+}
+
 beforeAll(async () => {
   const port = await freePort();
   dashboard = `http://127.0.0.1:${port}`;
@@ -28,15 +41,7 @@ beforeAll(async () => {
   harness = await startHarness({
     port,
     singleSignOn: (pool) => ({
-      provider: createOpenIdProvider({
-        issuer: provider.issuer,
-        clientId: CLIENT.id,
-        clientSecret: CLIENT.secret,
-        name: "Example ID",
-        publicUrl: dashboard,
-        monotonic: () => performance.now(),
-        timeoutSeconds: 5,
-      }),
+      provider: relyingParty(),
       attempts: createSingleSignOns({ pool }),
       identities: createIdentities({ pool }),
     }),
@@ -394,14 +399,7 @@ test("while the provider is away the password does, and the page says so; it is 
   await provider.close();
   try {
     // A process that has not heard of the provider yet.
-    const fresh = createOpenIdProvider({
-      issuer: provider.issuer,
-      clientId: CLIENT.id,
-      clientSecret: CLIENT.secret,
-      name: "Example ID",
-      publicUrl: dashboard,
-      monotonic: () => performance.now(),
-    });
+    const fresh = relyingParty();
     await expect(fresh.begin()).rejects.toThrow("Example ID is unavailable");
     expect((await waiting.go(callback)).location).toMatch(/#sign-in=unavailable$/);
     const browser = traveller();

@@ -2,33 +2,19 @@ import { describe, expect, test } from "vitest";
 import { createPlan, TOPOLOGIES } from "../../faults/plan.ts";
 
 const SIZE = { seconds: 36, jobs: 250 };
-const KINDS = {
-  standalone: [
-    "clock-jump",
-    "cut",
-    "database-restart",
-    "hang",
-    "kill",
-    "read-only",
-    "receiver",
-    "slow",
-    "stall",
-    "terminate",
-  ],
-  kubernetes: [
-    "api-server",
-    "clock-jump",
-    "cut",
-    "database-restart",
-    "hang",
-    "kill",
-    "read-only",
-    "receiver",
-    "slow",
-    "stall",
-    "terminate",
-  ],
-};
+const STANDALONE = [
+  "clock-jump",
+  "cut",
+  "database-restart",
+  "hang",
+  "kill",
+  "read-only",
+  "receiver",
+  "slow",
+  "stall",
+  "terminate",
+];
+const KINDS = { standalone: STANDALONE, kubernetes: ["api-server", ...STANDALONE] };
 
 describe.each(TOPOLOGIES)("%s", (topology) => {
   const plan = (seed: number) => createPlan({ topology, seed, ...SIZE });

@@ -1,0 +1,25 @@
+import { createWebhookSender } from "../../../src/delivery/webhook.ts";
+import { parseDestinationRules } from "../../../src/network/destination-rules.ts";
+import { createGuardedDial } from "../../../src/network/guarded-dial.ts";
+import { createMetrics } from "../../../src/telemetry/metrics.ts";
+
+/** May call the loopback and nothing else. */
+export function loopbackSender(
+  change: {
+    dial?: Partial<Parameters<typeof createGuardedDial>[0]>;
+    ca?: string;
+  } = {},
+) {
+  const { dial, ...rest } = change;
+  return createWebhookSender({
+    dial: createGuardedDial({
+      rules: parseDestinationRules("127.0.0.0/8"),
+      accountRules: async () => parseDestinationRules(""),
+      ...dial,
+    }),
+    clock: { now: () => Date.now(), known: true },
+    metrics: createMetrics({ version: "test", nodeMetrics: false }),
+    version: "1",
+    ...rest,
+  });
+}

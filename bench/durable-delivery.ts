@@ -19,7 +19,7 @@ export async function createBenchWorker(options: { databaseUrl: string }) {
   const { databaseUrl } = options;
   const applicationName = "carillon bench";
   const pool = createPool({ url: databaseUrl, applicationName, max: 6, plans: "fixed" });
-  const leasePool = createPool({ url: databaseUrl, applicationName, max: 2 });
+  const leasePool = createPool({ url: databaseUrl, applicationName, max: 2, plans: "fixed" });
   const notifications = createNotifications({ url: databaseUrl, applicationName });
   const clock = createPostgresClock({ pool: leasePool });
   await clock.start();
@@ -27,7 +27,7 @@ export async function createBenchWorker(options: { databaseUrl: string }) {
   const log = createLogger({ level: "error" });
   const rules = parseDestinationRules("127.0.0.0/8");
   const dial = createGuardedDial({ rules, accountRules: async () => parseDestinationRules("") });
-  const webhook = createWebhookSender({ dial, clock, metrics, version: "bench" });
+  const webhook = createWebhookSender({ dial, clock, monotonic, metrics, version: "bench" });
   const queue = createRunQueue({ pool, leasePool, notifications, random });
 
   return {

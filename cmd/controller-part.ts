@@ -59,6 +59,7 @@ export function runController(options: {
   const webhook = createWebhookSender({
     dial,
     clock,
+    monotonic,
     metrics,
     version: VERSION,
     ...(secretHeaders ? { secretHeaders } : {}),

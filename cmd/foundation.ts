@@ -66,6 +66,7 @@ export function createFoundation(options: {
     url,
     applicationName: `${applicationName} leases`,
     max: LEASE_CONNECTIONS,
+    plans: "fixed",
     onError,
   });
   const notifications = createNotifications({ url, applicationName, onError });

@@ -25,7 +25,7 @@ const TIMING = {
   replaced: 1_500,
   afterError: 500,
   /** That starts wait for company while many follow each other; the first never does. */
-  collect: 5,
+  collect: 2,
   /** From the signal until started runs are closed as interrupted. */
   grace: 25_000,
   /** For the last closings after that. */
@@ -78,6 +78,8 @@ export function createDeliveryWorker(options: {
   });
   /** Monotonic time when the database was last seen away. */
   let lastOutage = -Infinity;
+  /** Milliseconds that the last look for dead workers' runs took. */
+  let lastReap = 0;
   /** The last claim was cut short by its limit or passed somebody over: there may be more. */
   let starved = false;
   /** Slots that came free since the last claim. */
@@ -149,11 +151,13 @@ export function createDeliveryWorker(options: {
     const more = runs.length === limit;
     const passedOver = full.accounts.length > 0 || full.destinations.length > 0;
     starved = more || passedOver;
-    onlyTheirs =
-      passedOver && !more && news === heard
-        ? // Over when the next poll looks: a hint may have got lost.
-          { whose: full, until: asked + timing.poll / 2 }
-        : undefined;
+    // Whoever is full may come and go meanwhile: behind them there is still nobody.
+    if (passedOver && !more)
+      onlyTheirs =
+        news === heard
+          ? // Over when the next poll looks: a hint may have got lost.
+            { whose: full, until: asked + timing.poll / 2 }
+          : undefined;
     return more;
   }
 
@@ -228,7 +232,9 @@ export function createDeliveryWorker(options: {
   /** After an outage everybody's leases have run out: the living get one lease to renew theirs. */
   async function reap(): Promise<void> {
     if (monotonic() - lastOutage < timing.lease) return;
+    const began = monotonic();
     const { requeued, interrupted } = await queue.reap();
+    lastReap = monotonic() - began;
     if (requeued + interrupted === 0) return;
     metrics.runsReaped.inc({ result: "requeued" }, requeued);
     metrics.runsReaped.inc({ result: "interrupted" }, interrupted);
@@ -255,7 +261,8 @@ export function createDeliveryWorker(options: {
           () => leases.renew(),
         ),
         repeat(background.signal, () => timing.replaced, abortReplaced),
-        repeat(signal, () => timing.reap * (1 + random()), reap),
+        // It reads the queue: the longer that takes, the rarer.
+        repeat(signal, () => Math.max(timing.reap, lastReap * 20) * (1 + random()), reap),
       ];
       const stopListening = queue.onWake(announced);
       signal.addEventListener("abort", wakeAll, { once: true });

@@ -1,4 +1,5 @@
 import type { Dispatcher } from "undici";
+import type { Connection } from "./receiver-connections.ts";
 
 /** A receiver's answer, as far as it matters: its body is read and thrown away. */
 export interface Answer {
@@ -27,7 +28,8 @@ export class TimedOut extends Error {
  * since the run was started, a claim that has been taken over is not sent.
  */
 export function post(request: {
-  dispatcher: Dispatcher;
+  /** Released when the call is over. */
+  connection: Connection;
   url: URL;
   headers: Readonly<Record<string, string>>;
   body: string;
@@ -36,12 +38,13 @@ export function post(request: {
   timeoutMs: number;
   maySend: () => boolean;
 }): Promise<Answer> {
-  const { dispatcher, url, headers, body, signal, timeoutMs, maySend } = request;
+  const { connection, url, headers, body, signal, timeoutMs, maySend } = request;
   return new Promise((resolve, reject) => {
     let controller: Dispatcher.DispatchController | undefined;
     let answer: Answer | undefined;
     let drainTimer: NodeJS.Timeout | undefined;
     let received = 0;
+    let ended = false;
     let settled = false;
 
     const settle = (error?: Error): void => {
@@ -50,6 +53,7 @@ export function post(request: {
       clearTimeout(drainTimer);
       clearTimeout(timer);
       signal.removeEventListener("abort", abort);
+      connection.release(ended);
       if (answer) resolve(answer);
       else reject(error ?? new Error("no answer"));
     };
@@ -70,9 +74,8 @@ export function post(request: {
     }
     signal.addEventListener("abort", abort, { once: true });
 
-    dispatcher.dispatch(
+    connection.client.dispatch(
       {
-        origin: url.origin,
         path: `${url.pathname}${url.search}`,
         method: "POST",
         headers: { ...headers },
@@ -91,13 +94,17 @@ export function post(request: {
           if (status < 200) return;
           const retryAfter = responseHeaders["retry-after"];
           answer = { status, retryAfter: typeof retryAfter === "string" ? retryAfter : null };
-          drainTimer = setTimeout(finish, DRAIN_TIMEOUT);
+          // Nearly always the body's end has come in the same packet.
+          queueMicrotask(() => {
+            if (!settled) drainTimer = setTimeout(finish, DRAIN_TIMEOUT);
+          });
         },
         onResponseData: (_controller, chunk) => {
           received += chunk.length;
           if (received > DRAIN_BYTES) finish();
         },
         onResponseEnd: () => {
+          ended = true;
           settle();
         },
         onResponseError: (_controller, error) => {

@@ -1,15 +1,15 @@
 import { classifyHttp, classifyNetwork } from "../domain/attempt.ts";
 import { isoUtc } from "../domain/instant.ts";
 import type { WebhookTarget } from "../domain/job.ts";
-import type { Clock } from "../domain/ports/clock.ts";
+import type { Clock, Monotonic } from "../domain/ports/clock.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import type { ClaimedRun, DeliveryOutcome } from "../domain/run.ts";
 import { isReservedWebhookHeader } from "../domain/webhook-headers.ts";
 import { DestinationRefused } from "../network/destination-refused.ts";
 import type { Dial } from "../network/guarded-dial.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
-import { createAccountAgents } from "./account-agents.ts";
 import { NotSent, post, TimedOut } from "./http-post.ts";
+import { createReceiverConnections } from "./receiver-connections.ts";
 import { sign } from "./signature.ts";
 
 /**
@@ -42,6 +42,7 @@ export interface WebhookSender {
 export function createWebhookSender(options: {
   dial: Dial;
   clock: Clock;
+  monotonic: Monotonic;
   metrics: Metrics;
   /** For the User-Agent. */
   version: string;
@@ -49,8 +50,8 @@ export function createWebhookSender(options: {
   /** PEM certificates to trust besides the system's. */
   ca?: string;
 }): WebhookSender {
-  const { dial, clock, metrics, version, secretHeaders, ca } = options;
-  const agents = createAccountAgents({ dial, ...(ca ? { ca } : {}) });
+  const { dial, clock, monotonic, metrics, version, secretHeaders, ca } = options;
+  const connections = createReceiverConnections({ dial, monotonic, ...(ca ? { ca } : {}) });
 
   return {
     send: async ({ run, target, secrets, signal, maySend }) => {
@@ -70,9 +71,10 @@ export function createWebhookSender(options: {
         "Carillon-Attempt": String(run.attempt),
       };
       try {
+        const url = new URL(target.url);
         const answer = await post({
-          dispatcher: agents.of(run.account),
-          url: new URL(target.url),
+          connection: connections.take(run.account, url.origin),
+          url,
           headers,
           body: target.payload,
           signal,
@@ -98,7 +100,7 @@ export function createWebhookSender(options: {
         return classifyNetwork(codeOf(error));
       }
     },
-    close: () => agents.close(),
+    close: () => connections.close(),
   };
 
   async function extraHeaders(

@@ -13,7 +13,8 @@ export interface WriteBehind<T> {
 const RETRY = { first: 100, most: 2_000 };
 
 /**
- * Group commit: items that come while a write is under way, or within `collectMs`, are written together.
+ * Group commit: what comes while a write is under way, and within `collectMs` after it, is written together.
+ * A statement costs as much as the writing of ten items, so that company is worth waiting for.
  * While the database is away they are kept and written again; writes compare claim tokens, so that a
  * write whose answer got lost changes nothing the second time. An item that the database refuses for
  * its own sake must not hold up the rest: the batch is halved until it stands alone, then `onRefused`.
@@ -57,18 +58,19 @@ export function createWriteBehind<T>(options: {
 
   async function flush(): Promise<void> {
     try {
-      while (waiting.length > 0) {
+      do {
         const batch = waiting.slice(0, maxBatch);
         waiting = waiting.slice(maxBatch);
         writing = batch.length;
         await writeAll(batch);
         writing = 0;
-      }
+      } while (waiting.length >= maxBatch || (waiting.length > 0 && idleWaiters.length > 0));
     } finally {
       writing = 0;
       active = false;
       for (const wake of idleWaiters) wake();
       idleWaiters = [];
+      schedule();
     }
   }
 

@@ -1,4 +1,5 @@
 import type { Closing } from "../domain/ports/run-queue.ts";
+import { byKey } from "./by-key.ts";
 import type { Queryable } from "./pool.ts";
 import { EXECUTION_COLUMNS, plainArray, timestamp } from "./rows.ts";
 
@@ -15,15 +16,17 @@ export async function closeRuns(
   // What ends and what is tried again apart: in one statement, each kind would be locked in its own order.
   const ended = await closeHeld(
     database,
+    ENDED,
     closings.filter(({ next }) => next !== "retry"),
   );
   const retries = closings.filter(({ next }) => next === "retry");
-  const retried = await closeHeld(database, retries);
-  // A run can be replaced while its retry waits for the row: neither branch has taken it then, and it is
-  // finished the second time, unless it is somebody else's.
+  const retried = await closeHeld(database, RETRIED, retries);
+  // A run can be replaced while its retry waits for the row: it has not been taken then, and ends now,
+  // unless it is somebody else's.
   const seen = new Set(retried.map((row) => row.id));
   const replaced = await closeHeld(
     database,
+    ENDED,
     retries.filter(({ run }) => !seen.has(run.id)),
   );
   const all = [...ended, ...retried, ...replaced];
@@ -42,9 +45,12 @@ function newer(column: string): string {
  * Whether the outcome is the one-time job's. One that was given a new time while the run of the old was
  * under way has that of the new time still to come.
  */
-const SETTLES = `(f.scheduled is not null and c.once = 'fired' and not exists (
-  select from runs n
-   where n.job_uid = c.job_uid and n.trigger = 'schedule' and n.generation > f.scheduled))`;
+const SETTLES = `(f.scheduled is not null and c.once = 'fired' and (
+  c.generation = f.scheduled or not exists (
+    select from runs n
+     where n.job_uid = c.job_uid and n.trigger = 'schedule' and n.generation > f.scheduled)))`;
+
+const HALTED = "(c.generation = any(f.halted) is true)";
 
 interface ClosedRow {
   id: string;
@@ -52,40 +58,49 @@ interface ClosedRow {
   decided: boolean;
 }
 
-/** One statement is one transaction, and one round trip. */
-async function closeHeld(database: Queryable, closings: readonly Closing[]): Promise<ClosedRow[]> {
+/** Of run `r` and its input `i`. */
+const HELD = `${byKey("r.id", "i.id")} and r.claim_token = i.token`;
+const ATTEMPTED = `r.id, r.account, r.job_id, r.job_uid, r.generation, r.trigger, r.scheduled_at,
+  i.status, i.http_status, i.duration_ms, i.error_message, i.executed_at, uuidv7() as execution_id`;
+
+/** Runs that are over: their rows go. */
+const ENDED = {
+  name: "close_runs",
+  mine: `delete from runs r using input i
+        where ${HELD} and (i.next <> 'retry' or r.replaced)
+       returning ${ATTEMPTED}, r.attempts + 1 as attempt,
+                 case i.next when 'retry' then 'finished' else i.next end as next`,
+};
+
+/** Runs that are tried again. */
+const RETRIED = {
+  name: "retry_runs",
+  mine: `update runs r
+          set attempts = r.attempts + 1, not_before = i.retry_at, claim_token = null, worker = null,
+              lease_until = null, started_at = null
+         from input i
+        where ${HELD} and i.next = 'retry' and not r.replaced
+       returning ${ATTEMPTED}, r.attempts as attempt, i.next`,
+};
+
+/** One statement is one transaction, and one round trip. Each step starts at the rows of the one before. */
+async function closeHeld(
+  database: Queryable,
+  { name, mine }: { name: string; mine: string },
+  closings: readonly Closing[],
+): Promise<ClosedRow[]> {
   if (closings.length === 0) return [];
   // Everybody locks runs in this order.
   const sorted = closings.toSorted((a, b) => (a.run.id < b.run.id ? -1 : 1));
   const column = (of: (closing: Closing) => string | number | null) => plainArray(sorted.map(of));
   const { rows } = await database.query<ClosedRow>({
-    name: "close_runs",
-    // Each step starts at the rows of the one before it. "=" on the token would let the planner read the
-    // index of all claimed runs, once for each row.
-    text: `with input as materialized (
+    name,
+    text: `with input as (
        select * from unnest($1::uuid[], $2::uuid[], $3::text[], $4::int[], $5::int[], $6::text[],
                             $7::timestamptz[], $8::text[], $9::timestamptz[])
          as i(id, token, status, http_status, duration_ms, error_message, executed_at, next, retry_at)
-     ), finished as (
-       delete from runs r using input i
-        where r.id = i.id and r.claim_token is not distinct from i.token
-          and (i.next <> 'retry' or r.replaced)
-       returning r.id, r.account, r.job_id, r.job_uid, r.generation, r.trigger, r.scheduled_at,
-                 r.attempts + 1 as attempt, i.status, i.http_status, i.duration_ms, i.error_message,
-                 i.executed_at, case i.next when 'retry' then 'finished' else i.next end as next
-     ), retried as (
-       update runs r
-          set attempts = r.attempts + 1, not_before = i.retry_at, claim_token = null, worker = null,
-              lease_until = null, started_at = null
-         from input i
-        where r.id = i.id and r.claim_token is not distinct from i.token
-          and i.next = 'retry' and not r.replaced
-       returning r.id, r.account, r.job_id, r.job_uid, r.generation, r.trigger, r.scheduled_at,
-                 r.attempts as attempt, i.status, i.http_status, i.duration_ms, i.error_message,
-                 i.executed_at, i.next
-     ), mine as materialized (
-       select *, uuidv7() as execution_id
-         from (select * from finished union all select * from retried) as closed
+     ), mine as (
+       ${mine}
      ), executed as (
        insert into executions
          (id, account, job_id, job_uid, run_id, status, http_status, duration_ms, error_message,
@@ -93,6 +108,11 @@ async function closeHeld(database: Queryable, closings: readonly Closing[]): Pro
        select execution_id, account, job_id, job_uid, id, status, http_status, duration_ms,
               error_message, executed_at, attempt, trigger, scheduled_at
          from mine
+     ), counted as (
+       insert into execution_counts as c (account, hour, status, slot, entries)
+       select account, date_trunc('hour', executed_at), status, pg_backend_pid() % 16, count(*)
+         from mine group by 1, 2, 3 order by 1, 2, 3
+       on conflict (account, hour, status, slot) do update set entries = c.entries + excluded.entries
      ), remembered as (
        insert into job_history as h
          (last_schedule_time, last_success_time, ${EXECUTION_COLUMNS.join(", ")})
@@ -119,11 +139,10 @@ async function closeHeld(database: Queryable, closings: readonly Closing[]): Pro
           set version = c.version + 1,
               once = case when ${SETTLES} then case f.status when 'success' then 'completed' else 'failed' end
                           else c.once end,
-              halted_generation = case when c.generation = any(f.halted)
-                                       then c.generation else c.halted_generation end,
-              startable = c.startable and c.generation = any(f.halted) is not true
+              halted_generation = case when ${HALTED} then c.generation else c.halted_generation end,
+              startable = c.startable and not ${HALTED}
          from final f
-        where c.job_uid = f.job_uid and (c.generation = any(f.halted) or ${SETTLES})
+        where ${byKey("c.job_uid", "f.job_uid")} and (${HALTED} or ${SETTLES})
        returning c.job_uid
      )
      select id, job_uid, job_uid in (select job_uid from decided) as decided from mine`,

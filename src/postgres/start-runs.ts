@@ -1,4 +1,5 @@
 import type { ClaimedRun } from "../domain/run.ts";
+import { byKey } from "./by-key.ts";
 import type { Queryable } from "./pool.ts";
 import { plainArray } from "./rows.ts";
 
@@ -21,7 +22,7 @@ export async function startRuns(
           set started_at = clock_timestamp(),
               first_started_at = coalesce(r.first_started_at, clock_timestamp())
          from ${CLAIMS} as i(id, token, generation), job_cursors c
-        where ${STILL_HELD} and c.job_uid = r.job_uid and ${REASON} is null
+        where ${STILL_HELD} and ${byKey("c.job_uid", "r.job_uid")} and ${REASON} is null
        returning r.id`,
     values: claims(sorted),
   });
@@ -41,12 +42,12 @@ async function dropUnwanted(database: Queryable, runs: readonly ClaimedRun[]): P
     text: `with mine as materialized (
        select r.id, r.job_uid, r.account, r.trigger, r.generation, r.replaced
          from runs r join ${CLAIMS} as i(id, token, generation) on ${STILL_HELD}
-        order by r.id for update of r
+        order by i.id for update of r
      ), judged as materialized (
        select r.id, ${REASON} as reason
-         from mine r left join job_cursors c on c.job_uid = r.job_uid
+         from mine r left join job_cursors c on ${byKey("c.job_uid", "r.job_uid")}
      ), dropped as (
-       delete from runs r using judged j where r.id = j.id and j.reason is not null
+       delete from runs r using judged j where ${byKey("r.id", "j.id")} and j.reason is not null
        returning r.account, r.job_id, r.job_uid, r.attempts, r.scheduled_at, j.reason
      )
      insert into missed_spans (account, job_id, job_uid, first_at, last_at, count, reason)
@@ -58,8 +59,7 @@ async function dropUnwanted(database: Queryable, runs: readonly ClaimedRun[]): P
 
 const CLAIMS = "unnest($1::uuid[], $2::uuid[], $3::int[])";
 
-/** With "=" on the token the planner could read the index of all claimed runs, once for each row. */
-const STILL_HELD = `r.id = i.id and r.claim_token is not distinct from i.token
+const STILL_HELD = `${byKey("r.id", "i.id")} and r.claim_token = i.token
   and r.generation = i.generation and r.started_at is null and r.lease_until > clock_timestamp()`;
 
 /** Of run `r` and its job's cursor `c`: why the job no longer wants it; null if it does. */

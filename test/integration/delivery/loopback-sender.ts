@@ -1,3 +1,4 @@
+import { monotonic } from "../../../cmd/system.ts";
 import { createWebhookSender } from "../../../src/delivery/webhook.ts";
 import { parseDestinationRules } from "../../../src/network/destination-rules.ts";
 import { createGuardedDial } from "../../../src/network/guarded-dial.ts";
@@ -18,6 +19,7 @@ export function loopbackSender(
       ...dial,
     }),
     clock: { now: () => Date.now(), known: true },
+    monotonic,
     metrics: createMetrics({ version: "test", nodeMetrics: false }),
     version: "1",
     ...rest,

@@ -64,7 +64,13 @@ export async function workerFixture(database?: TestDatabase): Promise<WorkerFixt
     metrics,
     log,
   });
-  const webhook = createWebhookSender({ dial, clock, metrics, version: "9.9.9" });
+  const webhook = createWebhookSender({
+    dial,
+    clock,
+    monotonic,
+    metrics,
+    version: "9.9.9",
+  });
   const emailLog = createEmailLog({ pool: runs.pool });
   const running: { stop(): Promise<void> }[] = [];
   let workers = 0;

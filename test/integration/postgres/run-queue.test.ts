@@ -258,7 +258,7 @@ describe("close", () => {
     await until("the closing waits for the row", async () => {
       const { rows } = await fixture.pool.query(
         `select from pg_stat_activity
-          where datname = current_database() and wait_event_type = 'Lock' and query like '%retried as%'`,
+          where datname = current_database() and wait_event_type = 'Lock' and query like '%attempts = r.attempts + 1%'`,
       );
       return rows.length > 0 ? true : undefined;
     });

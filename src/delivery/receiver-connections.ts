@@ -1,0 +1,127 @@
+import { callbackify } from "node:util";
+import { buildConnector, Client } from "undici";
+import type { Monotonic } from "../domain/ports/clock.ts";
+import type { Dial } from "../network/guarded-dial.ts";
+import { trustBesides } from "../network/trust.ts";
+
+/** Milliseconds. A changed rule or name counts within this time for connections that are kept busy. */
+const CONNECTION_TTL = 60_000;
+/** Milliseconds for the handshake. */
+const TLS_TIMEOUT = 10_000;
+
+/** One connection for one call at a time. */
+export interface Connection {
+  readonly client: Client;
+  /** `reusable`: the answer has been read to its end; otherwise the connection is closed. */
+  release(reusable: boolean): void;
+}
+
+export interface ReceiverConnections {
+  /** The one used last, still warm, or a new one: how many at once is the worker's limit. */
+  take(account: string, origin: string): Connection;
+  close(): Promise<void>;
+}
+
+interface Kept {
+  client: Client;
+  openedAt: number;
+  /** It has lost its socket, or will: not to be kept. */
+  gone: boolean;
+}
+
+/**
+ * Open connections by account and origin: what one account may reach another may not, so a connection is
+ * never used by an account for which it was not dialled. Those that are idle close by themselves within
+ * seconds, and nothing is kept of them.
+ */
+export function createReceiverConnections(options: {
+  dial: Dial;
+  monotonic: Monotonic;
+  /** PEM certificates to trust besides the system's. */
+  ca?: string;
+}): ReceiverConnections {
+  const { dial, monotonic, ca } = options;
+  const connect = callbackify(dial);
+  const secureContext = trustBesides(ca);
+  const upgrade = buildConnector({
+    allowH2: false,
+    timeout: TLS_TIMEOUT,
+    ...(secureContext ? { secureContext } : {}),
+  });
+  /** Last used last. An origin without an idle connection has no entry. */
+  const idle = new Map<string, Kept[]>();
+  const all = new Set<Kept>();
+
+  function open(account: string, origin: string, key: string): Kept {
+    const client = new Client(origin, {
+      allowH2: false,
+      pipelining: 1,
+      maxHeaderSize: 16 * 1024,
+      // Below the 5 s after which a Node server closes: a POST into a closing connection is lost.
+      keepAliveTimeout: 4_000,
+      keepAliveMaxTimeout: 30_000,
+      connect: (target, callback) => {
+        const secure = target.protocol === "https:";
+        const port = Number(target.port) || (secure ? 443 : 80);
+        connect({ account, protocol: "webhook", host: target.hostname, port }, (error, socket) => {
+          if (error) callback(error, null);
+          // TLS on the checked connection, with the original name for SNI and the certificate.
+          else if (secure) upgrade({ ...target, httpSocket: socket }, callback);
+          else callback(null, socket);
+        });
+      },
+    });
+    const kept: Kept = { client, openedAt: monotonic(), gone: false };
+    all.add(kept);
+    client.on("disconnect", () => {
+      kept.gone = true;
+      const waiting = idle.get(key);
+      const place = waiting?.indexOf(kept) ?? -1;
+      if (waiting === undefined || place === -1) return;
+      waiting.splice(place, 1);
+      if (waiting.length === 0) idle.delete(key);
+      discard(kept);
+    });
+    return kept;
+  }
+
+  function discard(kept: Kept): void {
+    all.delete(kept);
+    kept.client.destroy().catch(() => undefined);
+  }
+
+  function idleOne(key: string): Kept | undefined {
+    const waiting = idle.get(key);
+    if (waiting === undefined) return undefined;
+    const oldest = monotonic() - CONNECTION_TTL;
+    let kept = waiting.pop();
+    while (kept !== undefined && kept.openedAt < oldest) {
+      discard(kept);
+      kept = waiting.pop();
+    }
+    if (waiting.length === 0) idle.delete(key);
+    return kept;
+  }
+
+  return {
+    take: (account, origin) => {
+      const key = `${account} ${origin}`;
+      const kept = idleOne(key) ?? open(account, origin, key);
+      return {
+        client: kept.client,
+        release: (reusable) => {
+          const waiting = idle.get(key);
+          if (!reusable || kept.gone || !all.has(kept)) discard(kept);
+          else if (waiting) waiting.push(kept);
+          else idle.set(key, [kept]);
+        },
+      };
+    },
+    close: async () => {
+      idle.clear();
+      const open = Array.from(all, ({ client }) => client);
+      all.clear();
+      await Promise.allSettled(open.map((client) => client.destroy()));
+    },
+  };
+}

@@ -19,7 +19,7 @@ export interface Records {
 }
 
 /** Milliseconds that a record waits for company. */
-const COLLECT = 15;
+const COLLECT = 25;
 
 /** Everything that the worker writes after the fact. Nothing waits for it, and no outage loses it. */
 export function createRecords(options: {

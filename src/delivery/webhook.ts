@@ -115,6 +115,7 @@ export function createWebhookSender(options: {
       if (resolved.kind === "unavailable") return resolved;
       headers = { ...headers, ...resolved.headers };
     }
+    if (Object.keys(headers).length === 0) return NO_HEADERS;
     // Checked when the job was written; a resource from kubectl, or a Secret, gets no other chance.
     const own = Object.entries(headers).filter(
       ([name, value]) => !isReservedWebhookHeader(name) && !/[\r\n\0]/.test(value),
@@ -122,6 +123,8 @@ export function createWebhookSender(options: {
     return { kind: "resolved", headers: Object.fromEntries(own) };
   }
 }
+
+const NO_HEADERS = { kind: "resolved", headers: {} } as const;
 
 /** Node collects the failures of several addresses in an AggregateError that carries the first code. */
 function codeOf(error: unknown): string | undefined {

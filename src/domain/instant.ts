@@ -8,5 +8,13 @@ export const DAY = 24 * HOUR;
 
 /** RFC 3339 in UTC with milliseconds, as every timestamp of the REST API is written. */
 export function isoUtc(instant: Instant): string {
-  return new Date(instant).toISOString();
+  if (instant !== lastInstant) {
+    lastText = new Date(instant).toISOString();
+    lastInstant = instant;
+  }
+  return lastText;
 }
+
+/** A herd has one fire time and ends within few milliseconds: mostly it is the one asked for last. */
+let lastInstant = Number.NaN;
+let lastText = "";

@@ -37,11 +37,18 @@ const FIXED_PLANS = ["bitmapscan", "hashjoin", "mergejoin", "seqscan"]
 
 /** `2026-11-21 12:00:00.123+00` (sessions run in UTC) to epoch milliseconds. */
 function instantOf(text: string): number {
+  if (text === lastText) return lastInstant;
   const utc = text.endsWith("+00") ? `${text.slice(0, -3).replace(" ", "T")}Z` : text;
   const instant = Date.parse(utc);
   if (Number.isNaN(instant)) throw new RangeError(`not a finite UTC timestamp: ${text}`);
+  lastText = text;
+  lastInstant = instant;
   return instant;
 }
+
+/** Columns of a run, and runs of a herd, mostly have one moment: it need not be read again. */
+let lastText = "";
+let lastInstant = Number.NaN;
 
 function integerOf(text: string): number {
   const value = Number(text);

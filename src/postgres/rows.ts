@@ -1,5 +1,5 @@
 import type { Cursor, OnceState } from "../domain/cursor.ts";
-import type { Instant } from "../domain/instant.ts";
+import { isoUtc, type Instant } from "../domain/instant.ts";
 import type { Execution, RunTrigger } from "../domain/run.ts";
 
 export interface CursorRow {
@@ -80,7 +80,7 @@ export function executionOf(row: ExecutionRow): Execution {
 
 /** For JSON parameters and arrays: PostgreSQL reads it as timestamptz. */
 export function timestamp(instant: Instant): string {
-  return new Date(instant).toISOString();
+  return isoUtc(instant);
 }
 
 /**

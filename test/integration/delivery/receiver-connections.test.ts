@@ -1,0 +1,139 @@
+import { once } from "node:events";
+import { createServer, type Server } from "node:http";
+import { connect, type AddressInfo } from "node:net";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { post, type Answer } from "../../../src/delivery/http-post.ts";
+import {
+  createReceiverConnections,
+  type ReceiverConnections,
+} from "../../../src/delivery/receiver-connections.ts";
+import { until } from "../../e2e/until.ts";
+
+let server: Server;
+let origin: string;
+/** What the receiver does with a call to this path. */
+const answers = new Map<string, Parameters<typeof createServer>[1]>();
+let opened: number;
+/** As the caller sees it, who may hear of an end later than the receiver. */
+let open: number;
+/** By account, in order. */
+let dialled: string[];
+let time: number;
+let connections: ReceiverConnections;
+
+beforeEach(async () => {
+  [opened, open, dialled, time] = [0, 0, [], 0];
+  server = createServer((request, response) => {
+    request.resume();
+    const answer = answers.get(request.url ?? "");
+    if (answer) answer(request, response);
+    else response.end("ok");
+  });
+  server.on("connection", () => {
+    opened += 1;
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  connections = createReceiverConnections({
+    dial: async ({ account, host, port }) => {
+      dialled.push(account);
+      const socket = connect(port, host);
+      open += 1;
+      socket.on("close", () => {
+        open -= 1;
+      });
+      await once(socket, "connect");
+      return socket;
+    },
+    monotonic: () => time,
+  });
+});
+afterEach(async () => {
+  await connections.close();
+  answers.clear();
+  server.closeAllConnections();
+  server.close();
+});
+
+async function call(account: string, path = "/", signal?: AbortSignal): Promise<Answer> {
+  return post({
+    connection: connections.take(account, origin),
+    url: new URL(path, origin),
+    headers: {},
+    body: "{}",
+    signal: signal ?? new AbortController().signal,
+    timeoutMs: 5_000,
+    maySend: () => true,
+  });
+}
+
+test("calls one after another share a connection, calls at once do not", async () => {
+  for (let n = 0; n < 5; n += 1) await call("a");
+  expect(opened).toBe(1);
+  await Promise.all([call("a"), call("a"), call("a")]);
+  expect(opened).toBe(3);
+  await Promise.all([call("a"), call("a"), call("a")]);
+  expect(opened).toBe(3);
+});
+
+test("an account never uses a connection that was dialled for another", async () => {
+  await call("a");
+  await call("b");
+  await call("a");
+  await call("b");
+  expect(dialled).toEqual(["a", "b"]);
+});
+
+test("a connection kept busy for a minute is dialled anew, so that changed rules count", async () => {
+  await call("a");
+  time = 59_000;
+  await call("a");
+  expect(dialled).toHaveLength(1);
+  time = 61_000;
+  await call("a");
+  expect(dialled).toHaveLength(2);
+  await until("the old one is closed", async () => (open === 1 ? true : undefined));
+});
+
+test("an answer that was not read to its end closes its connection", async () => {
+  answers.set("/endless", (_request, response) => {
+    response.writeHead(200);
+    const more = (): void => {
+      while (response.writable && response.write(Buffer.alloc(16_384))) continue;
+    };
+    response.on("drain", more);
+    more();
+  });
+  expect((await call("a", "/endless")).status).toBe(200);
+  await until("it is closed", async () => (open === 0 ? true : undefined));
+  await call("a");
+  expect(opened).toBe(2);
+});
+
+test("a call that is given up closes its connection", async () => {
+  const asked = Promise.withResolvers<void>();
+  answers.set("/hang", () => {
+    asked.resolve();
+  });
+  const ending = new AbortController();
+  const hanging = call("a", "/hang", ending.signal);
+  await asked.promise;
+  ending.abort(new Error("enough"));
+  await expect(hanging).rejects.toThrow("enough");
+  await until("it is closed", async () => (open === 0 ? true : undefined));
+});
+
+test("a receiver that closes after each answer, or while nobody calls, is dialled again", async () => {
+  answers.set("/close", (_request, response) => {
+    response.setHeader("Connection", "close");
+    response.end("ok");
+  });
+  await call("a", "/close");
+  await call("a", "/close");
+  expect(opened).toBe(2);
+  await call("a");
+  server.closeIdleConnections();
+  await until("the caller knows", async () => (open === 0 ? true : undefined));
+  expect((await call("a")).status).toBe(200);
+});

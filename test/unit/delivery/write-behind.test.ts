@@ -1,0 +1,111 @@
+import { expect, test } from "vitest";
+import { createWriteBehind } from "../../../src/delivery/write-behind.ts";
+
+function settled(): Promise<unknown> {
+  return new Promise(setImmediate);
+}
+
+function world(maxBatch = 100) {
+  const due: { at: number; callback: () => void }[] = [];
+  let now = 0;
+  const written: { at: number; items: readonly number[] }[] = [];
+  let writing: PromiseWithResolvers<void> | undefined;
+  const behind = createWriteBehind<number>({
+    write: async (items) => {
+      written.push({ at: now, items });
+      writing = Promise.withResolvers<void>();
+      await writing.promise;
+    },
+    onRefused: () => undefined,
+    onOutage: (error) => {
+      throw error;
+    },
+    timers: {
+      after: (ms, callback) => {
+        const entry = { at: now + ms, callback };
+        due.push(entry);
+        return { cancel: () => due.splice(due.indexOf(entry), 1) };
+      },
+    },
+    collectMs: 10,
+    maxBatch,
+  });
+  return {
+    behind,
+    written,
+    pass: async (ms: number) => {
+      now += ms;
+      for (const entry of due.filter(({ at }) => at <= now)) {
+        due.splice(due.indexOf(entry), 1);
+        entry.callback();
+      }
+      await settled();
+    },
+    finish: async () => {
+      writing?.resolve();
+      await settled();
+    },
+  };
+}
+
+test("what comes within the time is written together", async () => {
+  const { behind, written, pass } = world();
+  behind.add(1);
+  await pass(9);
+  behind.add(2);
+  expect(written).toEqual([]);
+  await pass(1);
+  expect(written).toEqual([{ at: 10, items: [1, 2] }]);
+});
+
+test("what comes during a write waits for company once more", async () => {
+  const { behind, written, pass, finish } = world();
+  behind.add(1);
+  await pass(10);
+  behind.add(2);
+  await pass(50);
+  await finish();
+  expect(written).toHaveLength(1);
+  await pass(9);
+  behind.add(3);
+  await pass(1);
+  expect(written[1]).toEqual({ at: 70, items: [2, 3] });
+});
+
+test("a full batch waits for nobody", async () => {
+  const { behind, written, finish } = world(2);
+  for (const item of [1, 2, 3, 4, 5]) behind.add(item);
+  expect(written.map(({ items }) => items)).toEqual([[1, 2]]);
+  await finish();
+  expect(written.map(({ items }) => items)).toEqual([
+    [1, 2],
+    [3, 4],
+  ]);
+  expect(behind.pending).toBe(3);
+});
+
+test("idle writes what is waiting at once, also what waits behind a write", async () => {
+  const { behind, written, finish } = world();
+  behind.add(1);
+  let idle = false;
+  const done = behind.idle().then(() => {
+    idle = true;
+  });
+  await finish();
+  await done;
+  expect(written).toEqual([{ at: 0, items: [1] }]);
+
+  behind.add(2);
+  idle = false;
+  const first = behind.idle();
+  behind.add(3);
+  const second = behind.idle().then(() => {
+    idle = true;
+  });
+  await finish();
+  expect(idle).toBe(false);
+  await finish();
+  await Promise.all([first, second]);
+  expect(written.flatMap(({ items }) => items)).toEqual([1, 2, 3]);
+  expect(behind.pending).toBe(0);
+});

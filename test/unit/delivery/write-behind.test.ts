@@ -87,23 +87,17 @@ test("a full batch waits for nobody", async () => {
 test("idle writes what is waiting at once, also what waits behind a write", async () => {
   const { behind, written, finish } = world();
   behind.add(1);
-  let idle = false;
-  const done = behind.idle().then(() => {
-    idle = true;
-  });
+  const alone = behind.idle();
   await finish();
-  await done;
+  await alone;
   expect(written).toEqual([{ at: 0, items: [1] }]);
 
   behind.add(2);
-  idle = false;
   const first = behind.idle();
   behind.add(3);
-  const second = behind.idle().then(() => {
-    idle = true;
-  });
+  const second = behind.idle();
   await finish();
-  expect(idle).toBe(false);
+  expect(behind.pending).toBe(1);
   await finish();
   await Promise.all([first, second]);
   expect(written.flatMap(({ items }) => items)).toEqual([1, 2, 3]);

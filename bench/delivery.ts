@@ -1,7 +1,10 @@
 /**
  * A queue of due webhooks emptied by one delivery worker: claimed, started, signed, sent through guard and
- * breaker, recorded. Beside bare POSTs, and beside graphile-worker with a task that is one POST.
+ * breaker, recorded. Beside bare POSTs, the least that a queue can do, and graphile-worker with a task that
+ * is one POST.
  */
+import { createPool } from "../src/postgres/pool.ts";
+import { benchBareQueue } from "./bare-queue.ts";
 import { benchGraphileWorker } from "./graphile-worker.ts";
 import { benchRawPost } from "./raw-post.ts";
 import { startSink } from "./sink-process.ts";
@@ -16,6 +19,7 @@ export interface DeliveryFigures {
   /** Medians of what a second saw done. */
   durable: number;
   raw: number;
+  bareQueue: number;
   graphileDefault: number;
   graphileTuned: number;
   /** Median of durable ÷ raw of the same round. */
@@ -28,13 +32,16 @@ export async function benchDelivery(target: { databaseUrl: string }): Promise<De
   const graphile = (tuned: boolean, load: typeof LOAD) =>
     benchGraphileWorker({ databaseUrl: target.databaseUrl, url, tuned, ...load });
   const durable = await createDurableDelivery({ databaseUrl: target.databaseUrl, url });
-  const figures = { durable: [], raw: [], plain: [], tuned: [], share: [] } as Record<
-    "durable" | "raw" | "plain" | "tuned" | "share",
+  const pool = createPool({ url: target.databaseUrl, applicationName: "bench", max: 4 });
+  const bareQueue = (load: typeof LOAD) => benchBareQueue({ pool, url, ...load });
+  const figures = { durable: [], raw: [], bare: [], plain: [], tuned: [], share: [] } as Record<
+    "durable" | "raw" | "bare" | "plain" | "tuned" | "share",
     number[]
   >;
   try {
     await benchRawPost(url, WARM_UP);
     await durable.run(WARM_UP);
+    await bareQueue(WARM_UP);
     await graphile(true, WARM_UP);
     // In turns: whatever else the machine does meanwhile is done to all of them.
     for (let round = 0; round < ROUNDS; round += 1) {
@@ -43,18 +50,21 @@ export async function benchDelivery(target: { databaseUrl: string }): Promise<De
       figures.raw.push(raw);
       figures.durable.push(ours);
       figures.share.push(ours / raw);
+      figures.bare.push(await bareQueue(LOAD));
       figures.tuned.push(await graphile(true, LOAD));
       figures.plain.push(await graphile(false, { ...LOAD, count: LOAD.count / 5 }));
       await sink.ask("arrivals");
     }
   } finally {
     await durable.close();
+    await pool.end();
     sink.close();
   }
   return {
     rounds: ROUNDS,
     durable: median(figures.durable),
     raw: median(figures.raw),
+    bareQueue: median(figures.bare),
     graphileDefault: median(figures.plain),
     graphileTuned: median(figures.tuned),
     share: median(figures.share),

@@ -1,12 +1,13 @@
 import { Logger, makeWorkerUtils, run, type TaskList, type WorkerUtils } from "graphile-worker";
 import { setImmediate } from "node:timers/promises";
 import { Agent, request } from "undici";
+import { HEADERS } from "./raw-post.ts";
 
 const BATCH = 2_000;
 
 /**
- * graphile-worker emptying a queue of `count` jobs that are one POST each, `width` at a time. `tuned`: as
- * its documentation says for throughput, with a local queue and batched completion.
+ * graphile-worker emptying a queue of `count` jobs that are one POST of the same bytes each, `width` at a
+ * time. `tuned`: as its documentation says for throughput, with a local queue and batched completion.
  */
 export async function benchGraphileWorker(options: {
   databaseUrl: string;
@@ -28,11 +29,10 @@ export async function benchGraphileWorker(options: {
     );
 
   const dispatcher = new Agent({ connections: width });
-  const headers = { "content-type": "application/json" };
   const taskList: TaskList = {
     post: async (payload) => {
       const body = JSON.stringify(payload);
-      const answer = await request(url, { method: "POST", headers, body, dispatcher });
+      const answer = await request(url, { method: "POST", headers: HEADERS, body, dispatcher });
       await answer.body.dump();
     },
   };

@@ -46,6 +46,7 @@ if (unknown.length > 0) {
 if (parts.includes("delivery")) {
   const figures = await onOwnDatabase((databaseUrl) => benchDelivery({ databaseUrl }));
   compare("durable delivery", figures.durable, "bare undici POST", figures.raw, 0.65);
+  compare("the least of a queue", figures.bareQueue, "bare undici POST", figures.raw);
   compare("durable delivery", figures.durable, "graphile-worker tuned", figures.graphileTuned, 1);
   compare("durable delivery", figures.durable, "graphile-worker default", figures.graphileDefault);
 }

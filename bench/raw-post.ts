@@ -1,8 +1,8 @@
 import { Agent, request } from "undici";
 import { concurrently } from "./concurrently.ts";
 
-/** As many bytes as a delivery has, each made once: the work of making them is not the peer's. */
-const HEADERS = {
+/** As many bytes as a delivery has, each made once: the work of making them is not the peers'. */
+export const HEADERS = {
   "Content-Type": "application/json",
   "User-Agent": "Carillon/0.1.0",
   "webhook-id": "01980000-0000-7000-8000-000000000000",

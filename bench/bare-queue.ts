@@ -1,5 +1,5 @@
-import { Agent, request } from "undici";
-import { HEADERS } from "./raw-post.ts";
+import { Agent } from "undici";
+import { post } from "./raw-post.ts";
 import type { Pool } from "../src/postgres/pool.ts";
 
 /** Rows of one claim. */
@@ -56,10 +56,8 @@ export async function benchBareQueue(options: {
       if (claimed.length === 0) await claiming;
       const run = claimed.shift();
       if (run === undefined) return;
-      const body = JSON.stringify(run.payload);
-      const answer = await request(run.url, { method: "POST", headers: HEADERS, body, dispatcher });
-      await answer.body.dump();
-      outcomes.push({ id: run.id, status: answer.statusCode });
+      const status = await post(dispatcher, run.url, JSON.stringify(run.payload));
+      outcomes.push({ id: run.id, status });
     }
   }
 

@@ -1,7 +1,7 @@
 /** Does `count` things, `width` at a time. Returns how many a second were done. */
 export async function concurrently(
   { count, width }: { count: number; width: number },
-  work: (index: number) => Promise<void>,
+  work: (index: number) => Promise<unknown>,
 ): Promise<number> {
   let next = 0;
   const begun = performance.now();

@@ -1,7 +1,7 @@
 import { Logger, makeWorkerUtils, run, type TaskList, type WorkerUtils } from "graphile-worker";
 import { setImmediate } from "node:timers/promises";
-import { Agent, request } from "undici";
-import { HEADERS } from "./raw-post.ts";
+import { Agent } from "undici";
+import { post } from "./raw-post.ts";
 
 const BATCH = 2_000;
 
@@ -31,9 +31,7 @@ export async function benchGraphileWorker(options: {
   const dispatcher = new Agent({ connections: width });
   const taskList: TaskList = {
     post: async (payload) => {
-      const body = JSON.stringify(payload);
-      const answer = await request(url, { method: "POST", headers: HEADERS, body, dispatcher });
-      await answer.body.dump();
+      await post(dispatcher, url, JSON.stringify(payload));
     },
   };
   const begun = performance.now();

@@ -1,8 +1,8 @@
-import { Agent, request } from "undici";
+import { Agent, type Dispatcher, request } from "undici";
 import { concurrently } from "./concurrently.ts";
 
 /** As many bytes as a delivery has, each made once: the work of making them is not the peers'. */
-export const HEADERS = {
+const HEADERS = {
   "Content-Type": "application/json",
   "User-Agent": "Carillon/0.1.0",
   "webhook-id": "01980000-0000-7000-8000-000000000000",
@@ -13,22 +13,22 @@ export const HEADERS = {
   "Carillon-Attempt": "1",
 };
 
+/** One POST, the same for all peers. Resolves with the status once the answer is read. */
+export async function post(dispatcher: Dispatcher, url: string, body: string): Promise<number> {
+  const answer = await request(url, { method: "POST", headers: HEADERS, body, dispatcher });
+  await answer.body.dump();
+  return answer.statusCode;
+}
+
 /** Bare undici POSTs, `width` at a time: what nothing on top of undici can beat. A second's worth. */
 export async function benchRawPost(
   url: string,
   { count, width }: { count: number; width: number },
 ): Promise<number> {
   const dispatcher = new Agent({ connections: width });
-  const post = async (): Promise<void> => {
-    const answer = await request(url, {
-      method: "POST",
-      headers: HEADERS,
-      body: '{"hello":"world"}',
-      dispatcher,
-    });
-    await answer.body.dump();
-  };
-  const perSecond = await concurrently({ count, width }, post);
+  const perSecond = await concurrently({ count, width }, () =>
+    post(dispatcher, url, '{"hello":"world"}'),
+  );
   await dispatcher.close();
   return perSecond;
 }

@@ -25,7 +25,7 @@ export interface ReceiverConnections {
 interface Kept {
   client: Client;
   openedAt: number;
-  /** It has lost its socket, or will: not to be kept. */
+  /** It has lost its socket: not to be kept, should a call in flight have got it another. */
   gone: boolean;
 }
 

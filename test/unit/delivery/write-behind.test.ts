@@ -1,18 +1,14 @@
 import { expect, test } from "vitest";
 import { createWriteBehind } from "../../../src/delivery/write-behind.ts";
-
-function settled(): Promise<unknown> {
-  return new Promise(setImmediate);
-}
+import { FakeTime, settle } from "../controller/controller-world.ts";
 
 function world(maxBatch = 100) {
-  const due: { at: number; callback: () => void }[] = [];
-  let now = 0;
+  const time = new FakeTime(0);
   const written: { at: number; items: readonly number[] }[] = [];
   let writing: PromiseWithResolvers<void> | undefined;
   const behind = createWriteBehind<number>({
     write: async (items) => {
-      written.push({ at: now, items });
+      written.push({ at: time.now(), items });
       writing = Promise.withResolvers<void>();
       await writing.promise;
     },
@@ -20,30 +16,17 @@ function world(maxBatch = 100) {
     onOutage: (error) => {
       throw error;
     },
-    timers: {
-      after: (ms, callback) => {
-        const entry = { at: now + ms, callback };
-        due.push(entry);
-        return { cancel: () => due.splice(due.indexOf(entry), 1) };
-      },
-    },
+    timers: time,
     collectMs: 10,
     maxBatch,
   });
   return {
     behind,
     written,
-    pass: async (ms: number) => {
-      now += ms;
-      for (const entry of due.filter(({ at }) => at <= now)) {
-        due.splice(due.indexOf(entry), 1);
-        entry.callback();
-      }
-      await settled();
-    },
+    pass: (ms: number) => time.advanceTo(time.now() + ms),
     finish: async () => {
       writing?.resolve();
-      await settled();
+      await settle();
     },
   };
 }

@@ -1,16 +1,20 @@
 import { defineConfig } from "vitest/config";
 
+/** What is waited for comes in milliseconds, or late because the machine is busy, which is no failure. */
+const expect = { poll: { timeout: 15_000 } };
+
 /** Two cores: integration files run two at a time, whole-program tests one at a time. */
 export default defineConfig({
   test: {
     projects: [
       {
         // The fuzzes take seconds on an idle machine and many on a busy one.
-        test: { name: "unit", include: ["test/unit/**/*.test.ts"], testTimeout: 120_000 },
+        test: { name: "unit", include: ["test/unit/**/*.test.ts"], testTimeout: 120_000, expect },
       },
       {
         test: {
           name: "integration",
+          expect,
           include: ["test/integration/**/*.test.ts", "test/conformance/**/*.test.ts"],
           exclude: ["test/integration/kubernetes/**", "test/conformance/kubernetes.test.ts"],
           globalSetup: ["test/postgres/global-setup.ts"],
@@ -21,6 +25,7 @@ export default defineConfig({
       {
         test: {
           name: "kubernetes",
+          expect,
           include: [
             "test/integration/kubernetes/**/*.test.ts",
             "test/conformance/kubernetes.test.ts",
@@ -35,6 +40,7 @@ export default defineConfig({
       {
         test: {
           name: "faults",
+          expect,
           include: ["test/faults/**/*.test.ts"],
           testTimeout: 420_000,
           fileParallelism: false,
@@ -43,6 +49,7 @@ export default defineConfig({
       {
         test: {
           name: "e2e",
+          expect,
           include: ["test/e2e/**/*.test.ts"],
           exclude: ["test/e2e/kubernetes/**"],
           globalSetup: ["test/postgres/global-setup.ts"],

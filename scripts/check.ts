@@ -6,7 +6,7 @@
 import { spawn } from "node:child_process";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, relative } from "node:path";
 
 interface Step {
   name: string;
@@ -34,8 +34,18 @@ interface Outcome {
   step: string;
   ok: boolean;
   seconds: number;
-  tests: { passed: number; failed: number; skipped: number };
+  tests: Tests;
 }
+
+interface Tests {
+  passed: number;
+  failed: number;
+  skipped: number;
+  /** What failed and with which words: repeated at the end, where whoever reads only that finds it. */
+  failures: readonly string[];
+}
+
+const NO_TESTS: Tests = { passed: 0, failed: 0, skipped: 0, failures: [] };
 
 const names = process.argv.slice(2);
 const unknown = names.filter((name) => !STEPS.some((step) => step.name === name));
@@ -68,6 +78,8 @@ console.log(
 );
 if (broken.length > 0) {
   console.log(`failed steps: ${broken.map((outcome) => outcome.step).join(", ")}`);
+  for (const failure of outcomes.flatMap(({ tests }) => tests.failures))
+    console.log(`\n${failure}`);
   process.exitCode = 1;
 }
 
@@ -87,8 +99,7 @@ async function runStep({ name, command }: Step): Promise<Outcome> {
       resolve(status ?? 1);
     });
   });
-  const tests =
-    program === "vitest" ? await countTests(report) : { passed: 0, failed: 0, skipped: 0 };
+  const tests = program === "vitest" ? await readReport(report) : NO_TESTS;
   return {
     step: name,
     ok: code === 0 && tests.failed === 0,
@@ -97,16 +108,43 @@ async function runStep({ name, command }: Step): Promise<Outcome> {
   };
 }
 
+/** The part of vitest's JSON report that is read here. */
+interface Report {
+  numPassedTests: number;
+  numFailedTests: number;
+  numPendingTests: number;
+  numTodoTests: number;
+  testResults: readonly {
+    name: string;
+    /** Of the file itself: it could not be loaded, or a hook of it failed. */
+    message: string;
+    status: string;
+    assertionResults: readonly { fullName: string; status: string; failureMessages: string[] }[];
+  }[];
+}
+
 /** A run that wrote no report did not get as far as its tests: one failure, so that it shows. */
-async function countTests(report: string): Promise<Outcome["tests"]> {
+async function readReport(path: string): Promise<Tests> {
+  let report: Report;
   try {
-    const counts = JSON.parse(await readFile(report, "utf8")) as Record<string, number>;
-    return {
-      passed: counts["numPassedTests"] ?? 0,
-      failed: counts["numFailedTests"] ?? 0,
-      skipped: (counts["numPendingTests"] ?? 0) + (counts["numTodoTests"] ?? 0),
-    };
-  } catch {
-    return { passed: 0, failed: 1, skipped: 0 };
+    report = JSON.parse(await readFile(path, "utf8")) as Report;
+  } catch (error) {
+    return { ...NO_TESTS, failed: 1, failures: [`no report of the tests: ${String(error)}`] };
   }
+  const failures = report.testResults.flatMap((file) => [
+    ...file.assertionResults
+      .filter(({ status }) => status === "failed")
+      .map(({ fullName, failureMessages }) =>
+        [`${relative(".", file.name)} > ${fullName}`, ...failureMessages].join("\n"),
+      ),
+    ...(file.status === "failed" && file.message !== ""
+      ? [`${relative(".", file.name)}\n${file.message}`]
+      : []),
+  ]);
+  return {
+    passed: report.numPassedTests,
+    failed: report.numFailedTests,
+    skipped: report.numPendingTests + report.numTodoTests,
+    failures,
+  };
 }

@@ -1,5 +1,5 @@
 import { dropUnstarted } from "./drop-runs.ts";
-import type { Queryable } from "./pool.ts";
+import { fixPlans, type Queryable } from "./pool.ts";
 
 /**
  * For the transaction that marks an account deleted: its cursors stop, its unstarted runs go and are
@@ -19,6 +19,8 @@ export async function cancelAccountRuns(client: Queryable, account: string): Pro
       where c.job_uid = mine.job_uid returning c.job_uid`,
     [account],
   );
+  // Its runs are looked up one by one, whatever statistics say about a queue that mostly is empty.
+  await fixPlans(client);
   await dropUnstarted(
     client,
     rows.map((row) => ({

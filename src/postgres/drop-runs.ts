@@ -1,5 +1,6 @@
 import type { Instant } from "../domain/instant.ts";
 import type { MissedReason } from "../domain/run.ts";
+import { byKey } from "./by-key.ts";
 import type { Queryable } from "./pool.ts";
 import { timestamp } from "./rows.ts";
 
@@ -36,28 +37,31 @@ export async function dropUnstarted(client: Queryable, drops: readonly Drop[]): 
        select * from unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::text[],
                             $6::timestamptz[], $7::text[])
          as i(job_uid, generation, destination, scope, reason, decided_up_to, again)
+     ), theirs as materialized (
+       select r.id, i.* from runs r join input i on ${byKey("r.job_uid", "i.job_uid")}
+        where r.started_at is null
      ), affected as materialized (
-       select r.id, i.*,
-              i.scope = 'all'
-              or (r.trigger = 'schedule' and (i.scope = 'scheduled' or r.generation < i.generation))
-              or (r.trigger = 'manual' and r.attempts > 0 and r.generation < i.generation) as doomed
-         from runs r join input i using (job_uid)
-        where r.started_at is null order by r.id for update of r
+       select t.*,
+              t.scope = 'all'
+              or (r.trigger = 'schedule' and (t.scope = 'scheduled' or r.generation < t.generation))
+              or (r.trigger = 'manual' and r.attempts > 0 and r.generation < t.generation) as doomed
+         from runs r join theirs t on ${byKey("r.id", "t.id")}
+        where r.started_at is null order by t.id for update of r
      ), moved as (
        update runs r
           set generation = a.generation, destination = a.destination,
               claim_token = null, worker = null, lease_until = null
          from affected a
-        where r.id = a.id and not a.doomed and r.trigger = 'manual' and r.generation < a.generation
+        where ${byKey("r.id", "a.id")} and not a.doomed and r.trigger = 'manual' and r.generation < a.generation
      ), dropped as (
-       delete from runs r using affected a where r.id = a.id and a.doomed
+       delete from runs r using affected a where ${byKey("r.id", "a.id")} and a.doomed
        returning r.account, r.job_id, r.job_uid, r.trigger, r.key, r.attempts, r.scheduled_at,
                  a.reason, a.decided_up_to, a.again
      ), ended as (
        update job_cursors c set once = 'failed', version = c.version + 1
-        where c.once = 'fired' and c.job_uid in
-              (select job_uid from dropped where trigger = 'schedule' and attempts > 0)
-        returning c.job_uid
+         from (select distinct job_uid from dropped where trigger = 'schedule' and attempts > 0) d
+        where ${byKey("c.job_uid", "d.job_uid")} and c.once = 'fired'
+       returning c.job_uid
      ), recorded as (
        insert into missed_spans (account, job_id, job_uid, first_at, last_at, count, reason)
        select account, job_id, job_uid, min(scheduled_at), max(scheduled_at), count(*), reason
@@ -88,9 +92,11 @@ export async function dropReplaced(client: Queryable, ids: readonly string[]): P
        select id, started_at is not null as started from runs
         where id = any($1::uuid[]) order by id for update
      ), marked as (
-       update runs r set replaced = true from affected a where r.id = a.id and a.started
+       update runs r set replaced = true
+         from affected a where ${byKey("r.id", "a.id")} and a.started
      ), dropped as (
-       delete from runs r using affected a where r.id = a.id and not a.started returning r.*
+       delete from runs r using affected a where ${byKey("r.id", "a.id")} and not a.started
+       returning r.*
      )
      insert into missed_spans (account, job_id, job_uid, first_at, last_at, count, reason)
      select account, job_id, job_uid, min(scheduled_at), max(scheduled_at), count(*), 'overlap'

@@ -31,9 +31,13 @@ export interface PoolOptions {
 }
 
 const FIXED_PLANS = ["bitmapscan", "hashjoin", "mergejoin", "seqscan"]
-  .map((method) => `set enable_${method} = off`)
-  .concat("set plan_cache_mode = force_generic_plan")
-  .join("; ");
+  .map((method) => `enable_${method} = off`)
+  .concat("plan_cache_mode = force_generic_plan");
+
+/** `PoolOptions.plans: "fixed"` for the rest of a transaction, whatever its pool does. */
+export async function fixPlans(client: Queryable): Promise<void> {
+  await client.query(FIXED_PLANS.map((setting) => `set local ${setting}`).join("; "));
+}
 
 /** `2026-11-21 12:00:00.123+00` (sessions run in UTC) to epoch milliseconds. */
 function instantOf(text: string): number {
@@ -111,7 +115,7 @@ export function createPool(options: PoolOptions): Pool {
  */
 const fixedPlans = {
   onConnect: async (client: ClientBase): Promise<void> => {
-    await client.query(FIXED_PLANS);
+    await client.query(FIXED_PLANS.map((setting) => `set ${setting}`).join("; "));
   },
 };
 

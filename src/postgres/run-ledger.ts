@@ -3,6 +3,7 @@ import { destinationKey } from "../domain/destination.ts";
 import type { Job } from "../domain/job.ts";
 import type { LedgerChange, RunLedger } from "../domain/ports/run-ledger.ts";
 import type { MissedReason, NewRun, RunTrigger, UnfinishedRun } from "../domain/run.ts";
+import { byKey } from "./by-key.ts";
 import { dropReplaced, dropUnstarted, type Drop } from "./drop-runs.ts";
 import { tellOfJobs } from "./ledger-news.ts";
 import { liftHalt } from "./lift-halt.ts";
@@ -178,8 +179,8 @@ async function advanceCursors(
          as i(job_uid, account, job_id, from_version, position, schedule_hash, generation,
               startable, once, halted_generation, last_run_now, deleted)
      ), locked as materialized (
-       select i.* from job_cursors c join input i using (job_uid)
-        where c.version = i.from_version order by c.job_uid for update of c
+       select i.* from job_cursors c join input i on ${byKey("c.job_uid", "i.job_uid")}
+        where c.version = i.from_version order by i.job_uid for update of c
      ), updated as (
        update job_cursors c
           set account = i.account, job_id = i.job_id, version = c.version + 1,
@@ -188,7 +189,7 @@ async function advanceCursors(
               last_run_now = i.last_run_now,
               deleted_at = case when i.deleted then coalesce(c.deleted_at, clock_timestamp()) end
          from locked i
-        where c.job_uid = i.job_uid and c.version = i.from_version
+        where ${byKey("c.job_uid", "i.job_uid")} and c.version = i.from_version
        returning c.job_uid
      ), inserted as (
        insert into job_cursors
@@ -273,10 +274,12 @@ async function settleIdentities(
   );
   if (again.length === 0) return;
   await client.query(
-    `select from runs r
-       join unnest($1::uuid[], $2::text[], $3::text[]) as i(job_uid, trigger, key)
-         using (job_uid, trigger, key)
-      order by r.id for update of r`,
+    `with theirs as materialized (
+       select r.id from runs r
+         join unnest($1::uuid[], $2::text[], $3::text[]) as i(job_uid, trigger, key)
+           on ${byKey("r.job_uid", "i.job_uid")} and r.trigger = i.trigger and r.key = i.key
+     )
+     select from runs r join theirs t on ${byKey("r.id", "t.id")} order by t.id for update of r`,
     [again.map(({ uid }) => uid), again.map(({ trigger }) => trigger), again.map(({ key }) => key)],
   );
 }
@@ -299,8 +302,6 @@ async function insertRuns(client: Queryable, changes: readonly LedgerChange[]): 
        insert into manual_run_keys (job_uid, key)
        select job_uid, key from input where trigger = 'manual'
        on conflict do nothing returning job_uid, key
-     ), finished as materialized (
-       select job_uid, last_schedule_time from job_history where job_uid = any($1::uuid[])
      )
      insert into runs
        (job_uid, account, job_id, generation, trigger, key, scheduled_at, not_before, destination)
@@ -309,8 +310,8 @@ async function insertRuns(client: Queryable, changes: readonly LedgerChange[]): 
       where (trigger = 'manual' and (job_uid, key) in (select job_uid, key from asked))
          -- Prepared for the older generation, and delivered before this change got here.
          or (trigger = 'schedule' and not exists (
-              select from finished h
-               where h.job_uid = i.job_uid and h.last_schedule_time = i.scheduled_at))
+              select from job_history h
+               where ${byKey("h.job_uid", "i.job_uid")} and h.last_schedule_time = i.scheduled_at))
      on conflict (job_uid, trigger, key) do nothing`,
     [
       runs.map(({ change }) => change.job.uid),

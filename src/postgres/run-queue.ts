@@ -84,7 +84,7 @@ export function createRunQueue(options: {
          )
          select c.*, v.spec from claimed c cross join lateral (
                   select spec from job_revisions
-                   where ${byKey("job_uid", "c.job_uid")} and generation = c.generation offset 0) v
+                   where ${byKey("job_uid", "c.job_uid")} and generation = c.generation) v
           order by c.not_before, c.id`,
         values: [
           request.worker,
@@ -133,8 +133,8 @@ export function createRunQueue(options: {
       if (runIds.length === 0) return new Set();
       const { rows } = await pool.query<{ id: string }>(
         `select r.id from runs r
-           left join job_cursors c using (job_uid)
-           left join accounts a on a.id = r.account
+           left join job_cursors c on ${byKey("c.job_uid", "r.job_uid")}
+           left join accounts a on ${byKey("a.id", "r.account")}
           where r.id = any($1::uuid[])
             and (r.replaced or c.deleted_at is not null or a.deleted_at is not null)`,
         [runIds],
@@ -253,7 +253,7 @@ async function requeueUnstarted(database: Queryable): Promise<number> {
         order by id for update skip locked
      )
      update runs r set claim_token = null, worker = null, lease_until = null
-       from expired e where r.id = e.id`,
+       from expired e where ${byKey("r.id", "e.id")}`,
   );
   return rowCount ?? 0;
 }
@@ -274,10 +274,11 @@ async function expiredStarts(pool: Pool): Promise<ExpiredRow[]> {
        update runs r
           set claim_token = (select gen_random_uuid()), worker = 'reaper',
               lease_until = clock_timestamp() + interval '10 seconds'
-         from expired e where r.id = e.id returning r.*
+         from expired e where ${byKey("r.id", "e.id")} returning r.*
      )
      select t.*, v.spec, clock_timestamp() as now
-       from taken t join job_revisions v using (job_uid, generation)`,
+       from taken t
+       join job_revisions v on ${byKey("v.job_uid", "t.job_uid")} and v.generation = t.generation`,
     [REAP_BATCH],
   );
   return rows;

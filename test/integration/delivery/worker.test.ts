@@ -102,12 +102,25 @@ describe("a webhook", () => {
   test("never starts early, and a prepared one starts at its time", async () => {
     const target = await receiver();
     const of = webhookJob(target.url);
-    worker();
-    const at = Date.now() + 700;
+    const at = Date.now() + 2_500;
+    const queue = fixture.anotherQueue();
+    /** The fire times of what was claimed before them. */
+    const claims: number[] = [];
+    worker({
+      timing: { lookahead: 60_000 },
+      queue: {
+        ...queue,
+        claim: async (request) => {
+          const runs = await queue.claim(request);
+          for (const { notBefore } of runs) if (Date.now() < notBefore) claims.push(notBefore);
+          return runs;
+        },
+      },
+    });
     await create({ of, at });
     const [call] = await target.count(1);
     expect(call?.at).toBeGreaterThanOrEqual(at - 2);
-    expect(call?.at).toBeLessThan(at + 300);
+    expect(claims).toEqual([at]);
   });
 
   test("410 halts the generation", async () => {
@@ -219,11 +232,11 @@ describe("stopping", () => {
       release = () => response.end();
     });
     const started = webhookJob(target.url);
-    const running = worker();
+    const running = worker({ timing: { lookahead: 120_000 } });
     await create({ of: started });
     await target.count(1);
     const waiting = webhookJob(target.url);
-    await create({ of: waiting, at: Date.now() + 1_500 });
+    await create({ of: waiting, at: Date.now() + 60_000 });
     await expect
       .poll(
         async () => (await fixture.ledger.unfinished([waiting.uid])).get(waiting.uid)?.[0]?.state,
@@ -255,23 +268,25 @@ describe("stopping", () => {
 });
 
 describe("fairness", () => {
-  test("50 hanging destinations of one account delay another's by less than a second", async () => {
+  /** By how much is for the benchmark: npm run bench -- backlog. */
+  test("50 hanging destinations of one account do not hold up another's", async () => {
     const hanging = await Promise.all(Array.from({ length: 50 }, () => receiver(() => undefined)));
     const good = await receiver();
     worker({ timing: { grace: 100 } });
     const account = crypto.randomUUID();
+    const target = { timeoutSeconds: 60 };
     const stuck = hanging.flatMap(({ url }) =>
-      Array.from({ length: 40 }, () => webhookJob(url, { account })),
+      Array.from({ length: 40 }, () => webhookJob(url, { account, target })),
     );
     await create(...stuck.map((of) => ({ of })));
     // The account's whole share hangs, and 1,744 more of its runs are queued.
     const calls = () => hanging.reduce((sum, { received }) => sum + received.length, 0);
-    await expect.poll(calls, { timeout: 10_000 }).toBe(256);
-    const began = Date.now();
+    await expect.poll(calls).toBe(256);
     const others = Array.from({ length: 20 }, () => webhookJob(good.url));
     await create(...others.map((of) => ({ of })));
+    // Long before the first of those that hang is given up.
     await good.count(20);
-    expect(Date.now() - began).toBeLessThan(1_000);
+    expect(calls()).toBe(256);
   });
 
   test("a run announced while a claim passes over a full destination is claimed next", async () => {

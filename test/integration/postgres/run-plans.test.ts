@@ -1,7 +1,18 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createPool, type Pool } from "../../../src/postgres/pool.ts";
+import { createRunLedger } from "../../../src/postgres/run-ledger.ts";
 import { createRunQueue } from "../../../src/postgres/run-queue.ts";
-import { claimed, claimOne, job, runsFixture, success, type RunsFixture } from "./runs-fixture.ts";
+import {
+  change,
+  claimed,
+  claimOne,
+  cursorOf,
+  job,
+  runsFixture,
+  scheduled,
+  success,
+  type RunsFixture,
+} from "./runs-fixture.ts";
 
 let fixture: RunsFixture;
 let pool: Pool;
@@ -17,7 +28,7 @@ afterAll(async () => {
 
 /** The queue is empty most of the time, and a vacuum says so to the planner: then comes the herd. */
 test("statements on runs look rows up by key, however empty the tables were when last looked at", async () => {
-  const statements = await statementsOfAWorker();
+  const said = await statements();
   await pool.query(`insert into runs
       (job_uid, account, job_id, generation, trigger, key, scheduled_at, not_before, destination)
     select gen_random_uuid(), gen_random_uuid(), 'j', 1, 'manual', n::text, now(), now(), 'd'
@@ -28,61 +39,94 @@ test("statements on runs look rows up by key, however empty the tables were when
   }
 
   const scans: string[] = [];
-  for (const { name, text } of statements) {
+  for (const statement of said) {
     const { rows } = await pool.query<{ "QUERY PLAN": string }>(
-      `explain (generic_plan, costs off) ${text}`,
+      `explain (generic_plan, costs off) ${statement}`,
     );
     const plan = rows.map((row) => row["QUERY PLAN"]);
     for (const [index, line] of plan.entries()) {
       const table = / on (\w+)/.exec(line)?.[1] ?? "";
       if (!line.includes("Scan") || !TABLES.includes(table)) continue;
-      if (!plan[index + 1]?.includes("Index Cond:")) scans.push(`${name}: ${line.trim()}`);
+      // Between them it may say that the planner had no choice.
+      const how = plan.slice(index + 1, index + 3).join("\n");
+      if (!how.includes("Index Cond:") && !how.includes(REAPS))
+        scans.push(`${line.trim()}: ${statement.replaceAll(/\s+/g, " ")}`);
     }
   }
-  expect(statements.map(({ name }) => name).sort()).toEqual([
-    "claim_runs",
-    "close_runs",
-    "drop_unwanted_runs",
-    "release_runs",
-    "renew_claims",
-    "retry_runs",
-    "start_runs",
-  ]);
   expect(scans).toEqual([]);
 });
 
-const TABLES = ["runs", "job_cursors", "job_revisions"];
+const TABLES = ["runs", "job_cursors", "job_revisions", "job_history", "manual_run_keys"];
 
-/** What a worker says in a life of a few runs, as PostgreSQL gets it. */
-async function statementsOfAWorker(): Promise<{ name: string; text: string }[]> {
-  const said = new Map<string, string>();
-  const listening = new Proxy(pool, {
-    get: (target, key) =>
-      key === "query"
-        ? async (query: string | { name?: string; text: string }, values?: unknown[]) => {
-            if (typeof query !== "string" && query.name !== undefined)
-              said.set(query.name, query.text);
-            return target.query(query as string, values);
-          }
-        : (Reflect.get(target, key) as unknown),
+/** Who looks for dead workers' runs reads the queue on purpose: no index knows the leases (migration 0007). */
+const REAPS = "lease_until <";
+
+/** What a leader and its workers say in a life of a few runs, as PostgreSQL gets it; each text once. */
+async function statements(): Promise<string[]> {
+  const said = new Set<string>();
+  const listening = listenedTo(pool, (text) => {
+    if (/^\s*(?:with|select|insert|update|delete)/.test(text)) said.add(text);
   });
+  const ledger = createRunLedger({ pool: listening });
   const queue = createRunQueue({
     pool: listening,
     leasePool: listening,
     notifications: { on: () => () => undefined } as never,
     random: () => 0.5,
   });
+  const parts = { ledger, queue };
+
   const of = job();
-  const run = await claimed({ ledger: fixture.ledger, queue }, of);
+  const run = await claimed(parts, of);
   await queue.renew([run], 10_000);
   await queue.release([run], Date.now() - 1_000);
   const again = await claimOne(queue, of);
   await queue.start([again]);
+  await queue.replaced([again.id]);
   await queue.close([{ ...success(again), next: "retry", notBefore: Date.now() - 1_000 }]);
   const last = await claimOne(queue, of);
   await queue.start([last]);
   await queue.close([success(last)]);
   // Nobody's any more: looked at once more by the second, rare statement.
   await queue.start([last]);
-  return Array.from(said, ([name, text]) => ({ name, text }));
+  await claimed(parts, job(), { leaseMs: -1 });
+  await queue.reap();
+
+  const at = Date.now() + 60_000;
+  const from = await cursorOf(ledger, of);
+  await ledger.apply([change(of, { from, create: [scheduled(at)] })]);
+  const [waiting] = (await ledger.unfinished([of.uid])).get(of.uid) ?? [];
+  // Edited: what was prepared goes, and is prepared anew in place of what it replaces.
+  const edited = { ...of, generation: 2 };
+  const missed = [{ first: at, last: at, count: 1, reason: "downtime" as const }];
+  await ledger.apply([
+    change(edited, {
+      from: await cursorOf(ledger, of),
+      create: [scheduled(at)],
+      replace: waiting ? [waiting.id] : [],
+      missed,
+    }),
+  ]);
+  await ledger.runNow(of, "now");
+  await ledger.cancel([of.uid]);
+  return Array.from(said);
+}
+
+/** The same pool; `heard` gets each statement that is said to it or to a client of it. */
+function listenedTo(heardPool: Pool, heard: (text: string) => void): Pool {
+  const listen = <T extends object>(to: T): T =>
+    new Proxy(to, {
+      get: (target, key) => {
+        const value: unknown = Reflect.get(target, key);
+        if (typeof value !== "function") return value;
+        return async (...args: unknown[]) => {
+          const [query] = args as [string | { text: string } | undefined];
+          if (key === "query" && query !== undefined)
+            heard(typeof query === "string" ? query : query.text);
+          const result: unknown = await Reflect.apply(value, target, args);
+          return key === "connect" ? listen(result as object) : result;
+        };
+      },
+    });
+  return listen(heardPool);
 }

@@ -234,7 +234,8 @@ async function deliver(id: string, next: "finished" | "halted", httpStatus: numb
   const claimed = await queue.claim({
     worker: "w",
     limit: 1_000,
-    until: clock.now(),
+    // What is due by PostgreSQL's clock may be a millisecond ahead by ours.
+    until: clock.now() + 1_000,
     leaseMs: 30_000,
   });
   const run = claimed.find((each) => each.jobId === id);

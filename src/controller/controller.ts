@@ -92,7 +92,15 @@ export function createController(deps: ControllerDeps): Controller {
   /** Cursors must be read (again) before anything is decided. */
   let cursorsDue = true;
   let lists = 0;
-  const touched = new TouchedCursors({ ledger, view, queue });
+  const touched = new TouchedCursors({
+    ledger,
+    view,
+    queue,
+    timers,
+    onDue: () => {
+      bell.ring();
+    },
+  });
   const tombstones = new Set<string>();
   /** Cursors without a job, and the list after which that is certain. */
   let orphans: { uids: readonly string[]; certainAfterList: number } = {
@@ -193,8 +201,11 @@ export function createController(deps: ControllerDeps): Controller {
   /** Undefined: any cursor may have been written. */
   function onCursors(uids: readonly string[] | undefined): void {
     if (!leading) return;
-    if (uids === undefined) cursorsDue = true;
-    else touched.add(uids);
+    if (uids !== undefined) {
+      touched.add(uids);
+      return;
+    }
+    cursorsDue = true;
     bell.ring();
   }
 
@@ -212,7 +223,7 @@ export function createController(deps: ControllerDeps): Controller {
       for (const uid of gone) tombstones.delete(uid);
       return true;
     }
-    if (touched.size > 0) {
+    if (touched.due) {
       await touched.load(batchSize, current);
       return true;
     }
@@ -320,6 +331,7 @@ export function createController(deps: ControllerDeps): Controller {
         await Promise.all([reflector.run(sink, signal), loop(signal)]);
       } finally {
         for (const end of unsubscribe) end?.();
+        touched.clear();
         reporter?.clear();
       }
     },

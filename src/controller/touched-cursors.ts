@@ -1,6 +1,13 @@
+import type { Timers } from "../domain/ports/clock.ts";
 import type { RunLedger } from "../domain/ports/run-ledger.ts";
 import type { JobView } from "./job-view.ts";
 import type { WorkQueue } from "./work-queue.ts";
+
+/**
+ * Milliseconds that news wait for company. A herd's runs are closed by the hundred while the rest of it is
+ * still to be delivered, maybe by this process: that comes first.
+ */
+const COLLECT = 300;
 
 /** Jobs whose cursor somebody else has written: a worker that closed a run, or a REST request. */
 export class TouchedCursors {
@@ -8,23 +15,44 @@ export class TouchedCursors {
   readonly #ledger: Pick<RunLedger, "cursors">;
   readonly #view: JobView;
   readonly #queue: WorkQueue;
+  readonly #timers: Timers;
+  readonly #onDue: () => void;
+  #collecting: { cancel(): void } | undefined;
 
-  constructor(options: { ledger: Pick<RunLedger, "cursors">; view: JobView; queue: WorkQueue }) {
+  constructor(options: {
+    ledger: Pick<RunLedger, "cursors">;
+    view: JobView;
+    queue: WorkQueue;
+    timers: Timers;
+    /** Some are due to be loaded. */
+    onDue: () => void;
+  }) {
     this.#ledger = options.ledger;
     this.#view = options.view;
     this.#queue = options.queue;
+    this.#timers = options.timers;
+    this.#onDue = options.onDue;
   }
 
-  get size(): number {
-    return this.#uids.size;
+  /** Whether there are any that have waited long enough. */
+  get due(): boolean {
+    return this.#uids.size > 0 && this.#collecting === undefined;
   }
 
   add(uids: readonly string[]): void {
+    const before = this.#uids.size;
     for (const uid of uids) if (this.#view.entries.has(uid)) this.#uids.add(uid);
+    if (before > 0 || this.#uids.size === 0) return;
+    this.#collecting = this.#timers.after(COLLECT, () => {
+      this.#collecting = undefined;
+      this.#onDue();
+    });
   }
 
   clear(): void {
     this.#uids.clear();
+    this.#collecting?.cancel();
+    this.#collecting = undefined;
   }
 
   /**

@@ -111,6 +111,7 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
 
   return {
     add: (runs) => {
+      if (runs.length === 0) return;
       const ids = new Set(runs.map(({ id }) => id));
       takeOut((run) => ids.has(run.id));
       for (const run of runs) {

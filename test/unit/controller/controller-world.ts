@@ -134,6 +134,8 @@ export class MemoryLedger implements RunLedger {
   readonly runs: CreatedRun[] = [];
   readonly cancelled: string[] = [];
   readonly batches: number[] = [];
+  /** The jobs of each look at cursors. */
+  readonly reads: (readonly string[])[] = [];
   down = false;
   /** It answers reads and refuses writes, as a demoted primary does. */
   readOnly = false;
@@ -149,6 +151,7 @@ export class MemoryLedger implements RunLedger {
     if (this.down) throw new Error("database down");
   }
   async cursors(uids: readonly string[]) {
+    this.reads.push(uids);
     this.#answer();
     const found = uids.flatMap((uid) => this.stored.get(uid) ?? []);
     return new Map(found.map((cursor) => [cursor.jobUid, cursor]));

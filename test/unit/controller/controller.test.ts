@@ -381,13 +381,13 @@ describe("what others write", () => {
     const { w, news, reports } = await halted();
     const others = statuses(reports, "b").length;
     news.cursors(uids);
-    await settle();
+    await w.time.advanceTo(at("12:01:31"));
     expect(statuses(reports, "a").at(-1)).toBe("paused");
     await w.time.advanceTo(at("12:03:30"));
     expect(keys(w)).toEqual(["12:01"]);
     w.ledger.write("a", { haltedGeneration: null });
     news.cursors(uids);
-    await settle();
+    await w.time.advanceTo(at("12:03:31"));
     expect(statuses(reports, "a").at(-1)).toBe("active");
     await w.time.advanceTo(at("12:05:30"));
     expect(keys(w)).toEqual(["12:01", "12:04", "12:05"]);
@@ -400,12 +400,13 @@ describe("what others write", () => {
     await w.time.advanceTo(at("12:02:30"));
     const heard = statuses(reports, "a").length;
     news.cursors(["a"]);
-    await settle();
+    await w.time.advanceTo(at("12:02:31"));
     expect(statuses(reports, "a")).toHaveLength(heard);
-    leadership.set(false);
     w.ledger.write("a", { haltedGeneration: null });
     news.cursors(["a"]);
-    await settle();
+    leadership.set(false);
+    news.cursors(["a"]);
+    await w.time.advanceTo(at("12:02:32"));
     expect(statuses(reports, "a")).toHaveLength(heard);
   });
 
@@ -413,10 +414,21 @@ describe("what others write", () => {
     const { w, news, reports } = await halted();
     w.ledger.down = true;
     news.cursors(["a"]);
-    await settle();
+    await w.time.advanceTo(at("12:01:31"));
     w.ledger.down = false;
     await w.time.advanceTo(at("12:01:50"));
     expect(statuses(reports, "a").at(-1)).toBe("paused");
+  });
+
+  test("the news of a moment are read together, so that a herd is delivered first", async () => {
+    const { w, news } = await halted();
+    const reads = w.ledger.reads.length;
+    news.cursors(["a"]);
+    news.cursors(["b"]);
+    await settle();
+    expect(w.ledger.reads).toHaveLength(reads);
+    await w.time.advanceTo(at("12:01:31"));
+    expect(w.ledger.reads.slice(reads)).toEqual([["a", "b"]]);
   });
 
   test("the reporter of the leader hears of closed runs", async () => {

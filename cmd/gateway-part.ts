@@ -25,12 +25,12 @@ export async function createGatewayPart(options: {
   readiness: Readiness;
 }): Promise<Gateway> {
   const { foundation, configuration, jobs, jobIndex, readiness } = options;
-  const { pool, keyRing } = foundation;
+  const { pool, runPool, keyRing } = foundation;
   return createGateway({
     apiKeys: foundation.apiKeys,
     jobs,
     jobIndex,
-    ledger: createRunLedger({ pool }),
+    ledger: createRunLedger({ pool: runPool }),
     history: createRunHistory({ pool }),
     circuits: createCircuits({ pool }),
     mailer: foundation.mailer,

@@ -100,11 +100,15 @@ async function runStep({ name, command }: Step): Promise<Outcome> {
     });
   });
   const tests = program === "vitest" ? await readReport(report) : NO_TESTS;
+  // A hook that fails, or an error outside of every test, is in no report.
+  const unsaid = program === "vitest" && code !== 0 && tests.failures.length === 0;
   return {
     step: name,
     ok: code === 0 && tests.failed === 0,
     seconds: (performance.now() - started) / 1_000,
-    tests,
+    tests: unsaid
+      ? { ...tests, failures: [`${name}: vitest ended with ${code}, see its output above`] }
+      : tests,
   };
 }
 

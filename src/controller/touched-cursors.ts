@@ -64,7 +64,12 @@ export class TouchedCursors {
     // Before the read: a job that is told of again while it is under way must be read again.
     for (const uid of uids) this.#uids.delete(uid);
     const fresh = await this.#ledger.cursors(uids).catch((error: unknown) => {
-      if (current()) this.add(uids);
+      // Due still, so that the next try is one: the caller's backoff is what they wait for.
+      if (current()) {
+        this.#collecting?.cancel();
+        this.#collecting = undefined;
+        for (const uid of uids) this.#uids.add(uid);
+      }
       throw error;
     });
     if (!current()) return;

@@ -32,7 +32,8 @@ export interface PoolOptions {
 
 const FIXED_PLANS = ["bitmapscan", "hashjoin", "mergejoin", "seqscan"]
   .map((method) => `enable_${method} = off`)
-  .concat("plan_cache_mode = force_generic_plan");
+  // Ranges are expected to find a part of the table: what looks that dear would be compiled each time.
+  .concat("jit = off", "plan_cache_mode = force_generic_plan");
 
 /** `PoolOptions.plans: "fixed"` for the rest of a transaction, whatever its pool does. */
 export async function fixPlans(client: Queryable): Promise<void> {

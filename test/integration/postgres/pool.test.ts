@@ -1,7 +1,13 @@
 import { createServer, type Server, type Socket } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
-import { createPool, transaction, type Pool } from "../../../src/postgres/pool.ts";
+import {
+  createPool,
+  fixPlans,
+  transaction,
+  type Pool,
+  type Queryable,
+} from "../../../src/postgres/pool.ts";
 import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
 
 let database: TestDatabase;
@@ -23,6 +29,31 @@ test("values: int8 is a number, a moment is epoch milliseconds", async () => {
   );
   expect(rows).toEqual([{ big: Number.MAX_SAFE_INTEGER, at, name: "pool test" }]);
   await expect(pool.query("select 9007199254740993::int8 as big")).rejects.toThrow(RangeError);
+});
+
+/** enable_seqscan, jit, plan_cache_mode. */
+async function planning(of: Queryable): Promise<string[]> {
+  const { rows } = await of.query<{ setting: string }>(
+    `select setting from pg_settings
+      where name in ('enable_seqscan', 'jit', 'plan_cache_mode') order by name`,
+  );
+  return rows.map(({ setting }) => setting);
+}
+
+test("plans that are fixed are those of a session, or of one transaction", async () => {
+  const fixed = ["off", "off", "force_generic_plan"];
+  const runs = createPool({ url: database.url, applicationName: "runs", max: 1, plans: "fixed" });
+  expect(await planning(runs)).toEqual(fixed);
+  await runs.end();
+  const other = createPool({ url: database.url, applicationName: "other", max: 1 });
+  const before = await planning(other);
+  expect(before[0]).toBe("on");
+  await transaction(other, async (client) => {
+    await fixPlans(client);
+    expect(await planning(client)).toEqual(fixed);
+  });
+  expect(await planning(other)).toEqual(before);
+  await other.end();
 });
 
 const down = [

@@ -413,8 +413,14 @@ describe("what others write", () => {
   test("news that cannot be read because PostgreSQL is away are read later", async () => {
     const { w, news, reports } = await halted();
     w.ledger.down = true;
+    const reads = w.ledger.reads.length;
     news.cursors(["a"]);
-    await w.time.advanceTo(at("12:01:31"));
+    // Before the next minute: nothing else asks for anything.
+    await w.time.advanceTo(at("12:01:44"));
+    // Rarer and rarer: 0.1 s doubling to 5 s.
+    const tries = w.ledger.reads.length - reads;
+    expect(tries).toBeGreaterThan(3);
+    expect(tries).toBeLessThan(12);
     w.ledger.down = false;
     await w.time.advanceTo(at("12:01:50"));
     expect(statuses(reports, "a").at(-1)).toBe("paused");

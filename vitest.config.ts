@@ -3,7 +3,7 @@ import { defineConfig } from "vitest/config";
 /** What is waited for comes in milliseconds, or late because the machine is busy, which is no failure. */
 const expect = { poll: { timeout: 15_000 } };
 
-/** Two cores: integration files run two at a time, whole-program tests one at a time. */
+/** As many files at a time as there are cores but one; whole-program tests one at a time. */
 export default defineConfig({
   test: {
     projects: [

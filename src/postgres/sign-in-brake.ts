@@ -15,16 +15,17 @@ export function createSignInBrake({ pool }: { pool: Pool }): SignInBrake {
     async take(email, client) {
       const key = guesser(email, client);
       const wait = `least(${LONGEST_WAIT}, power(2, least(f.failures + 1 - ${FREE_TRIES}, 20)))`;
-      const fresh = `f.last_at < now() - interval '${MEMORY}'`;
-      // One statement: parallel guesses meet at the row's lock, and each sees the one before.
+      const fresh = `f.last_at < clock_timestamp() - interval '${MEMORY}'`;
+      // One statement: parallel guesses meet at the row's lock, and each sees the one before. The clock is
+      // read behind it: now() may be older than the moment that the one before has set.
       const { rowCount } = await pool.query(
         `insert into sign_in_failures as f (guesser, failures) values ($1, 1)
          on conflict (guesser) do update set
            failures = case when ${fresh} then 1 else f.failures + 1 end,
-           last_at = now(),
-           next_at = case when ${fresh} or f.failures + 1 < ${FREE_TRIES} then now()
-                          else now() + ${wait} * interval '1 second' end
-         where f.next_at <= now()`,
+           last_at = clock_timestamp(),
+           next_at = case when ${fresh} or f.failures + 1 < ${FREE_TRIES} then clock_timestamp()
+                          else clock_timestamp() + ${wait} * interval '1 second' end
+         where f.next_at <= clock_timestamp()`,
         [key],
       );
       if (rowCount === 1) return { kind: "go" };

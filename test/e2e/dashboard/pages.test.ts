@@ -1,4 +1,3 @@
-import { availableParallelism, loadavg } from "node:os";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { call, type Standalone } from "../program.ts";
@@ -190,10 +189,8 @@ describe.skipIf(chrome === undefined)("every page", () => {
       `first load: ${Math.round(bytes / 1024)} KiB of scripts, painted in ${Math.round(paint)} ms`,
     );
     expect(bytes).toBeGreaterThan(10_000);
+    // How fast it is painted is for the benchmark: npm run bench -- dashboard.
     expect(bytes).toBeLessThan(250_000);
-    // A machine that does much else besides measures itself.
-    const busy = (loadavg()[0] ?? 0) > 2 * availableParallelism();
-    expect(paint).toBeLessThan(busy ? 10_000 : 1_000);
     await context.close();
   });
 });

@@ -39,7 +39,7 @@ async function receiver(onRequest: (socket: Socket, head: string) => void, onOpe
 }
 
 function send(url: string, change: Partial<WebhookTarget> = {}, maySend = () => true) {
-  const run: ClaimedRun = claimedRun({ url, timeoutSeconds: 0.4, ...change });
+  const run: ClaimedRun = claimedRun({ url, timeoutSeconds: 60, ...change });
   if (run.spec.target.kind !== "webhook") throw new Error("a webhook");
   return sender.send({
     run,
@@ -69,8 +69,19 @@ const write = (text: string) => (socket: Socket) => {
 };
 
 describe("whatever a receiver does has an outcome within the deadline", () => {
-  test.each([
-    { does: "never answers", onRequest: hang, outcome: { kind: "retryable", httpStatus: 500 } },
+  test.each<{
+    does: string;
+    onRequest: (socket: Socket) => unknown;
+    outcome: object;
+    /** Until the deadline, which is short then; elsewhere it is longer than the test may take. */
+    hangs?: true;
+  }>([
+    {
+      does: "never answers",
+      onRequest: hang,
+      outcome: { kind: "retryable", httpStatus: 500 },
+      hangs: true,
+    },
     {
       does: "drips its headers",
       onRequest: (socket: Socket) => {
@@ -78,11 +89,13 @@ describe("whatever a receiver does has an outcome within the deadline", () => {
         socket.on("close", () => clearInterval(timer));
       },
       outcome: { kind: "retryable", httpStatus: 500 },
+      hangs: true,
     },
     {
       does: "stops in the headers",
       onRequest: write("HTTP/1.1 200 OK\r\nContent-"),
       outcome: { kind: "retryable", httpStatus: 500 },
+      hangs: true,
     },
     {
       does: "never ends its body",
@@ -145,10 +158,9 @@ describe("whatever a receiver does has an outcome within the deadline", () => {
       onRequest: write("HTTP/1.1 429 Slow\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n"),
       outcome: { kind: "retryable", httpStatus: 429, retryAfterMs: 7_000 },
     },
-  ])("$does", async ({ onRequest, outcome }) => {
-    const began = performance.now();
-    expect(await send(await receiver(onRequest))).toMatchObject(outcome);
-    expect(performance.now() - began).toBeLessThan(6_500);
+  ])("$does", async ({ onRequest, outcome, hangs }) => {
+    const deadline = hangs ? { timeoutSeconds: 0.4 } : {};
+    expect(await send(await receiver(onRequest), deadline)).toMatchObject(outcome);
   });
 
   test("is not TLS where TLS is spoken", async () => {

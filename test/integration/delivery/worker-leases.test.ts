@@ -89,29 +89,40 @@ async function taken(of: Job): Promise<void> {
 }
 
 describe("Replace", () => {
-  test("ends the attempt in flight within 5 s; the new run does not wait for that", async () => {
-    let aborted: number | undefined;
+  test("ends the attempt in flight; the new run does not wait for that", async () => {
+    let aborted = false;
     const target = await receiver((call, response) => {
       if (target.received.indexOf(call) > 0) response.end();
-      else response.once("close", () => (aborted = Date.now()));
+      else response.once("close", () => (aborted = true));
     });
     const of = webhookJob(target.url, { concurrencyPolicy: "Replace" });
-    worker();
+    const queue = fixture.anotherQueue();
+    const overtaken = Promise.withResolvers<undefined>();
+    worker({
+      queue: {
+        ...queue,
+        // Nobody hears of it before the new run has called.
+        replaced: async (ids) => {
+          await overtaken.promise;
+          return queue.replaced(ids);
+        },
+      },
+    });
     await create(of);
     await target.count(1);
     const from = await cursorOf(fixture.ledger, of);
-    const replaced = Date.now();
     await fixture.ledger.apply([
-      change(of, { from, create: [scheduled(replaced)], replace: [await runIdOf(of)] }),
+      change(of, { from, create: [scheduled(Date.now())], replace: [await runIdOf(of)] }),
     ]);
-    const [, second] = await target.count(2);
-    expect(aborted ?? Infinity).toBeGreaterThan(second?.at ?? 0);
+    await target.count(2);
+    expect(aborted).toBe(false);
+    overtaken.resolve(undefined);
     const executions = await fixture.executions(of, 2);
     expect(executions.map(({ status, errorMessage }) => ({ status, errorMessage }))).toEqual([
       { status: "success", errorMessage: null },
       { status: "failed", errorMessage: "replaced: outcome unknown" },
     ]);
-    expect((aborted ?? Infinity) - replaced).toBeLessThan(5_000);
+    await expect.poll(() => aborted).toBe(true);
   });
 
   test("is not retried, whatever its job allows otherwise", async () => {
@@ -136,7 +147,8 @@ describe("an open circuit", () => {
     });
     const account = crypto.randomUUID();
     const running = worker({ resetMs: 60_000 });
-    const failing = Array.from({ length: 6 }, () => webhookJob(target.url, { account }));
+    // As many as open it: one more might meet it open, and be put off.
+    const failing = Array.from({ length: 5 }, () => webhookJob(target.url, { account }));
     await Promise.all(failing.map(create));
     for (const of of failing) await fixture.executions(of, 1);
     expect(running.transitions).toEqual(["open"]);
@@ -194,7 +206,8 @@ describe("a lease", () => {
     const queue = fixture.anotherQueue();
     const started = webhookJob(target.url);
     const unstarted = webhookJob(target.url);
-    await queue.start([await claimed(fixture, started, { leaseMs: 500, worker: "dead" })]);
+    const run = await claimed(fixture, started, { leaseMs: 2_500, worker: "dead" });
+    expect(await queue.start([run])).toEqual(new Set([run.id]));
     await claimed(fixture, unstarted, { leaseMs: 500, worker: "dead" });
     worker({ timing: SHORT });
     await taken(started);

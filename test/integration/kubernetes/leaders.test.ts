@@ -149,7 +149,7 @@ describe.runIf(kubeconfig !== "")("leaders", { concurrent: true }, () => {
         within: 20_000,
         what: "two leaders",
       });
-      const minute = Math.ceil((Date.now() + 15_000) / 60_000) * 60_000;
+      const minute = Math.ceil((Date.now() + 30_000) / 60_000) * 60_000;
       const herd = Array.from({ length: 60 }, (_, index) => `once-${index}`);
       const crons = Array.from({ length: 10 }, (_, index) => `cron-${index}`);
       const manual = Array.from({ length: 10 }, (_, index) => `manual-${index}`);
@@ -180,7 +180,7 @@ describe.runIf(kubeconfig !== "")("leaders", { concurrent: true }, () => {
         return rows.map((row) => row.job_id);
       };
       await until(async () => (await recorded()).length >= expected, {
-        within: 90_000,
+        within: 120_000,
         every: 200,
         what: "all runs",
       });

@@ -122,7 +122,10 @@ describe.skipIf(chrome === undefined)("users and how they sign in", () => {
     await inviting.page
       .getByRole("textbox", { name: "Email", exact: true })
       .fill("invited@example.com");
-    await inviting.page.getByRole("button", { name: "Invite", exact: true }).last().click();
+    await inviting.page
+      .getByRole("dialog")
+      .getByRole("button", { name: "Invite", exact: true })
+      .click();
     await inviting.page.getByRole("button", { name: "Copy the link" }).click();
     const link = (await inviting.page.evaluate("navigator.clipboard.readText()")) as string;
     await inviting.context.close();

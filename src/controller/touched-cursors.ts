@@ -51,6 +51,10 @@ export class TouchedCursors {
 
   clear(): void {
     this.#uids.clear();
+    this.#stopCollecting();
+  }
+
+  #stopCollecting(): void {
     this.#collecting?.cancel();
     this.#collecting = undefined;
   }
@@ -66,8 +70,7 @@ export class TouchedCursors {
     const fresh = await this.#ledger.cursors(uids).catch((error: unknown) => {
       // Due still, so that the next try is one: the caller's backoff is what they wait for.
       if (current()) {
-        this.#collecting?.cancel();
-        this.#collecting = undefined;
+        this.#stopCollecting();
         for (const uid of uids) this.#uids.add(uid);
       }
       throw error;

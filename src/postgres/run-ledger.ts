@@ -11,7 +11,10 @@ import { CURSORS_CHANNEL, RUNS_CHANNEL } from "./notifications.ts";
 import { transaction, type Pool, type Queryable } from "./pool.ts";
 import { cursorOf, timestamp, type CursorRow } from "./rows.ts";
 
-/** What the leader decides, made true in PostgreSQL. Statements take whole batches as arrays. */
+/**
+ * What the leader decides, made true in PostgreSQL. Statements take whole batches as arrays, and rely on a
+ * pool whose plans are fixed.
+ */
 export function createRunLedger({ pool }: { pool: Pool }): RunLedger {
   const ledger: RunLedger = {
     cursors: (jobUids) => readCursors(pool, jobUids),

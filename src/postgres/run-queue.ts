@@ -27,8 +27,8 @@ const DEADLOCK = "40P01";
 const REAP_BATCH = 500;
 
 /**
- * `leasePool` has a connection of its own (max 1), so that leases are renewed while every other
- * connection waits. Locks are taken in the order of run ids everywhere: renewing, starting and closing
+ * Both pools have fixed plans. `leasePool` has connections of its own, so that leases are renewed while every
+ * other connection waits. Locks are taken in the order of run ids everywhere: renewing, starting and closing
  * meet on the same rows all the time.
  */
 export function createRunQueue(options: {

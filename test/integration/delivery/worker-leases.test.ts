@@ -89,7 +89,7 @@ async function taken(of: Job): Promise<void> {
 }
 
 describe("Replace", () => {
-  test("ends the attempt in flight; the new run does not wait for that", async () => {
+  test("ends the attempt in flight within 5 s; the new run does not wait for that", async () => {
     let aborted = false;
     const target = await receiver((call, response) => {
       if (target.received.indexOf(call) > 0) response.end();
@@ -117,12 +117,14 @@ describe("Replace", () => {
     await target.count(2);
     expect(aborted).toBe(false);
     overtaken.resolve(undefined);
+    const told = performance.now();
     const executions = await fixture.executions(of, 2);
     expect(executions.map(({ status, errorMessage }) => ({ status, errorMessage }))).toEqual([
       { status: "success", errorMessage: null },
       { status: "failed", errorMessage: "replaced: outcome unknown" },
     ]);
     await expect.poll(() => aborted).toBe(true);
+    expect(performance.now() - told).toBeLessThan(5_000);
   });
 
   test("is not retried, whatever its job allows otherwise", async () => {

@@ -22,21 +22,29 @@ test("knows nothing before it measured", () => {
 });
 
 test("follows PostgreSQL's clock, whatever this machine's monotonic clock began with", async () => {
+  let measurements = 0;
+  const counting = {
+    connect: () => {
+      measurements += 1;
+      return pool.connect();
+    },
+  } as unknown as Pool;
   const clock = createPostgresClock({
-    pool,
+    pool: counting,
     monotonic: () => performance.now() + 1e9,
     intervalMs: 10,
   });
   await clock.start();
+  // The best of several: one may have met a busy server.
+  await expect.poll(() => measurements).toBeGreaterThan(10);
   for (let i = 0; i < 20; i += 1) {
     const before = clock.now();
     const { rows } = await pool.query<{ now: number }>(
       "select extract(epoch from clock_timestamp())::float8 * 1000 as now",
     );
     const now = rows[0]?.now ?? 0;
-    // As exact as a question to a busy server is fast.
-    expect(now - before).toBeGreaterThan(-500);
-    expect(clock.now() - now).toBeGreaterThan(-500);
+    expect(now - before).toBeGreaterThan(-5);
+    expect(clock.now() - now).toBeGreaterThan(-5);
   }
   clock.stop();
 });

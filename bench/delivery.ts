@@ -7,12 +7,13 @@ import { createPool } from "../src/postgres/pool.ts";
 import { benchBareQueue } from "./bare-queue.ts";
 import { benchGraphileWorker } from "./graphile-worker.ts";
 import { benchRawPost } from "./raw-post.ts";
+import { median } from "./median.ts";
 import { startSink } from "./sink-process.ts";
 import { createDurableDelivery } from "./durable-delivery.ts";
 
 const LOAD = { count: 10_000, width: 64 };
 const WARM_UP = { count: 1_000, width: 64 };
-const ROUNDS = 5;
+const ROUNDS = 7;
 
 export interface DeliveryFigures {
   rounds: number;
@@ -22,8 +23,9 @@ export interface DeliveryFigures {
   bareQueue: number;
   graphileDefault: number;
   graphileTuned: number;
-  /** Median of durable ÷ raw of the same round. */
-  share: number;
+  /** Medians of durable ÷ raw and durable ÷ tuned of the same round. */
+  shareOfRaw: number;
+  shareOfTuned: number;
 }
 
 export async function benchDelivery(target: { databaseUrl: string }): Promise<DeliveryFigures> {
@@ -34,25 +36,21 @@ export async function benchDelivery(target: { databaseUrl: string }): Promise<De
   const durable = await createDurableDelivery({ databaseUrl: target.databaseUrl, url });
   const pool = createPool({ url: target.databaseUrl, applicationName: "bench", max: 4 });
   const bareQueue = (load: typeof LOAD) => benchBareQueue({ pool, url, ...load });
-  const figures = { durable: [], raw: [], bare: [], plain: [], tuned: [], share: [] } as Record<
-    "durable" | "raw" | "bare" | "plain" | "tuned" | "share",
-    number[]
-  >;
+  const rounds: Record<"durable" | "raw" | "bare" | "plain" | "tuned", number>[] = [];
   try {
     await benchRawPost(url, WARM_UP);
     await durable.run(WARM_UP);
     await bareQueue(WARM_UP);
     await graphile(true, WARM_UP);
     // In turns: whatever else the machine does meanwhile is done to all of them.
-    for (let round = 0; round < ROUNDS; round += 1) {
-      const raw = await benchRawPost(url, LOAD);
-      const ours = await durable.run(LOAD);
-      figures.raw.push(raw);
-      figures.durable.push(ours);
-      figures.share.push(ours / raw);
-      figures.bare.push(await bareQueue(LOAD));
-      figures.tuned.push(await graphile(true, LOAD));
-      figures.plain.push(await graphile(false, { ...LOAD, count: LOAD.count / 5 }));
+    while (rounds.length < ROUNDS) {
+      rounds.push({
+        raw: await benchRawPost(url, LOAD),
+        durable: await durable.run(LOAD),
+        tuned: await graphile(true, LOAD),
+        bare: await bareQueue(LOAD),
+        plain: await graphile(false, { ...LOAD, count: LOAD.count / 5 }),
+      });
       await sink.ask("arrivals");
     }
   } finally {
@@ -62,15 +60,12 @@ export async function benchDelivery(target: { databaseUrl: string }): Promise<De
   }
   return {
     rounds: ROUNDS,
-    durable: median(figures.durable),
-    raw: median(figures.raw),
-    bareQueue: median(figures.bare),
-    graphileDefault: median(figures.plain),
-    graphileTuned: median(figures.tuned),
-    share: median(figures.share),
+    durable: median(rounds.map(({ durable }) => durable)),
+    raw: median(rounds.map(({ raw }) => raw)),
+    bareQueue: median(rounds.map(({ bare }) => bare)),
+    graphileDefault: median(rounds.map(({ plain }) => plain)),
+    graphileTuned: median(rounds.map(({ tuned }) => tuned)),
+    shareOfRaw: median(rounds.map(({ durable, raw }) => durable / raw)),
+    shareOfTuned: median(rounds.map(({ durable, tuned }) => durable / tuned)),
   };
-}
-
-function median(values: readonly number[]): number {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
 }

@@ -100,7 +100,7 @@ export function createFoundation(options: {
         }
       : {}),
   });
-  const mailer = createMailer({ settings: smtpSettings, dial, metrics, log });
+  const mailer = createMailer({ settings: smtpSettings, dial, timers, metrics, log });
 
   metrics.beforeScrape("database", async () => {
     const idle = pool.idleCount + runPool.idleCount;

@@ -1,5 +1,6 @@
 import type { SigningSecrets } from "../domain/ports/accounts.ts";
 import type { Clock, Monotonic, Random, Timers } from "../domain/ports/clock.ts";
+import { pause } from "../domain/pause.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import type { EmailLog, Mailer } from "../domain/ports/mail.ts";
 import type { RunQueue } from "../domain/ports/run-queue.ts";
@@ -179,25 +180,19 @@ export function createDeliveryWorker(options: {
       try {
         if (clock.known && (await starter.startReady(signal)) > 0) {
           lastStart = monotonic();
-          await pause(timing.collect);
+          await pause(timers, timing.collect);
           continue;
         }
         // Otherwise what is due waits for slots, and more of it would only wait as well.
         if (starved && freed > 0 && !(clock.known && held.hasDue(clock.now()))) claimBell.ring();
         await startBell.wait(untilNextDue());
         // The first attempt of a burst to end is not worth a commit of its own.
-        if (monotonic() - lastStart < BURST) await pause(timing.collect);
+        if (monotonic() - lastStart < BURST) await pause(timers, timing.collect);
       } catch (error) {
         outage(error);
         await startBell.wait(timing.afterError);
       }
     }
-  }
-
-  async function pause(ms: number): Promise<void> {
-    await new Promise<void>((resolve) => {
-      timers.after(ms, resolve);
-    });
   }
 
   function untilNextDue(): number {

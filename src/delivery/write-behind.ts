@@ -1,3 +1,4 @@
+import { pause } from "../domain/pause.ts";
 import type { Timers } from "../domain/ports/clock.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 
@@ -85,9 +86,7 @@ export function createWriteBehind<T>(options: {
           return;
         }
         onOutage(error);
-        await new Promise<void>((resolve) => {
-          timers.after(delay, resolve);
-        });
+        await pause(timers, delay);
       }
     }
   }

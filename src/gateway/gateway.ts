@@ -122,7 +122,7 @@ export function createGateway(options: GatewayOptions): Gateway {
     ctx.body = { service: "carillon", docs: "/docs", openapi: "/openapi.json" };
   });
 
-  app.use(requestEnvelope({ metrics, log, monotonic: options.monotonic, randomBytes }));
+  app.use(requestEnvelope({ metrics, log, monotonic: options.monotonic }));
   app.use(router.routes());
   app.use(router.allowedMethods());
 

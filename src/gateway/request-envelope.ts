@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import type Koa from "koa";
 import type { Monotonic } from "../domain/ports/clock.ts";
 import type { Logger } from "../telemetry/logger.ts";
@@ -33,12 +34,11 @@ export function requestEnvelope(options: {
   metrics: Metrics;
   log: Logger;
   monotonic: Monotonic;
-  randomBytes: (count: number) => Buffer;
 }): Koa.Middleware<GatewayState> {
   const { metrics, log, monotonic } = options;
   return async (ctx, next) => {
     const began = monotonic();
-    ctx.state.requestId = options.randomBytes(16).toString("hex");
+    ctx.state.requestId = randomUUID().replaceAll("-", "");
     ctx.set(SECURITY_HEADERS);
     ctx.set("X-Request-Id", ctx.state.requestId);
     metrics.httpRequestsInFlight.inc();

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { LRUCache } from "lru-cache";
 import type { MailMessage, MailResult } from "../domain/mail.ts";
 import type { SmtpSettingsStore } from "../domain/ports/accounts.ts";
+import type { Timers } from "../domain/ports/clock.ts";
 import type { Mailer } from "../domain/ports/mail.ts";
 import type { Dial } from "../network/guarded-dial.ts";
 import type { Logger } from "../telemetry/logger.ts";
@@ -23,6 +24,8 @@ const POOL_IDLE = 5 * 60_000;
 export function createMailer(options: {
   settings: SmtpSettingsStore;
   dial: Dial;
+  /** For questions that mails share. */
+  timers?: Timers;
   metrics: Metrics;
   log: Logger;
   /** Connections per account. */
@@ -61,7 +64,7 @@ export function createMailer(options: {
     });
     pools.set(account, pool);
     return pool;
-  });
+  }, options.timers);
   let closed = false;
 
   async function send(

@@ -1,9 +1,9 @@
-import { Readable } from "node:stream";
 import { createTransport } from "nodemailer";
 import type { SmtpSettings } from "../domain/account.ts";
 import type { MailMessage, MailResult } from "../domain/mail.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import type { Dial } from "../network/guarded-dial.ts";
+import { messageStream } from "./message-stream.ts";
 import { readFields, secretsOf, smtpFailure } from "./smtp-failure.ts";
 import { mailOptions, smtpOptions } from "./smtp-options.ts";
 
@@ -49,10 +49,14 @@ export function createTransportPool(options: {
   const bodies = new WeakMap<object, Body>();
   transport.use("stream", (mail, done) => {
     const body = mail.data.signal && bodies.get(mail.data.signal);
-    const create = mail.message.createReadStream.bind(mail.message);
-    mail.message.createReadStream = (streamOptions) => {
-      const source = create(streamOptions);
-      const stream = body?.maySend ? asLongAs(body.maySend, source) : source;
+    const { message } = mail;
+    const create = message.createReadStream.bind(message);
+    message.createReadStream = () => {
+      message.createReadStream = create;
+      const stream = messageStream(message, () => {
+        if (body?.maySend?.() === false)
+          throw new Error("the claim was lost before the mail was sent");
+      });
       stream.once("end", () => {
         if (body) body.ended = true;
       });
@@ -129,24 +133,6 @@ interface Body {
   /** Written to its end. */
   ended: boolean;
   maySend: (() => boolean) | undefined;
-}
-
-/**
- * The message, read as the connection takes it: a worker that stalled while the server made it wait finds
- * out before the first byte, and before the end that makes it a mail. An error there closes the connection.
- */
-function asLongAs(maySend: () => boolean, source: Readable): Readable {
-  const check = (): void => {
-    if (!maySend()) throw new Error("the claim was lost before the mail was sent");
-  };
-  return Readable.from(
-    (async function* (): AsyncGenerator<Buffer> {
-      check();
-      for await (const chunk of source) yield chunk as Buffer;
-      check();
-    })(),
-    { objectMode: false },
-  );
 }
 
 /**

@@ -32,7 +32,7 @@ export function createApiKeys({
   onError = () => undefined,
 }: {
   pool: Pool;
-  /** Flushes the uses seen, a second later; without timers only `flush` does. */
+  /** For groups of requests; flushes the uses seen, a second later: without timers only `flush` does. */
   timers?: Timers;
   /** Told when the uses could not be written; they are tried again with the next ones. */
   onError?: (error: unknown) => void;
@@ -41,6 +41,7 @@ export function createApiKeys({
   let scheduled = false;
   const lookups = createGroupCommit<Buffer, FoundKey | undefined>({
     commit: (hashes) => findKeys(pool, hashes),
+    timers,
   });
 
   async function flush(): Promise<void> {

@@ -1,4 +1,4 @@
-import { createHash, randomBytes } from "node:crypto";
+import { hash, randomBytes } from "node:crypto";
 
 const FORM = /^[A-Za-z0-9_-]{43}$/;
 
@@ -14,5 +14,5 @@ export function isToken(text: string): boolean {
 
 /** What is stored of a token: who reads the database cannot use it. */
 export function hashOf(token: string): Buffer {
-  return createHash("sha256").update(token, "utf8").digest();
+  return hash("sha256", token, "buffer");
 }

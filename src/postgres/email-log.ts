@@ -1,5 +1,6 @@
 import type { Instant } from "../domain/instant.ts";
 import type { EmailLogEntry, MailKind } from "../domain/mail.ts";
+import type { Timers } from "../domain/ports/clock.ts";
 import type { EmailLog } from "../domain/ports/mail.ts";
 import { sqlState } from "./connection-errors.ts";
 import { ensureEmailLogMonth } from "./email-log-retention.ts";
@@ -16,7 +17,13 @@ const STATUSES = ["sent", "failed"] as const;
  * The log of every mail. Appends are committed in groups together with the counters that make `total`
  * exact without counting; a group meets the counter row once, so sends of one account do not queue on it.
  */
-export function createEmailLog({ pool }: { pool: Pool }): EmailLog & { idle(): Promise<void> } {
+export function createEmailLog({
+  pool,
+  timers,
+}: {
+  pool: Pool;
+  timers?: Timers;
+}): EmailLog & { idle(): Promise<void> } {
   const appends = createGroupCommit<NewEntry, EmailLogEntry>({
     commit: async (entries) => {
       try {
@@ -28,6 +35,7 @@ export function createEmailLog({ pool }: { pool: Pool }): EmailLog & { idle(): P
         return insert(pool, entries);
       }
     },
+    timers,
     // 22 data exception, 23 constraint violation: the statement was rolled back for a row's sake.
     isRowFault: (error) => /^2[23]/.test(sqlState(error) ?? ""),
   });

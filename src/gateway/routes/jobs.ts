@@ -3,6 +3,7 @@ import type { Cursor } from "../../domain/cursor.ts";
 import type { Job, JobSpec } from "../../domain/job.ts";
 import { circuitOf } from "../../domain/circuit-of.ts";
 import type { Circuits } from "../../domain/ports/circuits.ts";
+import { pause } from "../../domain/pause.ts";
 import type { Clock, Monotonic, Timers } from "../../domain/ports/clock.ts";
 import type { DestinationPolicy } from "../../domain/ports/destinations.ts";
 import {
@@ -139,7 +140,7 @@ export function jobRoutes(options: JobRouteOptions) {
             "the scheduler has not taken up this job yet; try again",
             { retryAfterSeconds: 1 },
           );
-        await new Promise<void>((resolve) => void timers.after(TAKE_UP_POLL_MS, resolve));
+        await pause(timers, TAKE_UP_POLL_MS);
       }
       return { status: 202, body: { message: "run queued", job_id: job.id } };
     },

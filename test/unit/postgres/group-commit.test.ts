@@ -1,3 +1,4 @@
+import { setImmediate } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { createGroupCommit } from "../../../src/postgres/group-commit.ts";
 
@@ -68,6 +69,30 @@ describe("a group commit", () => {
     });
     const results = await Promise.allSettled([1, 13, 2].map((row) => group.submit(row)));
     expect(results.map((r) => r.status)).toEqual(["fulfilled", "rejected", "fulfilled"]);
+  });
+
+  test("with timers, a lone row is committed at once and the next group begins milliseconds after", async () => {
+    const over: (() => void)[] = [];
+    const groups: number[][] = [];
+    const group = createGroupCommit<number, number>({
+      timers: {
+        after: (_ms, callback) => {
+          over.push(callback);
+          return { cancel: () => undefined };
+        },
+      },
+      commit: async (rows) => {
+        groups.push([...rows]);
+        return rows;
+      },
+    });
+    expect(await group.submit(1)).toBe(1);
+    const rest = [2, 3].map((row) => group.submit(row));
+    await setImmediate();
+    expect(groups).toEqual([[1]]);
+    over.shift()?.();
+    expect(await Promise.all(rest)).toEqual([2, 3]);
+    expect(groups).toEqual([[1], [2, 3]]);
   });
 
   test("idle waits for what is in flight", async () => {

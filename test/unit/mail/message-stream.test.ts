@@ -1,0 +1,129 @@
+import { Writable } from "node:stream";
+import { buffer } from "node:stream/consumers";
+import { finished } from "node:stream/promises";
+import { setImmediate } from "node:timers/promises";
+import MailComposer from "nodemailer/lib/mail-composer";
+import { describe, expect, test } from "vitest";
+import type { MailMessage } from "../../../src/domain/mail.ts";
+import { messageStream } from "../../../src/mail/message-stream.ts";
+import { mailOptions } from "../../../src/mail/smtp-options.ts";
+
+const nothing = (): void => undefined;
+
+/** Two of the same message: what is read of one is not there any more. */
+function twice(message: Partial<MailMessage>) {
+  const whole = { to: "b@example.com", subject: "Grüße", body: "", isHtml: false, ...message };
+  const data = { ...mailOptions({ ...whole, messageId: "1@example.com" }, "a@example.com") };
+  const compiled = () => new MailComposer({ ...data, date: new Date(0) }).compile();
+  return [compiled(), compiled()] as const;
+}
+
+/** Quoted-printable without its soft line breaks. */
+const unbroken = (bytes: Buffer) => bytes.toString("latin1").replaceAll("=\r\n", "");
+
+const BODIES: Record<string, string> = {
+  nothing: "",
+  "one line": "Hello",
+  "a line that ends": "Hello\n",
+  "a carriage return at the end": "Hello\r",
+  "dots at the beginning of lines": ".\r\n..\r\n.x\r\n",
+  "spaces at the ends of lines": "a \nb\t\n c ",
+  "a long line": "x".repeat(2_000),
+  "long words and a long line": `${"word ".repeat(300)}\n${"y".repeat(77)}`,
+  "a few letters that are not ASCII": `Grüße aus Köln, ${"viele ".repeat(40)}`,
+  "few letters that are ASCII": "こんにちは、世界。".repeat(50),
+  "four bytes at every place of a line": Array.from(
+    { length: 80 },
+    (_, n) => `${"a".repeat(n)}😀`,
+  ).join(" "),
+  "equals signs": "a=b==c=\n".repeat(30),
+  "mixed line ends": "a\nb\r\nc\rd\n\n\re",
+  "half a surrogate pair": "a\ud83d b",
+  "null and control characters": "a\0b\u0007c\u007f",
+};
+
+describe("the bytes are nodemailer's", () => {
+  for (const isHtml of [false, true])
+    test.each(Object.keys(BODIES))(`${isHtml ? "HTML" : "text"}: %s`, async (name) => {
+      const [theirs, ours] = twice({ body: BODIES[name] ?? "", isHtml });
+      const expected = await buffer(theirs.createReadStream());
+      const bytes = await buffer(messageStream(ours, nothing));
+      expect(bytes.toString("latin1")).toBe(expected.toString("latin1"));
+    });
+
+  test("a hundred kilobytes, but for where lines are broken", async () => {
+    const [theirs, ours] = twice({ body: "Ünïcödé text, as people write it. ".repeat(3_000) });
+    const bytes = await buffer(messageStream(ours, nothing));
+    expect(unbroken(bytes)).toBe(unbroken(await buffer(theirs.createReadStream())));
+    const lengths = bytes
+      .toString("latin1")
+      .split("\r\n")
+      .map(({ length }) => length);
+    expect(Math.max(...lengths)).toBeLessThanOrEqual(76);
+  });
+
+  test("with an attachment, by its streams", async () => {
+    const content = Buffer.from([0, 1, 2, 255]);
+    const [message] = twice({ body: "see there", attachments: [{ filename: "x.bin", content }] });
+    const bytes = await buffer(messageStream(message, nothing));
+    expect(bytes.toString()).toContain(content.toString("base64"));
+  });
+});
+
+describe("whether the mail may go on", () => {
+  const messages = {
+    "one chunk": { body: "x".repeat(300_000) },
+    "several parts": {
+      body: "x",
+      attachments: [{ filename: "x.bin", content: Buffer.alloc(300_000, 1) }],
+    },
+  };
+
+  test.each(Object.keys(messages) as (keyof typeof messages)[])(
+    "is asked before the first byte: %s",
+    async (name) => {
+      const [message] = twice(messages[name]);
+      const stream = messageStream(message, () => {
+        throw new Error("no");
+      });
+      let seen = 0;
+      stream.on("data", (chunk: Buffer) => (seen += chunk.length));
+      await expect(buffer(stream)).rejects.toThrow("no");
+      expect(seen).toBe(0);
+    },
+  );
+
+  test.each(Object.keys(messages) as (keyof typeof messages)[])(
+    "is asked before the end: %s",
+    async (name) => {
+      const [message] = twice(messages[name]);
+      let asked = 0;
+      let ended = false;
+      const stream = messageStream(message, () => {
+        asked += 1;
+        if (asked > 1) throw new Error("not any more");
+      });
+      stream.once("end", () => (ended = true));
+      await expect(buffer(stream)).rejects.toThrow("not any more");
+      expect(ended).toBe(false);
+    },
+  );
+
+  test("is not asked about the end while the connection has not taken what comes before", async () => {
+    const [message] = twice(messages["one chunk"]);
+    let asked = 0;
+    const written = Promise.withResolvers<() => void>();
+    const slow = new Writable({
+      write: (_chunk, _encoding, done) => {
+        written.resolve(done);
+      },
+    });
+    messageStream(message, () => (asked += 1)).pipe(slow);
+    const taken = await written.promise;
+    await setImmediate();
+    expect(asked).toBe(1);
+    taken();
+    await finished(slow);
+    expect(asked).toBe(2);
+  });
+});

@@ -3,17 +3,29 @@ import * as base64 from "nodemailer/lib/base64";
 import type MimeNode from "nodemailer/lib/mime-node";
 import * as quotedPrintable from "nodemailer/lib/qp";
 
+export interface Watch {
+  /**
+   * Throws when it may not; asked before the first byte and before the end that makes it a mail, as the
+   * connection takes them: an error there closes the connection.
+   */
+  mayContinue: () => void;
+  /** The connection has taken it to its end. */
+  onEnd: () => void;
+}
+
 /**
- * The bytes that nodemailer makes of a message, read as the connection takes them. `mayContinue` throws, and
- * is asked before the first byte and before the end that makes it a mail: an error there closes the
- * connection. A text without attachments is one chunk, composed at once: nodemailer's streams for it take
- * as long as all the rest of a mail.
+ * The same message, whose bytes are watched as they are read. A text without attachments is composed at once,
+ * as one chunk: nodemailer's streams for it take as long as all the rest of a mail.
  */
-export function messageStream(message: MimeNode, mayContinue: () => void): Readable {
-  const text = composed(message);
-  return text === undefined
-    ? watched(message.createReadStream(), mayContinue)
-    : oneChunk(text, mayContinue);
+export function watched(message: MimeNode, { mayContinue, onEnd }: Watch): MimeNode {
+  const create = message.createReadStream.bind(message);
+  message.createReadStream = () => {
+    const text = composed(message);
+    const stream =
+      text === undefined ? inParts(create(), mayContinue) : oneChunk(text, mayContinue);
+    return stream.once("end", onEnd);
+  };
+  return message;
 }
 
 /** Undefined for what has several parts: their node has no content of its own. */
@@ -57,7 +69,7 @@ function oneChunk(text: string, mayContinue: () => void): Readable {
   });
 }
 
-function watched(source: Readable, mayContinue: () => void): Readable {
+function inParts(source: Readable, mayContinue: () => void): Readable {
   return Readable.from(
     (async function* (): AsyncGenerator<Buffer> {
       mayContinue();

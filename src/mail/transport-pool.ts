@@ -1,9 +1,12 @@
-import { createTransport } from "nodemailer";
+import MailComposer from "nodemailer/lib/mail-composer";
+import type { MailMessage as PooledMail } from "nodemailer/lib/mailer";
+import type MimeNode from "nodemailer/lib/mime-node";
+import SMTPPool from "nodemailer/lib/smtp-pool";
 import type { SmtpSettings } from "../domain/account.ts";
 import type { MailMessage, MailResult } from "../domain/mail.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import type { Dial } from "../network/guarded-dial.ts";
-import { messageStream } from "./message-stream.ts";
+import { watched } from "./message-stream.ts";
 import { readFields, secretsOf, smtpFailure } from "./smtp-failure.ts";
 import { mailOptions, smtpOptions } from "./smtp-options.ts";
 
@@ -28,6 +31,9 @@ export interface TransportPool {
 /** Below the shortest common idle limits of servers, so that it is we who close. */
 const IDLE_TIMEOUT = 30_000;
 
+/** Below what servers take: Exim ends a connection after 1,000, most never do. */
+const MESSAGES_PER_CONNECTION = 500;
+
 export function createTransportPool(options: {
   account: string;
   settings: SmtpSettings;
@@ -37,35 +43,16 @@ export function createTransportPool(options: {
 }): TransportPool {
   const { settings } = options;
   const secrets = secretsOf(settings);
-  const transport = createTransport({
+  const pool = new SMTPPool({
     ...smtpOptions(options),
-    pool: true,
     maxConnections: options.connections,
+    maxMessages: MESSAGES_PER_CONNECTION,
     // A requeued mail could go out twice; the one safe case is handled below.
     maxRequeues: 0,
     idleTimeout: IDLE_TIMEOUT,
   });
-  /** By the attempt's signal: nodemailer copies everything else of what it is given. */
-  const bodies = new WeakMap<object, Body>();
-  transport.use("stream", (mail, done) => {
-    const body = mail.data.signal && bodies.get(mail.data.signal);
-    const { message } = mail;
-    const create = message.createReadStream.bind(message);
-    message.createReadStream = () => {
-      message.createReadStream = create;
-      const stream = messageStream(message, () => {
-        if (body?.maySend?.() === false)
-          throw new Error("the claim was lost before the mail was sent");
-      });
-      stream.once("end", () => {
-        if (body) body.ended = true;
-      });
-      return stream;
-    };
-    done();
-  });
   // Errors of idle connections; those of a mail reach its own promise.
-  transport.on("error", () => undefined);
+  pool.on("error", () => undefined);
 
   let inFlight = 0;
   let retired = false;
@@ -75,12 +62,18 @@ export function createTransportPool(options: {
     signal: AbortSignal,
     maySend?: () => boolean,
   ): Promise<SendResult | "stale"> {
-    const body: Body = { ended: false, maySend };
-    bodies.set(signal, body);
+    let ended = false;
     try {
-      const data = Object.assign(mailOptions(message, settings.from), { signal });
-      const info = await transport.sendMail(data);
-      const [refused] = info.rejectedErrors ?? [];
+      const composed = new MailComposer(mailOptions(message, settings.from)).compile();
+      const mail = watched(composed, {
+        mayContinue: () => {
+          if (maySend?.() === false) throw new Error("the claim was lost before the mail was sent");
+        },
+        onEnd: () => {
+          ended = true;
+        },
+      });
+      const [refused] = await sendThrough(pool, mail, signal);
       // Some recipients have it: a repeat would give it to them twice.
       if (refused !== undefined)
         return {
@@ -91,8 +84,8 @@ export function createTransportPool(options: {
     } catch (error) {
       // The account's rules could not be read to check the server: no mail has left.
       if (error instanceof DependencyUnavailable) throw error;
-      if (!signal.aborted && !body.ended && closedWhileIdle(error)) return "stale";
-      return smtpFailure({ error, bodyEnded: body.ended, secrets });
+      if (!signal.aborted && !ended && closedWhileIdle(error)) return "stale";
+      return smtpFailure({ error, bodyEnded: ended, secrets });
     }
   }
 
@@ -115,24 +108,37 @@ export function createTransportPool(options: {
         };
       } finally {
         inFlight -= 1;
-        if (retired && inFlight === 0) transport.close();
+        if (retired && inFlight === 0) pool.close();
       }
     },
     retire: () => {
       retired = true;
-      if (inFlight === 0) transport.close();
+      if (inFlight === 0) pool.close();
     },
     close: () => {
       retired = true;
-      transport.close({ force: true });
+      pool.close({ force: true });
     },
   };
 }
 
-interface Body {
-  /** Written to its end. */
-  ended: boolean;
-  maySend: (() => boolean) | undefined;
+/**
+ * Resolves with the errors of refused recipients, when others were taken.
+ * Without nodemailer's Mail around the pool: its plugins, defaults and lists are nothing that we use.
+ */
+async function sendThrough(
+  pool: SMTPPool,
+  message: MimeNode,
+  signal: AbortSignal,
+): Promise<readonly Error[]> {
+  // All that the pool reads of a mail.
+  const mail = { message, data: { signal } } as PooledMail<SMTPPool.SentMessageInfo>;
+  return new Promise((resolve, reject) => {
+    pool.send(mail, (error, info) => {
+      if (error) reject(error);
+      else resolve(info?.rejectedErrors ?? []);
+    });
+  });
 }
 
 /**

@@ -1,14 +1,19 @@
-import { Writable } from "node:stream";
+import { type Readable, Writable } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import { finished } from "node:stream/promises";
 import { setImmediate } from "node:timers/promises";
 import MailComposer from "nodemailer/lib/mail-composer";
+import type MimeNode from "nodemailer/lib/mime-node";
 import { describe, expect, test } from "vitest";
 import type { MailMessage } from "../../../src/domain/mail.ts";
-import { messageStream } from "../../../src/mail/message-stream.ts";
+import { watched } from "../../../src/mail/message-stream.ts";
 import { mailOptions } from "../../../src/mail/smtp-options.ts";
 
 const nothing = (): void => undefined;
+
+function streamOf(message: MimeNode, mayContinue: () => void): Readable {
+  return watched(message, { mayContinue, onEnd: nothing }).createReadStream();
+}
 
 /** Two of the same message: what is read of one is not there any more. */
 function twice(message: Partial<MailMessage>) {
@@ -47,13 +52,13 @@ describe("the bytes are nodemailer's", () => {
     test.each(Object.keys(BODIES))(`${isHtml ? "HTML" : "text"}: %s`, async (name) => {
       const [theirs, ours] = twice({ body: BODIES[name] ?? "", isHtml });
       const expected = await buffer(theirs.createReadStream());
-      const bytes = await buffer(messageStream(ours, nothing));
+      const bytes = await buffer(streamOf(ours, nothing));
       expect(bytes.toString("latin1")).toBe(expected.toString("latin1"));
     });
 
   test("a hundred kilobytes, but for where lines are broken", async () => {
     const [theirs, ours] = twice({ body: "Ünïcödé text, as people write it. ".repeat(3_000) });
-    const bytes = await buffer(messageStream(ours, nothing));
+    const bytes = await buffer(streamOf(ours, nothing));
     expect(unbroken(bytes)).toBe(unbroken(await buffer(theirs.createReadStream())));
     const lengths = bytes
       .toString("latin1")
@@ -65,7 +70,7 @@ describe("the bytes are nodemailer's", () => {
   test("with an attachment, by its streams", async () => {
     const content = Buffer.from([0, 1, 2, 255]);
     const [message] = twice({ body: "see there", attachments: [{ filename: "x.bin", content }] });
-    const bytes = await buffer(messageStream(message, nothing));
+    const bytes = await buffer(streamOf(message, nothing));
     expect(bytes.toString()).toContain(content.toString("base64"));
   });
 });
@@ -83,7 +88,7 @@ describe("whether the mail may go on", () => {
     "is asked before the first byte: %s",
     async (name) => {
       const [message] = twice(messages[name]);
-      const stream = messageStream(message, () => {
+      const stream = streamOf(message, () => {
         throw new Error("no");
       });
       let seen = 0;
@@ -99,7 +104,7 @@ describe("whether the mail may go on", () => {
       const [message] = twice(messages[name]);
       let asked = 0;
       let ended = false;
-      const stream = messageStream(message, () => {
+      const stream = streamOf(message, () => {
         asked += 1;
         if (asked > 1) throw new Error("not any more");
       });
@@ -118,7 +123,7 @@ describe("whether the mail may go on", () => {
         written.resolve(done);
       },
     });
-    messageStream(message, () => (asked += 1)).pipe(slow);
+    streamOf(message, () => (asked += 1)).pipe(slow);
     const taken = await written.promise;
     await setImmediate();
     expect(asked).toBe(1);

@@ -3,6 +3,7 @@
  * account when one is asked for. Safe to run at any time, and by several at once.
  */
 import { readConfiguration, required } from "../src/configuration/configuration.ts";
+import { pause } from "../src/domain/pause.ts";
 import { DependencyUnavailable } from "../src/domain/ports/dependency-down.ts";
 import { migrate } from "../src/postgres/migrate.ts";
 import { bootstrap } from "./bootstrap.ts";
@@ -47,9 +48,7 @@ async function available<T>(waitMs: number, work: () => Promise<T>): Promise<T> 
         say(`Waiting for ${name}, ${Math.round(waited / 1_000)} of ${waitMs / 1_000} s`);
         told = waited;
       }
-      await new Promise<void>((resolve) => {
-        timers.after(RETRY_MS, resolve);
-      });
+      await pause(RETRY_MS, timers);
     }
   }
 }

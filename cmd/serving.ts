@@ -4,6 +4,7 @@ import {
   required,
   type Configuration,
 } from "../src/configuration/configuration.ts";
+import { pause } from "../src/domain/pause.ts";
 import { DependencyUnavailable } from "../src/domain/ports/dependency-down.ts";
 import { parseKeyRing } from "../src/postgres/key-ring.ts";
 import { checkSchema } from "../src/postgres/migrate.ts";
@@ -129,9 +130,7 @@ async function databaseReady(foundation: Foundation, signal: AbortSignal): Promi
     } catch (error) {
       if (!(error instanceof DependencyUnavailable)) throw error;
       log.warn({ err: error }, "waiting for PostgreSQL");
-      await new Promise<void>((resolve) => {
-        timers.after(RETRY_MS, resolve);
-      });
+      await pause(RETRY_MS, timers);
     }
   }
 }

@@ -180,14 +180,14 @@ export function createDeliveryWorker(options: {
       try {
         if (clock.known && (await starter.startReady(signal)) > 0) {
           lastStart = monotonic();
-          await pause(timers, timing.collect);
+          await pause(timing.collect, timers);
           continue;
         }
         // Otherwise what is due waits for slots, and more of it would only wait as well.
         if (starved && freed > 0 && !(clock.known && held.hasDue(clock.now()))) claimBell.ring();
         await startBell.wait(untilNextDue());
         // The first attempt of a burst to end is not worth a commit of its own.
-        if (monotonic() - lastStart < BURST) await pause(timers, timing.collect);
+        if (monotonic() - lastStart < BURST) await pause(timing.collect, timers);
       } catch (error) {
         outage(error);
         await startBell.wait(timing.afterError);

@@ -86,7 +86,7 @@ export function createWriteBehind<T>(options: {
           return;
         }
         onOutage(error);
-        await pause(timers, delay);
+        await pause(delay, timers);
       }
     }
   }

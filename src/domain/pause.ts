@@ -1,8 +1,15 @@
 import type { Timers } from "./ports/clock.ts";
 
-/** Resolves after so many milliseconds. */
-export async function pause(timers: Timers, ms: number): Promise<void> {
+/** Resolves after `ms`, or as soon as the signal aborts: the caller looks at the signal. */
+export async function pause(ms: number, timers: Timers, signal?: AbortSignal): Promise<void> {
+  if (signal?.aborted) return;
   await new Promise<void>((resolve) => {
-    timers.after(ms, resolve);
+    const done = () => {
+      timer.cancel();
+      signal?.removeEventListener("abort", done);
+      resolve();
+    };
+    const timer = timers.after(ms, done);
+    signal?.addEventListener("abort", done, { once: true });
   });
 }

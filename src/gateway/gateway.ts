@@ -63,6 +63,7 @@ export interface GatewayOptions {
   limits?: RateLimits;
   /** Sign-in, the dashboard's API and its pages; undefined: a page that says how to go on without. */
   dashboard?: DashboardOptions;
+  /** For the ids of jobs. */
   randomBytes?: (count: number) => Buffer;
 }
 

@@ -5,7 +5,7 @@ import type { Accounts } from "../domain/ports/accounts.ts";
 import type { Monotonic, Timers } from "../domain/ports/clock.ts";
 import type { KubernetesClient } from "./client.ts";
 import { namespaceUid } from "./namespace-uid.ts";
-import { pause } from "./pause.ts";
+import { pause } from "../domain/pause.ts";
 
 /** How long a binding may be wrong after it changed, and how often a change is looked for. */
 const FRESH_MS = 5_000;

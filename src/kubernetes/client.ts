@@ -7,7 +7,7 @@ import type { Metrics } from "../telemetry/metrics.ts";
 import { ApiError, parseStatus } from "./api-error.ts";
 import { createCredentials } from "./credentials.ts";
 import { parseExactJson } from "./exact-json.ts";
-import { pause } from "./pause.ts";
+import { pause } from "../domain/pause.ts";
 
 export interface ApiCall {
   verb: "get" | "list" | "create" | "update" | "patch" | "apply" | "delete";

@@ -7,7 +7,7 @@ import { isNotFound } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
 import { createLeaseLock, microTime } from "./lease.ts";
 import type { ElectionRecord } from "./lease.ts";
-import { pause } from "./pause.ts";
+import { pause } from "../domain/pause.ts";
 
 export interface LeaseElectionDependencies {
   /** A client of its own with one connection: a herd of other calls must not delay a renewal. */

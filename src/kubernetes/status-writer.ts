@@ -13,7 +13,7 @@ import type { KubernetesClient } from "./client.ts";
 import type { EventRecorder } from "./events.ts";
 import { circuitNews, missedNews, statusNews } from "./job-news.ts";
 import { createOpenCircuits } from "./open-circuits.ts";
-import { pause } from "./pause.ts";
+import { pause } from "../domain/pause.ts";
 import { statusDigest } from "./resource-memory.ts";
 import type { ResourceMemory } from "./resource-memory.ts";
 import { PLURAL } from "./scheduled-job.ts";

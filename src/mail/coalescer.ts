@@ -1,42 +1,44 @@
 import { pause } from "../domain/pause.ts";
 import type { Timers } from "../domain/ports/clock.ts";
 
-/** Milliseconds from the begin of one load to that of the next, of one key. */
+/** Milliseconds from the start of one load to that of the next, of one key, when somebody waits. */
 const APART = 5;
 
 /**
  * One running load per key and at most one waiting behind it. A caller never gets the answer of a load
  * that began before its call, so what was written before the call is seen; callers that come while a
- * load runs, or within 5 ms of its begin, share the next one.
+ * load runs share the next one, which with timers begins 5 ms after the one before.
  */
 export function createCoalescer<T>(
   load: (key: string) => Promise<T>,
   timers?: Timers,
 ): (key: string) => Promise<T> {
-  const running = new Map<string, Promise<unknown>>();
-  const waiting = new Map<string, Promise<T>>();
+  /** Keys whose load runs, with the callers of the next one. */
+  const running = new Map<string, PromiseWithResolvers<T> | null>();
 
   function start(key: string): Promise<T> {
+    running.set(key, null);
+    const apart = timers && pause(APART, timers);
     const work = load(key);
-    // How it ends is its callers' business.
-    const over = Promise.allSettled([work, timers && pause(timers, APART)]).finally(() => {
-      if (running.get(key) === over) running.delete(key);
-    });
-    running.set(key, over);
+    void goOn(key, work, apart);
     return work;
   }
 
-  async function after(key: string, current: Promise<unknown>): Promise<T> {
-    await current;
-    waiting.delete(key);
-    return start(key);
+  async function goOn(key: string, work: Promise<T>, apart?: Promise<void>): Promise<void> {
+    // How it ends is its callers' business.
+    await Promise.allSettled([work]);
+    if (running.get(key)) await apart;
+    const waiting = running.get(key);
+    if (waiting) waiting.resolve(start(key));
+    else running.delete(key);
   }
 
   return (key) => {
-    const current = running.get(key);
-    if (current === undefined) return start(key);
-    const next = waiting.get(key) ?? after(key, current);
-    waiting.set(key, next);
-    return next;
+    const waiting = running.get(key);
+    if (waiting === undefined) return start(key);
+    if (waiting) return waiting.promise;
+    const next = Promise.withResolvers<T>();
+    running.set(key, next);
+    return next.promise;
   };
 }

@@ -24,7 +24,7 @@ const POOL_IDLE = 5 * 60_000;
 export function createMailer(options: {
   settings: SmtpSettingsStore;
   dial: Dial;
-  /** For questions that mails share. */
+  /** Questions that mails share begin milliseconds apart; without timers, one after the other. */
   timers?: Timers;
   metrics: Metrics;
   log: Logger;
@@ -51,7 +51,7 @@ export function createMailer(options: {
     const known = pools.get(account);
     if (known !== undefined && known.revision === revision) return known;
     const current = revision === undefined ? undefined : await settings.get(account);
-    if (current === undefined) {
+    if (current === undefined || closed) {
       pools.delete(account);
       return null;
     }
@@ -75,6 +75,8 @@ export function createMailer(options: {
   ): Promise<MailResult> {
     if (closed) throw new Error("the mailer is closed");
     const pool = await currentPool(account);
+    // Closed while it waited: nobody would close a new pool.
+    if (closed) throw new Error("the mailer is closed");
     if (pool === null) return { kind: "unconfigured" };
     const messageId = messageIdOf(message.messageId, pool.from);
     return deadline(sendTimeoutMs, signal, (limited) =>

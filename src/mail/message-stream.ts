@@ -5,8 +5,8 @@ import * as quotedPrintable from "nodemailer/lib/qp";
 
 export interface Watch {
   /**
-   * Throws when it may not; asked before the first byte and before the end that makes it a mail, as the
-   * connection takes them: an error there closes the connection.
+   * Throws when it may not. Asked before the first byte, and before the end that makes it a mail once the
+   * connection has taken what comes before: an error there closes the connection.
    */
   mayContinue: () => void;
   /** The connection has taken it to its end. */
@@ -14,68 +14,82 @@ export interface Watch {
 }
 
 /**
- * The same message, whose bytes are watched as they are read. A text without attachments is composed at once,
- * as one chunk: nodemailer's streams for it take as long as all the rest of a mail.
+ * Has a message watched as its bytes are read. A text without attachments is composed at once: nodemailer's
+ * streams for it take as long as all the rest of a mail.
  */
-export function watched(message: MimeNode, { mayContinue, onEnd }: Watch): MimeNode {
+export function watchReading(message: MimeNode, { mayContinue, onEnd }: Watch): void {
   const create = message.createReadStream.bind(message);
   message.createReadStream = () => {
     const text = composed(message);
-    const stream =
-      text === undefined ? inParts(create(), mayContinue) : oneChunk(text, mayContinue);
+    const stream = text === undefined ? inParts(create(), mayContinue) : sliced(text, mayContinue);
     return stream.once("end", onEnd);
   };
-  return message;
 }
 
-/** Undefined for what has several parts: their node has no content of its own. */
+/** Undefined for what is not a text alone. Right for what we ask of nodemailer: no transforms, no DKIM. */
 function composed(message: MimeNode): string | undefined {
-  const { content } = message;
-  if (typeof content !== "string") return undefined;
-  const head = `${message.buildHeaders()}\r\n\r\n`;
-  const body = encoded(content, message.getTransferEncoding());
-  if (body === undefined) return undefined;
+  // A node of several parts has no content of its own, an attachment's is bytes.
+  if (typeof message.content !== "string") return undefined;
+  const body = encoded(message.content, message.getTransferEncoding());
+  const text = `${message.buildHeaders()}\r\n\r\n${body}`;
   // What is sent ends with a line's end (RFC 5321, 4.1.1.4).
-  if (body === "" || body.endsWith("\n")) return head + body;
-  return `${head}${body}${body.endsWith("\r") ? "\n" : "\r\n"}`;
+  if (text.endsWith("\n")) return text;
+  return text + (text.endsWith("\r") ? "\n" : "\r\n");
 }
 
-function encoded(content: string, transferEncoding: string | false): string | undefined {
-  switch (transferEncoding) {
-    case false:
-    case "7bit":
-      return content;
-    case "quoted-printable":
-      return quotedPrintable.wrap(quotedPrintable.encode(content));
-    case "base64":
-      return base64.wrap(base64.encode(content));
-    default:
-      return undefined;
-  }
+function encoded(content: string, transferEncoding: string | false): string {
+  if (transferEncoding === "base64") return base64.wrap(base64.encode(content));
+  if (transferEncoding === "quoted-printable")
+    return quotedPrintable.wrap(quotedPrintable.encode(content));
+  return content;
 }
 
-/** Or the end would be asked about before the connection has taken what comes before it. */
+/**
+ * Bytes that are handed on at a time. nodemailer's stream before the socket takes whatever it is given: in
+ * one piece, the end would be asked about while a slow server has read nothing yet.
+ */
+const SLICE = 64 * 1024;
+/** Nor is a chunk read before the one before it is taken. */
 const READ_NOTHING_AHEAD = 0;
 
-function oneChunk(text: string, mayContinue: () => void): Readable {
-  let read = false;
+function sliced(text: string, mayContinue: () => void): Readable {
+  const bytes = Buffer.from(text);
+  let at = 0;
   return new Readable({
     highWaterMark: READ_NOTHING_AHEAD,
     read() {
-      mayContinue();
-      this.push(read ? null : text);
-      read = true;
+      if (at === 0 || at >= bytes.length) mayContinue();
+      const slice = bytes.subarray(at, at + SLICE);
+      at += SLICE;
+      this.push(slice.length === 0 ? null : slice);
     },
   });
 }
 
 function inParts(source: Readable, mayContinue: () => void): Readable {
-  return Readable.from(
-    (async function* (): AsyncGenerator<Buffer> {
-      mayContinue();
-      for await (const chunk of source) yield chunk as Buffer;
-      mayContinue();
-    })(),
-    { objectMode: false, highWaterMark: READ_NOTHING_AHEAD },
-  );
+  const chunks = source[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
+  let begun = false;
+
+  async function next(): Promise<Buffer | null> {
+    if (!begun) mayContinue();
+    begun = true;
+    const { done, value } = await chunks.next();
+    if (!done) return value;
+    mayContinue();
+    return null;
+  }
+
+  return new Readable({
+    highWaterMark: READ_NOTHING_AHEAD,
+    read() {
+      next().then(
+        (chunk) => this.push(chunk),
+        (error: unknown) => this.destroy(error as Error),
+      );
+    },
+    destroy(error, callback) {
+      source.destroy();
+      callback(error);
+    },
+  });
 }

@@ -61,6 +61,11 @@ function person(address: string): { name: string; address: string } {
   return { name: "", address };
 }
 
+/** As an object, two that are called `key` and `value` would be one, of any name. */
+function listed(headers: Readonly<Record<string, string>>): { key: string; value: string }[] {
+  return Object.entries(headers).map(([key, value]) => ({ key, value }));
+}
+
 /**
  * Address objects and an explicit envelope: an address in a string could name further recipients. The
  * body is always a string under a typed name: as an object it could name a file to mail.
@@ -78,7 +83,7 @@ export function mailOptions(message: MailMessage, from: string): SendMailOptions
     subject: message.subject,
     [message.isHtml ? "html" : "text"]: message.body,
     ...(message.messageId === undefined ? {} : { messageId: `<${message.messageId}>` }),
-    ...(message.headers === undefined ? {} : { headers: { ...message.headers } }),
+    ...(message.headers === undefined ? {} : { headers: listed(message.headers) }),
     // Nothing to separate: saves asking the system for random bytes.
     ...(attachments.length === 0 ? { baseBoundary: "none" } : {}),
     attachments: attachments.map(({ filename, contentType, content }) => ({

@@ -6,7 +6,7 @@ import type { SmtpSettings } from "../domain/account.ts";
 import type { MailMessage, MailResult } from "../domain/mail.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import type { Dial } from "../network/guarded-dial.ts";
-import { watched } from "./message-stream.ts";
+import { watchReading } from "./message-stream.ts";
 import { readFields, secretsOf, smtpFailure } from "./smtp-failure.ts";
 import { mailOptions, smtpOptions } from "./smtp-options.ts";
 
@@ -31,9 +31,6 @@ export interface TransportPool {
 /** Below the shortest common idle limits of servers, so that it is we who close. */
 const IDLE_TIMEOUT = 30_000;
 
-/** Below what servers take: Exim ends a connection after 1,000, most never do. */
-const MESSAGES_PER_CONNECTION = 500;
-
 export function createTransportPool(options: {
   account: string;
   settings: SmtpSettings;
@@ -46,13 +43,10 @@ export function createTransportPool(options: {
   const pool = new SMTPPool({
     ...smtpOptions(options),
     maxConnections: options.connections,
-    maxMessages: MESSAGES_PER_CONNECTION,
     // A requeued mail could go out twice; the one safe case is handled below.
     maxRequeues: 0,
     idleTimeout: IDLE_TIMEOUT,
   });
-  // Errors of idle connections; those of a mail reach its own promise.
-  pool.on("error", () => undefined);
 
   let inFlight = 0;
   let retired = false;
@@ -64,8 +58,9 @@ export function createTransportPool(options: {
   ): Promise<SendResult | "stale"> {
     let ended = false;
     try {
-      const composed = new MailComposer(mailOptions(message, settings.from)).compile();
-      const mail = watched(composed, {
+      if (signal.aborted) throw Object.assign(new Error("aborted"), { code: "EABORT" });
+      const mail = new MailComposer(mailOptions(message, settings.from)).compile();
+      watchReading(mail, {
         mayContinue: () => {
           if (maySend?.() === false) throw new Error("the claim was lost before the mail was sent");
         },
@@ -132,9 +127,9 @@ async function sendThrough(
   signal: AbortSignal,
 ): Promise<readonly Error[]> {
   // All that the pool reads of a mail.
-  const mail = { message, data: { signal } } as PooledMail<SMTPPool.SentMessageInfo>;
+  const mail = { message, data: { signal } } satisfies Pick<PooledMail, "message" | "data">;
   return new Promise((resolve, reject) => {
-    pool.send(mail, (error, info) => {
+    pool.send(mail as PooledMail<SMTPPool.SentMessageInfo>, (error, info) => {
       if (error) reject(error);
       else resolve(info?.rejectedErrors ?? []);
     });

@@ -24,7 +24,7 @@ const COLUMNS = `id, account, label, prefix, ${instantOf("created_at")} as "crea
 /**
  * API keys. There is no cache on purpose: a request is judged by an indexed query that began after it
  * came, so a deleted key, or a deleted account's, stops on every replica at once. Requests that come
- * while a query is under way share the next one.
+ * while a query is under way share the next one, milliseconds later.
  */
 export function createApiKeys({
   pool,
@@ -32,7 +32,7 @@ export function createApiKeys({
   onError = () => undefined,
 }: {
   pool: Pool;
-  /** For groups of requests; flushes the uses seen, a second later: without timers only `flush` does. */
+  /** The uses seen are flushed a second later; without timers only `flush` does. Also for group commits. */
   timers?: Timers;
   /** Told when the uses could not be written; they are tried again with the next ones. */
   onError?: (error: unknown) => void;

@@ -17,13 +17,7 @@ const STATUSES = ["sent", "failed"] as const;
  * The log of every mail. Appends are committed in groups together with the counters that make `total`
  * exact without counting; a group meets the counter row once, so sends of one account do not queue on it.
  */
-export function createEmailLog({
-  pool,
-  timers,
-}: {
-  pool: Pool;
-  timers?: Timers;
-}): EmailLog & { idle(): Promise<void> } {
+export function createEmailLog({ pool, timers }: { pool: Pool; timers?: Timers }): EmailLog {
   const appends = createGroupCommit<NewEntry, EmailLogEntry>({
     commit: async (entries) => {
       try {
@@ -41,7 +35,6 @@ export function createEmailLog({
   });
   return {
     append: (entry) => appends.submit(entry),
-    idle: () => appends.idle(),
     async list(query) {
       const { text, values } =
         query.to === undefined ? listStatement(query) : recipientStatement(query, query.to);

@@ -1,12 +1,10 @@
 import { pause } from "../domain/pause.ts";
 import type { Timers } from "../domain/ports/clock.ts";
 
-/** Collects what arrives while a commit is in flight and commits it together. */
+/** Collects what arrives while a commit is in flight, or just after, and commits it together. */
 export interface GroupCommit<Row, Result> {
   /** Resolves when the row is durable; rejects when its commit failed. */
   submit(row: Row): Promise<Result>;
-  /** Resolves when nothing is waiting or in flight. */
-  idle(): Promise<void>;
 }
 
 interface Waiting<Row, Result> {
@@ -15,13 +13,13 @@ interface Waiting<Row, Result> {
   reject(error: unknown): void;
 }
 
-/** Milliseconds from the begin of one group to that of the next. */
+/** Milliseconds from the start of one commit to that of the next, when somebody waits. */
 const APART = 5;
 
 /**
- * One commit is in flight at a time. An idle group commits a lone row at once, so light load pays no
- * delay; under load a group is as large as one commit's duration makes it, or the 5 ms that groups begin
- * apart: a statement for one row costs the program as much as one for ten.
+ * One commit is in flight at a time. What comes while none is goes at once; what comes meanwhile is the
+ * next group, which with timers begins 5 ms after the one before: a statement for one row costs the
+ * program as much as one for ten.
  */
 export function createGroupCommit<Row, Result>({
   commit,
@@ -31,7 +29,6 @@ export function createGroupCommit<Row, Result>({
 }: {
   /** Writes all rows in one transaction; one result a row, in the same order. */
   commit: (rows: readonly Row[]) => Promise<readonly Result[]>;
-  /** Without timers a group begins as soon as the one before is through. */
   timers?: Timers | undefined;
   maxRows?: number;
   /**
@@ -65,7 +62,9 @@ export function createGroupCommit<Row, Result>({
     while (waiting.length > 0) {
       const group = waiting.slice(0, maxRows);
       waiting = waiting.slice(maxRows);
-      await Promise.all([commitGroup(group), timers && pause(timers, APART)]);
+      const apart = timers && pause(APART, timers);
+      await commitGroup(group);
+      if (waiting.length > 0) await apart;
     }
     running = undefined;
   }
@@ -78,6 +77,5 @@ export function createGroupCommit<Row, Result>({
         running ??= Promise.resolve().then(drain);
       });
     },
-    idle: () => running ?? Promise.resolve(),
   };
 }

@@ -140,7 +140,7 @@ export function jobRoutes(options: JobRouteOptions) {
             "the scheduler has not taken up this job yet; try again",
             { retryAfterSeconds: 1 },
           );
-        await pause(timers, TAKE_UP_POLL_MS);
+        await pause(TAKE_UP_POLL_MS, timers);
       }
       return { status: 202, body: { message: "run queued", job_id: job.id } };
     },

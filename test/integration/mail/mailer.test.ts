@@ -1,3 +1,4 @@
+import { setImmediate } from "node:timers/promises";
 import { afterEach, describe, expect, test } from "vitest";
 import type { SmtpSettings } from "../../../src/domain/account.ts";
 import type { MailMessage } from "../../../src/domain/mail.ts";
@@ -125,6 +126,16 @@ describe("a mail", () => {
     ]);
     expect(mail?.raw.toString("latin1")).not.toContain("bcc@there.example");
     expect(mail?.headers).toContainEqual({ name: "x-tag", value: "one" });
+  });
+
+  test("with headers called key and value, which name no other", async () => {
+    const caught = await catcher();
+    const headers = { key: "Sender", value: "boss@bank.example" };
+    await mailer(caught.smtpPort).send("a", { ...HELLO, headers });
+    const [mail] = caught.messages();
+    const names = mail?.headers.map(({ name }) => name);
+    expect(names).toEqual(expect.arrayContaining(["key", "value"]));
+    expect(names).not.toContain("sender");
   });
 
   test("to an address with further recipients in it reaches none of them", async () => {
@@ -371,6 +382,81 @@ describe("a claim that is lost on the way", () => {
     expect(await sending.send("a", HELLO)).toMatchObject({ kind: "accepted" });
     expect(server.seen).toMatchObject({ connections: 2, mails: 2 });
   });
+});
+
+describe("a mail that the server does not read on", () => {
+  /** More than the buffers of both ends hold. */
+  const LARGE = { ...HELLO, body: `${"x".repeat(75)}\n`.repeat(400_000) };
+
+  /** A mail of which the server has taken the beginning and reads no more. */
+  async function stuck(options: { maySend?: () => boolean; signal?: AbortSignal }) {
+    const stopped = Promise.withResolvers<void>();
+    const server: ScriptedServer = await scriptedServer({
+      DATA: () => {
+        server.stopReading();
+        stopped.resolve();
+        return "354 go on";
+      },
+    });
+    let times = 0;
+    const sent = mailer(server.port).send("a", LARGE, options.signal, () => {
+      times += 1;
+      return options.maySend?.() ?? true;
+    });
+    await stopped.promise;
+    await expect.poll(() => times).toBeGreaterThan(0);
+    // Whoever does not wait for the connection would have gone on by now.
+    for (let turn = 0; turn < 100; turn += 1) await setImmediate();
+    expect(times).toBe(1);
+    return { server, sent };
+  }
+
+  test("does not leave when its claim is lost meanwhile", async () => {
+    let claimed = true;
+    const { server, sent } = await stuck({ maySend: () => claimed });
+    claimed = false;
+    server.readOn();
+    expect(await sent).toMatchObject({ kind: "failed", outcomeUnknown: false });
+    await expect.poll(() => server.seen.closed).toBe(1);
+    expect(server.seen.mails).toBe(0);
+  });
+
+  test("is taken when it reads on", async () => {
+    const { server, sent } = await stuck({});
+    server.readOn();
+    expect(await sent).toMatchObject({ kind: "accepted" });
+    expect(server.seen.mails).toBe(1);
+  });
+
+  test("has not been taken when the server goes away", async () => {
+    const { server, sent } = await stuck({});
+    server.drop();
+    expect(await sent).toMatchObject({ kind: "failed", outcomeUnknown: false, retryable: true });
+  });
+
+  test("has not been taken when the signal ends it", async () => {
+    const controller = new AbortController();
+    const { sent } = await stuck({ signal: controller.signal });
+    controller.abort();
+    expect(await sent).toMatchObject({ kind: "failed", outcomeUnknown: false });
+  });
+});
+
+test("a signal that has come before: nobody is connected", async () => {
+  const server = await scriptedServer({});
+  const sent = mailer(server.port).send("a", HELLO, AbortSignal.abort());
+  expect(await sent).toMatchObject({ kind: "failed", outcomeUnknown: false });
+  expect(server.seen.connections).toBe(0);
+});
+
+test("a mail that waits when the mailer is closed does not leave", async () => {
+  const server = await scriptedServer({});
+  const sending = mailer(server.port);
+  const sent = [sending.send("a", HELLO), sending.send("a", HELLO)];
+  await sending.close();
+  const results = await Promise.allSettled(sent);
+  expect(results.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
+  expect(server.seen.connections).toBe(0);
 });
 
 test("the signal ends a mail on its way", async () => {

@@ -14,10 +14,15 @@ export type SmtpScript = Readonly<
 export interface ScriptedServer {
   port: number;
   seen: { connections: number; closed: number; mails: number; verbs: string[] };
+  /** Leaves what comes where it is, until `readOn`. */
+  stopReading(): void;
+  readOn(): void;
   /** Closes every connection, without a word. */
   drop(): void;
   close(): void;
 }
+
+const END = "\r\n.\r\n";
 
 /** A server that does what a decent one never would. It speaks plain text only. */
 export async function startScriptedServer(script: SmtpScript): Promise<ScriptedServer> {
@@ -52,8 +57,9 @@ export async function startScriptedServer(script: SmtpScript): Promise<ScriptedS
     socket.on("data", (chunk) => {
       const text = chunk.toString("latin1");
       if (message !== undefined) {
-        message += text;
-        if (!message.endsWith("\r\n.\r\n")) return;
+        // All but the end is of no interest.
+        message = (message + text).slice(-END.length);
+        if (!message.endsWith(END)) return;
         message = undefined;
         seen.mails += 1;
         say("END", "250 queued");
@@ -74,6 +80,12 @@ export async function startScriptedServer(script: SmtpScript): Promise<ScriptedS
   return {
     port: (server.address() as AddressInfo).port,
     seen,
+    stopReading: () => {
+      for (const socket of sockets) socket.pause();
+    },
+    readOn: () => {
+      for (const socket of sockets) socket.resume();
+    },
     drop,
     close: () => {
       drop();

@@ -26,7 +26,7 @@ function counted() {
   return { load, loads, state, pass: () => over.splice(0).forEach((callback) => callback()) };
 }
 
-test("whoever comes while a load runs, or just after, shares the next one", async () => {
+test("whoever comes while a load runs shares the next one, which begins milliseconds after", async () => {
   const { load, loads, pass } = counted();
   const first = load("a");
   const during = load("a");
@@ -36,6 +36,24 @@ test("whoever comes while a load runs, or just after, shares the next one", asyn
   expect(loads.get("a")).toBe(1);
   pass();
   expect(await Promise.all([during, after])).toEqual([2, 2]);
+});
+
+test("never are two loads of one key under way, whoever comes in whichever turn", async () => {
+  let underWay = 0;
+  let most = 0;
+  const load = createCoalescer(async () => {
+    most = Math.max(most, (underWay += 1));
+    await setImmediate();
+    underWay -= 1;
+  });
+  const calls = [load("a"), load("a")];
+  await calls[0];
+  for (let turn = 0; turn < 10; turn += 1) {
+    calls.push(load("a"));
+    await Promise.resolve();
+  }
+  await Promise.all(calls);
+  expect(most).toBe(1);
 });
 
 test("another key waits for nobody", async () => {
@@ -53,10 +71,9 @@ test("a load that fails fails for its callers alone", async () => {
   expect(await next).toBe(2);
 });
 
-test("after a quiet time the next load begins at once", async () => {
-  const { load, pass } = counted();
-  await load("a");
-  pass();
+test("whoever comes when no load runs waits for nothing", async () => {
+  const { load } = counted();
+  expect(await load("a")).toBe(1);
   await setImmediate();
   expect(await load("a")).toBe(2);
 });

@@ -39,7 +39,6 @@ describe("a group commit", () => {
       },
     });
     await Promise.all([1, 2, 3, 4, 5].map((row) => group.submit(row)));
-    await group.idle();
     expect(await group.submit(6)).toBe(6);
     expect(sizes).toEqual([2, 2, 1, 1]);
   });
@@ -71,7 +70,7 @@ describe("a group commit", () => {
     expect(results.map((r) => r.status)).toEqual(["fulfilled", "rejected", "fulfilled"]);
   });
 
-  test("with timers, a lone row is committed at once and the next group begins milliseconds after", async () => {
+  test("with timers, who comes while none is under way waits for nothing, the next group begins milliseconds after", async () => {
     const over: (() => void)[] = [];
     const groups: number[][] = [];
     const group = createGroupCommit<number, number>({
@@ -86,30 +85,18 @@ describe("a group commit", () => {
         return rows;
       },
     });
-    expect(await group.submit(1)).toBe(1);
-    const rest = [2, 3].map((row) => group.submit(row));
+    expect(await group.submit(0)).toBe(0);
     await setImmediate();
-    expect(groups).toEqual([[1]]);
-    over.shift()?.();
-    expect(await Promise.all(rest)).toEqual([2, 3]);
-    expect(groups).toEqual([[1], [2, 3]]);
-  });
-
-  test("idle waits for what is in flight", async () => {
-    const hold = gate();
-    let done = false;
-    const group = createGroupCommit<number, number>({
-      commit: async (rows) => {
-        await hold.opened;
-        done = true;
-        return rows;
-      },
-    });
-    const submitted = group.submit(1);
-    const idle = group.idle().then(() => done);
-    hold.open();
-    expect(await idle).toBe(true);
-    await submitted;
-    await group.idle();
+    expect(await group.submit(1)).toBe(1);
+    await setImmediate();
+    const first = group.submit(2);
+    await Promise.resolve();
+    const rest = [3, 4].map((row) => group.submit(row));
+    expect(await first).toBe(2);
+    await setImmediate();
+    expect(groups).toEqual([[0], [1], [2]]);
+    over.forEach((callback) => callback());
+    expect(await Promise.all(rest)).toEqual([3, 4]);
+    expect(groups).toEqual([[0], [1], [2], [3, 4]]);
   });
 });

@@ -23,9 +23,11 @@ export interface DeliveryFigures {
   bareQueue: number;
   graphileDefault: number;
   graphileTuned: number;
-  /** Medians of durable ÷ raw and durable ÷ tuned of the same round. */
+  /** Medians of what durable was of the others in the same round, and of the least of a queue ÷ raw. */
   shareOfRaw: number;
   shareOfTuned: number;
+  shareOfDefault: number;
+  bareOfRaw: number;
 }
 
 export async function benchDelivery(target: { databaseUrl: string }): Promise<DeliveryFigures> {
@@ -67,5 +69,7 @@ export async function benchDelivery(target: { databaseUrl: string }): Promise<De
     graphileTuned: median(rounds.map(({ tuned }) => tuned)),
     shareOfRaw: median(rounds.map(({ durable, raw }) => durable / raw)),
     shareOfTuned: median(rounds.map(({ durable, tuned }) => durable / tuned)),
+    shareOfDefault: median(rounds.map(({ durable, plain }) => durable / plain)),
+    bareOfRaw: median(rounds.map(({ bare, raw }) => bare / raw)),
   };
 }

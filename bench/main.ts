@@ -45,11 +45,19 @@ if (unknown.length > 0) {
 
 if (parts.includes("delivery")) {
   const figures = await onOwnDatabase((databaseUrl) => benchDelivery({ databaseUrl }));
-  const { durable, raw, graphileTuned, shareOfRaw, shareOfTuned } = figures;
+  const { durable, raw, bareQueue, graphileTuned, graphileDefault } = figures;
+  const { shareOfRaw, shareOfTuned, shareOfDefault, bareOfRaw } = figures;
   compare("durable delivery", durable, "bare undici POST", raw, 0.65, shareOfRaw);
-  compare("the least of a queue", figures.bareQueue, "bare undici POST", raw);
+  compare("the least of a queue", bareQueue, "bare undici POST", raw, undefined, bareOfRaw);
   compare("durable delivery", durable, "graphile-worker tuned", graphileTuned, 1, shareOfTuned);
-  compare("durable delivery", durable, "graphile-worker default", figures.graphileDefault);
+  compare(
+    "durable delivery",
+    durable,
+    "graphile-worker default",
+    graphileDefault,
+    undefined,
+    shareOfDefault,
+  );
 }
 
 if (parts.includes("backlog")) {

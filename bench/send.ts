@@ -48,19 +48,22 @@ export async function benchSend(target: {
   if (set.code !== 0) throw new Error(set.stderr);
   const api = createApiClient({ ...target, width: LOAD.width });
   const ours = () => api.post("/send", { to: "b@example.com", subject: "s", body: "t" });
-  await concurrently(LOAD, alone);
-  await concurrently(LOAD, ours);
   const rounds: SendFigures[] = [];
-  // In turns: whatever else the machine does meanwhile is done to both.
-  while (rounds.length < ROUNDS) {
-    const nodemailerPerSecond = await concurrently(LOAD, alone);
-    const sendPerSecond = await concurrently(LOAD, ours);
-    const share = sendPerSecond / nodemailerPerSecond;
-    rounds.push({ sendPerSecond, nodemailerPerSecond, share });
+  try {
+    await concurrently(LOAD, alone);
+    await concurrently(LOAD, ours);
+    // In turns: whatever else the machine does meanwhile is done to both.
+    while (rounds.length < ROUNDS) {
+      const nodemailerPerSecond = await concurrently(LOAD, alone);
+      const sendPerSecond = await concurrently(LOAD, ours);
+      const share = sendPerSecond / nodemailerPerSecond;
+      rounds.push({ sendPerSecond, nodemailerPerSecond, share });
+    }
+  } finally {
+    transport.close();
+    await api.close();
+    sink.close();
   }
-  transport.close();
-  await api.close();
-  sink.close();
   return {
     sendPerSecond: median(rounds.map((round) => round.sendPerSecond)),
     nodemailerPerSecond: median(rounds.map((round) => round.nodemailerPerSecond)),

@@ -1,5 +1,6 @@
 import { createHash, randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { timers } from "../../../cmd/system.ts";
 import { InvalidInput } from "../../../src/domain/findings.ts";
 import { LastOwner } from "../../../src/domain/ports/accounts.ts";
 import { createAccounts } from "../../../src/postgres/accounts.ts";
@@ -66,6 +67,18 @@ describe("API keys", () => {
     { raw: "x".repeat(100_000) },
   ])("nobody has the key $raw.length", async ({ raw }) => {
     expect(await createApiKeys({ pool }).authenticate(raw)).toBeUndefined();
+  });
+
+  test("are judged as of the request, also when requests share a look-up", async () => {
+    const keys = createApiKeys({ pool, timers });
+    const account = await newAccount();
+    const { key, raw } = await keys.create(account, "l");
+    // The first look-up is under way, and the second waits for its time, while the key goes.
+    const before = [keys.authenticate(raw), keys.authenticate(raw)];
+    await keys.delete(account, key.id);
+    const after = keys.authenticate(raw);
+    expect(await after).toBeUndefined();
+    await Promise.all(before);
   });
 
   test("note their last use in batches, at most once a minute", async () => {

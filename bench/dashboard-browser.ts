@@ -1,6 +1,7 @@
 import type { Browser, Page } from "playwright-core";
 import { findChrome, launchChrome } from "../test/e2e/dashboard/chrome.ts";
 import { openWindow, signIn, type Owner } from "../test/e2e/dashboard/owner.ts";
+import { median } from "./median.ts";
 
 const PAINTS = 5;
 const PAGES = 20;
@@ -108,8 +109,4 @@ async function untilRows(page: Page, button: string): Promise<number> {
     ${button}.click();
     return (await globalThis.untilFirstRowIsNot(before)) - began;
   })()`)) as number;
-}
-
-function median(values: readonly number[]): number {
-  return [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? NaN;
 }

@@ -16,7 +16,6 @@ const WARM_UP = { count: 1_000, width: 64 };
 const ROUNDS = 7;
 
 export interface DeliveryFigures {
-  rounds: number;
   /** Medians of what a second saw done. */
   durable: number;
   raw: number;
@@ -24,10 +23,7 @@ export interface DeliveryFigures {
   graphileDefault: number;
   graphileTuned: number;
   /** Medians of what durable was of the others in the same round, and of the least of a queue ÷ raw. */
-  shareOfRaw: number;
-  shareOfTuned: number;
-  shareOfDefault: number;
-  bareOfRaw: number;
+  share: { ofRaw: number; ofTuned: number; ofDefault: number; bareOfRaw: number };
 }
 
 export async function benchDelivery(target: { databaseUrl: string }): Promise<DeliveryFigures> {
@@ -61,15 +57,16 @@ export async function benchDelivery(target: { databaseUrl: string }): Promise<De
     sink.close();
   }
   return {
-    rounds: ROUNDS,
     durable: median(rounds.map(({ durable }) => durable)),
     raw: median(rounds.map(({ raw }) => raw)),
     bareQueue: median(rounds.map(({ bare }) => bare)),
     graphileDefault: median(rounds.map(({ plain }) => plain)),
     graphileTuned: median(rounds.map(({ tuned }) => tuned)),
-    shareOfRaw: median(rounds.map(({ durable, raw }) => durable / raw)),
-    shareOfTuned: median(rounds.map(({ durable, tuned }) => durable / tuned)),
-    shareOfDefault: median(rounds.map(({ durable, plain }) => durable / plain)),
-    bareOfRaw: median(rounds.map(({ bare, raw }) => bare / raw)),
+    share: {
+      ofRaw: median(rounds.map(({ durable, raw }) => durable / raw)),
+      ofTuned: median(rounds.map(({ durable, tuned }) => durable / tuned)),
+      ofDefault: median(rounds.map(({ durable, plain }) => durable / plain)),
+      bareOfRaw: median(rounds.map(({ bare, raw }) => bare / raw)),
+    },
   };
 }

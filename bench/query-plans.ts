@@ -10,6 +10,7 @@ import { migrate } from "../src/postgres/migrate.ts";
 import { createPool, type Pool } from "../src/postgres/pool.ts";
 import { createRunHistory } from "../src/postgres/run-history.ts";
 import { startEmbeddedPostgres } from "../src/standalone/embedded-postgres.ts";
+import { median } from "./median.ts";
 
 const ROWS = Number(process.argv[2] ?? 1_000_000);
 const LIMIT_MS = 10;
@@ -58,15 +59,14 @@ async function fill(pool: Pool): Promise<void> {
     await pool.query(`vacuum analyze ${table}`);
 }
 
-async function median(work: () => Promise<unknown>): Promise<{ first: number; median: number }> {
+async function timed(work: () => Promise<unknown>): Promise<{ first: number; median: number }> {
   const times: number[] = [];
   for (let i = 0; i < REPEATS; i += 1) {
     const begun = performance.now();
     await work();
     times.push(performance.now() - begun);
   }
-  const sorted = times.toSorted((a, b) => a - b);
-  return { first: times[0] ?? 0, median: sorted[REPEATS >> 1] ?? 0 };
+  return { first: times[0] ?? 0, median: median(times) };
 }
 
 const dataDir = await mkdtemp(join(tmpdir(), "carillon-query-plans-"));
@@ -109,7 +109,7 @@ try {
     },
   ];
   for (const { query, work } of cases) {
-    const { first, median: ms } = await median(work);
+    const { first, median: ms } = await timed(work);
     console.log(
       `${query.padEnd(28)} ${ms.toFixed(2).padStart(8)} ms   (first ${first.toFixed(2)})`,
     );

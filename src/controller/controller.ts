@@ -6,7 +6,8 @@ import type { Leadership } from "../domain/ports/leadership.ts";
 import type { LedgerNews, RunLedger } from "../domain/ports/run-ledger.ts";
 import type { StatusReporter } from "../domain/ports/status-reporter.ts";
 import type { Logger } from "../telemetry/logger.ts";
-import { backoffMs, pause } from "./backoff.ts";
+import { pause } from "../domain/pause.ts";
+import { backoffMs } from "./backoff.ts";
 import { Bell } from "./bell.ts";
 import { JobView } from "./job-view.ts";
 import type { ControllerMetrics } from "./reconciler.ts";
@@ -291,7 +292,7 @@ export function createController(deps: ControllerDeps): Controller {
         }
         if (failures === 0) log.warn({ err: error }, "scheduling pauses: PostgreSQL fails");
         failures += 1;
-        await pause(timers, backoffMs(failures, random), signal);
+        await pause(backoffMs(failures, random), timers, signal);
       }
     }
   }

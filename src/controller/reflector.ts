@@ -5,7 +5,8 @@ import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import type { JobStore } from "../domain/ports/job-store.ts";
 import { PositionExpired } from "../domain/ports/job-store.ts";
 import type { Logger } from "../telemetry/logger.ts";
-import { backoffMs, pause } from "./backoff.ts";
+import { pause } from "../domain/pause.ts";
+import { backoffMs } from "./backoff.ts";
 
 /** What a reflector feeds. Never called concurrently. */
 export interface ReflectorSink {
@@ -122,14 +123,14 @@ export function createReflector(deps: {
           resync = timers.after(Math.min(HOUR, resyncMs * (0.75 + random() / 2)), relist);
           await watch(at, sink, answered, both);
           // A watch that ends by itself was closed by the server: not worth a word, but not a busy loop.
-          if (!both.aborted) await pause(timers, backoffMs(0, random), signal);
+          if (!both.aborted) await pause(backoffMs(0, random), timers, signal);
         } catch (error) {
           if (signal.aborted) break;
           if (cycle.signal.aborted) continue;
           if (error instanceof PositionExpired) {
             log.debug("the watch position expired; listing again");
             at = undefined;
-            await pause(timers, backoffMs(0, random), signal);
+            await pause(backoffMs(0, random), timers, signal);
             continue;
           }
           if (failures === 0) log.warn({ err: error }, "the job store does not answer; retrying");
@@ -140,7 +141,7 @@ export function createReflector(deps: {
             at = undefined;
             sink.stale();
           }
-          await pause(timers, askedForMs(error) + backoffMs(failures, random), signal);
+          await pause(askedForMs(error) + backoffMs(failures, random), timers, signal);
         } finally {
           resync?.cancel();
         }

@@ -1,8 +1,5 @@
-import { pause } from "../domain/pause.ts";
+import { pause, STATEMENTS_APART } from "../domain/pause.ts";
 import type { Timers } from "../domain/ports/clock.ts";
-
-/** Milliseconds from the start of one load to that of the next, of one key, when somebody waits. */
-const APART = 5;
 
 /**
  * One running load per key and at most one waiting behind it. A caller never gets the answer of a load
@@ -18,7 +15,7 @@ export function createCoalescer<T>(
 
   function start(key: string): Promise<T> {
     running.set(key, null);
-    const apart = timers && pause(APART, timers);
+    const apart = timers && pause(STATEMENTS_APART, timers);
     const work = load(key);
     void goOn(key, work, apart);
     return work;

@@ -24,8 +24,8 @@ export interface Drop {
 }
 
 /**
- * Deletes them in the caller's transaction, whose plans are fixed; a start that was committed first wins, because both write
- * the run's row. Fire times that were decided for good and never attempted become missed spans, one a
+ * Deletes them in the caller's transaction, whose plans are fixed; a start that was committed first wins,
+ * because both write the run's row. Fire times that were decided for good and never attempted become missed spans, one a
  * job. A manual run never attempted moves to the new generation: it was asked of the
  * job, not of a revision, and a claim taken on the old one is void. A one-time whose retries end here
  * has failed. Returns the jobs that ended so: their cursors were written.

@@ -1,4 +1,4 @@
-import { pause } from "../domain/pause.ts";
+import { pause, STATEMENTS_APART } from "../domain/pause.ts";
 import type { Timers } from "../domain/ports/clock.ts";
 
 /** Collects what arrives while a commit is in flight, or just after, and commits it together. */
@@ -12,9 +12,6 @@ interface Waiting<Row, Result> {
   resolve(result: Result): void;
   reject(error: unknown): void;
 }
-
-/** Milliseconds from the start of one commit to that of the next, when somebody waits. */
-const APART = 5;
 
 /**
  * One commit is in flight at a time. What comes while none is goes at once; what comes meanwhile is the
@@ -62,7 +59,7 @@ export function createGroupCommit<Row, Result>({
     while (waiting.length > 0) {
       const group = waiting.slice(0, maxRows);
       waiting = waiting.slice(maxRows);
-      const apart = timers && pause(APART, timers);
+      const apart = timers && pause(STATEMENTS_APART, timers);
       await commitGroup(group);
       if (waiting.length > 0) await apart;
     }

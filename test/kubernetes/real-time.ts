@@ -1,13 +1,4 @@
-import type { Monotonic, Random, Timers } from "../../src/domain/ports/clock.ts";
+import { monotonic, random, timers } from "../../cmd/system.ts";
 
 /** The clock, timers and randomness that programs pass in; tests of real servers need real ones. */
-export const realTime: { monotonic: Monotonic; timers: Timers; random: Random } = {
-  monotonic: () => performance.now(),
-  random: () => Math.random(),
-  timers: {
-    after(ms, callback) {
-      const timer = setTimeout(callback, ms);
-      return { cancel: () => clearTimeout(timer) };
-    },
-  },
-};
+export const realTime = { monotonic, random, timers };

@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as later } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { timers } from "../../../cmd/system.ts";
 import { alwaysLeader } from "../../../src/controller/always-leader.ts";
 import { createController } from "../../../src/controller/controller.ts";
 import { timingOf } from "../../../src/domain/timing.ts";
-import type { Timers } from "../../../src/domain/ports/clock.ts";
 import type { StatusReporter } from "../../../src/domain/ports/status-reporter.ts";
 import { createAccounts } from "../../../src/postgres/accounts.ts";
 import { createPostgresClock } from "../../../src/postgres/clock.ts";
@@ -19,17 +19,6 @@ import { createMetrics } from "../../../src/telemetry/metrics.ts";
 import type { TestDatabase } from "../../postgres/database.ts";
 import { createTestDatabase } from "../../postgres/database.ts";
 import { aSpec } from "../../unit/domain/decide-builders.ts";
-
-const timers: Timers = {
-  after(ms, callback) {
-    const timer = setTimeout(callback, ms);
-    return {
-      cancel: () => {
-        clearTimeout(timer);
-      },
-    };
-  },
-};
 
 let database: TestDatabase;
 let parts: Awaited<ReturnType<typeof assemble>>;

@@ -1,5 +1,6 @@
 import { Writable } from "node:stream";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { timers } from "../../../cmd/system.ts";
 import { createCircuitBreakers } from "../../../src/delivery/circuit-breaker.ts";
 import { createCircuitPublisher } from "../../../src/delivery/circuit-publisher.ts";
 import { destinationKey } from "../../../src/domain/destination.ts";
@@ -10,7 +11,7 @@ import { createPool, type Pool } from "../../../src/postgres/pool.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
 import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
-import { realTimers, webhookJob } from "./worker-fixture.ts";
+import { webhookJob } from "./worker-fixture.ts";
 
 let database: TestDatabase;
 let pool: Pool;
@@ -34,14 +35,14 @@ function publishing(circuits: Pick<Circuits, "publish">, worker: string) {
   const publisher = createCircuitPublisher({
     circuits,
     worker,
-    timers: realTimers,
+    timers,
     log: createLogger({ level: "info", output }),
   });
   const metrics = createMetrics({ version: "test", nodeMetrics: false });
   const breakers = createCircuitBreakers({
     clock: { now: Date.now, known: true },
     monotonic: () => performance.now(),
-    timers: realTimers,
+    timers,
     metrics,
     resetMs: 200,
     onTransition: (transition) => {

@@ -1,3 +1,4 @@
+import { monotonic, timers } from "../../../cmd/system.ts";
 import type { SmtpSettings } from "../../../src/domain/account.ts";
 import type { EmailTarget, Job, JobSpec, WebhookTarget } from "../../../src/domain/job.ts";
 import type { Execution } from "../../../src/domain/run.ts";
@@ -15,21 +16,6 @@ import type { TestDatabase } from "../../postgres/database.ts";
 import { job, runsFixture, spec, type RunsFixture } from "../postgres/runs-fixture.ts";
 
 export const SECRET = `whsec_${Buffer.alloc(24, 7).toString("base64")}`;
-
-function monotonic(): number {
-  return performance.now();
-}
-
-export const realTimers = {
-  after: (ms: number, callback: () => void) => {
-    const timer = setTimeout(callback, ms);
-    return {
-      cancel: () => {
-        clearTimeout(timer);
-      },
-    };
-  },
-};
 
 export interface WorkerFixture extends RunsFixture {
   smtp: { current: SmtpSettings | undefined };
@@ -85,7 +71,7 @@ export async function workerFixture(database?: TestDatabase): Promise<WorkerFixt
       const breakers = createCircuitBreakers({
         clock,
         monotonic,
-        timers: realTimers,
+        timers,
         metrics,
         onTransition: ({ state }) => transitions.push(state),
         ...(options.resetMs === undefined ? {} : { resetMs: options.resetMs }),
@@ -99,7 +85,7 @@ export async function workerFixture(database?: TestDatabase): Promise<WorkerFixt
         signingSecrets: { current: async () => [SECRET] },
         breakers,
         random: Math.random,
-        timers: realTimers,
+        timers,
         monotonic,
         metrics,
         log,

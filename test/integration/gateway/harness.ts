@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { Writable } from "node:stream";
+import { monotonic, timers } from "../../../cmd/system.ts";
 import type { Job } from "../../../src/domain/job.ts";
 import type { Cursor } from "../../../src/domain/cursor.ts";
 import type { JobStore } from "../../../src/domain/ports/job-store.ts";
@@ -148,17 +149,8 @@ export async function startHarness(overrides: Overrides = {}) {
     otpMessage,
     ready: createReadiness(createDependencyChecks({ jobs: () => jobs.ping() })),
     clock,
-    timers: {
-      after: (ms, callback) => {
-        const timer = setTimeout(callback, ms);
-        return {
-          cancel: () => {
-            clearTimeout(timer);
-          },
-        };
-      },
-    },
-    monotonic: () => performance.now(),
+    timers,
+    monotonic,
     metrics,
     log,
     version: "0.0.0-test",

@@ -1,40 +1,33 @@
 import { setImmediate } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { createCoalescer } from "../../../src/mail/coalescer.ts";
+import { FakeTime } from "../controller/controller-world.ts";
 
 /** Each load answers with its number, counted by key; `fail` makes the next one reject. */
 function counted() {
   const loads = new Map<string, number>();
-  const over: (() => void)[] = [];
+  const time = new FakeTime(0);
   const state = { fail: false };
-  const load = createCoalescer(
-    async (key) => {
-      const nth = (loads.get(key) ?? 0) + 1;
-      loads.set(key, nth);
-      await setImmediate();
-      if (!state.fail) return nth;
-      state.fail = false;
-      throw new Error("away");
-    },
-    {
-      after: (_ms, callback) => {
-        over.push(callback);
-        return { cancel: () => undefined };
-      },
-    },
-  );
-  return { load, loads, state, pass: () => over.splice(0).forEach((callback) => callback()) };
+  const load = createCoalescer(async (key) => {
+    const nth = (loads.get(key) ?? 0) + 1;
+    loads.set(key, nth);
+    await setImmediate();
+    if (!state.fail) return nth;
+    state.fail = false;
+    throw new Error("away");
+  }, time);
+  return { load, loads, state, time };
 }
 
 test("whoever comes while a load runs shares the next one, which begins milliseconds after", async () => {
-  const { load, loads, pass } = counted();
+  const { load, loads, time } = counted();
   const first = load("a");
   const during = load("a");
   expect(await first).toBe(1);
   const after = load("a");
-  await setImmediate();
+  await time.advanceTo(4);
   expect(loads.get("a")).toBe(1);
-  pass();
+  await time.advanceTo(5);
   expect(await Promise.all([during, after])).toEqual([2, 2]);
 });
 
@@ -62,12 +55,12 @@ test("another key waits for nobody", async () => {
 });
 
 test("a load that fails fails for its callers alone", async () => {
-  const { load, state, pass } = counted();
+  const { load, state, time } = counted();
   state.fail = true;
   const first = load("a");
   const next = load("a");
   await expect(first).rejects.toThrow("away");
-  pass();
+  await time.advanceTo(5);
   expect(await next).toBe(2);
 });
 

@@ -1,6 +1,6 @@
-import { setImmediate } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { createGroupCommit } from "../../../src/postgres/group-commit.ts";
+import { FakeTime, settle } from "../controller/controller-world.ts";
 
 function gate(): { open: () => void; opened: Promise<void> } {
   const { promise, resolve } = Promise.withResolvers<void>();
@@ -71,31 +71,26 @@ describe("a group commit", () => {
   });
 
   test("with timers, who comes while none is under way waits for nothing, the next group begins milliseconds after", async () => {
-    const over: (() => void)[] = [];
+    const time = new FakeTime(0);
     const groups: number[][] = [];
     const group = createGroupCommit<number, number>({
-      timers: {
-        after: (_ms, callback) => {
-          over.push(callback);
-          return { cancel: () => undefined };
-        },
-      },
+      timers: time,
       commit: async (rows) => {
         groups.push([...rows]);
         return rows;
       },
     });
     expect(await group.submit(0)).toBe(0);
-    await setImmediate();
+    await settle();
     expect(await group.submit(1)).toBe(1);
-    await setImmediate();
+    await settle();
     const first = group.submit(2);
     await Promise.resolve();
     const rest = [3, 4].map((row) => group.submit(row));
     expect(await first).toBe(2);
-    await setImmediate();
+    await time.advanceTo(4);
     expect(groups).toEqual([[0], [1], [2]]);
-    over.forEach((callback) => callback());
+    await time.advanceTo(5);
     expect(await Promise.all(rest)).toEqual([3, 4]);
     expect(groups).toEqual([[0], [1], [2], [3, 4]]);
   });

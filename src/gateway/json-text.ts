@@ -245,7 +245,10 @@ function normalised(number: string): string {
   const [, sign = "", whole = "", fraction = "", exponent = "0"] =
     /^(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?$/.exec(number) ?? [];
   const all = (whole + fraction).replace(/^0+/, "");
-  const digits = all.replace(/0+$/, "");
+  // By hand: an expression would begin anew at each zero of a long run that is not at the end.
+  let end = all.length;
+  while (all[end - 1] === "0") end -= 1;
+  const digits = all.slice(0, end);
   if (digits === "") return "0";
   const power = Number(exponent) - fraction.length + (all.length - digits.length);
   return `${sign}${digits}e${power}`;

@@ -204,7 +204,10 @@ function webhookOf(
     findings.push({ field: "webhook_url", message: "is required when type is webhook" });
     return undefined;
   }
-  const problem = webhookUrlProblem(fields.webhook_url);
+  const before = previous?.target.kind === "webhook" ? previous.target : undefined;
+  const problem =
+    webhookUrlProblem(fields.webhook_url) ??
+    (before === undefined ? null : secretsGoElsewhere(before, fields.webhook_url));
   if (problem !== null) findings.push({ field: "webhook_url", message: problem });
   const payload = payloadText ?? SPEC_DEFAULTS.payload;
   if (Buffer.byteLength(payload) > LIMITS.payloadBytes)
@@ -217,9 +220,20 @@ function webhookOf(
     payload,
     headers,
     // Set through the Kubernetes API only; a REST change of other fields keeps it.
-    headersFrom: previous?.target.kind === "webhook" ? previous.target.headersFrom : [],
+    headersFrom: before?.headersFrom ?? [],
     timeoutSeconds: fields.timeout_seconds ?? SPEC_DEFAULTS.timeoutSeconds,
   };
+}
+
+/**
+ * Who may use Secrets is for Kubernetes' RBAC to say: an API key must not get their values sent to a
+ * receiver of its holder's choice.
+ */
+function secretsGoElsewhere(before: WebhookTarget, url: string): string | null {
+  if (before.headersFrom.length === 0) return null;
+  return URL.parse(before.url)?.origin === URL.parse(url)?.origin
+    ? null
+    : "must stay on the same origin, since headers from Secrets go there: change it with kubectl";
 }
 
 /** Null when the text is a URL that a webhook may have, as far as can be told without a network. */

@@ -104,6 +104,16 @@ describe("a patch", () => {
       target: { headersFrom },
     });
   });
+  test("does not send the headers from Secrets to another origin", () => {
+    const headersFrom = [{ header: "Authorization", secretName: "s", secretKey: "k" }];
+    const target = { ...before.target, headersFrom } as JobSpec["target"];
+    const moved = (webhook_url: string, from: JobSpec = { ...before, target }) =>
+      patchedSpec(from, { fields: { webhook_url }, payloadText: undefined, now });
+    expect(moved("https://example.com/other")).toMatchObject({ ok: true });
+    expect(moved("https://elsewhere.example/hook", before)).toMatchObject({ ok: true });
+    for (const url of ["https://elsewhere.example/hook", "http://example.com/hook"])
+      expect(moved(url)).toMatchObject({ ok: false, findings: [{ field: "webhook_url" }] });
+  });
   test("to another kind drops the fields of the former one", () => {
     const { name: _name, ...fields } = email;
     expect(patched(before, fields)).toEqual({

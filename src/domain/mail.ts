@@ -24,6 +24,7 @@ export type MailResult =
   | { kind: "unconfigured" }
   /**
    * `outcomeUnknown`: the connection was lost after DATA; the mail may have been delivered.
+   * `reachedSome`: it was accepted for some of its recipients.
    * `serverFault`: no mail would have got through: no connection, TLS, a refused greeting or AUTH, 421.
    * Otherwise the server is at work and spoke of this mail alone (greylisting, an unknown recipient).
    */
@@ -32,6 +33,7 @@ export type MailResult =
       error: string;
       retryable: boolean;
       outcomeUnknown: boolean;
+      reachedSome?: boolean;
       serverFault?: boolean;
     };
 

@@ -65,7 +65,7 @@ export const ERROR_CODES = {
   outcome_unknown: {
     status: 409,
     meaning:
-      "A request with this `Idempotency-Key` never came to an end: its mail may or may not have been sent.",
+      "An earlier request with this `Idempotency-Key` may or may not have sent its mail, or not to all of its recipients. To send it, perhaps again, use another key.",
   },
   payload_too_large: { status: 413, meaning: "The body is larger than the endpoint takes." },
   unsupported_media_type: {

@@ -6,6 +6,9 @@ import { ApiError, invalid } from "./errors.ts";
 /** After this a request in flight is taken for dead: its process died or lost the database. */
 const GIVEN_UP_AFTER_MS = 60_000;
 
+/** Stored in place of a 2xx: the effect may have happened. */
+const UNCERTAIN = 409;
+
 /** Visible ASCII: what survives every proxy and log. */
 const FORM = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/;
 
@@ -46,7 +49,7 @@ export interface IdempotentWork {
 
 /**
  * Runs `work` once per key. Only a 2xx is kept and replayed; any other outcome frees the key, except
- * one that leaves open whether the effect happened.
+ * one that leaves open whether the effect happened: that is kept, and answers `outcome_unknown`.
  */
 export async function idempotently(options: IdempotentWork): Promise<ApiAnswer> {
   const { keys, request, work, report } = options;
@@ -63,6 +66,7 @@ export async function idempotently(options: IdempotentWork): Promise<ApiAnswer> 
     case "fresh":
       return first(begun.token);
     case "replay":
+      if (begun.status === UNCERTAIN) throw outcomeUnknown();
       return {
         status: begun.status,
         body: new JsonText(begun.body),
@@ -80,10 +84,7 @@ export async function idempotently(options: IdempotentWork): Promise<ApiAnswer> 
           "a request with this Idempotency-Key is being worked on: try again in a second",
           { retryAfterSeconds: 1 },
         );
-      throw new ApiError(
-        "outcome_unknown",
-        "a request with this Idempotency-Key never came to an end; its mail may or may not have been sent. To send it, perhaps again, use another key",
-      );
+      throw outcomeUnknown();
     default:
       throw new Error("unknown answer of the idempotency store", { cause: begun satisfies never });
   }
@@ -93,15 +94,25 @@ export async function idempotently(options: IdempotentWork): Promise<ApiAnswer> 
     try {
       answer = await work();
     } catch (error) {
-      if (error instanceof EffectUncertain) throw error.answer;
-      await keys.abandon(token).catch(report);
-      throw error;
+      if (!(error instanceof EffectUncertain)) {
+        await keys.abandon(token).catch(report);
+        throw error;
+      }
+      await keys.complete(token, { status: UNCERTAIN, body: "" }).catch(report);
+      throw error.answer;
     }
     // The effect has happened: a failure here must not turn the answer into an error that invites a
     // second try. The key then stays in flight, which later says so.
     await keys.complete(token, { status: answer.status, body: answerText(answer) }).catch(report);
     return answer;
   }
+}
+
+function outcomeUnknown(): ApiError {
+  return new ApiError(
+    "outcome_unknown",
+    "it is not known whether the mail of an earlier request with this Idempotency-Key was sent, or to all of its recipients. To send it, perhaps again, use another key",
+  );
 }
 
 async function unwrapped(work: () => Promise<ApiAnswer>): Promise<ApiAnswer> {

@@ -74,6 +74,7 @@ export function createTransportPool(options: {
         return {
           ...smtpFailure({ error: refused, bodyEnded: false, secrets }),
           retryable: false,
+          reachedSome: true,
         };
       return { kind: "accepted", messageId: message.messageId };
     } catch (error) {

@@ -85,6 +85,7 @@ export interface IdempotencyKeys {
     | { kind: "mismatch" }
     | { kind: "in_flight"; forMs: number }
   >;
+  /** A 2xx, or what stands for an uncertain effect: nobody may do the work again. */
   complete(token: string, response: { status: number; body: string }): Promise<void>;
   /** Not a 2xx: the key is free again. */
   abandon(token: string): Promise<void>;

@@ -42,7 +42,7 @@ export function mailRoutes(options: MailRouteOptions) {
           const result = await mailer.send(request.account, message);
           if (result.kind === "unconfigured") throw smtpNotConfigured();
           const entry = await logged(request.account, "email", { to, subject }, result);
-          if (result.kind === "failed") throw new ApiError("smtp_failed", result.error);
+          if (result.kind === "failed") throw sendingFailed(result);
           return {
             status: 200,
             body: { id: entry.id, to, subject, status: "sent", sent_at: isoUtc(entry.sentAt) },
@@ -153,6 +153,14 @@ export function mailRoutes(options: MailRouteOptions) {
 function refuseBadAddress(field: string, address: string): void {
   const findings = addressFindings(field, address);
   if (findings.length > 0) throw invalid(findings);
+}
+
+/** A second try with the same key must not give a mail twice to those who have it, or may have it. */
+function sendingFailed(result: Extract<MailResult, { kind: "failed" }>): Error {
+  const answer = new ApiError("smtp_failed", result.error);
+  return result.outcomeUnknown || result.reachedSome === true
+    ? new EffectUncertain(answer)
+    : answer;
 }
 
 function smtpNotConfigured(): ApiError {

@@ -1,4 +1,5 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { HOUR } from "../../../src/domain/instant.ts";
 import type { CircuitState } from "../../../src/domain/ports/circuits.ts";
 import { createCircuits } from "../../../src/postgres/circuits.ts";
 import { startHarness, type Harness } from "./harness.ts";
@@ -224,6 +225,36 @@ describe("POST /jobs", () => {
     await h.pool.query("delete from idempotency_keys where key = 'job-1'");
     const changed = await post({ ...webhookCron, name: "Other" }, { headers });
     expect([changed.status, changed.json["code"]]).toEqual([409, "conflict"]);
+  });
+
+  test("Idempotency-Key: the replay of a job whose time has come is the first answer", async () => {
+    const headers = { "Idempotency-Key": "job-2" };
+    const runAt = h.clock.now() + HOUR;
+    const oneTime = { ...emailOnce, run_at: new Date(runAt).toISOString() };
+    const first = await post(oneTime, { headers });
+    const now = vi.spyOn(h.clock, "now").mockReturnValue(runAt + HOUR);
+    const second = await post(oneTime, { headers });
+    const another = await post(oneTime);
+    now.mockRestore();
+    expect([second.status, second.text]).toEqual([201, first.text]);
+    expect([another.status, another.json["code"]]).toEqual([400, "invalid_request"]);
+  });
+
+  test("Idempotency-Key: a job that a first try left is found when its payload is equal JSON", async () => {
+    const headers = { "Idempotency-Key": "job-3" };
+    const first = await post({ ...webhookCron, webhook_payload: { a: 1, b: [2] } }, { headers });
+    // As the API server gives it back.
+    await h.pool.query("delete from idempotency_keys where key = 'job-3'");
+    const second = await h.request({
+      method: "POST",
+      path: "/jobs",
+      headers,
+      body: JSON.stringify({ ...webhookCron, webhook_payload: 0 }).replace(
+        '"webhook_payload":0',
+        '"webhook_payload":{ "b": [2.0], "a": 1 }',
+      ),
+    });
+    expect([second.status, second.json["id"]]).toEqual([201, first.json["id"]]);
   });
 });
 

@@ -7,7 +7,8 @@ const UNAVAILABLE_STATES = new Set([
   "57P03", // cannot_connect_now: starting up, in recovery
   "57P05", // idle_session_timeout
   "57014", // query_canceled: only our own statement_timeout cancels
-  "53300", // too_many_connections
+  "40P01", // deadlock_detected: the other side went on, and this one may try again
+  "55P03", // lock_not_available: our own lock_timeout
   "25006", // read_only_sql_transaction: we still talk to a demoted primary
 ]);
 
@@ -34,7 +35,8 @@ export function isConnectionError(error: unknown): boolean {
   if (error instanceof AggregateError) return error.errors.some(isConnectionError);
   const code = "code" in error && typeof error.code === "string" ? error.code : undefined;
   if (code === undefined) return MESSAGES.test(error.message);
-  return SOCKET_CODES.has(code) || UNAVAILABLE_STATES.has(code) || code.startsWith("08");
+  // Class 08, connection exceptions; class 53, insufficient resources: disk, memory, connections.
+  return SOCKET_CODES.has(code) || UNAVAILABLE_STATES.has(code) || /^(?:08|53)/.test(code);
 }
 
 /** Connection-class errors become DependencyUnavailable; every other error stays what it is. */

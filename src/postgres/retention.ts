@@ -7,9 +7,11 @@ import {
   emailLogMonths,
   ensureEmailLogMonth,
 } from "./email-log-retention.ts";
+import { deleteStaleCircuits } from "./circuits.ts";
 import { deleteOldCounts } from "./dashboard-statistics.ts";
 import { deleteExpiredIdempotencyKeys } from "./idempotency-keys.ts";
 import { deleteExpiredInvitations } from "./invitations.ts";
+import { deleteExpiredOtps } from "./otps.ts";
 import { dropMonthsBefore, ensureMonthsAhead } from "./partitions.ts";
 import { transaction, type Pool } from "./pool.ts";
 import { deleteOldSignInFailures } from "./sign-in-brake.ts";
@@ -188,6 +190,8 @@ export function createRetention(options: RetentionOptions): {
         tombstones,
         () => cursors(signal),
         () => deleteExpiredIdempotencyKeys({ pool }),
+        () => deleteExpiredOtps({ pool }),
+        () => deleteStaleCircuits({ pool }),
         () => deleteOldCounts({ pool }),
         () => deleteExpiredInvitations({ pool }),
         () => deleteOldSignInFailures({ pool }),

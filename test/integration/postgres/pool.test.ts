@@ -98,6 +98,18 @@ test("the pool exhausted is an outage, and passes", async () => {
   await small.end();
 });
 
+test("waiting too long for a lock is an outage, not a fault of the statement", async () => {
+  await pool.query("create table locked (n int)");
+  const impatient = createPool({ url: database.url, applicationName: "test", lockTimeoutMs: 50 });
+  const holder = await pool.connect();
+  await holder.query("begin; lock table locked");
+  await expect(impatient.query("select from locked")).rejects.toThrow(DependencyUnavailable);
+  await holder.query("rollback");
+  holder.release();
+  await impatient.query("select from locked");
+  await impatient.end();
+});
+
 test("a session that the server ends is replaced", async () => {
   const errors: Error[] = [];
   const victim = createPool({

@@ -1,5 +1,9 @@
+import { randomBytes, randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { DAY } from "../../../src/domain/instant.ts";
+import { createCircuits } from "../../../src/postgres/circuits.ts";
+import { parseKeyRing } from "../../../src/postgres/key-ring.ts";
+import { createOtps } from "../../../src/postgres/otps.ts";
 import { createRetention } from "../../../src/postgres/retention.ts";
 import {
   change,
@@ -75,6 +79,38 @@ test("an account that keeps less loses its own older rows only", async () => {
   await run(90);
   expect(await ages(short)).toEqual([3]);
   expect(await ages(long)).toEqual([3, 20]);
+});
+
+test("passcodes whose limits have run out go, and circuits of killed processes", async () => {
+  const { pool } = fixture;
+  const account = randomUUID();
+  const otps = createOtps({
+    pool,
+    keyRing: parseKeyRing(`k:${randomBytes(32).toString("base64")}`),
+  });
+  const circuits = createCircuits({ pool });
+  for (const age of ["59 minutes", "61 minutes"]) {
+    await otps.issue(account, `${age}@example.com`);
+    await circuits.publish({ account, destination: age, worker: "killed", state: "open" });
+    await pool.query(
+      "update otps set updated_at = now() - $2::interval where account = $1 and address = $3",
+      [account, age, `${age}@example.com`],
+    );
+    await pool.query(
+      "update circuits set updated_at = now() - $2::interval where account = $1 and destination = $2::text",
+      [account, age],
+    );
+  }
+  await run(0);
+  const left = async (column: string, table: string) =>
+    (
+      await pool.query<{ left: string }>(
+        `select ${column} as left from ${table} where account = $1`,
+        [account],
+      )
+    ).rows.map((row) => row.left);
+  expect(await left("address", "otps")).toEqual(["59 minutes@example.com"]);
+  expect(await left("destination", "circuits")).toEqual(["59 minutes"]);
 });
 
 test("a deleted job's cursor, revisions and keys stay a week; old revisions of a live one go", async () => {

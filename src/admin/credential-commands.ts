@@ -1,4 +1,5 @@
-import type { ApiKey } from "../domain/account.ts";
+import { isSmtpHost, type ApiKey } from "../domain/account.ts";
+import { parseAddress } from "../domain/address.ts";
 import { isoUtc } from "../domain/instant.ts";
 import {
   accountNamed,
@@ -125,9 +126,9 @@ export const CREDENTIAL_COMMANDS: readonly Command[] = [
       if ((username === null) !== (password === null))
         throw new UsageError("--username and --password-stdin go together");
       const settings = {
-        host: given(options, "host"),
+        host: hostOf(given(options, "host")),
         port,
-        from: given(options, "from"),
+        from: senderOf(given(options, "from")),
         username,
         password,
         tls: tlsOf(options["tls"], port),
@@ -191,6 +192,19 @@ async function passwordOf(invocation: Invocation): Promise<string | null> {
   const password = (await invocation.readStandardInput()).replace(/\r?\n$/, "");
   if (password === "") throw new UsageError("standard input held no password");
   return password;
+}
+
+function hostOf(text: string): string {
+  const host = text.trim().toLowerCase();
+  if (!isSmtpHost(host)) throw new UsageError("--host must be a host name");
+  return host;
+}
+
+/** As it goes to the mail server. */
+function senderOf(text: string): string {
+  const parsed = parseAddress(text);
+  if (parsed.kind === "invalid") throw new UsageError(`--from ${parsed.reason}`);
+  return parsed.address;
 }
 
 function portOf(text: string): number {

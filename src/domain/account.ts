@@ -36,6 +36,11 @@ export interface SmtpSettings {
   revision: string;
 }
 
+/** A host name or an address literal; what it leads to is checked when it is dialled. */
+export function isSmtpHost(text: string): boolean {
+  return /^(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[?[0-9A-Fa-f:.]+\]?)$/.test(text);
+}
+
 export type UserRole = "owner" | "member";
 
 export interface User {

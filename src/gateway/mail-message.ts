@@ -118,11 +118,13 @@ function attachmentFindings(attachments: readonly DecodedAttachment[]): Finding[
 }
 
 /**
- * The decoder passes over what is not base64, and takes the URL alphabet too: what it makes of a sound
- * text has exactly three bytes for four characters. Ten times as fast as an expression over megabytes.
+ * The decoder passes over what is not base64, takes the URL alphabet too, and of a character beyond
+ * Latin-1 its lower byte: what it makes of a sound text, which is ASCII, has exactly three bytes for four
+ * characters. Ten times as fast as an expression over megabytes.
  */
 function decodedBase64(text: string): Buffer | undefined {
   if (text.length % 4 !== 0 || text.includes("-") || text.includes("_")) return undefined;
+  if (Buffer.byteLength(text) !== text.length) return undefined;
   const padding = text.endsWith("==") ? 2 : text.endsWith("=") ? 1 : 0;
   const bytes = Buffer.from(text, "base64");
   return bytes.length === (text.length / 4) * 3 - padding ? bytes : undefined;

@@ -151,6 +151,18 @@ describe("exit codes and one line", () => {
       stdout: "",
       stderr: "--port must be",
     },
+    {
+      line: "admin smtp set --account keys --host h --port 25 --from Name<a@b.c>",
+      code: 2,
+      stdout: "",
+      stderr: "--from must be one plain address",
+    },
+    {
+      line: "admin smtp set --account keys --host smtp://h --port 25 --from a@b.c",
+      code: 2,
+      stdout: "",
+      stderr: "--host must be",
+    },
   ])("carillon $line", async ({ line, code, stdout, stderr }) => {
     const finished = await carillon(line);
     expect(finished).toMatchObject({

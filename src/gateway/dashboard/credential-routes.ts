@@ -1,4 +1,4 @@
-import type { ApiKey, SmtpSettings } from "../../domain/account.ts";
+import { isSmtpHost, type ApiKey, type SmtpSettings } from "../../domain/account.ts";
 import { parseAddress, wireAddress } from "../../domain/address.ts";
 import type { Finding } from "../../domain/findings.ts";
 import { isoUtc } from "../../domain/instant.ts";
@@ -16,9 +16,6 @@ export interface CredentialRouteOptions {
   signingSecrets: SigningSecrets;
   mailer: Pick<Mailer, "test">;
 }
-
-/** A host name or an address literal; what it leads to is checked when it is dialled. */
-const HOST = /^(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[?[0-9A-Fa-f:.]+\]?)$/;
 
 export function credentialRoutes(options: CredentialRouteOptions) {
   const { apiKeys, smtpSettings, signingSecrets, mailer } = options;
@@ -91,7 +88,7 @@ export function credentialRoutes(options: CredentialRouteOptions) {
     const host = body.host.trim().toLowerCase();
     const username = body.username === null || body.username === "" ? null : body.username;
     const findings: Finding[] = [...addressFindings("from", body.from)];
-    if (!HOST.test(host)) findings.push({ field: "host", message: "must be a host name" });
+    if (!isSmtpHost(host)) findings.push({ field: "host", message: "must be a host name" });
     let password: string | null = null;
     if (username !== null) {
       const stored = body.password === undefined ? await smtpSettings.get(account) : undefined;

@@ -30,8 +30,10 @@ const attachment = Type.Object(
     content_type: Type.Optional(
       Type.String({
         maxLength: 127,
-        pattern: "^[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+$",
-        "x-rule": "must be a media type such as application/pdf",
+        // A part that is multipart has parts instead of content.
+        pattern:
+          "^(?![Mm][Uu][Ll][Tt][Ii][Pp][Aa][Rr][Tt]/)[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+$",
+        "x-rule": "must be a media type such as application/pdf, and not multipart",
         description: "Media type; derived from the file name when absent.",
         examples: ["application/pdf"],
       }),
@@ -126,7 +128,6 @@ export const otpVerifyRequest = Type.Object(
     email: field.address,
     code: Type.String({
       minLength: 1,
-      maxLength: 64,
       description: "The 6-digit code. Any other text is answered like a wrong code.",
       examples: ["123456"],
     }),

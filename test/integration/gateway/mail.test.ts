@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { startScriptedServer } from "../mail/scripted-server.ts";
 import { startHarness, type Harness } from "./harness.ts";
 
 let h: Harness;
@@ -103,6 +104,19 @@ describe("POST /send", () => {
       field: "attachments.0.content",
     },
     {
+      name: "an attachment with a letter that only looks like base64 to a decoder",
+      json: { ...mail, attachments: [{ filename: "p", content: "QQQ\u0141" }] },
+      field: "attachments.0.content",
+    },
+    {
+      name: "a multipart attachment",
+      json: {
+        ...mail,
+        attachments: [{ filename: "p", content: "QQ==", content_type: "Multipart/mixed" }],
+      },
+      field: "attachments.0.content_type",
+    },
+    {
       name: "an attachment's name with a slash",
       json: { ...mail, attachments: [{ filename: "../p", content: "" }] },
       field: "attachments.0.filename",
@@ -158,6 +172,23 @@ describe("POST /send", () => {
   });
 });
 
+/** Where the mail of `brokenSmtp` goes. */
+const sendThrough = (port: number) =>
+  h.settings.set(h.brokenSmtp.account, {
+    host: "127.0.0.1",
+    port,
+    username: null,
+    password: null,
+    from: "noreply@example.com",
+    tls: "none",
+  });
+
+/** The first recipient and no other. */
+function someRefused(): () => string {
+  let asked = 0;
+  return () => ((asked += 1) === 1 ? "250 ok" : "550 no such user");
+}
+
 /** As if the request with this key had begun so long ago and never ended. */
 const ageOrder3 = (interval: string) =>
   h.pool.query(
@@ -192,6 +223,23 @@ describe("Idempotency-Key on POST /send", () => {
     const { key } = h.brokenSmtp;
     expect((await send(mail, { key, headers })).status).toBe(500);
     expect((await send({ ...mail, subject: "Again" }, { key, headers })).status).toBe(500);
+  });
+  test.each([
+    { name: "lost after DATA", script: { END: null } },
+    { name: "taken for some of its recipients", script: { RCPT: someRefused() } },
+  ])("a mail $name is not sent again under its key", async ({ name, script }) => {
+    const server = await startScriptedServer(script);
+    await sendThrough(server.port);
+    const headers = { "Idempotency-Key": name };
+    const { key } = h.brokenSmtp;
+    const message = { ...mail, cc: ["bob@example.com"] };
+    const first = await send(message, { key, headers });
+    const second = await send(message, { key, headers });
+    await sendThrough(9);
+    server.close();
+    expect([first.status, first.json["code"]]).toEqual([500, "smtp_failed"]);
+    expect([second.status, second.json["code"]]).toEqual([409, "outcome_unknown"]);
+    expect(server.seen.mails).toBe(1);
   });
   test("in flight: 409 idempotency_in_flight, after 60 s outcome_unknown", async () => {
     const headers = { "Idempotency-Key": "order-3" };

@@ -11,8 +11,6 @@ installed() {
     [ -z "$(find package-lock.json -newer node_modules/.package-lock.json)" ]
 }
 
-# An image carries its dependencies and no lock file.
-[ -f package-lock.json ] || exit 0
 installed && exit 0
 
 # `npm ci` empties node_modules: two at once would pull it from under each other. mkdir is the atomic

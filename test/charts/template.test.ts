@@ -193,6 +193,24 @@ describe.runIf(inject("kubeconfig") !== "")("the chart's templates", () => {
     });
   });
 
+  test("further variables reach all processes, migrate included", async () => {
+    const secretKeyRef = { name: "database", key: "password" };
+    const extraEnv = [
+      { name: "NODE_EXTRA_CA_CERTS", value: "/ca/ca.pem" },
+      { name: "PGPASSWORD", valueFrom: { secretKeyRef } },
+    ];
+    for (const bootstrap of [{ enabled: true }, { enabled: false }]) {
+      const objects = await render({ ...WITH_URL, bootstrap, extraEnv });
+      for (const part of ["gateway", "controller"]) {
+        const pod = podOf(named(objects, "Deployment", `carillon-${part}`));
+        const containers = [...(pod.initContainers ?? []), ...pod.containers];
+        expect(containers.map(({ name }) => name)).toEqual(["migrate", part]);
+        for (const container of containers)
+          expect(container.env).toEqual(expect.arrayContaining(extraEnv));
+      }
+    }
+  });
+
   test("single sign-on reaches the gateways, its secret by reference", async () => {
     const objects = await render({
       ...WITH_URL,

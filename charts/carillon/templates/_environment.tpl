@@ -109,6 +109,9 @@
           key: admin-password
           {{- end }}
     {{- end }}
+    {{- with .Values.extraEnv }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
   securityContext:
     {{- include "carillon.containerSecurityContext" . | nindent 4 }}
   resources:

@@ -4,7 +4,9 @@ import { fixPlans, type Queryable } from "./pool.ts";
 /**
  * For the transaction that marks an account deleted: its cursors stop, its unstarted runs go and are
  * recorded, and so do the jobs of this database that REST made, by their ids. A run that is created
- * meanwhile is refused at its start, which looks at the account.
+ * meanwhile is refused at its start, which looks at the account. A one-time that was not attempted stays to
+ * come, for the account that the namespace may get: nobody is told of that, as the leader sees these jobs
+ * lose theirs.
  */
 export async function cancelAccountRuns(client: Queryable, account: string): Promise<void> {
   await client.query(

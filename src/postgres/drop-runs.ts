@@ -28,7 +28,8 @@ export interface Drop {
  * because both write the run's row. Fire times that were decided for good and never attempted become missed spans, one a
  * job. A manual run never attempted moves to the new generation: it was asked of the
  * job, not of a revision, and a claim taken on the old one is void. A one-time whose retries end here
- * has failed. Returns the jobs that ended so: their cursors were written.
+ * has failed; one that was still to be attempted is armed again, unless it is created anew or deleted, and
+ * is not missed. Returns the jobs of which either is true: their cursors were written.
  */
 export async function dropUnstarted(client: Queryable, drops: readonly Drop[]): Promise<string[]> {
   if (drops.length === 0) return [];
@@ -55,19 +56,23 @@ export async function dropUnstarted(client: Queryable, drops: readonly Drop[]): 
         where ${byKey("r.id", "a.id")} and not a.doomed and r.trigger = 'manual' and r.generation < a.generation
      ), dropped as (
        delete from runs r using affected a where ${byKey("r.id", "a.id")} and a.doomed
-       returning r.account, r.job_id, r.job_uid, r.trigger, r.key, r.attempts, r.scheduled_at,
-                 a.reason, a.decided_up_to, a.again
+       returning r.id, r.account, r.job_id, r.job_uid, r.generation, r.trigger, r.key, r.attempts,
+                 r.scheduled_at, a.reason, a.decided_up_to, a.again
+     ), newest as materialized (
+       select distinct on (job_uid) id, job_uid, generation, attempts, scheduled_at from dropped
+        where trigger = 'schedule' and again = '' and (attempts > 0 or reason <> 'deleted')
+        order by job_uid, generation desc
      ), ended as (
-       update job_cursors c set once = 'failed', version = c.version + 1
-         from (select distinct job_uid from dropped where trigger = 'schedule' and attempts > 0) d
-        where ${byKey("c.job_uid", "d.job_uid")} and c.once = 'fired'
-       returning c.job_uid
+       update job_cursors c set ${droppedAs("d")} from newest d
+        where ${byKey("c.job_uid", "d.job_uid")} and ${awaits("d")}
+       returning c.job_uid, d.id, c.once
      ), recorded as (
        insert into missed_spans (account, job_id, job_uid, first_at, last_at, count, reason)
        select account, job_id, job_uid, min(scheduled_at), max(scheduled_at), count(*), reason
          from dropped
         where attempts = 0 and scheduled_at <= coalesce(decided_up_to, clock_timestamp())
           and not (trigger = 'schedule' and key = any(string_to_array(again, ' ')))
+          and id not in (select id from ended where once = 'armed')
         group by account, job_id, job_uid, reason
      )
      select job_uid from ended`,
@@ -82,6 +87,29 @@ export async function dropUnstarted(client: Queryable, drops: readonly Drop[]): 
     ],
   );
   return rows.map((row) => row.job_uid);
+}
+
+/**
+ * Of cursor `c` and a scheduled run of its job: whether it is a one-time's that waits for what becomes of this
+ * run. A run of an older generation may be left over from another time: then there is one of this.
+ */
+export function awaits(run: string): string {
+  return `(c.once = 'fired' and (c.generation = ${run}.generation or not exists (
+    select from runs n
+     where ${byKey("n.job_uid", `${run}.job_uid`)} and n.trigger = 'schedule'
+       and (n.generation > ${run}.generation or n.generation = c.generation))))`;
+}
+
+/**
+ * What is set in cursor `c` when it awaits a run that is dropped. Attempted, it has failed. Not attempted, it
+ * is armed, and nothing is recorded: the scheduler decides the fire time again, once the job may run, and
+ * either it runs then or the reason for which it does not is recorded then.
+ */
+export function droppedAs(run: string): string {
+  return `version = c.version + 1,
+    once = case ${run}.attempts when 0 then 'armed' else 'failed' end,
+    position = case ${run}.attempts
+      when 0 then least(c.position, ${run}.scheduled_at - interval '1 millisecond') else c.position end`;
 }
 
 /** A newer run takes their place: started ones are marked for their workers, the others are dropped. */

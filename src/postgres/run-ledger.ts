@@ -1,15 +1,17 @@
 import type { Cursor } from "../domain/cursor.ts";
 import { destinationKey } from "../domain/destination.ts";
 import type { Job } from "../domain/job.ts";
-import type { LedgerChange, RunLedger } from "../domain/ports/run-ledger.ts";
+import { ChangeRefused, type LedgerChange, type RunLedger } from "../domain/ports/run-ledger.ts";
 import type { MissedReason, NewRun, RunTrigger, UnfinishedRun } from "../domain/run.ts";
 import { byKey } from "./by-key.ts";
+import { sqlState } from "./connection-errors.ts";
 import { dropReplaced, dropUnstarted, type Drop } from "./drop-runs.ts";
 import { tellOfJobs } from "./ledger-news.ts";
 import { liftHalt } from "./lift-halt.ts";
 import { CURSORS_CHANNEL, RUNS_CHANNEL } from "./notifications.ts";
 import { transaction, type Pool, type Queryable } from "./pool.ts";
 import { cursorOf, timestamp, type CursorRow } from "./rows.ts";
+import { alreadyAttempted, settleAlreadyRun } from "./already-run.ts";
 
 /**
  * What the leader decides, made true in PostgreSQL. Statements take whole batches as arrays, and rely on a
@@ -49,25 +51,33 @@ export function createRunLedger({ pool }: { pool: Pool }): RunLedger {
       if (changes.length === 0) return { conflicts: [], created: 0 };
       // Everybody locks in the same order: two leaders meet, they do not deadlock.
       const sorted = [...changes].sort((a, b) => (a.job.uid < b.job.uid ? -1 : 1));
-      return transaction(pool, async (client) => {
-        await settleIdentities(client, sorted);
-        const won = await advanceCursors(client, sorted);
-        const winners = sorted.filter((change) => won.has(change.job.uid));
-        await storeRevisions(client, winners);
-        // Before the inserts: a fire time that was taken back may be created anew right here.
-        const ended = await dropUnstarted(client, winners.flatMap(dropOf));
-        // Their cursors are a version further than the caller thinks.
-        await tellOfJobs(client, CURSORS_CHANNEL, ended);
-        await dropReplaced(
-          client,
-          winners.flatMap((change) => change.replace),
-        );
-        const created = await insertRuns(client, winners);
-        await insertMissed(client, winners);
-        if (created > 0) await client.query("select pg_notify($1, '')", [RUNS_CHANNEL]);
-        const conflicts = sorted.flatMap(({ job }) => (won.has(job.uid) ? [] : [job.uid]));
-        return { conflicts, created };
-      });
+      return refusingContent(() =>
+        transaction(pool, async (client) => {
+          await settleIdentities(client, sorted);
+          const won = await advanceCursors(client, sorted);
+          const winners = sorted.filter((change) => won.has(change.job.uid));
+          await storeRevisions(client, winners);
+          // Before the inserts: a fire time that was taken back may be created anew right here.
+          const ended = await dropUnstarted(client, winners.flatMap(dropOf));
+          await dropReplaced(
+            client,
+            winners.flatMap((change) => change.replace),
+          );
+          const created = await insertRuns(
+            client,
+            winners,
+            await alreadyAttempted(client, winners),
+          );
+          const asked = winners.reduce((sum, { create }) => sum + create.length, 0);
+          const settled = created < asked ? await settleAlreadyRun(client, winners) : [];
+          // Their cursors are a version further than the caller thinks.
+          await tellOfJobs(client, CURSORS_CHANNEL, [...ended, ...settled]);
+          await insertMissed(client, winners);
+          if (created > 0) await client.query("select pg_notify($1, '')", [RUNS_CHANNEL]);
+          const conflicts = sorted.flatMap(({ job }) => (won.has(job.uid) ? [] : [job.uid]));
+          return { conflicts, created };
+        }),
+      );
     },
 
     orphans: async (known) => {
@@ -223,12 +233,27 @@ async function advanceCursors(
   return new Set(rows.map((row) => row.job_uid));
 }
 
+/** Classes 22, 23 and 54: data exceptions, integrity, limits such as the size of an index entry. */
+const CONTENT = /^(?:22|23|54)/;
+
+async function refusingContent<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (CONTENT.test(sqlState(error) ?? ""))
+      throw new ChangeRefused("PostgreSQL refuses the content of a change", { cause: error });
+    throw error;
+  }
+}
+
 async function storeRevisions(client: Queryable, changes: readonly LedgerChange[]): Promise<void> {
   const fresh = changes.filter(({ from, to }) => from?.generation !== to.generation);
   if (fresh.length === 0) return;
   await client.query(
     `insert into job_revisions (job_uid, generation, spec)
-     select * from unnest($1::uuid[], $2::int[], $3::jsonb[]) on conflict do nothing`,
+     select * from unnest($1::uuid[], $2::int[], $3::jsonb[])
+     -- Another spec under a known number: the store has been restored from a backup.
+     on conflict (job_uid, generation) do update set spec = excluded.spec`,
     [
       fresh.map(({ job }) => job.uid),
       fresh.map(({ to }) => to.generation),
@@ -287,13 +312,19 @@ async function settleIdentities(
   );
 }
 
-async function insertRuns(client: Queryable, changes: readonly LedgerChange[]): Promise<number> {
+async function insertRuns(
+  client: Queryable,
+  changes: readonly LedgerChange[],
+  ran: ReadonlySet<string>,
+): Promise<number> {
   const runs: { account: string; change: LedgerChange; run: NewRun; destination: string }[] = [];
   for (const change of changes) {
     const { account, spec } = change.job;
     if (account === null || change.create.length === 0) continue;
     const destination = destinationKey(account, spec.target);
-    for (const run of change.create) runs.push({ account, change, run, destination });
+    for (const run of change.create)
+      if (run.trigger === "manual" || !ran.has(change.job.uid))
+        runs.push({ account, change, run, destination });
   }
   if (runs.length === 0) return 0;
   const { rowCount } = await client.query(

@@ -1,13 +1,16 @@
 import type { ClaimedRun } from "../domain/run.ts";
 import { byKey } from "./by-key.ts";
+import { awaits, droppedAs } from "./drop-runs.ts";
+import { tellOfJobs } from "./ledger-news.ts";
+import { CURSORS_CHANNEL } from "./notifications.ts";
 import type { Queryable } from "./pool.ts";
 import { plainArray } from "./rows.ts";
 
 /**
  * The last gate before bytes leave: commits `started` for claims that still hold and whose job still
  * wants them, judged on the cursor under the run's row lock. Pausing, editing and deleting write the
- * same rows, so whichever commits first decides. What may not start any more is removed and recorded as
- * missed. Returns the ids that may be sent.
+ * same rows, so whichever commits first decides. What may not start any more is removed, and recorded as
+ * missed or decided again. Returns the ids that may be sent.
  */
 export async function startRuns(
   database: Queryable,
@@ -35,26 +38,53 @@ export async function startRuns(
   return started;
 }
 
-/** Of those that did not start: what the job no longer wants goes; what is somebody else's stays. */
+/**
+ * Of those that did not start: what the job no longer wants goes; what is somebody else's stays. A one-time
+ * whose run goes is settled with it (`droppedAs`), or both stay for the next start if its cursor is being
+ * written: who writes it locks runs after cursors, and this is the other way round.
+ */
 async function dropUnwanted(database: Queryable, runs: readonly ClaimedRun[]): Promise<void> {
-  await database.query({
+  const { rows } = await database.query<{ job_uid: string }>({
     name: "drop_unwanted_runs",
     text: `with mine as materialized (
        select r.id, r.job_uid, r.account, r.trigger, r.generation, r.replaced
          from runs r join ${CLAIMS} as i(id, token, generation) on ${STILL_HELD}
         order by i.id for update of r
      ), judged as materialized (
-       select r.id, ${REASON} as reason
+       select r.id, r.job_uid, ${REASON} as reason, c.version,
+              r.trigger = 'schedule' and ${awaits("r")} is true as awaited
          from mine r left join job_cursors c on ${byKey("c.job_uid", "r.job_uid")}
+     ), unwanted as materialized (
+       select id, job_uid, version, reason, awaited and reason not in ('deleted', 'overlap') as settles
+         from judged where reason is not null
+     ), free as materialized (
+       select c.job_uid from job_cursors c
+         join unwanted u on ${byKey("c.job_uid", "u.job_uid")} and c.version = u.version
+        where u.settles for update of c skip locked
      ), dropped as (
-       delete from runs r using judged j where ${byKey("r.id", "j.id")} and j.reason is not null
-       returning r.account, r.job_id, r.job_uid, r.attempts, r.scheduled_at, j.reason
+       delete from runs r using unwanted u
+        where ${byKey("r.id", "u.id")}
+          and (not u.settles or u.job_uid in (select job_uid from free))
+       returning r.account, r.job_id, r.job_uid, r.attempts, r.scheduled_at, u.reason, u.settles
+     ), settled as (
+       update job_cursors c set ${droppedAs("d")} from dropped d
+        where ${byKey("c.job_uid", "d.job_uid")} and d.settles
+       returning c.job_uid, d.reason
+     ), recorded as (
+       insert into missed_spans (account, job_id, job_uid, first_at, last_at, count, reason)
+       select account, job_id, job_uid, min(scheduled_at), max(scheduled_at), count(*), reason
+         from dropped where attempts = 0 and not settles group by account, job_id, job_uid, reason
      )
-     insert into missed_spans (account, job_id, job_uid, first_at, last_at, count, reason)
-     select account, job_id, job_uid, min(scheduled_at), max(scheduled_at), count(*), reason
-       from dropped where attempts = 0 group by account, job_id, job_uid, reason`,
+     -- A leader that has not heard of the account's deletion would create the run again, to be refused again.
+     select job_uid from settled where reason <> 'account_deleted'`,
     values: claims(runs),
   });
+  // The hint gets lost with the connection, as others do: whoever listens reads everything anew after that.
+  await tellOfJobs(
+    database,
+    CURSORS_CHANNEL,
+    rows.map((row) => row.job_uid),
+  ).catch(() => undefined);
 }
 
 const CLAIMS = "unnest($1::uuid[], $2::uuid[], $3::int[])";

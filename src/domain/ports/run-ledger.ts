@@ -15,6 +15,11 @@ export interface LedgerChange {
   missed: readonly MissedSpan[];
 }
 
+/** The content of one of the changes is refused, and will be again: the others can be applied without it. */
+export class ChangeRefused extends Error {
+  override name = "ChangeRefused";
+}
+
 export interface JobHistory {
   lastScheduleTime: Instant | null;
   lastSuccessTime: Instant | null;
@@ -41,6 +46,8 @@ export interface RunLedger {
    * 3. A new cursor has version 1; every write to a cursor, also a worker's (completed, failed, halted),
    *    adds 1: the scheduler keeps cursors in memory and learns of such a write by the conflict.
    * Manual runs are never dropped for suspension.
+   *
+   * Throws ChangeRefused, and nothing is applied, when PostgreSQL cannot hold what a change says.
    */
   apply(changes: readonly LedgerChange[]): Promise<{ conflicts: string[]; created: number }>;
   /** Uids whose cursor is not deleted but that are not in `known`: deletions nobody saw. */

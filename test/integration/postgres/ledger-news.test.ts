@@ -10,6 +10,7 @@ import {
 } from "../../../src/postgres/notifications.ts";
 import { createPool, type Pool } from "../../../src/postgres/pool.ts";
 import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
+import { until } from "../../until.ts";
 
 let database: TestDatabase;
 let pool: Pool;
@@ -36,14 +37,6 @@ afterEach(async () => {
   await pool.end();
   await database.drop();
 });
-
-async function until(what: string, condition: () => boolean): Promise<void> {
-  const deadline = performance.now() + 15_000;
-  while (!condition()) {
-    if (performance.now() > deadline) throw new Error(`waited in vain: ${what}`);
-    await later(10);
-  }
-}
 
 test("a herd of jobs is told in few notifications, each job once, on its own channel", async () => {
   const uids = Array.from({ length: 1_001 }, () => randomUUID());

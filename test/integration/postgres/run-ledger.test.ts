@@ -1,4 +1,6 @@
+import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { ChangeRefused } from "../../../src/domain/ports/run-ledger.ts";
 import { closeRuns } from "../../../src/postgres/close-runs.ts";
 import {
   change,
@@ -29,6 +31,9 @@ const missedOf = async (uid: string) =>
       [uid],
     )
   ).rows;
+
+/** An index keeps a text of one letter small. */
+const incompressible = (length: number) => randomBytes(length / 2).toString("hex");
 
 const runsOf = async (uid: string) => (await fixture.ledger.unfinished([uid])).get(uid) ?? [];
 
@@ -240,6 +245,37 @@ describe("apply", () => {
     expect(await missedOf(of.uid)).toEqual([{ reason: "overlap", count: 1 }]);
     await fixture.queue.close([success(started)]);
     await fixture.ledger.cancel([of.uid]);
+  });
+
+  test("what PostgreSQL cannot hold is refused by name, and nothing beside it is written", async () => {
+    const sound = job();
+    const email = { kind: "email", to: "a@b.c", subject: "s", body: "\0", isHtml: false } as const;
+    const bad = [
+      change(job({ spec: spec({ target: email }) })),
+      change(job(), { to: { position: Date.UTC(-1, 0) } }),
+      change(job(), {
+        create: [{ trigger: "manual", key: incompressible(3_000), scheduledAt: Date.now() }],
+      }),
+    ];
+    for (const each of bad)
+      await expect(fixture.ledger.apply([change(sound), each])).rejects.toThrow(ChangeRefused);
+    expect((await fixture.ledger.cursors([sound.uid])).size).toBe(0);
+  });
+
+  test("a restored backup's edit takes the place of the revision with its number", async () => {
+    const of = job();
+    await fixture.ledger.apply([change(of)]);
+    const cursor = await cursorOf(fixture.ledger, of);
+    await fixture.ledger.apply([change({ ...of, generation: 2 }, { from: cursor })]);
+    const ahead = await cursorOf(fixture.ledger, of);
+    await fixture.ledger.apply([change(of, { from: ahead })]);
+    const back = await cursorOf(fixture.ledger, of);
+    const edited = { ...of, generation: 2, spec: spec({ name: "edited" }) };
+    const now = Date.now();
+    await fixture.ledger.apply([change(edited, { from: back, create: [scheduled(now)] })]);
+    const run = await claimOne(fixture.queue, edited);
+    await fixture.queue.close([success(run)]);
+    expect(run.spec.name).toBe("edited");
   });
 
   test("10,000 new runs in one change set", async () => {

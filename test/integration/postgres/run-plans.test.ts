@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { onceSpec } from "../../conformance/job-store.ts";
 import { createPool, type Pool } from "../../../src/postgres/pool.ts";
 import { createRunLedger } from "../../../src/postgres/run-ledger.ts";
 import { createRunQueue } from "../../../src/postgres/run-queue.ts";
@@ -102,6 +103,22 @@ async function statements(): Promise<Map<string, string | undefined>> {
   await queue.close([success(last)]);
   // Nobody's any more: looked at once more by the second, rare statement.
   await queue.start([last]);
+  // A one-time that is put back to a time at which it has run.
+  const past = Date.now() - 60_000;
+  const settled = job({ spec: onceSpec(past) });
+  const ran = await claimed(parts, settled, { at: past, once: "fired" });
+  await queue.start([ran]);
+  await queue.close([success(ran)]);
+  const reverted = { ...settled, generation: 2 };
+  await ledger.apply([
+    change(reverted, {
+      from: await cursorOf(ledger, settled),
+      create: [scheduled(ran.scheduledAt)],
+      to: { once: "fired" },
+    }),
+  ]);
+  expect((await cursorOf(ledger, settled)).once).toBe("completed");
+
   await claimed(parts, job(), { leaseMs: -1 });
   await queue.reap();
 

@@ -1,0 +1,523 @@
+import { randomUUID } from "node:crypto";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { timers } from "../../../cmd/system.ts";
+import { alwaysLeader } from "../../../src/controller/always-leader.ts";
+import { createController } from "../../../src/controller/controller.ts";
+import type { OnceState } from "../../../src/domain/cursor.ts";
+import { decide } from "../../../src/domain/decide.ts";
+import type { Job, JobSpec, JobStatus } from "../../../src/domain/job.ts";
+import type { JobStore } from "../../../src/domain/ports/job-store.ts";
+import type { Closing } from "../../../src/domain/ports/run-queue.ts";
+import type { LedgerChange } from "../../../src/domain/ports/run-ledger.ts";
+import type { ClaimedRun } from "../../../src/domain/run.ts";
+import { timingOf } from "../../../src/domain/timing.ts";
+import { createAccounts } from "../../../src/postgres/accounts.ts";
+import { cancelAccountRuns } from "../../../src/postgres/cancel-account-runs.ts";
+import { createLedgerNews } from "../../../src/postgres/ledger-news.ts";
+import { createNotifications, type Notifications } from "../../../src/postgres/notifications.ts";
+import { createPostgresClock } from "../../../src/postgres/clock.ts";
+import { createPostgresJobStore } from "../../../src/postgres/postgres-job-store.ts";
+import { createLogger } from "../../../src/telemetry/logger.ts";
+import { createMetrics } from "../../../src/telemetry/metrics.ts";
+import { onceSpec } from "../../conformance/job-store.ts";
+import { until } from "../../until.ts";
+import {
+  claimOne,
+  cursorOf,
+  failure,
+  job,
+  retry,
+  runsFixture,
+  success,
+  type RunsFixture,
+} from "./runs-fixture.ts";
+
+const HOUR = 3_600_000;
+const AHEAD = 15_000;
+
+let fixture: RunsFixture;
+let notifications: Notifications;
+/** Jobs whose cursors the leader was told of. */
+const told = new Set<string>();
+beforeAll(async () => {
+  fixture = await runsFixture();
+  notifications = createNotifications({ url: fixture.url, applicationName: "leader" });
+  await new Promise<void>((listening) => {
+    createLedgerNews({ notifications }).onCursors((uids) => {
+      if (uids === undefined) listening();
+      for (const uid of uids ?? []) told.add(uid);
+    });
+  });
+});
+afterAll(async () => {
+  await notifications?.close();
+  await fixture?.close();
+});
+
+const once = (at: number, change: Partial<JobSpec> = {}) => job({ spec: onceSpec(at, change) });
+
+function edited(of: Job, change: Partial<JobSpec>): Job {
+  return { ...of, generation: of.generation + 1, spec: { ...of.spec, ...change } };
+}
+
+const movedTo = (of: Job, at: number) => edited(of, { schedule: { kind: "once", at } });
+
+async function decided(of: Job): Promise<LedgerChange | undefined> {
+  const from = (await fixture.ledger.cursors([of.uid])).get(of.uid);
+  const unfinished = (await fixture.ledger.unfinished([of.uid])).get(of.uid) ?? [];
+  const now = Date.now();
+  const { to, create, replace, missed, changed } = decide({
+    job: of,
+    timing: timingOf(of.spec),
+    cursor: from,
+    unfinished,
+    now,
+    horizon: now + AHEAD,
+  });
+  return changed ? { job: of, from, to, create, replace, missed } : undefined;
+}
+
+/** As the leader does it, until there is nothing left to do. */
+async function reconcile(of: Job): Promise<void> {
+  for (let change = await decided(of); change !== undefined; change = await decided(of))
+    expect((await fixture.ledger.apply([change])).conflicts).toEqual([]);
+}
+
+async function started(of: Job): Promise<ClaimedRun> {
+  const run = await claimOne(fixture.queue, of);
+  expect(await fixture.queue.start([run])).toEqual(new Set([run.id]));
+  return run;
+}
+
+async function refused(run: ClaimedRun): Promise<void> {
+  expect(await fixture.queue.start([run])).toEqual(new Set());
+}
+
+/** Edited while the run is started: nothing is dropped, and nothing created. Then an open circuit. */
+async function givenBackAfterAnEdit(of: Job, change: Partial<JobSpec>): Promise<Job> {
+  await reconcile(of);
+  const run = await started(of);
+  const newer = edited(of, change);
+  await reconcile(newer);
+  await fixture.queue.release([run], Date.now() - 1);
+  return newer;
+}
+
+async function byHand(of: Job): Promise<void> {
+  await fixture.ledger.runNow(of, "by hand");
+  await fixture.queue.close([success(await started(of))]);
+}
+
+async function forget(of: Job): Promise<void> {
+  await fixture.pool.query("delete from executions where job_uid = $1", [of.uid]);
+}
+
+/** The receiver answers 410 to a manual run. */
+async function halt(of: Job): Promise<void> {
+  await fixture.ledger.runNow(of, "by hand");
+  await fixture.queue.close([failure(await started(of), "halted")]);
+}
+
+const onceOf = async (of: Job): Promise<OnceState> => (await cursorOf(fixture.ledger, of)).once;
+
+const runsOf = async (of: Job) => (await fixture.ledger.unfinished([of.uid])).get(of.uid) ?? [];
+
+const reasonsOf = async (of: Job) =>
+  (
+    await fixture.pool.query<{ reason: string }>(
+      "select reason from missed_spans where job_uid = $1 order by recorded_at",
+      [of.uid],
+    )
+  ).rows.map(({ reason }) => reason);
+
+/** A worker starts and delivers what is due; nothing but this is on record then. */
+async function delivers(of: Job, at: number): Promise<void> {
+  const run = await started(of);
+  expect(run).toMatchObject({ trigger: "schedule", scheduledAt: at });
+  await fixture.queue.close([success(run)]);
+  expect(await onceOf(of)).toBe("completed");
+  expect(await reasonsOf(of)).toEqual([]);
+}
+
+describe("put back to a time that it has run at", () => {
+  const cases: {
+    name: string;
+    close: (run: ClaimedRun) => Closing;
+    after?: (of: Job) => Promise<unknown>;
+    becomes: OnceState;
+  }[] = [
+    { name: "a success", close: (run) => success(run), becomes: "completed" },
+    { name: "a failure", close: (run) => failure(run), becomes: "failed" },
+    {
+      name: "a retry that the edit ended",
+      close: (run) => retry(run, Date.now() + HOUR),
+      becomes: "failed",
+    },
+    {
+      name: "a failure, and a success by hand after it",
+      close: (run) => failure(run),
+      after: byHand,
+      becomes: "failed",
+    },
+    {
+      name: "a success of which only the history is left",
+      close: (run) => success(run),
+      after: async (of) => {
+        await byHand(of);
+        await forget(of);
+      },
+      becomes: "completed",
+    },
+    {
+      name: "a failure of which only the history is left",
+      close: (run) => failure(run),
+      after: forget,
+      becomes: "failed",
+    },
+  ];
+
+  for (const { name, close, after, becomes } of cases)
+    test(`${name}: ${becomes}`, async () => {
+      const at = Date.now() - 1_000;
+      const of = once(at);
+      await reconcile(of);
+      await fixture.queue.close([close(await started(of))]);
+      await after?.(of);
+      const later = movedTo(of, at + HOUR);
+      await reconcile(later);
+      expect(await onceOf(of)).toBe("armed");
+
+      const reverted = movedTo(later, at);
+      const change = await decided(reverted);
+      if (change === undefined) throw new Error("nothing to apply");
+      expect(await fixture.ledger.apply([change])).toEqual({ conflicts: [], created: 0 });
+      expect(await onceOf(of)).toBe(becomes);
+      expect(await runsOf(of)).toEqual([]);
+      // The caller thinks that it is one version further: it is told of the other.
+      expect((await cursorOf(fixture.ledger, of)).version).toBe((change.from?.version ?? 0) + 2);
+      await vi.waitFor(() => expect(told).toContain(of.uid));
+      expect(await decided(reverted)).toBeUndefined();
+      expect(await reasonsOf(of)).toEqual([]);
+    });
+
+  test("also when it ran at another time in between", async () => {
+    const at = Date.now() - 2_000;
+    const of = once(at);
+    await reconcile(of);
+    await fixture.queue.close([failure(await started(of))]);
+    const later = movedTo(of, at + 1_000);
+    await reconcile(later);
+    await fixture.queue.close([success(await started(later))]);
+    expect(await onceOf(of)).toBe("completed");
+    await reconcile(movedTo(later, at));
+    expect(await runsOf(of)).toEqual([]);
+    expect(await onceOf(of)).toBe("failed");
+  });
+
+  test("a time before the last one, at which it has not run, is run at", async () => {
+    const at = Date.now() - 2_000;
+    const of = once(at + 1_000);
+    await reconcile(of);
+    await fixture.queue.close([success(await started(of))]);
+    const earlier = movedTo(of, at);
+    await reconcile(earlier);
+    await delivers(earlier, at);
+    expect(await runsOf(of)).toEqual([]);
+  });
+
+  test("while that run is under way: its outcome is yet to come", async () => {
+    const at = Date.now() - 1_000;
+    const of = once(at);
+    await reconcile(of);
+    const run = await started(of);
+    const later = movedTo(of, at + HOUR);
+    await reconcile(later);
+    await reconcile(movedTo(later, at));
+    expect(await onceOf(of)).toBe("fired");
+    await fixture.queue.close([success(run)]);
+    expect(await onceOf(of)).toBe("completed");
+  });
+});
+
+describe("refused at its start", () => {
+  test("paused before any attempt: it is armed again, and runs on resume", async () => {
+    const at = Date.now() - 1_000;
+    const of = once(at);
+    await reconcile(of);
+    const run = await claimOne(fixture.queue, of);
+    await halt(of);
+    const halted = await cursorOf(fixture.ledger, of);
+    told.clear();
+    await refused(run);
+    const armed = await cursorOf(fixture.ledger, of);
+    expect(armed).toMatchObject({ once: "armed", version: halted.version + 1 });
+    expect(armed.position).toBeLessThan(at);
+    await vi.waitFor(() => expect(told).toContain(of.uid));
+
+    await reconcile(of);
+    expect(await runsOf(of)).toEqual([]);
+    await fixture.ledger.liftHalt(of);
+    await reconcile(of);
+    await delivers(of, at);
+  });
+
+  test("paused before its time: it runs at its time after all", async () => {
+    const at = Date.now() + 10_000;
+    const of = once(at);
+    await reconcile(of);
+    const run = await claimOne(fixture.queue, of);
+    await halt(of);
+    await refused(run);
+    expect(await onceOf(of)).toBe("armed");
+    await fixture.ledger.liftHalt(of);
+    await reconcile(of);
+    await delivers(of, at);
+  });
+
+  test("paused between attempts: it has failed", async () => {
+    const of = once(Date.now() - 1_000);
+    await reconcile(of);
+    await fixture.queue.close([retry(await started(of), Date.now() - 1)]);
+    const run = await claimOne(fixture.queue, of);
+    await halt(of);
+    await refused(run);
+    expect(await onceOf(of)).toBe("failed");
+    expect(await reasonsOf(of)).toEqual([]);
+    await fixture.ledger.liftHalt(of);
+    await reconcile(of);
+    expect(await runsOf(of)).toEqual([]);
+  });
+
+  test("superseded by an edit that made no run of its own: it runs as edited", async () => {
+    const at = Date.now() - 1_000;
+    const of = once(at);
+    const newer = await givenBackAfterAnEdit(of, { name: "edited" });
+    await refused(await claimOne(fixture.queue, of));
+    expect(await onceOf(of)).toBe("armed");
+    await reconcile(newer);
+    expect((await runsOf(of)).map(({ generation }) => generation)).toEqual([2]);
+    await delivers(newer, at);
+  });
+
+  test("superseded between attempts: it has failed", async () => {
+    const of = once(Date.now() - 1_000);
+    await reconcile(of);
+    const run = await started(of);
+    await reconcile(edited(of, { name: "edited" }));
+    await fixture.queue.close([retry(run, Date.now() - 1)]);
+    await refused(await claimOne(fixture.queue, of));
+    expect(await onceOf(of)).toBe("failed");
+    expect(await reasonsOf(of)).toEqual([]);
+  });
+
+  test("superseded by a new time, whose outcome is yet to come: that one counts", async () => {
+    const at = Date.now() - 2_000;
+    const of = once(at);
+    const newer = await givenBackAfterAnEdit(of, { schedule: { kind: "once", at: at + 1_000 } });
+    const runs = await fixture.queue.claim({
+      worker: "w",
+      limit: 2,
+      until: Date.now(),
+      leaseMs: 9_000,
+    });
+    const renewed = runs.filter(({ generation }) => generation === newer.generation);
+    expect(await fixture.queue.start(runs)).toEqual(new Set(renewed.map(({ id }) => id)));
+    expect(await onceOf(of)).toBe("fired");
+    expect(await reasonsOf(of)).toEqual(["superseded"]);
+    await fixture.queue.close(renewed.map((run) => success(run)));
+    expect(await onceOf(of)).toBe("completed");
+  });
+
+  test("superseded by a new time that has had its outcome: that one counts", async () => {
+    const at = Date.now() - 2_000;
+    const of = once(at);
+    await reconcile(of);
+    const old = await started(of);
+    await reconcile(movedTo(of, at + 1_000));
+    await fixture.queue.close([success(await started(of))]);
+    await fixture.queue.release([old], Date.now() - 1);
+    await refused(await claimOne(fixture.queue, of));
+    expect(await onceOf(of)).toBe("completed");
+    expect(await reasonsOf(of)).toEqual(["superseded"]);
+  });
+
+  test("while a leader writes the cursor: it stays for the next start, and nobody waits", async () => {
+    const at = Date.now() - 1_000;
+    const of = once(at);
+    await reconcile(of);
+    const run = await claimOne(fixture.queue, of);
+    await halt(of);
+    const leader = await fixture.pool.connect();
+    await leader.query("begin");
+    await leader.query("update job_cursors set version = version + 1 where job_uid = $1", [of.uid]);
+    await refused(run);
+    await leader.query("commit");
+    leader.release();
+    expect((await runsOf(of)).map(({ state }) => state)).toEqual(["claimed"]);
+    expect(await onceOf(of)).toBe("fired");
+    await refused(run);
+    expect(await runsOf(of)).toEqual([]);
+    expect(await onceOf(of)).toBe("armed");
+  });
+});
+
+describe("dropped by a change", () => {
+  test("resumed from a halt before it started: it runs, nothing is recorded", async () => {
+    const at = Date.now() - 1_000;
+    const of = once(at);
+    await reconcile(of);
+    // Waits for a circuit, say.
+    const waiting = await claimOne(fixture.queue, of);
+    await halt(of);
+    await fixture.queue.release([waiting], Date.now() - 1);
+    await fixture.ledger.liftHalt(of);
+    expect(await runsOf(of)).toEqual([]);
+    await reconcile(of);
+    await delivers(of, at);
+  });
+
+  test("given back between an edit's decision and its change: it runs as edited", async () => {
+    const at = Date.now() - 1_000;
+    const of = once(at);
+    await reconcile(of);
+    const run = await started(of);
+    const newer = edited(of, { name: "edited" });
+    const change = await decided(newer);
+    if (change === undefined) throw new Error("nothing to apply");
+    await fixture.queue.release([run], Date.now() - 1);
+    told.clear();
+    await fixture.ledger.apply([change]);
+    await vi.waitFor(() => expect(told).toContain(of.uid));
+    await reconcile(newer);
+    expect((await runsOf(of)).map(({ generation }) => generation)).toEqual([2]);
+    await delivers(newer, at);
+  });
+
+  test("between attempts, by the change that creates the run of its new time: that one counts", async () => {
+    const at = Date.now() - 2_000;
+    const of = once(at);
+    await reconcile(of);
+    await fixture.queue.close([retry(await started(of), Date.now() + HOUR)]);
+    const newer = movedTo(of, at + 1_000);
+    await reconcile(newer);
+    expect(await onceOf(of)).toBe("fired");
+    await delivers(newer, at + 1_000);
+  });
+
+  for (const due of [true, false])
+    test(`with its account, ${due ? "due" : "prepared"}: it runs when another account has the namespace`, async () => {
+      const { pool } = fixture;
+      const accounts = createAccounts({ pool, onDelete: cancelAccountRuns });
+      const [gone, next] = [
+        await accounts.create({ name: `gone ${due}` }),
+        await accounts.create({ name: `next ${due}` }),
+      ];
+      const at = Date.now() + (due ? -1_000 : 10_000);
+      const of = { ...once(at), id: "applied", account: gone.id };
+      await reconcile(of);
+      await accounts.delete(gone.id);
+      expect(await runsOf(of)).toEqual([]);
+      await reconcile({ ...of, account: null });
+      const rebound = { ...of, account: next.id };
+      await reconcile(rebound);
+      await delivers(rebound, at);
+    });
+
+  test("at its start, when its account was deleted meanwhile: the same", async () => {
+    const { pool } = fixture;
+    const accounts = createAccounts({ pool, onDelete: cancelAccountRuns });
+    const [gone, next] = [
+      await accounts.create({ name: "gone late" }),
+      await accounts.create({ name: "next late" }),
+    ];
+    const at = Date.now() - 1_000;
+    const of = { ...once(at), id: "applied", account: gone.id };
+    await reconcile(of);
+    const run = await started(of);
+    await accounts.delete(gone.id);
+    await fixture.queue.release([run], Date.now() - 1);
+    told.clear();
+    await refused(await claimOne(fixture.queue, of));
+    // A leader that has not heard of the deletion yet would only create it again, to be refused again.
+    expect(told).not.toContain(of.uid);
+    await reconcile({ ...of, account: null });
+    const rebound = { ...of, account: next.id };
+    await reconcile(rebound);
+    await delivers(rebound, at);
+  });
+});
+
+describe("what a leader tells of it", () => {
+  /** By job: the generation, and how it stands. */
+  const statuses = new Map<string, string>();
+  const account = randomUUID();
+  let jobs: JobStore;
+  let stop: () => Promise<void>;
+
+  beforeAll(async () => {
+    const { pool, ledger } = fixture;
+    const clock = createPostgresClock({ pool });
+    await clock.start();
+    jobs = createPostgresJobStore({ pool, notifications });
+    const leaving = new AbortController();
+    const done = createController({
+      jobs,
+      ledger,
+      clock,
+      timers,
+      leadership: alwaysLeader(),
+      monotonic: () => performance.now(),
+      random: Math.random,
+      metrics: createMetrics({ version: "test", nodeMetrics: false }),
+      log: createLogger({ level: "silent" }),
+      news: createLedgerNews({ notifications }),
+      reporter: {
+        report: (of, { status }) => void statuses.set(of.id, `${of.generation} ${status}`),
+        closed: () => {},
+        forget: () => {},
+        clear: () => {},
+      },
+    }).run(leaving.signal);
+    stop = async () => {
+      leaving.abort();
+      await done;
+      clock.stop();
+    };
+  });
+  afterAll(async () => {
+    await stop?.();
+  });
+
+  const reported = (of: Job, status: JobStatus) =>
+    until(status, () => statuses.get(of.id) === `${of.generation} ${status}`);
+
+  test("put back to a time that it has run at: completed", async () => {
+    const at = Date.now() - 1_000;
+    const of = await jobs.create({ account, id: "job-reverted", spec: onceSpec(at) });
+    await until("created", async () => (await runsOf(of)).length > 0);
+    await fixture.queue.close([success(await started(of))]);
+    await reported(of, "completed");
+    const later = await jobs.update(of, onceSpec(at + HOUR));
+    await reported(later, "active");
+    await reported(await jobs.update(later, onceSpec(at)), "completed");
+    expect(await onceOf(of)).toBe("completed");
+  });
+
+  test("halted before its run started, and resumed: it runs, and has completed", async () => {
+    const of = await jobs.create({
+      account,
+      id: "job-halted",
+      spec: onceSpec(Date.now() - 1_000),
+    });
+    await until("created", async () => (await runsOf(of)).length > 0);
+    const run = await claimOne(fixture.queue, of);
+    await halt(of);
+    await refused(run);
+    await reported(of, "paused");
+    await fixture.ledger.liftHalt(of);
+    await until("created again", async () => (await runsOf(of)).length > 0);
+    await delivers(of, run.scheduledAt);
+    await reported(of, "completed");
+    expect(await runsOf(of)).toEqual([]);
+  });
+});

@@ -1,6 +1,6 @@
 import { setTimeout } from "node:timers/promises";
 import { createPool } from "../src/postgres/pool.ts";
-import { until } from "../test/e2e/until.ts";
+import { until } from "../test/until.ts";
 import { createApiClient } from "./api-client.ts";
 import { concurrently } from "./concurrently.ts";
 import { benchRawPost } from "./raw-post.ts";

@@ -1,5 +1,5 @@
 import { Agent, request } from "undici";
-import { until } from "../test/e2e/until.ts";
+import { until } from "../test/until.ts";
 import { createApiClient } from "./api-client.ts";
 import { concurrently } from "./concurrently.ts";
 import { sumMetric, type Part } from "../test/kubernetes/part.ts";

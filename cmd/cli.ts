@@ -69,9 +69,12 @@ async function run(parsed: ParsedCommandLine & { kind: "command" }): Promise<voi
 async function locateDatabase(): Promise<{ url: string; encryptionKeys: string | undefined }> {
   const configuration = readConfiguration("admin", process.env);
   const { databaseUrl: url, encryptionKeys } = configuration;
-  if (url !== undefined) return { url, encryptionKeys };
+  if (url !== undefined && encryptionKeys !== undefined) return { url, encryptionKeys };
   const dataDir = required(configuration, "dataDir");
   const running = await runningDatabase(dataDir);
+  // A standalone on the operator's database makes keys for it when the operator gives none.
+  if (url !== undefined)
+    return { url, encryptionKeys: running?.url === url ? running.encryptionKeys : undefined };
   if (running) return { ...running, encryptionKeys: encryptionKeys ?? running.encryptionKeys };
   throw new StartProblem(
     `no Carillon is running on the data directory ${dataDir}: start it (npm start), or set DATABASE_URL or CARILLON_DATA_DIR`,

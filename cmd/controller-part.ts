@@ -18,13 +18,24 @@ import { maintain } from "./maintenance.ts";
 import { monotonic, random, timers } from "./system.ts";
 import { VERSION } from "./version.ts";
 
+/**
+ * A leader that alone cannot read the jobs makes room, as one without PostgreSQL does: 30 s after the job
+ * store went away, of which its view counts for the first ten.
+ */
+const LEADS_BLIND_MS = 20_000;
+
 export interface RunningController {
-  /** Scheduling stops at once; unstarted runs are handed back, started ones have 25 s. */
+  /**
+   * Scheduling stops, and the Lease is given up, at once; unstarted runs are handed back, started ones
+   * have 25 s.
+   */
   end(): Promise<void>;
   /** One of the loops has ended by itself, which is a fault of ours. */
   onFailure(listener: (error: unknown) => void): void;
-  /** Whether the job store has been listed once. */
-  readonly synced: boolean;
+  /** Whether the jobs are known well enough to schedule them, were this process to lead. */
+  readonly working: boolean;
+  /** Watched namespaces whose jobs wait, because they refuse to be listed. */
+  readonly refused: readonly string[];
 }
 
 /** Scheduling, delivery and retention, running until `end`. */
@@ -101,31 +112,36 @@ export function runController(options: {
   const stop = new AbortController();
   const election = new AbortController();
   const retentionDays = required(configuration, "retentionDays");
-  const loops = [
-    controller.run(stop.signal),
+  const scheduling = controller.run(stop.signal);
+  // A replica lists and watches also while it does not lead, so it can wait for that before it stands.
+  const elections = leadership.run(election.signal, () => controller.blindMs < LEADS_BLIND_MS);
+  const others = [
     delivery.run(stop.signal),
     maintain({ pool, clock, retentionDays, log }, stop.signal),
   ];
-  const elections = leadership.run(election.signal);
   return {
-    get synced() {
-      return controller.synced;
+    get working() {
+      return controller.blindMs === 0;
+    },
+    get refused() {
+      return controller.refused;
     },
     onFailure(listener) {
-      for (const loop of [...loops, elections]) loop.catch(listener);
+      for (const loop of [scheduling, elections, ...others]) loop.catch(listener);
     },
     async end() {
       stop.abort(new Error("the process ends"));
-      await Promise.allSettled(loops);
+      await Promise.allSettled([scheduling]);
+      // Not before: a lease that is given up while the controller still decides would have two deciding.
+      // Not later: nobody schedules as long as a leader holds it that only waits for its deliveries.
+      election.abort(new Error("the process ends"));
+      await Promise.allSettled([elections, ...others]);
       breakers.close();
       publisher.close();
       await webhook.close();
       await circuits.forget(worker).catch((error: unknown) => {
         log.warn({ err: error }, "circuits not forgotten");
       });
-      // Last: a lease that is given up while the controller still decides would have two deciding.
-      election.abort(new Error("the process ends"));
-      await elections;
     },
   };
 }

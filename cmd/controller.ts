@@ -20,4 +20,5 @@ await serve("controller", async ({ configuration, foundation, store, ending, ide
     process.kill(process.pid, "SIGTERM");
   });
   foundation.log.info({ worker: identity }, "ready");
+  return controller;
 });

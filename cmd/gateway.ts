@@ -13,4 +13,5 @@ await serve("gateway", async ({ configuration, foundation, store, readiness, end
   });
   ending.add("gateway", () => gateway.close());
   foundation.log.info({ url }, "ready");
+  return { working: true };
 });

@@ -33,7 +33,7 @@ export function createKubernetesJobs(options: {
   const namespaces = configuration.watchNamespaces ?? [];
   const instance = configuration.podName ?? hostname();
   const memory = createResourceMemory();
-  const parts = { client, accountNamespaces, monotonic, random, metrics };
+  const parts = { client, accountNamespaces, monotonic, timers, random, metrics };
   const followed = createKubernetesJobIndex({
     jobs: createKubernetesJobStore({
       ...parts,
@@ -68,7 +68,6 @@ export function createKubernetesJobs(options: {
     timers,
     random,
     wallClock,
-    fit: () => clock.silence() < LEADS_WITHOUT_DATABASE_MS,
     log,
   });
   const leadership: Leadership = {
@@ -78,8 +77,9 @@ export function createKubernetesJobs(options: {
     },
     onChange: (listener) => election.onChange(listener),
     // Who stands for election writes status while elected.
-    run: async (signal) => {
-      await Promise.all([election.run(signal), reporter.run(signal)]);
+    run: async (signal, fit = () => true) => {
+      const able = () => clock.silence() < LEADS_WITHOUT_DATABASE_MS && fit();
+      await Promise.all([election.run(signal, able), reporter.run(signal)]);
     },
   };
   return {

@@ -1,4 +1,5 @@
 import { HOUR } from "../src/domain/instant.ts";
+import { pause } from "../src/domain/pause.ts";
 import type { Clock } from "../src/domain/ports/clock.ts";
 import type { Pool } from "../src/postgres/pool.ts";
 import { createRetention } from "../src/postgres/retention.ts";
@@ -31,19 +32,6 @@ export async function maintain(
       log.warn({ err: error }, "retention did not finish");
       wait = RETRY_MS;
     }
-    await pause(wait, signal);
+    await pause(wait, timers, signal);
   }
-}
-
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return Promise.resolve();
-  return new Promise((resolve) => {
-    const timer = timers.after(ms, end);
-    signal.addEventListener("abort", end, { once: true });
-    function end(): void {
-      timer.cancel();
-      signal.removeEventListener("abort", end);
-      resolve();
-    }
-  });
 }

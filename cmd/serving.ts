@@ -43,6 +43,14 @@ export interface Serving {
   identity: string;
 }
 
+/** What a part that runs says of itself to /readyz. */
+export interface RunningPart {
+  /** It can do its work. The process is not ready before it could once. */
+  readonly working: boolean;
+  /** Watched namespaces that it is kept out of, which is for their administrators to change. */
+  readonly refused?: readonly string[];
+}
+
 /**
  * The life of a gateway or controller process: read the configuration, answer probes, wait for the
  * database, start the part, and end in order at SIGTERM. A database that is away at start is waited for,
@@ -50,7 +58,7 @@ export interface Serving {
  */
 export async function serve(
   program: "gateway" | "controller",
-  start: (serving: Serving) => Promise<void>,
+  start: (serving: Serving) => Promise<RunningPart>,
 ): Promise<never> {
   const terminated = untilTerminated();
   const ending = createEnding((name, error) => {
@@ -84,15 +92,21 @@ export async function serve(
     const store = chooseJobStore({ foundation, configuration });
     ending.add("job store", () => store.close());
 
-    let started = false;
+    let part: RunningPart | undefined;
+    const namespaces = () => {
+      if (part?.refused?.length) throw new Error("a watched namespace refuses to be listed");
+    };
     const readiness = createReadiness(
       createDependencyChecks({
         postgres: () => foundation.pingDatabase(),
         jobs: () => store.jobs.ping(),
         [program]: () => {
-          if (!started) throw new Error("still starting");
+          if (!part?.working) throw new Error("still starting, or cannot do its work");
         },
+        ...(configuration.watchNamespaces && program === "controller" ? { namespaces } : {}),
       }),
+      // One of many namespaces must not hold an upgrade up.
+      { optional: ["namespaces"] },
     );
     const health = await startHealthServer({
       host: required(configuration, "host"),
@@ -107,8 +121,7 @@ export async function serve(
     if (!terminated.aborted) {
       const pod = configuration.podName ?? hostname();
       const identity = `${pod}-${process.pid}-${Date.now().toString(36)}`;
-      await start({ configuration, foundation, store, readiness, ending, identity });
-      started = true;
+      part = await start({ configuration, foundation, store, readiness, ending, identity });
       await aborted(terminated);
       log.info("ending");
     }

@@ -148,7 +148,13 @@ async function start(ending: Ending): Promise<void> {
     const users = createUsers({ pool });
     credentials = await createCredentials({ accounts, apiKeys, smtpSettings, users }, catcher);
   }
-  announce({ url, metricsUrl: baseUrl(host, health.port), catcherUrl: catcher.url, credentials });
+  announce({
+    url,
+    metricsUrl: baseUrl(host, health.port),
+    catcherUrl: catcher.url,
+    allowed: required(configuration, "allowDestinations"),
+    credentials,
+  });
   if (begins) await writeState(directory, { firstStart: "done", mailCatcher });
 }
 
@@ -166,10 +172,12 @@ function announce(lines: {
   url: string;
   metricsUrl: string;
   catcherUrl: string;
+  allowed: readonly string[];
   credentials: Credentials | undefined;
 }): void {
   const { url, credentials } = lines;
-  say("Destinations on the loopback may be called (CARILLON_ALLOW_DESTINATIONS).");
+  const besides = lines.allowed.length === 0 ? "" : ` and ${lines.allowed.join(", ")}`;
+  say(`May be called: public addresses${besides} (CARILLON_ALLOW_DESTINATIONS).`);
   say(`Metrics: ${lines.metricsUrl}/metrics`);
   if (credentials) {
     say(`API key: ${credentials.apiKey}`);

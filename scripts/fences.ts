@@ -1,5 +1,5 @@
 /**
- * Folder and package fences (DESIGN 3): knowledge points inward, and each fenced package has one home.
+ * Folder and package fences: knowledge points inward, and each fenced package has one home.
  * Prints every violation and exits 1 when there is one.
  */
 import { readFile } from "node:fs/promises";
@@ -30,7 +30,7 @@ export const PACKAGES: Record<string, readonly string[]> = {
   pg: ["src/postgres/"],
   "node-pg-migrate": ["src/postgres/"],
   "@kubernetes/client-node": ["src/kubernetes/"],
-  koa: ["src/gateway/", "src/telemetry/"],
+  koa: ["src/gateway/"],
   "@koa/router": ["src/gateway/"],
   "koa-body": ["src/gateway/"],
   ajv: ["src/gateway/"],

@@ -129,8 +129,8 @@ export const VARIABLES = {
   }),
   logLevel: oneOf({
     name: "CARILLON_LOG_LEVEL",
-    meaning: "Least severe level that is logged.",
-    default: { standalone: "warn", gateway: "info", controller: "info", migrate: "info" },
+    meaning: "Least severe level that is logged: `debug`, `info`, `warn`, `error` or `silent`.",
+    default: { standalone: "warn", gateway: "info", controller: "info" },
     values: ["debug", "info", "warn", "error", "silent"],
   }),
   logFormat: oneOf({

@@ -1,15 +1,18 @@
+import { Bell } from "../domain/bell.ts";
+import type { Cursor } from "../domain/cursor.ts";
+import { contradicts } from "../domain/decide.ts";
 import { HOUR, MINUTE } from "../domain/instant.ts";
 import type { Clock, Monotonic, Random, Timers } from "../domain/ports/clock.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import type { JobStore } from "../domain/ports/job-store.ts";
 import type { Leadership } from "../domain/ports/leadership.ts";
+import { ChangeRefused } from "../domain/ports/run-ledger.ts";
 import type { LedgerNews, RunLedger } from "../domain/ports/run-ledger.ts";
 import type { StatusReporter } from "../domain/ports/status-reporter.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { pause } from "../domain/pause.ts";
 import { backoffMs } from "./backoff.ts";
-import { Bell } from "./bell.ts";
-import { JobView } from "./job-view.ts";
+import { JobView, type JobEntry } from "./job-view.ts";
 import type { ControllerMetrics } from "./reconciler.ts";
 import { createReconciler } from "./reconciler.ts";
 import type { ReflectorSink } from "./reflector.ts";
@@ -44,9 +47,25 @@ export interface ControllerDeps {
 export interface Controller {
   /** Schedules whenever leading, until the signal aborts. Never rejects for an outage. */
   run(signal: AbortSignal): Promise<void>;
-  /** Whether the store has been listed: a replica that has not cannot take over at once. */
-  readonly synced: boolean;
+  /**
+   * Milliseconds for which the store has been away for too long to schedule by what is known of it; 0
+   * while it is not, Infinity before the first list. A replica keeps its view also while it does not lead.
+   */
+  readonly blindMs: number;
+  /** Namespaces that refused to be listed: their jobs wait. */
+  readonly refused: readonly string[];
 }
+
+/** What only a list that begins later can prove. */
+interface Suspects {
+  /** Cursors without a job. */
+  orphans: readonly string[];
+  /** Cursors that know of a deletion, or of a later generation, of which the store says nothing. */
+  contradicting: readonly Cursor[];
+  certainAfterList: number;
+}
+
+const NO_SUSPECTS: Suspects = { orphans: [], contradicting: [], certainAfterList: 0 };
 
 /** PostgreSQL's clock has no event for "known": look again. */
 const CLOCK_POLL_MS = 250;
@@ -87,6 +106,8 @@ export function createController(deps: ControllerDeps): Controller {
   const reflector = createReflector({ jobs, timers, random, monotonic, log, resyncMs });
 
   let synced = false;
+  let blindSince = -Infinity;
+  let refusedNamespaces: readonly string[] = [];
   let leading = false;
   /** Rises with every change of leadership: what was begun in an older term is not taken in. */
   let term = 0;
@@ -103,27 +124,28 @@ export function createController(deps: ControllerDeps): Controller {
     },
   });
   const tombstones = new Set<string>();
-  /** Cursors without a job, and the list after which that is certain. */
-  let orphans: { uids: readonly string[]; certainAfterList: number } = {
-    uids: [],
-    certainAfterList: 0,
-  };
+  let suspects = NO_SUSPECTS;
+
+  /** The job is not to be scheduled here any more. */
+  function drop(uid: string): void {
+    const entry = view.remove(uid);
+    heap.delete(uid);
+    queue.forget(uid);
+    counts.move(entry?.status, undefined);
+    reporter?.forget(uid);
+  }
 
   const sink: ReflectorSink = {
     listing() {
       lists += 1;
     },
-    changed(job) {
-      if (view.put(job) === "irrelevant" || !leading) return;
+    changed(job, listed) {
+      if (view.put(job, listed) === "irrelevant" || !leading) return;
       queue.add(job.uid);
       bell.ring();
     },
     deleted(uid) {
-      const entry = view.remove(uid);
-      heap.delete(uid);
-      queue.forget(uid);
-      counts.move(entry?.status, undefined);
-      reporter?.forget(uid);
+      drop(uid);
       tombstones.add(uid);
       for (const oldest of tombstones) {
         if (leading || tombstones.size <= MAX_TOMBSTONES) break;
@@ -131,20 +153,33 @@ export function createController(deps: ControllerDeps): Controller {
       }
       bell.ring();
     },
-    listed(uids) {
-      for (const uid of view.entries.keys()) if (!uids.has(uid)) sink.deleted(uid);
+    listed(uids, refused) {
+      // What is missing may be in a namespace that refused: it must not run unseen, nor be cancelled as
+      // if it were deleted. That waits for a list without a gap, also for what really was deleted.
+      const whole = refused.length === 0;
+      for (const uid of view.entries.keys())
+        if (!uids.has(uid)) {
+          if (whole) sink.deleted(uid);
+          else drop(uid);
+        }
       // A job may have been made, and given a cursor by another leader, after this list had passed its
       // place: only a list that began after the orphan was found proves that the job is gone.
-      if (lists >= orphans.certainAfterList) {
-        for (const uid of orphans.uids) if (!uids.has(uid)) tombstones.add(uid);
-        orphans = { uids: [], certainAfterList: 0 };
+      if (lists >= suspects.certainAfterList) {
+        for (const cursor of suspects.contradicting) disprove(cursor);
+        if (whole) for (const uid of suspects.orphans) if (!uids.has(uid)) tombstones.add(uid);
+        // Orphans are kept until there is a list without a gap: found anew they would ask for one again
+        // and again.
+        suspects =
+          whole || suspects.orphans.length === 0 ? NO_SUSPECTS : { ...suspects, contradicting: [] };
       }
+      refusedNamespaces = refused;
       synced = true;
       cursorsDue = true;
       bell.ring();
     },
     stale() {
       synced = false;
+      blindSince = monotonic();
       log.warn("the job store has been away for long; scheduling pauses until it is listed again");
     },
   };
@@ -161,7 +196,7 @@ export function createController(deps: ControllerDeps): Controller {
       counts.clear();
       view.cursors.clear();
       touched.clear();
-      orphans = { uids: [], certainAfterList: 0 };
+      suspects = NO_SUSPECTS;
       for (const entry of view.entries.values()) {
         entry.status = undefined;
         entry.reported = undefined;
@@ -170,6 +205,31 @@ export function createController(deps: ControllerDeps): Controller {
     }
     cursorsDue = true;
     bell.ring();
+  }
+
+  function suspect(found: Omit<Suspects, "certainAfterList">): void {
+    if (found.orphans.length + found.contradicting.length === 0) return;
+    const first = suspects === NO_SUSPECTS;
+    suspects = { ...found, certainAfterList: lists + 1 };
+    if (first) reflector.relist();
+  }
+
+  /** The job of a cursor that it contradicts. */
+  function contradictedBy(cursor: Cursor): JobEntry | undefined {
+    const entry = view.entries.get(cursor.jobUid);
+    return entry && contradicts(cursor, entry.job) ? entry : undefined;
+  }
+
+  /** No news are on their way that would bear out the cursor: the next reconcile believes the store. */
+  function disprove(cursor: Cursor): void {
+    const entry = contradictedBy(cursor);
+    if (entry === undefined) return;
+    entry.disproved = cursor.version;
+    const { id: job, uid, generation } = entry.job;
+    log.warn(
+      { job, uid, generation, cursor: { generation: cursor.generation, deleted: cursor.deleted } },
+      "the job store has a job, or a state of it, that was given up here before, as after a restored backup: taking it up again",
+    );
   }
 
   async function loadCursors(current: () => boolean): Promise<void> {
@@ -186,12 +246,13 @@ export function createController(deps: ControllerDeps): Controller {
       if (!current()) return;
       view.cursors = fresh;
       for (const uid of view.entries.keys()) queue.add(uid);
-      const suspects = found.filter((uid) => !tombstones.has(uid));
-      if (suspects.length > 0) {
-        const confirm = orphans.uids.length === 0;
-        orphans = { uids: suspects, certainAfterList: lists + 1 };
-        if (confirm) reflector.relist();
-      }
+      suspect({
+        orphans: found.filter((uid) => !tombstones.has(uid)),
+        contradicting: [...fresh.values()].filter((cursor) => {
+          const entry = contradictedBy(cursor);
+          return entry !== undefined && entry.disproved !== cursor.version;
+        }),
+      });
       log.debug({ jobs: uids.length, ms: Math.round(monotonic() - started) }, "cursors read");
     } catch (error) {
       cursorsDue = true;
@@ -280,12 +341,12 @@ export function createController(deps: ControllerDeps): Controller {
           // Should it be the time that the batch takes, a smaller one gets through.
           limit = Math.max(1, Math.ceil(batch.limit / 2));
         } else if (
-          batch.taken.length > 0 &&
-          bisections < MAX_BISECTIONS &&
-          (await answers(batch.taken))
+          error instanceof ChangeRefused ||
+          (batch.taken.length > 0 && bisections < MAX_BISECTIONS && (await answers(batch.taken)))
         ) {
-          // PostgreSQL is there, so the batch is bad: halve it until the one bad job stands alone.
-          bisections += 1;
+          // The batch is bad: halve it until the one bad job stands alone. Of jobs that are refused for
+          // what they hold there may be any number; whatever else fails may be PostgreSQL's own trouble.
+          if (!(error instanceof ChangeRefused)) bisections += 1;
           limit = Math.max(1, Math.ceil(batch.taken.length / 2));
           isolate(batch.taken, error);
           continue;
@@ -316,8 +377,11 @@ export function createController(deps: ControllerDeps): Controller {
   }
 
   return {
-    get synced() {
-      return synced;
+    get blindMs() {
+      return synced ? 0 : monotonic() - blindSince;
+    },
+    get refused() {
+      return refusedNamespaces;
     },
     async run(signal) {
       const unsubscribe = [
@@ -332,6 +396,8 @@ export function createController(deps: ControllerDeps): Controller {
         await Promise.all([reflector.run(sink, signal), loop(signal)]);
       } finally {
         for (const end of unsubscribe) end?.();
+        // Deliveries may go on for long, and the election's end is not heard of here any more.
+        metrics.leader.set(0);
         touched.clear();
         reporter?.clear();
       }

@@ -13,6 +13,8 @@ export interface JobEntry {
   reported: number | undefined;
   /** Lost compare-and-sets in a row. */
   conflicts: number;
+  /** The version of a cursor that contradicts the store, and is older than a list that shows the job. */
+  disproved: number | undefined;
 }
 
 /** Whether a change of a job bears on its schedule. Our own status writes come back as events too. */
@@ -24,7 +26,7 @@ export class JobView {
   /** PostgreSQL's side, kept by the leader only. What is missing here may exist there: see `apply`. */
   cursors = new Map<string, Cursor>();
 
-  put(job: Job): Relevance {
+  put(job: Job, listed?: "listed"): Relevance {
     const old = this.entries.get(job.uid);
     if (old === undefined) {
       this.entries.set(job.uid, {
@@ -33,11 +35,12 @@ export class JobView {
         status: undefined,
         reported: undefined,
         conflicts: 0,
+        disproved: undefined,
       });
       return "relevant";
     }
-    // A replayed event; the newer one has been seen.
-    if (job.generation < old.job.generation) return "irrelevant";
+    // A replayed event; the newer one has been seen. A list is no replay: the store has been restored.
+    if (job.generation < old.job.generation && listed === undefined) return "irrelevant";
     const sameSpec = job.generation === old.job.generation;
     const irrelevant = sameSpec && job.account === old.job.account && job.runNow === old.job.runNow;
     if (!sameSpec) old.timing = timingOf(job.spec);

@@ -68,11 +68,12 @@ export function createReconciler(deps: {
     const cursor = view.cursors.get(job.uid);
     try {
       const horizon = now + deps.prepareAheadMs;
+      const storeWins = cursor !== undefined && cursor.version === entry.disproved;
       return {
         entry,
         job,
         cursor,
-        decision: decide({ job, timing, cursor, unfinished, now, horizon }),
+        decision: decide({ job, timing, cursor, unfinished, now, horizon, storeWins }),
       };
     } catch (error) {
       // One job that cannot be decided must not disturb its neighbours.

@@ -2,7 +2,7 @@ import { HOUR, MINUTE, SECOND } from "../domain/instant.ts";
 import type { Job } from "../domain/job.ts";
 import type { Random, Timers } from "../domain/ports/clock.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
-import type { JobStore } from "../domain/ports/job-store.ts";
+import type { JobPage, JobStore } from "../domain/ports/job-store.ts";
 import { PositionExpired } from "../domain/ports/job-store.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { pause } from "../domain/pause.ts";
@@ -12,11 +12,17 @@ import { backoffMs } from "./backoff.ts";
 export interface ReflectorSink {
   /** A list begins. */
   listing(): void;
-  /** A job as the store has it now; replays and unchanged jobs among them. */
-  changed(job: Job): void;
+  /**
+   * A job as the store has it; unchanged ones among them. `listed`: as it is now; otherwise it may be a
+   * replay of what a list has shown already.
+   */
+  changed(job: Job, listed?: "listed"): void;
   deleted(uid: string): void;
-  /** A whole list was read: these uids exist, and no other that existed when it began. */
-  listed(uids: ReadonlySet<string>): void;
+  /**
+   * A whole list was read: these uids exist, and no other that existed when it began, except in the
+   * namespaces that refused to be listed.
+   */
+  listed(uids: ReadonlySet<string>, refused: readonly string[]): void;
   /** The store has been away for so long that the view may mislead; until the next `listed`. */
   stale(): void;
 }
@@ -46,26 +52,42 @@ export function createReflector(deps: {
   const { jobs, timers, random, monotonic, log, resyncMs } = deps;
   let relist: (() => void) | undefined;
 
-  async function list(sink: ReflectorSink, signal: AbortSignal): Promise<string> {
+  /** `onSilence`: the store has kept us waiting for a page for so long that the view may mislead. */
+  async function list(
+    sink: ReflectorSink,
+    onSilence: () => void,
+    signal: AbortSignal,
+  ): Promise<string> {
     sink.listing();
     const uids = new Set<string>();
-    let position: string | undefined;
+    const refused: NonNullable<JobPage["refused"]>[] = [];
+    let position: string;
     let next: string | undefined;
     do {
-      const page = await jobs.list({
-        limit: PAGE,
-        ...(next === undefined ? {} : { continue: next }),
-      });
+      const silence = timers.after(STALE_AFTER_MS, onSilence);
+      const page = await jobs
+        .list({ limit: PAGE, ...(next === undefined ? {} : { continue: next }) })
+        .finally(() => {
+          silence.cancel();
+        });
       signal.throwIfAborted();
       for (const job of page.jobs) {
         uids.add(job.uid);
-        sink.changed(job);
+        sink.changed(job, "listed");
       }
-      // Watching from the first page's position replays what changed while the others were read.
-      position ??= page.position;
+      if (page.refused) refused.push(page.refused);
+      position = page.position;
       next = page.continue;
     } while (next !== undefined);
-    sink.listed(uids);
+    for (const { namespace, error } of refused)
+      log.warn(
+        { namespace, err: error },
+        `the jobs of namespace ${namespace} cannot be listed: they wait until they can, others do not`,
+      );
+    sink.listed(
+      uids,
+      refused.map(({ namespace }) => namespace),
+    );
     return position;
   }
 
@@ -100,6 +122,14 @@ export function createReflector(deps: {
       let at: { position: string } | undefined;
       let failures = 0;
       let failingSince: number | undefined;
+      /** There is a view, and nobody has been told that it may mislead. */
+      let trusted = false;
+      const distrust = (): void => {
+        // What happened meanwhile must be known before anything is decided: list, do not watch.
+        at = undefined;
+        if (trusted) sink.stale();
+        trusted = false;
+      };
       const answered = (): void => {
         if (failures > 0) log.info("the job store answers again");
         failures = 0;
@@ -112,7 +142,8 @@ export function createReflector(deps: {
         let resync: { cancel(): void } | undefined;
         try {
           if (at === undefined) {
-            at = { position: await list(sink, signal) };
+            at = { position: await list(sink, distrust, signal) };
+            trusted = true;
             answered();
           }
           // Between 0.75 and 1.25 of the period: replicas and jobs must not resync in step.
@@ -127,8 +158,8 @@ export function createReflector(deps: {
         } catch (error) {
           if (signal.aborted) break;
           if (cycle.signal.aborted) continue;
-          if (error instanceof PositionExpired) {
-            log.debug("the watch position expired; listing again");
+          if (error instanceof PositionExpired && at !== undefined) {
+            log.debug({ err: error }, "the watch cannot go on; listing again");
             at = undefined;
             await pause(backoffMs(0, random), timers, signal);
             continue;
@@ -136,11 +167,8 @@ export function createReflector(deps: {
           if (failures === 0) log.warn({ err: error }, "the job store does not answer; retrying");
           failures += 1;
           failingSince ??= monotonic();
-          if (at !== undefined && monotonic() - failingSince > STALE_AFTER_MS) {
-            // What happened meanwhile must be known before anything is decided: list, do not watch.
-            at = undefined;
-            sink.stale();
-          }
+          // Not only while watching: a list fails after a resync, an expired position or a rebinding too.
+          if (monotonic() - failingSince > STALE_AFTER_MS) distrust();
           await pause(askedForMs(error) + backoffMs(failures, random), timers, signal);
         } finally {
           resync?.cancel();

@@ -1,3 +1,4 @@
+import { Bell } from "../domain/bell.ts";
 import type { SigningSecrets } from "../domain/ports/accounts.ts";
 import type { Clock, Monotonic, Random, Timers } from "../domain/ports/clock.ts";
 import { pause } from "../domain/pause.ts";
@@ -13,10 +14,9 @@ import { createLeaseKeeper } from "./lease-keeper.ts";
 import { createRecords } from "./records.ts";
 import { createSigningKeys } from "./signing-keys.ts";
 import { createStarter } from "./starter.ts";
-import { createWakeUp } from "./wake-up.ts";
 import type { WebhookSender } from "./webhook.ts";
 
-/** Milliseconds. A dead worker's runs are taken over within lease + reap interval + 1 s. */
+/** Milliseconds. A dead worker's runs are taken over within the lease and twice the reap interval. */
 const TIMING = {
   lease: 20_000,
   renew: 5_000,
@@ -65,8 +65,8 @@ export function createDeliveryWorker(options: {
   const limits = deliveryLimits(options.limits);
   const timing = { ...TIMING, ...options.timing };
   const held = createHeldRuns(limits);
-  const claimBell = createWakeUp(timers);
-  const startBell = createWakeUp(timers);
+  const claimBell = new Bell({ timers });
+  const startBell = new Bell({ timers });
   const leases = createLeaseKeeper({
     queue,
     leaseMs: timing.lease,
@@ -207,7 +207,7 @@ export function createDeliveryWorker(options: {
     interval: () => number,
     work: () => Promise<void>,
   ): Promise<void> {
-    const sleep = createWakeUp(timers);
+    const sleep = new Bell({ timers });
     const stop = (): void => {
       sleep.ring();
     };

@@ -1,6 +1,6 @@
 import type { Instant } from "./instant.ts";
 
-/** A tenant. On Kubernetes bound to one namespace, by name and uid (DESIGN 5). */
+/** A tenant. On Kubernetes bound to one namespace, by name and uid. */
 export interface Account {
   id: string;
   name: string;

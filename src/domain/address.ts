@@ -1,5 +1,4 @@
 import { domainToASCII } from "node:url";
-import type { Finding } from "./findings.ts";
 
 /** `address` is the addr-spec as it is put on the wire: the local part as given, the domain in A-labels. */
 export type ParsedAddress =
@@ -46,12 +45,6 @@ export function parseAddress(text: string): ParsedAddress {
   if (address.length > MAX_ADDRESS_OCTETS)
     return invalid(`must be at most ${MAX_ADDRESS_OCTETS} octets`);
   return { kind: "valid", address };
-}
-
-/** What is wrong with an address that a user gave, if anything. */
-export function validateAddress(text: string, field: string): Finding | undefined {
-  const parsed = parseAddress(text);
-  return parsed.kind === "invalid" ? { field, message: parsed.reason } : undefined;
 }
 
 /**

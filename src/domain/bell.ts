@@ -1,6 +1,6 @@
-import type { Timers } from "../domain/ports/clock.ts";
+import type { Timers } from "./ports/clock.ts";
 
-/** Wakes one waiter. A ring while nobody waits is kept for the next one, so none is lost. */
+/** What a loop sleeps on: wakes one waiter. A ring between two waits is kept, so none is lost. */
 export class Bell {
   #rung = false;
   #wake: (() => void) | undefined;
@@ -16,18 +16,18 @@ export class Bell {
   }
 
   /** Resolves at the next ring, after `ms`, or when the signal aborts. */
-  async wait(ms: number, signal: AbortSignal): Promise<void> {
-    if (!this.#rung && !signal.aborted)
+  async wait(ms: number, signal?: AbortSignal): Promise<void> {
+    if (!this.#rung && !signal?.aborted)
       await new Promise<void>((resolve) => {
         const done = (): void => {
           timer.cancel();
-          signal.removeEventListener("abort", done);
+          signal?.removeEventListener("abort", done);
           this.#wake = undefined;
           resolve();
         };
-        const timer = this.#timers.after(ms, done);
+        const timer = this.#timers.after(Math.max(0, ms), done);
         this.#wake = done;
-        signal.addEventListener("abort", done);
+        signal?.addEventListener("abort", done);
       });
     this.#rung = false;
   }

@@ -45,6 +45,17 @@ interface DecideInput {
   now: Instant;
   /** ≥ now. Runs due up to here are created ahead of time; equal to `now` prepares nothing. */
   horizon: Instant;
+  /** A list that is newer than the cursor still shows this job: see `contradicts`. */
+  storeWins?: boolean;
+}
+
+/**
+ * Whether the cursor knows of a deletion, or of a later generation, of which the store says nothing. For a
+ * moment that is as it should be, since the store's news take their time. For good it is a restored backup,
+ * or a namespace that was out of sight for a while.
+ */
+export function contradicts(cursor: Cursor, job: Job): boolean {
+  return cursor.deleted || cursor.generation > job.generation;
 }
 
 /**
@@ -56,12 +67,19 @@ interface DecideInput {
  * creation, change or resume never fire.
  */
 export function decide(input: DecideInput): Decision {
-  const { job, timing, cursor, now } = input;
-  if (cursor?.deleted) return asItStands(cursor, "deleted");
+  const { job, cursor } = input;
+  if (cursor === undefined || !contradicts(cursor, job))
+    return decided({ ...input, takenUpAgain: false });
   // A new leader's cache may lag behind what the old one decided on: never go back a generation.
-  if (cursor !== undefined && cursor.generation > job.generation)
-    return asItStands(cursor, "stale");
+  return input.storeWins
+    ? decided({ ...input, cursor: takenUpAgain(cursor), takenUpAgain: true })
+    : asItStands(cursor, cursor.deleted ? "deleted" : "stale");
+}
 
+type Input = Omit<DecideInput, "storeWins"> & { takenUpAgain: boolean };
+
+function decided(input: Input): Decision {
+  const { job, timing, cursor, now } = input;
   const standing = standingOf(job, timing, cursor);
   const startable = standing === "scheduled";
   const manual = manualRun(job, cursor, standing, now);
@@ -88,6 +106,7 @@ export function decide(input: DecideInput): Decision {
     missed: scheduled.missed,
     changed:
       cursor === undefined ||
+      input.takenUpAgain ||
       create.length > 0 ||
       scheduled.missed.length > 0 ||
       to.position < cursor.position ||
@@ -125,7 +144,7 @@ interface Scheduled {
   wakeAt: Instant | null;
 }
 
-function decideCron(input: DecideInput, startable: boolean): Scheduled {
+function decideCron(input: Input, startable: boolean): Scheduled {
   const { job, timing, now, horizon } = input;
   const idle = { once: "armed" as const, create: [], replace: [], missed: [], wakeAt: null };
   if (!startable || !timing.compiled.ok)
@@ -172,7 +191,7 @@ function decideCron(input: DecideInput, startable: boolean): Scheduled {
 }
 
 /** From where fire times count (exclusive), and before which moment, why, they may not run any more. */
-function cronStart(input: DecideInput): { base: Instant; cut: Cut } {
+function cronStart(input: Input): { base: Instant; cut: Cut } {
   const { job, timing, cursor, now } = input;
   const deadline = job.spec.startingDeadlineSeconds;
   const cut: Cut =
@@ -193,7 +212,7 @@ function cronStart(input: DecideInput): { base: Instant; cut: Cut } {
   return { base: cursor.position, cut };
 }
 
-function decideOnce(input: DecideInput, at: Instant, startable: boolean): Scheduled {
+function decideOnce(input: Input, at: Instant, startable: boolean): Scheduled {
   const { job, timing, cursor, now, horizon } = input;
   const idle = { create: [], replace: [], missed: [], wakeAt: null };
   let once = onceStateOf(job, cursor, timing);
@@ -215,7 +234,8 @@ function decideOnce(input: DecideInput, at: Instant, startable: boolean): Schedu
     if (at > now + ahead) return { ...idle, once, position, wakeAt: at - ahead };
     return { ...idle, once: "fired", position: at, create: [scheduledRun(at)] };
   }
-  if (cursor === undefined && job.createdAt <= now - FIRST_SIGHT) return missedOnce(at, "downtime");
+  if ((cursor === undefined || input.takenUpAgain) && job.createdAt <= now - FIRST_SIGHT)
+    return missedOnce(at, "downtime");
   const deadline = job.spec.startingDeadlineSeconds;
   if (deadline !== null && now - at > deadline * SECOND) return missedOnce(at, "deadline");
   const overlap = overlapping(input, at);
@@ -242,7 +262,7 @@ function missedOnce(at: Instant, reason: MissedReason): Scheduled {
   };
 }
 
-function unstartedAt({ unfinished }: DecideInput, at: Instant): boolean {
+function unstartedAt({ unfinished }: Input, at: Instant): boolean {
   return unfinished.some(
     (run) =>
       run.trigger === "schedule" &&
@@ -253,7 +273,7 @@ function unstartedAt({ unfinished }: DecideInput, at: Instant): boolean {
 }
 
 /** Where the cursor stands when nothing fires: put back to now whenever prepared runs are dropped. */
-function restingPosition({ job, timing, cursor, now }: DecideInput, startable: boolean): Instant {
+function restingPosition({ job, timing, cursor, now }: Input, startable: boolean): Instant {
   if (cursor === undefined) return now;
   if (cursor.scheduleHash !== timing.hash || dropsRuns(job, cursor, startable)) return now;
   return cursor.position;
@@ -296,10 +316,19 @@ function scheduledRun(at: Instant): NewRun {
  * Every unfinished scheduled run counts, of whatever generation: a queued one may start any moment.
  * Except the run of `fireTime` itself, which is being created anew.
  */
-function overlapping({ unfinished }: DecideInput, fireTime: Instant): string[] {
+function overlapping({ unfinished }: Input, fireTime: Instant): string[] {
   return unfinished
     .filter((run) => run.trigger === "schedule" && run.scheduledAt !== fireTime)
     .map((run) => run.id);
+}
+
+/**
+ * As that of a job that has just been resumed: what went by does not fire. A one-time whose only run was
+ * cancelled has it to come, if its time is.
+ */
+function takenUpAgain(cursor: Cursor): Cursor {
+  const once = cursor.deleted && cursor.once === "fired" ? "armed" : cursor.once;
+  return { ...cursor, deleted: false, startable: false, once };
 }
 
 function asItStands(cursor: Cursor, standing: Standing): Decision {

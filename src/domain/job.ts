@@ -7,7 +7,7 @@ export type Schedule =
 export interface WebhookTarget {
   kind: "webhook";
   url: string;
-  /** The JSON text that is sent, byte for byte (DESIGN 6, webhook call). `{}` when the author gave none. */
+  /** The JSON text that is sent, byte for byte. `{}` when the author gave none. */
   payload: string;
   headers: Record<string, string>;
   /** Header values resolved from Secrets at each attempt; Kubernetes only. */
@@ -90,5 +90,5 @@ export interface Job {
   runNow: string | null;
 }
 
-/** REST `status` (DESIGN 6). */
+/** REST `status`. */
 export type JobStatus = "active" | "paused" | "completed" | "failed" | "invalid";

@@ -52,7 +52,7 @@ export interface ClaimedRun {
 }
 
 /**
- * What one attempt came to (DESIGN 4, 6). `httpStatus` is what the execution records. `destinationFault`
+ * What one attempt came to. `httpStatus` is what the execution records. `destinationFault`
  * is what the circuit learns of it; when absent, retryable outcomes are the destination's fault and
  * permanent ones are not.
  */

@@ -20,7 +20,7 @@ export interface CompiledSchedule {
 
 export type CompileResult =
   | { ok: true; schedule: CompiledSchedule }
-  /** In the REST API's terms: `cron_expression` or `timezone`. */
+  /** In the REST API's terms: `cron_expression`, `timezone` or `run_at`. */
   | { ok: false; finding: Finding };
 
 /**
@@ -32,8 +32,18 @@ const compiled = new LRUCache<string, { ok: true; schedule: CompiledSchedule }>(
 /** Whether the schedule is valid, and if so its fire times. */
 export function compileSchedule(schedule: Schedule): CompileResult {
   return schedule.kind === "once"
-    ? { ok: true, schedule: oneTime(schedule.at) }
+    ? compileOnce(schedule.at)
     : compileCron(schedule.expression, schedule.timeZone);
+}
+
+/** The last moment whose year has four digits in every zone. */
+const LAST_MOMENT = Date.UTC(9999, 11, 31);
+
+/** REST takes no time so far away. A resource may, and no database and no reader could be given it. */
+function compileOnce(at: Instant): CompileResult {
+  if (at < 0 || at > LAST_MOMENT)
+    return { ok: false, finding: { field: "run_at", message: "must lie between 1970 and 9999" } };
+  return { ok: true, schedule: oneTime(at) };
 }
 
 function compileCron(expression: string, timeZone: string): CompileResult {

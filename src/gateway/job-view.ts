@@ -14,7 +14,7 @@ export interface JobView {
   cursor: Cursor | undefined;
 }
 
-/** One element of `GET /jobs`: exactly the spec's fields. */
+/** One element of `GET /jobs`: no field more than the interface has. */
 export function jobSummary({ job, cursor }: JobView) {
   const fields = restFields(job.spec);
   return {

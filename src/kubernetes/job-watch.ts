@@ -1,8 +1,9 @@
 import type { AccountNamespaces } from "../domain/ports/account-namespaces.ts";
-import type { Monotonic, Random } from "../domain/ports/clock.ts";
+import type { Monotonic, Random, Timers } from "../domain/ports/clock.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import { PositionExpired } from "../domain/ports/job-store.ts";
 import type { JobEvent, JobStore } from "../domain/ports/job-store.ts";
+import { pause } from "../domain/pause.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { ApiError, isExpired } from "./api-error.ts";
 import type { ApiStatus } from "./api-error.ts";
@@ -13,12 +14,15 @@ import { PLURAL, jobFromResource } from "./scheduled-job.ts";
 import type { ScheduledJob } from "./scheduled-job.ts";
 import { decodePosition, encodePosition, jobsPath, scopesOf } from "./scope.ts";
 import type { Scope } from "./scope.ts";
+import { isRefusal, isUnlisted, lookAt } from "./unlisted.ts";
+import type { Unlisted } from "./unlisted.ts";
 import { MalformedWatch, watchEvents } from "./watch-events.ts";
 
 export interface JobWatchDependencies {
   client: KubernetesClient;
   accountNamespaces: AccountNamespaces;
   monotonic: Monotonic;
+  timers: Timers;
   random: Random;
   metrics: Pick<Metrics, "kubernetesWatchEnds">;
   namespaces?: readonly string[];
@@ -34,6 +38,10 @@ const TIMEOUT_SECONDS = { min: 300, max: 600 };
 const INACTIVITY_MS = 100_000;
 /** A server that ends watches faster than this is in trouble: the caller must back off. */
 const SHORTEST_MS = 1_000;
+/** Between two tries when one of several namespaces may be listed and not watched. */
+const REFUSED_MS = 10_000;
+/** Between two looks at a namespace that could not be listed. */
+const LOOK_AGAIN_MS = 30_000;
 
 /**
  * The `watch` of the JobStore port. A watch that the server ends in good order is taken up again from
@@ -41,8 +49,10 @@ const SHORTEST_MS = 1_000;
  * only once its account is known and it has been handed out, so none is lost by an error in between.
  */
 export function createJobWatch(dependencies: JobWatchDependencies): JobStore["watch"] {
-  const { client, accountNamespaces, monotonic, random, metrics } = dependencies;
+  const { client, accountNamespaces, monotonic, timers, random, metrics } = dependencies;
   const inactivityMs = dependencies.inactivityMs ?? INACTIVITY_MS;
+  const scopes = scopesOf(dependencies.namespaces);
+  const several = scopes.length > 1;
   /** Namespaces in which jobs were deleted since one was last seen to be there. */
   const suspects = new Set<string>();
 
@@ -51,6 +61,10 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
     position: string,
     signal: AbortSignal,
   ): AsyncGenerator<JobEvent> {
+    if (scope !== undefined && isUnlisted(position)) {
+      await untilListable(scope, position, signal);
+      return;
+    }
     let at = position;
     while (!signal.aborted) {
       const { min, max } = TIMEOUT_SECONDS;
@@ -83,7 +97,9 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
         }
       } catch (error) {
         if (signal.aborted) return;
-        throw failure(error);
+        if (scope === undefined || !isRefusal(error)) throw failure(error);
+        await refused(scope, error, signal);
+        return;
       }
       if (signal.aborted) return;
       metrics.kubernetesWatchEnds.inc({ reason: "timeout" });
@@ -91,6 +107,32 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
         throw new DependencyUnavailable("kubernetes", {
           cause: new Error("the API server ended a watch as soon as it had begun"),
         });
+    }
+  }
+
+  /** Always throws, but for an abort. */
+  async function refused(scope: string, error: ApiError, signal: AbortSignal): Promise<void> {
+    const now = await lookAt(client, scope).catch((cause: unknown) => {
+      throw failure(cause);
+    });
+    // The next list leaves it out, and the next watch waits for it.
+    if (now !== "listed")
+      throw failure(new PositionExpired(`namespace ${scope}: ${now}`, { cause: error }));
+    // The other namespaces' watches begin and end with this one: the caller sees them answer, and so
+    // does not back off.
+    if (several) await pause(REFUSED_MS, timers, signal);
+    if (!signal.aborted) throw failure(error);
+  }
+
+  /** A namespace that is made (again), gives our rights back, or goes at last: a list must tell. */
+  async function untilListable(scope: string, was: Unlisted, signal: AbortSignal): Promise<void> {
+    for (;;) {
+      await pause(LOOK_AGAIN_MS, timers, signal);
+      if (signal.aborted) return;
+      // No answer: the watches of the other namespaces notice that too.
+      const now = await lookAt(client, scope).catch(() => was);
+      if (now !== was && !signal.aborted)
+        throw failure(new PositionExpired(`namespace ${scope} was ${was} and is ${now}`));
     }
   }
 
@@ -135,10 +177,8 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
 
   /** The changes of all scopes, until one of them ends. */
   async function* watchAll(position: string, signal: AbortSignal): AsyncGenerator<JobEvent> {
-    const scopes = scopesOf(dependencies.namespaces);
     const positions = decodePosition(position);
-    const only = scopes.length === 1 ? scopes[0] : undefined;
-    if (scopes.length === 1 && only === undefined) {
+    if (!several && scopes[0] === undefined) {
       yield* watchScope(undefined, position, signal);
       return;
     }

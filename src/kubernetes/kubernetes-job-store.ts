@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import { InvalidInput } from "../domain/findings.ts";
 import type { Job } from "../domain/job.ts";
 import type { AccountNamespaces } from "../domain/ports/account-namespaces.ts";
-import type { Monotonic, Random } from "../domain/ports/clock.ts";
+import type { Monotonic, Random, Timers } from "../domain/ports/clock.ts";
 import {
   JobExists,
   JobNotFound,
@@ -10,13 +10,14 @@ import {
   PositionExpired,
   VersionConflict,
 } from "../domain/ports/job-store.ts";
-import type { JobPage, JobStore } from "../domain/ports/job-store.ts";
+import type { JobStore } from "../domain/ports/job-store.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { createAccountList } from "./account-list.ts";
 import type { ResourceList } from "./account-list.ts";
 import { ApiError, isAlreadyExists, isConflict, isExpired, isNotFound } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
 import { invalidInput } from "./invalid-input.ts";
+import { createJobList } from "./job-list.ts";
 import { createJobWatch } from "./job-watch.ts";
 import type { ResourceMemory } from "./resource-memory.ts";
 import { resourceOwner } from "./resource-owner.ts";
@@ -31,12 +32,14 @@ import {
   specToResource,
 } from "./scheduled-job.ts";
 import type { ScheduledJob, ScheduledJobSpec } from "./scheduled-job.ts";
-import { decodePosition, encodePosition, jobsPath, scopesOf } from "./scope.ts";
+import { jobsPath, scopesOf } from "./scope.ts";
+import { lookAt } from "./unlisted.ts";
 
 export interface KubernetesJobStoreDependencies {
   client: KubernetesClient;
   accountNamespaces: AccountNamespaces;
   monotonic: Monotonic;
+  timers: Timers;
   random: Random;
   metrics: Pick<Metrics, "kubernetesWatchEnds">;
   /** The namespaces to look at, when the installation may not see the whole cluster. */
@@ -56,10 +59,9 @@ const MAX_CONFLICTS = 8;
 export function createKubernetesJobStore(dependencies: KubernetesJobStoreDependencies): JobStore {
   const { client, accountNamespaces } = dependencies;
   const scopes = scopesOf(dependencies.namespaces);
-  /** The bindings under which the list began that a watch is going to follow. */
-  let listedUnder: string | undefined;
-  const watchJobs = createJobWatch({ ...dependencies, listedUnder: () => listedUnder });
   const listAccount = createAccountList({ ...dependencies, listPage });
+  const jobList = createJobList({ ...dependencies, scopes, listPage });
+  const watchJobs = createJobWatch({ ...dependencies, listedUnder: () => jobList.listedUnder() });
 
   async function readResource(namespace: string, id: string): Promise<ScheduledJob | undefined> {
     try {
@@ -110,34 +112,6 @@ export function createKubernetesJobStore(dependencies: KubernetesJobStoreDepende
     }
   }
 
-  /** Every job, in the order of the store: pages are the API server's own, of one snapshot. */
-  async function listAll(limit: number, continuation: string | undefined): Promise<JobPage> {
-    const state = continuation === undefined ? undefined : decodePosition(continuation);
-    const scope = Number(state?.get("scope") ?? 0);
-    const positions = new Map(state);
-    positions.delete("scope");
-    positions.delete("continue");
-    const namespace = scopes[scope];
-    if (continuation === undefined) listedUnder = await accountNamespaces.revision();
-    const page = await listPage(namespace, limit, state?.get("continue"));
-    const jobs: Job[] = [];
-    for (const item of page.items) {
-      if (item.metadata.deletionTimestamp !== undefined) continue;
-      const account = await accountNamespaces.accountOf(item.metadata.namespace);
-      dependencies.memory?.seen(item);
-      jobs.push(jobFromResource(item, account));
-    }
-    const key = namespace ?? "";
-    if (!positions.has(key)) positions.set(key, page.metadata.resourceVersion);
-    const position = encodePosition(positions);
-    const more = page.metadata.continue;
-    if (!more && scope + 1 >= scopes.length) return { jobs, position };
-    const next = new Map(positions);
-    next.set("scope", String(more ? scope : scope + 1));
-    if (more) next.set("continue", more);
-    return { jobs, position, continue: encodePosition(next) };
-  }
-
   return {
     async create({ account, id, spec }) {
       const namespace = await accountNamespaces.namespaceOf(account);
@@ -174,7 +148,7 @@ export function createKubernetesJobStore(dependencies: KubernetesJobStoreDepende
 
     async list({ account, limit, continue: continuation }) {
       return account === undefined
-        ? listAll(limit, continuation)
+        ? jobList.list(limit, continuation)
         : listAccount(account, limit, continuation);
     },
 
@@ -236,14 +210,15 @@ export function createKubernetesJobStore(dependencies: KubernetesJobStoreDepende
     watch: watchJobs,
 
     async ping() {
-      // Not /readyz: this proves the CRD and our rights as well.
-      await client.call({
-        verb: "list",
-        resource: PLURAL,
-        path: jobsPath(scopes[0]),
-        query: { limit: 1 },
-        timeoutMs: 5_000,
-      });
+      // Not /readyz: this proves the CRD and our rights as well. One namespace that was deleted, or whose
+      // administrator took our rights away, is not the store.
+      let refused = false;
+      for (const scope of scopes) {
+        const state = await lookAt(client, scope);
+        if (state === "listed") return;
+        refused ||= state === "refused";
+      }
+      if (refused) throw new Error("none of the watched namespaces can be listed");
     },
   };
 }

@@ -22,11 +22,6 @@ export interface LeaseElectionDependencies {
   /** Wall clock for the Lease's times, which only people read: a wrong one changes nothing. */
   wallClock: () => Instant;
   log: Pick<Logger, "info" | "warn">;
-  /**
-   * Whether this process can do a leader's work. One that cannot neither stands nor stays: its renewals
-   * would keep everybody from it. Default: always.
-   */
-  fit?: () => boolean;
   /** How long others wait without a change of the record before they take over. Default 15 s. */
   leaseDurationMs?: number;
   /** How long the leader tries to renew before it gives up. Default 10 s. */
@@ -37,6 +32,8 @@ export interface LeaseElectionDependencies {
 
 /** client-go's: candidates wait between 1 and 2.2 retry periods, so that they do not try in step. */
 const JITTER_FACTOR = 1.2;
+/** Between two looks whether this process is fit, which ask nobody else. */
+const FIT_POLL_MS = 250;
 
 /**
  * client-go's tools/leaderelection on a coordination.k8s.io/v1 Lease, so that it behaves as operators
@@ -54,7 +51,6 @@ export function createLeaseElection(dependencies: LeaseElectionDependencies): Le
   const leaseDurationMs = dependencies.leaseDurationMs ?? 15_000;
   const renewDeadlineMs = dependencies.renewDeadlineMs ?? 10_000;
   const retryPeriodMs = dependencies.retryPeriodMs ?? 2_000;
-  const fit = dependencies.fit ?? (() => true);
   validate({ leaseDurationMs, renewDeadlineMs, retryPeriodMs, identity });
 
   const lock = createLeaseLock({
@@ -161,9 +157,13 @@ export function createLeaseElection(dependencies: LeaseElectionDependencies): Le
     for (const listener of listeners) listener(next);
   }
 
-  async function acquire(signal: AbortSignal): Promise<boolean> {
+  async function acquire(signal: AbortSignal, fit: () => boolean): Promise<boolean> {
     while (!signal.aborted) {
-      if (fit() && (await tryAcquireOrRenew())) return true;
+      if (!fit()) {
+        await pause(FIT_POLL_MS, timers, signal);
+        continue;
+      }
+      if (await tryAcquireOrRenew()) return true;
       await pause(retryPeriodMs * (1 + random() * JITTER_FACTOR), timers, signal);
     }
     return false;
@@ -173,7 +173,7 @@ export function createLeaseElection(dependencies: LeaseElectionDependencies): Le
    * Renews until it fails for as long as the deadline, somebody else leads, this process cannot do the
    * work any more, or the signal aborts.
    */
-  async function renew(signal: AbortSignal): Promise<void> {
+  async function renew(signal: AbortSignal, fit: () => boolean): Promise<void> {
     while (!signal.aborted && fit()) {
       const late = new AbortController();
       const timer = timers.after(renewDeadlineMs, () => late.abort());
@@ -222,12 +222,12 @@ export function createLeaseElection(dependencies: LeaseElectionDependencies): Le
       listener(leading);
       return () => listeners.delete(listener);
     },
-    async run(signal) {
-      while (await acquire(signal)) {
+    async run(signal, fit = () => true) {
+      while (await acquire(signal, fit)) {
         if (!signal.aborted) {
           log.info({ epoch: observed?.transitions }, "this process leads");
           setLeading(true);
-          await renew(signal);
+          await renew(signal, fit);
         }
         // First stop, then let go: whoever reads a free lease starts at once.
         setLeading(false);

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import type { Instant } from "../domain/instant.ts";
 import { SPEC_DEFAULTS } from "../domain/job.ts";
 import type {
@@ -77,8 +78,18 @@ export function jobFromResource(resource: ScheduledJob, account: string | null):
     createdAt: Date.parse(metadata.creationTimestamp),
     spec: specFromResource(resource.spec ?? {}, metadata.name),
     owner: resourceOwner(metadata),
-    runNow: metadata.annotations?.[RUN_NOW_ANNOTATION] ?? null,
+    runNow: runNowOf(metadata.annotations?.[RUN_NOW_ANNOTATION]),
   };
+}
+
+/** Any text may be written there; as a key it has to be short and plain. */
+const PLAIN_KEY = /^[\u0020-\u007e]{0,256}$/;
+
+function runNowOf(annotation: string | undefined): string | null {
+  if (annotation === undefined) return null;
+  return PLAIN_KEY.test(annotation)
+    ? annotation
+    : `sha256:${createHash("sha256").update(annotation).digest("hex")}`;
 }
 
 export function specFromResource(spec: ScheduledJobSpec, resourceName: string): JobSpec {

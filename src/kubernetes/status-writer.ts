@@ -42,7 +42,7 @@ export interface StatusWriterDependencies {
 export interface StatusWriter extends StatusReporter {
   /** Writes until the signal aborts. Never rejects for an outage. */
   run(signal: AbortSignal): Promise<void>;
-  /** Jobs whose status is known to be behind; for tests and metrics. */
+  /** Jobs whose status is known to be behind; for tests. */
   readonly behind: number;
 }
 

@@ -13,8 +13,6 @@ export interface MailCatcher {
   url: string;
   /** Newest first. */
   messages(): readonly CaughtMail[];
-  /** Called for each mail as soon as it is kept. Returns the unsubscribe. */
-  onMail(listener: (mail: CaughtMail) => void): () => void;
   close(): Promise<void>;
 }
 
@@ -37,7 +35,6 @@ export async function startMailCatcher(options: {
   let kept: CaughtMail[] = [];
   let bytes = 0;
   let version = 0;
-  const listeners = new Set<(mail: CaughtMail) => void>();
 
   function keep(mail: CaughtMail): void {
     kept.push(mail);
@@ -45,7 +42,6 @@ export async function startMailCatcher(options: {
     while (kept.length > MAX_MESSAGES || (bytes > MAX_BYTES && kept.length > 1))
       bytes -= kept.shift()?.size ?? 0;
     version += 1;
-    for (const listener of listeners) listener(mail);
   }
 
   const receive = callbackify(
@@ -149,10 +145,6 @@ export async function startMailCatcher(options: {
     httpPort,
     url: `http://${isIP(host) === 6 ? `[${host}]` : host}:${httpPort}/`,
     messages: () => kept.toReversed(),
-    onMail: (listener) => {
-      listeners.add(listener);
-      return () => listeners.delete(listener);
-    },
     close: async () => {
       const closed = Promise.all([
         new Promise<void>((resolve) => {

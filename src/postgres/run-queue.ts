@@ -173,13 +173,6 @@ export function createRunQueue(options: {
         oldestDueMs: oldest === null || oldest < 0 ? null : Math.round(oldest),
       };
     },
-
-    nextDue: async () => {
-      const { rows } = await pool.query<{ next: Instant | null }>(
-        "select min(not_before) as next from runs where claim_token is null",
-      );
-      return rows[0]?.next ?? null;
-    },
   };
 }
 

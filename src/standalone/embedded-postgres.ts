@@ -91,16 +91,6 @@ export async function startEmbeddedPostgres(
   return handle(started.pid, started.port, false);
 }
 
-/** Where the running server of this directory answers; undefined when none does. For the admin CLI. */
-export async function runningEmbeddedPostgres(dataDir: string): Promise<string | undefined> {
-  const home = await realpath(dataDir).catch(() => undefined);
-  if (home === undefined) return undefined;
-  const data = join(home, "data");
-  const postmaster = await readPostmaster(data);
-  if (!postmaster?.ready || !(await servesDirectory(postmaster.pid, data))) return undefined;
-  return urlOf(await passwordOf(home), postmaster.port);
-}
-
 function urlOf(password: string, port: number): string {
   return `postgres://${ROLE}:${password}@127.0.0.1:${port}/postgres`;
 }

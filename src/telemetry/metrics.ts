@@ -74,7 +74,7 @@ export function createMetrics(options: { version: string; nodeMetrics?: boolean 
   }
 
   const named = {
-    // HTTP. `route` is the pattern (`/jobs/:id`), never the path.
+    // HTTP. `route` is the pattern (`/jobs/{id}`), never the path.
     httpRequests: counter("http_requests_total", "HTTP requests answered.", [
       "method",
       "route",

@@ -33,14 +33,19 @@ export function createDependencyChecks(
 /**
  * Ready once every dependency has answered, and from then on: a shared dependency that fails later
  * makes it `degraded`, because a Service that loses all its endpoints answers nobody, while a gateway
- * without its database still says 503 and why.
+ * without its database still says 503 and why. What is `optional` makes it `degraded` and never keeps it
+ * from being ready.
  */
-export function createReadiness(dependencies: () => Promise<DependencyState[]>): Readiness {
+export function createReadiness(
+  dependencies: () => Promise<DependencyState[]>,
+  options: { optional?: readonly string[] } = {},
+): Readiness {
+  const optional = new Set(options.optional);
   let wasReady = false;
   return async () => {
     const states = await dependencies();
     const up = states.every((state) => state.up);
-    wasReady ||= up;
+    wasReady ||= states.every((state) => state.up || optional.has(state.name));
     return {
       status: up ? "ready" : wasReady ? "degraded" : "starting",
       dependencies: Object.fromEntries(states.map(({ name, up }) => [name, up ? "up" : "down"])),

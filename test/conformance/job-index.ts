@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { listedJob, type ListedJob } from "../../src/domain/listed-job.ts";
 import type { JobIndex } from "../../src/domain/ports/job-index.ts";
 import type { JobStore } from "../../src/domain/ports/job-store.ts";
-import { until } from "../e2e/until.ts";
+import { until } from "../until.ts";
 import { cronSpec, onceSpec } from "./job-store.ts";
 
 export interface IndexUnderTest {
@@ -75,8 +75,9 @@ export function jobIndexConformance(name: string, make: () => Promise<IndexUnder
       await elsewhere.delete(c);
       const truth = await listed();
       expect(truth.map(({ id }) => id)).toEqual(["job-a", "job-b", "job-d"]);
-      await until("the index knows what others wrote", async () =>
-        JSON.stringify(await look()) === JSON.stringify(truth) ? true : undefined,
+      await until(
+        "the index knows what others wrote",
+        async () => JSON.stringify(await look()) === JSON.stringify(truth),
       );
     });
 
@@ -96,8 +97,9 @@ export function jobIndexConformance(name: string, make: () => Promise<IndexUnder
       await elsewhere.create({ account, id: "job-e", spec: cronSpec() });
       const truth = await listed();
       expect(truth.map(({ id }) => id)).toEqual(["job-b", "job-d", "job-e"]);
-      await until("the index has begun anew", async () =>
-        JSON.stringify(await look()) === JSON.stringify(truth) ? true : undefined,
+      await until(
+        "the index has begun anew",
+        async () => JSON.stringify(await look()) === JSON.stringify(truth),
       );
     });
 

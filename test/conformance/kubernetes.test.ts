@@ -7,8 +7,8 @@ import { createLogger } from "../../src/telemetry/logger.ts";
 import { connect, createNamespace, installCrd } from "../kubernetes/cluster.ts";
 import { startControlPlane } from "../kubernetes/control-plane.ts";
 import { namespaceAccounts } from "../kubernetes/namespace-accounts.ts";
-import { until } from "../kubernetes/until.ts";
 import { realTime } from "../kubernetes/real-time.ts";
+import { until } from "../until.ts";
 import { jobIndexConformance } from "./job-index.ts";
 import { jobStoreConformance } from "./job-store.ts";
 
@@ -59,7 +59,7 @@ describe.runIf(inject("kubeconfig") !== "")("on a real API server", () => {
         await createNamespace(client);
         await controlPlane.compact();
         await controlPlane.restart();
-        await until(watchesAnswer, { within: 20_000, what: "a watch after the restart" });
+        await until("a watch after the restart", watchesAnswer, 20_000);
       },
       async close() {
         await client.close();

@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -193,6 +193,21 @@ describe("carillon admin on the running standalone of CARILLON_DATA_DIR", () => 
     expect(await onStandalone("admin account list")).toMatchObject({
       code: 1,
       stderr: expect.stringMatching(/^carillon: no Carillon is running on [^\n]*\n$/) as unknown,
+    });
+  });
+
+  test("takes the keys that a standalone made for the operator's database", async () => {
+    const dataDir = await mkdtemp(join(tmpdir(), "carillon-e2e-"));
+    await writeFile(join(dataDir, "database-url"), `${database.url}\n`);
+    await writeFile(join(dataDir, "encryption-keys"), `${KEYS}\n`);
+    await succeeds("admin account create made-keys");
+    const env = { DATABASE_URL: database.url, CARILLON_DATA_DIR: dataDir };
+    const args = "admin signing-secret rotate --account made-keys".split(" ");
+    const finished = await run("cli", { args, env }).finished;
+    await rm(dataDir, { recursive: true });
+    expect(finished).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining("whsec_") as unknown,
     });
   });
 

@@ -1,6 +1,6 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { fileURLToPath } from "node:url";
-import { until } from "./until.ts";
+import { until } from "../until.ts";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 

@@ -2,10 +2,10 @@ import { mkdtemp, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { until } from "../until.ts";
 import { caughtMail } from "./caught.ts";
 import { call, startStandalone, type Standalone } from "./program.ts";
 import { startReceiver, type Receiver } from "./receiver.ts";
-import { until } from "./until.ts";
 
 interface JobAnswer {
   id: string;

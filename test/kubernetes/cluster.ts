@@ -7,7 +7,7 @@ import { createKubernetesClient } from "../../src/kubernetes/client.ts";
 import type { KubernetesClient } from "../../src/kubernetes/client.ts";
 import { isNotFound } from "../../src/kubernetes/api-error.ts";
 import { createMetrics } from "../../src/telemetry/metrics.ts";
-import { until } from "./until.ts";
+import { until } from "../until.ts";
 import { realTime } from "./real-time.ts";
 
 export const CRD_FILE = join(import.meta.dirname, "../../crds/scheduledjobs.carillon.dev.yaml");
@@ -64,7 +64,7 @@ export async function installCrd(client: KubernetesClient): Promise<void> {
       throw error;
     }
   };
-  await until(served, { within: 20_000, what: "the ScheduledJob API" });
+  await until("the ScheduledJob API", served, 20_000);
 }
 
 /** A namespace of its own for one test; nothing outside it is touched. */

@@ -5,9 +5,9 @@ import { createServer } from "node:net";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { until } from "../until.ts";
 import { createComponent } from "./component.ts";
 import type { Component } from "./component.ts";
-import { until } from "./until.ts";
 import { startTokenWebhook, createTokenSigner } from "./token-webhook.ts";
 
 /** A kube-apiserver and an etcd that belong to one test run: TLS, RBAC, random loopback ports. */
@@ -108,8 +108,9 @@ export async function startOwnControlPlane(programs: {
     ca = await readFile(join(certificates, "apiserver.crt"), "utf8").catch(() => "");
     return ca !== "" && (await answersReady(server, ca, adminToken));
   };
-  const ready = () =>
-    until(healthy, { within: 60_000, what: () => `readyz\n${apiServer.logTail()}` });
+  const ready = async () => {
+    await until(() => `readyz\n${apiServer.logTail()}`, healthy, 60_000);
+  };
   const writeKubeconfig = () =>
     writeFile(kubeconfig, kubeconfigText({ server, ca, token: adminToken }), { mode: 0o600 });
 

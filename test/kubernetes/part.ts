@@ -1,5 +1,5 @@
 import { run, type Program } from "../e2e/program.ts";
-import { until } from "../e2e/until.ts";
+import { until } from "../until.ts";
 
 /** `npm run gateway` or `npm run controller` as a process of its own. */
 export interface Part {

@@ -1,7 +1,7 @@
 import type { Instant } from "../instant.ts";
 
 /**
- * PostgreSQL's clock as this process knows it: a measured offset on monotonic time (DESIGN 4, Time).
+ * PostgreSQL's clock as this process knows it: a measured offset on monotonic time.
  * Nothing is created or started while it has no measurement.
  */
 export interface Clock {

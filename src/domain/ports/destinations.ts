@@ -1,5 +1,5 @@
 /**
- * Who may be called (DESIGN 6). `check` looks at literals and the scheme, for 400 at POST/PATCH;
+ * Who may be called. `check` looks at literals and the scheme, for 400 at POST/PATCH;
  * the dial itself checks every resolved address again, inside the connector.
  */
 export interface DestinationPolicy {

@@ -32,8 +32,10 @@ export interface JobPage {
   jobs: Job[];
   /** Token for the next page; undefined on the last one. */
   continue?: string;
-  /** Where a watch takes up after this list. */
+  /** Where a watch takes up after this list; of its last page. */
   position: string;
+  /** A namespace whose jobs this page of all jobs does not have: they are unknown, not gone. */
+  refused?: { namespace: string; error: Error };
 }
 
 export type JobEvent =

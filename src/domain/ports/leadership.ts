@@ -6,6 +6,10 @@ export interface Leadership {
   readonly epoch: number;
   /** Calls back on each change, and once at subscription. Returns the unsubscribe. */
   onChange(listener: (leading: boolean) => void): () => void;
-  /** Runs the election until the signal aborts, then releases. Never rejects for an outage. */
-  run(signal: AbortSignal): Promise<void>;
+  /**
+   * Runs the election until the signal aborts, then releases. Never rejects for an outage. `fit` says
+   * whether this process can do a leader's work: one that cannot neither stands nor stays, because its
+   * renewals would keep everybody from it. Default: always.
+   */
+  run(signal: AbortSignal, fit?: () => boolean): Promise<void>;
 }

@@ -45,7 +45,7 @@ export interface EmailLog {
   }): Promise<{ logs: EmailLogEntry[]; total: number }>;
 }
 
-/** One-time passcodes (DESIGN 6, OTP). Addresses are normalised by the caller. */
+/** One-time passcodes. Addresses are normalised by the caller. */
 export interface Otps {
   /**
    * Invalidates the earlier code and counts the send. The new code is not active before `activate`.
@@ -65,7 +65,7 @@ export interface Otps {
   verify(account: string, address: string, code: string): Promise<boolean>;
 }
 
-/** 24 h of `Idempotency-Key`s (DESIGN 6). */
+/** 24 h of `Idempotency-Key`s. */
 export interface IdempotencyKeys {
   begin(request: {
     account: string;

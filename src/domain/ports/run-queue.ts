@@ -65,6 +65,4 @@ export interface RunQueue {
   onWake(listener: () => void): () => void;
   /** For the metrics. */
   depth(): Promise<{ queued: number; started: number; oldestDueMs: number | null }>;
-  /** The earliest notBefore among unclaimed runs, if any. */
-  nextDue(): Promise<Instant | null>;
 }

@@ -165,6 +165,8 @@ export const webhookHeaders = Type.Unsafe<Record<string, string>>({
 export const emailBody = Type.String({
   minLength: 1,
   maxLength: LIMITS.jobEmailBodyBytes,
+  pattern: "^[^\\u0000]*$",
+  "x-rule": "must not contain NUL",
   description: "Plain text or HTML, at most 256 KiB.",
   examples: ["It is nine o'clock."],
 });

@@ -1,8 +1,8 @@
 import type { Browser, BrowserContext, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { until } from "../../until.ts";
 import { call, type Standalone } from "../program.ts";
 import type { Receiver } from "../receiver.ts";
-import { until } from "../until.ts";
 import { findChrome } from "./chrome.ts";
 import { openWindow, PHONE, DESKTOP, signIn, type Owner } from "./owner.ts";
 import { openStage, type Stage } from "./stage.ts";

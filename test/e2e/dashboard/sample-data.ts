@@ -1,5 +1,5 @@
+import { until } from "../../until.ts";
 import { call } from "../program.ts";
-import { until } from "../until.ts";
 import type { Stage } from "./stage.ts";
 
 /** A day in the life of a small team, through the REST API: what the pages are looked at with. */
@@ -50,14 +50,15 @@ export async function sampleData({
   for (const job of jobs) ids.push(((await send("/jobs", job)).body as { id: string }).id);
   for (const id of ids.slice(0, 5))
     for (const _ of [1, 2, 3])
-      await until("the job is taken up", async () =>
-        (await send(`/jobs/${id}/run`, {})).status === 202 ? true : undefined,
+      await until(
+        "the job is taken up",
+        async () => (await send(`/jobs/${id}/run`, {})).status === 202,
       );
   await send(`/jobs/${ids[2]}/pause`, {});
   await until("all runs are over", async () => {
     for (const id of ids.slice(0, 5)) {
       const { body } = await call(url, { key, path: `/jobs/${id}/executions` });
-      if ((body as unknown[]).length < 3) return undefined;
+      if ((body as unknown[]).length < 3) return false;
     }
     return true;
   });

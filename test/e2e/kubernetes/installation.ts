@@ -6,8 +6,8 @@ import { CHART, helm, kubectl, toSet } from "../../charts/chart.ts";
 import type { OwnControlPlane } from "../../kubernetes/own-control-plane.ts";
 import { kubeconfigText } from "../../kubernetes/own-control-plane.ts";
 import type { TestDatabase } from "../../postgres/database.ts";
+import { until } from "../../until.ts";
 import { run, type Program } from "../program.ts";
-import { until } from "../until.ts";
 
 export const HOME = "carillon";
 export const TEAM = "team-a";

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import { resolveControlPlane } from "../../kubernetes/control-plane.ts";
 import type { OwnControlPlane } from "../../kubernetes/own-control-plane.ts";
 import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
-import { until } from "../until.ts";
+import { until } from "../../until.ts";
 import { HOME, TEAM, install, type Installation, type Process } from "./installation.ts";
 import { startScriptedReceiver, type ScriptedReceiver } from "./scripted-receiver.ts";
 

@@ -1,5 +1,4 @@
 import { randomUUID } from "node:crypto";
-import { setTimeout as later } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { timers } from "../../../cmd/system.ts";
 import { alwaysLeader } from "../../../src/controller/always-leader.ts";
@@ -19,6 +18,7 @@ import { createMetrics } from "../../../src/telemetry/metrics.ts";
 import type { TestDatabase } from "../../postgres/database.ts";
 import { createTestDatabase } from "../../postgres/database.ts";
 import { aSpec } from "../../unit/domain/decide-builders.ts";
+import { until } from "../../until.ts";
 
 let database: TestDatabase;
 let parts: Awaited<ReturnType<typeof assemble>>;
@@ -79,15 +79,6 @@ function startController(reporter?: StatusReporter) {
   };
 }
 
-/** Polls until the condition holds; fails after the deadline. */
-async function until(what: string, condition: () => Promise<boolean>): Promise<void> {
-  const deadline = performance.now() + 20_000;
-  while (!(await condition())) {
-    if (performance.now() > deadline) throw new Error(`waited in vain: ${what}`);
-    await later(25);
-  }
-}
-
 async function count(sql: string, values: unknown[] = []): Promise<number> {
   const { rows } = await parts.pool.query<{ n: number }>(
     `select count(*)::int as n ${sql}`,
@@ -108,6 +99,7 @@ test("two leaders, one database: each of 300 jobs is created once, ahead of its 
     await until(
       "300 runs",
       async () => (await count("from runs where job_id like 'herd-%'")) >= 300,
+      20_000,
     );
     expect(await count("from runs where job_id like 'herd-%' and created_at < scheduled_at")).toBe(
       300,

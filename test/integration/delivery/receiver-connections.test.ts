@@ -7,7 +7,7 @@ import {
   createReceiverConnections,
   type ReceiverConnections,
 } from "../../../src/delivery/receiver-connections.ts";
-import { until } from "../../e2e/until.ts";
+import { until } from "../../until.ts";
 
 let server: Server;
 let origin: string;
@@ -93,7 +93,7 @@ test("a connection kept busy for a minute is dialled anew, so that changed rules
   time = 61_000;
   await call("a");
   expect(dialled).toHaveLength(2);
-  await until("the old one is closed", async () => (open === 1 ? true : undefined));
+  await until("the old one is closed", () => open === 1);
 });
 
 test("an answer that was not read to its end closes its connection", async () => {
@@ -106,7 +106,7 @@ test("an answer that was not read to its end closes its connection", async () =>
     more();
   });
   expect((await call("a", "/endless")).status).toBe(200);
-  await until("it is closed", async () => (open === 0 ? true : undefined));
+  await until("it is closed", () => open === 0);
   await call("a");
   expect(opened).toBe(2);
 });
@@ -121,7 +121,7 @@ test("a call that is given up closes its connection", async () => {
   await asked.promise;
   ending.abort(new Error("enough"));
   await expect(hanging).rejects.toThrow("enough");
-  await until("it is closed", async () => (open === 0 ? true : undefined));
+  await until("it is closed", () => open === 0);
 });
 
 test("a receiver that closes after each answer, or while nobody calls, is dialled again", async () => {
@@ -134,6 +134,6 @@ test("a receiver that closes after each answer, or while nobody calls, is dialle
   expect(opened).toBe(2);
   await call("a");
   server.closeIdleConnections();
-  await until("the caller knows", async () => (open === 0 ? true : undefined));
+  await until("the caller knows", () => open === 0);
   expect((await call("a")).status).toBe(200);
 });

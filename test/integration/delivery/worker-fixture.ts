@@ -13,6 +13,7 @@ import { createEmailLog } from "../../../src/postgres/email-log.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
 import type { TestDatabase } from "../../postgres/database.ts";
+import { until } from "../../until.ts";
 import { job, runsFixture, spec, type RunsFixture } from "../postgres/runs-fixture.ts";
 
 export const SECRET = `whsec_${Buffer.alloc(24, 7).toString("base64")}`;
@@ -107,21 +108,19 @@ export async function workerFixture(database?: TestDatabase): Promise<WorkerFixt
       return handle;
     },
     executions: async (of, count) => {
-      const deadline = performance.now() + 15_000;
-      for (;;) {
-        const found = await runs.history.executions({
-          account: of.account ?? "",
-          jobId: of.id,
-          limit: 1_000,
-          offset: 0,
-        });
-        if (found.length >= count) return found;
-        if (performance.now() > deadline)
-          throw new Error(`${found.length} of ${count} executions of ${of.id}`);
-        await new Promise((resolve) => {
-          setTimeout(resolve, 20);
-        });
-      }
+      let found: Execution[] = [];
+      return until(
+        () => `${count} executions of ${of.id}, not ${found.length}`,
+        async () => {
+          found = await runs.history.executions({
+            account: of.account ?? "",
+            jobId: of.id,
+            limit: 1_000,
+            offset: 0,
+          });
+          return found.length >= count && found;
+        },
+      );
     },
     close: async () => {
       await Promise.all(running.map((worker) => worker.stop()));

@@ -280,7 +280,7 @@ describe("when something is down", () => {
     world.logDown = false;
     expect([reply.status, reply.json["code"]]).toEqual([503, "sent_not_logged"]);
     const again = await h.request({ method: "POST", path: "/send", json, headers });
-    expect([again.status, again.json["code"]]).toEqual([409, "idempotency_in_flight"]);
+    expect([again.status, again.json["code"]]).toEqual([409, "outcome_unknown"]);
   });
 });
 

@@ -8,8 +8,8 @@ import { connect, installCrd } from "../../kubernetes/cluster.ts";
 import { controllerManagerProgram, startControlPlane } from "../../kubernetes/control-plane.ts";
 import type { OwnControlPlane } from "../../kubernetes/own-control-plane.ts";
 import { runToEnd, startPart } from "../../kubernetes/part.ts";
-import { until } from "../../kubernetes/until.ts";
 import { createTestDatabase } from "../../postgres/database.ts";
+import { until } from "../../until.ts";
 
 const NAMESPACE = "team-a";
 const JOBS = `/apis/carillon.dev/v1/namespaces/${NAMESPACE}/scheduledjobs`;
@@ -102,15 +102,17 @@ describe.runIf(inject("tokenSecret") !== "")("deleted by kube-controller-manager
         { apiVersion: "v1", kind: "ConfigMap", name: "owner", uid: owner.metadata.uid },
       ],
     });
-    await until(async () => (await cursors(false)).includes(job.metadata.uid), {
-      within: 20_000,
-      what: "the cursor",
-    });
+    await until(
+      "the cursor",
+      async () => (await cursors(false)).includes(job.metadata.uid),
+      20_000,
+    );
     await admin.call({ verb: "delete", resource: "configmaps", path: `${CONFIG_MAPS}/owner` });
-    await until(async () => (await cursors(true)).includes(job.metadata.uid), {
-      within: 90_000,
-      what: "the garbage collector and the cursor",
-    });
+    await until(
+      "the garbage collector and the cursor",
+      async () => (await cursors(true)).includes(job.metadata.uid),
+      90_000,
+    );
     expect(await cursors(false)).not.toContain(job.metadata.uid);
   });
 
@@ -124,19 +126,21 @@ describe.runIf(inject("tokenSecret") !== "")("deleted by kube-controller-manager
         ["a", "b", "c"].map((name) => createJob(name, `${receiver.url}/${name}`)),
       );
       const uids = jobs.map((job) => job.metadata.uid);
-      await until(async () => (await readyReason("c"))?.startsWith("True") === true, {
-        within: 30_000,
-        what: "a job that is ready",
-      });
+      await until(
+        "a job that is ready",
+        async () => (await readyReason("c"))?.startsWith("True") === true,
+        30_000,
+      );
 
       const path = `/api/v1/namespaces/${NAMESPACE}`;
       await admin.call({ verb: "delete", resource: "namespaces", path });
       await until(
+        "cancelled cursors",
         async () => {
           const gone = await cursors(true);
           return uids.every((uid) => gone.includes(uid));
         },
-        { within: 60_000, what: "cancelled cursors" },
+        60_000,
       );
       const namespaceGone = async () => {
         try {
@@ -147,7 +151,7 @@ describe.runIf(inject("tokenSecret") !== "")("deleted by kube-controller-manager
           throw error;
         }
       };
-      await until(namespaceGone, { within: 60_000, what: "the end of the namespace" });
+      await until("the end of the namespace", namespaceGone, 60_000);
 
       // Somebody else may have made it: what runs there must not be the former team's business.
       await createNamespaceNamed(NAMESPACE);
@@ -156,23 +160,25 @@ describe.runIf(inject("tokenSecret") !== "")("deleted by kube-controller-manager
       });
       let stands: string | undefined;
       const refused = async () => (stands = await readyReason("stranger")) === "False NoAccount";
-      await until(refused, { within: 30_000, what: () => `NoAccount instead of ${stands}` });
+      await until(() => `NoAccount instead of ${stands}`, refused, 30_000);
       expect(receiver.received).toHaveLength(0);
 
       const bind = ["admin", "account", "bind", "team", "--namespace", NAMESPACE];
       await runToEnd("cli", env, bind);
       // Seconds later, not at the next resync: no event of the cluster tells of it.
-      await until(async () => (await readyReason("stranger"))?.startsWith("True") === true, {
-        within: 30_000,
-        what: "the job is the account's",
-      });
+      await until(
+        "the job is the account's",
+        async () => (await readyReason("stranger"))?.startsWith("True") === true,
+        30_000,
+      );
       await createJob("welcome", `${receiver.url}/welcome`, {
         annotations: { "carillon.dev/run-now": "1" },
       });
-      await until(() => receiver.received.some((call) => call.path === "/welcome"), {
-        within: 30_000,
-        what: "a run for the account that the operator bound",
-      });
+      await until(
+        "a run for the account that the operator bound",
+        () => receiver.received.some((call) => call.path === "/welcome"),
+        30_000,
+      );
       // What was asked for while nobody was responsible is not made up for.
       expect(receiver.received.map((call) => call.path)).toEqual(["/welcome"]);
     },

@@ -1,15 +1,22 @@
 import { randomBytes } from "node:crypto";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import type { ServerResponse } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
+import type { Lease } from "../../../src/kubernetes/lease.ts";
 import { specToResource } from "../../../src/kubernetes/scheduled-job.ts";
 import type { JobSpec } from "../../../src/domain/job.ts";
 import { createPool } from "../../../src/postgres/pool.ts";
 import { startReceiver } from "../../e2e/receiver.ts";
+import { startReceiver as startAnsweringReceiver } from "../delivery/receiver.ts";
 import { connect, createNamespace, installCrd } from "../../kubernetes/cluster.ts";
+import { startHttpProxy } from "../../kubernetes/http-proxy.ts";
 import type { Part } from "../../kubernetes/part.ts";
 import { runToEnd, startPart } from "../../kubernetes/part.ts";
-import { until } from "../../kubernetes/until.ts";
 import { addressOf, startTcpProxy } from "../../network/tcp-proxy.ts";
 import { createTestDatabase } from "../../postgres/database.ts";
+import { until } from "../../until.ts";
 import { aSpec } from "../../unit/domain/decide-builders.ts";
 
 const kubeconfig = inject("kubeconfig");
@@ -21,6 +28,16 @@ const RETRY_MS = 2_000 * 2.2;
 const SILENT_MS = 30_000;
 /** Starts of processes, calls and a first list on a busy machine. */
 const SLACK_MS = 6_000;
+
+interface KubeConfigFile {
+  clusters: { cluster: { server?: string; "certificate-authority-data"?: string } }[];
+}
+
+/** What a namespace's administrator can do to a controller. */
+const refuseLists = (method: string, path: string) =>
+  method === "GET" && path.includes("/scheduledjobs?") && !path.includes("watch=true")
+    ? { status: 403, body: JSON.stringify({ kind: "Status", code: 403, message: "forbidden" }) }
+    : undefined;
 
 const leads = async (part: Part): Promise<boolean> => (await part.metric("carillon_leader")) === 1;
 
@@ -66,7 +83,7 @@ describe.runIf(kubeconfig !== "")("leaders", { concurrent: true }, () => {
       });
       return part;
     };
-    const create = (name: string, spec: Partial<JobSpec>) =>
+    const create = (name: string, spec: Partial<JobSpec>, url = receiver.url) =>
       admin.call<{ metadata: { uid: string } }>({
         verb: "create",
         resource: "scheduledjobs",
@@ -77,7 +94,7 @@ describe.runIf(kubeconfig !== "")("leaders", { concurrent: true }, () => {
           metadata: { name },
           spec: {
             ...specToResource(aSpec(spec)),
-            webhook: { url: `${receiver.url}/${name}` },
+            webhook: { url: `${url}/${name}` },
           },
         },
       });
@@ -103,11 +120,7 @@ describe.runIf(kubeconfig !== "")("leaders", { concurrent: true }, () => {
     };
     /** Every job has one execution; a call that was not made, or made twice, has to be accounted for. */
     const expectOnce = async (count: number): Promise<void> => {
-      await until(async () => (await executions()).length >= count, {
-        within: 60_000,
-        every: 200,
-        what: "all executions",
-      });
+      await until("all executions", async () => (await executions()).length >= count, 60_000);
       const recorded = await executions();
       expect(recorded.map((each) => each.job_id)).toEqual([
         ...new Set(recorded.map((each) => each.job_id)),
@@ -132,7 +145,34 @@ describe.runIf(kubeconfig !== "")("leaders", { concurrent: true }, () => {
       url.host = `127.0.0.1:${proxy.port}`;
       return { proxy, env: { DATABASE_URL: url.href } };
     };
-    return { receiver, pool, namespace, controller, create, createSeries, expectOnce, wire };
+    /** A wire to the API server of its own, on which a test may answer in its place. */
+    const apiWire = async () => {
+      const config = JSON.parse(await readFile(kubeconfig, "utf8")) as KubeConfigFile;
+      const { server = "", "certificate-authority-data": ca = "" } =
+        config.clusters[0]?.cluster ?? {};
+      const proxy = await startHttpProxy({ server, ca: Buffer.from(ca, "base64").toString() });
+      closing.push(() => proxy.close());
+      const folder = await mkdtemp(join(tmpdir(), "carillon-kubeconfig-"));
+      closing.push(() => rm(folder, { recursive: true }));
+      const file = join(folder, "kubeconfig");
+      // client-node takes plain HTTP only from somebody who has given up on TLS.
+      const cluster = { server: proxy.url, "insecure-skip-tls-verify": true };
+      const clusters = config.clusters.map((each) => ({ ...each, cluster }));
+      await writeFile(file, JSON.stringify({ ...config, clusters }));
+      return { proxy, env: { KUBECONFIG: file } };
+    };
+    return {
+      receiver,
+      pool,
+      namespace,
+      controller,
+      create,
+      createSeries,
+      executions,
+      expectOnce,
+      wire,
+      apiWire,
+    };
   }
 
   test(
@@ -145,10 +185,11 @@ describe.runIf(kubeconfig !== "")("leaders", { concurrent: true }, () => {
         controller("one", { CARILLON_LEASE_NAME: "one" }),
         controller("two", { CARILLON_LEASE_NAME: "two" }),
       ]);
-      await until(async () => (await leads(both[0])) && (await leads(both[1])), {
-        within: 20_000,
-        what: "two leaders",
-      });
+      await until(
+        "two leaders",
+        async () => (await leads(both[0])) && (await leads(both[1])),
+        20_000,
+      );
       const minute = Math.ceil((Date.now() + 30_000) / 60_000) * 60_000;
       const herd = Array.from({ length: 60 }, (_, index) => `once-${index}`);
       const crons = Array.from({ length: 10 }, (_, index) => `cron-${index}`);
@@ -179,13 +220,9 @@ describe.runIf(kubeconfig !== "")("leaders", { concurrent: true }, () => {
         );
         return rows.map((row) => row.job_id);
       };
-      await until(async () => (await recorded()).length >= expected, {
-        within: 120_000,
-        every: 200,
-        what: "all runs",
-      });
+      await until("all runs", async () => (await recorded()).length >= expected, 120_000);
       // Both are through with that minute, and with whatever they would do twice.
-      await until(async () => {
+      await until("empty queues", async () => {
         const depths = both.map((part) => part.metric("carillon_reconcile_queue_depth"));
         return (await Promise.all(depths)).every((depth) => depth === 0);
       });
@@ -216,7 +253,7 @@ describe.runIf(kubeconfig !== "")("leaders", { concurrent: true }, () => {
     async ({ signal, continueAfterMs }) => {
       const { controller, createSeries, expectOnce } = await installation();
       const first = await controller("first");
-      await until(() => leads(first), { within: 20_000, what: "a leader" });
+      await until("a leader", () => leads(first), 20_000);
       const second = await controller("second");
       // From before the end of the leader until well after the takeover.
       const seconds = 45;
@@ -225,17 +262,18 @@ describe.runIf(kubeconfig !== "")("leaders", { concurrent: true }, () => {
 
       const ended = performance.now();
       first.program.signal(signal);
-      await until(() => leads(second), {
-        within: LEASE_MS + RETRY_MS + SLACK_MS,
-        what: "a new leader",
-      });
+      await until("a new leader", () => leads(second), LEASE_MS + RETRY_MS + SLACK_MS);
       const tookMs = performance.now() - ended;
       console.info(`${signal}: took over after ${(tookMs / 1_000).toFixed(1)} s`);
       if (continueAfterMs !== undefined) {
-        await until(() => performance.now() - ended >= continueAfterMs, { within: 30_000 });
+        await until(
+          "the time to continue it",
+          () => performance.now() - ended >= continueAfterMs,
+          30_000,
+        );
         first.program.signal("SIGCONT");
         // It learns at once that it leads no more, and stands again as a follower.
-        await until(async () => !(await leads(first)), { what: "the old leader steps down" });
+        await until("the old leader steps down", async () => !(await leads(first)), 10_000);
       }
       await expectOnce(seconds);
       expect(await leads(second)).toBe(true);
@@ -249,7 +287,7 @@ describe.runIf(kubeconfig !== "")("leaders", { concurrent: true }, () => {
       const { controller, createSeries, expectOnce, wire } = await installation();
       const { proxy, env } = await wire();
       const first = await controller("first", env);
-      await until(() => leads(first), { within: 20_000, what: "a leader" });
+      await until("a leader", () => leads(first), 20_000);
       const second = await controller("second");
       const seconds = 20;
       // Due when the first has long been cut off: only another leader can schedule them.
@@ -257,10 +295,7 @@ describe.runIf(kubeconfig !== "")("leaders", { concurrent: true }, () => {
 
       const cut = performance.now();
       proxy.hang();
-      await until(() => leads(second), {
-        within: SILENT_MS + RETRY_MS + SLACK_MS,
-        what: "a new leader",
-      });
+      await until("a new leader", () => leads(second), SILENT_MS + RETRY_MS + SLACK_MS);
       const tookMs = performance.now() - cut;
       console.info(`cut off from PostgreSQL: took over after ${(tookMs / 1_000).toFixed(1)} s`);
       expect(await leads(first)).toBe(false);
@@ -269,4 +304,91 @@ describe.runIf(kubeconfig !== "")("leaders", { concurrent: true }, () => {
       expect(await leads(second)).toBe(true);
     },
   );
+
+  test(
+    "an ending leader makes room at once, and goes on with what it delivers",
+    { timeout: 120_000 },
+    async () => {
+      const { controller, create, executions, namespace } = await installation();
+      const calls: ServerResponse[] = [];
+      const slow = await startAnsweringReceiver((_call, response) => calls.push(response));
+      closing.push(() => slow.close());
+      const first = await controller("first");
+      await until("a leader", () => leads(first), 20_000);
+      const at = Math.ceil(Date.now() / 1_000) * 1_000 + 1_000;
+      await create("slow", { schedule: { kind: "once", at } }, slow.url);
+      await slow.count(1);
+      // Only now: else it might be the one that delivers.
+      const second = await controller("second");
+
+      const path = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/carillon-controller`;
+      const holder = async () => {
+        const lease = await admin.call<Lease>({ verb: "get", resource: "leases", path });
+        return lease.spec?.holderIdentity;
+      };
+      expect(await holder()).toMatch(/^first/);
+      first.program.signal("SIGTERM");
+      await until("the lease", async () => !(await holder())?.startsWith("first"), 2_000);
+      expect(await leads(first)).toBe(false);
+      await until("a new leader", () => leads(second), RETRY_MS + SLACK_MS);
+      expect(first.program.child.exitCode).toBeNull();
+      expect(await executions()).toEqual([]);
+
+      for (const call of calls) call.end("ok");
+      expect(await first.program.finished).toMatchObject({ code: 0 });
+      expect(await executions()).toMatchObject([{ job_id: "slow", error_message: null }]);
+      expect(slow.received).toHaveLength(1);
+    },
+  );
+
+  test.runIf(inject("tokenSecret") !== "")(
+    "who cannot list the jobs is not ready, does not stand, and does not stay",
+    { timeout: 180_000 },
+    async () => {
+      const { controller, create, createSeries, expectOnce, apiWire } = await installation();
+      const [blindWire, firstWire] = [await apiWire(), await apiWire()];
+      blindWire.proxy.decide(refuseLists);
+      // Alone: nobody else keeps it from leading.
+      const blind = await controller("blind", blindWire.env);
+      await until("a list that fails", () =>
+        blind.logged("the job store does not answer; retrying"),
+      );
+      const first = await controller("first", firstWire.env);
+      await until("a leader", () => leads(first), 20_000);
+      expect(await readiness(blind)).toEqual({ code: 503, controller: "down" });
+      expect(await readiness(first)).toEqual({ code: 200, controller: "up" });
+      const second = await controller("second");
+      await until("readiness", async () => (await readiness(second)).code === 200);
+
+      const seconds = 10;
+      // Due when the first has long lost sight of them.
+      await createSeries(Math.ceil(Date.now() / 1_000) * 1_000 + 30_000, seconds);
+      firstWire.proxy.decide(refuseLists);
+      // Its watch breaks off, and it cannot list.
+      firstWire.proxy.inject("<html>not an event</html>\n");
+      await create("event", { schedule: { kind: "once", at: Date.now() + 3_600_000 } });
+      const cut = performance.now();
+      // A list that is tried every five seconds is noticed to fail for long by so much later.
+      const within = SILENT_MS + 5_000 + RETRY_MS + SLACK_MS;
+      await until("a new leader", () => leads(second), within);
+      const tookMs = performance.now() - cut;
+      console.info(`cannot list: took over after ${(tookMs / 1_000).toFixed(1)} s`);
+      expect(await leads(first)).toBe(false);
+      expect(await leads(blind)).toBe(false);
+      // It was ready: nothing is won by taking it out of a Service.
+      expect(await readiness(first)).toEqual({ code: 200, controller: "down" });
+      expect(await readiness(blind)).toEqual({ code: 503, controller: "down" });
+      await expectOnce(seconds);
+
+      blindWire.proxy.decide(undefined);
+      await until("readiness", async () => (await readiness(blind)).code === 200);
+    },
+  );
 });
+
+async function readiness(part: Part): Promise<{ code: number; controller: string | undefined }> {
+  const port = String(part.logged("metrics and probes")?.["port"]);
+  const answer = await fetch(`http://127.0.0.1:${port}/readyz`);
+  const { dependencies } = (await answer.json()) as { dependencies: Record<string, string> };
+  return { code: answer.status, controller: dependencies["controller"] };
+}

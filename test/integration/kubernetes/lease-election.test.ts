@@ -10,7 +10,7 @@ import { connect } from "../../kubernetes/cluster.ts";
 import { startControlPlane } from "../../kubernetes/control-plane.ts";
 import type { OwnControlPlane } from "../../kubernetes/own-control-plane.ts";
 import { realTime } from "../../kubernetes/real-time.ts";
-import { until } from "../../kubernetes/until.ts";
+import { until } from "../../until.ts";
 
 /** As in test/kubernetes/elector.ts: 15, 10 and 2 s, divided by five. */
 const LEASE_MS = 3_000;
@@ -85,9 +85,9 @@ describe.runIf(inject("tokenSecret") !== "")("leader election", () => {
   async function leaderAndFollower(skewMs = 0): Promise<[Candidate, Candidate]> {
     newLease();
     const leader = stand("a");
-    await until(() => leader.leads(), { what: "a leader" });
+    await until("a leader", () => leader.leads());
     const follower = stand("b", skewMs);
-    await until(() => follower.lines.length > 0, { what: "a follower" });
+    await until("a follower", () => follower.lines.length > 0);
     return [leader, follower];
   }
 
@@ -95,7 +95,7 @@ describe.runIf(inject("tokenSecret") !== "")("leader election", () => {
     const [leader, follower] = await leaderAndFollower();
     const killed = performance.now();
     leader.process.kill("SIGKILL");
-    await until(() => follower.leads(), { within: LEASE_MS + RETRY_MS, what: "a new leader" });
+    await until("a new leader", () => follower.leads(), LEASE_MS + RETRY_MS);
     // The leader renewed up to one retry period before it died.
     expect(performance.now() - killed).toBeGreaterThan(LEASE_MS - 600);
     expect(follower.lines.at(-1)?.text).toBe("leading 1");
@@ -105,8 +105,8 @@ describe.runIf(inject("tokenSecret") !== "")("leader election", () => {
   test("SIGTERM: the lease is released, and taken over at once", async () => {
     const [leader, follower] = await leaderAndFollower();
     leader.process.kill("SIGTERM");
-    await until(() => leader.lines.at(-1)?.text === "released", { what: "the release" });
-    await until(() => follower.leads(), { within: RETRY_MS, what: "a new leader" });
+    await until("the release", () => leader.lines.at(-1)?.text === "released");
+    await until("a new leader", () => follower.leads(), RETRY_MS);
     const lost = leader.lines.find(
       (line) => line.text === "not leading" && line !== leader.lines[0],
     );
@@ -117,10 +117,12 @@ describe.runIf(inject("tokenSecret") !== "")("leader election", () => {
   test("stopped and continued: it knows at once that it leads no more", async () => {
     const [leader, follower] = await leaderAndFollower();
     leader.process.kill("SIGSTOP");
-    await until(() => follower.leads(), { within: LEASE_MS + RETRY_MS, what: "a new leader" });
+    await until("a new leader", () => follower.leads(), LEASE_MS + RETRY_MS);
     const before = leader.lines.length;
     leader.process.kill("SIGCONT");
-    await until(() => leader.lines.slice(before).some((line) => line.text === "not leading"));
+    await until("stepping down", () =>
+      leader.lines.slice(before).some((line) => line.text === "not leading"),
+    );
     // Not one word of leading after it woke up.
     expect(leader.lines.slice(before).map((line) => line.text)).not.toContain("leading 0");
     expect(leader.lines.slice(before)[0]?.text).toMatch(/holds no more|not leading/);
@@ -132,33 +134,34 @@ describe.runIf(inject("tokenSecret") !== "")("leader election", () => {
     const [leader, follower] = await leaderAndFollower();
     await controlPlane.restart();
     const one = () => Number(leader.leads()) + Number(follower.leads()) === 1;
-    await until(one, { within: LEASE_MS + RETRY_MS, what: "one leader" });
+    await until("one leader", one, LEASE_MS + RETRY_MS);
     const { holderIdentity } = await record();
     const holder = holderIdentity === "a" ? leader : follower;
-    await until(() => holder.leads(), { what: "the holder" });
+    await until("the holder", () => holder.leads());
     expect(one()).toBe(true);
   });
 
   test("the API server hangs: the leader steps down by itself, and one leads afterwards", async () => {
     const [leader, follower] = await leaderAndFollower();
     controlPlane.apiServer.pause();
-    await until(() => leader.lines.some((line) => line.text === "holds no more"), {
-      within: LEASE_MS,
-      what: "the end of trust",
-    });
+    await until(
+      "the end of trust",
+      () => leader.lines.some((line) => line.text === "holds no more"),
+      LEASE_MS,
+    );
     expect(follower.leads()).toBe(false);
     controlPlane.apiServer.resume();
     const one = () => Number(leader.leads()) + Number(follower.leads()) === 1;
-    await until(one, { within: 2 * LEASE_MS + RETRY_MS, what: "one leader" });
+    await until("one leader", one, 2 * LEASE_MS + RETRY_MS);
   });
 
   test("somebody else writes the record: the leader steps down, and outwaits the intruder", async () => {
     newLease();
     const leader = stand("a");
-    await until(() => leader.leads(), { what: "a leader" });
+    await until("a leader", () => leader.leads());
     await overwrite({ holderIdentity: "intruder", leaseTransitions: 7 });
-    await until(() => !leader.leads(), { within: RETRY_MS, what: "stepping down" });
-    await until(() => leader.leads(), { within: LEASE_MS + RETRY_MS, what: "leading again" });
+    await until("stepping down", () => !leader.leads(), RETRY_MS);
+    await until("leading again", () => leader.leads(), LEASE_MS + RETRY_MS);
     expect(leader.lines.at(-1)?.text).toBe("leading 8");
   });
 
@@ -172,22 +175,22 @@ describe.runIf(inject("tokenSecret") !== "")("leader election", () => {
       const [leader, follower] = await leaderAndFollower(skewMs);
       const { renewTime } = await record();
       // Long enough for three renewals, and for a naive comparison of clocks to go wrong.
-      await until(async () => {
+      await until("a renewal", async () => {
         const now = await record();
         expect(now.holderIdentity).toBe("a");
         return now.renewTime !== renewTime;
       });
       expect(follower.leads()).toBe(false);
       leader.process.kill("SIGKILL");
-      await until(() => follower.leads(), { within: LEASE_MS + RETRY_MS, what: "a new leader" });
+      await until("a new leader", () => follower.leads(), LEASE_MS + RETRY_MS);
     },
   );
 
   test("of five candidates at once, one leads", async () => {
     newLease();
     const all = ["a", "b", "c", "d", "e"].map((identity) => stand(identity));
-    await until(() => all.some((candidate) => candidate.leads()), { what: "a leader" });
-    await until(() => all.every((candidate) => candidate.lines.length > 0));
+    await until("a leader", () => all.some((candidate) => candidate.leads()));
+    await until("a word of everyone", () => all.every((candidate) => candidate.lines.length > 0));
     expect(all.filter((candidate) => candidate.leads())).toHaveLength(1);
   });
 

@@ -4,10 +4,14 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import type { Account } from "../../../src/domain/account.ts";
 import type { Job } from "../../../src/domain/job.ts";
-import type { JobEvent } from "../../../src/domain/ports/job-store.ts";
+import { PositionExpired } from "../../../src/domain/ports/job-store.ts";
+import type { JobEvent, JobPage, JobStore } from "../../../src/domain/ports/job-store.ts";
 import { createAccountNamespaces } from "../../../src/kubernetes/account-namespaces.ts";
+import { createReflector } from "../../../src/controller/reflector.ts";
 import { createKubernetesJobStore } from "../../../src/kubernetes/kubernetes-job-store.ts";
 import { specFromResource } from "../../../src/kubernetes/scheduled-job.ts";
+import { createLogger } from "../../../src/telemetry/logger.ts";
+import { lookAt } from "../../../src/kubernetes/unlisted.ts";
 import { connect, createNamespace, installCrd } from "../../kubernetes/cluster.ts";
 import { namespaceAccounts } from "../../kubernetes/namespace-accounts.ts";
 import { realTime } from "../../kubernetes/real-time.ts";
@@ -19,6 +23,7 @@ const SPEC = specFromResource(
   "job",
 );
 const RBAC = "/apis/rbac.authorization.k8s.io/v1/namespaces";
+const CLUSTER_RBAC = "/apis/rbac.authorization.k8s.io/v1";
 
 describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
   let admin: ReturnType<typeof connect>;
@@ -77,6 +82,32 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
         },
       });
     }
+    // As in the chart: bound outside of the namespaces, so that it outlives them.
+    await admin.call({
+      verb: "create",
+      resource: "clusterroles",
+      path: `${CLUSTER_RBAC}/clusterroles`,
+      body: {
+        apiVersion: "rbac.authorization.k8s.io/v1",
+        kind: "ClusterRole",
+        metadata: { name: user },
+        rules: [
+          { apiGroups: [""], resources: ["namespaces"], verbs: ["get"], resourceNames: namespaces },
+        ],
+      },
+    });
+    await admin.call({
+      verb: "create",
+      resource: "clusterrolebindings",
+      path: `${CLUSTER_RBAC}/clusterrolebindings`,
+      body: {
+        apiVersion: "rbac.authorization.k8s.io/v1",
+        kind: "ClusterRoleBinding",
+        metadata: { name: user },
+        roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name: user },
+        subjects: [{ apiGroup: "rbac.authorization.k8s.io", kind: "User", name: user }],
+      },
+    });
     const folder = await mkdtemp(join(tmpdir(), "carillon-kubeconfig-"));
     closing.push(() => rm(folder, { recursive: true }));
     const config = JSON.parse(await readFile(kubeconfig, "utf8")) as {
@@ -88,7 +119,17 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
     await writeFile(file, JSON.stringify(config));
     const client = connect(file);
     closing.push(() => client.close());
+    for (const namespace of namespaces) await untilState(client, namespace, "listed");
     return client;
+  }
+
+  /** Rights take effect a moment after they are written. */
+  async function untilState(
+    client: typeof admin,
+    namespace: string,
+    state: "listed" | "gone" | "refused",
+  ): Promise<void> {
+    await expect.poll(() => lookAt(client, namespace)).toBe(state);
   }
 
   test.runIf(inject("tokenSecret") !== "")(
@@ -148,6 +189,177 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
           again.abort();
         }
       expect(changed).toEqual([next.uid]);
+    },
+  );
+
+  /** What the namespace's administrator may do. */
+  async function deleteBinding(client: typeof admin, namespace: string): Promise<void> {
+    const path = `${RBAC}/${namespace}/rolebindings/jobs`;
+    await admin.call({ verb: "delete", resource: "rolebindings", path });
+    await untilState(client, namespace, "refused");
+  }
+  /** As the namespace controller does, which does not run here: first what is in it, then itself. */
+  async function deleteNamespace(name: string, contents: () => Promise<unknown>): Promise<void> {
+    const path = `/api/v1/namespaces/${name}`;
+    await admin.call({ verb: "delete", resource: "namespaces", path });
+    await contents();
+    const body = { apiVersion: "v1", kind: "Namespace", metadata: { name }, spec: {} };
+    await admin.call({ verb: "update", resource: "namespaces", path: `${path}/finalize`, body });
+  }
+
+  /** Its pauses take a twentieth of their time: half a second, and a second and a half. */
+  const impatient = (client: typeof admin, namespaces: string[]) =>
+    createKubernetesJobStore({
+      client,
+      accountNamespaces: bindings,
+      metrics: client.metrics,
+      ...realTime,
+      timers: { after: (ms, done) => realTime.timers.after(ms / 20, done) },
+      namespaces,
+    });
+
+  /** A reflector on the watched namespaces, and what it has told. */
+  function follow(client: typeof admin, namespaces: string[]) {
+    const jobs = impatient(client, namespaces);
+    const log = createLogger({ level: "silent" });
+    const reflector = createReflector({ jobs, ...realTime, log, resyncMs: 3_600_000 / 1.25 });
+    const told = { lists: [] as { jobs: string[]; refused: readonly string[] }[], seen: [""] };
+    const end = new AbortController();
+    const done = reflector.run(
+      {
+        listing: () => undefined,
+        changed: (job) => told.seen.push(job.uid),
+        deleted: () => undefined,
+        listed: (uids, refused) => told.lists.push({ jobs: [...uids].toSorted(), refused }),
+        stale: () => undefined,
+      },
+      end.signal,
+    );
+    const stop = async () => {
+      end.abort();
+      await done;
+    };
+    closing.push(stop);
+    return { told, stop };
+  }
+
+  test.runIf(inject("tokenSecret") !== "")(
+    "several namespaces are listed once and then watched",
+    async () => {
+      const names = (await Promise.all([1, 2].map(() => createNamespace(admin, "several")))).map(
+        ({ name }) => name,
+      );
+      const accounts = names.map((name) => bindings.bind(name));
+      const { told, stop } = follow(await controllerOf(names), names);
+      await expect.poll(() => told.lists.length).toBeGreaterThan(0);
+      const all = storeOf(admin);
+      for (const id of ["a", "b", "c", "d"])
+        for (const account of accounts) {
+          const { uid } = await all.create({ account, id, spec: SPEC });
+          await expect.poll(() => told.seen).toContain(uid);
+        }
+      expect(told.lists).toHaveLength(1);
+      await stop();
+    },
+  );
+
+  test.runIf(inject("tokenSecret") !== "")(
+    "a namespace that is deleted, or takes our rights back, does not stop the others",
+    async () => {
+      const names = (await Promise.all([1, 2, 3].map(() => createNamespace(admin, "away"))))
+        .map(({ name }) => name)
+        .toSorted();
+      const [first = "", second = "", third = ""] = names;
+      const all = storeOf(admin);
+      const jobs = await Promise.all(
+        names.map((name) => all.create({ account: bindings.bind(name), id: "a", spec: SPEC })),
+      );
+      const [a = "", b = "", c = ""] = jobs.map((job) => job.uid);
+      const client = await controllerOf(names);
+      const store = storeOf(client, names);
+
+      // The others are listed and watched, and it is named as the gap.
+      await deleteBinding(client, first);
+      const { told, stop } = follow(client, names);
+      await expect.poll(() => told.lists.length).toBe(1);
+      expect(told.lists).toEqual([{ jobs: [b, c].toSorted(), refused: [first] }]);
+      const account = bindings.bind(third);
+      const later = await all.create({ account, id: "later", spec: SPEC });
+      await expect.poll(() => told.seen).toContain(later.uid);
+      await expect(store.ping()).resolves.toBeUndefined();
+      expect(told.lists).toHaveLength(1);
+
+      // A namespace that is being deleted may lose its RoleBinding before its jobs.
+      await deleteNamespace(first, async () => {
+        const terminating = await store.list({ limit: 10 });
+        expect(terminating.refused).toMatchObject({ namespace: first, error: { code: 403 } });
+        const job = jobs.find(({ uid }) => uid === a);
+        if (job) await all.delete(job);
+      });
+      // Now it is gone, which is no gap: noticed without anybody asking for a list.
+      await expect.poll(() => told.lists.at(-1)?.refused).toEqual([]);
+      expect(told.lists).toHaveLength(2);
+      expect((await store.list({ limit: 10 })).refused).toBeUndefined();
+      await expect(store.ping()).resolves.toBeUndefined();
+      await stop();
+
+      // Nothing at all: that is no view of the jobs.
+      await deleteBinding(client, second);
+      await deleteBinding(client, third);
+      const none = follow(client, names);
+      await expect(store.ping()).rejects.toThrow("none of the watched namespaces");
+      await expect(lastPage(store)).rejects.toMatchObject({ code: 403 });
+      expect(none.told.lists).toEqual([]);
+      await none.stop();
+    },
+  );
+
+  test.runIf(inject("tokenSecret") !== "")(
+    "a watch that is refused asks for a list, unless that would be all there is to it",
+    async () => {
+      const names = (await Promise.all([1, 2].map(() => createNamespace(admin, "refused")))).map(
+        ({ name }) => name,
+      );
+      const [first = "", second = ""] = names;
+      const client = await controllerOf(names);
+      const store = impatient(client, names);
+      const { position } = await lastPage(store);
+      const watched = async () => {
+        for await (const event of store.watch(position, new AbortController().signal))
+          expect(event.type).toBe("bookmark");
+      };
+      // May be listed, but not watched: to list it again would only lead here again.
+      await admin.call({
+        verb: "patch",
+        resource: "roles",
+        path: `${RBAC}/${second}/roles/jobs`,
+        body: {
+          rules: [
+            { apiGroups: ["carillon.dev"], resources: ["scheduledjobs"], verbs: ["get", "list"] },
+          ],
+        },
+      });
+      await expect
+        .poll(async () => {
+          const path = `/apis/carillon.dev/v1/namespaces/${second}/scheduledjobs`;
+          const signal = AbortSignal.timeout(5_000);
+          const watch = { resource: "scheduledjobs", path, query: { watch: "true" }, signal };
+          const body = await client.watch({ ...watch, inactivityMs: 5_000 }).catch(() => undefined);
+          body?.on("error", () => undefined).destroy();
+          return body === undefined;
+        })
+        .toBe(true);
+      const ends = async () => {
+        const began = performance.now();
+        const end: unknown = await watched().catch((error: unknown) => error);
+        return { end, tookMs: performance.now() - began };
+      };
+      let refusal = await ends();
+      expect(refusal.end).toMatchObject({ code: 403 });
+      expect(refusal.tookMs).toBeGreaterThan(450);
+      await deleteBinding(client, first);
+      refusal = await ends();
+      expect(refusal.end).toBeInstanceOf(PositionExpired);
     },
   );
 
@@ -232,3 +444,10 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
     expect((await store.list({ account: "nobody", limit: 10 })).jobs).toEqual([]);
   });
 });
+
+async function lastPage(store: JobStore): Promise<JobPage> {
+  let page = await store.list({ limit: 500 });
+  while (page.continue !== undefined)
+    page = await store.list({ limit: 500, continue: page.continue });
+  return page;
+}

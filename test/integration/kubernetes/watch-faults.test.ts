@@ -11,8 +11,8 @@ import type { HttpProxy } from "../../kubernetes/http-proxy.ts";
 import { namespaceAccounts } from "../../kubernetes/namespace-accounts.ts";
 import type { OwnControlPlane } from "../../kubernetes/own-control-plane.ts";
 import { realTime } from "../../kubernetes/real-time.ts";
-import { until } from "../../kubernetes/until.ts";
 import { addressOf, startTcpProxy, type TcpProxy } from "../../network/tcp-proxy.ts";
+import { until } from "../../until.ts";
 
 const SPEC = specFromResource(
   { schedule: { cron: "0 3 * * *" }, webhook: { url: "https://example.com/" } },
@@ -89,7 +89,7 @@ describe.runIf(inject("tokenSecret") !== "")("watching through faults", () => {
       await running;
       await client.close();
     });
-    await until(() => counts.listed > 0, { what: "the first list" });
+    await until("the first list", () => counts.listed > 0);
     return { known, counts, metrics };
   }
 
@@ -113,7 +113,7 @@ describe.runIf(inject("tokenSecret") !== "")("watching through faults", () => {
     const same = () =>
       known.size === truth.size &&
       [...truth].every(([uid, generation]) => known.get(uid) === generation);
-    await until(same, { within, what: () => `${known.size} jobs known, ${truth.size} there` });
+    await until(() => `${known.size} jobs known, ${truth.size} there`, same, within);
     expect(Object.fromEntries(known)).toEqual(Object.fromEntries(truth));
   }
 
@@ -137,7 +137,7 @@ describe.runIf(inject("tokenSecret") !== "")("watching through faults", () => {
       const before = proxy.accepted;
       proxy.cut();
       await writing;
-      await until(() => proxy.accepted > before, { what: "a new connection" });
+      await until("a new connection", () => proxy.accepted > before);
     }
     await converges(known);
     expect(counts.lists).toBe(1);
@@ -150,9 +150,7 @@ describe.runIf(inject("tokenSecret") !== "")("watching through faults", () => {
     await converges(known);
     proxy.hang();
     await churn(6);
-    await until(async () => (await ends(metrics, "inactive")) > 0, {
-      what: "the inactivity timer",
-    });
+    await until("the inactivity timer", async () => (await ends(metrics, "inactive")) > 0);
     proxy.heal();
     await converges(known);
     expect(counts.lists).toBe(1);
@@ -198,7 +196,7 @@ describe.runIf(inject("tokenSecret") !== "")("watching through faults", () => {
       return { status, headers, body: "busy" };
     });
     await churn(6);
-    await until(() => refused.length >= 4, { within: 30_000, what: "four refusals" });
+    await until("four refusals", () => refused.length >= 4, 30_000);
     await converges(known, 30_000);
     // What the server asks for is waited for, by the reflector and in the client's own retries.
     const asked = Number(headers["retry-after"] ?? 0) * 1_000;
@@ -212,7 +210,7 @@ describe.runIf(inject("tokenSecret") !== "")("watching through faults", () => {
     const { known, counts, metrics } = await follow(proxy.url);
     proxy.inject("<html>not an event</html>\n");
     await churn(6);
-    await until(() => counts.lists > 1, { what: "a second list" });
+    await until("a second list", () => counts.lists > 1);
     await converges(known);
     expect(await ends(metrics, "malformed")).toBe(1);
   });

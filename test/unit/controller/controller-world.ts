@@ -2,9 +2,10 @@ import type { Cursor } from "../../../src/domain/cursor.ts";
 import type { Instant } from "../../../src/domain/instant.ts";
 import type { Job } from "../../../src/domain/job.ts";
 import type { Clock, Timers } from "../../../src/domain/ports/clock.ts";
-import type { JobEvent, JobStore } from "../../../src/domain/ports/job-store.ts";
+import type { JobEvent, JobPage, JobStore } from "../../../src/domain/ports/job-store.ts";
 import { PositionExpired } from "../../../src/domain/ports/job-store.ts";
 import type { Leadership } from "../../../src/domain/ports/leadership.ts";
+import { ChangeRefused } from "../../../src/domain/ports/run-ledger.ts";
 import type { LedgerChange, LedgerNews, RunLedger } from "../../../src/domain/ports/run-ledger.ts";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
 
@@ -57,6 +58,10 @@ export class MemoryJobs implements Pick<JobStore, "list" | "watch"> {
   #expiredBefore = 0;
   #wake = new Set<() => void>();
   down = false;
+  /** Jobs of a namespace that cannot be listed: neither shown nor gone. */
+  readonly refused = new Set<string>();
+  /** Lists are answered only after this. */
+  held: Promise<void> | undefined;
   lists = 0;
 
   put(job: Job): void {
@@ -74,7 +79,9 @@ export class MemoryJobs implements Pick<JobStore, "list" | "watch"> {
   putQuietly(job: Job): void {
     this.jobs.set(job.uid, job);
   }
+  /** Compaction: no position that anybody has is good any more, also with no change since. */
   expire(): void {
+    this.#events.push({ type: "bookmark", position: String(this.#events.length + 1) });
     this.#expiredBefore = this.#events.length;
     this.wake();
   }
@@ -86,22 +93,29 @@ export class MemoryJobs implements Pick<JobStore, "list" | "watch"> {
     this.wake();
   }
 
-  async list(options: { limit: number; continue?: string }) {
+  async list(options: { limit: number; continue?: string }): Promise<JobPage> {
+    await this.held;
     if (this.down) throw new Error("store down");
     this.lists += 1;
-    const all = [...this.jobs.values()];
-    const from = Number(options.continue ?? 0);
-    const jobs = all.slice(from, from + options.limit);
+    const all = [...this.jobs.values()].filter((job) => !this.refused.has(job.uid));
+    const [from = 0, position = this.#events.length] =
+      options.continue?.split("/").map(Number) ?? [];
     const end = from + options.limit;
-    const position = String(this.#events.length);
-    return { jobs, position, ...(end < all.length ? { continue: String(end) } : {}) };
+    return {
+      jobs: all.slice(from, end),
+      position: String(position),
+      ...(end < all.length ? { continue: `${end}/${position}` } : {}),
+      ...(this.refused.size > 0
+        ? { refused: { namespace: "team-b", error: new Error("forbidden") } }
+        : {}),
+    };
   }
 
   async *watch(position: string, signal: AbortSignal): AsyncGenerator<JobEvent> {
     let at = Number(position);
     while (!signal.aborted) {
-      if (this.down) throw new Error("store down");
       if (at < this.#expiredBefore) throw new PositionExpired("too old");
+      if (this.down) throw new Error("store down");
       const event = this.#events[at];
       if (event !== undefined) {
         at += 1;
@@ -139,8 +153,8 @@ export class MemoryLedger implements RunLedger {
   down = false;
   /** It answers reads and refuses writes, as a demoted primary does. */
   readOnly = false;
-  /** A job that the database refuses for a reason of its own. */
-  poison: string | undefined;
+  /** Jobs that the database refuses for what they hold. */
+  readonly poison = new Set<string>();
   attempts = 0;
   readonly #clock: Clock;
 
@@ -164,7 +178,7 @@ export class MemoryLedger implements RunLedger {
     this.attempts += 1;
     this.#answer();
     if (this.readOnly) throw new DependencyUnavailable("postgres");
-    if (changes.some((change) => change.job.uid === this.poison)) throw new Error("poison");
+    if (changes.some(({ job }) => this.poison.has(job.uid))) throw new ChangeRefused("poison");
     this.batches.push(changes.length);
     const conflicts: string[] = [];
     let created = 0;

@@ -253,6 +253,92 @@ describe("the store is lossy or away", () => {
   });
 });
 
+describe("the store fails just when it is to be listed", () => {
+  test.each([
+    { when: "at a resync", resyncMs: 8_000, expires: false },
+    { when: "after an expired position or a rebinding", resyncMs: 900_000, expires: true },
+  ])("$when: scheduling pauses until it is listed", async ({ resyncMs, expires }) => {
+    const w = world();
+    w.jobs.put(minutely("a"));
+    w.jobs.put(minutely("b"));
+    const { controller } = start(w, { resyncMs });
+    await w.time.advanceTo(at("12:00:35"));
+    w.jobs.down = true;
+    if (expires) w.jobs.expire();
+    await w.time.advanceTo(at("12:02:30"));
+    expect(w.ledger.runs).toEqual([]);
+    // Unknown for all but the first ten seconds of it, and one backoff.
+    expect(controller.blindMs).toBeGreaterThan(90_000);
+    w.jobs.put(minutely("a", { generation: 2, spec: { suspend: true } }));
+    w.jobs.down = false;
+    await w.time.advanceTo(at("12:02:40"));
+    expect([keys(w, "a"), keys(w, "b")]).toEqual([[], ["12:02"]]);
+    expect(controller.blindMs).toBe(0);
+  });
+
+  test("a list that is not answered at all pauses scheduling too", async () => {
+    const w = world();
+    w.jobs.put(minutely("a"));
+    const { controller } = start(w);
+    await w.time.advanceTo(at("12:00:35"));
+    const answer = Promise.withResolvers<void>();
+    w.jobs.held = answer.promise;
+    w.jobs.expire();
+    await w.time.advanceTo(at("12:02:30"));
+    const created = w.ledger.runs.length;
+    const { blindMs } = controller;
+    answer.resolve();
+    expect(created).toBe(0);
+    expect(blindMs).toBeGreaterThan(90_000);
+    await w.time.advanceTo(at("12:02:40"));
+    expect(keys(w)).toEqual(["12:02"]);
+  });
+
+  test("jobs of a namespace that refuses wait, are not cancelled, and stop nobody", async () => {
+    const w = world();
+    for (const uid of ["a", "b", "c"]) w.jobs.put(minutely(uid));
+    const first = start(w, { resyncMs: 20_000 });
+    await w.time.advanceTo(at("12:01"));
+    w.jobs.refused.add("b");
+    // Its event is lost in the list, and the list cannot tell it from one that refused.
+    w.jobs.remove("c", true);
+    await w.time.advanceTo(at("12:02:30"));
+    expect([keys(w, "a"), keys(w, "b"), keys(w, "c")]).toEqual([
+      ["12:01", "12:02"],
+      ["12:01"],
+      ["12:01"],
+    ]);
+    expect(first.controller).toMatchObject({ blindMs: 0, refused: ["team-b"] });
+    // A leader that starts in the middle of it knows of b by its cursor only.
+    await first.stop();
+    w.jobs.lists = 0;
+    const { controller } = start(w, { resyncMs: 20_000 });
+    await w.time.advanceTo(at("12:03:30"));
+    // The first, one because of the cursors without a job, and the resyncs.
+    expect(w.jobs.lists).toBeLessThan(6);
+    expect(keys(w, "a")).toContain("12:03");
+    expect(w.ledger.cancelled).toEqual([]);
+
+    w.jobs.refused.clear();
+    await w.time.advanceTo(at("12:04"));
+    expect(keys(w, "b")).toEqual(["12:01", "12:03", "12:04"]);
+    expect(controller.refused).toEqual([]);
+    expect(w.ledger.cancelled).toEqual(["c"]);
+  });
+
+  test("a store that was never listed is no view, however long it fails", async () => {
+    const w = world();
+    w.jobs.down = true;
+    w.jobs.put(minutely("a"));
+    const { controller } = start(w);
+    await w.time.advanceTo(at("12:05"));
+    expect(controller.blindMs).toBe(Infinity);
+    w.jobs.down = false;
+    await w.time.advanceTo(at("12:05:10"));
+    expect(controller.blindMs).toBe(0);
+  });
+});
+
 describe("PostgreSQL is away", () => {
   test("scheduling pauses, recovers by itself and catches up", async () => {
     const w = world();
@@ -293,14 +379,14 @@ describe("PostgreSQL is away", () => {
     expect(w.ledger.runs).toHaveLength(50);
   });
 
-  test("one job that it refuses is put off alone", async () => {
+  test("jobs that it refuses, however many, are put off alone", async () => {
     const w = world();
     for (let n = 0; n < 200; n += 1) w.jobs.put(minutely(`j${n}`));
-    w.ledger.poison = "j77";
+    for (let n = 50; n < 90; n += 1) w.ledger.poison.add(`j${n}`);
     start(w);
     await w.time.advanceTo(at("12:01"));
-    expect(w.ledger.runs).toHaveLength(199);
-    w.ledger.poison = undefined;
+    expect(w.ledger.runs).toHaveLength(160);
+    w.ledger.poison.clear();
     await w.time.advanceTo(at("12:03"));
     expect(keys(w, "j77")).toContain("12:03");
   });
@@ -355,6 +441,63 @@ describe("leadership", () => {
     await w.time.advanceTo(at("12:00:50"));
     expect(w.ledger.cancelled).toEqual(["a"]);
     expect(w.jobs.lists).toBe(3);
+  });
+
+  test.each([
+    { title: "deleted", given: { deleted: true, startable: false } },
+    { title: "at a later generation", given: { generation: 9 } },
+  ])(
+    "a job that its cursor has $title runs again once a later list shows it",
+    async ({ given }) => {
+      const w = world();
+      w.jobs.put(minutely("a"));
+      w.jobs.put(minutely("b"));
+      const first = start(w);
+      await w.time.advanceTo(at("12:01:30"));
+      await first.stop();
+      w.ledger.write("a", given);
+      const { reports } = start(w);
+      await w.time.advanceTo(at("12:02:30"));
+      expect(keys(w, "a")).toEqual(["12:01", "12:02"]);
+      expect(w.ledger.stored.get("a")).toMatchObject({ deleted: false, generation: 1 });
+      expect(statuses(reports, "a").at(-1)).toBe("active");
+      // One for each leader, and one to be certain.
+      expect(w.jobs.lists).toBe(3);
+    },
+  );
+
+  test("a store that is restored under the leader's eyes is followed", async () => {
+    const w = world();
+    w.jobs.put(minutely("a", { generation: 2, spec: { suspend: true } }));
+    start(w);
+    await w.time.advanceTo(at("12:01:30"));
+    w.jobs.putQuietly(minutely("a"));
+    w.jobs.expire();
+    await w.time.advanceTo(at("12:03:30"));
+    expect(keys(w, "a")).toEqual(["12:02", "12:03"]);
+    expect(w.ledger.stored.get("a")).toMatchObject({ generation: 1, startable: true });
+  });
+
+  test("a cursor that is ahead of the store's news waits for them", async () => {
+    const w = world();
+    w.jobs.put(minutely("a"));
+    const first = start(w);
+    await w.time.advanceTo(at("12:00:30"));
+    await first.stop();
+    w.ledger.write("a", { generation: 2 });
+    const list = w.jobs.list.bind(w.jobs);
+    w.jobs.list = async (options) => {
+      // The list of the new leader lags behind; the one that is to prove it has the edit.
+      if (w.jobs.lists === 2)
+        w.jobs.putQuietly(minutely("a", { generation: 2, spec: { suspend: true } }));
+      return list(options);
+    };
+    start(w);
+    await w.time.advanceTo(at("12:02:30"));
+    expect(w.jobs.lists).toBe(3);
+    expect(keys(w, "a")).toEqual([]);
+    // The first leader's, the edit's, and nothing in between.
+    expect(w.ledger.stored.get("a")).toMatchObject({ generation: 2, startable: false, version: 3 });
   });
 });
 

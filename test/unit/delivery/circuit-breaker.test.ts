@@ -1,6 +1,18 @@
-import { expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { monotonic, timers } from "../../../cmd/system.ts";
 import { createCircuitBreakers } from "../../../src/delivery/circuit-breaker.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
+
+// Not the FakeTime of other tests: opossum sets a timer of its own.
+beforeEach(() => {
+  vi.useFakeTimers({
+    toFake: ["setTimeout", "clearTimeout", "Date", "performance"],
+    now: 1_000_000,
+  });
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
 
 /** opossum counts in promise callbacks. */
 function settled(): Promise<unknown> {
@@ -8,18 +20,11 @@ function settled(): Promise<unknown> {
 }
 
 function breakers(options: { resetMs?: number; max?: number } = {}) {
-  let now = 0;
-  const timers: (() => void)[] = [];
   const transitions: string[] = [];
   const made = createCircuitBreakers({
-    clock: { now: () => 1_000_000 + now, known: true },
-    monotonic: () => now,
-    timers: {
-      after: (_ms, callback) => {
-        timers.push(callback);
-        return { cancel: () => undefined };
-      },
-    },
+    clock: { now: Date.now, known: true },
+    monotonic,
+    timers,
     metrics: createMetrics({ version: "test", nodeMetrics: false }),
     onTransition: ({ destination, state }) => transitions.push(`${destination} ${state}`),
     resetMs: 20,
@@ -37,17 +42,7 @@ function breakers(options: { resetMs?: number; max?: number } = {}) {
       await settled();
     }
   };
-  return {
-    made,
-    admitted,
-    transitions,
-    fail,
-    /** All timers of one tick, `ms` later. */
-    pass: (ms: number) => {
-      now += ms;
-      for (const timer of timers.splice(0)) timer();
-    },
-  };
+  return { made, admitted, transitions, fail };
 }
 
 test("a destination that never fails has no breaker", async () => {
@@ -62,9 +57,9 @@ test("opens after five failures, lets one probe through, and closes on its succe
   expect(made.admit("d").kind).toBe("admitted");
   await fail("d", 1);
   expect(made.admit("d")).toMatchObject({ kind: "open", until: 1_000_020 });
-  await expect.poll(() => transitions).toContain("d half_open");
+  vi.advanceTimersByTime(20);
   const probe = admitted("d");
-  expect(made.admit("d")).toMatchObject({ kind: "open", until: 1_002_000 });
+  expect(made.admit("d")).toMatchObject({ kind: "open", until: 1_002_020 });
   probe.settle("success");
   await settled();
   expect(transitions).toEqual(["d open", "d half_open", "d closed"]);
@@ -76,7 +71,8 @@ test("a probe that told nothing, or failed, opens it again", async () => {
   const { made, admitted, transitions, fail } = breakers();
   await fail("d", 5);
   for (const result of ["neutral", "failure"] as const) {
-    await expect.poll(() => transitions.at(-1)).toBe("d half_open");
+    vi.advanceTimersByTime(20);
+    expect(transitions.at(-1)).toBe("d half_open");
     admitted("d").settle(result);
     await settled();
     expect(transitions.at(-1)).toBe("d open");
@@ -85,13 +81,14 @@ test("a probe that told nothing, or failed, opens it again", async () => {
 });
 
 test("destinations do not share a breaker, and quiet closed ones are dropped", async () => {
-  const { made, fail, pass } = breakers({ resetMs: 60_000 });
+  const { made, fail } = breakers({ resetMs: 60_000 });
   await fail("bad", 5);
   await fail("once", 1);
   expect(made.admit("bad").kind).toBe("open");
   expect(made.admit("good").kind).toBe("admitted");
   expect(made.size).toBe(2);
-  pass(31_000);
+  // Quiet for a window of 30 s, which is looked at every 10 s.
+  vi.advanceTimersByTime(40_000);
   expect(made.size).toBe(1);
   expect(made.admit("bad").kind).toBe("open");
   made.close();

@@ -21,6 +21,7 @@ interface Case {
   now: string;
   /** Milliseconds that runs are prepared ahead. */
   ahead?: number;
+  storeWins?: boolean;
   /** Times of scheduled runs, `manual:key` for others. */
   create?: string[];
   replace?: string[];
@@ -990,6 +991,82 @@ const CASES: Case[] = [
     wakeAt: null,
     changed: false,
   },
+
+  // A list that is newer than the cursor contradicts it.
+  {
+    name: "deleted, says the cursor, and the store has it: from now on",
+    cursor: { deleted: true, startable: false },
+    storeWins: true,
+    now: "14:05",
+    position: "14:05",
+    wakeAt: "14:10",
+    changed: true,
+  },
+  {
+    name: "a later generation, says the cursor, and the store has this one: from now on",
+    job: { generation: 4 },
+    cursor: { generation: 5 },
+    storeWins: true,
+    now: "14:05",
+    position: "14:05",
+    wakeAt: "14:10",
+    changed: true,
+  },
+  {
+    name: "taken up again while paused",
+    job: { generation: 4 },
+    spec: { suspend: true },
+    cursor: { generation: 5, startable: false },
+    storeWins: true,
+    now: "14:05",
+    standing: "suspended",
+    wakeAt: null,
+    changed: true,
+  },
+  {
+    name: "a one-time whose run was cancelled has it to come",
+    spec: once("15:00"),
+    cursor: { deleted: true, startable: false, once: "fired" },
+    storeWins: true,
+    now: "14:05",
+    once: "armed",
+    wakeAt: "15:00",
+    changed: true,
+  },
+  {
+    name: "a one-time that ran does not run again",
+    spec: once("13:00"),
+    cursor: { deleted: true, startable: false, once: "completed" },
+    storeWins: true,
+    now: "14:05",
+    once: "completed",
+    wakeAt: null,
+    changed: true,
+  },
+  {
+    name: "a restored one-time whose time has gone by is recorded",
+    job: { generation: 4 },
+    spec: once("13:00"),
+    before: once("13:30"),
+    cursor: { generation: 5, once: "completed" },
+    storeWins: true,
+    now: "14:05",
+    missed: ["downtime 13:00 13:00 1"],
+    position: "12:59:59.999",
+    once: "missed",
+    wakeAt: null,
+    changed: true,
+  },
+  {
+    name: "a cursor that does not contradict is believed",
+    cursor: {},
+    storeWins: true,
+    now: "12:11",
+    create: ["12:10"],
+    position: "12:11",
+    wakeAt: "12:20",
+    changed: true,
+  },
 ];
 
 test.each(CASES)("$name", (c) => {
@@ -1004,7 +1081,8 @@ test.each(CASES)("$name", (c) => {
   const input = { job, timing: timingOf(job.spec), cursor, now: at(c.now) };
   const horizon = input.now + (c.ahead ?? 0);
   const unfinished = c.unfinished ?? [];
-  const decision = decide({ ...input, horizon, unfinished });
+  const storeWins = c.storeWins ?? false;
+  const decision = decide({ ...input, horizon, unfinished, storeWins });
 
   expect(told(decision)).toEqual({
     create: (c.create ?? []).map((run) => (run.startsWith("manual") ? run : iso(run))),
@@ -1022,7 +1100,7 @@ test.each(CASES)("$name", (c) => {
   });
 
   // Whoever skips the query for unfinished runs must come to the same decision.
-  const without = decide({ ...input, horizon, unfinished: [] });
+  const without = decide({ ...input, horizon, unfinished: [], storeWins });
   const skips = !dependsOnUnfinished(job, cursor, without);
   expect(skips ? without : decision).toEqual(decision);
   // Deciding again on the outcome, at the same moment, finds nothing to do.

@@ -43,6 +43,16 @@ describe("compileSchedule", () => {
     ).toMatchObject({ ok: false });
   });
 
+  test.each(["0000-01-01T00:00:00Z", "1969-12-31T23:59:59Z", "9999-12-31T23:59:59-23:00"])(
+    "%s is no time of a job",
+    (text) => {
+      expect(compileSchedule({ kind: "once", at: Date.parse(text) })).toMatchObject({
+        ok: false,
+        finding: { field: "run_at" },
+      });
+    },
+  );
+
   test("a one-time schedule has one fire time", () => {
     const once = compile({ kind: "once", at: NOW });
     expect(once.next(NOW - 1)).toBe(NOW);

@@ -95,4 +95,5 @@ test("docs/errors.md is the table of codes", async () => {
   const text = written.replaceAll(/ +/g, " ");
   for (const [code, { status, meaning }] of Object.entries(ERROR_CODES))
     expect(text).toContain(`| \`${code}\` | ${status} | ${meaning} |`);
+  expect(text.match(/^\| `/gm)).toHaveLength(Object.keys(ERROR_CODES).length);
 });

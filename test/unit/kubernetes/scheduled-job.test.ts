@@ -67,6 +67,12 @@ const METADATA: ScheduledJob["metadata"] = {
   creationTimestamp: "2026-11-21T12:00:00Z",
 };
 
+const runNowOf = (value: string) =>
+  jobFromResource(
+    { metadata: { ...METADATA, annotations: { "carillon.dev/run-now": value } } },
+    null,
+  ).runNow;
+
 describe("spec to resource and back", () => {
   test("is the same spec, whatever it says, also through JSON", () => {
     fc.assert(
@@ -170,6 +176,15 @@ describe("a resource as applied", () => {
       owner: null,
       runNow: "42",
     });
+  });
+
+  test.each([
+    { title: "3 kB", text: "x".repeat(3_000) },
+    { title: "NUL", text: "a\0" },
+  ])("run-now of $title becomes a key that PostgreSQL takes", ({ text }) => {
+    const runNow = runNowOf(text);
+    expect(runNow).toMatch(/^sha256:[0-9a-f]{64}$/);
+    expect(runNowOf(`${text}!`)).not.toBe(runNow);
   });
 
   test("the version does not change with a status write", () => {

@@ -1,14 +1,14 @@
 import { expect, test } from "vitest";
 import { createServiceNamespaces } from "../../../src/kubernetes/service-namespaces.ts";
+import { FakeTime } from "../controller/controller-world.ts";
 
 const bound = async () => "team-a";
 const away = () => Promise.reject(new Error("away"));
 
 /** An API server whose answers the test decides, and a clock in its hands. */
 function world() {
-  let now = 0;
+  const time = new FakeTime(0);
   let answer: () => Promise<string | undefined> = bound;
-  const late: (() => void)[] = [];
   const seen = { asked: 0 };
   const namespaceOf = createServiceNamespaces({
     accountNamespaces: {
@@ -17,28 +17,23 @@ function world() {
         return answer();
       },
     },
-    monotonic: () => now,
-    timers: {
-      after: (_ms, callback) => {
-        late.push(callback);
-        return { cancel: () => undefined };
-      },
-    },
+    monotonic: () => time.now(),
+    timers: time,
   });
   return {
     namespaceOf: () => namespaceOf("a"),
     seen,
-    pass: (ms: number) => (now += ms),
-    patienceEnds: () => late.forEach((callback) => callback()),
+    pass: (ms: number) => time.advanceTo(time.now() + ms),
     answers: (next: typeof answer) => (answer = next),
   };
 }
+
 test("a herd asks once, and again when the answer is old", async () => {
   const { namespaceOf, seen, pass, answers } = world();
   expect(await Promise.all([namespaceOf(), namespaceOf()])).toEqual(["team-a", "team-a"]);
   expect(await namespaceOf()).toBe("team-a");
   expect(seen.asked).toBe(1);
-  pass(30_000);
+  await pass(30_000);
   answers(async () => "team-b");
   expect(await namespaceOf()).toBe("team-b");
 });
@@ -52,18 +47,18 @@ test("an account without a namespace has none", async () => {
 test("with the API server away, the last answer stands", async () => {
   const { namespaceOf, pass, answers } = world();
   await namespaceOf();
-  pass(3_600_000);
+  await pass(3_600_000);
   answers(away);
   expect(await namespaceOf()).toBe("team-a");
 });
 
 test("an API server that hangs is not waited for when there is an answer", async () => {
-  const { namespaceOf, pass, answers, patienceEnds } = world();
+  const { namespaceOf, pass, answers } = world();
   await namespaceOf();
-  pass(60_000);
+  await pass(60_000);
   answers(() => new Promise(() => undefined));
   const asked = namespaceOf();
-  patienceEnds();
+  await pass(3_000);
   expect(await asked).toBe("team-a");
 });
 

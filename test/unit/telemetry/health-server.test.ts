@@ -8,13 +8,16 @@ afterEach(async () => {
   await server?.close();
 });
 
-async function start(checks: Record<string, () => Promise<void>>) {
+async function start(
+  checks: Record<string, () => Promise<void>>,
+  options: Parameters<typeof createReadiness>[1] = {},
+) {
   const metrics = createMetrics({ version: "1.0.0", nodeMetrics: false });
   server = await startHealthServer({
     host: "127.0.0.1",
     port: 0,
     metrics,
-    readiness: createReadiness(createDependencyChecks(checks)),
+    readiness: createReadiness(createDependencyChecks(checks), options),
   });
   const base = `http://127.0.0.1:${server.port}`;
   return (path: string) => fetch(base + path);
@@ -47,6 +50,20 @@ test("is alive before it is ready, and stays ready when a dependency fails later
   const degraded = await get("/readyz");
   expect(degraded.status).toBe(200);
   expect(await degraded.json()).toEqual({ status: "degraded", dependencies: { postgres: "down" } });
+});
+
+test("says what is optional, and is ready without it", async () => {
+  const checks = {
+    postgres: async () => undefined,
+    namespaces: async () => {
+      throw new Error("forbidden");
+    },
+  };
+  const get = await start(checks, { optional: ["namespaces"] });
+  const response = await get("/readyz");
+  expect(response.status).toBe(200);
+  const dependencies = { postgres: "up", namespaces: "down" };
+  expect(await response.json()).toEqual({ status: "degraded", dependencies });
 });
 
 test("knows nothing else", async () => {

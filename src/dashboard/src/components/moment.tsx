@@ -15,11 +15,6 @@ export function Moment({ at, none = "never" }: { at: string | null; none?: strin
   );
 }
 
-/** The browser's clock, every second while it is looked at. */
-export function useNow(): number {
-  return useSyncExternalStore(eachSecond, () => clock.now);
-}
-
 /** One timer for all that show the time, while anything does. */
 const clock = { now: Date.now(), listeners: new Set<() => void>(), timer: 0 };
 

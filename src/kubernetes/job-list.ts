@@ -1,0 +1,105 @@
+import type { Job } from "../domain/job.ts";
+import type { AccountNamespaces } from "../domain/ports/account-namespaces.ts";
+import type { JobPage } from "../domain/ports/job-store.ts";
+import type { ResourceList } from "./account-list.ts";
+import type { ApiError } from "./api-error.ts";
+import type { KubernetesClient } from "./client.ts";
+import type { ResourceMemory } from "./resource-memory.ts";
+import { jobFromResource } from "./scheduled-job.ts";
+import { decodePosition, encodePosition } from "./scope.ts";
+import type { Scope } from "./scope.ts";
+import { isRefusal, isUnlisted, whyUnlisted } from "./unlisted.ts";
+import type { Unlisted } from "./unlisted.ts";
+
+export interface JobListDependencies {
+  client: Pick<KubernetesClient, "call">;
+  accountNamespaces: AccountNamespaces;
+  scopes: readonly Scope[];
+  memory?: Pick<ResourceMemory, "seen">;
+  /** One page of the API server's own. */
+  listPage: (
+    scope: Scope,
+    limit: number,
+    continuation: string | undefined,
+  ) => Promise<ResourceList>;
+}
+
+/** The jobs of all accounts, as a controller reads them before it watches. */
+export function createJobList(dependencies: JobListDependencies): {
+  list(limit: number, continuation: string | undefined): Promise<JobPage>;
+  /** The bindings under which the last list began, which a watch is going to follow. */
+  listedUnder(): string | undefined;
+} {
+  const { client, accountNamespaces, scopes, memory, listPage } = dependencies;
+  let listedUnder: string | undefined;
+
+  /** The whole cluster can be listed, or nothing can; of several namespaces one may be away. */
+  async function listScope(
+    scope: Scope,
+    limit: number,
+    continuation: string | undefined,
+  ): Promise<ResourceList | { unlisted: Unlisted; error: ApiError }> {
+    try {
+      return await listPage(scope, limit, continuation);
+    } catch (error) {
+      if (scope === undefined || !isRefusal(error)) throw error;
+      return { unlisted: await whyUnlisted(client, scope), error };
+    }
+  }
+
+  /**
+   * Every job, in the order of the store: pages are the API server's own, of one snapshot. A namespace
+   * that was deleted has no jobs. One that is there and refuses is left out, and the page says so: whoever
+   * administers it must not stop all others, and its jobs must not be taken for deleted ones. When nothing
+   * at all can be listed, that is no view of the jobs, and throws.
+   */
+  async function listAll(limit: number, continuation: string | undefined): Promise<JobPage> {
+    const state = continuation === undefined ? undefined : decodePosition(continuation);
+    const scope = Number(state?.get("scope") ?? 0);
+    const positions = new Map(state);
+    positions.delete("scope");
+    positions.delete("continue");
+    const namespace = scopes[scope];
+    if (continuation === undefined) listedUnder = await accountNamespaces.revision();
+    const page = await listScope(namespace, limit, state?.get("continue"));
+    const key = namespace ?? "";
+    if ("unlisted" in page) {
+      positions.set(key, page.unlisted);
+      const rest = onward(positions, scope);
+      const known = [...positions.values()];
+      if (rest.continue === undefined && known.every(isUnlisted) && known.includes("refused"))
+        throw page.error;
+      return {
+        jobs: [],
+        ...(page.unlisted === "refused" && { refused: { namespace: key, error: page.error } }),
+        ...rest,
+      };
+    }
+    const jobs: Job[] = [];
+    for (const item of page.items) {
+      if (item.metadata.deletionTimestamp !== undefined) continue;
+      const account = await accountNamespaces.accountOf(item.metadata.namespace);
+      memory?.seen(item);
+      jobs.push(jobFromResource(item, account));
+    }
+    // Watching from the first page's position replays what changed while the others were read.
+    if (!positions.has(key)) positions.set(key, page.metadata.resourceVersion);
+    return { jobs, ...onward(positions, scope, page.metadata.continue) };
+  }
+
+  /** What a page says of those after it; `more` is the API server's own token. */
+  function onward(
+    positions: ReadonlyMap<string, string>,
+    scope: number,
+    more = "",
+  ): Pick<JobPage, "position" | "continue"> {
+    const position = encodePosition(positions);
+    if (more === "" && scope + 1 >= scopes.length) return { position };
+    const next = new Map(positions);
+    next.set("scope", String(more === "" ? scope + 1 : scope));
+    if (more !== "") next.set("continue", more);
+    return { position, continue: encodePosition(next) };
+  }
+
+  return { list: listAll, listedUnder: () => listedUnder };
+}

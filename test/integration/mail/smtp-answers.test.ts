@@ -1,0 +1,190 @@
+import { afterEach, describe, expect, test } from "vitest";
+import { HELLO, mailerFixture } from "./mailer-fixture.ts";
+
+const { catcher, mailer, scripted, scriptedServer, close } = mailerFixture();
+afterEach(close);
+
+describe("what a server does", () => {
+  test.each([
+    {
+      does: "greets with 554",
+      script: { GREETING: "554 no" },
+      retryable: false,
+      unknown: false,
+      fault: true,
+    },
+    {
+      does: "refuses the sender",
+      script: { MAIL: "550 no" },
+      retryable: false,
+      unknown: false,
+      fault: false,
+    },
+    {
+      does: "greylists",
+      script: { RCPT: "451 later" },
+      retryable: true,
+      unknown: false,
+      fault: false,
+    },
+    {
+      does: "refuses DATA",
+      script: { DATA: "452 full" },
+      retryable: true,
+      unknown: false,
+      fault: false,
+    },
+    {
+      does: "refuses the mail",
+      script: { END: "554 spam" },
+      retryable: false,
+      unknown: false,
+      fault: false,
+    },
+    {
+      does: "closes at once",
+      script: { GREETING: null },
+      retryable: true,
+      unknown: false,
+      fault: true,
+    },
+    {
+      does: "closes at EHLO",
+      script: { EHLO: null },
+      retryable: true,
+      unknown: false,
+      fault: true,
+    },
+    {
+      does: "closes at DATA",
+      script: { DATA: null },
+      retryable: true,
+      unknown: false,
+      fault: true,
+    },
+    {
+      does: "closes after the mail",
+      script: { END: null },
+      retryable: true,
+      unknown: true,
+      fault: true,
+    },
+    {
+      does: "says 421 to the recipient",
+      script: { RCPT: "421 shutting down" },
+      retryable: true,
+      unknown: false,
+      fault: true,
+    },
+    {
+      does: "refuses EHLO for now",
+      script: { EHLO: "451 later", HELO: "451 later" },
+      retryable: true,
+      unknown: false,
+      fault: true,
+    },
+    {
+      does: "hangs at the greeting",
+      script: { GREETING: "hang" },
+      retryable: true,
+      unknown: false,
+      fault: true,
+    },
+    {
+      does: "hangs at RCPT",
+      script: { RCPT: "hang" },
+      retryable: true,
+      unknown: false,
+      fault: true,
+    },
+    {
+      does: "hangs after the mail",
+      script: { END: "hang" },
+      retryable: true,
+      unknown: true,
+      fault: true,
+    },
+    {
+      does: "talks HTTP",
+      script: { GREETING: "HTTP/1.1 400 Bad" },
+      retryable: true,
+      unknown: false,
+      fault: true,
+    },
+  ])("$does", async ({ script, retryable, unknown, fault }) => {
+    const port = await scripted(script);
+    // Short only for who waits for it.
+    const patience = Object.values(script).includes("hang") ? 700 : 10_000;
+    expect(await mailer(port, {}, patience).send("a", HELLO)).toEqual({
+      kind: "failed",
+      error: expect.any(String),
+      retryable,
+      outcomeUnknown: unknown,
+      serverFault: fault,
+    });
+  });
+
+  test("offers no AUTH: the mail is not sent without", async () => {
+    const port = await scripted({ AUTH: "502 no" });
+    const result = await mailer(port, { username: "u", password: "p" }).send("a", HELLO);
+    expect(result).toMatchObject({ kind: "failed" });
+  });
+
+  test("offers no STARTTLS: the mail is not sent in the clear", async () => {
+    const caught = await catcher();
+    expect(await mailer(caught.smtpPort, { tls: "starttls" }).send("a", HELLO)).toMatchObject({
+      kind: "failed",
+    });
+    expect(caught.messages()).toHaveLength(0);
+  });
+
+  test("quotes the password: it does not come back", async () => {
+    const secret = "hunter2-geheim";
+    const plain = Buffer.from(`\0u\0${secret}`).toString("base64");
+    const port = await scripted({
+      EHLO: "250-hi\r\n250 AUTH PLAIN",
+      AUTH: `535 wrong: ${secret} ${plain} ${"x".repeat(5_000)}`,
+    });
+    const sending = mailer(port, { username: "u", password: secret });
+    const result = await sending.send("a", HELLO);
+    if (result.kind !== "failed" || !sending.state.settings) throw new Error("must fail");
+    expect(result.retryable).toBe(false);
+    expect(result.error.length).toBeLessThanOrEqual(1_000);
+    expect(result.error).not.toContain(secret);
+    expect(result.error).not.toContain(plain);
+    const { transcript } = await sending.test("a", sending.state.settings, "you@there.example");
+    expect(transcript.join("\n")).toContain("535 wrong");
+    expect(transcript.join("\n")).not.toContain(secret);
+    expect(transcript.join("\n")).not.toContain(plain);
+  });
+
+  test("wrong credentials are the server's fault: another mail would meet the same", async () => {
+    const port = await scripted({ EHLO: "250-hi\r\n250 AUTH PLAIN", AUTH: "535 wrong" });
+    expect(await mailer(port, { username: "u", password: "p" }).send("a", HELLO)).toMatchObject({
+      retryable: false,
+      serverFault: true,
+    });
+  });
+
+  test("dropped an idle connection: the next mail goes out over a new one, once", async () => {
+    const server = await scriptedServer({});
+    const sending = mailer(server.port);
+    for (let mail = 1; mail <= 3; mail += 1) {
+      expect(await sending.send("a", HELLO)).toMatchObject({ kind: "accepted" });
+      expect(server.seen).toMatchObject({ connections: mail, mails: mail });
+      server.drop();
+    }
+  });
+
+  test("is tired of an idle connection: the next mail goes out over a new one, once", async () => {
+    let mails = 0;
+    const server = await scriptedServer({
+      // Only the connection that has brought one already says so.
+      MAIL: () => ((mails += 1) === 2 ? "421 idle for too long" : "250 ok"),
+    });
+    const sending = mailer(server.port);
+    expect(await sending.send("a", HELLO)).toMatchObject({ kind: "accepted" });
+    expect(await sending.send("a", HELLO)).toMatchObject({ kind: "accepted" });
+    expect(server.seen).toMatchObject({ connections: 2, mails: 2 });
+  });
+});

@@ -149,17 +149,18 @@ export function createDeliveryWorker(options: {
     leases.add(runs, asked);
     held.add(runs);
     if (runs.length > 0) startBell.ring();
-    const more = runs.length === limit;
+    const cutShort = runs.length === limit;
     const passedOver = full.accounts.length > 0 || full.destinations.length > 0;
-    starved = more || passedOver;
+    starved = cutShort || passedOver;
     // Whoever is full may come and go meanwhile: behind them there is still nobody.
-    if (passedOver && !more)
+    if (passedOver && !cutShort)
       onlyTheirs =
         news === heard
           ? // Over when the next poll looks: a hint may have got lost.
             { whose: full, until: asked + timing.poll / 2 }
           : undefined;
-    return more;
+    // The last places are given out by halves: the rest when some have come free, or with the next poll.
+    return cutShort && limit >= limits.claimBatch / 4;
   }
 
   async function claimLoop(signal: AbortSignal): Promise<void> {

@@ -11,6 +11,8 @@ export interface DeliveryLimits {
   buffer: number;
   /** Runs of one claim. */
   claimBatch: number;
+  /** Characters of payloads and mails that are held, about; one claim may go beyond it. */
+  characters: number;
 }
 
 const DELIVERY_LIMITS: DeliveryLimits = {
@@ -19,6 +21,7 @@ const DELIVERY_LIMITS: DeliveryLimits = {
   perDestination: 160,
   buffer: 2_048,
   claimBatch: 512,
+  characters: 32 * 1024 * 1024,
 };
 
 /**
@@ -44,7 +47,8 @@ export interface HeldRuns {
   forget(id: string): void;
   /**
    * Takes the due runs that may start now, oldest first, and counts them as in flight. One account or
-   * destination whose receivers hang fills its own share and no more.
+   * destination whose receivers hang fills its own share and no more, and however many accounts' do, there
+   * are slots for the next one: none may have more than are left over.
    */
   takeReady(now: Instant): ClaimedRun[];
   /** The attempt is over. */
@@ -85,6 +89,7 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
   /** Sorted by notBefore. */
   let waiting: Waiting[] = [];
   let inFlight = 0;
+  let characters = 0;
   const accounts = new Map<string, Use>();
   const destinations = new Map<string, Use>();
 
@@ -102,11 +107,24 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
     const out = waiting.filter(({ run }) => matches(run));
     if (out.length > 0) waiting = waiting.filter(({ run }) => !matches(run));
     return out.map(({ run, account, destination }) => {
+      characters -= sizeOf(run);
       account.waiting -= 1;
       destination.waiting -= 1;
       dropUnused(run);
       return run;
     });
+  }
+
+  function mostInFlight(): number {
+    // A share that was given as all of it is meant so.
+    return limits.perAccount < limits.concurrency
+      ? Math.min(limits.perAccount, limits.concurrency - inFlight)
+      : limits.perAccount;
+  }
+
+  /** Places that nobody has. Half of them at most go to one claim, or stay with one account. */
+  function free(): number {
+    return Math.max(0, limits.concurrency + limits.buffer - inFlight - waiting.length);
   }
 
   return {
@@ -115,6 +133,7 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
       const ids = new Set(runs.map(({ id }) => id));
       takeOut((run) => ids.has(run.id));
       for (const run of runs) {
+        characters += sizeOf(run);
         const [account, destination] = uses(run);
         account.waiting += 1;
         destination.waiting += 1;
@@ -133,7 +152,7 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
         const entry = waiting[index];
         if (entry === undefined || entry.run.notBefore > now) break;
         const { run, account, destination } = entry;
-        if (account.inFlight < limits.perAccount && destination.inFlight < limits.perDestination) {
+        if (account.inFlight < mostInFlight() && destination.inFlight < limits.perDestination) {
           account.waiting -= 1;
           account.inFlight += 1;
           destination.waiting -= 1;
@@ -147,6 +166,7 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
     },
     finished: (run) => {
       inFlight -= 1;
+      characters -= sizeOf(run);
       for (const counted of uses(run)) counted.inFlight -= 1;
       dropUnused(run);
     },
@@ -154,13 +174,16 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
     hasDue: (now) => (waiting[0]?.run.notBefore ?? Infinity) <= now,
     nextDue: (now) => waiting.find(({ run }) => run.notBefore > now)?.run.notBefore ?? null,
     room: (now) => {
-      const due = Math.max(0, limits.concurrency + limits.buffer - inFlight - waiting.length);
+      const due = Math.ceil((free() / 2) * Math.max(0, 1 - characters / limits.characters));
       const future = waiting.length - 1 - waiting.findLastIndex(({ run }) => run.notBefore <= now);
       // What is not due yet must not keep out what becomes due before it.
       return { due, ahead: Math.max(0, Math.min(due, limits.buffer / 2 - future)) };
     },
     full: () => ({
-      accounts: overfull(accounts, limits.perAccount + limits.buffer / 2 - limits.claimBatch),
+      accounts: overfull(
+        accounts,
+        Math.min(limits.perAccount + limits.buffer / 2 - limits.claimBatch, free() / 2),
+      ),
       destinations: overfull(
         destinations,
         limits.perDestination + limits.buffer / 2 - limits.claimBatch,
@@ -173,6 +196,10 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
       return inFlight;
     },
   };
+}
+
+function sizeOf({ spec: { target } }: ClaimedRun): number {
+  return target.kind === "webhook" ? target.payload.length : target.body.length;
 }
 
 function use(map: Map<string, Use>, key: string): Use {

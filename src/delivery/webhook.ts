@@ -14,7 +14,8 @@ import { sign } from "./signature.ts";
 
 /**
  * Header values that a job takes from Secrets, resolved at each attempt (Kubernetes only).
- * `unavailable`: a Secret is missing or not released for this; the text is for the job's owner.
+ * `unavailable`: a Secret is missing or not released for this; the text is for the job's owner. Throws
+ * DependencyUnavailable when that cannot be found out now.
  */
 export type SecretHeaders = (
   run: ClaimedRun,
@@ -57,7 +58,14 @@ export function createWebhookSender(options: {
     send: async ({ run, target, secrets, signal, maySend }) => {
       const extra = await extraHeaders(run, target);
       if (extra.kind === "unavailable")
-        return { kind: "retryable", httpStatus: 500, error: extra.error, retryAfterMs: null };
+        return {
+          kind: "retryable",
+          httpStatus: 500,
+          error: extra.error,
+          retryAfterMs: null,
+          // The receiver has not been called.
+          destinationFault: false,
+        };
       const timestamp = Math.floor(clock.now() / 1_000);
       const headers = {
         ...extra.headers,

@@ -1,6 +1,5 @@
 import type { ClaimedRun } from "../domain/run.ts";
 import type { AccountNamespaces } from "../domain/ports/account-namespaces.ts";
-import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import { isWebhookHeaderValue } from "../domain/webhook-headers.ts";
 import { ApiError, isNotFound } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
@@ -21,7 +20,8 @@ export type SecretHeaderValues =
 /**
  * Values of `headersFrom`, read at each attempt so that a rotated Secret counts at once. Only from the
  * namespace that the run's account is bound to now, and only from Secrets with the release label:
- * whoever may write jobs must not be able to send away every Secret of the namespace.
+ * whoever may write jobs must not be able to send away every Secret of the namespace. Throws
+ * DependencyUnavailable when the API server cannot be asked: then nothing has been attempted.
  */
 export function createSecretHeaders(dependencies: {
   client: KubernetesClient;
@@ -42,7 +42,6 @@ export function createSecretHeaders(dependencies: {
     } catch (error) {
       if (isNotFound(error)) return notReleased(name);
       if (error instanceof ApiError && error.code === 403) return notListed(namespace);
-      if (error instanceof DependencyUnavailable) return "the Kubernetes API does not answer";
       throw error;
     }
   }

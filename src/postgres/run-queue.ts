@@ -1,6 +1,7 @@
 import { afterAttempt } from "../domain/attempt.ts";
 import type { Instant } from "../domain/instant.ts";
 import type { JobSpec } from "../domain/job.ts";
+import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import type { Random } from "../domain/ports/clock.ts";
 import type { Claim, Closing, RunQueue } from "../domain/ports/run-queue.ts";
 import type { ClaimedRun, RunTrigger } from "../domain/run.ts";
@@ -25,6 +26,8 @@ const NO_PARTITION = "23514";
 const DEADLOCK = "40P01";
 /** Runs that one reap closes in one transaction. */
 const REAP_BATCH = 500;
+/** Milliseconds; an integer of PostgreSQL. */
+const LONGEST_DURATION = 2 ** 31 - 1;
 
 /**
  * Both pools have fixed plans. `leasePool` has connections of its own, so that leases are renewed while every
@@ -64,6 +67,24 @@ export function createRunQueue(options: {
     }
   }
 
+  /** Together, or one by one when the content of one is refused: it must not hold up all the others. */
+  async function closeInterrupted(closings: readonly Closing[]): Promise<number> {
+    try {
+      return (await close(closings)).size;
+    } catch (error) {
+      if (error instanceof DependencyUnavailable || closings.length < 2) throw error;
+    }
+    let closed = 0;
+    const refused: unknown[] = [];
+    for (const closing of closings)
+      await close([closing]).then(
+        ({ size }) => (closed += size),
+        (error: unknown) => refused.push(error),
+      );
+    if (refused.length > 0) throw refused[0];
+    return closed;
+  }
+
   return {
     claim: async (request) => {
       // The ids as one array, and the revision beside each row: both are looked up by their keys
@@ -95,7 +116,15 @@ export function createRunQueue(options: {
           request.exceptDestinations ?? [],
         ],
       });
-      return rows.map(claimedOf);
+      // Runs of one job share what they send: a thousand payloads are a gigabyte.
+      const specs = new Map<string, JobSpec>();
+      return rows.map((row) => {
+        const revision = `${row.job_uid} ${row.generation}`;
+        const spec = specs.get(revision);
+        if (spec) row.spec = spec;
+        else specs.set(revision, row.spec);
+        return claimedOf(row);
+      });
     },
 
     start: (runs) => startRuns(pool, runs),
@@ -148,8 +177,9 @@ export function createRunQueue(options: {
       let interrupted = 0;
       for (;;) {
         const expired = await expiredStarts(pool);
-        const closings = expired.map((run) => interruptedClosing(run, random));
-        interrupted += (await close(closings)).size;
+        interrupted += await closeInterrupted(
+          expired.map((run) => interruptedClosing(run, random)),
+        );
         if (expired.length < REAP_BATCH) return { requeued, interrupted };
       }
     },
@@ -283,7 +313,8 @@ function interruptedClosing(row: ExpiredRow, random: Random): Closing {
   const execution = {
     status: "failed" as const,
     httpStatus: 500,
-    durationMs: Math.max(0, row.now - row.started_at),
+    // A process that was away for a month: the column takes 24 days.
+    durationMs: Math.min(LONGEST_DURATION, Math.max(0, row.now - row.started_at)),
     errorMessage: error,
     executedAt: row.started_at,
   };

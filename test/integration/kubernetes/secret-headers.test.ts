@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
+import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
 import type { SecretHeader } from "../../../src/domain/job.ts";
 import type { ClaimedRun } from "../../../src/domain/run.ts";
 import { specFromResource } from "../../../src/kubernetes/scheduled-job.ts";
@@ -13,11 +14,11 @@ describe.runIf(kubeconfig !== "")("headersFrom", () => {
   let client: ReturnType<typeof connect>;
   let resolve: ReturnType<typeof createSecretHeaders>;
   let account: string;
+  const accountNamespaces = namespaceAccounts([]);
 
   beforeAll(async () => {
     client = connect(kubeconfig);
     const { name: namespace } = await createNamespace(client, "secrets");
-    const accountNamespaces = namespaceAccounts([]);
     account = accountNamespaces.bind(namespace);
     resolve = createSecretHeaders({ client, accountNamespaces });
     const secrets = [
@@ -79,6 +80,15 @@ describe.runIf(kubeconfig !== "")("headersFrom", () => {
     const answer = await resolve(run({ header: "Authorization", secretName, secretKey }));
     expect(answer).toMatchObject({ kind: "unavailable", error: expect.stringContaining(error) });
     expect(JSON.stringify(answer)).not.toContain("never");
+  });
+
+  test("an API server that is away says nothing about a Secret: there was no attempt", async () => {
+    const away = connect(kubeconfig, { server: "https://127.0.0.1:1" });
+    const from = { header: "Authorization", secretName: "token", secretKey: "value" };
+    await expect(
+      createSecretHeaders({ client: away, accountNamespaces })(run(from)),
+    ).rejects.toThrow(DependencyUnavailable);
+    await away.close();
   });
 
   test("an account without namespace has no Secrets", async () => {

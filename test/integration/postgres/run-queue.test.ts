@@ -441,6 +441,37 @@ describe("reap", () => {
     expect(await executionsOf(of)).toHaveLength(2);
   });
 
+  test("one that was started a month ago does not hold up the others", async () => {
+    const [old, recent] = [job(), job()];
+    for (const of of [old, recent]) {
+      const run = await claimed(fixture, of);
+      await fixture.queue.start([run]);
+      await expireLease(run.id);
+    }
+    await fixture.pool.query(
+      "update runs set started_at = started_at - interval '25 days' where job_uid = $1",
+      [old.uid],
+    );
+    expect((await fixture.queue.reap()).interrupted).toBe(2);
+    expect(await executionsOf(old)).toMatchObject([{ durationMs: 2 ** 31 - 1 }]);
+  });
+
+  test("one whose outcome is refused does not either", async () => {
+    const [bad, sound] = [job(), job()];
+    for (const of of [bad, sound]) {
+      const run = await claimed(fixture, of);
+      await fixture.queue.start([run]);
+      await expireLease(run.id);
+    }
+    await fixture.pool.query(`alter table executions
+      add constraint refused check (job_uid <> '${bad.uid}') not valid`);
+    await expect(fixture.queue.reap()).rejects.toThrow("refused");
+    expect(await runsOf(sound)).toEqual([]);
+    await fixture.pool.query("alter table executions drop constraint refused");
+    await fixture.pool.query("update runs set lease_until = now() - interval '1 s'");
+    expect((await fixture.queue.reap()).interrupted).toBe(1);
+  });
+
   test("a replaced run of a dead worker says so", async () => {
     const of = job();
     const run = await claimed(fixture, of);

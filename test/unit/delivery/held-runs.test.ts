@@ -31,3 +31,42 @@ test("a run whose claim was lost waits no more, and holds nothing up", () => {
   if (started) runs.finished(started);
   expect(runs.takeReady(0).map(({ id }) => id)).toEqual(["c"]);
 });
+
+const due = (account: string, payload = "{}"): ClaimedRun => {
+  const base = claimedRun({});
+  const target = { ...base.spec.target, payload } as typeof base.spec.target;
+  return { ...base, account, destination: base.id, spec: { ...base.spec, target } };
+};
+
+test("however many accounts hang, the next one finds slots and room", () => {
+  const limits = deliveryLimits();
+  const runs = createHeldRuns(limits);
+  let flights = 0;
+  for (const account of ["a", "b", "c", "d", "e"]) {
+    // As claims bring them: as many as there is room for, until the account is passed over.
+    while (!runs.full().accounts.includes(account)) {
+      const count = Math.min(limits.claimBatch, runs.room(0).due);
+      expect(count).toBeGreaterThan(0);
+      runs.add(Array.from({ length: count }, () => due(account)));
+      const started = runs.takeReady(0).length;
+      flights += started;
+    }
+    expect(runs.inFlight).toBe(flights);
+    expect(limits.concurrency - flights).toBeGreaterThanOrEqual(limits.concurrency / 2 ** 6);
+  }
+  expect(runs.takeReady(0)).toEqual([]);
+});
+
+test("large payloads are claimed a few at a time, and none beyond the bound", () => {
+  const limits = deliveryLimits({ characters: 1_000 });
+  const runs = createHeldRuns(limits);
+  const room = runs.room(0).due;
+  const held = Array.from({ length: 5 }, () => due("a", "x".repeat(100)));
+  runs.add(held);
+  expect(runs.room(0).due).toBeLessThan(room * 0.6);
+  runs.add(Array.from({ length: 5 }, () => due("b", "x".repeat(100))));
+  expect(runs.room(0)).toEqual({ due: 0, ahead: 0 });
+  // What is in flight is held as well, until it is over.
+  for (const run of runs.takeReady(0)) runs.finished(run);
+  expect(runs.room(0).due).toBe(room);
+});

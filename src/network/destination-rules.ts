@@ -15,19 +15,20 @@ export interface DestinationRules {
  * a port allows every port. Throws InvalidInput naming the first rule that is none.
  */
 export function parseDestinationRules(text: string): DestinationRules {
-  const everyPort = new BlockList();
-  const byPort = new Map<number, BlockList>();
+  // By family and port. In one list of both, IPv4 addresses meet IPv6 rules as ::ffff:0:0/96: `::/0` would
+  // allow the loopback of both.
+  const lists = new Map<string, BlockList>();
+  const ports = new Set<number>();
   let anyPort = false;
   for (const part of text.split(",")) {
     const rule = part.trim();
     if (rule === "") continue;
     const { network, bits, port } = parseRule(rule);
     anyPort ||= port === null;
-    let list = everyPort;
-    if (port !== null) {
-      list = byPort.get(port) ?? new BlockList();
-      byPort.set(port, list);
-    }
+    if (port !== null) ports.add(port);
+    const key = `${family(network)} ${port ?? "*"}`;
+    const list = lists.get(key) ?? new BlockList();
+    lists.set(key, list);
     list.addSubnet(network, bits, family(network));
   }
   return {
@@ -35,11 +36,9 @@ export function parseDestinationRules(text: string): DestinationRules {
       const canonical = canonicalAddress(address);
       if (isIP(canonical) === 0 || canonical.includes("%")) return false;
       const kind = family(canonical);
-      return (
-        everyPort.check(canonical, kind) || (byPort.get(port)?.check(canonical, kind) ?? false)
-      );
+      return ["*", port].some((of) => lists.get(`${kind} ${of}`)?.check(canonical, kind) ?? false);
     },
-    allowsPort: (port) => anyPort || byPort.has(port),
+    allowsPort: (port) => anyPort || ports.has(port),
   };
 }
 

@@ -286,6 +286,9 @@ describe("rules", () => {
     { rule: "fd00::/8, 10.0.0.0/8", address: "fd12::1", port: 443, allowed: true },
     { rule: "fe80::/10", address: "fe80::1%eth0", port: 80, allowed: false },
     { rule: "", address: "127.0.0.1", port: 80, allowed: false },
+    { rule: "::/0", address: "::1", port: 80, allowed: true },
+    { rule: "::/0", address: "127.0.0.1", port: 80, allowed: false },
+    { rule: "::/1", address: "::ffff:169.254.169.254", port: 80, allowed: false },
   ])("$rule on $address port $port: $allowed", ({ rule, address, port, allowed }) => {
     expect(parseDestinationRules(rule).allows(address, port)).toBe(allowed);
   });

@@ -22,7 +22,8 @@ const secretKeyRef = { name: "token", key: "value" };
 const FIVE_FIELDS =
   "must have five fields separated by spaces: minute hour day-of-month month day-of-week";
 const CRON_CHARACTERS = "L, W, #, ? and H are not supported";
-const TIME = "must be an RFC 3339 time with offset that exists, for example 2030-01-31T09:00:00Z";
+const TIME =
+  "must be an RFC 3339 time with offset that exists, from 1970 on, for example 2030-01-31T09:00:00Z";
 const ZONE = "must be the name of an IANA time zone, for example Europe/Paris or UTC";
 const ABSOLUTE = "must be an absolute URL that begins with http:// or https://";
 const ADDRESS = "must be one plain address such as ada@example.com: no display name, no list";
@@ -74,6 +75,7 @@ export const BAD_MANIFESTS: readonly BadManifest[] = [
   { title: "at without time", spec: at("2035-01-01"), message: TIME },
   { title: "at on 30 February", spec: at("2035-02-30T00:00:00Z"), message: TIME },
   { title: "at 25 o'clock", spec: at("2035-01-01T25:00:00Z"), message: TIME },
+  { title: "at in the year 0", spec: at("0000-01-01T00:00:00Z"), message: TIME },
 
   // What a run does
   {
@@ -191,6 +193,11 @@ export const BAD_MANIFESTS: readonly BadManifest[] = [
     title: "a subject of 999 characters",
     spec: email({ subject: "a".repeat(999) }),
     message: "Too long",
+  },
+  {
+    title: "NUL in the body",
+    spec: email({ body: "a\0b" }),
+    message: "must not contain NUL",
   },
   {
     title: "no body",

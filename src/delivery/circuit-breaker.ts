@@ -1,7 +1,7 @@
 /**
  * The only file that knows opossum. A breaker costs kilobytes and, by default, two timers: destinations
- * get one when they first fail and lose it when it has been closed and quiet for a window; all of them
- * share one timer.
+ * get one when they first fail and lose it when it has been closed and quiet for a window, or half-open
+ * and called by nobody for ten minutes; all of them share one timer.
  */
 import { EventEmitter } from "node:events";
 import CircuitBreaker from "opossum";
@@ -17,7 +17,10 @@ export interface Permit {
 }
 
 export interface CircuitBreakers {
-  /** Synchronous. `open`: nobody may call before `until`; in half-open all but one are told so. */
+  /**
+   * Synchronous. `open`: nobody may call now; in half-open all but one are told so. Whoever is told comes
+   * back at `until`, which is another moment for each: see `RETURN_GAP`.
+   */
   admit(
     destination: string,
   ): { kind: "admitted"; permit: Permit } | { kind: "open"; until: Instant };
@@ -28,15 +31,42 @@ export interface CircuitBreakers {
 
 /** Parts of the window; each costs memory in each breaker. */
 const BUCKETS = 3;
+/** Milliseconds to wait for the outcome of somebody else's probe. */
+const PROBE_PATIENCE = 2_000;
+/**
+ * Milliseconds between the moments at which two runs come back to a circuit that is not closed: a backlog
+ * of n is spread over n × 2 ms from the moment a call may be let through, so that claiming and giving back
+ * what waits behind one circuit costs at most 500 claims a second. The first still comes back at once, a
+ * thousand within 2 s; they queue up behind those who were told before, so that the oldest come first.
+ */
+const RETURN_GAP = 2;
+/**
+ * Nobody is told to come later than this (milliseconds) after a call may be let through: what is more than
+ * 150,000 runs starts again at the front, and the backlog costs a multiple of 500 claims.
+ */
+const RETURN_SPREAD = 300_000;
+/**
+ * Milliseconds after which a half-open circuit is forgotten that nobody has called: the jobs are gone, or
+ * rare. Longer than the interval of most cron jobs: one that was forgotten between two calls would cost
+ * five failures and two status writes for each of the destination's jobs, every time.
+ */
+const ABANDONED = 600_000;
 
 interface Entry {
   destination: string;
+  /** Those of the account, itself among them, in the order of last use. */
+  siblings: Set<Entry>;
   breaker: CircuitBreaker<[Promise<void>], void>;
   /** Moves the breaker's window on by one bucket. */
   rotation: EventEmitter;
   state: CircuitState;
-  openedAt: number;
+  /** Raised by each transition: a call from before it says nothing about the state since then. */
+  epoch: number;
+  /** Monotonic, as all moments here: of the last transition. */
+  changedAt: number;
   lastFailureAt: number;
+  /** When the last run that was put off was told to come back. */
+  lastReturn: number;
 }
 
 /**
@@ -54,53 +84,79 @@ export function createCircuitBreakers(options: {
   minimumCalls?: number;
   windowMs?: number;
   resetMs?: number;
-  /** Breakers kept at most; the longest unused closed one gives way, and open ones never do. */
+  /**
+   * Breakers kept at most. The longest unused closed one gives way, or else the half-open one that has
+   * waited longest for a call; open ones never do, nor those with a probe under way.
+   */
   max?: number;
+  /** Of one account: who calls ever new hosts that fail must not leave the others without breakers. */
+  maxPerAccount?: number;
 }): CircuitBreakers {
   const { clock, monotonic, timers, metrics, onTransition } = options;
   const { minimumCalls = 5, windowMs = 30_000, resetMs = 30_000, max = 8_000 } = options;
+  const { maxPerAccount = Math.ceil(max / 4) } = options;
   /** In the order of last use. */
   const entries = new Map<string, Entry>();
+  const accounts = new Map<string, Set<Entry>>();
+  /** Whose search for one that gives way was in vain since the last rotation; "" is everybody's. */
+  const crowded = new Set<string>();
   let tick: { cancel(): void } | undefined;
   let closed = false;
 
   function admit(destination: string): ReturnType<CircuitBreakers["admit"]> {
     const entry = entries.get(destination);
-    if (entry === undefined) return { kind: "admitted", permit: firstPermit(destination) };
-    const { breaker } = entry;
-    if (breaker.opened || (breaker.halfOpen && !breaker.pendingClose)) {
+    if (entry === undefined) return { kind: "admitted", permit: unknownCall(destination) };
+    if (entry.state === "open" || (entry.state === "half_open" && !awaitsProbe(entry))) {
       metrics.circuitRejections.inc();
-      const remaining = breaker.opened ? entry.openedAt + resetMs - monotonic() : PROBE_PATIENCE;
-      return { kind: "open", until: clock.now() + Math.max(0, Math.ceil(remaining)) };
+      const now = monotonic();
+      const from = entry.state === "open" ? entry.changedAt + resetMs : now + PROBE_PATIENCE;
+      const wait = placeAmongReturning(entry, Math.max(now, from)) - now;
+      return { kind: "open", until: clock.now() + Math.ceil(wait) };
     }
     entries.delete(destination);
     entries.set(destination, entry);
+    entry.siblings.delete(entry);
+    entry.siblings.add(entry);
     return { kind: "admitted", permit: permit(entry) };
   }
 
   /** Most destinations never fail: they cost nothing. */
-  function firstPermit(destination: string): Permit {
+  function unknownCall(destination: string): Permit {
     return {
       settle: (result) => {
-        if (result !== "failure" || closed) return;
-        const existing = entries.get(destination);
-        if (existing === undefined) create(destination);
-        // A straggler from before the circuit opened must not pass for the probe.
-        else if (existing.breaker.closed) permit(existing).settle("failure");
+        report(destination, result);
       },
     };
   }
 
+  /** The outcome of a call that was announced to no breaker, or to one that has been dropped since. */
+  function report(destination: string, result: Parameters<Permit["settle"]>[0]): void {
+    if (closed || result === "neutral") return;
+    const entry = entries.get(destination);
+    if (entry === undefined) {
+      if (result === "failure") create(destination);
+    } else if (entry.epoch === 0) permit(entry).settle(result);
+  }
+
   /** The call is announced to opossum now, so that it counts the probe, and reported when it ends. */
   function permit(entry: Entry): Permit {
+    const { epoch } = entry;
     const { promise, resolve, reject } = Promise.withResolvers<undefined>();
     // opossum reports rejections by its events; the promise itself is nobody's if it was shut down.
     Promise.allSettled([promise, entry.breaker.fire(promise)]).catch(() => undefined);
     return {
       settle: (result) => {
+        // A straggler from before the circuit opened must not pass for the probe, nor open it again
+        // afterwards. For opossum it stays a call that has not ended, of a window that has passed.
+        if (entry.epoch !== epoch) return;
+        if (entries.get(entry.destination) !== entry) {
+          report(entry.destination, result);
+          return;
+        }
         if (result === "failure") entry.lastFailureAt = monotonic();
         // Nothing learned: a probe must be repeated, and otherwise it weighs as no failure.
-        const failed = result === "failure" || (result === "neutral" && !entry.breaker.closed);
+        const failed =
+          result === "failure" || (result === "neutral" && entry.state === "half_open");
         if (failed) reject(FAILED);
         else resolve(undefined);
       },
@@ -108,7 +164,11 @@ export function createCircuitBreakers(options: {
   }
 
   function create(destination: string): void {
-    if (entries.size >= max && !evict()) return;
+    const account = accountOf(destination);
+    if (!makeRoom(account)) {
+      metrics.circuitsRefused.inc();
+      return;
+    }
     const rotation = new EventEmitter();
     const breaker = new CircuitBreaker<[Promise<void>], void>((call) => call, {
       // Each attempt has its own deadline; opossum's would leave the call running in the background.
@@ -125,59 +185,89 @@ export function createCircuitBreakers(options: {
     });
     // It listens to itself to count what we never use: an eighth of what a breaker weighs.
     for (const event of UNUSED_EVENTS) breaker.removeAllListeners(event);
+    const siblings = accounts.get(account) ?? new Set();
     const entry: Entry = {
       destination,
+      siblings,
       breaker,
       rotation,
       state: "closed",
-      openedAt: 0,
+      epoch: 0,
+      changedAt: monotonic(),
       lastFailureAt: monotonic(),
-    };
-    const changed = (state: CircuitState): void => {
-      metrics.circuitTransitions.inc({ state });
-      count(entry.state, -1);
-      count(state, 1);
-      entry.state = state;
-      onTransition({ destination, state });
+      lastReturn: -Infinity,
     };
     breaker.on("open", () => {
-      entry.openedAt = monotonic();
-      changed("open");
+      changed(entry, "open");
     });
     breaker.on("halfOpen", () => {
-      changed("half_open");
+      changed(entry, "half_open");
     });
     breaker.on("close", () => {
-      changed("closed");
+      changed(entry, "closed");
     });
     entries.set(destination, entry);
+    accounts.set(account, siblings.add(entry));
     // The failure that it is made for.
     permit(entry).settle("failure");
     tick ??= timers.after(windowMs / BUCKETS, rotate);
   }
 
+  function changed(entry: Entry, state: CircuitState): void {
+    metrics.circuitTransitions.inc({ state });
+    count(entry.state, -1);
+    count(state, 1);
+    entry.state = state;
+    entry.epoch += 1;
+    entry.changedAt = monotonic();
+    onTransition({ destination: entry.destination, state });
+  }
+
   /** One timer for all windows; it stops when there is no breaker left. */
   function rotate(): void {
-    const quietSince = monotonic() - windowMs;
+    const now = monotonic();
+    crowded.clear();
     for (const entry of entries.values()) {
-      if (entry.breaker.closed && entry.lastFailureAt < quietSince) drop(entry);
+      if (entry.state === "closed" && entry.lastFailureAt < now - windowMs) drop(entry);
+      else if (awaitsProbe(entry) && entry.changedAt < now - ABANDONED) giveUp(entry);
       else entry.rotation.emit("rotate");
     }
     tick = entries.size === 0 ? undefined : timers.after(windowMs / BUCKETS, rotate);
   }
 
-  function evict(): boolean {
-    for (const entry of entries.values()) {
-      if (!entry.breaker.closed) continue;
-      drop(entry);
-      return true;
+  /** For one more breaker of the account; false when nobody gives way. */
+  function makeRoom(account: string): boolean {
+    const own = accounts.get(account);
+    const full = own !== undefined && own.size >= maxPerAccount;
+    if (!full && entries.size < max) return true;
+    const whose = full ? account : "";
+    // Reading all of them again for each failure would be for nothing.
+    if (crowded.has(whose)) return false;
+    let abandoned: Entry | undefined;
+    for (const entry of full ? own : entries.values()) {
+      if (entry.state === "closed") {
+        drop(entry);
+        return true;
+      }
+      if (awaitsProbe(entry) && entry.changedAt < (abandoned?.changedAt ?? Infinity))
+        abandoned = entry;
     }
-    return false;
+    if (abandoned) giveUp(abandoned);
+    else crowded.add(whose);
+    return abandoned !== undefined;
+  }
+
+  /** What was published of it is taken back: nobody will ever say that it closed. */
+  function giveUp(entry: Entry): void {
+    changed(entry, "closed");
+    drop(entry);
   }
 
   function drop(entry: Entry): void {
     count(entry.state, -1);
     entries.delete(entry.destination);
+    entry.siblings.delete(entry);
+    if (entry.siblings.size === 0) accounts.delete(accountOf(entry.destination));
     entry.breaker.shutdown();
   }
 
@@ -199,6 +289,23 @@ export function createCircuitBreakers(options: {
   };
 }
 
+/** Half-open, and nobody has come yet to try. */
+function awaitsProbe({ state, breaker }: Entry): boolean {
+  return state === "half_open" && breaker.pendingClose;
+}
+
+/** When the next run that is put off comes back: not before `from`. */
+function placeAmongReturning(entry: Entry, from: number): number {
+  const next = entry.lastReturn + RETURN_GAP;
+  entry.lastReturn = next < from || next > from + RETURN_SPREAD ? from : next;
+  return entry.lastReturn;
+}
+
+/** Of a `destinationKey`. */
+function accountOf(destination: string): string {
+  return destination.slice(0, destination.indexOf(" "));
+}
+
 const UNUSED_EVENTS = [
   "fallback",
   "timeout",
@@ -209,7 +316,5 @@ const UNUSED_EVENTS = [
   "coalesceCacheMiss",
   "semaphoreLocked",
 ];
-/** Milliseconds to wait for the outcome of somebody else's probe. */
-const PROBE_PATIENCE = 2_000;
 /** One object: a stack for every failed attempt would be for nobody. */
 const FAILED = new Error("the attempt failed");

@@ -15,7 +15,10 @@ export type AfterAttempt =
   /** The circuit stayed open until the delivery deadline: record this as the run's execution. */
   | { next: "expired"; httpStatus: 500; error: string };
 
-/** Spreads runs that wait for the same circuit, so that they do not all come back at once. */
+/**
+ * Spreads runs that wait for the same circuit. A breaker gives each a place of its own in `untilMs`, but
+ * those of several processes do not know of each other's.
+ */
 const CIRCUIT_JITTER = SECOND;
 
 /**

@@ -78,7 +78,7 @@ export function circuitNews(job: Job, known: RememberedResource, open: boolean):
           reason: "CircuitOpened",
           note: "The destination keeps failing: runs wait until it is back or their delivery deadline passes.",
         }
-      : { type: "Normal", reason: "CircuitClosed", note: "The destination is back." }),
+      : { type: "Normal", reason: "CircuitClosed", note: "Runs are let through again." }),
   };
 }
 

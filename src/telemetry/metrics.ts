@@ -158,6 +158,10 @@ export function createMetrics(options: { version: string; nodeMetrics?: boolean 
       "circuit_rejections_total",
       "Attempts put off because their circuit was open.",
     ),
+    circuitsRefused: counter(
+      "circuits_refused_total",
+      "Failures of destinations without a circuit breaker that got none: too many circuits are open.",
+    ),
     destinationsRefused: counter(
       "destinations_refused_total",
       "Connections refused by the address guard, by protocol (webhook, smtp).",

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { monotonic, timers } from "../../../cmd/system.ts";
 import { createCircuitBreakers } from "../../../src/delivery/circuit-breaker.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
@@ -19,13 +19,14 @@ function settled(): Promise<unknown> {
   return new Promise(setImmediate);
 }
 
-function breakers(options: { resetMs?: number; max?: number } = {}) {
+function breakers(options: { resetMs?: number; max?: number; maxPerAccount?: number } = {}) {
   const transitions: string[] = [];
+  const metrics = createMetrics({ version: "test", nodeMetrics: false });
   const made = createCircuitBreakers({
     clock: { now: Date.now, known: true },
     monotonic,
     timers,
-    metrics: createMetrics({ version: "test", nodeMetrics: false }),
+    metrics,
     onTransition: ({ destination, state }) => transitions.push(`${destination} ${state}`),
     resetMs: 20,
     windowMs: 30_000,
@@ -42,7 +43,63 @@ function breakers(options: { resetMs?: number; max?: number } = {}) {
       await settled();
     }
   };
-  return { made, admitted, transitions, fail };
+  const admittedTimes = (destination: string, times: number) =>
+    Array.from({ length: times }, () => admitted(destination));
+  const metric = async (line: string) =>
+    (await metrics.render()).text.match(new RegExp(`^carillon_${line} (.*)$`, "m"))?.[1];
+  return { made, admitted, admittedTimes, transitions, fail, metric };
+}
+
+/** Half-open, with the probe and thirteen earlier calls under way. */
+async function halfOpenWithStragglers() {
+  const all = breakers();
+  const unknown = all.admittedTimes("d", 10);
+  await all.fail("d", 1);
+  const known = all.admittedTimes("d", 3);
+  // Four of seven: those under way are no failures.
+  await all.fail("d", 3);
+  expect(all.transitions).toEqual(["d open"]);
+  vi.advanceTimersByTime(20);
+  const probe = all.admitted("d");
+  return { ...all, stragglers: [...known, ...unknown], probe };
+}
+
+/**
+ * Each run is claimed when it is due and comes back when it is told, give or take a second, while the
+ * receiver hangs; after `hangsFor` the probe succeeds. Claims in each second, and when each run was let
+ * through, in seconds.
+ */
+async function backlog(options: { runs: number; seconds: number; hangsFor: number }) {
+  const { made, admitted, fail } = breakers({ resetMs: 30_000 });
+  await fail("d", 5);
+  const began = Date.now();
+  const back = Array.from({ length: options.runs }, () => began);
+  const claims: number[] = [];
+  const delivered: number[] = [];
+  let probe: ReturnType<typeof admitted> | undefined;
+  for (let second = 0; second < options.seconds; second += 1) {
+    claims.push(0);
+    for (let step = 0; step < 10; step += 1) {
+      for (const [run, at] of back.entries()) {
+        if (at > Date.now()) continue;
+        claims[second] = (claims[second] ?? 0) + 1;
+        const admission = made.admit("d");
+        if (admission.kind === "open") {
+          back[run] = admission.until + ((run * 7919) % 1_000);
+          continue;
+        }
+        back[run] = Infinity;
+        delivered.push((Date.now() - began) / 1_000);
+        probe ??= admission.permit;
+        if (admission.permit !== probe) admission.permit.settle("success");
+      }
+      vi.advanceTimersByTime(100);
+      if (Date.now() - began === options.hangsFor * 1_000) probe?.settle("success");
+      await settled();
+    }
+  }
+  made.close();
+  return { claims, delivered };
 }
 
 test("a destination that never fails has no breaker", async () => {
@@ -95,10 +152,189 @@ test("destinations do not share a breaker, and quiet closed ones are dropped", a
 });
 
 test("the number of breakers is bounded; open ones stay", async () => {
-  const { made, fail } = breakers({ resetMs: 60_000, max: 3 });
+  const { made, fail } = breakers({ resetMs: 60_000, max: 3, maxPerAccount: 3 });
   await fail("bad", 5);
   for (const destination of ["a", "b", "c", "d"]) await fail(destination, 1);
   expect(made.size).toBe(3);
   expect(made.admit("bad").kind).toBe("open");
   made.close();
+});
+
+test("a half-open circuit that nobody calls any more is forgotten, and published as closed", async () => {
+  const { made, transitions, fail, metric } = breakers({ resetMs: 30_000 });
+  await fail("d", 5);
+  vi.advanceTimersByTime(30_000);
+  expect(await metric('circuits{state="half_open"}')).toBe("1");
+  // Jobs that run every ten minutes still find it, and make one call instead of five.
+  vi.advanceTimersByTime(570_000);
+  expect(made.size).toBe(1);
+  vi.advanceTimersByTime(60_000);
+  expect(made.size).toBe(0);
+  expect(transitions).toEqual(["d open", "d half_open", "d closed"]);
+  expect(await metric('circuits{state="half_open"}')).toBe("0");
+  expect(vi.getTimerCount()).toBe(0);
+  expect(made.admit("d").kind).toBe("admitted");
+});
+
+test("a half-open circuit stays as long as its probe is under way", async () => {
+  const { made, admitted, transitions, fail } = breakers();
+  await fail("d", 5);
+  vi.advanceTimersByTime(20);
+  const probe = admitted("d");
+  vi.advanceTimersByTime(1_200_000);
+  expect(made.size).toBe(1);
+  probe.settle("success");
+  await settled();
+  expect(transitions.at(-1)).toBe("d closed");
+  made.close();
+});
+
+test("when there is no room, half-open circuits give way: the one that waits longest, after closed ones", async () => {
+  const { made, admitted, transitions, fail } = breakers({ max: 4, maxPerAccount: 4 });
+  await fail("probed", 5);
+  vi.advanceTimersByTime(20);
+  const probe = admitted("probed");
+  for (const destination of ["first", "second"]) {
+    await fail(destination, 5);
+    vi.advanceTimersByTime(20);
+  }
+  await fail("closed", 1);
+  await fail("new", 4);
+  expect(transitions).not.toContain("closed closed");
+  expect(transitions).not.toContain("first closed");
+  await fail("new", 1);
+  expect(transitions.at(-1)).toBe("new open");
+  await fail("newer", 5);
+  expect(transitions).toContain("first closed");
+  expect(transitions).not.toContain("second closed");
+  expect(transitions).not.toContain("probed closed");
+  expect(transitions.at(-1)).toBe("newer open");
+  expect(made.size).toBe(4);
+  probe.settle("success");
+  made.close();
+});
+
+test("one account cannot take the breakers of all", async () => {
+  const { made, transitions, fail, metric } = breakers({
+    resetMs: 60_000,
+    max: 6,
+    maxPerAccount: 3,
+  });
+  for (const host of [1, 2, 3, 4, 5, 6, 7]) await fail(`greedy https://${host}.example`, 5);
+  expect(made.size).toBe(3);
+  expect(await metric("circuits_refused_total")).toBe("20");
+  await fail("other https://down.example", 5);
+  expect(transitions.at(-1)).toBe("other https://down.example open");
+  vi.advanceTimersByTime(60_000);
+  // One of its own gives way, half-open as it is, and not somebody else's closed one.
+  await fail("other https://once.example", 1);
+  await fail("greedy https://8.example", 5);
+  expect(transitions.slice(-2)).toEqual([
+    "greedy https://1.example closed",
+    "greedy https://8.example open",
+  ]);
+  expect(made.size).toBe(5);
+  made.close();
+});
+
+describe("calls from before the circuit opened", () => {
+  test.each(["success", "failure", "neutral"] as const)(
+    "do not pass for the probe: %s",
+    async (result) => {
+      const { made, stragglers, probe, transitions } = await halfOpenWithStragglers();
+      for (const straggler of stragglers) straggler.settle(result);
+      await settled();
+      expect(transitions).toEqual(["d open", "d half_open"]);
+      expect(made.admit("d").kind).toBe("open");
+      probe.settle("success");
+      await settled();
+      expect(transitions).toEqual(["d open", "d half_open", "d closed"]);
+      made.close();
+    },
+  );
+
+  test("do not open it again after the probe closed it", async () => {
+    const { made, stragglers, probe, transitions } = await halfOpenWithStragglers();
+    probe.settle("success");
+    await settled();
+    for (const straggler of stragglers) straggler.settle("failure");
+    await settled();
+    expect(transitions.at(-1)).toBe("d closed");
+    made.close();
+  });
+
+  test("do not close it in place of a later probe", async () => {
+    const { made, admitted, stragglers, probe, transitions } = await halfOpenWithStragglers();
+    probe.settle("failure");
+    await settled();
+    vi.advanceTimersByTime(20);
+    const second = admitted("d");
+    for (const straggler of stragglers) straggler.settle("success");
+    await settled();
+    expect(transitions.at(-1)).toBe("d half_open");
+    second.settle("neutral");
+    await settled();
+    expect(transitions.at(-1)).toBe("d open");
+    made.close();
+  });
+});
+
+test("calls that outlive their breaker count for its successor", async () => {
+  const { made, admittedTimes, transitions, fail } = breakers();
+  await fail("d", 1);
+  const slow = admittedTimes("d", 5);
+  vi.advanceTimersByTime(60_000);
+  expect(made.size).toBe(0);
+  for (const permit of slow) {
+    permit.settle("failure");
+    await settled();
+  }
+  expect(transitions).toEqual(["d open"]);
+  made.close();
+});
+
+test("calls that began before the first failure count also when they succeed", async () => {
+  const { made, admittedTimes, transitions } = breakers();
+  const herd = admittedTimes("d", 20);
+  for (const [index, permit] of herd.entries()) {
+    permit.settle(index % 4 === 0 ? "failure" : "success");
+    await settled();
+  }
+  expect(transitions).toEqual([]);
+  made.close();
+});
+
+describe("a backlog behind an open circuit", () => {
+  test("costs at most 500 claims a second, however large, and the oldest are the first", async () => {
+    const { claims, delivered } = await backlog({ runs: 10_000, seconds: 70, hangsFor: 60 });
+    // Each has to be told once.
+    expect(claims[0]).toBe(10_000);
+    expect(Math.max(...claims.slice(1))).toBeLessThanOrEqual(600);
+    // The probe goes out as soon as it may.
+    expect(delivered[0]).toBeLessThanOrEqual(31);
+  });
+
+  test("is delivered within three seconds when it is small", async () => {
+    const { delivered } = await backlog({ runs: 500, seconds: 70, hangsFor: 60 });
+    expect(delivered).toHaveLength(500);
+    expect(delivered.at(-1)).toBeLessThanOrEqual(64);
+  });
+
+  test("has nobody wait longer than five minutes", async () => {
+    const { made, fail } = breakers({ resetMs: 30_000 });
+    await fail("d", 5);
+    const returns = new Map<number, number>();
+    for (let run = 0; run < 1_000_000; run += 1) {
+      const admission = made.admit("d");
+      if (admission.kind !== "open") throw new Error("admitted");
+      const second = Math.floor((admission.until - Date.now()) / 1_000);
+      returns.set(second, (returns.get(second) ?? 0) + 1);
+    }
+    const seconds = Array.from(returns.keys());
+    expect(Math.min(...seconds)).toBe(30);
+    expect(Math.max(...seconds)).toBe(330);
+    // Seven times 150,000.
+    expect(Math.max(...returns.values())).toBeLessThanOrEqual(3_507);
+    made.close();
+  });
 });

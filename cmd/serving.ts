@@ -26,6 +26,7 @@ import { logOptions } from "./log-options.ts";
 import { reportFailure } from "./problem.ts";
 import { timers } from "./system.ts";
 import { aborted, untilTerminated } from "./termination.ts";
+import { untilReady } from "./until-ready.ts";
 import { VERSION } from "./version.ts";
 
 /** Between two tries to reach a database that is not there yet. */
@@ -122,6 +123,7 @@ export async function serve(
       const pod = configuration.podName ?? hostname();
       const identity = `${pod}-${process.pid}-${Date.now().toString(36)}`;
       part = await start({ configuration, foundation, store, readiness, ending, identity });
+      void untilReady(readiness, terminated);
       await aborted(terminated);
       log.info("ending");
     }

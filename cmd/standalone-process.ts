@@ -39,6 +39,7 @@ import { reportFailure } from "./problem.ts";
 import { say } from "./say.ts";
 import { monotonic } from "./system.ts";
 import { aborted, untilTerminated } from "./termination.ts";
+import { untilReady } from "./until-ready.ts";
 import { VERSION } from "./version.ts";
 
 const terminated = untilTerminated();
@@ -148,6 +149,9 @@ async function start(ending: Ending): Promise<void> {
     const users = createUsers({ pool });
     credentials = await createCredentials({ accounts, apiKeys, smtpSettings, users }, catcher);
   }
+  // What it says is so, and /readyz remembers it.
+  await untilReady(readiness, terminated);
+  if (terminated.aborted) return;
   announce({
     url,
     metricsUrl: baseUrl(host, health.port),
@@ -160,12 +164,32 @@ async function start(ending: Ending): Promise<void> {
 
 async function embedded(dataDir: string): Promise<string> {
   try {
-    const server = await startEmbeddedPostgres({ dataDir, onProgress: say });
+    const server = await startEmbeddedPostgres({
+      dataDir,
+      onProgress: say,
+      onLost: () => {
+        databaseLost(join(dataDir, "postgres.log"));
+      },
+    });
     ending.add("PostgreSQL", () => server.stop());
     return server.url;
   } catch (cause) {
     throw new StartProblem(cause instanceof Error ? cause.message : String(cause), { cause });
   }
+}
+
+/**
+ * Ends the process, for whoever supervises it to see, rather than starting the server again: the next
+ * start is the one way to recover that is tried every day, and a server that was killed for a reason that
+ * lasts (no memory, no disk) must not be started over and over behind a process that looks healthy.
+ */
+function databaseLost(log: string): void {
+  if (terminated.aborted) return;
+  process.stderr.write(
+    `carillon: PostgreSQL has ended by itself (see ${log}): stopping; the next start recovers what is in it\n`,
+  );
+  process.exitCode = 1;
+  process.kill(process.pid, "SIGTERM");
 }
 
 function announce(lines: {

@@ -2,6 +2,7 @@ import { createHash, randomBytes } from "node:crypto";
 import { mkdir, open, readFile, realpath, rename, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { StartProblem } from "../configuration/start-problem.ts";
+import { holdFileLock, whereabouts } from "./file-lock.ts";
 import { holdProcessLock } from "./process-lock.ts";
 
 export interface DataDirectory {
@@ -22,11 +23,13 @@ export interface DataDirectory {
 export async function openDataDirectory(given: string): Promise<DataDirectory> {
   const asked = resolve(given);
   let path: string;
+  let lock: Lock;
   try {
     await mkdir(asked, { recursive: true, mode: 0o700 });
     path = await realpath(asked);
     await writeAtomically(join(path, ".writable"), "");
     await rm(join(path, ".writable"));
+    lock = await hold(path);
   } catch (cause) {
     const code = cause instanceof Error && "code" in cause ? String(cause.code) : String(cause);
     throw new StartProblem(
@@ -34,19 +37,46 @@ export async function openDataDirectory(given: string): Promise<DataDirectory> {
       { cause },
     );
   }
-  const name = `carillon-${createHash("sha256").update(path).digest("hex").slice(0, 32)}`;
-  const lock = await holdProcessLock(name);
   if (lock.kind === "taken")
     throw new StartProblem(
-      `another Carillon${lock.pid === undefined ? "" : ` (process ${lock.pid})`} is running on the data directory ${path}: stop it, or set CARILLON_DATA_DIR and PORT to run a second one`,
+      `another Carillon${lock.who} is running on the data directory ${path}: stop it, or set CARILLON_DATA_DIR and PORT to run a second one`,
     );
   return {
     path,
     read: (name) => readOptional(join(path, name)),
     write: (name, text) => writeAtomically(join(path, name), text),
     remove: (name) => rm(join(path, name), { force: true }),
-    release: () => lock.release(),
+    release: async () => {
+      await lock.release();
+    },
   };
+}
+
+type Lock =
+  | { kind: "held"; release(): void | Promise<void> }
+  /** For people: " (process 7)", or nothing when it is not known. */
+  | { kind: "taken"; who: string };
+
+/**
+ * By a file in the directory where that can be: it counts in every container that sees the directory. The
+ * lock that is there without the flock program knows one network namespace only; what can be damaged is
+ * safe all the same, since the bundled PostgreSQL insists on the other one, and another database has its
+ * own lock (database-lock.ts).
+ */
+async function hold(path: string): Promise<Lock> {
+  const file = await holdFileLock(join(path, "carillon.lock"));
+  if (file.kind === "held") return file;
+  if (file.kind === "taken") {
+    const { by } = file;
+    if (!by) return { kind: "taken", who: "" };
+    const elsewhere =
+      by.place === whereabouts() ? "" : ` of another container or machine, ${by.host}`;
+    return { kind: "taken", who: ` (process ${by.pid}${elsewhere})` };
+  }
+  const name = `carillon-${createHash("sha256").update(path).digest("hex").slice(0, 32)}`;
+  const lock = await holdProcessLock(name);
+  if (lock.kind === "held") return lock;
+  return { kind: "taken", who: lock.pid === undefined ? "" : ` (process ${lock.pid})` };
 }
 
 export async function readOptional(path: string): Promise<string | undefined> {

@@ -5,15 +5,22 @@ import { mkdir, readFile, realpath, rename, rm, stat, writeFile } from "node:fs/
 import { createServer } from "node:net";
 import { join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { serverDirectory } from "../postgres/probe.ts";
+import { readOptional } from "./data-directory.ts";
+import type { HeldFileLock } from "./file-lock.ts";
 import { findPostgresBinaries, type PostgresBinaries } from "./postgres-binaries.ts";
 import { postgresUser, type PostgresUser } from "./postgres-user.ts";
-import { readPostmaster, servesDirectory, stopPostmaster } from "./postmaster.ts";
+import { isRunning, readPostmaster, stopPostmaster } from "./postmaster.ts";
+import { findSurvivor } from "./surviving-postgres.ts";
 
 export interface EmbeddedPostgresOptions {
-  /** Holds `data` (PostgreSQL's own), `password` (0600) and `postgres.log`. Made when missing. */
+  /**
+   * Holds `data` (PostgreSQL's own), `password` (0600), `postgres.log` and `postgres.lock`. Made when
+   * missing.
+   */
   dataDir: string;
   onProgress?: (line: string) => void;
+  /** The server has ended, and not by `stop`. Noticed within a second; called once. */
+  onLost?: () => void;
   /** Server settings on top of ours. `fsync: "off"` also initialises without syncing: tests only. */
   settings?: Readonly<Record<string, string>>;
 }
@@ -29,8 +36,7 @@ export interface EmbeddedPostgres {
 
 const ROLE = "carillon";
 const READY_WITHIN_MS = 60_000;
-/** A server that calls itself ready answers; one in crash recovery says "starting" and takes its time. */
-const HANGING_AFTER_MS = { ready: 8_000, starting: 300_000 };
+const LOOK_EVERY_MS = 1_000;
 
 const SETTINGS: Readonly<Record<string, string>> = {
   listen_addresses: "127.0.0.1",
@@ -49,7 +55,8 @@ const SETTINGS: Readonly<Record<string, string>> = {
  * Real PostgreSQL from the bundled binaries, in a process group of its own: a Ctrl-C or a signal to
  * npm's group does not reach it, the owner stops it after its own work. A server that outlived a
  * kill -9 of its owner is adopted when it answers, replaced when it does not. Rejects with one clear
- * sentence when the directory belongs to another major version or PostgreSQL cannot start.
+ * sentence when the directory belongs to another major version, a server of another container still has
+ * it, or PostgreSQL cannot start.
  */
 export async function startEmbeddedPostgres(
   options: EmbeddedPostgresOptions,
@@ -62,33 +69,63 @@ export async function startEmbeddedPostgres(
   const data = join(home, "data");
 
   const password = await passwordOf(home);
-  if (!(await exists(join(data, "PG_VERSION")))) {
-    progress(`Initialising PostgreSQL ${binaries.major} …`);
-    await initialise({ binaries, user, home, data, password, settings: options.settings ?? {} });
-  }
-  const version = (await readFile(join(data, "PG_VERSION"), "utf8")).trim();
-  if (version !== String(binaries.major))
+  const version = await readOptional(join(data, "PG_VERSION"));
+  if (version !== undefined && version.trim() !== String(binaries.major))
     throw new Error(
-      `${data} was made by PostgreSQL ${version}, but PostgreSQL ${binaries.major} is bundled: dump it with the old version, or choose another data directory`,
+      `${data} was made by PostgreSQL ${version.trim()}, but PostgreSQL ${binaries.major} is bundled: dump it with the old version, or choose another data directory`,
     );
 
-  const handle = (pid: number, port: number, adopted: boolean): EmbeddedPostgres => ({
-    url: urlOf(password, port),
-    adopted,
-    pid,
-    stop: () => stopPostmaster({ pid, data, pgCtl: binaries.pgCtl, fastMs: 10_000 }),
-  });
-  const survivor = await adopt({ data, password, pgCtl: binaries.pgCtl, progress });
-  if (survivor) return handle(survivor.pid, survivor.port, true);
-  progress(`Starting PostgreSQL ${binaries.major} …`);
-  const started = await start({
-    binaries,
-    user,
-    home,
-    data,
-    settings: { ...SETTINGS, ...options.settings },
-  });
-  return handle(started.pid, started.port, false);
+  const { pgCtl } = binaries;
+  const urlAt = (port: number) => urlOf(password, port);
+  const handle = (server: { pid: number; port: number }, adopted: boolean): EmbeddedPostgres => {
+    const { pid, port } = server;
+    const watch = untilLost(pid, options.onLost);
+    const stop = async () => {
+      // The number of one that has ended may be a stranger's.
+      if (watch.end() !== "lost") await stopPostmaster({ pid, data, pgCtl, fastMs: 10_000 });
+    };
+    return { url: urlAt(port), adopted, pid, stop };
+  };
+  const lockFile = join(home, "postgres.lock");
+  const survivor = await findSurvivor({ lockFile, data, urlAt, pgCtl, progress });
+  if (survivor.kind === "adopted") return handle(survivor, true);
+  try {
+    const settings = { ...SETTINGS, ...options.settings };
+    const place: Place = { binaries, user, home, data, settings, lock: survivor.lock };
+    if (version === undefined) {
+      progress(`Initialising PostgreSQL ${binaries.major} …`);
+      await initialise({ ...place, password });
+    }
+    progress(`Starting PostgreSQL ${binaries.major} …`);
+    return handle(await start(place), false);
+  } finally {
+    // The server has it now.
+    survivor.lock?.release();
+  }
+}
+
+/** Asks the system instead of the child, which an adopted server is not. */
+function untilLost(
+  pid: number,
+  onLost: (() => void) | undefined,
+): { end(): "running" | "lost" | "ended" } {
+  let state: "running" | "lost" | "ended" = "running";
+  const look = async () => {
+    if ((await isRunning(pid)) || state !== "running") return;
+    state = "lost";
+    clearInterval(timer);
+    onLost?.();
+  };
+  const timer = setInterval(() => void look(), LOOK_EVERY_MS);
+  timer.unref();
+  return {
+    end() {
+      const before = state;
+      clearInterval(timer);
+      if (state === "running") state = "ended";
+      return before;
+    },
+  };
 }
 
 function urlOf(password: string, port: number): string {
@@ -113,6 +150,8 @@ interface Place {
   home: string;
   data: string;
   settings: Readonly<Record<string, string>>;
+  /** Every program of PostgreSQL that may outlive us inherits it. */
+  lock: HeldFileLock | undefined;
 }
 
 /** Into a directory of another name first: an initdb that was killed must not look like a database. */
@@ -136,55 +175,12 @@ async function initialise(place: Place & { password: string }): Promise<void> {
       "--locale=C",
       ...(place.settings["fsync"] === "off" ? ["--no-sync"] : []),
     ]);
-    const output = await finished(file, args, place.home);
+    const output = await finished(file, args, place);
     if (output.code !== 0) throw new Error(`initdb failed: ${lastLines(output.text)}`);
   } finally {
     await rm(secret, { force: true });
   }
   await rename(fresh, place.data);
-}
-
-/** A server left over by a killed owner: ours and answering → adopt; ours and silent → end it; else stale. */
-async function adopt(request: {
-  data: string;
-  password: string;
-  pgCtl: string;
-  progress: (line: string) => void;
-}): Promise<{ pid: number; port: number } | undefined> {
-  const { data, password, pgCtl, progress } = request;
-  const lock = join(data, "postmaster.pid");
-  const begun = performance.now();
-  let found = await readPostmaster(data);
-  if (!found) return undefined;
-  if (!(await servesDirectory(found.pid, data))) {
-    // The number may belong to a stranger by now; PostgreSQL would refuse to start because of it.
-    progress("Removing the lock file of a PostgreSQL that is gone …");
-    await rm(lock, { force: true });
-    return undefined;
-  }
-  const pid = found.pid;
-  // It may be recovering, or shutting down: watch it for a while before deciding.
-  while (found?.pid === pid && (await servesDirectory(pid, data))) {
-    if (found.ready && (await answers(urlOf(password, found.port), data))) {
-      progress("Adopted the PostgreSQL that was still running");
-      return { pid, port: found.port };
-    }
-    const patience = found.ready ? HANGING_AFTER_MS.ready : HANGING_AFTER_MS.starting;
-    if (performance.now() - begun > patience) {
-      progress("Replacing a PostgreSQL that does not answer …");
-      await stopPostmaster({ pid, data, pgCtl, fastMs: 3_000 });
-      break;
-    }
-    await delay(50);
-    found = await readPostmaster(data);
-  }
-  await rm(lock, { force: true });
-  return undefined;
-}
-
-async function answers(url: string, data: string): Promise<boolean> {
-  const directory = await serverDirectory(url).catch(() => undefined);
-  return directory === data;
 }
 
 async function start(place: Place): Promise<{ pid: number; port: number }> {
@@ -221,7 +217,7 @@ function spawnServer(place: Place, log: string, truncate: boolean, port: number)
     const child = spawn(file, args, {
       cwd: place.home,
       detached: true,
-      stdio: ["ignore", fd, fd],
+      stdio: ["ignore", fd, fd, ...inherited(place)],
       env: environment(),
     });
     const state: ChildPid = { pid: child.pid ?? 0, exited: false };
@@ -232,6 +228,10 @@ function spawnServer(place: Place, log: string, truncate: boolean, port: number)
   } finally {
     closeSync(fd);
   }
+}
+
+function inherited({ lock }: Place): number[] {
+  return lock ? [lock.fd] : [];
 }
 
 interface ChildPid {
@@ -271,13 +271,17 @@ async function freePort(): Promise<number> {
 async function finished(
   file: string,
   args: string[],
-  cwd: string,
+  place: Place,
 ): Promise<{ code: number | null; text: string }> {
   return new Promise((resolveRun, reject) => {
     let text = "";
-    const child = spawn(file, args, { cwd, env: environment(), stdio: ["ignore", "pipe", "pipe"] });
-    child.stdout.on("data", (chunk: Buffer) => (text += chunk.toString()));
-    child.stderr.on("data", (chunk: Buffer) => (text += chunk.toString()));
+    const child = spawn(file, args, {
+      cwd: place.home,
+      env: environment(),
+      stdio: ["ignore", "pipe", "pipe", ...inherited(place)],
+    });
+    child.stdout?.on("data", (chunk: Buffer) => (text += chunk.toString()));
+    child.stderr?.on("data", (chunk: Buffer) => (text += chunk.toString()));
     child.once("error", reject);
     child.once("close", (code) => resolveRun({ code, text }));
   });
@@ -297,11 +301,4 @@ function lastLines(text: string): string {
 
 async function sizeOf(path: string): Promise<number> {
   return (await stat(path).catch(() => ({ size: 0 }))).size;
-}
-
-async function exists(path: string): Promise<boolean> {
-  return stat(path).then(
-    () => true,
-    () => false,
-  );
 }

@@ -14,7 +14,8 @@ const ANSWER_WITHIN_MS = 1_000;
 /**
  * A lock that the system releases when its holder dies, kill -9 included: a local socket that listens.
  * On Linux and Windows its name lives outside the file system, so there is nothing stale to clean up;
- * elsewhere a socket file that nobody answers on is replaced.
+ * elsewhere a socket file that nobody answers on is replaced. On Linux it keeps out only who is in the
+ * same network namespace, not another container: see file-lock.ts for one that does.
  */
 export async function holdProcessLock(name: string): Promise<ProcessLock> {
   const path = socketPath(name);

@@ -23,9 +23,17 @@ export interface Program {
 /** Runs one of the programs in cmd/ with nothing of this process' own configuration. */
 export function run(
   program: string,
-  options: { args?: readonly string[]; env?: Partial<Record<string, string>>; input?: string } = {},
+  options: {
+    args?: readonly string[];
+    env?: Partial<Record<string, string>>;
+    input?: string;
+    /** A command that runs the one behind it. */
+    through?: readonly string[];
+  } = {},
 ): Program {
-  const child = spawn(process.execPath, [`cmd/${program}.ts`, ...(options.args ?? [])], {
+  const command = [process.execPath, `cmd/${program}.ts`, ...(options.args ?? [])];
+  const [file = "", ...args] = [...(options.through ?? []), ...command];
+  const child = spawn(file, args, {
     cwd: ROOT,
     env: { PATH: process.env["PATH"] ?? "", ...options.env },
     stdio: ["pipe", "pipe", "pipe"],
@@ -67,9 +75,11 @@ export interface Standalone extends Program {
 export async function startStandalone(
   dataDir: string,
   env: Record<string, string> = {},
+  through: readonly string[] = [],
 ): Promise<Standalone> {
   const begun = performance.now();
   const program = run("standalone", {
+    through,
     env: { CARILLON_DATA_DIR: dataDir, PORT: "0", CARILLON_METRICS_PORT: "0", ...env },
   });
   let ended: Finished | undefined;

@@ -2,10 +2,13 @@ import { spawn } from "node:child_process";
 import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { serverDirectory } from "../../../src/postgres/probe.ts";
 import { startEmbeddedPostgres } from "../../../src/standalone/embedded-postgres.ts";
-import { isRunning, waitForExit } from "../../../src/standalone/postmaster.ts";
+import { holdFileLock } from "../../../src/standalone/file-lock.ts";
+import { isRunning, readPostmaster, waitForExit } from "../../../src/standalone/postmaster.ts";
+import { findSurvivor } from "../../../src/standalone/surviving-postgres.ts";
+import { until } from "../../until.ts";
 
 const settings = { fsync: "off" };
 let parent: string;
@@ -80,6 +83,83 @@ test("a server that hangs is replaced", async () => {
   expect(again.pid).not.toBe(server.pid);
   await again.stop();
 }, 60_000);
+
+const lockFile = () => join(dataDir, "postgres.lock");
+
+const find = () =>
+  findSurvivor({
+    lockFile: lockFile(),
+    data: join(dataDir, "data"),
+    urlAt: () => {
+      throw new Error("a server of another place is not asked");
+    },
+    pgCtl: "pg_ctl",
+    progress: () => undefined,
+    lastBreathMs: 200,
+  });
+
+describe.skipIf(process.platform !== "linux")("a server of another place", () => {
+  const elsewhere = JSON.stringify({ pid: 1, host: "a-container", place: "boot pid:[1] net:[1]" });
+
+  test("is left alone while it lives, though its number is nobody's or a server's here", async () => {
+    const server = await startEmbeddedPostgres({ dataDir, settings });
+    await writeFile(lockFile(), elsewhere);
+    await expect(find()).rejects.toThrow(/another container or machine \(a-container\)/);
+
+    // As it looks from a PID namespace that has not so many processes.
+    const file = join(dataDir, "data", "postmaster.pid");
+    const text = await readFile(file, "utf8");
+    await writeFile(file, text.replace(/^\d+/, "99999999"));
+    await expect(find()).rejects.toThrow(/another container or machine \(a-container\)/);
+    expect(await readPostmaster(join(dataDir, "data"))).toMatchObject({ pid: 99_999_999 });
+    await writeFile(file, text);
+
+    expect(await isRunning(server.pid)).toBe(true);
+    expect(await serverDirectory(server.url)).toBe(join(dataDir, "data"));
+    await server.stop();
+  });
+
+  test("is replaced at once when it is dead, though its number is somebody's here", async () => {
+    const server = await startEmbeddedPostgres({ dataDir, settings });
+    process.kill(server.pid, "SIGKILL");
+    await waitForExit(server.pid, 5_000);
+    await writeFile(lockFile(), elsewhere);
+    const lock = `${process.pid}\n${join(dataDir, "data")}\n0\n5432\n\n127.0.0.1\n0 0\nready   \n`;
+    await writeFile(join(dataDir, "data", "postmaster.pid"), lock);
+    const again = await startEmbeddedPostgres({ dataDir, settings });
+    expect(again.adopted).toBe(false);
+    await again.stop();
+    const free = await holdFileLock(lockFile());
+    expect(free.kind).toBe("held");
+    if (free.kind === "held") free.release();
+  });
+
+  test("is not dead before its last process is", async () => {
+    const server = await startEmbeddedPostgres({ dataDir, settings });
+    const children = await readFile(`/proc/${server.pid}/task/${server.pid}/children`, "utf8");
+    const child = Number.parseInt(children);
+    process.kill(child, "SIGSTOP");
+    process.kill(server.pid, "SIGKILL");
+    await waitForExit(server.pid, 5_000);
+    await expect(find()).rejects.toThrow(/processes of a PostgreSQL that was killed/);
+    process.kill(child, "SIGCONT");
+    const again = await startEmbeddedPostgres({ dataDir, settings });
+    expect(again.adopted).toBe(false);
+    await again.stop();
+  });
+});
+
+test("says when it has lost its server, and not when it stops it", async () => {
+  let lost = 0;
+  const start = () => startEmbeddedPostgres({ dataDir, settings, onLost: () => (lost += 1) });
+  await (await start()).stop();
+  const server = await start();
+  expect(lost).toBe(0);
+  process.kill(server.pid, "SIGKILL");
+  await until("the loss is noticed", () => lost === 1);
+  await server.stop();
+  expect(lost).toBe(1);
+});
 
 test("a data directory of another major version is refused in one sentence", async () => {
   const file = join(dataDir, "data", "PG_VERSION");

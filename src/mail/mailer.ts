@@ -9,7 +9,8 @@ import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { createCoalescer } from "./coalescer.ts";
 import { testSettings } from "./smtp-test.ts";
-import { createTransportPool, type TransportPool } from "./transport-pool.ts";
+import { ServerBusy } from "./smtp-failure.ts";
+import { createTransportPool, type TimeLimit, type TransportPool } from "./transport-pool.ts";
 
 /** Accounts with open connections at a time; the one idle longest gives way. */
 const MAX_POOLS = 1_000;
@@ -19,7 +20,8 @@ const POOL_IDLE = 5 * 60_000;
 /**
  * Mail through each account's own SMTP server, over pooled connections. Whether the settings are still
  * the ones a pool was built from is asked before every mail, so that a change counts at once; mails that
- * ask at the same time share the question.
+ * ask at the same time share the question. A mail waits for one of its account's connections, without a
+ * limit when its caller has a signal to end that with; otherwise the wait is part of its time.
  */
 export function createMailer(options: {
   settings: SmtpSettingsStore;
@@ -30,7 +32,7 @@ export function createMailer(options: {
   log: Logger;
   /** Connections per account. */
   poolSize?: number;
-  /** Milliseconds that one mail may take in all: a server that trickles defeats the other limits. */
+  /** Milliseconds that one mail may take: a server that trickles defeats the other limits. */
   sendTimeoutMs?: number;
   /** PEM certificates to trust besides the system's. */
   ca?: string;
@@ -73,15 +75,20 @@ export function createMailer(options: {
     signal?: AbortSignal,
     maySend?: () => boolean,
   ): Promise<MailResult> {
-    if (closed) throw new Error("the mailer is closed");
-    const pool = await currentPool(account);
-    // Closed while it waited: nobody would close a new pool.
-    if (closed) throw new Error("the mailer is closed");
-    if (pool === null) return { kind: "unconfigured" };
-    const messageId = messageIdOf(message.messageId, pool.from);
-    return deadline(sendTimeoutMs, signal, (limited) =>
-      pool.send({ ...message, messageId }, limited, maySend),
-    );
+    return limited(sendTimeoutMs, signal, async (limit) => {
+      for (;;) {
+        if (closed) throw new Error("the mailer is closed");
+        const pool = await currentPool(account);
+        // Closed while it waited: nobody would close a new pool.
+        if (closed) throw new Error("the mailer is closed");
+        if (pool === null) return { kind: "unconfigured" };
+        const messageId = messageIdOf(message.messageId, pool.from);
+        const result = await pool.send({ ...message, messageId }, limit, maySend);
+        if (result.kind !== "retired") return result;
+        if (closed) return CLOSED;
+        // While it waited the settings changed, or the pool gave way: it goes by what there is now.
+      }
+    });
   }
 
   return {
@@ -101,8 +108,9 @@ export function createMailer(options: {
     },
     configured: async (account) => (await settings.revision(account)) !== undefined,
     test: (account, candidate, to) =>
-      deadline(sendTimeoutMs, undefined, (signal) =>
-        testSettings({
+      limited(sendTimeoutMs, undefined, ({ signal, begin }) => {
+        begin();
+        return testSettings({
           account,
           settings: candidate,
           to,
@@ -110,8 +118,8 @@ export function createMailer(options: {
           signal,
           messageId: messageIdOf(undefined, candidate.from),
           ...extra,
-        }),
-      ),
+        });
+      }),
     close: async () => {
       closed = true;
       for (const pool of pools.values()) pool.close();
@@ -119,6 +127,15 @@ export function createMailer(options: {
     },
   };
 }
+
+/** For mails that waited for their turn. */
+const CLOSED: MailResult = {
+  kind: "failed",
+  error: "Carillon was stopped before the mail was sent",
+  retryable: true,
+  outcomeUnknown: false,
+  serverFault: false,
+};
 
 const OUTCOME = { accepted: "sent", failed: "failed", unconfigured: "unconfigured" } as const;
 
@@ -128,23 +145,35 @@ function messageIdOf(given: string | undefined, from: string): string {
   return `${given ?? randomUUID()}@${from.slice(from.lastIndexOf("@") + 1) || "localhost"}`;
 }
 
-/** Runs `work` with a signal that aborts with the caller's, or when the time is up. */
-async function deadline<T>(
+/**
+ * Runs `work` with a signal that aborts with the caller's, or `ms` after its `begin`; where the caller has
+ * no signal, somebody waits for an answer, and it takes `ms` in all.
+ */
+async function limited<T>(
   ms: number,
   signal: AbortSignal | undefined,
-  work: (signal: AbortSignal) => Promise<T>,
+  work: (limit: TimeLimit) => Promise<T>,
 ): Promise<T> {
   const controller = new AbortController();
   const abort = (): void => {
     controller.abort(signal?.reason);
   };
-  const timer = setTimeout(() => {
-    controller.abort(new Error(`not finished within ${ms} ms`));
-  }, ms);
+  let begun = false;
+  const start = (): NodeJS.Timeout =>
+    setTimeout(() => {
+      controller.abort(begun ? new Error(`not finished within ${ms} ms`) : new ServerBusy(ms));
+    }, ms);
+  let timer = signal === undefined ? start() : undefined;
   signal?.addEventListener("abort", abort, { once: true });
   if (signal?.aborted) abort();
   try {
-    return await work(controller.signal);
+    return await work({
+      signal: controller.signal,
+      begin: () => {
+        begun = true;
+        timer ??= start();
+      },
+    });
   } finally {
     clearTimeout(timer);
     signal?.removeEventListener("abort", abort);

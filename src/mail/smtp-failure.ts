@@ -9,6 +9,16 @@ const MAX_ERROR_LENGTH = 1_000;
 /** Wrong settings, not weather: the next attempt meets them unchanged. */
 const PERMANENT_CODES = new Set(["EAUTH", "ENOAUTH", "EENVELOPE", "ECONFIG", "EREQUIRETLS"]);
 
+/** No connection came free for a mail: nothing of it was sent, and nothing is wrong with the server. */
+export class ServerBusy extends Error {
+  override name = "ServerBusy";
+  constructor(waitedMs: number) {
+    super(
+      `the account's SMTP server is busy: no connection was free for the mail within ${Math.ceil(waitedMs / 1_000)} s, it was not sent`,
+    );
+  }
+}
+
 /**
  * What a failed conversation means (RFC 5321, 4.2.1). `bodyEnded`: the message had been written to its
  * end, so a server that fell silent may have taken it; before that it must not have (RFC 5321, 4.1.1.4).
@@ -42,7 +52,8 @@ export function smtpFailure(input: {
  * with 421, "closing transmission channel" (RFC 5321, 3.8), and not for what we refused ourselves.
  */
 function isServerFault(error: unknown, { code, responseCode }: ErrorFields): boolean {
-  if (error instanceof DestinationRefused || code === "ECONFIG" || code === "ESTREAM") return false;
+  if (error instanceof DestinationRefused || error instanceof ServerBusy) return false;
+  if (code === "ECONFIG" || code === "ESTREAM") return false;
   if (responseCode === 421) return true;
   return code !== "EENVELOPE" && code !== "EMESSAGE";
 }

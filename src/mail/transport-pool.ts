@@ -5,24 +5,35 @@ import SMTPPool from "nodemailer/lib/smtp-pool";
 import type { SmtpSettings } from "../domain/account.ts";
 import type { MailMessage, MailResult } from "../domain/mail.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
+import { createTurns } from "../domain/turns.ts";
 import type { Dial } from "../network/guarded-dial.ts";
 import { watchReading } from "./message-stream.ts";
-import { readFields, secretsOf, smtpFailure } from "./smtp-failure.ts";
+import { readFields, secretsOf, ServerBusy, smtpFailure } from "./smtp-failure.ts";
 import { mailOptions, smtpOptions } from "./smtp-options.ts";
 
 export type SendResult = Exclude<MailResult, { kind: "unconfigured" }>;
+
+/** How long a mail may take. */
+export interface TimeLimit {
+  signal: AbortSignal;
+  /** The mail has a connection for itself: its time begins now. */
+  begin: () => void;
+}
 
 /** Open connections to one account's SMTP server, as of one revision of its settings. */
 export interface TransportPool {
   revision: string;
   from: string;
-  /** `maySend`: as the Mailer's. */
+  /**
+   * Waits for its turn, in the order in which mails come. `maySend`: as the Mailer's. `retired`: the pool
+   * was before it was the mail's turn, and nothing of the mail has left.
+   */
   send(
     message: MailMessage & { messageId: string },
-    signal: AbortSignal,
+    limit: TimeLimit,
     maySend?: () => boolean,
-  ): Promise<SendResult>;
-  /** Takes no new mail; closes its connections once the mails in flight are through. */
+  ): Promise<SendResult | { kind: "retired" }>;
+  /** Takes no new mail, nor those that wait; closes its connections once the mails in flight are through. */
   retire(): void;
   /** Closes now; mails in flight fail. */
   close(): void;
@@ -48,6 +59,8 @@ export function createTransportPool(options: {
     idleTimeout: IDLE_TIMEOUT,
   });
 
+  // A mail that waited in nodemailer's own queue would have its time run out there.
+  const turns = createTurns({ atOnce: options.connections });
   let inFlight = 0;
   let retired = false;
 
@@ -58,7 +71,7 @@ export function createTransportPool(options: {
   ): Promise<SendResult | "stale"> {
     let ended = false;
     try {
-      if (signal.aborted) throw Object.assign(new Error("aborted"), { code: "EABORT" });
+      if (signal.aborted) throw unsent(signal.reason);
       const mail = new MailComposer(mailOptions(message, settings.from)).compile();
       watchReading(mail, {
         mayContinue: () => {
@@ -88,9 +101,19 @@ export function createTransportPool(options: {
   return {
     revision: settings.revision,
     from: settings.from,
-    send: async (message, signal, maySend) => {
+    send: async (message, { signal, begin }, maySend) => {
+      if (!(await turns.take(signal)))
+        return signal.aborted
+          ? smtpFailure({ error: unsent(signal.reason), bodyEnded: false, secrets })
+          : { kind: "retired" };
+      if (retired) {
+        // Between its turn and here.
+        turns.done();
+        return { kind: "retired" };
+      }
       inFlight += 1;
       try {
+        begin();
         const first = await attempt(message, signal, maySend);
         if (first !== "stale") return first;
         const second = await attempt(message, signal, maySend);
@@ -104,18 +127,28 @@ export function createTransportPool(options: {
         };
       } finally {
         inFlight -= 1;
+        turns.done();
         if (retired && inFlight === 0) pool.close();
       }
     },
     retire: () => {
       retired = true;
+      turns.close();
       if (inFlight === 0) pool.close();
     },
     close: () => {
       retired = true;
+      turns.close();
       pool.close({ force: true });
     },
   };
+}
+
+/** Why a mail was ended before anything was done for it. */
+function unsent(reason: unknown): Error {
+  if (reason instanceof ServerBusy) return reason;
+  // As nodemailer calls it.
+  return Object.assign(new Error("aborted"), { code: "EABORT" });
 }
 
 /**

@@ -84,8 +84,9 @@ export function createGuardedDial(options: {
     try {
       return await untilAborted(lookup(fullName(host)), signal);
     } catch (error) {
-      // Whether an internal name exists is nobody's business either.
-      if (!signal.aborted && INTERNAL_NAME.test(host)) throw refused();
+      // Whether an internal name exists is nobody's business either. That a name server is away is no such
+      // news, and passes.
+      if (!signal.aborted && INTERNAL_NAME.test(host) && !isPassing(error)) throw refused();
       throw error;
     }
   }
@@ -166,4 +167,8 @@ function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
 
 function asError(reason: unknown): Error {
   return reason instanceof Error ? reason : new Error("aborted", { cause: reason });
+}
+
+function isPassing(error: unknown): boolean {
+  return error instanceof Error && "code" in error && error.code === "EAI_AGAIN";
 }

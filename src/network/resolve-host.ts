@@ -1,40 +1,93 @@
-import { lookup as systemLookup, Resolver } from "node:dns/promises";
+import { lookup as getaddrinfo, Resolver } from "node:dns/promises";
+import { createTurns, type Turns } from "../domain/turns.ts";
 
-/** Every address of a name. Rejects with a DNS error (`code` ENOTFOUND, ETIMEOUT, …). */
+/** Every address of a name. Rejects with a DNS error (`code` ENOTFOUND, EAI_AGAIN, …). */
 export type Lookup = (host: string) => Promise<string[]>;
 
+/** Milliseconds that one kind of address is waited for when the other is there: a dial has 10 s in all. */
+const OTHER_KIND = 500;
+/** Milliseconds in line for the system's resolver: as long as a dial waits, nobody wants it any more. */
+const PATIENCE = 10_000;
+/** More than the attempts that a process has in flight. */
+const MAX_WAITING = 1_000;
+
 /**
- * Asks the DNS servers directly first. `dns.lookup` runs getaddrinfo on libuv's four threads, where four
- * names with a dead name server would hold up every other account (and file access). The system's own
- * resolver is asked only for names without a dot and for those that DNS says do not exist: it knows the
- * hosts file and the search domains (`receiver.team-a.svc`).
+ * Asks the DNS servers directly first. `dns.lookup` runs getaddrinfo on libuv's threads, two at a time for
+ * the whole process: two names with a dead name server would hold up everybody, PostgreSQL's connections
+ * among them. The system's own resolver is asked only for names without a dot and for those that DNS says
+ * do not exist: it knows the hosts file and the search domains (`receiver.team-a.svc`). Whoever runs a
+ * name's server can say so first and fall silent then, so that such names take one of the two threads at
+ * most. To be made once in a process.
  */
-export function createLookup(options: { servers?: readonly string[] } = {}): Lookup {
+export function createLookup(
+  options: {
+    servers?: readonly string[];
+    /** The system's resolver, which cannot be told whom to ask. */
+    system?: Lookup;
+    /** Milliseconds. */
+    patience?: number;
+  } = {},
+): Lookup {
+  const { system = systemLookup, patience = PATIENCE } = options;
   const resolver = new Resolver({ timeout: 2_000, tries: 2 });
   if (options.servers) resolver.setServers(options.servers);
+  const dottedTurns = createTurns({ atOnce: 1, maxWaiting: MAX_WAITING });
+  // No user's name server answers for these, only the installation's own: they do not stand in line behind
+  // the others, and take the second thread for no longer than PostgreSQL's own name would.
+  const plainTurns = createTurns({ atOnce: 1, maxWaiting: MAX_WAITING });
+
   return async (host) => {
-    const dotted = host.replace(/\.$/, "").includes(".");
-    if (dotted) {
-      const answers = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)]);
-      const addresses = answers.flatMap((answer) =>
-        answer.status === "fulfilled" ? answer.value : [],
-      );
-      const failure = answers.find(
-        (answer) => answer.status === "rejected" && !ABSENT.has(codeOf(answer.reason)),
-      );
-      // Half an answer is used: an AAAA query that some servers mishandle must not fail the name.
-      if (addresses.length > 0) return addresses;
-      if (failure?.status === "rejected")
-        throw Object.assign(
-          new Error(`${host} cannot be resolved for now`, { cause: failure.reason }),
-          {
-            code: "EAI_AGAIN",
-          },
-        );
-    }
-    const found = await systemLookup(host, { all: true });
-    return found.map(({ address }) => address);
+    if (!host.replace(/\.$/, "").includes(".")) return inTurn(host, plainTurns);
+    const answers = await askBothKinds(host);
+    const addresses = answers.flatMap((answer) =>
+      answer.status === "fulfilled" ? answer.value : [],
+    );
+    // Half an answer is used: an AAAA query that some servers mishandle must not fail the name.
+    if (addresses.length > 0) return addresses;
+    const failure = answers.find(
+      (answer) => answer.status === "rejected" && !ABSENT.has(codeOf(answer.reason)),
+    );
+    if (failure?.status === "rejected") throw unresolved(host, failure.reason);
+    return inTurn(host, dottedTurns);
   };
+
+  /** c-ares asks every server twice for the one kind that is not answered, with the other in hand. */
+  async function askBothKinds(host: string): Promise<PromiseSettledResult<string[]>[]> {
+    const kinds = [resolver.resolve4(host), resolver.resolve6(host)];
+    const late = Promise.withResolvers<never>();
+    const timer = Promise.any(kinds).then(
+      () =>
+        setTimeout(() => {
+          late.reject(new Error("not answered in time"));
+        }, OTHER_KIND),
+      () => undefined,
+    );
+    const answers = await Promise.allSettled(
+      kinds.map((kind) => Promise.race([kind, late.promise])),
+    );
+    clearTimeout(await timer);
+    return answers;
+  }
+
+  async function inTurn(host: string, turns: Turns): Promise<string[]> {
+    if (!(await turns.take(AbortSignal.timeout(patience)))) throw unresolved(host);
+    try {
+      return await system(host);
+    } finally {
+      turns.done();
+    }
+  }
+}
+
+async function systemLookup(host: string): Promise<string[]> {
+  const found = await getaddrinfo(host, { all: true });
+  return found.map(({ address }) => address);
+}
+
+function unresolved(host: string, cause?: unknown): Error {
+  return Object.assign(new Error(`${host} cannot be resolved for now`, { cause }), {
+    code: "EAI_AGAIN",
+  });
 }
 
 /** No such name, no record of this type, or no DNS server at all. */

@@ -5,8 +5,10 @@ import type { EmailLogEntry, MailKind, MailMessage, MailResult } from "../mail.t
 /** Sends through the account's own SMTP server. Expected failures are results, not errors. */
 export interface Mailer {
   /**
-   * `maySend` is asked before the message's first byte and again before its end, which is what a server
-   * acts on (RFC 5321, 4.1.1.4). Where it says no, the connection is dropped and nobody gets the mail.
+   * It waits for a connection of its account's: until the signal aborts, or without one as part of the time
+   * that a mail may take. `maySend` is asked before the message's first byte and again before its end,
+   * which is what a server acts on (RFC 5321, 4.1.1.4). Where it says no, the connection is dropped and
+   * nobody gets the mail.
    */
   send(
     account: string,

@@ -3,6 +3,7 @@ import type { MailMessage } from "../../../src/domain/mail.ts";
 import { startMailCatcher } from "../../../src/mail/mail-catcher.ts";
 import { createMailer } from "../../../src/mail/mailer.ts";
 import { parseDestinationRules } from "../../../src/network/destination-rules.ts";
+import type { DestinationRules } from "../../../src/network/destination-rules.ts";
 import { createGuardedDial } from "../../../src/network/guarded-dial.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
@@ -29,8 +30,9 @@ export function mailerFixture() {
     port: number,
     change: Partial<SmtpSettings> = {},
     sendTimeoutMs = 5_000,
-    accountRules = async () => parseDestinationRules(""),
+    options: { accountRules?: () => Promise<DestinationRules>; poolSize?: number } = {},
   ) {
+    const { accountRules = async () => parseDestinationRules(""), ...rest } = options;
     const state: { settings: SmtpSettings | undefined; revisions: number } = {
       settings: {
         host: "127.0.0.1",
@@ -61,6 +63,7 @@ export function mailerFixture() {
       metrics: createMetrics({ version: "test", nodeMetrics: false }),
       log: createLogger({ level: "silent" }),
       sendTimeoutMs,
+      ...rest,
     });
     ends.push(() => started.close());
     return { ...started, state };

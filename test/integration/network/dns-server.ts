@@ -11,7 +11,7 @@ export interface DnsServer {
 
 /**
  * A DNS server of a few lines (RFC 1035): A answers come from `answer`, which may say something else
- * each time; AAAA has none. `null`: no such name; `undefined`: silence.
+ * each time; AAAA has none. `null`: no such name; `undefined`: silence, to AAAA where it is for `asked` 0.
  */
 export async function startDnsServer(
   answer: (name: string, asked: number) => readonly string[] | null | undefined,
@@ -35,7 +35,7 @@ export async function startDnsServer(
       const count = (counts.get(name) ?? 0) + 1;
       counts.set(name, count);
       addresses = answer(name, count);
-    } else if (answer(name, 0) === null) addresses = null;
+    } else addresses = answer(name, 0) && [];
     if (addresses === undefined) return;
     const header = Buffer.alloc(12);
     query.copy(header, 0, 0, 2);

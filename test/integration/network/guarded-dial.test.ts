@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { createServer, type AddressInfo, type Server } from "node:net";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { DestinationRefused } from "../../../src/network/destination-refused.ts";
 import { parseDestinationRules } from "../../../src/network/destination-rules.ts";
 import { createGuardedDial } from "../../../src/network/guarded-dial.ts";
@@ -36,6 +36,8 @@ beforeAll(async () => {
         return ["10.96.0.9"];
       case "sneaky.team-a.svc.cluster.local":
         return ["127.0.0.1"];
+      case "half-silent.example":
+        return asked === 0 ? undefined : ["127.0.0.1"];
       case "silent.example":
         return undefined;
       default:
@@ -125,6 +127,20 @@ test("a silent name server ends with a time-out", async () => {
   await expect(dialWith({ timeoutMs: 300 })(to("silent.example"))).rejects.toMatchObject({
     code: "ETIMEDOUT",
   });
+});
+
+test("an AAAA query that no name server answers does not keep the name's IPv4 address back", async () => {
+  const other = await startDnsServer(() => undefined);
+  onTestFinished(() => {
+    other.close();
+  });
+  const socket = await dialWith({
+    rules: parseDestinationRules("127.0.0.0/8"),
+    lookup: createLookup({ servers: [dns.address, other.address] }),
+    timeoutMs: 10_000,
+  })(to("half-silent.example"));
+  expect(socket.remoteAddress).toBe("127.0.0.1");
+  socket.destroy();
 });
 
 test("SMTP has its own ports", async () => {

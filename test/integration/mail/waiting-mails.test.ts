@@ -1,0 +1,142 @@
+import { setImmediate } from "node:timers/promises";
+import { afterEach, describe, expect, test } from "vitest";
+import { until } from "../../until.ts";
+import { HELLO, mailerFixture } from "./mailer-fixture.ts";
+
+const { catcher, mailer, scriptedServer, close } = mailerFixture();
+afterEach(close);
+
+/** Milliseconds, more than a test may take: what ends a mail is not its own limit. */
+const PATIENT = 60_000;
+const ONE = { poolSize: 1 };
+/** A job's run can be ended by its worker. */
+const neverEnded = (): AbortSignal => new AbortController().signal;
+
+/** A server with one connection for us, which takes its time with the first mail that it is brought. */
+async function busy(sendTimeoutMs: number) {
+  const first = Promise.withResolvers<string>();
+  let ends = 0;
+  const server = await scriptedServer({
+    END: () => ((ends += 1) === 1 ? first.promise : "250 queued"),
+  });
+  const sending = mailer(server.port, {}, sendTimeoutMs, ONE);
+  const inFlight = sending.send("a", HELLO, neverEnded());
+  await until("the first mail at the server", () => server.seen.mails === 1);
+  return {
+    server,
+    sending,
+    inFlight,
+    goOn: () => {
+      first.resolve("250 queued");
+    },
+    /** Sends one more; resolves when that waits. */
+    wait: async (signal: AbortSignal) => {
+      const { revisions } = sending.state;
+      const sent = sending.send("a", HELLO, signal);
+      await until("its settings", () => sending.state.revisions > revisions);
+      for (let turn = 0; turn < 10; turn += 1) await setImmediate();
+      return { sent };
+    },
+  };
+}
+
+describe("a mail that waits for a connection", () => {
+  test("has all its time when its turn comes", async () => {
+    let ends = 0;
+    const server = await scriptedServer({ END: () => ((ends += 1) < 3 ? "hang" : "250 queued") });
+    const sending = mailer(server.port, {}, 700, ONE);
+    // Those before it take up all of their own.
+    const sent = [1, 2, 3].map(() => sending.send("a", HELLO, neverEnded()));
+    expect(await Promise.all(sent)).toMatchObject([
+      { kind: "failed", outcomeUnknown: true },
+      { kind: "failed", outcomeUnknown: true },
+      { kind: "accepted" },
+    ]);
+    expect(server.seen).toMatchObject({ connections: 3, mails: 3 });
+  });
+
+  test("does so no longer than a mail may take, when nobody could end it", async () => {
+    const server = await scriptedServer({ RCPT: "hang" });
+    const sending = mailer(server.port, {}, 700, ONE);
+    const ofJobs = [sending.send("a", HELLO, neverEnded()), sending.send("a", HELLO, neverEnded())];
+    const result = await sending.send("a", HELLO);
+    expect(result).toEqual({
+      kind: "failed",
+      error: expect.stringMatching(/^the account's SMTP server is busy: .*not sent$/),
+      retryable: true,
+      outcomeUnknown: false,
+      serverFault: false,
+    });
+    expect(await Promise.all(ofJobs)).toMatchObject([{ serverFault: true }, { serverFault: true }]);
+    expect(server.seen.connections).toBe(2);
+  });
+
+  test("ends with its signal, and is not sent", async () => {
+    const { inFlight, wait, goOn, sending, server } = await busy(PATIENT);
+    const controller = new AbortController();
+    const { sent } = await wait(controller.signal);
+    controller.abort();
+    expect(await sent).toMatchObject({
+      kind: "failed",
+      error: "aborted before the SMTP server answered",
+      retryable: true,
+      outcomeUnknown: false,
+    });
+    goOn();
+    expect(await inFlight).toMatchObject({ kind: "accepted" });
+    expect(await sending.send("a", HELLO)).toMatchObject({ kind: "accepted" });
+    expect(server.seen).toMatchObject({ connections: 1, mails: 2 });
+  });
+
+  test("goes in its turn", async () => {
+    const { inFlight, sending, goOn } = await busy(PATIENT);
+    const order: number[] = [];
+    const waiting = [1, 2, 3].map(async (mail) => {
+      const result = await sending.send("a", HELLO, neverEnded());
+      order.push(mail);
+      return result.kind;
+    });
+    goOn();
+    await inFlight;
+    expect(await Promise.all(waiting)).toEqual(["accepted", "accepted", "accepted"]);
+    expect(order).toEqual([1, 2, 3]);
+  });
+
+  test("goes by new settings, when they come meanwhile", async () => {
+    const { inFlight, wait, goOn, sending, server } = await busy(PATIENT);
+    const other = await catcher();
+    const { sent } = await wait(neverEnded());
+    const { settings } = sending.state;
+    if (settings === undefined) throw new Error("settings");
+    sending.state.settings = { ...settings, port: other.smtpPort, revision: "2" };
+    expect(await sending.send("a", HELLO)).toMatchObject({ kind: "accepted" });
+    expect(await sent).toMatchObject({ kind: "accepted" });
+    expect(other.messages()).toHaveLength(2);
+    goOn();
+    expect(await inFlight).toMatchObject({ kind: "accepted" });
+    await until("the old connection closed", () => server.seen.closed === 1);
+    expect(server.seen.mails).toBe(1);
+  });
+
+  test("is unconfigured when the settings are deleted meanwhile", async () => {
+    const { wait, sending } = await busy(PATIENT);
+    const { sent } = await wait(neverEnded());
+    sending.state.settings = undefined;
+    expect(await sending.send("a", HELLO)).toEqual({ kind: "unconfigured" });
+    expect(await sent).toEqual({ kind: "unconfigured" });
+  });
+
+  test("hears of the end of the program", async () => {
+    const { inFlight, wait, sending, server } = await busy(PATIENT);
+    const { sent } = await wait(neverEnded());
+    await sending.close();
+    expect(await sent).toMatchObject({
+      kind: "failed",
+      retryable: true,
+      outcomeUnknown: false,
+      serverFault: false,
+    });
+    expect(await inFlight).toMatchObject({ kind: "failed", outcomeUnknown: true });
+    expect(server.seen.mails).toBe(1);
+  });
+});

@@ -1,0 +1,105 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createLookup } from "../../../src/network/resolve-host.ts";
+import { until } from "../../until.ts";
+import { startDnsServer, type DnsServer } from "./dns-server.ts";
+
+let dns: DnsServer;
+beforeAll(async () => {
+  dns = await startDnsServer((name) => (name === "known.example" ? ["203.0.114.7"] : null));
+});
+afterAll(() => {
+  dns.close();
+});
+
+/** Milliseconds, more than a test may take. */
+const PATIENT = 60_000;
+
+/** A system's resolver that is silent until it is told what to say. */
+function stuckSystem(patience: number) {
+  const asked: string[] = [];
+  const waiting = new Map<string, PromiseWithResolvers<string[]>>();
+  const lookup = createLookup({
+    servers: [dns.address],
+    patience,
+    system: (host) => {
+      asked.push(host);
+      const answer = Promise.withResolvers<string[]>();
+      waiting.set(host, answer);
+      return answer.promise;
+    },
+  });
+  return {
+    lookup,
+    asked,
+    answer: (host: string, addresses: string[]) => waiting.get(host)?.resolve(addresses),
+    fail: (host: string) =>
+      waiting.get(host)?.reject(Object.assign(new Error("no"), { code: "ENOTFOUND" })),
+  };
+}
+
+/** Until DNS has said of all of them that they do not exist. */
+async function askedDns(names: readonly string[]): Promise<void> {
+  await until("all names asked for", () => names.every((name) => dns.asked.includes(name)));
+}
+
+describe("names that DNS does not know and the system's resolver does not answer", () => {
+  test("take one thread, and nobody else's", async () => {
+    const { lookup, asked, answer } = stuckSystem(PATIENT);
+    const names = ["one.dead.example", "two.dead.example", "three.dead.example"];
+    const answers = names.map((name) => lookup(name));
+    await until("the first", () => asked.length > 0);
+    await askedDns(names);
+    // A round trip to DNS later, the others would have been asked for as well.
+    expect(await lookup("known.example")).toEqual(["203.0.114.7"]);
+    expect(asked).toHaveLength(1);
+
+    const plain = lookup("database");
+    await until("the name without a dot", () => asked.includes("database"));
+    answer("database", ["10.0.0.5"]);
+    expect(await plain).toEqual(["10.0.0.5"]);
+
+    for (let turn = 1; turn <= names.length; turn += 1) {
+      const name = await until(
+        "the next",
+        () => asked.filter((one) => one !== "database")[turn - 1],
+      );
+      answer(name, [`10.0.0.${turn}`]);
+    }
+    expect((await Promise.all(answers)).flat().toSorted()).toEqual([
+      "10.0.0.1",
+      "10.0.0.2",
+      "10.0.0.3",
+    ]);
+  });
+
+  test("are not asked for when nobody waits for them any more", async () => {
+    const { lookup, asked, answer } = stuckSystem(200);
+    const stuck = lookup("stuck.dead.example");
+    await until("the first", () => asked.length > 0);
+    await expect(lookup("late.dead.example")).rejects.toMatchObject({ code: "EAI_AGAIN" });
+    answer("stuck.dead.example", ["10.0.0.1"]);
+    expect(await stuck).toEqual(["10.0.0.1"]);
+    const next = lookup("next.dead.example");
+    await until("the next", () => asked.includes("next.dead.example"));
+    answer("next.dead.example", ["10.0.0.2"]);
+    expect(await next).toEqual(["10.0.0.2"]);
+    expect(asked).toEqual(["stuck.dead.example", "next.dead.example"]);
+  });
+
+  test("leave the turn to the next when they fail", async () => {
+    const { lookup, asked, answer, fail } = stuckSystem(PATIENT);
+    const absent = lookup("absent.dead.example");
+    await until("the first", () => asked.length > 0);
+    const next = lookup("after.dead.example");
+    fail("absent.dead.example");
+    await expect(absent).rejects.toMatchObject({ code: "ENOTFOUND" });
+    await until("the next", () => asked.includes("after.dead.example"));
+    answer("after.dead.example", ["10.0.0.2"]);
+    expect(await next).toEqual(["10.0.0.2"]);
+  });
+});
+
+test("the system's resolver is asked for the hosts file's names", async () => {
+  const addresses = await createLookup({ servers: [dns.address] })("localhost");
+  expect(["127.0.0.1", "::1"]).toEqual(expect.arrayContaining(addresses));
+});

@@ -1,0 +1,72 @@
+import { expect, test } from "vitest";
+import { createTurns } from "../../../src/domain/turns.ts";
+
+/** Takes a turn, and says in `order` when it came. */
+function taker(turns: ReturnType<typeof createTurns>, order: string[]) {
+  return async (name: string, signal?: AbortSignal): Promise<boolean> => {
+    const turn = await turns.take(signal);
+    order.push(`${name}: ${turn}`);
+    return turn;
+  };
+}
+
+test("so many at a time, the others in their order", async () => {
+  const turns = createTurns({ atOnce: 2 });
+  const order: string[] = [];
+  const take = taker(turns, order);
+  await Promise.all([take("a"), take("b")]);
+  const others = [take("c"), take("d"), take("e")];
+  await Promise.resolve();
+  expect(order).toEqual(["a: true", "b: true"]);
+  turns.done();
+  await others[0];
+  // Nobody gets ahead of those who wait.
+  const late = take("f");
+  turns.done();
+  turns.done();
+  await Promise.all(others);
+  turns.done();
+  await late;
+  expect(order.slice(2)).toEqual(["c: true", "d: true", "e: true", "f: true"]);
+});
+
+test("who gives up is passed over, and takes no turn", async () => {
+  const turns = createTurns({ atOnce: 1 });
+  const order: string[] = [];
+  const take = taker(turns, order);
+  const controller = new AbortController();
+  await take("a");
+  const given = take("b", controller.signal);
+  const next = take("c");
+  controller.abort();
+  expect(await given).toBe(false);
+  turns.done();
+  expect(await next).toBe(true);
+  turns.done();
+  // A signal that comes after the turn is no longer ours.
+  const after = new AbortController();
+  expect(await take("d", after.signal)).toBe(true);
+  after.abort();
+  turns.done();
+  expect(await take("e")).toBe(true);
+  expect(await turns.take(AbortSignal.abort())).toBe(false);
+});
+
+test("no more wait than may", async () => {
+  const turns = createTurns({ atOnce: 1, maxWaiting: 1 });
+  await turns.take();
+  const waiting = turns.take();
+  expect(await turns.take()).toBe(false);
+  turns.done();
+  expect(await waiting).toBe(true);
+});
+
+test("closed: those who wait and those who come get none", async () => {
+  const turns = createTurns({ atOnce: 1 });
+  await turns.take();
+  const waiting = [turns.take(), turns.take()];
+  turns.close();
+  expect(await Promise.all(waiting)).toEqual([false, false]);
+  turns.done();
+  expect(await turns.take()).toBe(false);
+});

@@ -6,7 +6,10 @@ import { parseCommandLine, type ParsedCommandLine } from "../src/admin/command-l
 import { readConfiguration, required } from "../src/configuration/configuration.ts";
 import { StartProblem } from "../src/configuration/start-problem.ts";
 import { parseDestinationRules } from "../src/network/destination-rules.ts";
+import type { Account } from "../src/domain/account.ts";
+import { JobsLeft, type Accounts } from "../src/domain/ports/accounts.ts";
 import { createAccountBinding } from "../src/kubernetes/account-binding.ts";
+import { createAccountDeletion } from "../src/kubernetes/account-deletion.ts";
 import { namespaceUid } from "../src/kubernetes/namespace-uid.ts";
 import { createAccounts } from "../src/postgres/accounts.ts";
 import { createApiKeys } from "../src/postgres/api-keys.ts";
@@ -83,8 +86,10 @@ async function locateDatabase(): Promise<{ url: string; encryptionKeys: string |
 
 function createStores(pool: Pool, encryptionKeys: string | undefined): AdminStores {
   const keyRing = lazyKeyRing(encryptionKeys);
+  const accounts = createAccounts({ pool, onDelete: cancelAccountRuns, onLeave: leaveNamespace });
   return {
-    accounts: createAccounts({ pool, onDelete: cancelAccountRuns, onLeave: leaveNamespace }),
+    accounts,
+    deleteAccount: (account) => deleteAccount(accounts, account),
     apiKeys: createApiKeys({ pool }),
     smtpSettings: createSmtpSettingsStore({ pool, keyRing }),
     signingSecrets: createSigningSecrets({ pool, keyRing }),
@@ -122,6 +127,28 @@ async function leaveNamespace(namespace: string, uid: string | null): Promise<vo
         `whether the namespace ${namespace}, which the account would leave, still has ScheduledJobs cannot be seen from here: set KUBECONFIG, or run this in the cluster (kubectl exec deploy/carillon-gateway -- carillon admin …); set CARILLON_JOB_STORE=postgres if jobs are not kept in Kubernetes`,
       );
   }
+}
+
+/** Whatever the API server answers or does not, the account goes: what may be left of it is said. */
+async function deleteAccount(
+  accounts: Accounts,
+  { id, namespace }: Account,
+): Promise<string | undefined> {
+  const remove = () => accounts.delete(id);
+  const atHand = clusterAtHand();
+  if (namespace === null || atHand === "none") {
+    await remove();
+    return undefined;
+  }
+  if (atHand === "unnamed") {
+    await remove();
+    return `${new JobsLeft(namespace).message}; they cannot be seen from here without KUBECONFIG`;
+  }
+  const left = await withCluster(({ client }) =>
+    createAccountDeletion({ client, accounts })(id, remove),
+  );
+  if (left === undefined) return undefined;
+  return `${left.message}; ${left.cause instanceof Error ? left.cause.message : "no answer"}`;
 }
 
 /** `none`: jobs do not live in a cluster. `unnamed`: they may, but nothing says in which. */

@@ -7,6 +7,7 @@ import {
 import type { IdentityProvider } from "../src/domain/ports/single-sign-on.ts";
 import type { DashboardOptions } from "../src/gateway/dashboard/dashboard-router.ts";
 import { readStaticFiles } from "../src/gateway/dashboard/static-files.ts";
+import { createAccountDeletion } from "../src/kubernetes/account-deletion.ts";
 import { API_VERSION, KIND, specToResource } from "../src/kubernetes/scheduled-job.ts";
 import { createCircuits } from "../src/postgres/circuits.ts";
 import { createDashboardStatistics } from "../src/postgres/dashboard-statistics.ts";
@@ -55,6 +56,7 @@ export async function createDashboardPart(options: {
     ...(kubernetes && {
       binding: {
         uidOf: (namespace) => kubernetes.binding.uidOf(namespace),
+        deleteAccount: createAccountDeletion({ ...kubernetes, accounts: foundation.accounts }),
         changed: () => {
           kubernetes.accountNamespaces.forget();
         },

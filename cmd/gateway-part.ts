@@ -1,7 +1,10 @@
 import type { Configuration } from "../src/configuration/configuration.ts";
 import { required } from "../src/configuration/configuration.ts";
+import { StartProblem } from "../src/configuration/start-problem.ts";
+import { InvalidInput } from "../src/domain/findings.ts";
 import type { JobIndex } from "../src/domain/ports/job-index.ts";
 import type { JobStore } from "../src/domain/ports/job-store.ts";
+import { parseTrustedProxies, type TrustedProxies } from "../src/gateway/client-address.ts";
 import { createGateway, type Gateway } from "../src/gateway/gateway.ts";
 import { otpMessage } from "../src/mail/otp-message.ts";
 import { createCircuits } from "../src/postgres/circuits.ts";
@@ -46,10 +49,21 @@ export async function createGatewayPart(options: {
     metrics: foundation.metrics,
     log: foundation.log,
     version: VERSION,
+    trustedProxies: trustedProxies(configuration),
     dashboard: await createDashboardPart({ foundation, configuration }),
     limits: {
       perSecond: required(configuration, "rateLimit"),
       burst: required(configuration, "rateLimitBurst"),
     },
   });
+}
+
+/** Throws StartProblem when they are none. */
+function trustedProxies(configuration: Configuration): TrustedProxies {
+  try {
+    return parseTrustedProxies(required(configuration, "trustedProxies"));
+  } catch (cause) {
+    if (!(cause instanceof InvalidInput)) throw cause;
+    throw new StartProblem(`CARILLON_TRUSTED_PROXIES: ${cause.message}`, { cause });
+  }
 }

@@ -48,13 +48,15 @@ export const ACCOUNT_COMMANDS: readonly Command[] = [
   },
   {
     path: "account delete",
-    summary: "Delete an account: its keys stop at once, its data is purged after 30 days.",
+    summary:
+      "Delete an account: its keys stop at once, jobs that REST made go, its data is purged after 30 days.",
     positionals: ["NAME"],
     options: {},
     async run({ stores, positionals }) {
       const account = await accountNamed(stores, given(positionals, "NAME"));
-      await stores.accounts.delete(account.id);
-      return asJson({ ...accountView(account), deleted: true });
+      const note = await stores.deleteAccount(account);
+      const view = { ...accountView(account), deleted: true };
+      return note === undefined ? asJson(view) : { ...asJson({ ...view, note }), note };
     },
   },
   {

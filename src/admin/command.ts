@@ -9,11 +9,16 @@ import type { Account } from "../domain/account.ts";
 
 /** What the admin commands work on: the installation's stores. */
 export interface AdminStores {
-  accounts: Accounts;
+  accounts: Omit<Accounts, "delete">;
   apiKeys: ApiKeys;
   smtpSettings: SmtpSettingsStore;
   signingSecrets: SigningSecrets;
   users: Users;
+  /**
+   * Deletes the account with the jobs that REST made for it. What it resolves to, if to anything, says what was
+   * left, and what to do about that.
+   */
+  deleteAccount(account: Account): Promise<string | undefined>;
   /** Seals every secret at rest again under the first key of the ring. */
   reencrypt(): Promise<{ reencrypted: number }>;
   /**

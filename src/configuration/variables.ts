@@ -165,6 +165,12 @@ export const VARIABLES = {
     meaning: "The provider's name on the button: Sign in with NAME.",
     default: "single sign-on",
   }),
+  trustedProxies: list({
+    name: "CARILLON_TRUSTED_PROXIES",
+    meaning:
+      "Comma-separated CIDRs of proxies in front of the gateway: their `X-Forwarded-For` says where a sign-in comes from. Default: none.",
+    default: "",
+  }),
   rateLimit: integer({
     name: "CARILLON_RATE_LIMIT",
     meaning: "Requests a second that one API key may make for long, per gateway process.",

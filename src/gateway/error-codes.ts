@@ -49,6 +49,11 @@ export const ERROR_CODES = {
     status: 409,
     meaning: "Dashboard: the account would be left without an owner. Make somebody else one first.",
   },
+  last_administrator: {
+    status: 409,
+    meaning:
+      "Dashboard: the installation would be left without an administrator. Make another one first.",
+  },
   namespace_in_use: {
     status: 409,
     meaning:
@@ -87,7 +92,8 @@ export const ERROR_CODES = {
   },
   sign_in_delayed: {
     status: 429,
-    meaning: "Dashboard: too many failed sign-ins from this client; see `Retry-After`.",
+    meaning:
+      "Dashboard: too many failed sign-ins from this client, or too many at once; see `Retry-After`.",
   },
   headers_too_large: { status: 431, meaning: "The request's headers are too large." },
   smtp_failed: {

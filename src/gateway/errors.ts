@@ -1,5 +1,11 @@
 import { InvalidInput, type Finding } from "../domain/findings.ts";
-import { LastOwner, NamespaceInUse } from "../domain/ports/accounts.ts";
+import {
+  AdministratorsOnly,
+  LastAdministrator,
+  LastOwner,
+  NamespaceInUse,
+  PasswordsBusy,
+} from "../domain/ports/accounts.ts";
 import { ClockUnknown } from "../domain/ports/clock.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import { JobNotFound, JobOwned, VersionConflict } from "../domain/ports/job-store.ts";
@@ -89,6 +95,16 @@ function asApiError(error: unknown): ApiError | undefined {
   if (error instanceof JobOwned) return jobOwned(error);
   if (error instanceof LastOwner)
     return new ApiError("last_owner", `${error.message}: make somebody else an owner first`);
+  if (error instanceof PasswordsBusy)
+    return new ApiError("sign_in_delayed", `${error.message}: try again in a moment`, {
+      retryAfterSeconds: 1,
+    });
+  if (error instanceof AdministratorsOnly) return new ApiError("forbidden", error.message);
+  if (error instanceof LastAdministrator)
+    return new ApiError(
+      "last_administrator",
+      `${error.message}: make another administrator first (carillon admin user create --admin)`,
+    );
   if (error instanceof NamespaceInUse) return new ApiError("namespace_in_use", error.message);
   if (error instanceof VersionConflict)
     return new ApiError("conflict", "the job was changed at the same time; try again");

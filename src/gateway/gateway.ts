@@ -16,6 +16,7 @@ import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { Readiness } from "../telemetry/readiness.ts";
 import { authenticate } from "./authenticate.ts";
+import type { TrustedProxies } from "./client-address.ts";
 import { dashboardPage } from "./dashboard-page.ts";
 import { createJobInventory } from "./dashboard/job-inventory.ts";
 import { routeDashboard, type DashboardOptions } from "./dashboard/dashboard-router.ts";
@@ -61,6 +62,8 @@ export interface GatewayOptions {
   version: string;
   /** Per API key and process. */
   limits?: RateLimits;
+  /** Whose X-Forwarded-For is believed. Default: nobody's. */
+  trustedProxies?: TrustedProxies;
   /** Sign-in, the dashboard's API and its pages; undefined: a page that says how to go on without. */
   dashboard?: DashboardOptions;
   /** For the ids of jobs. */

@@ -5,6 +5,7 @@ import type { Accounts } from "../domain/ports/accounts.ts";
 import { instantOf } from "./instant-of.ts";
 import { transaction } from "./pool.ts";
 import type { Pool, Queryable } from "./pool.ts";
+import { administratorsKept } from "./users.ts";
 import { isUuid } from "./uuid.ts";
 
 const COLUMNS = `id, name, namespace, namespace_uid as "namespaceUid",
@@ -122,9 +123,10 @@ export function createAccounts({
       if (rows[0] === undefined) throw unknownAccount(id);
       return rows[0];
     },
-    async delete(id) {
+    async delete(id, by) {
       if (!isUuid(id)) return;
       await transaction(pool, async (client) => {
+        if (by !== undefined) await administratorsKept(client, id, by);
         await client.query(
           "update accounts set deleted_at = now() where id = $1 and deleted_at is null",
           [id],

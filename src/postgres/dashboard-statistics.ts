@@ -3,7 +3,6 @@ import type { DashboardStatistics, LastRun } from "../domain/ports/dashboard.ts"
 import type { StatusCursor } from "../domain/job-status.ts";
 import { instantOf } from "./instant-of.ts";
 import type { Pool } from "./pool.ts";
-import { executionOf, type ExecutionRow } from "./rows.ts";
 import { isUuid } from "./uuid.ts";
 
 /** Counts of the overview, from the counters that the writing transactions keep. */
@@ -71,21 +70,6 @@ export function createDashboardStatistics({ pool }: { pool: Pool }): DashboardSt
         [account, days],
       );
       return rows;
-    },
-
-    async failingJobs(account, limit) {
-      if (!isUuid(account)) return { total: 0, jobs: [] };
-      const { rows } = await pool.query<ExecutionRow & { total: number }>(
-        `select h.*, count(*) over () as total
-           from job_cursors c join job_history h using (job_uid)
-          where c.account = $1 and c.deleted_at is null and h.status = 'failed'
-          order by h.executed_at desc limit $2`,
-        [account, limit],
-      );
-      return {
-        total: rows[0]?.total ?? 0,
-        jobs: rows.map((row) => ({ jobUid: row.job_uid, last: executionOf(row) })),
-      };
     },
 
     async tellingCursors(account) {

@@ -1,4 +1,5 @@
 import { argon2, randomBytes, timingSafeEqual } from "node:crypto";
+import { passwordWork } from "./password-work.ts";
 
 /** OWASP's first choice for argon2id (2024): 19 MiB, two passes, one lane. About 50 ms here. */
 const COST = { memory: 19_456, passes: 2, parallelism: 1 } as const;
@@ -45,14 +46,16 @@ function derive(
   },
 ): Promise<Buffer> {
   const { salt, ...cost } = options;
-  return new Promise((resolve, reject) => {
-    // NFKC, as NIST SP 800-63B asks: keyboards write the same character in different ways.
-    const message = password.normalize("NFKC");
-    argon2("argon2id", { ...cost, message, nonce: salt }, (error, tag) => {
-      if (error) reject(new Error("argon2id failed", { cause: error }));
-      else resolve(tag);
+  // NFKC, as NIST SP 800-63B asks: keyboards write the same character in different ways.
+  const message = password.normalize("NFKC");
+  const derived = () =>
+    new Promise<Buffer>((resolve, reject) => {
+      argon2("argon2id", { ...cost, message, nonce: salt }, (error, tag) => {
+        if (error) reject(new Error("argon2id failed", { cause: error }));
+        else resolve(tag);
+      });
     });
-  });
+  return passwordWork.hash(derived);
 }
 
 function unpadded(bytes: Buffer): string {

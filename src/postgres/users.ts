@@ -2,9 +2,16 @@ import type { User, UserRole } from "../domain/account.ts";
 import { normaliseAddress, parseAddress } from "../domain/address.ts";
 import { InvalidInput } from "../domain/findings.ts";
 import type { Finding } from "../domain/findings.ts";
-import { LastOwner, type Users } from "../domain/ports/accounts.ts";
+import {
+  AdministratorsOnly,
+  LastAdministrator,
+  LastOwner,
+  type Asker,
+  type Users,
+} from "../domain/ports/accounts.ts";
 import { instantOf } from "./instant-of.ts";
 import { hashPassword, passwordMatches, UNKNOWN_USER_HASH } from "./password-hash.ts";
+import { passwordWork } from "./password-work.ts";
 import { isUuid } from "./uuid.ts";
 import { transaction, type Pool, type Queryable } from "./pool.ts";
 
@@ -26,7 +33,7 @@ export function createUsers({ pool }: { pool: Pool }): Users {
       if (address.kind === "invalid") findings.push({ field: "email", message: address.reason });
       if (findings.length > 0 || address.kind === "invalid") throw new InvalidInput(findings);
       if (!isUuid(account)) throw unknownAccount(account);
-      const hash = await hashPassword(password);
+      const hash = await passwordWork.admit(() => hashPassword(password));
       try {
         const { rows } = await pool.query<User>(
           `insert into users as u (account, email, password_hash, role, admin)
@@ -44,23 +51,25 @@ export function createUsers({ pool }: { pool: Pool }): Users {
         throw error;
       }
     },
-    async verify(email, password) {
-      const address = parseAddress(email);
-      const { rows } = await pool.query<User & { hash: string | null }>(
-        `select u.password_hash as hash, ${USER_COLUMNS}
-         from users u join accounts a on a.id = u.account
-         where u.email = $1 and a.deleted_at is null`,
-        [address.kind === "valid" ? normaliseAddress(address.address) : ""],
-      );
-      const [found] = rows;
-      // The same work for a user who is not there: the answer's time tells nobody who is.
-      const matches =
-        password.length <= MAX_PASSWORD &&
-        (await passwordMatches(password, found?.hash ?? UNKNOWN_USER_HASH));
-      if (!matches || found === undefined) return undefined;
-      const { hash: _, ...user } = found;
-      return user;
-    },
+    verify: async (email, password, first) =>
+      passwordWork.admit(async () => {
+        await first?.();
+        const address = parseAddress(email);
+        const { rows } = await pool.query<User & { hash: string | null }>(
+          `select u.password_hash as hash, ${USER_COLUMNS}
+           from users u join accounts a on a.id = u.account
+           where u.email = $1 and a.deleted_at is null`,
+          [address.kind === "valid" ? normaliseAddress(address.address) : ""],
+        );
+        const [found] = rows;
+        // The same work for a user who is not there: the answer's time tells nobody who is.
+        const matches =
+          password.length <= MAX_PASSWORD &&
+          (await passwordMatches(password, found?.hash ?? UNKNOWN_USER_HASH));
+        if (!matches || found === undefined) return undefined;
+        const { hash: _, ...user } = found;
+        return user;
+      }),
     async get(id) {
       if (!isUuid(id)) return undefined;
       const { rows } = await pool.query<User>(
@@ -81,15 +90,15 @@ export function createUsers({ pool }: { pool: Pool }): Users {
     async setPassword(id, password) {
       const findings = passwordFindings(password);
       if (findings.length > 0) throw new InvalidInput(findings);
-      const hash = await hashPassword(password);
+      const hash = await passwordWork.admit(() => hashPassword(password));
       const { rowCount } = isUuid(id)
         ? await pool.query("update users set password_hash = $2 where id = $1", [id, hash])
         : { rowCount: 0 };
       if (rowCount === 0)
         throw new InvalidInput([{ field: "user", message: `there is no user ${id}` }]);
     },
-    async setRole(account, id, role) {
-      return ownersKept(account, id, role === "owner", async (client) => {
+    async setRole(account, id, role, by) {
+      return inChargeKept({ account, id, by, becomes: role }, async (client) => {
         const { rows } = await client.query<User>(
           `update users u set role = $3 where account = $1 and id = $2 returning ${USER_COLUMNS}`,
           [account, id, role],
@@ -97,8 +106,8 @@ export function createUsers({ pool }: { pool: Pool }): Users {
         return rows[0];
       });
     },
-    async delete(account, id) {
-      const deleted = await ownersKept(account, id, false, async (client) => {
+    async delete(account, id, by) {
+      const deleted = await inChargeKept({ account, id, by, becomes: "nobody" }, async (client) => {
         await client.query("delete from users where account = $1 and id = $2", [account, id]);
         return true;
       });
@@ -106,28 +115,64 @@ export function createUsers({ pool }: { pool: Pool }): Users {
     },
   };
 
-  /** Undefined: no such user. Throws LastOwner when nobody would be owner afterwards. */
-  async function ownersKept<T>(
-    account: string,
-    id: string,
-    staysOwner: boolean,
+  /**
+   * Undefined: no such user. Throws LastOwner and LastAdministrator when nobody would be left, and
+   * AdministratorsOnly when the one who asks may not.
+   */
+  async function inChargeKept<T>(
+    asked: { account: string; id: string; by: Asker; becomes: UserRole | "nobody" },
     change: (client: Queryable) => Promise<T>,
   ): Promise<T | undefined> {
+    const { account, id, by, becomes } = asked;
     if (!isUuid(account) || !isUuid(id)) return undefined;
     return transaction(pool, async (client) => {
-      // All owners are locked, in one order: two who leave at once do not both count on the other.
-      const { rows } = await client.query<{ id: string; role: UserRole }>(
-        `select id, role from users where account = $1 and (role = 'owner' or id = $2)
-          order by id for update`,
-        [account, id],
-      );
-      const user = rows.find((row) => row.id === id);
+      const locked = await lockInCharge(client, account, id);
+      const theirs = locked.filter((row) => row.account === account);
+      const user = theirs.find((row) => row.id === id);
       if (!user) return undefined;
-      const owners = rows.filter(({ role }) => role === "owner");
-      if (user.role === "owner" && !staysOwner && owners.length === 1) throw new LastOwner();
+      if (becomes === "nobody" || (becomes === "member" && user.role === "owner")) {
+        if (user.admin && !by.admin) throw new AdministratorsOnly();
+        const owners = theirs.filter(({ role }) => role === "owner");
+        if (user.role === "owner" && owners.length === 1) throw new LastOwner();
+        if (user.admin && locked.filter(({ admin }) => admin).length === 1)
+          throw new LastAdministrator();
+      }
       return change(client);
     });
   }
+}
+
+/** For a transaction that deletes an account with its users. Throws as for each of them. */
+export async function administratorsKept(
+  client: Queryable,
+  account: string,
+  by: Asker,
+): Promise<void> {
+  const locked = await lockInCharge(client, account, null);
+  const administrators = locked.filter(({ admin }) => admin);
+  const theirs = administrators.filter((row) => row.account === account);
+  if (theirs.length === 0) return;
+  if (!by.admin) throw new AdministratorsOnly();
+  if (theirs.length === administrators.length) throw new LastAdministrator();
+}
+
+/**
+ * The account's owners (with `also`, that user too; with null, all of its users) and the installation's
+ * administrators, locked in one order: two who leave at once do not both count on the other. Signing in, which
+ * refers to the user's key, goes on meanwhile.
+ */
+async function lockInCharge(
+  client: Queryable,
+  account: string,
+  also: string | null,
+): Promise<Pick<User, "id" | "account" | "role" | "admin">[]> {
+  const { rows } = await client.query<Pick<User, "id" | "account" | "role" | "admin">>(
+    `select id, account, role, admin from users
+      where admin or (account = $1 and (role = 'owner' or id = $2 or $2 is null))
+      order by id for no key update`,
+    [account, also],
+  );
+  return rows;
 }
 
 function passwordFindings(password: string): Finding[] {

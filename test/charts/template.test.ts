@@ -166,7 +166,10 @@ describe.runIf(inject("kubeconfig") !== "")("the chart's templates", () => {
       retentionDays: 7,
       bootstrap: { namespace: "a" },
       controller: { deliveryConcurrency: 9 },
-      gateway: { rateLimit: { perSecond: 5, burst: 6 } },
+      gateway: {
+        rateLimit: { perSecond: 5, burst: 6 },
+        trustedProxies: ["10.0.0.0/8", "fd00::/8"],
+      },
       image: { repository: "registry.example/carillon", digest: `sha256:${"0".repeat(64)}` },
     });
     const controller = podOf(named(objects, "Deployment", "carillon-controller")).containers[0];
@@ -186,6 +189,7 @@ describe.runIf(inject("kubeconfig") !== "")("the chart's templates", () => {
     expect(Object.fromEntries(environment(gateway.containers[0]))).toMatchObject({
       CARILLON_RATE_LIMIT: "5",
       CARILLON_RATE_LIMIT_BURST: "6",
+      CARILLON_TRUSTED_PROXIES: "10.0.0.0/8,fd00::/8",
     });
     expect(Object.fromEntries(environment(gateway.initContainers?.[0]))).toMatchObject({
       CARILLON_BOOTSTRAP_ACCOUNT: "default",

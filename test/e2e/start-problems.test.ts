@@ -64,6 +64,11 @@ describe("one clear line, no stack, an exit code that is not 0", () => {
       says: 'CARILLON_ALLOW_DESTINATIONS: "everything" is not CIDR[:port]',
     },
     {
+      name: "a proxy that is none",
+      env: { CARILLON_TRUSTED_PROXIES: "10.0.0.0/8,everything" },
+      says: 'CARILLON_TRUSTED_PROXIES: "everything" is not a CIDR',
+    },
+    {
       name: "Kubernetes",
       env: { CARILLON_JOB_STORE: "kubernetes" },
       says: "standalone keeps its jobs in PostgreSQL",

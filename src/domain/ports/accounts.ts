@@ -17,8 +17,11 @@ export interface Accounts {
     id: string,
     change: { retentionDays?: number | null; timeZone?: string },
   ): Promise<Account>;
-  /** Keys stop at once, queued runs are cancelled; rows are purged after 30 days. */
-  delete(id: string): Promise<void>;
+  /**
+   * Keys stop at once, queued runs are cancelled; rows are purged after 30 days. With `by`, who asks for it in
+   * the dashboard: throws AdministratorsOnly and LastAdministrator, as for each of the account's users.
+   */
+  delete(id: string, by?: Asker): Promise<void>;
   /** `CIDR[:port]` rules that the operator allows this account besides global addresses. */
   allowedDestinations(id: string): Promise<string[]>;
   allow(id: string, rule: string): Promise<void>;
@@ -31,6 +34,17 @@ export class NamespaceInUse extends Error {
   constructor(namespace: string) {
     super(
       `the account is bound to the namespace ${namespace}, which has ScheduledJobs: delete or move them first (kubectl get scheduledjobs -n ${namespace}), then bind the account again`,
+    );
+  }
+}
+
+/** An account was deleted, and jobs that REST made for it could not be. */
+export class JobsLeft extends Error {
+  override name = "JobsLeft";
+  constructor(namespace: string, options?: ErrorOptions) {
+    super(
+      `the account is deleted, but jobs that REST made for it may be left in the namespace ${namespace}: delete them before another account is bound to it, for which they would run (kubectl delete scheduledjobs -n ${namespace} -l app.kubernetes.io/managed-by=carillon)`,
+      options,
     );
   }
 }
@@ -59,6 +73,7 @@ export interface SigningSecrets {
   rotate(account: string): Promise<{ secret: string; oldValidUntil: Instant }>;
 }
 
+/** What hashes a password throws PasswordsBusy instead when too many are being worked on. */
 export interface Users {
   create(input: {
     account: string;
@@ -67,15 +82,32 @@ export interface Users {
     role?: UserRole;
     admin?: boolean;
   }): Promise<User>;
-  /** Constant time whether or not the user exists. */
-  verify(email: string, password: string): Promise<User | undefined>;
+  /**
+   * Constant time whether or not the user exists. `first` runs before all else, when it is sure that the password
+   * is going to be looked at.
+   */
+  verify(email: string, password: string, first?: () => Promise<void>): Promise<User | undefined>;
   get(id: string): Promise<User | undefined>;
   list(account: string): Promise<User[]>;
   setPassword(id: string, password: string): Promise<void>;
-  /** Undefined: the account has no such user. Throws LastOwner. */
-  setRole(account: string, id: string, role: UserRole): Promise<User | undefined>;
-  /** False: the account has no such user. Throws LastOwner. */
-  delete(account: string, id: string): Promise<boolean>;
+  /**
+   * Undefined: the account has no such user. Throws LastOwner; AdministratorsOnly and LastAdministrator where an
+   * administrator would be demoted.
+   */
+  setRole(account: string, id: string, role: UserRole, by: Asker): Promise<User | undefined>;
+  /** False: the account has no such user. Throws LastOwner, AdministratorsOnly and LastAdministrator. */
+  delete(account: string, id: string, by: Asker): Promise<boolean>;
+}
+
+/** Who asks for a change of users: what an administrator may do is not for every owner. */
+export type Asker = Pick<User, "admin">;
+
+/** More passwords wait in this process than it will work on soon: nothing was looked at. */
+export class PasswordsBusy extends Error {
+  override name = "PasswordsBusy";
+  constructor() {
+    super("too many people are signing in at this moment");
+  }
 }
 
 /** The account would be left without an owner. */
@@ -83,6 +115,22 @@ export class LastOwner extends Error {
   override name = "LastOwner";
   constructor() {
     super("the user is the account's last owner");
+  }
+}
+
+/** The user is an administrator of the installation, and whoever asks is none. */
+export class AdministratorsOnly extends Error {
+  override name = "AdministratorsOnly";
+  constructor() {
+    super("only administrators of the installation may remove or demote an administrator");
+  }
+}
+
+/** Nobody would be left to administer the installation. */
+export class LastAdministrator extends Error {
+  override name = "LastAdministrator";
+  constructor() {
+    super("nobody would be left to administer the installation");
   }
 }
 

@@ -35,11 +35,6 @@ export interface DashboardStatistics {
   }): Promise<ActivityBucket[]>;
   /** Oldest first, without gaps, the last one today. */
   otps(account: string, days: number): Promise<OtpDay[]>;
-  /** Live jobs whose newest execution failed, newest failure first. */
-  failingJobs(
-    account: string,
-    limit: number,
-  ): Promise<{ total: number; jobs: { jobUid: string; last: Execution }[] }>;
   /**
    * By job uid, the cursors of live jobs that say what their specs do not: that a one-time job has fired,
    * or that a job is halted. All other jobs have the status of a job without cursor.

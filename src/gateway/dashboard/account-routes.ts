@@ -1,7 +1,6 @@
 import { isoUtc } from "../../domain/instant.ts";
-import type { Accounts, Users } from "../../domain/ports/accounts.ts";
+import type { Accounts, JobsLeft, Users } from "../../domain/ports/accounts.ts";
 import type { Invitation, Invitations, SignInBrake } from "../../domain/ports/dashboard.ts";
-import type { JobStore } from "../../domain/ports/job-store.ts";
 import type { Mailer } from "../../domain/ports/mail.ts";
 import type { ApiAnswer } from "../endpoint.ts";
 import { ApiError, invalid } from "../errors.ts";
@@ -23,21 +22,20 @@ export interface AccountRouteOptions {
   invitations: Invitations;
   brake: SignInBrake;
   mailer: Pick<Mailer, "send">;
-  jobs: Pick<JobStore, "list" | "delete">;
-  /** Undefined: jobs do not live in namespaces. */
+  /** Undefined: jobs do not live in namespaces, but with the account. */
   binding?: {
     /** Tells a namespace from an earlier one of its name; empty when there is none yet. */
     uidOf(namespace: string): Promise<string>;
+    /** Deletes an account by `remove`, and then the jobs that REST made in its namespace. */
+    deleteAccount(account: string, remove: () => Promise<void>): Promise<JobsLeft | undefined>;
     /** What this process remembers of bindings is out of date. */
     changed(): void;
   };
   report: (error: unknown) => void;
 }
 
-const PAGE = 500;
-
 export function accountRoutes(options: AccountRouteOptions) {
-  const { accounts, users, invitations, mailer, jobs, binding } = options;
+  const { accounts, users, invitations, mailer, binding } = options;
   return {
     async updateAccount(request: DashboardRequest<AccountPatch>): Promise<ApiAnswer> {
       const { time_zone: timeZone, retention_days: retentionDays } = request.body;
@@ -54,9 +52,10 @@ export function accountRoutes(options: AccountRouteOptions) {
       if (account?.name !== name)
         throw invalid([{ field: "name", message: "is not the name of this account" }]);
       await confirmPassword(options, request, { field: "password", password: password ?? "" });
-      // The account first: from then on nothing runs, whatever happens to the jobs below.
-      await accounts.delete(request.account);
-      await deleteJobs(request.account).catch(options.report);
+      const remove = () => accounts.delete(request.account, signedIn(request));
+      const left = await (binding ? binding.deleteAccount(request.account, remove) : remove());
+      binding?.changed();
+      if (left) options.report(left);
       return { ...DONE, headers: { "Set-Cookie": sessionCookie(null, request.host) } };
     },
 
@@ -68,14 +67,18 @@ export function accountRoutes(options: AccountRouteOptions) {
       };
     },
 
-    async updateUser({ account, params, body }: DashboardRequest<UserPatch>): Promise<ApiAnswer> {
-      const user = await users.setRole(account, params["id"] ?? "", body.role);
+    async updateUser(request: DashboardRequest<UserPatch>): Promise<ApiAnswer> {
+      const { account, params, body } = request;
+      const id = params["id"] ?? "";
+      const user = await users.setRole(account, id, body.role, signedIn(request));
       if (!user) throw unknownUser();
       return { status: 200, body: userView(user) };
     },
 
-    async deleteUser({ account, params }: DashboardRequest): Promise<ApiAnswer> {
-      if (!(await users.delete(account, params["id"] ?? ""))) throw unknownUser();
+    async deleteUser(request: DashboardRequest): Promise<ApiAnswer> {
+      const { account, params } = request;
+      if (!(await users.delete(account, params["id"] ?? "", signedIn(request))))
+        throw unknownUser();
       return DONE;
     },
 
@@ -138,21 +141,6 @@ export function accountRoutes(options: AccountRouteOptions) {
       return { status: 200, body: accountView(bound) };
     },
   };
-
-  /** Jobs that REST made; a resource that somebody else manages stays, and finds no account. */
-  async function deleteJobs(account: string): Promise<void> {
-    let next: string | undefined;
-    do {
-      const page = await jobs.list({
-        account,
-        limit: PAGE,
-        ...(next === undefined ? {} : { continue: next }),
-      });
-      for (const job of page.jobs)
-        if (!job.owner && job.id.startsWith("job-")) await jobs.delete(job).catch(options.report);
-      next = page.continue;
-    } while (next !== undefined);
-  }
 
   async function mailed(
     request: DashboardRequest,

@@ -2,6 +2,7 @@ import type { Router } from "@koa/router";
 import type Koa from "koa";
 import type { Static, TSchema } from "typebox";
 import type { User } from "../../domain/account.ts";
+import { clientAddress, parseTrustedProxies, type TrustedProxies } from "../client-address.ts";
 import { answerText } from "../endpoint.ts";
 import { ApiError } from "../errors.ts";
 import { queryObject } from "../query.ts";
@@ -46,6 +47,8 @@ type Parts = DashboardOptions &
   CredentialRouteOptions &
   DashboardJobRouteOptions &
   AccountRouteOptions & {
+    /** Default: none. */
+    trustedProxies?: TrustedProxies;
     rest: ReturnType<typeof jobRoutes> &
       ReturnType<typeof executionRoutes> &
       ReturnType<typeof mailRoutes>;
@@ -63,6 +66,7 @@ type Handlers = {
 /** Puts the dashboard's own API and its files on the gateway's router. */
 export function routeDashboard(router: Router<GatewayState>, parts: Parts): void {
   const { rest } = parts;
+  const trusted = parts.trustedProxies ?? parseTrustedProxies([]);
   const handlers: Handlers = {
     ...sessionRoutes(parts),
     ...singleSignOnRoutes(parts),
@@ -135,7 +139,11 @@ export function routeDashboard(router: Router<GatewayState>, parts: Parts): void
         cookies,
         host,
         origin,
-        client: ctx.ip,
+        client: clientAddress({
+          peer: ctx.ip,
+          forwardedFor: ctx.get("x-forwarded-for"),
+          trusted,
+        }),
       };
       // The validators have just made it what the handler takes.
       const answer = await handler(request as DashboardRequest<never, never>);

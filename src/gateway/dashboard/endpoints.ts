@@ -122,7 +122,7 @@ export const DASHBOARD_ENDPOINTS = {
     summary: "Become a user, and sign in",
     body: own.invitationAccept,
     success: made(own.sessionAnswer),
-    errors: ["not_found"],
+    errors: ["not_found", "sign_in_delayed"],
   },
   overview: {
     ...MEMBER,
@@ -324,7 +324,7 @@ export const DASHBOARD_ENDPOINTS = {
     summary: "Delete the account with everything in it",
     body: own.accountDeleteBody,
     success: done,
-    errors: ["sign_in_delayed"],
+    errors: ["sign_in_delayed", "last_administrator"],
   },
   listUsers: {
     ...MEMBER,
@@ -340,7 +340,7 @@ export const DASHBOARD_ENDPOINTS = {
     summary: "Make a user owner or member; it counts at once, in open sessions too",
     body: own.userPatch,
     success: ok(own.user),
-    errors: ["not_found", "last_owner"],
+    errors: ["not_found", "last_owner", "last_administrator"],
   },
   deleteUser: {
     ...OWNER,
@@ -348,7 +348,7 @@ export const DASHBOARD_ENDPOINTS = {
     path: "/users/{id}",
     summary: "Remove a user of the account",
     success: done,
-    errors: ["not_found", "last_owner"],
+    errors: ["not_found", "last_owner", "last_administrator"],
   },
   invite: {
     ...OWNER,

@@ -103,20 +103,21 @@ export function sessionRoutes(options: SessionRouteOptions) {
   }
 }
 
-/** Undefined: wrong. Throws ApiError 429 while guesses are slowed down. */
+/** Undefined: wrong. Throws ApiError 429 while guesses are slowed down; what is refused as too much is no guess. */
 async function verified(
   { brake, users }: { brake: SignInBrake; users: Pick<Users, "verify"> },
   attempt: { email: string; password: string; client: string },
 ): Promise<User | undefined> {
   const { email, password, client } = attempt;
-  const may = await brake.take(email, client);
-  if (may.kind === "wait")
-    throw new ApiError(
-      "sign_in_delayed",
-      `too many wrong passwords: try again in ${may.retryAfterSeconds} s`,
-      { retryAfterSeconds: may.retryAfterSeconds },
-    );
-  const user = await users.verify(email, password);
+  const user = await users.verify(email, password, async () => {
+    const may = await brake.take(email, client);
+    if (may.kind === "wait")
+      throw new ApiError(
+        "sign_in_delayed",
+        `too many wrong passwords: try again in ${may.retryAfterSeconds} s`,
+        { retryAfterSeconds: may.retryAfterSeconds },
+      );
+  });
   if (user) await brake.forget(email, client);
   return user;
 }

@@ -310,6 +310,39 @@ describe("a role", () => {
   });
 });
 
+describe("an administrator of the installation", () => {
+  test("is not an ordinary owner's to remove or demote, and the last one is nobody's", async () => {
+    const { users, first } = harness;
+    const email = "plain@example.com";
+    const { id: plainId } = await users.create({
+      account: first.account,
+      email,
+      password: PASSWORD,
+    });
+    const plain = visitor(harness);
+    await plain.signIn(email, PASSWORD);
+    const id = await idOf("owner@example.com");
+    const deletion = { password: PASSWORD, name: "first" };
+    const changes = (who: Visitor) => [
+      () => who.ask("DELETE", `/users/${id}`),
+      () => patch(who, id, { role: "member" }),
+      () => who.post("/account/delete", deletion),
+    ];
+    for (const change of changes(plain))
+      expect(await change()).toMatchObject({
+        status: 403,
+        json: {
+          code: "forbidden",
+          error: "only administrators of the installation may remove or demote an administrator",
+        },
+      });
+    for (const change of changes(owner))
+      expect(await change()).toMatchObject({ status: 409, json: { code: "last_administrator" } });
+    expect((await owner.get("/accounts")).status).toBe(200);
+    expect((await owner.ask("DELETE", `/users/${plainId}`)).status).toBe(200);
+  });
+});
+
 test("without a cluster there is nothing to bind an account to", async () => {
   const { accounts } = (await owner.get("/accounts")).json as { accounts: { id: string }[] };
   const path = `/accounts/${accounts[0]?.id}/namespace`;

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { OnceState } from "../../../src/domain/cursor.ts";
 import { seedManyJobs, type SeededJob } from "../../postgres/many-jobs.ts";
 import { visitor, type Visitor } from "./dashboard-visitor.ts";
 import { startHarness, type Harness } from "./harness.ts";
@@ -48,7 +49,12 @@ const statusOf = ({ spec, once }: SeededJob): string =>
 const addressOf = ({ target }: SeededJob["spec"]): string =>
   target.kind === "webhook" ? target.url : target.to;
 const newestFirst = () => seeded.toReversed();
-const isFailing = (job: SeededJob) => statusOf(job) === "active" && job.last?.status === "failed";
+const isFailing = ({ spec, last }: SeededJob) => !spec.suspend && last?.status === "failed";
+
+interface Overview {
+  failing: { total: number; jobs: { id: string; name: string }[] };
+}
+const overview = async () => (await owner.get("/overview")).json as unknown as Overview;
 
 /** Every page of a question, one after the other. */
 async function everyPage(query: string): Promise<{ rows: Row[]; total: number }> {
@@ -82,6 +88,21 @@ test("all jobs are counted by status, whatever is asked for", async () => {
   for (const job of seeded) counts[statusOf(job)] = (counts[statusOf(job)] ?? 0) + 1;
   expect((await list("q=nothing+has+this")).counts).toEqual(counts);
   expect((await owner.get("/overview")).json["jobs"]).toEqual(counts);
+});
+
+test("the overview counts the failing jobs that its link shows, and begins as their list", async () => {
+  const { failing } = await overview();
+  const { total, jobs } = await list("status=failing&sort=last_run&limit=8");
+  expect(total).toBe(seeded.filter(isFailing).length);
+  expect(failing.total).toBe(total);
+  expect(failing.jobs).toEqual(
+    jobs.map(({ id, name, last_run_at: at }) => ({
+      id,
+      name,
+      error_message: "the receiver answered 500",
+      executed_at: at,
+    })),
+  );
 });
 
 describe("filters and search", () => {
@@ -183,7 +204,7 @@ describe("what changes is seen by the next look", () => {
     expect((await list("sort=name&limit=1")).jobs).toMatchObject([{ name: "AA created" }]);
   });
 
-  test("a run that fails makes its job a failing one; a halt pauses it", async () => {
+  test("a run that fails makes its job a failing one; a halt pauses it, and is no less a failure", async () => {
     const job = pick((each) => statusOf(each) === "active" && each.last === null);
     expect((await owner.post(`/jobs/${job.id}/run`)).status).toBe(202);
     await harness.deliverOne(500);
@@ -191,9 +212,97 @@ describe("what changes is seen by the next look", () => {
       jobs: [{ id: job.id, last_status: "failed" }],
     });
     await harness.takeUp(harness.first.account, job.id, { haltedGeneration: 1 });
-    expect(await list(`q=${job.id}&status=failing`)).toMatchObject({ total: 0 });
-    expect(await list(`q=${job.id}`)).toMatchObject({ jobs: [{ id: job.id, status: "paused" }] });
+    expect(await list(`q=${job.id}&status=failing`)).toMatchObject({
+      jobs: [{ id: job.id, status: "paused" }],
+    });
   });
+
+  const cron = { schedule_type: "cron", cron_expression: "0 3 1 2 *" };
+  const oneTime = {
+    schedule_type: "one_time",
+    run_at: new Date(Date.now() + 86_400_000).toISOString(),
+  };
+  const outcomes: {
+    what: string;
+    schedule: object;
+    answers: readonly number[];
+    once?: OnceState;
+    paused?: boolean;
+    becomes: string;
+    failing: boolean;
+  }[] = [
+    {
+      what: "an active job that succeeds",
+      schedule: cron,
+      answers: [200],
+      becomes: "active",
+      failing: false,
+    },
+    {
+      what: "an active job that fails",
+      schedule: cron,
+      answers: [500],
+      becomes: "active",
+      failing: true,
+    },
+    {
+      what: "an active job that failed and succeeds",
+      schedule: cron,
+      answers: [500, 200],
+      becomes: "active",
+      failing: false,
+    },
+    {
+      what: "a job that failed and is paused",
+      schedule: cron,
+      answers: [500],
+      paused: true,
+      becomes: "paused",
+      failing: false,
+    },
+    {
+      what: "a one-time job that failed",
+      schedule: oneTime,
+      answers: [500],
+      once: "failed",
+      becomes: "failed",
+      failing: true,
+    },
+    {
+      what: "a one-time job that failed, and succeeded when it was run by hand",
+      schedule: oneTime,
+      answers: [500, 200],
+      once: "failed",
+      becomes: "failed",
+      failing: false,
+    },
+  ];
+  test.each(outcomes)(
+    "$what needs attention: $failing, on the overview and in its list",
+    async ({ schedule, answers, once = "armed", paused = false, becomes, failing }) => {
+      const before = (await list("status=failing")).total;
+      const made = await owner.post("/jobs", {
+        name: "Outcome",
+        type: "webhook",
+        webhook_url: "http://127.0.0.1:9/",
+        ...schedule,
+      });
+      const id = String(made.json["id"]);
+      await harness.takeUp(harness.first.account, id);
+      for (const answer of answers) {
+        expect((await owner.post(`/jobs/${id}/run`)).status).toBe(202);
+        await harness.deliverOne(answer);
+      }
+      await harness.takeUp(harness.first.account, id, { once });
+      if (paused) await owner.post(`/jobs/${id}/pause`);
+      expect(await list(`q=${id}`)).toMatchObject({ jobs: [{ id, status: becomes }] });
+      const [shown] = (await list("status=failing&sort=last_run")).jobs;
+      const { total } = await list("status=failing");
+      const { failing: counted } = await overview();
+      expect([total - before, shown?.id === id]).toEqual([Number(failing), failing]);
+      expect([counted.total, counted.jobs[0]?.id === id]).toEqual([total, failing]);
+    },
+  );
 
   test("a page of jobs is paused at once", async () => {
     const { jobs } = await list("status=active&limit=200");

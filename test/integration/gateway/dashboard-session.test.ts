@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { parseTrustedProxies } from "../../../src/gateway/client-address.ts";
 import { visitor } from "./dashboard-visitor.ts";
 import { startHarness, type Harness } from "./harness.ts";
 
@@ -6,7 +7,8 @@ const PASSWORD = "correct horse battery";
 
 let harness: Harness;
 beforeAll(async () => {
-  harness = await startHarness();
+  // The tests' own address: whoever adds X-Forwarded-For is a proxy to them.
+  harness = await startHarness({ trustedProxies: parseTrustedProxies(["127.0.0.1"]) });
   const { account } = harness.first;
   await harness.users.create({ account, email: "owner@example.com", password: PASSWORD });
   await harness.users.create({
@@ -164,6 +166,53 @@ describe("guessing", () => {
     );
     expect(rows).toHaveLength(1);
     await harness.pool.query("update sign_in_failures set next_at = now()");
+    expect((await visitor(harness).signIn("owner@example.com", PASSWORD)).status).toBe(200);
+    await harness.pool.query("delete from sign_in_failures");
+  });
+
+  test("behind a proxy is slowed down for the client that guesses, not for all who come through it", async () => {
+    await harness.pool.query("delete from sign_in_failures");
+    const from = (forwardedFor: string, password: string) =>
+      visitor(harness).ask(
+        "POST",
+        "/session",
+        { email: "owner@example.com", password },
+        { "X-Forwarded-For": forwardedFor },
+      );
+    const guesses = async (forwardedFor: string) => (await from(forwardedFor, "guess")).status;
+    for (let guess = 0; guess < 5; guess += 1)
+      expect(await guesses(`203.0.113.${guess}, 198.51.100.7`)).toBe(401);
+    await harness.pool.query("update sign_in_failures set next_at = now() + interval '1 minute'");
+    // Whatever the guesser says of itself is further left, and 2001:db8:: is one guesser in a /64.
+    expect(await guesses("192.0.2.1, 198.51.100.7")).toBe(429);
+    expect((await from("198.51.100.8", PASSWORD)).status).toBe(200);
+    expect(await guesses("2001:db8::1")).toBe(401);
+    await harness.pool.query("update sign_in_failures set next_at = now() + interval '1 minute'");
+    expect(await guesses("[2001:db8::2]:443")).toBe(429);
+    await harness.pool.query("delete from sign_in_failures");
+  });
+
+  test("a flood is refused before it costs anything, and is nobody's guess", async () => {
+    await harness.pool.query("delete from sign_in_failures");
+    const replies = await Promise.all(
+      Array.from({ length: 150 }, (_, n) =>
+        visitor(harness).signIn(`made-up-${n}@example.com`, "guess"),
+      ),
+    );
+    const looked = replies.filter(({ status }) => status === 401).length;
+    const refused = replies.filter(({ status }) => status === 429);
+    expect(looked + refused.length).toBe(150);
+    expect(looked).toBeGreaterThanOrEqual(34);
+    expect(refused.length).toBeGreaterThan(0);
+    expect(refused[0]?.headers.get("retry-after")).toBe("1");
+    expect(refused[0]?.json).toMatchObject({
+      code: "sign_in_delayed",
+      error: "too many people are signing in at this moment: try again in a moment",
+    });
+    const { rows } = await harness.pool.query<{ count: number }>(
+      "select count(*)::int as count from sign_in_failures",
+    );
+    expect(rows).toEqual([{ count: looked }]);
     expect((await visitor(harness).signIn("owner@example.com", PASSWORD)).status).toBe(200);
     await harness.pool.query("delete from sign_in_failures");
   });

@@ -66,6 +66,7 @@ export interface Overrides {
   emailLog?: (log: EmailLog) => EmailLog;
   jobs?: (jobs: JobStore) => JobStore;
   limits?: GatewayOptions["limits"];
+  trustedProxies?: GatewayOptions["trustedProxies"];
   /** Where a provider sends people back to has to be known before. Default: of the system's choice. */
   port?: number;
   singleSignOn?: (
@@ -155,6 +156,7 @@ export async function startHarness(overrides: Overrides = {}) {
     log,
     version: "0.0.0-test",
     ...(overrides.limits ? { limits: overrides.limits } : {}),
+    ...(overrides.trustedProxies ? { trustedProxies: overrides.trustedProxies } : {}),
   });
   const server = gateway.server();
   server.listen(overrides.port ?? 0, "127.0.0.1");

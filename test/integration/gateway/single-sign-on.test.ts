@@ -149,7 +149,7 @@ describe("a sign-in through the provider", () => {
     const browser = traveller();
     await signIn(browser, "dan-1");
     expect(await whoIs(browser)).toBe("dan@example.com");
-    await harness.users.delete(account, made.id);
+    await harness.users.delete(account, made.id, { admin: false });
     expect(await whoIs(browser)).toBeUndefined();
     expect((await signIn(traveller(), "dan-1")).location).toMatch(/#sign-in=unknown$/);
   });

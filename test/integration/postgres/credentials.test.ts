@@ -2,7 +2,11 @@ import { createHash, randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { timers } from "../../../cmd/system.ts";
 import { InvalidInput } from "../../../src/domain/findings.ts";
-import { LastOwner } from "../../../src/domain/ports/accounts.ts";
+import {
+  AdministratorsOnly,
+  LastAdministrator,
+  LastOwner,
+} from "../../../src/domain/ports/accounts.ts";
 import { createAccounts } from "../../../src/postgres/accounts.ts";
 import { createApiKeys } from "../../../src/postgres/api-keys.ts";
 import { parseKeyRing, UnknownKeyId } from "../../../src/postgres/key-ring.ts";
@@ -228,6 +232,7 @@ describe("key rotation", () => {
 });
 
 describe("users and sessions", () => {
+  const owner = { admin: false };
   test("sign in with the right password only, by address without regard to case", async () => {
     const users = createUsers({ pool });
     const account = await newAccount();
@@ -251,10 +256,10 @@ describe("users and sessions", () => {
     await expect(users.create({ account, email: "b", password: "short" })).rejects.toMatchObject({
       findings: [{ field: "password" }, { field: "email" }],
     });
-    expect(await users.delete(randomUUID(), user.id)).toBe(false);
-    await expect(users.delete(account, user.id)).rejects.toThrow(LastOwner);
+    expect(await users.delete(randomUUID(), user.id, owner)).toBe(false);
+    await expect(users.delete(account, user.id, owner)).rejects.toThrow(LastOwner);
     await users.create({ account, email: "bob@example.com", password: "correct horse" });
-    expect(await users.delete(account, user.id)).toBe(true);
+    expect(await users.delete(account, user.id, owner)).toBe(true);
     expect(await users.get(user.id)).toBeUndefined();
   });
 
@@ -267,23 +272,60 @@ describe("users and sessions", () => {
       ),
     );
     if (!one || !two) throw new Error("both were just made");
-    expect(await users.setRole(randomUUID(), one.id, "member")).toBeUndefined();
-    expect(await users.setRole(account, randomUUID(), "member")).toBeUndefined();
+    expect(await users.setRole(randomUUID(), one.id, "member", owner)).toBeUndefined();
+    expect(await users.setRole(account, randomUUID(), "member", owner)).toBeUndefined();
     for (let round = 0; round < 10; round += 1) {
       const results = await Promise.allSettled([
-        users.setRole(account, one.id, "member"),
-        users.setRole(account, two.id, "member"),
+        users.setRole(account, one.id, "member", owner),
+        users.setRole(account, two.id, "member", owner),
       ]);
       const [refused, ...others] = results.filter((result) => result.status === "rejected");
       expect(refused?.reason).toBeInstanceOf(LastOwner);
       expect(others).toEqual([]);
       const left = (await users.list(account)).filter(({ role }) => role === "owner");
       expect(left).toHaveLength(1);
-      for (const { id } of [one, two]) await users.setRole(account, id, "owner");
+      for (const { id } of [one, two]) await users.setRole(account, id, "owner", owner);
     }
-    expect(await users.setRole(account, one.id, "member")).toEqual({ ...one, role: "member" });
-    await expect(users.setRole(account, two.id, "member")).rejects.toThrow(LastOwner);
-    expect(await users.setRole(account, two.id, "owner")).toEqual(two);
+    expect(await users.setRole(account, one.id, "member", owner)).toEqual({
+      ...one,
+      role: "member",
+    });
+    await expect(users.setRole(account, two.id, "member", owner)).rejects.toThrow(LastOwner);
+    expect(await users.setRole(account, two.id, "owner", owner)).toEqual(two);
+  });
+
+  test("administrators are the administrators' to remove or demote, and one stays", async () => {
+    const users = createUsers({ pool });
+    const accounts = createAccounts({ pool });
+    const [here, there] = [await newAccount(), await newAccount()];
+    const make = (account: string, name: string, admin: boolean) =>
+      users.create({ account, email: `${name}@admins.example`, password: "correct horse", admin });
+    const one = await make(here, "one", true);
+    await make(here, "plain", false);
+    await expect(users.delete(here, one.id, owner)).rejects.toThrow(AdministratorsOnly);
+    await expect(users.setRole(here, one.id, "member", owner)).rejects.toThrow(AdministratorsOnly);
+    await expect(accounts.delete(here, owner)).rejects.toThrow(AdministratorsOnly);
+    // What is no demotion is any owner's to do.
+    expect(await users.setRole(here, one.id, "owner", owner)).toEqual(one);
+    await expect(users.delete(here, one.id, one)).rejects.toThrow(LastAdministrator);
+    await expect(users.setRole(here, one.id, "member", one)).rejects.toThrow(LastAdministrator);
+    await expect(accounts.delete(here, one)).rejects.toThrow(LastAdministrator);
+    expect(await users.list(here)).toHaveLength(2);
+
+    // Each deletes the other's account at once: the other one would be the last.
+    const two = await make(there, "two", true);
+    const results = await Promise.allSettled([
+      accounts.delete(here, two),
+      accounts.delete(there, one),
+    ]);
+    const [refused, ...others] = results.filter((result) => result.status === "rejected");
+    expect(refused?.reason).toBeInstanceOf(LastAdministrator);
+    expect(others).toEqual([]);
+
+    // Who administers the database may do it all the same.
+    for (const account of [here, there]) await accounts.delete(account);
+    const { rows } = await pool.query("select 1 from users where admin");
+    expect(rows).toEqual([]);
   });
 
   test("a session lasts until it is ended, expires, or its user goes", async () => {
@@ -311,7 +353,7 @@ describe("users and sessions", () => {
     await sessions.deleteAll(user.id);
     expect(await sessions.authenticate(three.token)).toBeUndefined();
     const four = await sessions.create(user.id);
-    await users.delete(account, user.id);
+    await users.delete(account, user.id, owner);
     expect(await sessions.authenticate(four.token)).toBeUndefined();
     expect(await sessions.authenticate("x")).toBeUndefined();
   });

@@ -1,0 +1,88 @@
+import { BlockList, isIP, SocketAddress } from "node:net";
+import { InvalidInput } from "../domain/findings.ts";
+
+/** The proxies whose word on where a request comes from is taken. */
+export interface TrustedProxies {
+  has(address: string): boolean;
+}
+
+/** CIDRs, or addresses that stand for themselves. Throws InvalidInput naming the first that is neither. */
+export function parseTrustedProxies(cidrs: readonly string[]): TrustedProxies {
+  const list = new BlockList();
+  for (const cidr of cidrs) {
+    const [network = "", prefix, more] = cidr.split("/");
+    const version = isIP(network);
+    const widest = version === 6 ? 128 : 32;
+    const bits = /^\d{1,3}$/.test(prefix ?? String(widest)) ? Number(prefix ?? widest) : Infinity;
+    // Peers are compared as IPv4 where they are: ::ffff:10.0.0.0/104 would trust nobody.
+    const plain = canonical(network)?.version === version && !network.includes("%");
+    if (!plain || more !== undefined || bits > widest)
+      throw new InvalidInput([
+        { field: "", message: `"${cidr}" is not a CIDR, for instance 10.0.0.0/8 or fd00::/8` },
+      ]);
+    list.addSubnet(network, bits, family(version));
+  }
+  return { has: (address) => list.check(address, family(isIP(address))) };
+}
+
+/**
+ * Whom to count a request to: the rightmost hop of X-Forwarded-For that is no trusted proxy, when the peer is
+ * one, for what stands further left is anybody's word; the leftmost when all are trusted. The peer itself when a
+ * hop cannot be read, and always without trusted proxies. IPv6 by its /64, which is what one client has.
+ */
+export function clientAddress(request: {
+  /** The socket's; empty when the client is gone. */
+  peer: string;
+  /** The header, empty when there is none. */
+  forwardedFor: string;
+  trusted: TrustedProxies;
+}): string {
+  const { peer, forwardedFor, trusted } = request;
+  const itself = canonical(peer);
+  if (itself === undefined) return peer;
+  let client = itself;
+  const hops = forwardedFor.trim() === "" ? [] : forwardedFor.split(",");
+  while (trusted.has(client.address)) {
+    const hop = hops.pop();
+    if (hop === undefined) break;
+    const next = canonical(withoutPort(hop.trim()));
+    if (next === undefined) return keyOf(itself);
+    client = next;
+  }
+  return keyOf(client);
+}
+
+interface Address {
+  address: string;
+  version: 4 | 6;
+}
+
+/** `::ffff:192.0.2.1` is 192.0.2.1; a zone is of this machine's links only. Undefined: not an address. */
+function canonical(text: string): Address | undefined {
+  const [address = ""] = text.split("%");
+  const version = isIP(address);
+  if (version === 0) return undefined;
+  if (version === 4) return { address, version: 4 };
+  const six = new SocketAddress({ address, family: "ipv6" }).address;
+  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(six)?.[1];
+  return mapped === undefined ? { address: six, version: 6 } : { address: mapped, version: 4 };
+}
+
+/** Some proxies add it: `192.0.2.1:50000`, `[2001:db8::1]:50000`. */
+function withoutPort(hop: string): string {
+  const parts = /^(?:\[([^\]]*)\]|([\d.]+))(?::\d{1,5})?$/.exec(hop);
+  return parts?.[1] ?? parts?.[2] ?? hop;
+}
+
+function keyOf({ address, version }: Address): string {
+  if (version === 4) return address;
+  const [left = [], right = []] = address
+    .split("::")
+    .map((half) => half.split(":").filter((group) => group !== ""));
+  const zeros = Array.from({ length: 8 - left.length - right.length }, () => "0");
+  return `${[...left, ...zeros, ...right].slice(0, 4).join(":")}::/64`;
+}
+
+function family(version: number): "ipv4" | "ipv6" {
+  return version === 6 ? "ipv6" : "ipv4";
+}

@@ -1,0 +1,140 @@
+import type { Accounts } from "../domain/ports/accounts.ts";
+import { JobsLeft } from "../domain/ports/accounts.ts";
+import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
+import { isConflict, isNotFound } from "./api-error.ts";
+import type { KubernetesClient } from "./client.ts";
+import { namespaceUid } from "./namespace-uid.ts";
+import { resourceOwner } from "./resource-owner.ts";
+import { MANAGED_BY, MANAGED_BY_LABEL, PLURAL } from "./scheduled-job.ts";
+import type { ScheduledJob } from "./scheduled-job.ts";
+import { jobsPath } from "./scope.ts";
+
+type Client = Pick<KubernetesClient, "call">;
+
+export interface AccountDeletionDependencies {
+  client: Client;
+  accounts: Pick<Accounts, "get" | "byNamespace">;
+}
+
+const PAGE = 500;
+/** Deletions in flight; the API server's clients share its patience. */
+const AT_ONCE = 8;
+/** An API server that hangs must not hold up the deletion of the account itself for long. */
+const LOOK_MS = 5_000;
+
+type Resource = Pick<ScheduledJob["metadata"], "name" | "uid">;
+
+/**
+ * Deletes an account by `remove`, and then the resources that REST made for it: left behind, they would run
+ * for the account that the namespace is bound to next. What others applied stays, and finds no account. The
+ * account goes first, so that nothing runs whatever becomes of the resources; by then nobody can be asked
+ * any more which namespace is its own, so it is this that remembers.
+ */
+export function createAccountDeletion({ client, accounts }: AccountDeletionDependencies) {
+  return async (id: string, remove: () => Promise<void>): Promise<JobsLeft | undefined> => {
+    const account = await accounts.get(id);
+    if (!account || account.deletedAt !== null || account.namespace === null) {
+      await remove();
+      return undefined;
+    }
+    const { namespace, namespaceUid: bound } = account;
+    let [mine, trouble]: [readonly Resource[], unknown] = [[], undefined];
+    try {
+      const hasty: Client = { call: (call) => client.call({ ...call, timeoutMs: LOOK_MS }) };
+      mine = (await look(hasty, namespace, bound)).resources;
+    } catch (error) {
+      trouble = error;
+    }
+    await remove();
+    try {
+      const { uid, resources } = await look(client, namespace, bound);
+      // Also what was made meanwhile. Asked behind the list: whoever is bound only after it has made nothing
+      // that is on it. If somebody is bound already, only what was there before the deletion is known for ours.
+      if (uid === undefined || (await accounts.byNamespace(namespace, uid)) === undefined)
+        [mine, trouble] = [resources, undefined];
+    } catch (error) {
+      trouble = error;
+    }
+    trouble = (await deleteAll(namespace, mine)) ?? trouble;
+    return trouble === undefined ? undefined : new JobsLeft(namespace, { cause: trouble });
+  };
+
+  /** The first error, if there is one: the others go on, unless nobody answers. */
+  async function deleteAll(namespace: string, resources: readonly Resource[]): Promise<unknown> {
+    const rest = [...resources];
+    let first: unknown;
+    const worker = async () => {
+      for (let next = rest.pop(); next; next = rest.pop())
+        try {
+          await deleteOne(namespace, next);
+        } catch (error) {
+          first ??= error;
+          if (error instanceof DependencyUnavailable) rest.length = 0;
+        }
+    };
+    await Promise.all(Array.from({ length: AT_ONCE }, worker));
+    return first;
+  }
+
+  async function deleteOne(namespace: string, { name, uid }: Resource): Promise<void> {
+    try {
+      await client.call({
+        verb: "delete",
+        resource: PLURAL,
+        path: jobsPath(namespace, name),
+        body: {
+          apiVersion: "v1",
+          kind: "DeleteOptions",
+          preconditions: { uid },
+          propagationPolicy: "Background",
+        },
+      });
+    } catch (error) {
+      // Gone, or another of its name: this one is not there any more.
+      if (!isNotFound(error) && !isConflict(error)) throw error;
+    }
+  }
+}
+
+/** What REST made in the namespace; nothing when that is gone, or another one of its name than `bound`. */
+async function look(
+  client: Client,
+  namespace: string,
+  bound: string | null,
+): Promise<{ uid: string | undefined; resources: Resource[] }> {
+  const uid = await namespaceUid(client, namespace);
+  const resources: Resource[] = [];
+  if (uid === undefined || (bound !== null && bound !== uid)) return { uid, resources };
+  let next: string | undefined;
+  do {
+    const page = await listPage(client, namespace, next);
+    for (const { metadata } of page.items)
+      if (metadata.deletionTimestamp === undefined && resourceOwner(metadata) === null)
+        resources.push({ name: metadata.name, uid: metadata.uid });
+    next = page.metadata.continue || undefined;
+  } while (next !== undefined);
+  return { uid, resources };
+}
+
+async function listPage(
+  client: Client,
+  namespace: string,
+  position: string | undefined,
+): Promise<{ metadata: { continue?: string }; items: Pick<ScheduledJob, "metadata">[] }> {
+  try {
+    return await client.call({
+      verb: "list",
+      resource: PLURAL,
+      path: jobsPath(namespace),
+      query: {
+        limit: PAGE,
+        continue: position,
+        labelSelector: `${MANAGED_BY_LABEL}=${MANAGED_BY}`,
+      },
+    });
+  } catch (error) {
+    // A cluster without the definition has no jobs.
+    if (isNotFound(error)) return { metadata: {}, items: [] };
+    throw error;
+  }
+}

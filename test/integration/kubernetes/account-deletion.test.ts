@@ -1,0 +1,213 @@
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
+import { parse } from "yaml";
+import { createAccountDeletion } from "../../../src/kubernetes/account-deletion.ts";
+import { createKubernetesJobStore } from "../../../src/kubernetes/kubernetes-job-store.ts";
+import { specFromResource } from "../../../src/kubernetes/scheduled-job.ts";
+import { createAccounts } from "../../../src/postgres/accounts.ts";
+import { createApiKeys } from "../../../src/postgres/api-keys.ts";
+import { cancelAccountRuns } from "../../../src/postgres/cancel-account-runs.ts";
+import { createPool, type Pool } from "../../../src/postgres/pool.ts";
+import { createUsers } from "../../../src/postgres/users.ts";
+import { run, type Finished } from "../../e2e/program.ts";
+import { connect, createNamespace, installCrd } from "../../kubernetes/cluster.ts";
+import { namespaceAccounts } from "../../kubernetes/namespace-accounts.ts";
+import { realTime } from "../../kubernetes/real-time.ts";
+import { startPart, type Part } from "../../kubernetes/part.ts";
+import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
+
+const kubeconfig = inject("kubeconfig");
+const PASSWORD = "correct horse battery";
+const MADE_BY_REST = { "app.kubernetes.io/managed-by": "carillon" };
+const MADE = "job-0199";
+const SPEC = { schedule: { cron: "@daily" }, webhook: { url: "https://example.com/" } };
+
+const path = (namespace: string) => `/apis/carillon.dev/v1/namespaces/${namespace}/scheduledjobs`;
+
+describe.runIf(kubeconfig !== "")("an account is deleted, and another gets its namespace", () => {
+  let cluster: ReturnType<typeof connect>;
+  let database: TestDatabase;
+  let pool: Pool;
+  let gateway: Part;
+  beforeAll(async () => {
+    cluster = connect(kubeconfig);
+    [database] = await Promise.all([createTestDatabase(), installCrd(cluster)]);
+    pool = createPool({ url: database.url, applicationName: "deletion test" });
+    gateway = await startPart("gateway", {
+      DATABASE_URL: database.url,
+      KUBECONFIG: kubeconfig,
+      CARILLON_ENCRYPTION_KEYS: `k1:${Buffer.alloc(32, 7).toString("base64")}`,
+    });
+  });
+  afterAll(async () => {
+    await gateway?.stop();
+    await pool?.end();
+    await database?.drop();
+    await cluster?.close();
+  });
+
+  const accounts = () => createAccounts({ pool, onDelete: cancelAccountRuns });
+  const apply = (namespace: string, name: string, labels: Record<string, string> = {}) =>
+    cluster.call({
+      verb: "create",
+      resource: "scheduledjobs",
+      path: path(namespace),
+      body: {
+        apiVersion: "carillon.dev/v1",
+        kind: "ScheduledJob",
+        metadata: { name, labels },
+        spec: SPEC,
+      },
+    });
+  const jobsIn = async (namespace: string) => {
+    const { items } = await cluster.call<{ items: { metadata: { name: string } }[] }>({
+      verb: "list",
+      resource: "scheduledjobs",
+      path: path(namespace),
+    });
+    return items.map(({ metadata }) => metadata.name);
+  };
+
+  async function ask(method: string, url: string, headers: object, json?: object) {
+    const reply = await fetch(gateway.url + url, {
+      method,
+      headers: { "Content-Type": "application/json", ...headers },
+      ...(json && { body: JSON.stringify(json) }),
+    });
+    return { reply, body: (await reply.json()) as Record<string, unknown> };
+  }
+
+  /** An account with a job that REST made, one applied by hand, and one of a GitOps tool. */
+  async function settled(name: string) {
+    const { name: namespace, uid } = await createNamespace(cluster, "deleted");
+    const account = await accounts().create({ name, namespace, namespaceUid: uid });
+    // By another process than the gateway, which remembers for some seconds what it has been asked for.
+    const bindings = namespaceAccounts([]);
+    const { metrics } = cluster;
+    await createKubernetesJobStore({
+      client: cluster,
+      accountNamespaces: bindings,
+      metrics,
+      ...realTime,
+    }).create({ account: bindings.bind(namespace), id: MADE, spec: specFromResource(SPEC, MADE) });
+    await apply(namespace, "job-by-hand");
+    const argo = { ...MADE_BY_REST, "argocd.argoproj.io/instance": "shop" };
+    await apply(namespace, "of-a-tool", argo);
+    return { account, namespace, uid };
+  }
+
+  async function inTheDashboard(id: string, name: string): Promise<void> {
+    const email = `${id}@example.com`;
+    await createUsers({ pool }).create({ account: id, email, password: PASSWORD });
+    const headers = { Origin: gateway.url };
+    const signIn = { email, password: PASSWORD };
+    const { reply } = await ask("POST", "/dashboard/api/session", headers, signIn);
+    const Cookie = reply.headers.get("set-cookie")?.split(";")[0] ?? "";
+    const deletion = { name, password: PASSWORD };
+    const url = "/dashboard/api/account/delete";
+    expect((await ask("POST", url, { ...headers, Cookie }, deletion)).reply.status).toBe(200);
+  }
+
+  function onTheCommandLine(name: string, env: Record<string, string>): Promise<Finished> {
+    const args = ["admin", "account", "delete", name];
+    return run("cli", { args, env: { DATABASE_URL: database.url, ...env } }).finished;
+  }
+
+  const ways = [
+    { way: "in the dashboard", name: "gone-1", by: inTheDashboard },
+    {
+      way: "on the command line",
+      name: "gone-2",
+      by: async (_id: string, name: string) => {
+        const finished = await onTheCommandLine(name, { KUBECONFIG: kubeconfig });
+        expect(finished).toMatchObject({ code: 0, stderr: "" });
+      },
+    },
+  ];
+  test.each(ways)("$way: jobs that REST made go, others stay", async ({ name, by }) => {
+    const { account, namespace, uid } = await settled(name);
+    await by(account.id, name);
+    expect((await accounts().get(account.id))?.deletedAt).not.toBeNull();
+    expect(await jobsIn(namespace)).toEqual(["job-by-hand", "of-a-tool"]);
+    const next = await accounts().create({ name: `next-${name}`, namespace, namespaceUid: uid });
+    const { raw } = await createApiKeys({ pool }).create(next.id, "");
+    const key = { "X-API-Key": raw };
+    expect((await ask("GET", `/jobs/${MADE}`, key)).reply.status).toBe(404);
+    expect((await ask("GET", "/jobs/job-by-hand", key)).reply.status).toBe(200);
+  });
+
+  test("what cannot be deleted is said, with what to do about it", async () => {
+    const nowhere = { KUBECONFIG: "/nonexistent", CARILLON_JOB_STORE: "kubernetes" };
+    const { namespace } = await settled("left-behind");
+    // A configuration that leads nowhere: nothing has happened yet.
+    expect((await onTheCommandLine("left-behind", nowhere)).code).toBe(1);
+    expect(await accounts().byName("left-behind")).toBeDefined();
+    const { code, stdout, stderr } = await onTheCommandLine("left-behind", {});
+    expect({ code, deleted: JSON.parse(stdout) as object }).toMatchObject({
+      code: 0,
+      deleted: { deleted: true, note: expect.stringContaining(namespace) as unknown },
+    });
+    expect(stderr).toMatch(/^carillon: the account is deleted, but [^\n]*\n$/);
+    expect(stderr).toContain(`kubectl delete scheduledjobs -n ${namespace} -l `);
+    expect(await jobsIn(namespace)).toContain(MADE);
+  });
+
+  test("the account goes also where the API server says no, and that is said", async () => {
+    const { account, namespace } = await settled("refused");
+    const folder = await mkdtemp(join(tmpdir(), "carillon-stranger-"));
+    const config = parse(await readFile(kubeconfig, "utf8")) as { users: { user: object }[] };
+    for (const each of config.users) each.user = { token: "of-nobody" };
+    const file = join(folder, "kubeconfig");
+    await writeFile(file, JSON.stringify(config));
+    const { code, stderr } = await onTheCommandLine("refused", { KUBECONFIG: file });
+    await rm(folder, { recursive: true });
+    expect(code).toBe(0);
+    expect(stderr).toMatch(/^carillon: the account is deleted, but [^\n]*\n$/);
+    expect(stderr).toContain("401");
+    expect((await accounts().get(account.id))?.deletedAt).not.toBeNull();
+    expect(await jobsIn(namespace)).toContain(MADE);
+  });
+
+  test("a job that is made while the account is deleted goes too", async () => {
+    const { account, namespace } = await settled("in-between");
+    const deletion = createAccountDeletion({ client: cluster, accounts: accounts() });
+    const left = await deletion(account.id, async () => {
+      await apply(namespace, "job-meanwhile", MADE_BY_REST);
+      await accounts().delete(account.id);
+    });
+    expect(left).toBeUndefined();
+    expect(await jobsIn(namespace)).toEqual(["job-by-hand", "of-a-tool"]);
+  });
+
+  test("the jobs of an account that is bound meanwhile are its own", async () => {
+    const { account, namespace, uid } = await settled("overtaken");
+    const deletion = createAccountDeletion({ client: cluster, accounts: accounts() });
+    const left = await deletion(account.id, async () => {
+      await accounts().delete(account.id);
+      await accounts().create({ name: "overtaker", namespace, namespaceUid: uid });
+      await apply(namespace, "job-of-the-next", MADE_BY_REST);
+    });
+    expect(left).toBeUndefined();
+    expect(await jobsIn(namespace)).toEqual(["job-by-hand", "job-of-the-next", "of-a-tool"]);
+  });
+
+  test("a namespace that was made again under its name is left alone", async () => {
+    const { name: namespace } = await createNamespace(cluster, "deleted");
+    await apply(namespace, "job-of-somebody", MADE_BY_REST);
+    const bound = { name: "earlier", namespace, namespaceUid: "of-the-earlier-one" };
+    const account = await accounts().create(bound);
+    const deletion = createAccountDeletion({ client: cluster, accounts: accounts() });
+    expect(await deletion(account.id, () => accounts().delete(account.id))).toBeUndefined();
+    expect(await jobsIn(namespace)).toEqual(["job-of-somebody"]);
+  });
+
+  test("an account that may not be deleted keeps its jobs", async () => {
+    const { account, namespace } = await settled("staying");
+    const deletion = createAccountDeletion({ client: cluster, accounts: accounts() });
+    const refused = deletion(account.id, () => Promise.reject(new Error("not today")));
+    await expect(refused).rejects.toThrow("not today");
+    expect(await jobsIn(namespace)).toContain(MADE);
+  });
+});

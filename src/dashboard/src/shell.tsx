@@ -12,6 +12,7 @@ import {
   Text,
 } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
+import { notifications } from "@mantine/notifications";
 import {
   IconBell,
   IconBuilding,
@@ -26,12 +27,13 @@ import {
   IconSettings,
   IconSignature,
 } from "@tabler/icons-react";
+import { useMutation } from "@tanstack/react-query";
 import { useEffect } from "react";
 import { Link, Outlet, useLocation } from "react-router";
-import { call } from "./api.ts";
+import { ApiError, call } from "./api.ts";
 import type { Session } from "./api-types.ts";
 import { ColorScheme } from "./components/color-scheme.tsx";
-import { Problem } from "./components/problem.tsx";
+import { Problem, sentence } from "./components/problem.tsx";
 import { SignInPage } from "./pages/sign-in.tsx";
 import { useSessionQuery, useSignedIn } from "./session.ts";
 import { OVERLAYS } from "./theme.ts";
@@ -155,6 +157,26 @@ function SignedIn({ session }: { session: Session }) {
 
 function UserMenu({ session }: { session: Session }) {
   const signedIn = useSignedIn();
+  const signOut = useMutation({
+    mutationFn: endSession,
+    // Without a network it would else wait for one, and say nothing.
+    networkMode: "always",
+    onMutate: () => {
+      notifications.hide(NOT_SIGNED_OUT);
+    },
+    onSuccess: () => {
+      signedIn(null);
+    },
+    onError: (error) => {
+      notifications.show({
+        id: NOT_SIGNED_OUT,
+        color: "red.9",
+        title: "You are still signed in",
+        message: sentence(error.message),
+        autoClose: false,
+      });
+    },
+  });
   const name = session.user.email.split("@")[0] ?? "";
   return (
     <Menu position="bottom-end" width={240}>
@@ -180,9 +202,7 @@ function UserMenu({ session }: { session: Session }) {
         <Menu.Item
           leftSection={<IconLogout size={16} />}
           onClick={() => {
-            void call("DELETE", "/session").finally(() => {
-              signedIn(null);
-            });
+            signOut.mutate();
           }}
         >
           Sign out
@@ -190,4 +210,16 @@ function UserMenu({ session }: { session: Session }) {
       </Menu.Dropdown>
     </Menu>
   );
+}
+
+const NOT_SIGNED_OUT = "not-signed-out";
+
+/** Rejects while the session is still open, or may be. */
+async function endSession(): Promise<void> {
+  try {
+    await call("DELETE", "/session");
+  } catch (error) {
+    // It was over already.
+    if (!(error instanceof ApiError && error.status === 401)) throw error;
+  }
 }

@@ -15,6 +15,7 @@ import { canBeJobId } from "../job-id.ts";
 import type { jobRoutes } from "../routes/jobs.ts";
 import { createValidators } from "../validate.ts";
 import { memberText } from "../request-body.ts";
+import { failingJobs } from "./failing-jobs.ts";
 import { countByStatus, type InventoryItem, type JobInventory } from "./job-inventory.ts";
 import { createJobOrder } from "./job-order.ts";
 import type { DashboardRequest } from "./request.ts";
@@ -58,9 +59,9 @@ export function dashboardJobRoutes(options: DashboardJobRouteOptions) {
           : undefined,
       ]);
       const needle = query.q?.toLowerCase();
-      const found = inOrder(all, sort, lastRuns).filter(
-        (item) =>
-          matches(item, query, needle) && (!failing || lastRuns?.has(item.job.uid) === true),
+      const ordered = inOrder(all, sort, lastRuns);
+      const found = (failing && lastRuns ? failingJobs(ordered, lastRuns) : ordered).filter(
+        (item) => matches(item, query, needle),
       );
       const page = found.slice(offset, offset + limit);
       const known = await history.summary(page.map(({ job }) => job.uid));
@@ -202,9 +203,8 @@ function matches(
   query: JobsPageQuery,
   needle: string | undefined,
 ): boolean {
-  const wanted = query.status === "failing" ? "active" : query.status;
   return (
-    (wanted === undefined || status === wanted) &&
+    (query.status === undefined || query.status === "failing" || status === query.status) &&
     (query.type === undefined || job.kind === query.type) &&
     (needle === undefined || text.includes(needle))
   );

@@ -5,8 +5,10 @@ import type { Circuits } from "../../domain/ports/circuits.ts";
 import type { Clock } from "../../domain/ports/clock.ts";
 import type { DashboardStatistics } from "../../domain/ports/dashboard.ts";
 import type { EmailLog } from "../../domain/ports/mail.ts";
+import type { RunHistory } from "../../domain/ports/run-ledger.ts";
 import type { ApiAnswer } from "../endpoint.ts";
 import { restLogEntry } from "../routes/mail.ts";
+import { failingJobs } from "./failing-jobs.ts";
 import { countByStatus, type InventoryItem, type JobInventory } from "./job-inventory.ts";
 import type { DashboardRequest } from "./request.ts";
 import type { OtpQuery, OverviewQuery } from "./schemas.ts";
@@ -14,6 +16,7 @@ import type { OtpQuery, OverviewQuery } from "./schemas.ts";
 export interface OverviewRouteOptions {
   statistics: DashboardStatistics;
   inventory: JobInventory;
+  history: Pick<RunHistory, "summary">;
   circuits: Pick<Circuits, "list">;
   apiKeys: Pick<ApiKeys, "list">;
   smtpSettings: Pick<SmtpSettingsStore, "revision">;
@@ -33,19 +36,20 @@ export function overviewRoutes(options: OverviewRouteOptions) {
   return {
     async overview(request: DashboardRequest<undefined, OverviewQuery>): Promise<ApiAnswer> {
       const { account, query } = request;
-      const [activity, items, failing, circuits, keys, smtp, newest] = await Promise.all([
+      const [activity, items, lastFailures, circuits, keys, smtp, newest] = await Promise.all([
         statistics.activity({ account, ...RANGES[query.range ?? "24h"] }),
         inventory(account, clock.now()),
-        statistics.failingJobs(account, SHOWN),
+        statistics.lastRuns(account, "failed"),
         options.circuits.list(account),
         options.apiKeys.list(account),
         options.smtpSettings.revision(account),
         emailLog.list({ account, status: "sent", limit: 1, offset: 0 }),
       ]);
-      const failed = new Set(failing.jobs.map(({ jobUid }) => jobUid));
-      const names = new Map(
-        items.flatMap(({ job }) => (failed.has(job.uid) ? [[job.uid, job.spec.name]] : [])),
-      );
+      const failing = failingJobs(items, lastFailures)
+        .map(({ job }) => ({ job, at: lastFailures.get(job.uid)?.executedAt ?? 0 }))
+        .sort((a, b) => b.at - a.at);
+      const shown = failing.slice(0, SHOWN);
+      const known = await options.history.summary(shown.map(({ job }) => job.uid));
       return {
         status: 200,
         body: {
@@ -59,12 +63,12 @@ export function overviewRoutes(options: OverviewRouteOptions) {
           jobs: countByStatus(items),
           next_runs: soonest(items),
           failing: {
-            total: failing.total,
-            jobs: failing.jobs.map(({ jobUid, last }) => ({
-              id: last.jobId,
-              name: names.get(jobUid) ?? last.jobId,
-              error_message: last.errorMessage,
-              executed_at: isoUtc(last.executedAt),
+            total: failing.length,
+            jobs: shown.map(({ job, at }) => ({
+              id: job.id,
+              name: job.spec.name,
+              error_message: known.get(job.uid)?.last?.errorMessage ?? null,
+              executed_at: isoUtc(at),
             })),
           },
           circuits: circuits.map(({ destination, state, since }) => ({

@@ -180,7 +180,7 @@ export const overviewAnswer = Type.Object({
     Type.Object({ id: Type.String(), name: Type.String(), at: timestamp("When it runs next.") }),
   ),
   failing: Type.Object({
-    total: count("Jobs whose newest attempt failed."),
+    total: count("Jobs whose newest attempt failed and that nobody has paused."),
     jobs: Type.Array(
       Type.Object({
         id: Type.String(),
@@ -212,7 +212,7 @@ export const jobsPageQuery = Type.Object(
     q: Type.Optional(Type.String({ minLength: 1, maxLength: LIMITS.name })),
     status: Type.Optional(
       field.oneOf(["active", "paused", "completed", "failed", "invalid", "failing"], {
-        description: "`failing`: active jobs whose newest attempt failed.",
+        description: "`failing`: jobs whose newest attempt failed and that nobody has paused.",
       }),
     ),
     type: Type.Optional(field.jobType),

@@ -40,6 +40,11 @@ describe.skipIf(chrome === undefined).each([
   /** The page behind has one of nearly the same name, which is all there is until the dialog is. */
   const inDialog = (name: string) => page.getByRole("dialog").getByRole("button", { name });
   const toast = (text: string) => page.getByText(text).first().waitFor();
+  /** What is shown only now stays, whatever key or place is hit by mistake. */
+  const hitEscapeAndBeside = async () => {
+    await page.keyboard.press("Escape");
+    await page.mouse.click(3, view.height / 2);
+  };
 
   test("signs in with what the start printed, and not with anything else", async () => {
     await page.goto(`${program.printed("Dashboard")}`);
@@ -58,6 +63,8 @@ describe.skipIf(chrome === undefined).each([
     await button("Create API key").click();
     await page.getByLabel("Label").fill("my first program");
     await inDialog("Create").click();
+    await button("Copy the key").waitFor();
+    await hitEscapeAndBeside();
     await button("Copy the key").click();
     key = (await page.evaluate("navigator.clipboard.readText()")) as string;
     expect(key).toMatch(/^svc_live_/);
@@ -144,6 +151,43 @@ describe.skipIf(chrome === undefined).each([
     await page.getByRole("heading", { level: 1, name: "Order tea (copy)" }).waitFor();
   });
 
+  test("renames a job that runs once, which keeps its time to the millisecond", async () => {
+    const runAt = `${new Date(Date.now() + 86_400_000).toISOString().slice(0, 19)}.123Z`;
+    const made = await call(program.url, {
+      key,
+      method: "POST",
+      path: "/jobs",
+      body: {
+        name: "Launch",
+        type: "webhook",
+        schedule_type: "one_time",
+        run_at: runAt,
+        webhook_url: `${receiver.url}/launch`,
+        webhook_payload: { stage: 1 },
+      },
+    });
+    const { id } = made.body as { id: string };
+    const saved = async () => (await call(program.url, { key, path: `/jobs/${id}` })).body;
+    await page.goto(`/dashboard/jobs/${id}/edit`);
+    const name = page.getByLabel("Name");
+    await expect.poll(() => name.inputValue()).toBe("Launch");
+    // What somebody else saves while the form is open stays, too.
+    await call(program.url, {
+      key,
+      method: "PATCH",
+      path: `/jobs/${id}`,
+      body: { max_retries: 3 },
+    });
+    await name.fill("Lift-off");
+    await button("Save").click();
+    await page.getByRole("heading", { level: 1, name: "Lift-off" }).waitFor();
+    expect(await saved()).toMatchObject({ name: "Lift-off", run_at: runAt, max_retries: 3 });
+    await page.getByRole("link", { name: "Edit" }).click();
+    await button("Save").click();
+    await toast("Nothing was changed");
+    await call(program.url, { key, method: "DELETE", path: `/jobs/${id}` });
+  });
+
   test("finds jobs, pauses several at once, and deletes one", async () => {
     await go("Jobs");
     await page.getByLabel("Search").fill("(copy)");
@@ -198,6 +242,8 @@ describe.skipIf(chrome === undefined).each([
     await button("Invite").click();
     await page.getByRole("textbox", { name: "Email", exact: true }).fill("colleague@example.com");
     await inDialog("Invite").click();
+    await button("Copy the link").waitFor();
+    await hitEscapeAndBeside();
     await button("Copy the link").click();
     const link = (await page.evaluate("navigator.clipboard.readText()")) as string;
     await button("Done").click();
@@ -224,10 +270,41 @@ describe.skipIf(chrome === undefined).each([
     expect((await call(program.url, { key, path: "/jobs" })).status).toBe(401);
   });
 
+  const SESSION = "**/dashboard/api/session";
+  test.each([
+    {
+      what: "there is no network",
+      begin: () => context.setOffline(true),
+      end: () => context.setOffline(false),
+      said: "Carillon cannot be reached.",
+    },
+    {
+      what: "the server cannot do it",
+      begin: () =>
+        page.route(SESSION, async (route) =>
+          route.request().method() === "DELETE"
+            ? route.fulfill({ status: 503, json: { error: "the database is away" } })
+            : route.continue(),
+        ),
+      end: () => page.unroute(SESSION),
+      said: "The database is away.",
+    },
+  ])("is told that signing out did not work when $what", async ({ begin, end, said }) => {
+    await begin();
+    await button(/your user/).click();
+    await page.getByRole("menuitem", { name: "Sign out" }).click();
+    const alert = page.getByRole("alert").filter({ hasText: said });
+    await alert.getByText("You are still signed in").waitFor();
+    await end();
+    expect((await context.request.get("/dashboard/api/session")).status()).toBe(200);
+    await go("Jobs");
+  });
+
   test("signs out, and is out", async () => {
     await button(/your user/).click();
     await page.getByRole("menuitem", { name: "Sign out" }).click();
     await button("Sign in").waitFor();
+    await expect.poll(() => page.getByText("You are still signed in").count()).toBe(0);
     await page.goto("/dashboard/jobs");
     await button("Sign in").waitFor();
     expect(complaints).toEqual([]);

@@ -136,7 +136,12 @@ describe.skipIf(chrome === undefined)("every page", () => {
     await first.page.getByLabel("Name").fill("second");
     await first.page.getByLabel("Owner's email").fill("second@example.com");
     await first.page.getByRole("button", { name: "Create", exact: true }).click();
-    await first.page.getByRole("button", { name: "Copy the link" }).click();
+    const copy = first.page.getByRole("button", { name: "Copy the link" });
+    await copy.waitFor();
+    // It is shown only now: neither a key nor a click beside it takes it away.
+    await first.page.keyboard.press("Escape");
+    await first.page.mouse.click(3, DESKTOP.height / 2);
+    await copy.click();
     const link = (await first.page.evaluate("navigator.clipboard.readText()")) as string;
     await first.context.close();
     const { context, page, complaints } = await openWindow(browser, program.url);

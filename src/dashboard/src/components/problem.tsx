@@ -30,7 +30,8 @@ export function Problem({ error, retry }: { error: Error; retry?: () => void }) 
   );
 }
 
-function sentence(text: string): string {
+/** The server's words begin small and have no full stop. */
+export function sentence(text: string): string {
   const first = text.charAt(0).toUpperCase() + text.slice(1);
   return /[.!?]$/.test(first) ? first : `${first}.`;
 }

@@ -117,6 +117,8 @@ function CreateAccount({ opened, close }: { opened: boolean; close: () => void }
       onClose={leave}
       title={create.data ? `Account ${create.data.account.name} created` : "Create an account"}
       size="lg"
+      closeOnClickOutside={create.data === undefined}
+      closeOnEscape={create.data === undefined}
       closeButtonProps={{ "aria-label": "Close" }}
     >
       {create.data ? (

@@ -139,6 +139,7 @@ function CreateKey({ opened, close }: { opened: boolean; close: () => void }) {
       title={raw === undefined ? "Create an API key" : "Your new API key"}
       size="lg"
       closeOnClickOutside={raw === undefined}
+      closeOnEscape={raw === undefined}
       closeButtonProps={{ "aria-label": "Close" }}
     >
       {raw === undefined ? (

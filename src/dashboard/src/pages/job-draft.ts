@@ -9,6 +9,8 @@ export interface JobDraft {
   timezone: string;
   /** Local date and time, as the input writes it; in the browser's zone. */
   run_at: string;
+  /** The time as the job has it; the input knows no milliseconds, and an hour that comes twice only once. */
+  saved_run_at: string | null;
   webhook_url: string;
   webhook_payload: string;
   webhook_headers: { name: string; value: string }[];
@@ -33,6 +35,7 @@ export function emptyDraft(timezone: string): JobDraft {
     cron_expression: "0 3 * * *",
     timezone,
     run_at: "",
+    saved_run_at: null,
     webhook_url: "",
     webhook_payload: "{}",
     webhook_headers: [],
@@ -59,6 +62,7 @@ export function draftOf(job: Job): JobDraft {
     schedule_type: job.schedule_type,
     cron_expression: job.cron_expression ?? empty.cron_expression,
     run_at: job.run_at === null ? "" : localInput(job.run_at),
+    saved_run_at: job.run_at,
     webhook_url: job.webhook_url ?? "",
     webhook_payload:
       job.webhook_payload === null ? "{}" : JSON.stringify(job.webhook_payload, null, 2),
@@ -92,7 +96,7 @@ export type BodyResult =
   /** The payload is no JSON object: it cannot even be sent to be checked. */
   | { ok: false; body: Record<string, unknown>; field: string; message: string };
 
-/** The draft as POST and PATCH /jobs take it. */
+/** The whole draft, as POST /jobs takes it. */
 export function bodyOf(draft: JobDraft): BodyResult {
   const numbers = (
     [
@@ -114,8 +118,7 @@ export function bodyOf(draft: JobDraft): BodyResult {
     body["cron_expression"] = draft.cron_expression;
     body["timezone"] = draft.timezone;
   } else {
-    const date = new Date(draft.run_at);
-    if (!Number.isNaN(date.getTime())) body["run_at"] = date.toISOString();
+    body["run_at"] = runAtOf(draft);
   }
   if (draft.type === "email")
     return {
@@ -140,6 +143,40 @@ export function bodyOf(draft: JobDraft): BodyResult {
   const payload = parsePayload(draft.webhook_payload);
   if (payload.ok) return { ok: true, body: { ...body, webhook_payload: payload.value } };
   return { ok: false, body, field: "webhook_payload", message: payload.message };
+}
+
+/**
+ * What PATCH /jobs/{id} is to change: the fields in which the draft is no longer what it began as. All
+ * others stay byte for byte, and as somebody else has saved them meanwhile. A new `type` or
+ * `schedule_type` brings all fields of its kind.
+ */
+export function changesOf(draft: JobDraft, start: JobDraft): BodyResult {
+  const result = bodyOf(draft);
+  const before = bodyOf(start).body;
+  const body = Object.fromEntries(
+    Object.entries(result.body).filter(
+      ([name, value]) => JSON.stringify(value) !== JSON.stringify(before[name]),
+    ),
+  );
+  return { ...result, body };
+}
+
+const SCHEDULE_FIELDS = ["schedule_type", "cron_expression", "timezone", "run_at"];
+
+/** What POST /jobs/check?id= is asked: the changes, and the schedule whose fire times the form shows. */
+export function changesToCheck(draft: JobDraft, start: JobDraft): Record<string, unknown> {
+  const whole = bodyOf(draft).body;
+  const schedule = Object.entries(whole).filter(([name]) => SCHEDULE_FIELDS.includes(name));
+  return { ...Object.fromEntries(schedule), ...changesOf(draft, start).body };
+}
+
+/** Null: there is no time in the input. */
+function runAtOf({ run_at: input, saved_run_at: saved }: JobDraft): string | null {
+  const entered = new Date(input).getTime();
+  if (Number.isNaN(entered)) return null;
+  return saved !== null && entered === new Date(localInput(saved)).getTime()
+    ? saved
+    : new Date(entered).toISOString();
 }
 
 function parsePayload(

@@ -91,6 +91,11 @@ export function EditJobPage() {
           id={id}
           action="Save"
           save={async (body) => {
+            if (Object.keys(body).length === 0) {
+              notifications.show({ color: "gray", message: "Nothing was changed" });
+              await navigate(`/jobs/${id}`);
+              return;
+            }
             await call("PATCH", `/jobs/${encodeURIComponent(id)}`, body);
             await client.invalidateQueries({ queryKey: ["job", id] });
             await client.invalidateQueries({ queryKey: ["jobs"] });

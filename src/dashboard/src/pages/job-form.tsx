@@ -24,30 +24,36 @@ import { ApiError, post } from "../api.ts";
 import type { JobCheck } from "../api-types.ts";
 import { Problem } from "../components/problem.tsx";
 import { MY_ZONE, timeZones } from "../time.ts";
-import { bodyOf, type JobDraft } from "./job-draft.ts";
+import { bodyOf, changesOf, changesToCheck, type JobDraft } from "./job-draft.ts";
 import { FireTimes } from "./fire-times.tsx";
 
 /** Creates or changes a job: what is wrong and when it fires is said while typing, by the server. */
 export function JobForm(props: {
   start: JobDraft;
+  /** Of the job that is changed: then only the changes are saved. */
   id?: string;
   action: string;
   save: (body: Record<string, unknown>) => Promise<void>;
 }) {
-  const [draft, setDraft] = useState(props.start);
+  // The job may be loaded again while the form is open: changes are those against what the person saw.
+  const [start] = useState(props.start);
+  const [draft, setDraft] = useState(start);
   const [touched, setTouched] = useState<ReadonlySet<string>>(new Set());
   const [all, setAll] = useState(false);
   const set = <K extends keyof JobDraft>(field: K, value: JobDraft[K]) => {
     setDraft((before) => ({ ...before, [field]: value }));
     setTouched((before) => new Set(before).add(field));
   };
+  const creating = props.id === undefined;
+  const toSave = creating ? bodyOf(draft) : changesOf(draft, start);
   const [settled] = useDebouncedValue(draft, 250);
+  const toCheck = creating ? bodyOf(settled).body : changesToCheck(settled, start);
   const check = useQuery({
-    queryKey: ["job-check", props.id ?? null, settled],
+    queryKey: ["job-check", props.id ?? null, toCheck],
     queryFn: () =>
       post<JobCheck>(
         `/jobs/check${props.id === undefined ? "" : `?id=${encodeURIComponent(props.id)}`}`,
-        bodyOf(settled).body,
+        toCheck,
       ),
     placeholderData: keepPreviousData,
     staleTime: 10_000,
@@ -55,18 +61,16 @@ export function JobForm(props: {
   });
   const save = useMutation({
     mutationFn: async () => {
-      const result = bodyOf(draft);
-      if (!result.ok)
+      if (!toSave.ok)
         throw new ApiError(400, {
           error: "",
-          details: [{ field: result.field, message: result.message }],
+          details: [{ field: toSave.field, message: toSave.message }],
         });
-      await props.save(result.body);
+      await props.save(toSave.body);
     },
   });
-  const own = bodyOf(draft);
   const findings = [
-    ...(own.ok ? [] : [{ field: own.field, message: own.message }]),
+    ...(toSave.ok ? [] : [{ field: toSave.field, message: toSave.message }]),
     ...(save.error instanceof ApiError ? save.error.details : []),
     ...(check.data?.findings ?? []),
   ];

@@ -200,7 +200,7 @@ function Trouble({ data }: { data: Overview }) {
       </Title>
       {quiet && (
         <Text size="sm" c="dimmed">
-          Nothing: the last run of every job succeeded, and no circuit is open.
+          Nothing: the last run of every job that is not paused succeeded, and no circuit is open.
         </Text>
       )}
       <Stack gap="sm">

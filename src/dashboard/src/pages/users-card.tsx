@@ -182,6 +182,8 @@ function Invite({ opened, close }: { opened: boolean; close: () => void }) {
       onClose={leave}
       title="Invite somebody"
       size="lg"
+      closeOnClickOutside={invite.data === undefined}
+      closeOnEscape={invite.data === undefined}
       closeButtonProps={{ "aria-label": "Close" }}
     >
       {invite.data ? (

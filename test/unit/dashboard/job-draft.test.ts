@@ -1,0 +1,235 @@
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import type { Job } from "../../../src/dashboard/src/api-types.ts";
+import {
+  bodyOf,
+  changesOf,
+  changesToCheck,
+  draftOf,
+  emptyDraft,
+  type JobDraft,
+} from "../../../src/dashboard/src/pages/job-draft.ts";
+
+// The clocks go back on 25 October 2026 at 03:00, 01:00 UTC: 02:30 comes twice.
+beforeAll(() => {
+  vi.stubEnv("TZ", "Europe/Berlin");
+});
+afterAll(() => {
+  vi.unstubAllEnvs();
+});
+
+const CRON: Job = {
+  id: "job-1",
+  name: "Nightly report",
+  type: "webhook",
+  schedule_type: "cron",
+  cron_expression: "0 3 * * *",
+  timezone: "Europe/Paris",
+  run_at: null,
+  status: "active",
+  created_at: "2026-01-01T00:00:00.000Z",
+  webhook_url: "https://example.com/hooks",
+  webhook_payload: { b: 1.5, a: "x" },
+  webhook_headers: { "X-Team": "blue" },
+  timeout_seconds: 30,
+  email_to: null,
+  email_subject: null,
+  email_body: null,
+  email_is_html: null,
+  max_retries: 0,
+  min_backoff_seconds: 5,
+  max_backoff_seconds: 3_600,
+  starting_deadline_seconds: null,
+  delivery_deadline_seconds: 3_600,
+  concurrency_policy: "Allow",
+  next_run_at: null,
+  last_run_at: null,
+  last_status: null,
+};
+const once = (runAt: string): Job => ({
+  ...CRON,
+  schedule_type: "one_time",
+  cron_expression: null,
+  timezone: null,
+  run_at: runAt,
+});
+const EMAIL: Job = {
+  ...CRON,
+  type: "email",
+  webhook_url: null,
+  webhook_payload: null,
+  webhook_headers: null,
+  timeout_seconds: null,
+  email_to: "ada@example.com",
+  email_subject: "Hello",
+  email_body: "It works.",
+  email_is_html: false,
+};
+const MILLISECONDS = once("2026-11-21T12:00:00.123Z");
+/** 02:30 for the second time. */
+const REPEATED_HOUR = once("2026-10-25T01:30:00.000Z");
+
+const changes: { what: string; job: Job; edit: Partial<JobDraft>; sent: object }[] = [
+  { what: "nothing, of a cron job", job: CRON, edit: {}, sent: {} },
+  { what: "nothing, of an email", job: EMAIL, edit: {}, sent: {} },
+  { what: "nothing, of a time with milliseconds", job: MILLISECONDS, edit: {}, sent: {} },
+  { what: "nothing, of a time in a repeated hour", job: REPEATED_HOUR, edit: {}, sent: {} },
+  { what: "the name alone", job: MILLISECONDS, edit: { name: "New" }, sent: { name: "New" } },
+  {
+    what: "the time to another",
+    job: MILLISECONDS,
+    edit: { run_at: "2026-11-21T14:00" },
+    sent: { run_at: "2026-11-21T13:00:00.000Z" },
+  },
+  {
+    what: "the time and back, as the browser then writes it",
+    job: REPEATED_HOUR,
+    edit: { run_at: "2026-10-25T02:30" },
+    sent: {},
+  },
+  {
+    what: "the time to none, which the server refuses",
+    job: MILLISECONDS,
+    edit: { run_at: "" },
+    sent: { run_at: null },
+  },
+  {
+    what: "the time zone alone",
+    job: CRON,
+    edit: { timezone: "UTC" },
+    sent: { timezone: "UTC" },
+  },
+  {
+    what: "a schedule to a time",
+    job: CRON,
+    edit: { schedule_type: "one_time", run_at: "2026-11-21T14:00" },
+    sent: { schedule_type: "one_time", run_at: "2026-11-21T13:00:00.000Z" },
+  },
+  {
+    what: "a time to a schedule",
+    job: MILLISECONDS,
+    edit: { schedule_type: "cron" },
+    sent: { schedule_type: "cron", cron_expression: "0 3 * * *", timezone: "UTC" },
+  },
+  {
+    what: "a webhook to an email",
+    job: CRON,
+    edit: { type: "email", email_to: " ada@example.com ", email_subject: "S", email_body: "B" },
+    sent: {
+      type: "email",
+      email_to: "ada@example.com",
+      email_subject: "S",
+      email_body: "B",
+      email_is_html: false,
+    },
+  },
+  {
+    what: "an email to a webhook",
+    job: EMAIL,
+    edit: { type: "webhook", webhook_url: "https://example.com/" },
+    sent: {
+      type: "webhook",
+      webhook_url: "https://example.com/",
+      webhook_payload: {},
+      webhook_headers: {},
+      timeout_seconds: 30,
+    },
+  },
+  {
+    what: "the payload",
+    job: CRON,
+    edit: { webhook_payload: '{"a": 1}' },
+    sent: { webhook_payload: { a: 1 } },
+  },
+  {
+    what: "the order of the payload",
+    job: CRON,
+    edit: { webhook_payload: '{"a": "x", "b": 1.5}' },
+    sent: { webhook_payload: { a: "x", b: 1.5 } },
+  },
+  {
+    what: "the spaces of the payload, which nobody receives",
+    job: CRON,
+    edit: { webhook_payload: '{"b":1.5,"a":"x"}' },
+    sent: {},
+  },
+  {
+    what: "the headers",
+    job: CRON,
+    edit: { webhook_headers: [] },
+    sent: { webhook_headers: {} },
+  },
+  {
+    what: "a limit to none, which resets it",
+    job: { ...CRON, starting_deadline_seconds: 60 },
+    edit: { starting_deadline_seconds: "", max_retries: 3 },
+    sent: { starting_deadline_seconds: null, max_retries: 3 },
+  },
+];
+
+describe("an edit sends what was changed", () => {
+  test.each(changes)("$what", ({ job, edit, sent }) => {
+    const start = draftOf(job);
+    expect(changesOf({ ...start, ...edit }, start)).toEqual({ ok: true, body: sent });
+  });
+
+  test("a payload that cannot be sent is said, with the other changes", () => {
+    const start = draftOf(CRON);
+    const result = changesOf({ ...start, name: "New", webhook_payload: "[]" }, start);
+    expect(result).toMatchObject({ ok: false, field: "webhook_payload", body: { name: "New" } });
+    expect(Object.keys(result.body)).toEqual(["name"]);
+  });
+});
+
+describe("an edit is checked with the schedule as it stands, for its fire times", () => {
+  test.each([
+    {
+      what: "a cron job",
+      job: CRON,
+      asked: { schedule_type: "cron", cron_expression: "0 3 * * *", timezone: "Europe/Paris" },
+    },
+    {
+      what: "a time with milliseconds",
+      job: MILLISECONDS,
+      asked: { schedule_type: "one_time", run_at: "2026-11-21T12:00:00.123Z" },
+    },
+    {
+      what: "a time in a repeated hour",
+      job: REPEATED_HOUR,
+      asked: { schedule_type: "one_time", run_at: "2026-10-25T01:30:00.000Z" },
+    },
+  ])("$what", ({ job, asked }) => {
+    const start = draftOf(job);
+    expect(changesToCheck(start, start)).toEqual(asked);
+    expect(changesToCheck({ ...start, name: "New" }, start)).toEqual({ ...asked, name: "New" });
+  });
+});
+
+describe("a new job is sent whole", () => {
+  test("as the form begins", () => {
+    expect(bodyOf({ ...emptyDraft("Europe/Paris"), name: "New" })).toEqual({
+      ok: true,
+      body: {
+        name: "New",
+        type: "webhook",
+        schedule_type: "cron",
+        cron_expression: "0 3 * * *",
+        timezone: "Europe/Paris",
+        webhook_url: "",
+        webhook_payload: {},
+        webhook_headers: {},
+        timeout_seconds: 30,
+        max_retries: 0,
+        min_backoff_seconds: 5,
+        max_backoff_seconds: 3_600,
+        starting_deadline_seconds: null,
+        delivery_deadline_seconds: 3_600,
+        concurrency_policy: "Allow",
+      },
+    });
+  });
+
+  test("a copy has the time of the original", () => {
+    for (const job of [MILLISECONDS, REPEATED_HOUR])
+      expect(bodyOf(draftOf(job)).body["run_at"]).toBe(job.run_at);
+  });
+});

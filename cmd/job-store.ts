@@ -6,7 +6,7 @@ import { createPostgresJobStore } from "../src/postgres/postgres-job-store.ts";
 import type { Foundation } from "./foundation.ts";
 import type { JobStoreChoice } from "./job-store-choice.ts";
 import { createKubernetesJobs } from "./kubernetes-jobs.ts";
-import { monotonic } from "./system.ts";
+import { monotonic, timers } from "./system.ts";
 
 /** By CARILLON_JOB_STORE. */
 export function chooseJobStore(options: {
@@ -18,7 +18,7 @@ export function chooseJobStore(options: {
   if (required(configuration, "jobStore") === "kubernetes")
     return createKubernetesJobs({ foundation, configuration });
   return {
-    jobs: createPostgresJobStore({ pool, notifications }),
+    jobs: createPostgresJobStore({ pool, notifications, timers }),
     jobIndex: createPostgresJobIndex({ pool, monotonic }),
     // Without an election every controller schedules; the cursor makes each run once all the same.
     leadership: alwaysLeader(),

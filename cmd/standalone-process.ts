@@ -37,7 +37,7 @@ import { logOptions } from "./log-options.ts";
 import { startCatcher } from "./mail-catcher.ts";
 import { reportFailure } from "./problem.ts";
 import { say } from "./say.ts";
-import { monotonic } from "./system.ts";
+import { monotonic, timers } from "./system.ts";
 import { aborted, untilTerminated } from "./termination.ts";
 import { untilReady } from "./until-ready.ts";
 import { VERSION } from "./version.ts";
@@ -112,7 +112,7 @@ async function start(ending: Ending): Promise<void> {
       { host: catcher.host, from: moved, to: catcher.smtpPort },
     );
 
-  const jobs = createPostgresJobStore({ pool, notifications });
+  const jobs = createPostgresJobStore({ pool, notifications, timers });
   const jobIndex = createPostgresJobIndex({ pool, monotonic });
   const readiness = createReadiness(
     createDependencyChecks({ postgres: () => foundation.pingDatabase(), jobs: () => jobs.ping() }),

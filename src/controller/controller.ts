@@ -18,6 +18,7 @@ import { createReconciler } from "./reconciler.ts";
 import type { ReflectorSink } from "./reflector.ts";
 import { createReflector } from "./reflector.ts";
 import { StatusCounts } from "./status-counts.ts";
+import { Suspects } from "./suspects.ts";
 import { TouchedCursors } from "./touched-cursors.ts";
 import { WakeHeap } from "./wake-heap.ts";
 import { WorkQueue } from "./work-queue.ts";
@@ -55,17 +56,6 @@ export interface Controller {
   /** Namespaces that refused to be listed: their jobs wait. */
   readonly refused: readonly string[];
 }
-
-/** What only a list that begins later can prove. */
-interface Suspects {
-  /** Cursors without a job. */
-  orphans: readonly string[];
-  /** Cursors that know of a deletion, or of a later generation, of which the store says nothing. */
-  contradicting: readonly Cursor[];
-  certainAfterList: number;
-}
-
-const NO_SUSPECTS: Suspects = { orphans: [], contradicting: [], certainAfterList: 0 };
 
 /** PostgreSQL's clock has no event for "known": look again. */
 const CLOCK_POLL_MS = 250;
@@ -113,7 +103,6 @@ export function createController(deps: ControllerDeps): Controller {
   let term = 0;
   /** Cursors must be read (again) before anything is decided. */
   let cursorsDue = true;
-  let lists = 0;
   const touched = new TouchedCursors({
     ledger,
     view,
@@ -124,7 +113,11 @@ export function createController(deps: ControllerDeps): Controller {
     },
   });
   const tombstones = new Set<string>();
-  let suspects = NO_SUSPECTS;
+  const suspects = new Suspects({
+    relist: () => {
+      reflector.relist();
+    },
+  });
 
   /** The job is not to be scheduled here any more. */
   function drop(uid: string): void {
@@ -137,7 +130,7 @@ export function createController(deps: ControllerDeps): Controller {
 
   const sink: ReflectorSink = {
     listing() {
-      lists += 1;
+      suspects.listing();
     },
     changed(job, listed) {
       if (view.put(job, listed) === "irrelevant" || !leading) return;
@@ -162,16 +155,9 @@ export function createController(deps: ControllerDeps): Controller {
           if (whole) sink.deleted(uid);
           else drop(uid);
         }
-      // A job may have been made, and given a cursor by another leader, after this list had passed its
-      // place: only a list that began after the orphan was found proves that the job is gone.
-      if (lists >= suspects.certainAfterList) {
-        for (const cursor of suspects.contradicting) disprove(cursor);
-        if (whole) for (const uid of suspects.orphans) if (!uids.has(uid)) tombstones.add(uid);
-        // Orphans are kept until there is a list without a gap: found anew they would ask for one again
-        // and again.
-        suspects =
-          whole || suspects.orphans.length === 0 ? NO_SUSPECTS : { ...suspects, contradicting: [] };
-      }
+      const { orphans, contradicting } = suspects.listed(whole);
+      for (const cursor of contradicting) disprove(cursor);
+      for (const uid of orphans) if (!uids.has(uid)) tombstones.add(uid);
       refusedNamespaces = refused;
       synced = true;
       cursorsDue = true;
@@ -196,7 +182,7 @@ export function createController(deps: ControllerDeps): Controller {
       counts.clear();
       view.cursors.clear();
       touched.clear();
-      suspects = NO_SUSPECTS;
+      suspects.clear();
       for (const entry of view.entries.values()) {
         entry.status = undefined;
         entry.reported = undefined;
@@ -205,13 +191,6 @@ export function createController(deps: ControllerDeps): Controller {
     }
     cursorsDue = true;
     bell.ring();
-  }
-
-  function suspect(found: Omit<Suspects, "certainAfterList">): void {
-    if (found.orphans.length + found.contradicting.length === 0) return;
-    const first = suspects === NO_SUSPECTS;
-    suspects = { ...found, certainAfterList: lists + 1 };
-    if (first) reflector.relist();
   }
 
   /** The job of a cursor that it contradicts. */
@@ -246,7 +225,7 @@ export function createController(deps: ControllerDeps): Controller {
       if (!current()) return;
       view.cursors = fresh;
       for (const uid of view.entries.keys()) queue.add(uid);
-      suspect({
+      suspects.add({
         orphans: found.filter((uid) => !tombstones.has(uid)),
         contradicting: [...fresh.values()].filter((cursor) => {
           const entry = contradictedBy(cursor);

@@ -1,8 +1,9 @@
 import type { Accounts } from "../domain/ports/accounts.ts";
 import { JobsLeft } from "../domain/ports/accounts.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
-import { isConflict, isNotFound } from "./api-error.ts";
+import { isNotFound } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
+import { deleteResource } from "./delete-resource.ts";
 import { namespaceUid } from "./namespace-uid.ts";
 import { resourceOwner } from "./resource-owner.ts";
 import { MANAGED_BY, MANAGED_BY_LABEL, PLURAL } from "./scheduled-job.ts";
@@ -66,7 +67,7 @@ export function createAccountDeletion({ client, accounts }: AccountDeletionDepen
     const worker = async () => {
       for (let next = rest.pop(); next; next = rest.pop())
         try {
-          await deleteOne(namespace, next);
+          await deleteResource(client, namespace, next);
         } catch (error) {
           first ??= error;
           if (error instanceof DependencyUnavailable) rest.length = 0;
@@ -74,25 +75,6 @@ export function createAccountDeletion({ client, accounts }: AccountDeletionDepen
     };
     await Promise.all(Array.from({ length: AT_ONCE }, worker));
     return first;
-  }
-
-  async function deleteOne(namespace: string, { name, uid }: Resource): Promise<void> {
-    try {
-      await client.call({
-        verb: "delete",
-        resource: PLURAL,
-        path: jobsPath(namespace, name),
-        body: {
-          apiVersion: "v1",
-          kind: "DeleteOptions",
-          preconditions: { uid },
-          propagationPolicy: "Background",
-        },
-      });
-    } catch (error) {
-      // Gone, or another of its name: this one is not there any more.
-      if (!isNotFound(error) && !isConflict(error)) throw error;
-    }
   }
 }
 

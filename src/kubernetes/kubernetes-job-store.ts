@@ -16,6 +16,7 @@ import { createAccountList } from "./account-list.ts";
 import type { ResourceList } from "./account-list.ts";
 import { ApiError, isAlreadyExists, isConflict, isExpired, isNotFound } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
+import { deleteResource } from "./delete-resource.ts";
 import { invalidInput } from "./invalid-input.ts";
 import { createJobList } from "./job-list.ts";
 import { createJobWatch } from "./job-watch.ts";
@@ -188,23 +189,8 @@ export function createKubernetesJobStore(dependencies: KubernetesJobStoreDepende
 
     async delete(job) {
       const { namespace } = await readForChange(job);
-      try {
-        await client.call({
-          verb: "delete",
-          resource: PLURAL,
-          path: jobsPath(namespace, job.id),
-          body: {
-            apiVersion: "v1",
-            kind: "DeleteOptions",
-            preconditions: { uid: job.uid },
-            propagationPolicy: "Background",
-          },
-        });
-      } catch (error) {
-        if (isNotFound(error) || isConflict(error))
-          throw new JobNotFound(`no job ${job.id}`, { cause: error });
-        throw error;
-      }
+      if (!(await deleteResource(client, namespace, { name: job.id, uid: job.uid })))
+        throw new JobNotFound(`no job ${job.id}`);
     },
 
     watch: watchJobs,

@@ -3,7 +3,7 @@ import { classifyAddress } from "./address-class.ts";
 import { portBlocked, type Protocol } from "./blocked-ports.ts";
 import { DestinationRefused } from "./destination-refused.ts";
 import type { DestinationRules } from "./destination-rules.ts";
-import { createLookup, type Lookup } from "./resolve-host.ts";
+import { codeOf, createLookup, type Lookup } from "./resolve-host.ts";
 
 export interface DialRequest {
   account: string;
@@ -86,7 +86,8 @@ export function createGuardedDial(options: {
     } catch (error) {
       // Whether an internal name exists is nobody's business either. That a name server is away is no such
       // news, and passes.
-      if (!signal.aborted && INTERNAL_NAME.test(host) && !isPassing(error)) throw refused();
+      if (!signal.aborted && INTERNAL_NAME.test(host) && codeOf(error) !== "EAI_AGAIN")
+        throw refused();
       throw error;
     }
   }
@@ -167,8 +168,4 @@ function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
 
 function asError(reason: unknown): Error {
   return reason instanceof Error ? reason : new Error("aborted", { cause: reason });
-}
-
-function isPassing(error: unknown): boolean {
-  return error instanceof Error && "code" in error && error.code === "EAI_AGAIN";
 }

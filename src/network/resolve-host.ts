@@ -93,6 +93,7 @@ function unresolved(host: string, cause?: unknown): Error {
 /** No such name, no record of this type, or no DNS server at all. */
 const ABSENT = new Set(["ENOTFOUND", "ENODATA", "ECONNREFUSED"]);
 
-function codeOf(error: unknown): string {
+/** Of a DNS or system error; empty when it has none. */
+export function codeOf(error: unknown): string {
   return error instanceof Error && "code" in error ? String(error.code) : "";
 }

@@ -1,5 +1,6 @@
 import type { Closing } from "../domain/ports/run-queue.ts";
 import { byKey } from "./by-key.ts";
+import { awaits } from "./drop-runs.ts";
 import type { Queryable } from "./pool.ts";
 import { EXECUTION_COLUMNS, plainArray, timestamp } from "./rows.ts";
 
@@ -41,14 +42,8 @@ function newer(column: string): string {
   return `${column} = case when excluded.executed_at >= h.executed_at then excluded.${column} else h.${column} end`;
 }
 
-/**
- * Whether the outcome is the one-time job's. One that was given a new time while the run of the old was
- * under way has that of the new time still to come.
- */
-const SETTLES = `(f.scheduled is not null and c.once = 'fired' and (
-  c.generation = f.scheduled or not exists (
-    select from runs n
-     where n.job_uid = c.job_uid and n.trigger = 'schedule' and n.generation > f.scheduled)))`;
+/** Whether the outcome is the one-time job's. */
+const SETTLES = `(f.scheduled is not null and ${awaits("f", "f.scheduled")})`;
 
 const HALTED = "(c.generation = any(f.halted) is true)";
 

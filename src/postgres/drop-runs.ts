@@ -90,14 +90,15 @@ export async function dropUnstarted(client: Queryable, drops: readonly Drop[]): 
 }
 
 /**
- * Of cursor `c` and a scheduled run of its job: whether it is a one-time's that waits for what becomes of this
- * run. A run of an older generation may be left over from another time: then there is one of this.
+ * Of cursor `c` and a scheduled run of its job, of that generation: whether it is a one-time's that waits for
+ * what becomes of this run. One that was given a new time while the run of the old was under way has a run of
+ * the new time still to come.
  */
-export function awaits(run: string): string {
-  return `(c.once = 'fired' and (c.generation = ${run}.generation or not exists (
+export function awaits(run: string, generation = `${run}.generation`): string {
+  return `(c.once = 'fired' and (c.generation = ${generation} or not exists (
     select from runs n
      where ${byKey("n.job_uid", `${run}.job_uid`)} and n.trigger = 'schedule'
-       and (n.generation > ${run}.generation or n.generation = c.generation))))`;
+       and (n.generation > ${generation} or n.generation = c.generation))))`;
 }
 
 /**

@@ -1,4 +1,6 @@
-import { setTimeout as after } from "node:timers/promises";
+import { Bell } from "../domain/bell.ts";
+import { pause } from "../domain/pause.ts";
+import type { Timers } from "../domain/ports/clock.ts";
 import { PositionExpired, type JobEvent } from "../domain/ports/job-store.ts";
 import { jobOf, type JobRow } from "./job-row.ts";
 import { JOBS_CHANNEL, type Notifications } from "./notifications.ts";
@@ -26,13 +28,16 @@ export async function currentPosition(database: Queryable): Promise<string> {
 export async function* watchJobs(request: {
   pool: Pool;
   notifications: Notifications;
+  timers: Timers;
   pollMs: number;
   position: string;
   signal: AbortSignal;
 }): AsyncGenerator<JobEvent, void, undefined> {
-  const { pool, signal } = request;
-  const wakeUp = createWakeUp(signal);
-  const unsubscribe = request.notifications.on(JOBS_CHANNEL, () => wakeUp.wake());
+  const { pool, timers, signal } = request;
+  const bell = new Bell({ timers });
+  const unsubscribe = request.notifications.on(JOBS_CHANNEL, () => {
+    bell.ring();
+  });
   /** Delivered, but not yet behind the position: uid → version. */
   let ahead = new Map<string, { version: number; xid: bigint }>();
   try {
@@ -54,8 +59,8 @@ export async function* watchJobs(request: {
         position = safe;
         yield { type: "bookmark", position: String(position) };
       }
-      if (found) await pause(COLLECT_MS, signal);
-      await wakeUp.wait(request.pollMs);
+      if (found) await pause(COLLECT_MS, timers, signal);
+      await bell.wait(request.pollMs, signal);
     }
   } finally {
     unsubscribe();
@@ -97,40 +102,8 @@ function eventOf(row: ChangeRow, position: string): JobEvent {
     : { type: "deleted", uid: row.uid, account: row.account, id: row.id, position };
 }
 
-async function pause(ms: number, signal: AbortSignal): Promise<void> {
-  await after(ms, undefined, { signal }).catch(() => undefined);
-}
-
 function xidOf(position: string): bigint {
   if (!/^\d{1,20}$/.test(position))
     throw new PositionExpired(`not a position of this store: ${position}`);
   return BigInt(position);
-}
-
-/** Waits for a hint, the time-out or the end, whichever is first. A hint while nobody waits is kept. */
-function createWakeUp(signal: AbortSignal): { wake(): void; wait(ms: number): Promise<void> } {
-  let pending = false;
-  let resume: (() => void) | undefined;
-  const wake = (): void => {
-    pending = true;
-    resume?.();
-  };
-  return {
-    wake,
-    wait: async (ms) => {
-      if (!pending && !signal.aborted)
-        await new Promise<void>((resolve) => {
-          const timer = setTimeout(done, ms);
-          function done(): void {
-            clearTimeout(timer);
-            signal.removeEventListener("abort", done);
-            resume = undefined;
-            resolve();
-          }
-          resume = done;
-          signal.addEventListener("abort", done, { once: true });
-        });
-      pending = false;
-    },
-  };
 }

@@ -1,4 +1,5 @@
 import { PasswordsBusy } from "../domain/ports/accounts.ts";
+import { createTurns } from "../domain/turns.ts";
 
 export interface PasswordWork {
   /** Runs `work` around one or more `hash`. Throws PasswordsBusy at once when too many others are admitted. */
@@ -15,8 +16,7 @@ export interface PasswordWork {
 export function createPasswordWork(limits: { atOnce: number; waiting: number }): PasswordWork {
   const most = limits.atOnce + limits.waiting;
   let admitted = 0;
-  let hashing = 0;
-  const turns: (() => void)[] = [];
+  const turns = createTurns({ atOnce: limits.atOnce });
   return {
     async admit(work) {
       if (admitted >= most) throw new PasswordsBusy();
@@ -28,15 +28,11 @@ export function createPasswordWork(limits: { atOnce: number; waiting: number }):
       }
     },
     async hash(derive) {
-      // Who ends hands the place over: nobody who comes in between takes it.
-      if (hashing < limits.atOnce) hashing += 1;
-      else await new Promise<void>((resolve) => turns.push(resolve));
+      await turns.take();
       try {
         return await derive();
       } finally {
-        const next = turns.shift();
-        if (next) next();
-        else hashing -= 1;
+        turns.done();
       }
     },
   };

@@ -1,5 +1,6 @@
 import type { Instant } from "../domain/instant.ts";
 import type { Job } from "../domain/job.ts";
+import type { Timers } from "../domain/ports/clock.ts";
 import {
   JobExists,
   JobNotFound,
@@ -18,10 +19,11 @@ import type { Pool } from "./pool.ts";
 export function createPostgresJobStore(options: {
   pool: Pool;
   notifications: Notifications;
+  timers: Timers;
   /** How long a change may stay unseen when its notification is lost; default 1,000. */
   pollMs?: number;
 }): JobStore {
-  const { pool, notifications } = options;
+  const { pool, notifications, timers } = options;
   const changed = createHint({ database: pool, channel: JOBS_CHANNEL });
   const creations = createGroupCommit<NewJob, CreatedRow | undefined>({
     commit: (jobs) => insertJobs(pool, jobs),
@@ -104,7 +106,7 @@ export function createPostgresJobStore(options: {
     },
 
     watch: (position, signal) =>
-      watchJobs({ pool, notifications, pollMs: options.pollMs ?? 1_000, position, signal }),
+      watchJobs({ pool, notifications, timers, pollMs: options.pollMs ?? 1_000, position, signal }),
 
     ping: async () => {
       await pool.query("select 1");

@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { timers } from "../../cmd/system.ts";
 import { createNotifications } from "../../src/postgres/notifications.ts";
 import { createPool } from "../../src/postgres/pool.ts";
 import { createPostgresJobIndex } from "../../src/postgres/postgres-job-index.ts";
@@ -12,7 +13,7 @@ jobStoreConformance("PostgreSQL", async () => {
   const database = await createTestDatabase();
   const pool = createPool({ url: database.url, applicationName: "test", max: 10 });
   const notifications = createNotifications({ url: database.url, applicationName: "test" });
-  const store = createPostgresJobStore({ pool, notifications });
+  const store = createPostgresJobStore({ pool, notifications, timers });
   const accounts = [randomUUID(), randomUUID()] as const;
   return {
     store,
@@ -38,11 +39,11 @@ jobIndexConformance("PostgreSQL", async () => {
   const database = await createTestDatabase();
   const pool = createPool({ url: database.url, applicationName: "test", max: 10 });
   const notifications = createNotifications({ url: database.url, applicationName: "test" });
-  const jobs = createPostgresJobStore({ pool, notifications });
+  const jobs = createPostgresJobStore({ pool, notifications, timers });
   return {
     index: createPostgresJobIndex({ pool, monotonic: () => performance.now() }),
     jobs,
-    elsewhere: createPostgresJobStore({ pool, notifications }),
+    elsewhere: createPostgresJobStore({ pool, notifications, timers }),
     accounts: [randomUUID(), randomUUID()],
     lose: async () => {
       // As the retention task does with tombstones.

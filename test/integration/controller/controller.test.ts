@@ -30,7 +30,7 @@ async function assemble(url: string) {
   await clock.start();
   const accounts = createAccounts({ pool });
   const account = await accounts.create({ name: "team" });
-  const jobs = createPostgresJobStore({ pool, notifications });
+  const jobs = createPostgresJobStore({ pool, notifications, timers });
   const ledger = createRunLedger({ pool });
   const news = createLedgerNews({ notifications });
   // As in another process: with connections of its own.

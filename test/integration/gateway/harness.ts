@@ -106,7 +106,7 @@ export async function startHarness(overrides: Overrides = {}) {
   await clock.start();
   const accounts = createAccounts({ pool });
   const apiKeys = createApiKeys({ pool });
-  const store = createPostgresJobStore({ pool, notifications });
+  const store = createPostgresJobStore({ pool, notifications, timers });
   const jobs = overrides.jobs?.(store) ?? store;
   const ledger = createRunLedger({ pool });
   const history = createRunHistory({ pool });

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { timers } from "../../../cmd/system.ts";
 import { createAccounts } from "../../../src/postgres/accounts.ts";
 import { cancelAccountRuns } from "../../../src/postgres/cancel-account-runs.ts";
 import { createNotifications } from "../../../src/postgres/notifications.ts";
@@ -17,7 +18,7 @@ afterAll(async () => {
 test("a deleted account's REST-made jobs go with their runs; others and other accounts' stay", async () => {
   const { pool, ledger } = fixture;
   const notifications = createNotifications({ url: fixture.url, applicationName: "test" });
-  const jobs = createPostgresJobStore({ pool, notifications });
+  const jobs = createPostgresJobStore({ pool, notifications, timers });
   const accounts = createAccounts({ pool, onDelete: cancelAccountRuns });
   const [gone, kept] = [
     await accounts.create({ name: "gone" }),

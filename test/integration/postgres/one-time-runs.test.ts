@@ -458,7 +458,7 @@ describe("what a leader tells of it", () => {
     const { pool, ledger } = fixture;
     const clock = createPostgresClock({ pool });
     await clock.start();
-    jobs = createPostgresJobStore({ pool, notifications });
+    jobs = createPostgresJobStore({ pool, notifications, timers });
     const leaving = new AbortController();
     const done = createController({
       jobs,

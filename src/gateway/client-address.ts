@@ -8,7 +8,8 @@ export interface TrustedProxies {
 
 /** CIDRs, or addresses that stand for themselves. Throws InvalidInput naming the first that is neither. */
 export function parseTrustedProxies(cidrs: readonly string[]): TrustedProxies {
-  const list = new BlockList();
+  // One list of both would take IPv4 addresses for ::ffff:0:0/96: `::/0` would trust everybody.
+  const lists = { ipv4: new BlockList(), ipv6: new BlockList() };
   for (const cidr of cidrs) {
     const [network = "", prefix, more] = cidr.split("/");
     const version = isIP(network);
@@ -20,9 +21,14 @@ export function parseTrustedProxies(cidrs: readonly string[]): TrustedProxies {
       throw new InvalidInput([
         { field: "", message: `"${cidr}" is not a CIDR, for instance 10.0.0.0/8 or fd00::/8` },
       ]);
-    list.addSubnet(network, bits, family(version));
+    lists[family(version)].addSubnet(network, bits, family(version));
   }
-  return { has: (address) => list.check(address, family(isIP(address))) };
+  return {
+    has(address) {
+      const kind = family(isIP(address));
+      return lists[kind].check(address, kind);
+    },
+  };
 }
 
 /**

@@ -115,6 +115,14 @@ describe("parseTrustedProxies", () => {
     ]);
   });
 
+  test.each([
+    { of: "IPv6", cidr: "::/0", trusted: ["fd00::1"] },
+    { of: "IPv4", cidr: "0.0.0.0/0", trusted: ["10.1.2.3"] },
+  ])("a network of $of trusts $of alone", ({ cidr, trusted }) => {
+    const proxies = parseTrustedProxies([cidr]);
+    expect(["10.1.2.3", "fd00::1"].filter((address) => proxies.has(address))).toEqual(trusted);
+  });
+
   test.each(["10.0.0.0/33", "10.0.0.0/", "10.0.0.0/8/8", "10.0.0/8", "proxy", "fe80::1%eth0", ""])(
     "refuses %j",
     (cidr) => {

@@ -133,6 +133,8 @@ export function createController(deps: ControllerDeps): Controller {
       suspects.listing();
     },
     changed(job, listed) {
+      // Deleted before this list began, and there: the store has been restored.
+      if (listed) tombstones.delete(job.uid);
       if (view.put(job, listed) === "irrelevant" || !leading) return;
       queue.add(job.uid);
       bell.ring();

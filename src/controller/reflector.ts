@@ -50,7 +50,13 @@ export function createReflector(deps: {
   relist(): void;
 } {
   const { jobs, timers, random, monotonic, log, resyncMs } = deps;
-  let relist: (() => void) | undefined;
+  /** A list that begins from now on is asked for: one that is under way does not count. */
+  let listWanted = false;
+  let interrupt: (() => void) | undefined;
+  const relist = (): void => {
+    listWanted = true;
+    interrupt?.();
+  };
 
   /** `onSilence`: the store has kept us waiting for a page for so long that the view may mislead. */
   async function list(
@@ -115,9 +121,7 @@ export function createReflector(deps: {
   }
 
   return {
-    relist: () => {
-      relist?.();
-    },
+    relist,
     async run(sink, signal) {
       let at: { position: string } | undefined;
       let failures = 0;
@@ -140,6 +144,11 @@ export function createReflector(deps: {
         const cycle = new AbortController();
         const both = AbortSignal.any([signal, cycle.signal]);
         let resync: { cancel(): void } | undefined;
+        interrupt = () => {
+          cycle.abort();
+        };
+        if (listWanted) at = undefined;
+        listWanted = false;
         try {
           if (at === undefined) {
             at = { position: await list(sink, distrust, signal) };
@@ -147,10 +156,6 @@ export function createReflector(deps: {
             answered();
           }
           // Between 0.75 and 1.25 of the period: replicas and jobs must not resync in step.
-          relist = () => {
-            at = undefined;
-            cycle.abort();
-          };
           resync = timers.after(Math.min(HOUR, resyncMs * (0.75 + random() / 2)), relist);
           await watch(at, sink, answered, both);
           // A watch that ends by itself was closed by the server: not worth a word, but not a busy loop.

@@ -7,19 +7,21 @@ interface Found {
   contradicting: readonly Cursor[];
 }
 
-const NONE: Found & { certainAfterList: number } = {
-  orphans: [],
-  contradicting: [],
-  certainAfterList: 0,
-};
+interface Suspect {
+  /** The uid of an orphan, or the cursor that contradicts. */
+  of: string | Cursor;
+  /** The first list that is new enough to judge it. */
+  judgedBy: number;
+}
 
 /**
  * What only a list that begins later can prove. A job may have been made, and given a cursor by another
  * leader, after a list had passed its place; and a cursor may be ahead of the store's news.
  */
 export class Suspects {
+  /** How many have begun. */
   #lists = 0;
-  #found = NONE;
+  #suspects = new Map<string, Suspect>();
   readonly #relist: () => void;
 
   constructor(options: { relist: () => void }) {
@@ -31,12 +33,19 @@ export class Suspects {
     this.#lists += 1;
   }
 
-  /** In place of what was found before; the first time it asks for the list that proves it. */
-  add(found: Found): void {
-    if (found.orphans.length + found.contradicting.length === 0) return;
-    const first = this.#found === NONE;
-    this.#found = { ...found, certainAfterList: this.#lists + 1 };
-    if (first) this.#relist();
+  /**
+   * In place of what was found before. Asks for a list when something is new; what is found again waits for
+   * the one that was asked for then.
+   */
+  add({ orphans, contradicting }: Found): void {
+    const before = this.#suspects;
+    this.#suspects = new Map(
+      [...orphans, ...contradicting].map((of) => {
+        const name = nameOf(of);
+        return [name, before.get(name) ?? { of, judgedBy: this.#lists + 1 }];
+      }),
+    );
+    if ([...this.#suspects.keys()].some((name) => !before.has(name))) this.#relist();
   }
 
   /**
@@ -44,13 +53,23 @@ export class Suspects {
    * tell; until there is one they are kept, since found anew they would ask for one again and again.
    */
   listed(whole: boolean): Found {
-    const { orphans, contradicting, certainAfterList } = this.#found;
-    if (this.#lists < certainAfterList) return NONE;
-    this.#found = whole || orphans.length === 0 ? NONE : { ...this.#found, contradicting: [] };
-    return { orphans: whole ? orphans : [], contradicting };
+    const orphans: string[] = [];
+    const contradicting: Cursor[] = [];
+    for (const [name, { of, judgedBy }] of this.#suspects) {
+      if (judgedBy > this.#lists || (typeof of === "string" && !whole)) continue;
+      this.#suspects.delete(name);
+      if (typeof of === "string") orphans.push(of);
+      else contradicting.push(of);
+    }
+    return { orphans, contradicting };
   }
 
   clear(): void {
-    this.#found = NONE;
+    this.#suspects.clear();
   }
+}
+
+/** A cursor that was written since is another suspect. */
+function nameOf(of: Suspect["of"]): string {
+  return typeof of === "string" ? of : `${of.jobUid}/${of.version}`;
 }

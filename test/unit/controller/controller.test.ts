@@ -478,6 +478,48 @@ describe("leadership", () => {
     expect(w.ledger.stored.get("a")).toMatchObject({ generation: 1, startable: true });
   });
 
+  test("a list that is under way at a take-over proves nothing; the next one follows at once", async () => {
+    const w = world();
+    w.jobs.put(minutely("a"));
+    w.jobs.put(minutely("b"));
+    const first = start(w);
+    await w.time.advanceTo(at("12:00:40"));
+    await first.stop();
+    w.jobs.remove("a");
+    const { leadership } = start(w, { leadership: new SwitchableLeadership(false) });
+    await w.time.advanceTo(at("12:00:50"));
+    const answer = Promise.withResolvers<void>();
+    w.jobs.held = answer.promise;
+    w.jobs.expire();
+    await w.time.advanceTo(at("12:00:51"));
+    leadership.set(true);
+    await w.time.advanceTo(at("12:00:55"));
+    expect(w.ledger.cancelled).toEqual([]);
+    answer.resolve();
+    await w.time.advanceTo(at("12:00:56"));
+    expect(w.ledger.cancelled).toEqual(["a"]);
+    // The first leader's, the second's two, and one to be certain.
+    expect(w.jobs.lists).toBe(4);
+  });
+
+  test("what a follower saw deleted, and a restored store has again, is not cancelled when it leads", async () => {
+    const w = world();
+    w.jobs.put(minutely("a"));
+    const first = start(w);
+    const second = start(w, { leadership: new SwitchableLeadership(false) });
+    await w.time.advanceTo(at("12:01:10"));
+    w.jobs.remove("a");
+    await w.time.advanceTo(at("12:01:20"));
+    w.jobs.putQuietly(minutely("a"));
+    w.jobs.expire();
+    await w.time.advanceTo(at("12:02:10"));
+    first.leadership.set(false);
+    second.leadership.set(true);
+    await w.time.advanceTo(at("12:03:10"));
+    expect(keys(w)).toEqual(["12:01", "12:02", "12:03"]);
+    expect(w.ledger.cancelled).toEqual(["a"]);
+  });
+
   test("a cursor that is ahead of the store's news waits for them", async () => {
     const w = world();
     w.jobs.put(minutely("a"));

@@ -149,6 +149,32 @@ test("destinations do not share a breaker, and quiet closed ones are dropped", a
   expect(made.size).toBe(1);
   expect(made.admit("bad").kind).toBe("open");
   made.close();
+  expect(vi.getTimerCount()).toBe(0);
+});
+
+test("one that fails now and then keeps its breaker", async () => {
+  const { made, fail } = breakers();
+  for (let n = 0; n < 2; n += 1) {
+    await fail("d", 1);
+    vi.advanceTimersByTime(25_000);
+  }
+  expect(made.size).toBe(1);
+  made.close();
+});
+
+test.each([
+  { whose: "everybody's", max: 2, maxPerAccount: 9 },
+  { whose: "an account's", max: 9, maxPerAccount: 2 },
+])("when $whose breakers are too many, the longest unused gives way", async (limits) => {
+  const { made, admitted, transitions, fail } = breakers(limits);
+  await fail("x a", 1);
+  await fail("x b", 1);
+  admitted("x a").settle("success");
+  await fail("x c", 1);
+  // With the one before, four of five.
+  await fail("x a", 3);
+  expect(transitions).toEqual(["x a open"]);
+  made.close();
 });
 
 test("the number of breakers is bounded; open ones stay", async () => {

@@ -32,6 +32,36 @@ test("a run whose claim was lost waits no more, and holds nothing up", () => {
   expect(runs.takeReady(0).map(({ id }) => id)).toEqual(["c"]);
 });
 
+test("what is due first starts first, in whatever order it was claimed", () => {
+  const runs = held();
+  const to = (id: string, notBefore: number) =>
+    claimedRun({}, { id, notBefore, destination: `account ${id}` });
+  runs.add([to("prepared", 2_000)]);
+  runs.add([to("late", 900), to("later", 1_000)]);
+  expect(runs.takeReady(1_500).map(({ id }) => id)).toEqual(["late", "later"]);
+  expect(runs.nextDue(1_500)).toBe(2_000);
+});
+
+test("what is only prepared takes half of the buffer at most", () => {
+  const runs = createHeldRuns(deliveryLimits({ concurrency: 4, buffer: 8 }));
+  expect(runs.room(0)).toEqual({ due: 6, ahead: 4 });
+  runs.add(Array.from({ length: 4 }, () => claimedRun({}, { notBefore: 1 })));
+  expect(runs.room(0)).toEqual({ due: 4, ahead: 0 });
+  expect(runs.room(1)).toEqual({ due: 4, ahead: 4 });
+});
+
+test("nothing is kept of accounts and destinations without runs", () => {
+  // Whoever is known at all is more than one claim can do with.
+  const runs = createHeldRuns(deliveryLimits({ concurrency: 4, buffer: 2, claimBatch: 10 }));
+  runs.add(Array.from({ length: 3 }, (_, n) => due(`account ${n}`)));
+  const full = runs.full();
+  expect([full.accounts.length, full.destinations.length]).toEqual([3, 3]);
+  for (const run of runs.takeReady(0).slice(1)) runs.finished(run);
+  runs.add([due("forgotten")]);
+  runs.takeAll();
+  expect([runs.full().accounts, runs.full().destinations.length]).toEqual([["account 0"], 1]);
+});
+
 const due = (account: string, payload = "{}"): ClaimedRun => {
   const base = claimedRun({});
   const target = { ...base.spec.target, payload } as typeof base.spec.target;

@@ -41,8 +41,27 @@ test("only what is held here is renewed; what somebody else has is lost", async 
   await leases.renew();
   expect(asked).toEqual([[NEW, { id: "other", claimToken: "token" }]]);
   expect(lost).toEqual(["other token"]);
+  expect(leases.holds({ id: "other", claimToken: "token" })).toBe(false);
   sleep(18_000);
   expect(leases.holds(NEW)).toBe(true);
   sleep(2_000);
+  expect(leases.holds(NEW)).toBe(false);
+});
+
+test("a lease counts from the moment at which it was asked for, and ends a second early", async () => {
+  const { leases, sleep } = keeper((claims) => {
+    sleep(5_000);
+    return claims.map(({ id }) => id);
+  });
+  sleep(5_000);
+  leases.add([NEW], 0);
+  sleep(13_999);
+  expect(leases.holds(NEW)).toBe(true);
+  sleep(1);
+  expect(leases.holds(NEW)).toBe(false);
+  await leases.renew();
+  sleep(13_999);
+  expect(leases.holds(NEW)).toBe(true);
+  sleep(1);
   expect(leases.holds(NEW)).toBe(false);
 });

@@ -1,4 +1,4 @@
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import { WakeHeap } from "../../../src/controller/wake-heap.ts";
 

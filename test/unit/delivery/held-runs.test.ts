@@ -32,12 +32,13 @@ test("a run whose claim was lost waits no more, and holds nothing up", () => {
   expect(runs.takeReady(0).map(({ id }) => id)).toEqual(["c"]);
 });
 
+const waiting = (id: string, notBefore: number): ClaimedRun =>
+  claimedRun({}, { id, notBefore, destination: `account ${id}` });
+
 test("what is due first starts first, in whatever order it was claimed", () => {
   const runs = held();
-  const to = (id: string, notBefore: number) =>
-    claimedRun({}, { id, notBefore, destination: `account ${id}` });
-  runs.add([to("prepared", 2_000)]);
-  runs.add([to("late", 900), to("later", 1_000)]);
+  runs.add([waiting("prepared", 2_000)]);
+  runs.add([waiting("late", 900), waiting("later", 1_000)]);
   expect(runs.takeReady(1_500).map(({ id }) => id)).toEqual(["late", "later"]);
   expect(runs.nextDue(1_500)).toBe(2_000);
 });

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { createWriteBehind } from "../../../src/delivery/write-behind.ts";
+import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
 import { FakeTime, settle } from "../controller/controller-world.ts";
 
 function world(maxBatch = 100) {
@@ -84,5 +85,31 @@ test("idle writes what is waiting at once, also what waits behind a write", asyn
   await finish();
   await Promise.all([first, second]);
   expect(written.flatMap(({ items }) => items)).toEqual([1, 2, 3]);
+  expect(behind.pending).toBe(0);
+});
+
+test("an outage is waited out; what is refused for its own sake is refused alone", async () => {
+  const time = new FakeTime(0);
+  const written: number[] = [];
+  const refused: number[] = [];
+  let outages = 0;
+  const behind = createWriteBehind<number>({
+    write: async (items) => {
+      if (outages < 3) throw new DependencyUnavailable("postgres");
+      if (items.includes(3) || items.includes(4)) throw new Error("refused");
+      written.push(...items);
+    },
+    onRefused: (item) => refused.push(item),
+    onOutage: () => (outages += 1),
+    timers: time,
+    collectMs: 10,
+    maxBatch: 100,
+  });
+  for (const item of [1, 2, 3, 4, 5, 6, 7]) behind.add(item);
+  await time.advanceTo(100);
+  expect(behind.pending).toBe(7);
+  await time.advanceTo(2_000);
+  expect(written).toEqual([1, 2, 5, 6, 7]);
+  expect(refused).toEqual([3, 4]);
   expect(behind.pending).toBe(0);
 });

@@ -1,6 +1,8 @@
 import type { Closing } from "../domain/ports/run-queue.ts";
 import { byKey } from "./by-key.ts";
+import { sqlState } from "./connection-errors.ts";
 import { awaits } from "./drop-runs.ts";
+import { ensureExecutionMonths } from "./partitions.ts";
 import type { Queryable } from "./pool.ts";
 import { EXECUTION_COLUMNS, plainArray, timestamp } from "./rows.ts";
 
@@ -78,13 +80,47 @@ const RETRIED = {
        returning ${ATTEMPTED}, r.attempts as attempt, i.next`,
 };
 
-/** One statement is one transaction, and one round trip. Each step starts at the rows of the one before. */
+const NO_PARTITION = "23514";
+const DEADLOCK = "40P01";
+/** What `close_runs` divides by zero for: a cursor moved while it was judged. */
+const MOVED = "22012";
+/** Whoever moves a cursor, or goes on after a deadlock, has got further: it need not be many. */
+const TRIES = 8;
+
+/** One statement is one transaction, and one round trip: what was wrong with it is put right, and it is said again. */
 async function closeHeld(
+  database: Queryable,
+  kind: { name: string; mine: string },
+  closings: readonly Closing[],
+): Promise<ClosedRow[]> {
+  if (closings.length === 0) return [];
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await closeOnce(database, kind, closings);
+    } catch (error) {
+      const state = sqlState(error);
+      if (tries === TRIES) throw error;
+      // The month's partition can be missing when no retention task ran for months.
+      if (state === NO_PARTITION)
+        await ensureExecutionMonths(
+          database,
+          closings.map(({ execution }) => execution.executedAt),
+        );
+      else if (state !== DEADLOCK && state !== MOVED) throw error;
+    }
+  }
+}
+
+/**
+ * Each step starts at the rows of the one before. A cursor is judged together with the runs that there are,
+ * as of one moment; who writes it in the meantime may just have made the run that it awaits, so that all of
+ * this is undone then.
+ */
+async function closeOnce(
   database: Queryable,
   { name, mine }: { name: string; mine: string },
   closings: readonly Closing[],
 ): Promise<ClosedRow[]> {
-  if (closings.length === 0) return [];
   // Everybody locks runs in this order.
   const sorted = closings.toSorted((a, b) => (a.run.id < b.run.id ? -1 : 1));
   const column = (of: (closing: Closing) => string | number | null) => plainArray(sorted.map(of));
@@ -129,18 +165,24 @@ async function closeHeld(
               max(generation) filter (where trigger = 'schedule') as scheduled,
               (array_agg(status order by generation desc) filter (where trigger = 'schedule'))[1] as status
          from mine where next <> 'retry' group by job_uid order by job_uid
+     ), judged as materialized (
+       select c.job_uid, c.version, f.status, ${HALTED} as halted, ${SETTLES} as settles
+         from final f join job_cursors c on ${byKey("c.job_uid", "f.job_uid")}
+        where ${HALTED} or ${SETTLES}
      ), decided as (
        update job_cursors c
           set version = c.version + 1,
-              once = case when ${SETTLES} then case f.status when 'success' then 'completed' else 'failed' end
+              once = case when j.settles then case j.status when 'success' then 'completed' else 'failed' end
                           else c.once end,
-              halted_generation = case when ${HALTED} then c.generation else c.halted_generation end,
-              startable = c.startable and not ${HALTED}
-         from final f
-        where ${byKey("c.job_uid", "f.job_uid")} and (${HALTED} or ${SETTLES})
+              halted_generation = case when j.halted then c.generation else c.halted_generation end,
+              startable = c.startable and not j.halted
+         from judged j
+        where ${byKey("c.job_uid", "j.job_uid")} and c.version = j.version
        returning c.job_uid
      )
-     select id, job_uid, job_uid in (select job_uid from decided) as decided from mine`,
+     select id, job_uid, job_uid in (select job_uid from decided) as decided,
+            1 / case when (select count(*) from judged) = (select count(*) from decided) then 1 else 0 end
+       from mine`,
     values: [
       column(({ run }) => run.id),
       column(({ run }) => run.claimToken),

@@ -5,9 +5,8 @@ import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import type { Random } from "../domain/ports/clock.ts";
 import type { Claim, Closing, RunQueue } from "../domain/ports/run-queue.ts";
 import type { ClaimedRun, RunTrigger } from "../domain/run.ts";
-import { closeRuns, type Closed } from "./close-runs.ts";
+import { closeRuns } from "./close-runs.ts";
 import { byKey } from "./by-key.ts";
-import { sqlState } from "./connection-errors.ts";
 import { createTeller } from "./ledger-news.ts";
 import {
   CLOSED_CHANNEL,
@@ -15,15 +14,12 @@ import {
   RUNS_CHANNEL,
   type Notifications,
 } from "./notifications.ts";
-import { ensureExecutionMonths } from "./partitions.ts";
-import { transaction, type Pool, type Queryable } from "./pool.ts";
+import type { Pool, Queryable } from "./pool.ts";
 import { plainArray } from "./rows.ts";
 import { startRuns } from "./start-runs.ts";
 
 const INTERRUPTED = "interrupted: outcome unknown";
 const REPLACED = "replaced: outcome unknown";
-const NO_PARTITION = "23514";
-const DEADLOCK = "40P01";
 /** Runs that one reap closes in one transaction. */
 const REAP_BATCH = 500;
 /** Milliseconds; an integer of PostgreSQL. */
@@ -45,26 +41,10 @@ export function createRunQueue(options: {
   const teller = createTeller({ database: pool });
 
   async function close(closings: readonly Closing[]): Promise<Set<string>> {
-    const { runs, cursors } = await closed(closings);
+    const { runs, cursors } = await closeRuns(pool, closings);
     teller.tell(CLOSED_CHANNEL, runs.values());
     teller.tell(CURSORS_CHANNEL, cursors);
     return new Set(runs.keys());
-  }
-
-  /** The month's partition can be missing when no retention task ran for months: make it, once. */
-  async function closed(closings: readonly Closing[]): Promise<Closed> {
-    try {
-      return await closeRuns(pool, closings);
-    } catch (error) {
-      if (sqlState(error) === DEADLOCK)
-        return transaction(pool, (client) => closeRuns(client, closings));
-      if (sqlState(error) !== NO_PARTITION) throw error;
-      await ensureExecutionMonths(
-        pool,
-        closings.map(({ execution }) => execution.executedAt),
-      );
-      return transaction(pool, (client) => closeRuns(client, closings));
-    }
   }
 
   /** Together, or one by one when the content of one is refused: it must not hold up all the others. */

@@ -4,7 +4,7 @@ import type { ClaimedRun } from "../run.ts";
 /** How an attempt ends for its run. */
 export type Closing = {
   run: ClaimedRun;
-  /** The attempt's record; `null` when nothing was attempted (circuit open until the deadline has one). */
+  /** The attempt's record. A run that its circuit held up until the deadline has one too. */
   execution: {
     status: "success" | "failed";
     httpStatus: number;
@@ -19,10 +19,10 @@ export type Closing = {
   | { next: "retry"; notBefore: Instant }
 );
 
-/** The delivering side of PostgreSQL. All writes compare the claim token; all times are PostgreSQL's. */
 /** Which run, and the proof that it is this claim of it. */
 export type Claim = Pick<ClaimedRun, "id" | "claimToken">;
 
+/** The delivering side of PostgreSQL. All writes compare the claim token; all times are PostgreSQL's. */
 export interface RunQueue {
   /**
    * Claims up to `limit` unfinished, unclaimed runs with notBefore ≤ `until`, oldest first

@@ -130,6 +130,13 @@ const reasonsOf = async (of: Job) =>
     )
   ).rows.map(({ reason }) => reason);
 
+async function waiting(sessions: number): Promise<boolean> {
+  const { rows } = await fixture.pool.query<{ count: number }>(
+    "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()",
+  );
+  return rows[0]?.count === sessions;
+}
+
 /** A worker starts and delivers what is due; nothing but this is on record then. */
 async function delivers(of: Job, at: number): Promise<void> {
   const run = await started(of);
@@ -358,6 +365,36 @@ describe("refused at its start", () => {
     await refused(run);
     expect(await runsOf(of)).toEqual([]);
     expect(await onceOf(of)).toBe("armed");
+  });
+});
+
+describe("closed while its job is given a new time", () => {
+  test("that one's outcome is yet to come", async () => {
+    const { pool, ledger, queue } = fixture;
+    const at = Date.now() - 2_000;
+    const of = once(at);
+    await reconcile(of);
+    const run = await started(of);
+    const newer = movedTo(of, at + 1_000);
+    const change = await decided(newer);
+    if (change === undefined) throw new Error("nothing to apply");
+
+    // Holds the leader up where it has written the cursor, and the run of the new time has yet to come.
+    const other = await pool.connect();
+    await other.query("begin");
+    await other.query("insert into job_revisions values ($1, 2, '{}')", [of.uid]);
+    const applied = ledger.apply([change]);
+    await until("the leader waits", () => waiting(1));
+    const closed = queue.close([success(run)]);
+    await until("the closing waits for the leader", () => waiting(2));
+    await other.query("rollback");
+    other.release();
+    expect(await applied).toEqual({ conflicts: [], created: 1 });
+    expect(await closed).toEqual(new Set([run.id]));
+
+    expect(await onceOf(of)).toBe("fired");
+    await fixture.queue.close([failure(await started(of))]);
+    expect(await onceOf(of)).toBe("failed");
   });
 });
 

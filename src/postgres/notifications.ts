@@ -75,14 +75,21 @@ export function createNotifications(options: {
     if (closed) return fresh.end();
     client = fresh;
     check = setInterval(() => {
-      fresh.query("select 1").catch((error: unknown) => {
-        report(error);
-        fresh.end().catch(report);
-      });
+      ask(fresh, "select 1").catch(report);
     }, CHECK_MS);
     for (const channel of listeners.keys()) {
-      await fresh.query(`listen ${fresh.escapeIdentifier(channel)}`);
+      await ask(fresh, `listen ${fresh.escapeIdentifier(channel)}`);
       wake(channel);
+    }
+  }
+
+  /** A connection on which this failed is made anew: it may listen to some channels only, as to a standby's none. */
+  async function ask(of: pg.Client, statement: string): Promise<void> {
+    try {
+      await of.query(statement);
+    } catch (error) {
+      of.end().catch(report);
+      throw error;
     }
   }
 
@@ -97,7 +104,7 @@ export function createNotifications(options: {
       set.add(listener);
       listeners.set(channel, set);
       if (known === undefined && client !== undefined)
-        client.query(`listen ${client.escapeIdentifier(channel)}`).catch(report);
+        ask(client, `listen ${client.escapeIdentifier(channel)}`).catch(report);
       connect();
       return () => set.delete(listener);
     },

@@ -10,6 +10,7 @@ import {
 } from "../../../src/postgres/notifications.ts";
 import { createPool, type Pool } from "../../../src/postgres/pool.ts";
 import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
+import { addressOf, startTcpProxy } from "../../network/tcp-proxy.ts";
 import { until } from "../../until.ts";
 
 let database: TestDatabase;
@@ -79,4 +80,35 @@ test("a database that is away costs the teller a hint and nothing else", async (
   whole.tell(CLOSED_CHANNEL, ["b"]);
   await until("b", () => closed.flat().includes("b"));
   expect(closed.flat()).not.toContain("a");
+});
+
+test("a connection on which only some could be asked for is made anew", async () => {
+  const heard: string[] = [];
+  const proxy = await startTcpProxy({ target: () => addressOf(database.url) });
+  const url = new URL(database.url);
+  url.port = String(proxy.port);
+  url.searchParams.set("query_timeout", "500");
+  proxy.slow({ everyMs: 400 });
+  const errors: Error[] = [];
+  const slow = createNotifications({
+    url: url.href,
+    applicationName: "slow",
+    onError: (error) => {
+      errors.push(error);
+      proxy.heal();
+    },
+  });
+  try {
+    for (const channel of ["one", "two", "three"])
+      slow.on(channel, (payload) => void heard.push(`${channel} ${payload ?? "?"}`));
+    await until("a question that took too long", () => errors.length > 0);
+    await until("all of them", () =>
+      ["one ?", "two ?", "three ?"].every((each) => heard.includes(each)),
+    );
+    await pool.query("select pg_notify('three', 'news')");
+    await expect.poll(() => heard).toContain("three news");
+  } finally {
+    await slow.close();
+    await proxy.close();
+  }
 });

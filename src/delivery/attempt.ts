@@ -42,7 +42,7 @@ export function createAttempt(options: {
       return !lost;
     };
     const result = await mail(run, target, signal, maySend);
-    if (lost) return { kind: "not_sent" };
+    if (lost || (signal.aborted && withdrawn(result))) return { kind: "not_sent" };
     record(run.account, target, result);
     return classifyMail(result);
   }
@@ -61,6 +61,7 @@ export function createAttempt(options: {
         error: `the recipient's address ${parsed.reason}`,
         retryable: false,
         outcomeUnknown: false,
+        serverFault: null,
       };
     // The run's id makes the Message-ID, so that all attempts are one mail to whoever removes doubles.
     const message = { subject, body, isHtml, messageId: run.id, kind: "job" } as const;
@@ -99,4 +100,8 @@ export function createAttempt(options: {
       };
     }
   };
+}
+
+function withdrawn(result: MailResult): boolean {
+  return result.kind === "failed" && result.withdrawn === true;
 }

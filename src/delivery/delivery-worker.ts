@@ -261,26 +261,30 @@ export function createDeliveryWorker(options: {
         repeat(signal, () => Math.max(timing.reap, lastReap * 20) * (1 + random()), reap),
       ];
       const stopListening = queue.onWake(announced);
-      signal.addEventListener("abort", wakeAll, { once: true });
+      let told = monotonic();
+      const stop = (): void => {
+        told = monotonic();
+        claimBell.ring();
+        startBell.ring();
+      };
+      signal.addEventListener("abort", stop, { once: true });
       try {
         await Promise.all([claimLoop(signal), startLoop(signal)]);
         for (const run of held.takeAll()) records.release(run);
-        await within(timing.grace, Promise.all([starter.idle(), records.idle()]));
+        // A statement of the loops may have taken its time.
+        const left = Math.max(0, told + timing.grace - monotonic());
+        await within(left, Promise.all([starter.idle(), records.idle()]));
         starter.abortAll("interrupted");
-        await within(timing.flush, starter.idle().then(records.idle));
+        background.abort();
+        const written = starter.idle().then(records.idle);
+        await within(timing.flush, Promise.all([written, ...loops]));
       } finally {
         stopListening();
-        signal.removeEventListener("abort", wakeAll);
+        signal.removeEventListener("abort", stop);
         background.abort();
-        await Promise.all(loops);
       }
     },
   };
-
-  function wakeAll(): void {
-    claimBell.ring();
-    startBell.ring();
-  }
 
   async function within(ms: number, work: Promise<unknown>): Promise<void> {
     let timer: { cancel(): void } | undefined;

@@ -206,6 +206,7 @@ export function createStarter(options: {
 function verdict(outcome: AttemptOutcome, aborted: AbortCause | null) {
   if (outcome.kind === "not_sent" || outcome.kind === "postponed") return "neutral";
   if (outcome.kind === "delivered" || outcome.kind === "gone") return "success";
-  if (!(outcome.destinationFault ?? outcome.kind === "retryable")) return "success";
-  return aborted === null ? "failure" : "neutral";
+  const { destinationFault = outcome.kind === "retryable" } = outcome;
+  if (destinationFault === false) return "success";
+  return destinationFault && aborted === null ? "failure" : "neutral";
 }

@@ -64,7 +64,7 @@ export function createWebhookSender(options: {
           error: extra.error,
           retryAfterMs: null,
           // The receiver has not been called.
-          destinationFault: false,
+          destinationFault: null,
         };
       const timestamp = Math.floor(clock.now() / 1_000);
       const headers = {

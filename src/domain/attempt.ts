@@ -75,8 +75,9 @@ function backoff(
 const PASSING = new Set([408, 425, 429]);
 
 /**
- * A receiver's status. 2xx delivers; 410 halts the generation; 408, 425, 429 and 5xx may be tried again;
- * the rest is permanent, redirects among them: they are not followed.
+ * A receiver's status. 2xx delivers; 410 halts the generation; 408, 425, 429 and 5xx may be tried again,
+ * and so may what is above, which counts as 5xx (RFC 9110, 15); the rest is permanent, redirects among them:
+ * they are not followed.
  */
 export function classifyHttp(
   status: number,
@@ -86,7 +87,7 @@ export function classifyHttp(
   if (status >= 200 && status < 300) return { kind: "delivered", httpStatus: status };
   const error = `the receiver answered ${status}`;
   if (status === 410) return { kind: "gone", httpStatus: 410, error };
-  if (PASSING.has(status) || (status >= 500 && status < 600))
+  if (PASSING.has(status) || status >= 500)
     return {
       kind: "retryable",
       httpStatus: status,

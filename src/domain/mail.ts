@@ -26,7 +26,9 @@ export type MailResult =
    * `outcomeUnknown`: the connection was lost after DATA; the mail may have been delivered.
    * `reachedSome`: it was accepted for some of its recipients.
    * `serverFault`: no mail would have got through: no connection, TLS, a refused greeting or AUTH, 421.
-   * Otherwise the server is at work and spoke of this mail alone (greylisting, an unknown recipient).
+   * Otherwise the server is at work and spoke of this mail alone (greylisting, an unknown recipient); null:
+   * it was not asked.
+   * `withdrawn`: its signal, or the end of its time, came before the server had been told all of it.
    */
   | {
       kind: "failed";
@@ -34,7 +36,8 @@ export type MailResult =
       retryable: boolean;
       outcomeUnknown: boolean;
       reachedSome?: boolean;
-      serverFault?: boolean;
+      serverFault?: boolean | null;
+      withdrawn?: boolean;
     };
 
 export type MailKind = "email" | "otp" | "job";

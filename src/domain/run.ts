@@ -53,8 +53,8 @@ export interface ClaimedRun {
 
 /**
  * What one attempt came to. `httpStatus` is what the execution records. `destinationFault`
- * is what the circuit learns of it; when absent, retryable outcomes are the destination's fault and
- * permanent ones are not.
+ * is what the circuit learns of it: nothing when it is null, because nobody was called; when absent,
+ * retryable outcomes are the destination's fault and permanent ones are not.
  */
 export type DeliveryOutcome =
   | { kind: "delivered"; httpStatus: number }
@@ -63,9 +63,9 @@ export type DeliveryOutcome =
       httpStatus: number;
       error: string;
       retryAfterMs: number | null;
-      destinationFault?: boolean;
+      destinationFault?: boolean | null;
     }
-  | { kind: "permanent"; httpStatus: number; error: string; destinationFault?: boolean }
+  | { kind: "permanent"; httpStatus: number; error: string; destinationFault?: boolean | null }
   /** 410 Gone: halts this generation. */
   | { kind: "gone"; httpStatus: 410; error: string }
   /** The circuit is open: nothing was sent, no execution is made. `untilMs` is an Instant. */

@@ -44,7 +44,14 @@ export function smtpFailure(input: {
     };
   if (PERMANENT_CODES.has(fields.code ?? ""))
     return { kind: "failed", error: text, retryable: false, outcomeUnknown: false, serverFault };
-  return { kind: "failed", error: text, retryable: true, outcomeUnknown: bodyEnded, serverFault };
+  return {
+    kind: "failed",
+    error: text,
+    retryable: true,
+    outcomeUnknown: bodyEnded,
+    serverFault,
+    ...(fields.code === "EABORT" && !bodyEnded ? { withdrawn: true } : {}),
+  };
 }
 
 /**

@@ -1,6 +1,7 @@
 import { monotonic, timers } from "../../../cmd/system.ts";
 import type { SmtpSettings } from "../../../src/domain/account.ts";
 import type { EmailTarget, Job, JobSpec, WebhookTarget } from "../../../src/domain/job.ts";
+import type { Monotonic } from "../../../src/domain/ports/clock.ts";
 import type { Execution } from "../../../src/domain/run.ts";
 import { createCircuitBreakers } from "../../../src/delivery/circuit-breaker.ts";
 import { createDeliveryWorker } from "../../../src/delivery/delivery-worker.ts";
@@ -27,6 +28,7 @@ export interface WorkerFixture extends RunsFixture {
     limits?: Parameters<typeof createDeliveryWorker>[0]["limits"];
     queue?: RunsFixture["queue"];
     resetMs?: number;
+    monotonic?: Monotonic;
   }): { stop(): Promise<void>; done: Promise<void>; transitions: string[] };
   executions(of: Job, count: number): Promise<Execution[]>;
 }
@@ -87,7 +89,7 @@ export async function workerFixture(database?: TestDatabase): Promise<WorkerFixt
         breakers,
         random: Math.random,
         timers,
-        monotonic,
+        monotonic: options.monotonic ?? monotonic,
         metrics,
         log,
         workerId: options.id ?? `worker-${workers}`,

@@ -226,48 +226,6 @@ describe("an email job", () => {
   });
 });
 
-describe("stopping", () => {
-  test("hands unstarted runs back and lets started ones finish", async () => {
-    let release: (() => void) | undefined;
-    const target = await receiver((_call, response) => {
-      release = () => response.end();
-    });
-    const started = webhookJob(target.url);
-    const running = worker({ timing: { lookahead: 120_000 } });
-    await create({ of: started });
-    await target.count(1);
-    const waiting = webhookJob(target.url);
-    await create({ of: waiting, at: Date.now() + 60_000 });
-    await expect
-      .poll(
-        async () => (await fixture.ledger.unfinished([waiting.uid])).get(waiting.uid)?.[0]?.state,
-      )
-      .toBe("claimed");
-    const stopped = running.stop();
-    await expect
-      .poll(
-        async () => (await fixture.ledger.unfinished([waiting.uid])).get(waiting.uid)?.[0]?.state,
-      )
-      .toBe("queued");
-    release?.();
-    await stopped;
-    expect(await fixture.executions(started, 1)).toMatchObject([{ status: "success" }]);
-    expect(target.received).toHaveLength(1);
-  });
-
-  test("closes what does not finish in time as interrupted", async () => {
-    const target = await receiver(() => undefined);
-    const of = webhookJob(target.url);
-    const running = worker({ timing: { grace: 200 } });
-    await create({ of });
-    await target.count(1);
-    await running.stop();
-    expect(await fixture.executions(of, 1)).toMatchObject([
-      { status: "failed", httpStatus: 500, errorMessage: "interrupted: outcome unknown" },
-    ]);
-  });
-});
-
 describe("fairness", () => {
   /** By how much is for the benchmark: npm run bench -- backlog. */
   test("50 hanging destinations of one account do not hold up another's", async () => {
@@ -346,6 +304,27 @@ describe("circuits", () => {
     await create({ of: late });
     expect(await fixture.executions(late, 1)).toMatchObject([{ status: "success", attempt: 1 }]);
     expect(running.transitions.at(-1)).toBe("closed");
+  });
+
+  test("are not closed by an attempt that has called nobody", async () => {
+    const target = await receiver((_call, response) => {
+      response.statusCode = 500;
+      response.end();
+    });
+    const account = crypto.randomUUID();
+    const running = worker({ resetMs: 400 });
+    const failing = Array.from({ length: 8 }, () => webhookJob(target.url, { account }));
+    await create(...failing.map((of) => ({ of })));
+    for (const of of failing) await fixture.executions(of, 1);
+    await expect.poll(() => running.transitions).toContain("half_open");
+    const headersFrom = [{ header: "X-Key", secretName: "none", secretKey: "key" }];
+    const uncalled = webhookJob(target.url, { account, target: { headersFrom } });
+    await create({ of: uncalled });
+    expect(await fixture.executions(uncalled, 1)).toMatchObject([
+      { errorMessage: expect.stringContaining("Secrets") },
+    ]);
+    await expect.poll(() => running.transitions.length).toBeGreaterThan(2);
+    expect(running.transitions.slice(0, 3)).toEqual(["open", "half_open", "open"]);
   });
 });
 

@@ -240,8 +240,11 @@ test.each([
   ...[200, 201, 202, 204, 206, 299].map((status) => ({ status, kind: "delivered" })),
   ...[301, 302, 303, 304, 307, 308].map((status) => ({ status, kind: "permanent" })),
   ...[400, 401, 403, 404, 405, 409, 413, 422, 451].map((status) => ({ status, kind: "permanent" })),
-  ...[408, 425, 429, 500, 501, 502, 503, 504, 599].map((status) => ({ status, kind: "retryable" })),
-  ...[100, 101, 600, 999].map((status) => ({ status, kind: "permanent" })),
+  ...[408, 425, 429, 500, 501, 502, 503, 504, 599, 600, 999].map((status) => ({
+    status,
+    kind: "retryable",
+  })),
+  ...[100, 101].map((status) => ({ status, kind: "permanent" })),
   { status: 410, kind: "gone" },
 ])("HTTP $status is $kind", ({ status, kind }) => {
   expect(classifyHttp(status, undefined, NOW)).toMatchObject({ kind, httpStatus: status });

@@ -1,0 +1,47 @@
+import { expect, test } from "vitest";
+import { WorkQueue } from "../../../src/controller/work-queue.ts";
+
+const queue = () => new WorkQueue({ random: () => 1 });
+
+test("each key once, first come first served", () => {
+  const keys = queue();
+  for (const key of ["b", "a", "b", "c"]) keys.add(key);
+  expect(keys.take(2)).toEqual(["b", "a"]);
+  keys.add("b");
+  expect(keys.take(9)).toEqual(["c", "b"]);
+});
+
+test("what keeps failing comes back after 1, 2, 4 s and so on, at most a minute", () => {
+  const keys = queue();
+  const waits = Array.from({ length: 8 }, () => {
+    keys.retry("a", 0);
+    return (keys.nextRetry() ?? 0) / 1_000;
+  });
+  expect(waits).toEqual([1, 2, 4, 8, 16, 32, 60, 60]);
+  keys.succeeded("a");
+  keys.retry("a", 0);
+  expect(keys.nextRetry()).toBe(1_000);
+  keys.promote(999);
+  expect(keys.take(9)).toEqual([]);
+  keys.promote(1_000);
+  expect(keys.take(9)).toEqual(["a"]);
+});
+
+test("what happens to a key that waits brings it back at once, and once", () => {
+  const keys = queue();
+  keys.retry("a", 0);
+  keys.add("a");
+  expect(keys.depth).toBe(1);
+  expect(keys.take(9)).toEqual(["a"]);
+  keys.promote(Infinity);
+  expect(keys.take(9)).toEqual([]);
+});
+
+test("a key that fails although it was added again waits all the same", () => {
+  const keys = queue();
+  keys.add("a");
+  keys.retry("a", 0);
+  expect(keys.take(9)).toEqual([]);
+  keys.forget("a");
+  expect([keys.depth, keys.nextRetry()]).toEqual([0, null]);
+});

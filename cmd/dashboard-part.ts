@@ -42,7 +42,7 @@ export async function createDashboardPart(options: {
     apiKeys: foundation.apiKeys,
     smtpSettings: foundation.smtpSettings,
     signingSecrets: createSigningSecrets({ pool, keyRing }),
-    invitations: createInvitations({ pool, users }),
+    invitations: createInvitations({ pool }),
     brake: createSignInBrake({ pool }),
     ...(singleSignOn && {
       singleSignOn: {

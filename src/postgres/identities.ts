@@ -1,7 +1,7 @@
 import type { User } from "../domain/account.ts";
 import { normaliseAddress, parseAddress } from "../domain/address.ts";
 import type { Identities, ProviderPerson } from "../domain/ports/single-sign-on.ts";
-import { hashOf } from "./bearer-token.ts";
+import { acceptInvitation, lockInvitation } from "./invitations.ts";
 import { transaction, type Pool } from "./pool.ts";
 import { USER_COLUMNS } from "./users.ts";
 
@@ -43,29 +43,14 @@ export function createIdentities({ pool }: { pool: Pool }): Identities {
     async accept(token, { issuer, subject, email, emailVerified }) {
       const address = email !== undefined && emailVerified ? normaliseAddress(email) : undefined;
       return transaction(pool, async (client) => {
-        // Locked: of two who use one link at once, the second finds it gone.
-        const { rows: invited } = await client.query<{ email: string; account: string }>(
-          `select i.email, i.account from invitations i
-             join accounts a on a.id = i.account and a.deleted_at is null
-            where i.token_hash = $1 and i.expires_at > now() for update of i`,
-          [hashOf(token)],
-        );
-        const [invitation] = invited;
+        const invitation = await lockInvitation(client, token);
         if (!invitation) return { kind: "invitation" };
         if (invitation.email !== address) return { kind: "other_address" };
-        const { rows } = await client.query<User>(
-          `insert into users as u (account, email, role)
-           select account, email, role from invitations where account = $1 and email = $2
-           returning ${USER_COLUMNS}`,
-          [invitation.account, invitation.email],
-        );
-        const [user] = rows;
-        if (!user) throw new Error("PostgreSQL returned no row for an insert");
+        const user = await acceptInvitation(client, invitation, null);
         await client.query(
           "insert into user_identities (issuer, subject, user_id) values ($1, $2, $3)",
           [issuer, subject, user.id],
         );
-        await client.query("delete from invitations where email = $1", [user.email]);
         return { kind: "user", user };
       });
     },

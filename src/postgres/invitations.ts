@@ -1,23 +1,18 @@
+import type { User } from "../domain/account.ts";
 import { normaliseAddress, parseAddress } from "../domain/address.ts";
-import type { Users } from "../domain/ports/accounts.ts";
 import { InvalidInput } from "../domain/findings.ts";
 import type { Invitation, Invitations } from "../domain/ports/dashboard.ts";
 import { hashOf, isToken, newToken } from "./bearer-token.ts";
 import { instantOf } from "./instant-of.ts";
-import type { Pool } from "./pool.ts";
+import { transaction, type Pool, type Queryable } from "./pool.ts";
+import { insertUser, newPasswordHash } from "./users.ts";
 import { isUuid } from "./uuid.ts";
 
 const COLUMNS = `i.id, i.account, i.email, i.role, ${instantOf("i.created_at")} as "createdAt",
   ${instantOf("i.expires_at")} as "expiresAt"`;
 
 /** Links that make their holder a user of an account. */
-export function createInvitations({
-  pool,
-  users,
-}: {
-  pool: Pool;
-  users: Pick<Users, "create">;
-}): Invitations {
+export function createInvitations({ pool }: { pool: Pool }): Invitations {
   async function find(token: string): Promise<(Invitation & { accountName: string }) | undefined> {
     if (!isToken(token)) return undefined;
     const { rows } = await pool.query<Invitation & { accountName: string }>(
@@ -69,14 +64,13 @@ export function createInvitations({
     find,
 
     async accept(token, password) {
-      const invitation = await find(token);
-      if (!invitation) return undefined;
-      // The user first: the address is unique, so of two that use one link at once one is refused, and
-      // a password that is not accepted leaves the link valid.
-      const { account, email, role } = invitation;
-      const user = await users.create({ account, email, password, role });
-      await pool.query("delete from invitations where email = $1", [email]);
-      return user;
+      // Nobody makes us hash with a token that is none, and a password that is refused leaves the link valid.
+      if (!(await find(token))) return undefined;
+      const passwordHash = await newPasswordHash(password);
+      return transaction(pool, async (client) => {
+        const invitation = await lockInvitation(client, token);
+        return invitation && acceptInvitation(client, invitation, passwordHash);
+      });
     },
 
     async delete(account, id) {
@@ -88,6 +82,36 @@ export function createInvitations({
       return rowCount === 1;
     },
   };
+}
+
+export type LockedInvitation = Pick<Invitation, "account" | "email" | "role">;
+
+/**
+ * For the transaction that accepts it: of two who use one link at once, the second finds it gone, as does who
+ * took so long that it was withdrawn or the account deleted.
+ */
+export async function lockInvitation(
+  client: Queryable,
+  token: string,
+): Promise<LockedInvitation | undefined> {
+  const { rows } = await client.query<LockedInvitation>(
+    `select i.account, i.email, i.role from invitations i
+       join accounts a on a.id = i.account and a.deleted_at is null
+      where i.token_hash = $1 and i.expires_at > now() for update of i for share of a`,
+    [hashOf(token)],
+  );
+  return rows[0];
+}
+
+/** Throws InvalidInput as `insertUser`. */
+export async function acceptInvitation(
+  client: Queryable,
+  { account, email, role }: LockedInvitation,
+  passwordHash: string | null,
+): Promise<User> {
+  const user = await insertUser(client, { account, email, role, admin: false, passwordHash });
+  await client.query("delete from invitations where email = $1", [email]);
+  return user;
 }
 
 /** For the retention task. */

@@ -33,23 +33,14 @@ export function createUsers({ pool }: { pool: Pool }): Users {
       if (address.kind === "invalid") findings.push({ field: "email", message: address.reason });
       if (findings.length > 0 || address.kind === "invalid") throw new InvalidInput(findings);
       if (!isUuid(account)) throw unknownAccount(account);
-      const hash = await passwordWork.admit(() => hashPassword(password));
-      try {
-        const { rows } = await pool.query<User>(
-          `insert into users as u (account, email, password_hash, role, admin)
-           select id, $2, $3, $4, $5 from accounts where id = $1 and deleted_at is null
-           returning ${USER_COLUMNS}`,
-          [account, normaliseAddress(address.address), hash, role, admin],
-        );
-        if (rows[0] === undefined) throw unknownAccount(account);
-        return rows[0];
-      } catch (error) {
-        if ((error as { constraint?: unknown }).constraint === "users_email_key")
-          throw new InvalidInput([
-            { field: "email", message: "there is a user with this address already" },
-          ]);
-        throw error;
-      }
+      const passwordHash = await newPasswordHash(password);
+      return insertUser(pool, {
+        account,
+        email: normaliseAddress(address.address),
+        passwordHash,
+        role,
+        admin,
+      });
     },
     verify: async (email, password, first) =>
       passwordWork.admit(async () => {
@@ -88,9 +79,7 @@ export function createUsers({ pool }: { pool: Pool }): Users {
       return rows;
     },
     async setPassword(id, password) {
-      const findings = passwordFindings(password);
-      if (findings.length > 0) throw new InvalidInput(findings);
-      const hash = await passwordWork.admit(() => hashPassword(password));
+      const hash = await newPasswordHash(password);
       const { rowCount } = isUuid(id)
         ? await pool.query("update users set password_hash = $2 where id = $1", [id, hash])
         : { rowCount: 0 };
@@ -139,6 +128,40 @@ export function createUsers({ pool }: { pool: Pool }): Users {
       }
       return change(client);
     });
+  }
+}
+
+/** Throws InvalidInput, and PasswordsBusy. */
+export async function newPasswordHash(password: string): Promise<string> {
+  const findings = passwordFindings(password);
+  if (findings.length > 0) throw new InvalidInput(findings);
+  return passwordWork.admit(() => hashPassword(password));
+}
+
+/**
+ * Throws InvalidInput for an address that is taken (a transaction is over then), and for an account that is
+ * not there. One that is being deleted is waited for: its users go, and an address belongs to one user.
+ */
+export async function insertUser(
+  client: Queryable,
+  user: Pick<User, "account" | "email" | "role" | "admin"> & { passwordHash: string | null },
+): Promise<User> {
+  const { account, email, passwordHash, role, admin } = user;
+  try {
+    const { rows } = await client.query<User>(
+      `insert into users as u (account, email, password_hash, role, admin)
+       select id, $2, $3, $4, $5 from accounts where id = $1 and deleted_at is null for share
+       returning ${USER_COLUMNS}`,
+      [account, email, passwordHash, role, admin],
+    );
+    if (rows[0] === undefined) throw unknownAccount(account);
+    return rows[0];
+  } catch (error) {
+    if ((error as { constraint?: unknown }).constraint === "users_email_key")
+      throw new InvalidInput([
+        { field: "email", message: "there is a user with this address already" },
+      ]);
+    throw error;
   }
 }
 

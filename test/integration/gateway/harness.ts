@@ -127,7 +127,7 @@ export async function startHarness(overrides: Overrides = {}) {
       apiKeys,
       smtpSettings: settings,
       signingSecrets: createSigningSecrets({ pool, keyRing }),
-      invitations: createInvitations({ pool, users }),
+      invitations: createInvitations({ pool }),
       brake: createSignInBrake({ pool }),
       ...(overrides.singleSignOn && { singleSignOn: overrides.singleSignOn(pool) }),
       statistics: createDashboardStatistics({ pool }),

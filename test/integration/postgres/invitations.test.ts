@@ -1,0 +1,118 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { createAccounts } from "../../../src/postgres/accounts.ts";
+import { createInvitations } from "../../../src/postgres/invitations.ts";
+import { passwordWork } from "../../../src/postgres/password-work.ts";
+import { createPool, type Pool } from "../../../src/postgres/pool.ts";
+import { createUsers } from "../../../src/postgres/users.ts";
+import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
+import { until } from "../../until.ts";
+
+const PASSWORD = "correct horse battery";
+
+let database: TestDatabase;
+let pool: Pool;
+let account: string;
+let email: string;
+let count = 0;
+beforeAll(async () => {
+  database = await createTestDatabase();
+  pool = createPool({ url: database.url, applicationName: "test" });
+});
+afterAll(async () => {
+  await oneByOne?.end();
+  await pool?.end();
+  await database?.drop();
+});
+beforeEach(async () => {
+  count += 1;
+  account = (await createAccounts({ pool }).create({ name: `invited ${count}` })).id;
+  email = `guest${count}@example.com`;
+});
+
+/** On one connection: what is asked first is answered first. */
+function inOrder(): Pool {
+  return (oneByOne ??= createPool({ url: database.url, applicationName: "test", max: 1 }));
+}
+let oneByOne: Pool | undefined;
+
+/** Nobody's password gets its turn until `go`. */
+function passwordsWait(): { go(): void } {
+  const gate = Promise.withResolvers<void>();
+  void Promise.all([0, 1].map(() => passwordWork.hash(() => gate.promise)));
+  return { go: gate.resolve };
+}
+
+async function statementsWaitForALock(): Promise<boolean> {
+  const { rowCount } = await pool.query(
+    "select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
+  );
+  return rowCount !== 0;
+}
+
+describe("an invitation that is accepted, while the password waits for its turn,", () => {
+  test("and withdrawn meanwhile makes no user", async () => {
+    const invitations = createInvitations({ pool: inOrder() });
+    const { invitation, token } = await invitations.create({ account, email, role: "member" });
+    const passwords = passwordsWait();
+    const accepted = invitations.accept(token, PASSWORD);
+    expect(await invitations.delete(account, invitation.id)).toBe(true);
+    passwords.go();
+    expect(await accepted).toBeUndefined();
+    expect(await createUsers({ pool }).list(account)).toEqual([]);
+  });
+
+  test("and replaced by one with less rights makes no user", async () => {
+    const invitations = createInvitations({ pool: inOrder() });
+    const { token } = await invitations.create({ account, email, role: "owner" });
+    const passwords = passwordsWait();
+    const accepted = invitations.accept(token, PASSWORD);
+    await invitations.create({ account, email, role: "member" });
+    passwords.go();
+    expect(await accepted).toBeUndefined();
+  });
+});
+
+test("of two accounts' invitations that one person accepts at once, one counts", async () => {
+  const invitations = createInvitations({ pool });
+  const other = await createAccounts({ pool }).create({ name: "the other" });
+  const tokens: string[] = [];
+  for (const to of [account, other.id])
+    tokens.push((await invitations.create({ account: to, email, role: "member" })).token);
+  const accepted = await Promise.allSettled(
+    tokens.map((token) => invitations.accept(token, PASSWORD)),
+  );
+  const users = accepted.flatMap((each) =>
+    each.status === "fulfilled" && each.value ? [each.value] : [],
+  );
+  expect(users.map((user) => user.email)).toEqual([email]);
+  for (const token of tokens) expect(await invitations.find(token)).toBeUndefined();
+});
+
+test("a user who is made while the account is deleted does not keep the address", async () => {
+  const users = createUsers({ pool });
+  const deletion = await pool.connect();
+  try {
+    await deletion.query("begin");
+    await deletion.query("update accounts set deleted_at = now() where id = $1", [account]);
+    await deletion.query("delete from users where account = $1", [account]);
+    let settled = false;
+    const made = users
+      .create({ account, email, password: PASSWORD })
+      .then(
+        () => "made",
+        () => "refused",
+      )
+      .finally(() => {
+        settled = true;
+      });
+    await until("the insert waits", async () => settled || (await statementsWaitForALock()));
+    await deletion.query("commit");
+    expect(await made).toBe("refused");
+  } finally {
+    deletion.release();
+  }
+  const elsewhere = await createAccounts({ pool }).create({ name: "elsewhere" });
+  expect(await users.create({ account: elsewhere.id, email, password: PASSWORD })).toMatchObject({
+    email,
+  });
+});

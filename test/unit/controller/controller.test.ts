@@ -2,6 +2,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import { createController } from "../../../src/controller/controller.ts";
 import type { ControllerDeps } from "../../../src/controller/controller.ts";
 import type { Observed } from "../../../src/domain/ports/status-reporter.ts";
+import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
 import type { JobStore } from "../../../src/domain/ports/job-store.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
@@ -22,7 +23,19 @@ afterEach(async () => {
 
 function world(now = at("12:00:30")) {
   const time = new FakeTime(now);
-  return { time, jobs: new MemoryJobs(), ledger: new MemoryLedger(time) };
+  const ledger = new MemoryLedger(time);
+  /** What is applied is answered only after the call. */
+  const holdApply = () => {
+    const apply = ledger.apply.bind(ledger);
+    const held = Promise.withResolvers<void>();
+    ledger.apply = async (changes) => {
+      const result = await apply(changes);
+      await held.promise;
+      return result;
+    };
+    return held.resolve;
+  };
+  return { time, jobs: new MemoryJobs(), ledger, holdApply };
 }
 
 function start(
@@ -180,6 +193,32 @@ describe("changes", () => {
     expect(w.ledger.cancelled).toEqual(["a"]);
   });
 
+  test("a job that is deleted while its first decision is written is not counted", async () => {
+    const w = world();
+    w.jobs.put(minutely("a"));
+    const answer = w.holdApply();
+    const { metrics } = start(w);
+    await settle();
+    w.jobs.remove("a");
+    await settle();
+    answer();
+    await w.time.advanceTo(at("12:01"));
+    expect(w.ledger.cancelled).toEqual(["a"]);
+    expect((await metrics.render()).text).not.toMatch(/carillon_jobs\{status="active"\} 1/);
+  });
+
+  test("a job runs once its namespace has an account, and no more once it has none", async () => {
+    const w = world();
+    w.jobs.put(minutely("a", { account: null }));
+    start(w);
+    await w.time.advanceTo(at("12:01:10"));
+    w.jobs.put(minutely("a"));
+    await w.time.advanceTo(at("12:02:10"));
+    w.jobs.put(minutely("a", { account: null }));
+    await w.time.advanceTo(at("12:03:10"));
+    expect(keys(w)).toEqual(["12:02"]);
+  });
+
   test("a worker's write to the cursor is found by the conflict and respected", async () => {
     const w = world();
     w.jobs.put(minutely("a"));
@@ -204,6 +243,24 @@ describe("changes", () => {
     await w.time.advanceTo(at("12:01"));
     expect(keys(w)).toEqual(["12:01"]);
     expect(reports.find((report) => report.uid === "bad")?.observed.status).toBe("invalid");
+  });
+
+  test("nor does one that cannot be decided, which is tried again", async () => {
+    const w = world();
+    w.jobs.put(minutely("a"));
+    w.jobs.put(minutely("b"));
+    const first = start(w);
+    await w.time.advanceTo(at("12:00:40"));
+    await first.stop();
+    // No calendar holds it.
+    w.ledger.write("a", { position: 9e15 });
+    const { metrics } = start(w);
+    await w.time.advanceTo(at("12:01:10"));
+    expect(keys(w, "b")).toEqual(["12:01"]);
+    const { values } = await metrics.reconciles.get();
+    const errors = values.find(({ labels }) => labels.outcome === "error")?.value;
+    expect(errors).toBeGreaterThan(3);
+    expect(errors).toBeLessThan(10);
   });
 });
 
@@ -250,6 +307,51 @@ describe("the store is lossy or away", () => {
     w.jobs.down = false;
     await w.time.advanceTo(at("12:02:40"));
     expect([keys(w, "a"), keys(w, "b")]).toEqual([[], ["12:02"]]);
+  });
+
+  test("two short outages are not one long one", async () => {
+    const w = world();
+    w.jobs.put(minutely("a"));
+    const { controller } = start(w);
+    for (const minute of ["12:01", "12:02"]) {
+      await w.time.advanceTo(at(`${minute}:10`));
+      w.jobs.down = true;
+      w.jobs.wake();
+      await w.time.advanceTo(at(`${minute}:16`));
+      expect(controller.blindMs).toBe(0);
+      w.jobs.down = false;
+      w.jobs.put(minutely(`since ${minute}`));
+    }
+    await w.time.advanceTo(at("12:03"));
+    expect(w.jobs.lists).toBe(1);
+  });
+
+  test.each([
+    { asks: 30, lists: 4 },
+    { asks: 3_600, lists: 2 },
+  ])("a store that asks for $asks s is given them, up to a minute", async ({ asks, lists }) => {
+    const w = world();
+    let asked = 0;
+    w.jobs.list = async () => {
+      asked += 1;
+      throw new DependencyUnavailable("kubernetes", { retryAfterSeconds: asks });
+    };
+    start(w);
+    await w.time.advanceTo(at("12:02:30"));
+    expect(asked).toBe(lists);
+  });
+
+  test("a store that ends every watch is not asked without a pause", async () => {
+    const w = world();
+    let watches = 0;
+    w.jobs.watch = async function* () {
+      watches += 1;
+      if (watches > 1_000) throw new Error("a busy loop");
+      yield* [];
+    };
+    start(w);
+    await w.time.advanceTo(at("12:00:40"));
+    expect(watches).toBeLessThan(200);
   });
 });
 
@@ -364,6 +466,47 @@ describe("PostgreSQL is away", () => {
     expect(keys(w)).toEqual(["12:01"]);
   });
 
+  test("what is deleted meanwhile is cancelled when it is back", async () => {
+    const w = world();
+    w.jobs.put(minutely("a"));
+    start(w);
+    await w.time.advanceTo(at("12:00:40"));
+    w.ledger.down = true;
+    w.jobs.remove("a");
+    await w.time.advanceTo(at("12:00:42"));
+    w.ledger.down = false;
+    await w.time.advanceTo(at("12:00:50"));
+    expect(w.ledger.cancelled).toEqual(["a"]);
+  });
+
+  test("what was deleted while nobody led is found also when it is away at the start", async () => {
+    const w = world();
+    w.jobs.put(minutely("a"));
+    const first = start(w);
+    await w.time.advanceTo(at("12:00:40"));
+    await first.stop();
+    w.jobs.remove("a");
+    w.ledger.down = true;
+    start(w);
+    await w.time.advanceTo(at("12:00:42"));
+    w.ledger.down = false;
+    await w.time.advanceTo(at("12:00:50"));
+    expect(w.ledger.cancelled).toEqual(["a"]);
+  });
+
+  test("a batch that takes it too long gets through in parts", async () => {
+    const w = world();
+    for (let n = 0; n < 100; n += 1) w.jobs.put(minutely(`j${n}`));
+    const apply = w.ledger.apply.bind(w.ledger);
+    w.ledger.apply = async (changes) => {
+      if (changes.length > 10) throw new DependencyUnavailable("postgres");
+      return apply(changes);
+    };
+    start(w);
+    await w.time.advanceTo(at("12:01:20"));
+    expect(w.ledger.runs).toHaveLength(100);
+  });
+
   test("it may answer and refuse every write: no job is suspected and put off", async () => {
     const w = world();
     for (let n = 0; n < 50; n += 1) w.jobs.put(minutely(`j${n}`));
@@ -429,6 +572,37 @@ describe("leadership", () => {
     expect(new Set(w.ledger.runs.map((run) => run.uid + run.key)).size).toBe(100);
   });
 
+  test("a compare-and-set that is lost again and again is not tried without a pause", async () => {
+    const w = world();
+    w.jobs.put(minutely("a"));
+    let tries = 0;
+    w.ledger.apply = async (changes) => {
+      tries += 1;
+      if (tries > 1_000) throw new Error("a busy loop");
+      return { conflicts: changes.map(({ job }) => job.uid), created: 0 };
+    };
+    start(w);
+    await w.time.advanceTo(at("12:01:30"));
+    expect(tries).toBeLessThan(20);
+  });
+
+  test("what was written while it was lost is told of in the next term, not before", async () => {
+    const w = world();
+    w.jobs.put(minutely("a"));
+    const { leadership, reports } = start(w);
+    await w.time.advanceTo(at("12:00:40"));
+    const answer = w.holdApply();
+    await w.time.advanceTo(at("12:01"));
+    const told = reports.length;
+    leadership.set(false);
+    answer();
+    await settle();
+    expect(reports).toHaveLength(told);
+    leadership.set(true);
+    await settle();
+    expect(reports).toHaveLength(told + 1);
+  });
+
   test("jobs deleted while nobody led are cancelled, but only when a later list confirms it", async () => {
     const w = world();
     w.jobs.put(minutely("a"));
@@ -463,6 +637,10 @@ describe("leadership", () => {
       expect(statuses(reports, "a").at(-1)).toBe("active");
       // One for each leader, and one to be certain.
       expect(w.jobs.lists).toBe(3);
+      // What comes after that is news again.
+      w.ledger.write("a", given);
+      await w.time.advanceTo(at("12:04:30"));
+      expect(keys(w, "a")).toEqual(["12:01", "12:02"]);
     },
   );
 

@@ -93,6 +93,20 @@ describe.runIf(kubeconfig !== "")("helm", () => {
     expect(controller.spec.replicas).toBe(3);
   });
 
+  test("upgrade to Secrets of one's own: the generated key is kept for the way back", async () => {
+    const before = (await secret()).data;
+    const own = {
+      ...values(),
+      encryption: { existingSecret: "own" },
+      bootstrap: { enabled: false },
+    };
+    const args = ["upgrade", release, CHART, "--namespace", namespace];
+    await helm([...args, ...toSet(own)], kubeconfig);
+    expect((await secret()).data).toEqual(before);
+    await helm([...args, ...toSet(values())], kubeconfig);
+    expect((await secret()).data).toEqual(before);
+  });
+
   test("upgrade: a newer chart leaves the database's pod alone", async () => {
     const template = async () =>
       (

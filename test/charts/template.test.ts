@@ -215,6 +215,27 @@ describe.runIf(inject("kubeconfig") !== "")("the chart's templates", () => {
     }
   });
 
+  test("large numbers are written out: a values file's are floats", async () => {
+    const rateLimit = { perSecond: 1_000_000, burst: 10_000_000 };
+    const objects = await render({ ...WITH_URL, gateway: { rateLimit } });
+    const gateway = podOf(named(objects, "Deployment", "carillon-gateway"));
+    expect(Object.fromEntries(environment(gateway.containers[0]))).toMatchObject({
+      CARILLON_RATE_LIMIT: "1000000",
+      CARILLON_RATE_LIMIT_BURST: "10000000",
+    });
+  });
+
+  test("without an address there is no first user, and no password that nobody has", async () => {
+    const objects = await render({ ...WITH_URL, bootstrap: { email: "" } });
+    const gateway = podOf(named(objects, "Deployment", "carillon-gateway"));
+    const names = gateway.initContainers?.[0]?.env?.map(({ name }) => name) ?? [];
+    expect(names).toContain("CARILLON_BOOTSTRAP_ACCOUNT");
+    expect(names.filter((name) => /EMAIL|PASSWORD/.test(name))).toEqual([]);
+    expect(named(objects, "Secret", "carillon-generated")["data"]).not.toHaveProperty(
+      "admin-password",
+    );
+  });
+
   test("single sign-on reaches the gateways, its secret by reference", async () => {
     const objects = await render({
       ...WITH_URL,
@@ -318,6 +339,11 @@ describe.runIf(inject("kubeconfig") !== "")("the chart's templates", () => {
       title: "half a single sign-on",
       values: { ...WITH_URL, singleSignOn: { issuer: "https://id.example.com" } },
       message: "set singleSignOn.clientId and publicUrl too",
+    },
+    {
+      title: "a variable that the chart sets itself",
+      values: { ...WITH_URL, extraEnv: [{ name: "CARILLON_RATE_LIMIT", value: "5" }] },
+      message: "extraEnv: the chart sets CARILLON_RATE_LIMIT itself",
     },
     { title: "a misspelt value", values: { ...WITH_URL, replicas: 3 }, message: "replicas" },
     {

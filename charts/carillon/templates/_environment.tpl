@@ -21,6 +21,7 @@
       {{- end }}
 {{- end -}}
 
+{{/* Numbers by int64: a values file's are floats, and a million of those is written 1e+06. */}}
 {{- define "carillon.environment" -}}
 {{ include "carillon.databaseEnvironment" . }}
 - name: CARILLON_JOB_STORE
@@ -38,9 +39,9 @@
 - name: CARILLON_LOG_LEVEL
   value: {{ .Values.logLevel | quote }}
 - name: CARILLON_DATABASE_CONNECTIONS
-  value: {{ .Values.database.connections | quote }}
+  value: {{ int64 .Values.database.connections | quote }}
 - name: CARILLON_RETENTION_DAYS
-  value: {{ .Values.retentionDays | quote }}
+  value: {{ int64 .Values.retentionDays | quote }}
 - name: CARILLON_WATCH_NAMESPACES
   value: {{ join "," .Values.watchNamespaces | quote }}
 - name: CARILLON_HEADER_SECRET_NAMESPACES
@@ -51,8 +52,52 @@
   value: {{ .Values.allowOwnNamespaceServices | quote }}
 - name: CARILLON_CLUSTER_DOMAIN
   value: {{ .Values.clusterDomain | quote }}
-{{- with .Values.extraEnv }}
-{{ toYaml . }}
+{{- end -}}
+
+{{- define "carillon.controllerEnvironment" -}}
+{{ include "carillon.environment" . }}
+- name: CARILLON_DELIVERY_CONCURRENCY
+  value: {{ int64 .Values.controller.deliveryConcurrency | quote }}
+{{- end -}}
+
+{{- define "carillon.gatewayEnvironment" -}}
+{{ include "carillon.environment" . }}
+- name: CARILLON_RATE_LIMIT
+  value: {{ int64 .Values.gateway.rateLimit.perSecond | quote }}
+- name: CARILLON_RATE_LIMIT_BURST
+  value: {{ int64 .Values.gateway.rateLimit.burst | quote }}
+{{- with .Values.gateway.trustedProxies }}
+- name: CARILLON_TRUSTED_PROXIES
+  value: {{ join "," . | quote }}
+{{- end }}
+{{- with include "carillon.singleSignOnEnvironment" . | trim }}
+{{ . }}
+{{- end }}
+{{- end -}}
+
+{{- define "carillon.migrateEnvironment" -}}
+{{ include "carillon.databaseEnvironment" . }}
+- name: CARILLON_DATABASE_WAIT_SECONDS
+  value: "120"
+{{- if .Values.bootstrap.enabled }}
+- name: CARILLON_BOOTSTRAP_ACCOUNT
+  value: {{ .Values.bootstrap.account | quote }}
+- name: CARILLON_BOOTSTRAP_NAMESPACE
+  value: {{ include "carillon.accountNamespace" . | quote }}
+{{- with .Values.bootstrap.email }}
+- name: CARILLON_BOOTSTRAP_EMAIL
+  value: {{ . | quote }}
+- name: CARILLON_BOOTSTRAP_PASSWORD
+  valueFrom:
+    secretKeyRef:
+      {{- if $.Values.bootstrap.existingSecret }}
+      name: {{ $.Values.bootstrap.existingSecret }}
+      key: {{ $.Values.bootstrap.existingSecretKey }}
+      {{- else }}
+      name: {{ include "carillon.secretName" $ }}
+      key: admin-password
+      {{- end }}
+{{- end }}
 {{- end }}
 {{- end -}}
 
@@ -88,27 +133,7 @@
   imagePullPolicy: {{ .Values.image.pullPolicy }}
   args: [cmd/migrate.ts]
   env:
-    {{- include "carillon.databaseEnvironment" . | nindent 4 }}
-    - name: CARILLON_DATABASE_WAIT_SECONDS
-      value: "120"
-    {{- if .Values.bootstrap.enabled }}
-    - name: CARILLON_BOOTSTRAP_ACCOUNT
-      value: {{ .Values.bootstrap.account | quote }}
-    - name: CARILLON_BOOTSTRAP_NAMESPACE
-      value: {{ include "carillon.accountNamespace" . | quote }}
-    - name: CARILLON_BOOTSTRAP_EMAIL
-      value: {{ .Values.bootstrap.email | quote }}
-    - name: CARILLON_BOOTSTRAP_PASSWORD
-      valueFrom:
-        secretKeyRef:
-          {{- if .Values.bootstrap.existingSecret }}
-          name: {{ .Values.bootstrap.existingSecret }}
-          key: {{ .Values.bootstrap.existingSecretKey }}
-          {{- else }}
-          name: {{ include "carillon.secretName" . }}
-          key: admin-password
-          {{- end }}
-    {{- end }}
+    {{- include "carillon.migrateEnvironment" . | nindent 4 }}
     {{- with .Values.extraEnv }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
@@ -150,7 +175,7 @@ affinity:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with .part.priorityClassName }}
-priorityClassName: {{ . }}
+priorityClassName: {{ . | quote }}
 {{- end }}
 topologySpreadConstraints:
   {{- range $key := list "kubernetes.io/hostname" "topology.kubernetes.io/zone" }}

@@ -55,6 +55,12 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if and .Values.singleSignOn.issuer (not (and .Values.singleSignOn.clientId .Values.publicUrl)) -}}
 {{- fail "singleSignOn.issuer is set: set singleSignOn.clientId and publicUrl too" -}}
 {{- end -}}
+{{- $own := printf "%s\n%s\n%s" (include "carillon.gatewayEnvironment" .) (include "carillon.controllerEnvironment" .) (include "carillon.migrateEnvironment" .) -}}
+{{- range .Values.extraEnv -}}
+{{- if regexMatch (printf "(?m)^- name: %s$" (regexQuoteMeta .name)) $own -}}
+{{- fail (printf "extraEnv: the chart sets %s itself: use the value that it has for it" .name) -}}
+{{- end -}}
+{{- end -}}
 {{- if and .Values.watchNamespaces .Values.headerSecretNamespaces -}}
 {{- range $namespace := .Values.headerSecretNamespaces -}}
 {{- if not (has $namespace $.Values.watchNamespaces) -}}

@@ -68,6 +68,15 @@ describe("alerts", async () => {
     expect(mentioned.filter((name) => !series.has(name))).toEqual([]);
   });
 
+  test.each(rules)("$alert of one installation is not hidden by another's health", ({ expr }) => {
+    expect(expr).toMatch(/\bby \(namespace\b/);
+  });
+
+  test("what a counter begins with counts as missed: increase() sees nothing of it", () => {
+    const missed = rules.find(({ alert }) => alert === "CarillonRunsMissed")?.expr;
+    expect(missed).toContain("unless carillon_runs_missed_total offset 15m");
+  });
+
   test("are there", () => {
     expect(rules.length).toBeGreaterThanOrEqual(7);
   });

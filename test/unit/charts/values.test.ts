@@ -2,6 +2,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
+import { VARIABLES } from "../../../src/configuration/variables.ts";
 
 const CHART = join(import.meta.dirname, "../../../charts/carillon");
 const read = (file: string) => readFile(join(CHART, file), "utf8");
@@ -10,6 +11,8 @@ interface Schema {
   type?: string | string[];
   properties?: Record<string, Schema>;
   additionalProperties?: boolean;
+  minimum?: number;
+  maximum?: number;
 }
 
 /** Values whose content belongs to whoever sets them. */
@@ -58,6 +61,20 @@ describe("values.schema.json", async () => {
         (!properties || additionalProperties !== false),
     );
     expect(open.map(([path]) => path)).toEqual([]);
+  });
+
+  test.each([
+    { path: "database.connections", variable: VARIABLES.databaseConnections },
+    { path: "retentionDays", variable: VARIABLES.retentionDays },
+    { path: "controller.deliveryConcurrency", variable: VARIABLES.deliveryConcurrency },
+    { path: "gateway.rateLimit.perSecond", variable: VARIABLES.rateLimit },
+    { path: "gateway.rateLimit.burst", variable: VARIABLES.rateLimitBurst },
+  ])("$path has the bounds of $variable.name", ({ path, variable }) => {
+    const [, found] = objects(schema).find(([at]) => at === path) ?? [];
+    const { minimum = Number.NaN, maximum = Number.NaN } = found ?? {};
+    for (const good of [minimum, maximum]) expect(variable.parse(String(good))).toBe(good);
+    expect(() => variable.parse(String(maximum + 1))).toThrow(String(maximum));
+    expect(() => variable.parse(String(minimum - 1))).toThrow(String(minimum));
   });
 });
 

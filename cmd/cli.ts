@@ -24,10 +24,12 @@ import { createUsers } from "../src/postgres/users.ts";
 import { runningDatabase } from "../src/standalone/running-database.ts";
 import { createMetrics } from "../src/telemetry/metrics.ts";
 import { connectCluster, type Cluster } from "./cluster.ts";
+import { readEnvironment } from "./environment.ts";
 import { reportFailure } from "./problem.ts";
-import { say } from "./say.ts";
+import { outliveReaders, say } from "./say.ts";
 import { VERSION } from "./version.ts";
 
+outliveReaders();
 let databaseUrl: string | undefined;
 try {
   const parsed = parseCommandLine(process.argv.slice(2));
@@ -70,7 +72,7 @@ async function run(parsed: ParsedCommandLine & { kind: "command" }): Promise<voi
 }
 
 async function locateDatabase(): Promise<{ url: string; encryptionKeys: string | undefined }> {
-  const configuration = readConfiguration("admin", process.env);
+  const configuration = readEnvironment("admin");
   const { databaseUrl: url, encryptionKeys } = configuration;
   if (url !== undefined && encryptionKeys !== undefined) return { url, encryptionKeys };
   const dataDir = required(configuration, "dataDir");

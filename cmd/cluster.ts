@@ -19,7 +19,7 @@ export function connectCluster(options: {
   /** Milliseconds for a call with its retries. Default: 30 s. */
   timeoutMs?: number;
 }): Cluster {
-  const kubeConfig = loadKubeConfig();
+  const kubeConfig = readKubeConfig();
   if (kubeConfig === undefined)
     throw new StartProblem(
       "no Kubernetes cluster is configured: set KUBECONFIG, run in a pod, or set CARILLON_JOB_STORE=postgres",
@@ -40,4 +40,19 @@ export function connectCluster(options: {
       await Promise.all([client.close(), electorClient.close()]);
     },
   };
+}
+
+function readKubeConfig(): ReturnType<typeof loadKubeConfig> {
+  try {
+    const kubeConfig = loadKubeConfig();
+    if (kubeConfig?.getCurrentCluster() === null)
+      throw new Error("its current context names no cluster");
+    return kubeConfig;
+  } catch (cause) {
+    const [reason] = (cause instanceof Error ? cause.message : String(cause)).split("\n");
+    throw new StartProblem(
+      `the kubeconfig ${process.env["KUBECONFIG"] ?? "~/.kube/config"} cannot be used: ${reason} (KUBECONFIG)`,
+      { cause },
+    );
+  }
 }

@@ -1,22 +1,38 @@
 import { startMailCatcher, type MailCatcher } from "../src/mail/mail-catcher.ts";
 
+interface Ports {
+  smtpPort: number;
+  httpPort: number;
+}
+
 /** The ports that people know from other mail catchers. */
-const USUAL = { smtpPort: 1025, httpPort: 8025 };
+const USUAL: Ports = { smtpPort: 1025, httpPort: 8025 };
+const ANY: Ports = { smtpPort: 0, httpPort: 0 };
 const HOST = "127.0.0.1";
 
 /** On the ports of last time, else the usual ones, else any: what matters is that it starts. */
 export async function startCatcher(options: {
-  remembered: { smtpPort: number; httpPort: number } | undefined;
+  remembered: Ports | undefined;
+  /** Ports that this process will listen on itself, later. */
+  reserved: readonly number[];
   say: (line: string) => void;
 }): Promise<MailCatcher & { host: string }> {
-  const wanted = options.remembered ?? USUAL;
+  const { remembered, reserved, say } = options;
+  const wanted = remembered ?? USUAL;
+  const free = !reserved.includes(wanted.smtpPort) && !reserved.includes(wanted.httpPort);
+  const catcher = free ? await startOn(wanted) : undefined;
+  if (catcher) return { ...catcher, host: HOST };
+  if (remembered)
+    say(`The mail catcher's ports ${wanted.smtpPort} and ${wanted.httpPort} are in use.`);
+  return { ...(await startMailCatcher({ host: HOST, ...ANY })), host: HOST };
+}
+
+/** Undefined: one of the ports is in use. */
+async function startOn(ports: Ports): Promise<MailCatcher | undefined> {
   try {
-    return { ...(await startMailCatcher({ host: HOST, ...wanted })), host: HOST };
+    return await startMailCatcher({ host: HOST, ...ports });
   } catch (error) {
-    if (!(error instanceof Error && "code" in error && error.code === "EADDRINUSE")) throw error;
-    if (options.remembered)
-      options.say(`The mail catcher's ports ${wanted.smtpPort} and ${wanted.httpPort} are in use.`);
-    const any = { smtpPort: 0, httpPort: 0 };
-    return { ...(await startMailCatcher({ host: HOST, ...any })), host: HOST };
+    if (error instanceof Error && "code" in error && error.code === "EADDRINUSE") return undefined;
+    throw error;
   }
 }

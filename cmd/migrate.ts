@@ -2,13 +2,14 @@
  * `npm run migrate`: brings the database of DATABASE_URL up to this release, and creates the first
  * account when one is asked for. Safe to run at any time, and by several at once.
  */
-import { readConfiguration, required } from "../src/configuration/configuration.ts";
+import { required } from "../src/configuration/configuration.ts";
 import { pause } from "../src/domain/pause.ts";
 import { DependencyUnavailable } from "../src/domain/ports/dependency-down.ts";
 import { migrate } from "../src/postgres/migrate.ts";
 import { bootstrap } from "./bootstrap.ts";
+import { readEnvironment } from "./environment.ts";
 import { reportFailure } from "./problem.ts";
-import { say } from "./say.ts";
+import { outliveReaders, say } from "./say.ts";
 import { monotonic, timers } from "./system.ts";
 import { VERSION } from "./version.ts";
 
@@ -16,9 +17,15 @@ const RETRY_MS = 1_000;
 /** Between two lines that say what is waited for. */
 const PROGRESS_MS = 10_000;
 
+outliveReaders();
+// The first process of a container, which this is in a pod, is ended by no signal that it does not handle.
+// PostgreSQL takes back what is under way.
+process.once("SIGTERM", () => process.exit(143));
+process.once("SIGINT", () => process.exit(130));
+
 let databaseUrl: string | undefined;
 try {
-  const configuration = readConfiguration("migrate", process.env);
+  const configuration = readEnvironment("migrate");
   const url = required(configuration, "databaseUrl");
   databaseUrl = url;
   const waitMs = required(configuration, "databaseWaitSeconds") * 1_000;

@@ -3,7 +3,7 @@ import { StartProblem } from "../src/configuration/start-problem.ts";
 import { InvalidInput } from "../src/domain/findings.ts";
 import { NamespaceInUse } from "../src/domain/ports/accounts.ts";
 import { DependencyUnavailable } from "../src/domain/ports/dependency-down.ts";
-import { UnknownKeyId } from "../src/postgres/key-ring.ts";
+import { UnknownKeyId, WrongKey } from "../src/postgres/key-ring.ts";
 import { DatabaseTooNew, DatabaseTooOld } from "../src/postgres/migrate.ts";
 import { sqlState } from "../src/postgres/connection-errors.ts";
 import { redactText } from "../src/telemetry/redact.ts";
@@ -21,7 +21,8 @@ export function problemOf(error: unknown, databaseUrl?: string): string | undefi
     error instanceof NamespaceInUse ||
     error instanceof DatabaseTooNew ||
     error instanceof DatabaseTooOld ||
-    error instanceof UnknownKeyId
+    error instanceof UnknownKeyId ||
+    error instanceof WrongKey
   )
     return error.message;
   const listening = listenProblem(error);
@@ -30,12 +31,11 @@ export function problemOf(error: unknown, databaseUrl?: string): string | undefi
     return `the Kubernetes API does not answer: ${redactText(rootCause(error).message)}`;
   if (error instanceof DependencyUnavailable)
     return databaseProblem(databaseUrl, rootCause(error).message);
-  // 28: authorization refused, 3D: no such database, 42501: not permitted; 08 and sockets before the
-  // first query arrive untranslated.
+  // 28: authorization refused, 3D: no such database, 42501: not permitted.
   const state = sqlState(error) ?? "";
-  if (/^(28|3D|42501|08|E[A-Z]+$)/.test(state))
-    return databaseProblem(databaseUrl, rootCause(error).message || state);
-  return undefined;
+  if (/^(28|3D|42501)/.test(state) || isTlsTrouble(state, error.message))
+    return databaseProblem(databaseUrl, rootCause(error).message);
+  return fileProblem(error);
 }
 
 /** Prints the problem, or the fault with its stack, and sets the exit code to 1. */
@@ -48,11 +48,15 @@ export function reportFailure(error: unknown, databaseUrl?: string): void {
 }
 
 function listenProblem(error: Error): string | undefined {
-  if (!("syscall" in error) || error.syscall !== "listen") return undefined;
-  const { code, port, address } = error as NodeJS.ErrnoException & {
+  const { syscall, code, port, address, hostname } = error as NodeJS.ErrnoException & {
     port?: number;
     address?: string;
+    hostname?: string;
   };
+  // PostgreSQL's name that cannot be looked up comes as DependencyUnavailable.
+  if (syscall === "getaddrinfo")
+    return `cannot listen on ${hostname} (${code}): set CARILLON_HOST to an address of this machine`;
+  if (syscall !== "listen") return undefined;
   const where = `${address ?? ""}:${port ?? ""}`;
   if (code === "EADDRINUSE")
     return `port ${port} on ${address} is in use: stop the other program, or set PORT or CARILLON_METRICS_PORT to a free one`;
@@ -61,8 +65,23 @@ function listenProblem(error: Error): string | undefined {
   return `cannot listen on ${where} (${code}): set CARILLON_HOST to an address of this machine`;
 }
 
+/** OpenSSL's and Node's codes for a certificate that is not believed; pg has none for a server without TLS. */
+function isTlsTrouble(code: string, message: string): boolean {
+  return /CERT|^UNABLE_TO_|^ERR_(?:SSL|TLS)/.test(code) || /not support SSL/.test(message);
+}
+
+/** A disk that is full, a file that may not be read: Node's words name it. */
+function fileProblem(error: Error): string | undefined {
+  const { syscall, code } = error as NodeJS.ErrnoException;
+  if (syscall === undefined || code === undefined) return undefined;
+  if ("path" in error || code === "ENOSPC" || code === "EDQUOT") return error.message;
+  return undefined;
+}
+
 function databaseProblem(url: string | undefined, reason: string): string {
-  const at = url !== undefined && URL.canParse(url) ? ` at ${new URL(url).host}` : "";
+  const given = url === undefined ? null : URL.parse(url);
+  const place = given?.host || given?.searchParams.get("host");
+  const at = place ? ` at ${place.replaceAll(/%2f/gi, "/")}` : "";
   return `PostgreSQL${at} cannot be used: ${redactText(reason.replaceAll("\n", " "))} (DATABASE_URL)`;
 }
 

@@ -1,9 +1,5 @@
 import { hostname } from "node:os";
-import {
-  readConfiguration,
-  required,
-  type Configuration,
-} from "../src/configuration/configuration.ts";
+import { required, type Configuration } from "../src/configuration/configuration.ts";
 import { pause } from "../src/domain/pause.ts";
 import { DependencyUnavailable } from "../src/domain/ports/dependency-down.ts";
 import { parseKeyRing } from "../src/postgres/key-ring.ts";
@@ -19,11 +15,13 @@ import {
 } from "../src/telemetry/readiness.ts";
 import { connectCluster } from "./cluster.ts";
 import { createEnding, type Ending } from "./ending.ts";
+import { readEnvironment } from "./environment.ts";
 import { createFoundation, type Foundation } from "./foundation.ts";
 import { chooseJobStore } from "./job-store.ts";
 import type { JobStoreChoice } from "./job-store-choice.ts";
 import { logOptions } from "./log-options.ts";
 import { reportFailure } from "./problem.ts";
+import { outliveReaders } from "./say.ts";
 import { timers } from "./system.ts";
 import { aborted, untilTerminated } from "./termination.ts";
 import { untilReady } from "./until-ready.ts";
@@ -61,13 +59,14 @@ export async function serve(
   program: "gateway" | "controller",
   start: (serving: Serving) => Promise<RunningPart>,
 ): Promise<never> {
+  outliveReaders();
   const terminated = untilTerminated();
   const ending = createEnding((name, error) => {
     process.stderr.write(`carillon: ${name} did not end well: ${String(error)}\n`);
   });
   let databaseUrl: string | undefined;
   try {
-    const configuration = readConfiguration(program, process.env);
+    const configuration = readEnvironment(program);
     databaseUrl = required(configuration, "databaseUrl");
     const log = createLogger(logOptions(configuration, process.stdout)).child({ program });
     const metrics = createMetrics({ version: VERSION });

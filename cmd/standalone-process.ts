@@ -3,7 +3,7 @@
  * its own. Standard output carries what a newcomer needs, line by line; the log goes to standard error.
  */
 import { join } from "node:path";
-import { readConfiguration, required } from "../src/configuration/configuration.ts";
+import { required } from "../src/configuration/configuration.ts";
 import { StartProblem } from "../src/configuration/start-problem.ts";
 import { alwaysLeader } from "../src/controller/always-leader.ts";
 import { parseKeyRing } from "../src/postgres/key-ring.ts";
@@ -30,18 +30,20 @@ import { createDependencyChecks, createReadiness } from "../src/telemetry/readin
 import { installationRules } from "./account-rules.ts";
 import { runController } from "./controller-part.ts";
 import { createEnding, type Ending } from "./ending.ts";
+import { readEnvironment } from "./environment.ts";
 import { createFoundation } from "./foundation.ts";
 import { createGatewayPart } from "./gateway-part.ts";
 import { baseUrl, listen } from "./listen.ts";
 import { logOptions } from "./log-options.ts";
 import { startCatcher } from "./mail-catcher.ts";
 import { reportFailure } from "./problem.ts";
-import { say } from "./say.ts";
+import { outliveReaders, say } from "./say.ts";
 import { monotonic, timers } from "./system.ts";
 import { aborted, untilTerminated } from "./termination.ts";
 import { untilReady } from "./until-ready.ts";
 import { VERSION } from "./version.ts";
 
+outliveReaders();
 const terminated = untilTerminated();
 let databaseUrl: string | undefined;
 const ending = createEnding((name, error) => {
@@ -57,7 +59,7 @@ await ending.run();
 process.exit();
 
 async function start(ending: Ending): Promise<void> {
-  const configuration = readConfiguration("standalone", process.env);
+  const configuration = readEnvironment("standalone");
   if (required(configuration, "jobStore") !== "postgres")
     throw new StartProblem(
       "standalone keeps its jobs in PostgreSQL: unset CARILLON_JOB_STORE, or run npm run gateway and npm run controller",
@@ -70,7 +72,8 @@ async function start(ending: Ending): Promise<void> {
 
   databaseUrl = configuration.databaseUrl ?? (await embedded(join(directory.path, "postgres")));
   if (terminated.aborted) return;
-  const catcher = await startCatcher({ remembered: state.mailCatcher, say });
+  const reserved = [required(configuration, "port"), required(configuration, "metricsPort")];
+  const catcher = await startCatcher({ remembered: state.mailCatcher, reserved, say });
   ending.add("mail catcher", () => catcher.close());
 
   const lock = await lockDatabase({

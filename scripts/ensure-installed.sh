@@ -26,7 +26,8 @@ until mkdir "$lock" 2>/dev/null; do
     rm -rf "$lock"
     continue
   fi
-  [ -n "${waiting:-}" ] || echo "Waiting for another installation to finish ..." >&2
+  [ -n "${waiting:-}" ] ||
+    echo "Waiting for another installation to finish (if there is none, remove $(pwd)/$lock) ..." >&2
   waiting=1
   sleep 1
   if installed; then exit 0; fi

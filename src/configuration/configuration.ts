@@ -40,6 +40,21 @@ export function readConfiguration(
   return values as Configuration;
 }
 
+/** Variables that look like ours and are none: a misspelt name would change nothing, without a word. */
+export function unknownVariables(env: Readonly<Record<string, string | undefined>>): string[] {
+  const known = new Set<string>(Object.values(VARIABLES).map(({ name }) => name));
+  return Object.entries(env).flatMap(([name, value = ""]) => {
+    const fine = !name.startsWith("CARILLON_") || known.has(name) || ELSEWHERE.test(name);
+    // What Kubernetes and Docker say of a service that is named carillon.
+    const link = SERVICE_LINK.test(name) || /^(?:tcp|udp|sctp):\/\//.test(value);
+    return fine || link ? [] : [name];
+  });
+}
+
+/** Names that our documents and tests give to callers, receivers and themselves. */
+const ELSEWHERE = /^CARILLON_(?:API_KEY|SIGNING_SECRET|TEST_\w+|FUZZ_SEED)$/;
+const SERVICE_LINK = /_(?:SERVICE_(?:HOST|PORT(?:_\w+)?)|PORT_\d+_(?:TCP|UDP|SCTP)(?:_\w+)?)$/;
+
 export function defaultOf(variable: Variable<unknown>, program: Program): string | undefined {
   return typeof variable.default === "string" ? variable.default : variable.default?.[program];
 }

@@ -59,6 +59,9 @@ export function yesOrNo(variable: Omit<Variable<boolean>, "parse">): Variable<bo
   };
 }
 
+/** What pg knows; it takes any other for no TLS at all. */
+const SSL_MODES = ["disable", "no-verify", "prefer", "require", "verify-ca", "verify-full"];
+
 export function postgresUrl(
   variable: Omit<Variable<string>, "parse" | "secret">,
 ): Variable<string> {
@@ -69,6 +72,9 @@ export function postgresUrl(
       const url = URL.canParse(given) ? new URL(given) : undefined;
       if (url?.protocol !== "postgres:" && url?.protocol !== "postgresql:")
         throw new Error("must look like postgres://user:password@host:5432/database");
+      const mode = url.searchParams.get("sslmode");
+      if (mode !== null && !SSL_MODES.includes(mode))
+        throw new Error(`must have an sslmode of ${SSL_MODES.join(", ")}, not ${mode}`);
       return given;
     },
   };

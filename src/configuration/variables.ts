@@ -28,7 +28,7 @@ export const VARIABLES = {
   databaseUrl: postgresUrl({
     name: "DATABASE_URL",
     meaning:
-      "PostgreSQL (18 or newer) to use. Standalone without it runs a PostgreSQL of its own in the data directory.",
+      "PostgreSQL (18 or newer) to use. Standalone without it runs a PostgreSQL of its own in the data directory. With `?sslmode=require` or `verify-full` the server's certificate is checked, against Node.js' own authorities (`NODE_EXTRA_CA_CERTS` adds some) or `&sslrootcert=FILE`; `no-verify` encrypts without checking.",
     requiredBy: ["gateway", "controller", "migrate"],
   }),
   databaseConnections: integer({

@@ -7,7 +7,7 @@ export interface KeyRing {
   readonly keyIds: readonly string[];
   /** `keyId:base64(nonce ‖ ciphertext ‖ tag)`. `aad` binds the text to its row: see `sealContext`. */
   encrypt(plaintext: string, aad: string): string;
-  /** Throws `UnknownKeyId`, or an Error when the key, the row or the text is not the one it was sealed with. */
+  /** Throws `UnknownKeyId`, or `WrongKey` when the key, the row or the text is not the one it was sealed with. */
   decrypt(sealed: string, aad: string): string;
   /** 32-byte keys for another purpose, one for each ring key, the current one first. */
   derive(purpose: string): readonly Buffer[];
@@ -23,6 +23,11 @@ export class UnknownKeyId extends Error {
     );
     this.keyId = keyId;
   }
+}
+
+/** A key of the right id that does not open what is sealed under it. */
+export class WrongKey extends Error {
+  override name = "WrongKey";
 }
 
 /** The additional data that binds a sealed value to its place: copied to another row, it does not open. */
@@ -105,8 +110,8 @@ function createKeyRing(keys: ReadonlyMap<string, Buffer>): KeyRing {
           ) + decipher.final("utf8")
         );
       } catch (cause) {
-        throw new Error(
-          `a secret does not open with the encryption key "${id}": the key is another one, or the data was altered`,
+        throw new WrongKey(
+          `a secret does not open with the encryption key "${id}" of CARILLON_ENCRYPTION_KEYS: the key is another one, or the data was altered`,
           { cause },
         );
       }

@@ -69,13 +69,32 @@ const types = new TypeOverrides();
 types.setTypeParser(builtIn.builtins.INT8, integerOf);
 types.setTypeParser(builtIn.builtins.TIMESTAMPTZ, instantOf);
 
+/** What every session has, whatever the server's defaults: see `instantOf`. */
+const SESSION = "-c timezone=UTC -c datestyle=ISO";
+
+/**
+ * What the URL says comes before what we say, by pg's rule: its `options` are joined with ours, not taken
+ * instead of them. And pg 8 checks the certificate in each of these modes, but warns that its next major
+ * version will not: named by what they mean, they go on meaning it.
+ */
+function connectionString(url: string): string {
+  const at = url.indexOf("?");
+  if (at === -1) return url;
+  const query = new URLSearchParams(url.slice(at + 1));
+  const own = query.get("options");
+  if (own !== null) query.set("options", `${own} ${SESSION}`);
+  const checked = ["prefer", "require", "verify-ca"].includes(query.get("sslmode") ?? "");
+  if (checked && query.get("uselibpqcompat") !== "true") query.set("sslmode", "verify-full");
+  return `${url.slice(0, at)}?${query.toString()}`;
+}
+
 export function clientConfig(options: PoolOptions): ClientConfig {
   const statementTimeout = options.statementTimeoutMs ?? 10_000;
   return {
-    connectionString: options.url,
+    connectionString: connectionString(options.url),
     application_name: options.applicationName,
     types,
-    options: "-c timezone=UTC -c datestyle=ISO",
+    options: SESSION,
     statement_timeout: statementTimeout,
     // A server behind a cut network never answers: unacknowledged data is not covered by keep-alive.
     query_timeout: statementTimeout === 0 ? 0 : statementTimeout + 2_000,

@@ -1,3 +1,4 @@
+import { translating } from "../postgres/connection-errors.ts";
 import { createClient } from "../postgres/pool.ts";
 import { StartProblem } from "../configuration/start-problem.ts";
 
@@ -13,7 +14,7 @@ export interface DatabaseLock {
 
 /**
  * Takes the database for this standalone alone, by an advisory lock that lives as long as its
- * connection. Throws StartProblem when another standalone has it; connection errors as they are.
+ * connection. Throws StartProblem when another standalone has it.
  * `onLost` is called when the connection breaks: somebody else may take the database from then on.
  */
 export async function lockDatabase(options: {
@@ -28,7 +29,7 @@ export async function lockDatabase(options: {
       if (!released) options.onLost(error);
     },
   });
-  await client.connect();
+  await translating(() => client.connect());
   const deadline = performance.now() + WAIT_MS;
   for (;;) {
     const { rows } = await client.query<{ held: boolean }>(

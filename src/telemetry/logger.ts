@@ -67,10 +67,12 @@ export function createLogger(options: {
 /** Loaded only where a person reads along: a process in production never pays for it. */
 function pretty(fd: 1 | 2): Writable {
   const load = createRequire(import.meta.url)("pino-pretty") as (options: object) => Writable;
+  const output = fd === 1 ? process.stdout : process.stderr;
   return load({
     destination: fd,
     sync: true,
-    colorize: fd === 1 ? process.stdout.isTTY : process.stderr.isTTY,
+    // NO_COLOR and TERM=dumb count.
+    colorize: output.isTTY && output.hasColors(),
     translateTime: "SYS:HH:MM:ss.l",
   });
 }

@@ -1,4 +1,4 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { once } from "node:events";
 import { createServer } from "node:net";
 import type { AddressInfo } from "node:net";
@@ -11,6 +11,7 @@ import {
   createTestDatabase,
   type TestDatabase,
 } from "../postgres/database.ts";
+import { until } from "../until.ts";
 import { run, startStandalone, type Standalone } from "./program.ts";
 
 let directory: string;
@@ -57,6 +58,21 @@ describe("one clear line, no stack, an exit code that is not 0", () => {
       name: "an address of another machine",
       env: { CARILLON_HOST: "203.0.113.1" },
       says: "CARILLON_HOST",
+    },
+    {
+      name: "an address that is none",
+      env: { CARILLON_HOST: "nowhere.invalid" },
+      says: "cannot listen on nowhere.invalid (",
+    },
+    {
+      name: "TLS of a kind that there is not",
+      env: { DATABASE_URL: "postgres://u:hidden@127.0.0.1:1/db?sslmode=requrie" },
+      says: "DATABASE_URL must have an sslmode of disable, no-verify",
+    },
+    {
+      name: "a socket that nobody listens on",
+      env: { DATABASE_URL: "postgres:///db?host=/nowhere" },
+      says: "PostgreSQL at /nowhere cannot be used: connect ENOENT",
     },
     {
       name: "a rule that is none",
@@ -132,7 +148,80 @@ describe("one clear line, no stack, an exit code that is not 0", () => {
     expect(await start({ CARILLON_DATA_DIR: keep, CARILLON_ENCRYPTION_KEYS: ring })).toEqual(
       oneLine("which CARILLON_ENCRYPTION_KEYS does not have"),
     );
+    const sameId = ring.replace("other:", "k1:");
+    expect(await start({ CARILLON_DATA_DIR: keep, CARILLON_ENCRYPTION_KEYS: sameId })).toEqual(
+      oneLine('does not open with the encryption key "k1"'),
+    );
   });
+
+  test.each([
+    { name: "a kubeconfig that is not there", text: undefined, says: "ENOENT" },
+    { name: "a kubeconfig of no cluster", text: "kind: Config", says: "names no cluster" },
+    { name: "a kubeconfig that is no YAML", text: "a: [", says: "cannot be used" },
+  ])("$name", async ({ text, says }) => {
+    const file = join(other, `kubeconfig-${says}`);
+    if (text !== undefined) await writeFile(file, text);
+    const env = {
+      DATABASE_URL: shared.url,
+      CARILLON_ENCRYPTION_KEYS: `k1:${Buffer.alloc(32, 1).toString("base64")}`,
+      KUBECONFIG: file,
+    };
+    const { code, stderr } = await run("gateway", { env }).finished;
+    expect({ code, lines: stderr.trimEnd().split("\n") }).toEqual(oneLine(says));
+    expect(stderr).toContain(`the kubeconfig ${file} cannot be used`);
+  });
+});
+
+test("a variable that there is not is pointed out", async () => {
+  const env = { CARILLON_RETENTON_DAYS: "7", PORT: "http" };
+  expect(await start(env)).toEqual({
+    code: 1,
+    lines: [
+      "carillon: CARILLON_RETENTON_DAYS is set, but there is no such variable: see docs/configuration.md",
+      expect.stringContaining("PORT must be") as unknown,
+    ],
+  });
+});
+
+test("it goes on when nobody reads its lines any longer", async () => {
+  const directory = await mkdtemp(join(other, "unread-"));
+  await admin(newer.url, "delete from carillon_meta where key = 'min_app_version'");
+  const ports = { PORT: "0", CARILLON_METRICS_PORT: "0" };
+  const env = { ...ports, CARILLON_DATA_DIR: directory, DATABASE_URL: newer.url };
+  const program = run("standalone", { env });
+  program.child.stdout?.destroy();
+  const state = () => readFile(join(directory, "state.json"), "utf8").catch(() => "");
+  // Written after the last line.
+  await until("it has begun", async () => (await state()).includes('"done"'), 30_000);
+  program.signal("SIGTERM");
+  expect(await program.finished).toMatchObject({ code: 0, stderr: "" });
+});
+
+test("the mail catcher leaves our own ports to us", async () => {
+  const listening = createServer().listen(0, "127.0.0.1");
+  await once(listening, "listening");
+  const { port } = listening.address() as AddressInfo;
+  listening.close();
+  const directory = await mkdtemp(join(other, "catcher-"));
+  const mailCatcher = { smtpPort: 0, httpPort: port };
+  await writeFile(join(directory, "state.json"), JSON.stringify({ mailCatcher }));
+  const env = { DATABASE_URL: newer.url, PORT: String(port) };
+  const program = await startStandalone(directory, env);
+  expect(program.url).toBe(`http://127.0.0.1:${port}`);
+  program.signal("SIGTERM");
+  await program.finished;
+});
+
+test("migrate ends at SIGTERM, also as the first process of a container", async () => {
+  const env = {
+    DATABASE_URL: "postgres://u:hidden@127.0.0.1:1/db",
+    CARILLON_DATABASE_WAIT_SECONDS: "60",
+  };
+  const program = run("migrate", { env });
+  await until("it waits", () => program.stdout().includes("Waiting for PostgreSQL"));
+  program.signal("SIGTERM");
+  // A code, not a signal: it has a handler, without which a first process would go on.
+  expect((await program.finished).code).toBe(143);
 });
 
 async function start(env: Partial<Record<string, string>>): Promise<object> {

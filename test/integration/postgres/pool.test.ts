@@ -2,6 +2,7 @@ import { createServer, type Server, type Socket } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
 import {
+  clientConfig,
   createPool,
   fixPlans,
   transaction,
@@ -54,6 +55,27 @@ test("plans that are fixed are those of a session, or of one transaction", async
   });
   expect(await planning(other)).toEqual(before);
   await other.end();
+});
+
+test("options in the URL are joined with ours: a session stays in UTC", async () => {
+  const url = `${database.url}?options=-c%20search_path%3Dpg_temp%20-c%20timezone%3DAsia/Kolkata`;
+  const own = createPool({ url, applicationName: "own options", max: 1 });
+  const { rows } = await own.query(
+    "select current_setting('search_path') as path, current_setting('timezone') as zone",
+  );
+  expect(rows).toEqual([{ path: "pg_temp", zone: "UTC" }]);
+  await own.end();
+});
+
+test.each([
+  { mode: "require", becomes: "verify-full" },
+  { mode: "no-verify", becomes: "no-verify" },
+  { mode: "require&uselibpqcompat=true", becomes: "require" },
+])("TLS, $mode: the certificate is checked with this and the next major of pg", (row) => {
+  const given = `postgres://u:p%2Fw@h/d?sslmode=${row.mode}`;
+  const { connectionString = "" } = clientConfig({ url: given, applicationName: "tls" });
+  expect(new URL(connectionString).searchParams.get("sslmode")).toBe(row.becomes);
+  expect(connectionString).toMatch(/^postgres:\/\/u:p%2Fw@h\/d\?/);
 });
 
 const down = [

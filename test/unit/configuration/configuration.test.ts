@@ -1,5 +1,9 @@
 import { describe, expect, test } from "vitest";
-import { ConfigurationError, readConfiguration } from "../../../src/configuration/configuration.ts";
+import {
+  ConfigurationError,
+  readConfiguration,
+  unknownVariables,
+} from "../../../src/configuration/configuration.ts";
 
 const GATEWAY = {
   DATABASE_URL: "postgres://u:secret-word@db/carillon",
@@ -68,6 +72,23 @@ describe("readConfiguration", () => {
       "CARILLON_ENCRYPTION_KEYS",
     ]);
   });
+});
+
+test("names that look like ours and are none are found, what others set is not", () => {
+  const env = {
+    CARILLON_RETENTON_DAYS: "7",
+    CARILLON_METRIC_PORT: "9090",
+    CARILLON_RETENTION_DAYS: "7",
+    PORT: "80",
+    // A Service named carillon-gateway, in a pod with service links.
+    CARILLON_GATEWAY_SERVICE_HOST: "10.0.0.1",
+    CARILLON_GATEWAY_SERVICE_PORT_HTTP: "80",
+    CARILLON_GATEWAY_PORT: "tcp://10.0.0.1:80",
+    CARILLON_GATEWAY_PORT_80_TCP_ADDR: "10.0.0.1",
+    CARILLON_API_KEY: "svc_live_x",
+    CARILLON_TEST_KUBECONFIG: "x",
+  };
+  expect(unknownVariables(env)).toEqual(["CARILLON_RETENTON_DAYS", "CARILLON_METRIC_PORT"]);
 });
 
 function failure(action: () => unknown): Error {

@@ -51,7 +51,7 @@ export interface ClientDependencies {
   random: Random;
   metrics: Pick<Metrics, "kubernetesRequests" | "kubernetesRequestDuration">;
   userAgent: string;
-  /** Default 32. The elector has a client of its own with one connection. */
+  /** That calls share; watches have their own. Default 32. The elector has a client with one connection. */
   connections?: number;
   /** Milliseconds for a call that names no time of its own, retries included. Default: 30 s. */
   timeoutMs?: number;
@@ -112,14 +112,14 @@ export function createKubernetesClient(dependencies: ClientDependencies): Kubern
     verb: string,
     resource: string,
     target: string,
-    options: Omit<Dispatcher.RequestOptions, "origin" | "path">,
+    options: Omit<Dispatcher.RequestOptions, "origin" | "path"> & { signal: AbortSignal },
   ): Promise<Dispatcher.ResponseData> {
     const access = await credentials.current();
     const began = monotonic();
     try {
-      const response = await request(target, {
+      const answer = request(target, {
         ...options,
-        dispatcher: access.dispatcher,
+        dispatcher: verb === "watch" ? access.watches : access.calls,
         headers: {
           ...access.headers,
           accept: "application/json",
@@ -127,6 +127,7 @@ export function createKubernetesClient(dependencies: ClientDependencies): Kubern
           ...(options.headers as Record<string, string>),
         },
       });
+      const response = await unlessAborted(answer, options.signal);
       metrics.kubernetesRequests.inc({ verb, resource, status: String(response.statusCode) });
       if (response.statusCode === 401) credentials.refused();
       return response;
@@ -256,6 +257,20 @@ function retryAfterOf(response: Dispatcher.ResponseData): number | undefined {
   const header = response.headers["retry-after"];
   const seconds = typeof header === "string" ? Number(header) : Number.NaN;
   return Number.isFinite(seconds) && seconds >= 0 ? seconds : undefined;
+}
+
+/** undici hears of an abort once a call has a connection: one that waits for it would wait on. */
+async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const aborted = Promise.withResolvers<never>();
+  const abort = (): void => {
+    aborted.reject(signal.reason);
+  };
+  signal.addEventListener("abort", abort);
+  try {
+    return await Promise.race([work, aborted.promise]);
+  } finally {
+    signal.removeEventListener("abort", abort);
+  }
 }
 
 /** There was no connection, or no handshake: nothing can have been changed. */

@@ -4,10 +4,13 @@ import { Agent, ProxyAgent } from "undici";
 import type { Dispatcher } from "undici";
 import type { Monotonic } from "../domain/ports/clock.ts";
 
-/** What one request needs to be believed, and the pool of connections that may carry it. */
+/** What one request needs to be believed, and the pools of connections that may carry it. */
 export interface Access {
   headers: Record<string, string>;
-  dispatcher: Dispatcher;
+  /** For calls, which share a bounded number of connections. */
+  calls: Dispatcher;
+  /** For watches, each of which holds a connection for minutes: calls would wait for ever behind them. */
+  watches: Dispatcher;
 }
 
 export interface Credentials {
@@ -25,14 +28,14 @@ const KEEP_ALIVE_DELAY_MS = 30_000;
 const IDLE_MS = 60_000;
 
 /**
- * One pool for all calls. client-node makes an Agent for each request (a TLS handshake per call, 32 to
- * 105 requests/s); here an Agent lives until the CA or the client certificate changes, as both do when
- * a cluster rotates them, and calls under way finish on the old one.
+ * One pool for all calls, one for all watches. client-node makes an Agent for each request (a TLS
+ * handshake per call, 32 to 105 requests/s); here an Agent lives until the CA or the client certificate
+ * changes, as both do when a cluster rotates them, and what is under way finishes on the old one.
  */
 export function createCredentials(input: {
   kubeConfig: KubeConfig;
   monotonic: Monotonic;
-  /** Upper bound of connections that calls share; watches take from it too. */
+  /** Upper bound of connections that calls share. */
   connections: number;
 }): Credentials {
   const { kubeConfig } = input;
@@ -56,16 +59,20 @@ export function createCredentials(input: {
     const print = JSON.stringify(tls, (_, value: unknown) =>
       Buffer.isBuffer(value) ? value.toString("base64") : value,
     );
-    const previous = access?.dispatcher;
-    const same = print === material && previous !== undefined;
-    const dispatcher = same ? previous : createDispatcher(tls, input.connections);
-    if (!same) {
+    const previous = access;
+    if (print === material && previous !== undefined) access = { ...previous, headers };
+    else {
       material = print;
-      // Closes when its last call has ended: a watch may run for minutes yet.
-      void previous?.close();
+      access = {
+        headers,
+        calls: createDispatcher(tls, input.connections),
+        watches: createDispatcher(tls, null),
+      };
+      // They close when their last call has ended: a watch may run for minutes yet.
+      void previous?.calls.close();
+      void previous?.watches.close();
     }
     readAt = input.monotonic();
-    access = { headers, dispatcher };
     return access;
   }
 
@@ -81,7 +88,7 @@ export function createCredentials(input: {
       readAt = Number.NEGATIVE_INFINITY;
     },
     async close() {
-      await access?.dispatcher.destroy();
+      await Promise.all([access?.calls.destroy(), access?.watches.destroy()]);
       access = undefined;
       readAt = Number.NEGATIVE_INFINITY;
     },
@@ -96,7 +103,7 @@ function tlsOptions(options: RequestOptions): AgentOptions {
 
 function createDispatcher(
   tls: ReturnType<KubeConfig["createDispatcherOptions"]>,
-  connections: number,
+  connections: number | null,
 ): Dispatcher {
   const shared = {
     connections,

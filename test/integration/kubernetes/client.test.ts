@@ -56,6 +56,18 @@ describe.runIf(inject("tokenSecret") !== "")("the client", () => {
     expect(proxy.accepted).toBeLessThanOrEqual(8);
   });
 
+  test("calls find connections however many watches there are", async () => {
+    const made = client({ connections: 2 });
+    const ending = new AbortController();
+    closing.push(() => ending.abort());
+    const watch = { resource: "namespaces", path: LIST.path, query: { watch: "true" } };
+    for (let i = 0; i < 3; i += 1) {
+      const body = await made.watch({ ...watch, signal: ending.signal, inactivityMs: 60_000 });
+      body.on("error", () => undefined).resume();
+    }
+    await expect(made.call({ ...LIST, timeoutMs: 5_000 })).resolves.toBeDefined();
+  });
+
   test("429 with Retry-After is waited for, also for a POST, and then succeeds", async () => {
     const proxy = await startHttpProxy({ server: controlPlane.server, ca: controlPlane.ca() });
     closing.push(() => proxy.close());
@@ -96,11 +108,19 @@ describe.runIf(inject("tokenSecret") !== "")("the client", () => {
     await made.call(LIST);
     proxy.hang();
     await expect(made.call({ ...LIST, timeoutMs: 500 })).rejects.toThrow(DependencyUnavailable);
-    const reason = new Error("the caller left");
+    // Behind another that holds the only connection.
+    const narrow = client({ server: `https://127.0.0.1:${proxy.port}`, connections: 1 });
     const leaving = new AbortController();
+    const ahead = narrow.call({ ...LIST, signal: leaving.signal });
+    ahead.catch(() => undefined);
+    const began = performance.now();
+    await expect(narrow.call({ ...LIST, timeoutMs: 500 })).rejects.toThrow(DependencyUnavailable);
+    expect(performance.now() - began).toBeLessThan(5_000);
+    const reason = new Error("the caller left");
     const called = made.call({ ...LIST, signal: leaving.signal });
     leaving.abort(reason);
     await expect(called).rejects.toBe(reason);
+    await expect(ahead).rejects.toBe(reason);
   });
 
   test("a new CA and a new token are taken from their files", async () => {

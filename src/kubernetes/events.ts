@@ -1,8 +1,10 @@
 import { createHash, randomBytes } from "node:crypto";
+import { StringDecoder } from "node:string_decoder";
 import { LRUCache } from "lru-cache";
 import type { Instant } from "../domain/instant.ts";
 import type { Monotonic } from "../domain/ports/clock.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
+import { isNotFound } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
 import { microTime } from "./lease.ts";
 import { API_VERSION, KIND } from "./scheduled-job.ts";
@@ -18,7 +20,7 @@ export interface JobNews {
   reason: string;
   /** What was being done: Schedule, Deliver. */
   action: string;
-  /** For people, ≤ 1 kB. No moments in it: a text that never repeats is never aggregated. */
+  /** For people. A moment only where it is the news: a text that never repeats is never aggregated. */
   note: string;
 }
 
@@ -47,11 +49,11 @@ const BURST = 10;
 const PER_SECOND = 1 / 60;
 const MAX_OBJECTS = 10_000;
 const MAX_WAITING = 1_000;
-const NOTE_LIMIT = 1_024;
+/** The API server's, although its message speaks of characters. */
+const NOTE_BYTES = 1_024;
 
 interface Series {
   name: string;
-  namespace: string;
   count: number;
   writtenCount: number;
   patchedAt: number;
@@ -87,7 +89,8 @@ export function createEventRecorder(dependencies: EventRecorderDependencies): Ev
     }
   }
 
-  async function create(news: JobNews, name: string): Promise<void> {
+  async function create(news: JobNews, known: Series): Promise<void> {
+    const { count } = known;
     await client.call({
       verb: "create",
       resource: "events",
@@ -95,14 +98,15 @@ export function createEventRecorder(dependencies: EventRecorderDependencies): Ev
       body: {
         apiVersion: "events.k8s.io/v1",
         kind: "Event",
-        metadata: { name, namespace: news.namespace },
+        metadata: { name: known.name, namespace: news.namespace },
         eventTime: microTime(wallClock()),
+        ...(count > 1 && { series: seriesOf(count) }),
         reportingController: "carillon.dev/controller",
         reportingInstance: dependencies.instance,
         type: news.type,
         reason: news.reason,
         action: news.action,
-        note: news.note.slice(0, NOTE_LIMIT),
+        note: firstBytes(news.note, NOTE_BYTES),
         regarding: {
           apiVersion: API_VERSION,
           kind: KIND,
@@ -112,18 +116,27 @@ export function createEventRecorder(dependencies: EventRecorderDependencies): Ev
         },
       },
     });
+    known.writtenCount = count;
     metrics.kubernetesEvents.inc({ outcome: "written" });
   }
 
-  async function repeat(known: Series): Promise<void> {
-    if (known.writtenCount === known.count) return;
+  const seriesOf = (count: number) => ({ count, lastObservedTime: microTime(wallClock()) });
+
+  async function repeat(news: JobNews, known: Series): Promise<void> {
     const { count } = known;
-    await client.call({
-      verb: "patch",
-      resource: "events",
-      path: `${eventsPath(known.namespace)}/${known.name}`,
-      body: { series: { count, lastObservedTime: microTime(wallClock()) } },
-    });
+    if (known.writtenCount === count) return;
+    try {
+      await client.call({
+        verb: "patch",
+        resource: "events",
+        path: `${eventsPath(news.namespace)}/${known.name}`,
+        body: { series: seriesOf(count) },
+      });
+    } catch (error) {
+      // Somebody cleared the events away, or it could not be written in the first place.
+      if (isNotFound(error)) return create(news, known);
+      throw error;
+    }
     known.writtenCount = count;
     metrics.kubernetesEvents.inc({ outcome: "repeated" });
   }
@@ -139,7 +152,7 @@ export function createEventRecorder(dependencies: EventRecorderDependencies): Ev
         series.set(key, known);
         if (monotonic() - known.patchedAt < PATCH_EVERY_MS) return;
         known.patchedAt = monotonic();
-        later(() => repeat(known));
+        later(() => repeat(news, known));
         return;
       }
       let bucket = buckets.get(news.uid);
@@ -151,20 +164,29 @@ export function createEventRecorder(dependencies: EventRecorderDependencies): Ev
         metrics.kubernetesEvents.inc({ outcome: "dropped" });
         return;
       }
-      const name = `${news.name.slice(0, 230)}.${randomBytes(8).toString("hex")}`;
-      series.set(key, {
-        name,
-        namespace: news.namespace,
+      const first = {
+        name: eventName(news.name),
         count: 1,
-        writtenCount: 1,
+        writtenCount: 0,
         patchedAt: monotonic(),
-      });
-      later(() => create(news, name));
+      };
+      series.set(key, first);
+      later(() => create(news, first));
     },
     async settled() {
       await pumping;
     },
   };
+}
+
+/** A DNS subdomain, as the job's name is: no part of it ends in a hyphen. */
+function eventName(job: string): string {
+  return `${job.slice(0, 230).replace(/[^a-z0-9]+$/, "")}.${randomBytes(8).toString("hex")}`;
+}
+
+/** In UTF-8, without the part of a character. */
+function firstBytes(text: string, limit: number): string {
+  return new StringDecoder("utf8").write(Buffer.from(text).subarray(0, limit));
 }
 
 function eventsPath(namespace: string): string {

@@ -1,6 +1,6 @@
 import { isoUtc } from "../domain/instant.ts";
 import type { Instant } from "../domain/instant.ts";
-import type { Job } from "../domain/job.ts";
+import type { Job, JobStatus } from "../domain/job.ts";
 import { jobConditions } from "../domain/job-status.ts";
 import type { JobHistory } from "../domain/ports/run-ledger.ts";
 import type { Observed } from "../domain/ports/status-reporter.ts";
@@ -17,6 +17,8 @@ export function statusNews(input: {
   before: JobHistory | null | undefined;
   history: JobHistory | null | undefined;
   ready: string | undefined;
+  /** The status that events have told of; undefined as for `before`. */
+  told: JobStatus | undefined;
   now: Instant;
 }): { news: JobNews[]; ready: string | undefined } {
   const { job, observed, known, before, now } = input;
@@ -45,7 +47,9 @@ export function statusNews(input: {
       action: "Deliver",
       note: `Attempt ${last.attempt} failed with status ${last.httpStatus}: ${last.errorMessage ?? "no error text"}`,
     });
-  if (fresh && observed.status === "completed")
+  // Not together with its run: the cursor says so a moment later than the history.
+  const told = input.told ?? (known.digest === "" ? undefined : observed.status);
+  if (observed.status === "completed" && told !== "completed")
     news.push({
       ...regarding(job, known),
       type: "Normal",

@@ -1,6 +1,6 @@
 import type { Instant } from "../domain/instant.ts";
 import { SECOND } from "../domain/instant.ts";
-import type { Job } from "../domain/job.ts";
+import type { Job, JobStatus } from "../domain/job.ts";
 import { nextRunAt } from "../domain/job-status.ts";
 import type { Circuits } from "../domain/ports/circuits.ts";
 import type { Clock, Monotonic, Timers } from "../domain/ports/clock.ts";
@@ -56,10 +56,15 @@ interface Entry {
   history: JobHistory | null | undefined;
   /** The Ready condition that events have told of. */
   ready: string | undefined;
+  /** The status that events have told of. */
+  told: JobStatus | undefined;
   /** Of the job's destination. */
   circuit: string | null;
   /** What events have told of the circuit. */
   circuitOpen: boolean | undefined;
+  /** Writes of this generation's status that the API server refused, in a row; the next one, monotonic. */
+  refusals: number;
+  writeAt: number;
 }
 
 const TICK_MS = 200;
@@ -88,7 +93,8 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
   const writing = new Set<string>();
   /** A cleared reporter must not take in what was under way for the former term. */
   let term = 0;
-  let failing = false;
+  let readsFail = false;
+  let writesFail = false;
 
   const desired = (entry: Entry, now: Instant) =>
     statusContent({
@@ -103,7 +109,8 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
   /** Notices whether the stored status is behind. */
   function compare(uid: string, entry: Entry, now: Instant): boolean {
     const known = memory.get(uid);
-    if (!known || statusDigest(desired(entry, now)) === known.digest) return false;
+    if (!known || monotonic() < entry.writeAt) return false;
+    if (statusDigest(desired(entry, now)) === known.digest) return false;
     if (!dirty.has(uid)) dirty.set(uid, monotonic());
     return true;
   }
@@ -113,7 +120,7 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
     const next = nextRunAt(entry.job, entry.observed.cursor, entry.observed.timing, now);
     const fire = next === null ? Number.POSITIVE_INFINITY : next - now + SECOND;
     const wait = Math.min(entry.lookAfterMs, fire);
-    entry.lookAt = monotonic() + wait;
+    entry.lookAt = Math.max(monotonic() + wait, entry.writeAt);
     if (wait === fire) entry.lookAfterMs = FIRST_LOOK_MS;
     else entry.lookAfterMs = Math.min(LAST_LOOK_MS, entry.lookAfterMs * 2);
   }
@@ -123,6 +130,7 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
     if (!known) return;
     const { news, ready } = statusNews({ ...entry, known, before, now });
     entry.ready = ready;
+    entry.told = entry.observed.status;
     for (const each of news) events.record(each);
     const open = circuits.has(entry.circuit);
     const told = entry.circuitOpen ?? known.transitions.has("DestinationReachable");
@@ -188,15 +196,22 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
       });
       memory.wrote(uid, status);
       metrics.statusWrites.inc({ outcome: "written" });
-      failing = false;
+      writesFail = false;
+      entry.refusals = 0;
     } catch (error) {
       metrics.statusWrites.inc({ outcome: "error" });
       // Deleted or replaced meanwhile: the watch will say so.
       if (isNotFound(error) || isTestFailure(error)) return;
-      if (!failing)
+      if (!writesFail)
         dependencies.log.warn({ err: error }, "a status could not be written; retrying");
-      failing = true;
-      if (began === term && entries.has(uid) && !dirty.has(uid)) dirty.set(uid, monotonic());
+      writesFail = true;
+      // An outage is waited for in the call. What is refused will be so again for a while.
+      if (error instanceof ApiError) {
+        entry.refusals += 1;
+        entry.writeAt = monotonic() + Math.min(LAST_LOOK_MS, FIRST_LOOK_MS * 2 ** entry.refusals);
+        entry.lookAt = entry.writeAt;
+        dirty.delete(uid);
+      } else if (began === term && entries.has(uid) && !dirty.has(uid)) dirty.set(uid, monotonic());
     }
   }
 
@@ -215,15 +230,19 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
     report(job, observed) {
       const { uid } = job;
       const old = entries.get(uid);
+      const refused = old?.job.generation === job.generation ? old : undefined;
       const entry = {
         job,
         observed,
         history: old?.history,
         ready: old?.ready,
+        told: old?.told,
         circuit: circuits.keyOf(job),
         circuitOpen: old?.circuitOpen,
         lookAt: monotonic() + FIRST_LOOK_MS / 2,
         lookAfterMs: FIRST_LOOK_MS,
+        refusals: refused?.refusals ?? 0,
+        writeAt: refused?.writeAt ?? -Infinity,
       };
       entries.set(uid, entry);
       const known = memory.get(uid);
@@ -258,11 +277,11 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
           try {
             await lookAtCircuits();
             await look();
-            failing = false;
+            readsFail = false;
           } catch (error) {
-            if (!failing)
+            if (!readsFail)
               dependencies.log.warn({ err: error }, "what became of runs cannot be read");
-            failing = true;
+            readsFail = true;
           }
           startWrites();
         }

@@ -12,10 +12,10 @@ import { realTime } from "./real-time.ts";
 
 export const CRD_FILE = join(import.meta.dirname, "../../crds/scheduledjobs.carillon.dev.yaml");
 
-/** A client of the real cluster, with everything it needs made for it. */
+/** A client of the real cluster, with everything it needs made for it; `token` makes it somebody else's. */
 export function connect(
   kubeconfig: string,
-  options: { server?: string; connections?: number } = {},
+  options: { server?: string; connections?: number; token?: string } = {},
 ): KubernetesClient & { metrics: ReturnType<typeof createMetrics> } {
   const kubeConfig = new KubeConfig();
   kubeConfig.loadFromFile(kubeconfig);
@@ -29,6 +29,8 @@ export function connect(
       skipTLSVerify,
     }));
   }
+  const { token } = options;
+  if (token !== undefined) kubeConfig.users = kubeConfig.users.map(({ name }) => ({ name, token }));
   const metrics = createMetrics({ version: "test", nodeMetrics: false });
   const client = createKubernetesClient({
     kubeConfig,

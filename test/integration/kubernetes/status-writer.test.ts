@@ -17,6 +17,7 @@ import { createLogger } from "../../../src/telemetry/logger.ts";
 import { connect, createNamespace, installCrd } from "../../kubernetes/cluster.ts";
 import { namespaceAccounts } from "../../kubernetes/namespace-accounts.ts";
 import { realTime } from "../../kubernetes/real-time.ts";
+import { createTokenSigner } from "../../kubernetes/token-webhook.ts";
 import { until } from "../../until.ts";
 
 const kubeconfig = inject("kubeconfig");
@@ -176,6 +177,28 @@ describe.runIf(kubeconfig !== "")("status and events", () => {
     expect(told?.note).toContain("Attempt 1 failed with status 500: no way");
   });
 
+  test("a one-time job that has run is told of, whichever of run and cursor is seen first", async () => {
+    const { start, create, history } = await leader();
+    const once: JobSpec = { ...SPEC, schedule: { kind: "once", at: Date.now() } };
+    const job = await create("once", once);
+    const writer = start();
+    writer.report(job, observed(job));
+    await until("a status", async () => (await statusOf("once"))?.phase === "Active");
+    history.set(job.uid, ranWith(job, "success"));
+    writer.closed([job.uid]);
+    await until(
+      "its success",
+      async () => (await conditions("once")).LastRunSucceeded?.status === "True",
+    );
+    expect(await readEvents()).toEqual([]);
+    writer.report(job, observed(job, { once: "completed" }));
+    await until("the event", async () => (await readEvents()).length === 1);
+    expect(await readEvents()).toMatchObject([{ type: "Normal", reason: "Completed" }]);
+    writer.report(job, observed(job, { once: "completed", version: 2 }));
+    await until("nothing left to write", () => writer.behind() === 0);
+    expect(await readEvents()).toHaveLength(1);
+  });
+
   const reachable = async () => (await conditions("waiting")).DestinationReachable;
   const reasons = async () => (await readEvents()).map(({ reason, type }) => `${type} ${reason}`);
 
@@ -265,6 +288,43 @@ describe.runIf(kubeconfig !== "")("status and events", () => {
     expect(performance.now() - began).toBeGreaterThan(((60 - 8) / 20) * 1_000 - 100);
   });
 
+  test.runIf(inject("tokenSecret") !== "")(
+    "a status that is refused is tried again ever less often, and complained about once",
+    async () => {
+      const { create, memory } = await leader();
+      const job = await create("refused");
+      const { tokenFor } = createTokenSigner(inject("tokenSecret"));
+      const stranger = connect(kubeconfig, { token: tokenFor("nobody-in-particular") });
+      closing.push(() => stranger.close());
+      const warnings: unknown[] = [];
+      let now = 0;
+      const writer = createStatusWriter({
+        client: stranger,
+        memory,
+        events: { record: () => undefined },
+        metrics: stranger.metrics,
+        history: { summary: async () => new Map() },
+        circuits: { listAll: async () => [] },
+        clock: { known: true, now: Date.now },
+        log: { warn: (...said: unknown[]) => warnings.push(said) },
+        ...realTime,
+        monotonic: () => now,
+      });
+      const end = new AbortController();
+      const running = writer.run(end.signal);
+      writer.report(job, observed(job));
+      await until("a minute has passed", () => (now += 250) > 60_000, 30_000);
+      end.abort();
+      await running;
+      const [tried] = (await stranger.metrics.statusWrites.get()).values;
+      expect(tried?.labels).toEqual({ outcome: "error" });
+      expect(tried?.value).toBeGreaterThan(1);
+      // After 2, 4, 8, 16 and 32 s.
+      expect(tried?.value).toBeLessThan(8);
+      expect(warnings).toHaveLength(1);
+    },
+  );
+
   test("a job that is gone, or another one of its name, is left alone", async () => {
     const { start, create, store } = await leader();
     const job = await create("reborn");
@@ -279,6 +339,54 @@ describe.runIf(kubeconfig !== "")("status and events", () => {
     const now = await read("reborn");
     expect(now.metadata.uid).toBe(successor.uid);
     expect(now.status).toBeUndefined();
+  });
+
+  /** An event recorder whose time stands still, and what it may tell. */
+  function recorder() {
+    let now = 0;
+    const { metrics } = client;
+    const options = { client, instance: "test", metrics, wallClock: Date.now };
+    const events = createEventRecorder({ ...options, monotonic: () => now });
+    const news = {
+      uid: "0190aaaa",
+      namespace,
+      name: "job",
+      type: "Warning" as const,
+      reason: "RunFailed",
+      action: "Deliver",
+      note: "no way",
+    };
+    const later = (ms: number) => (now += ms);
+    return { events, news, later };
+  }
+
+  test("an event that was cleared away is written anew when it repeats", async () => {
+    await leader();
+    const { events, news, later } = recorder();
+    events.record(news);
+    await events.settled();
+    await client.call({
+      verb: "delete",
+      resource: "events",
+      path: `/apis/events.k8s.io/v1/namespaces/${namespace}/events`,
+    });
+    for (let i = 0; i < 2; i += 1) {
+      later(60_000);
+      events.record(news);
+      await events.settled();
+    }
+    expect(await readEvents()).toMatchObject([{ reason: "RunFailed", series: { count: 3 } }]);
+  });
+
+  test.each([
+    { title: "a note of many bytes", change: { note: `${"x".repeat(1_023)}приём` } },
+    { title: "a name cut at a hyphen", change: { name: `${"a".repeat(229)}-${"b".repeat(20)}` } },
+  ])("$title is told all the same", async ({ change }) => {
+    await leader();
+    const { events, news } = recorder();
+    events.record({ ...news, ...change });
+    await events.settled();
+    expect(await readEvents()).toMatchObject([{ reason: "RunFailed" }]);
   });
 
   test("events that repeat become one with a series; a flood is dropped", async () => {
@@ -312,11 +420,12 @@ function* pick<T>(map: ReadonlyMap<string, T>, keys: readonly string[]): Generat
 function bound(writer: ReturnType<typeof createStatusWriter>) {
   return {
     report: (job: Job, seen: Observed) => writer.report(job, seen),
+    closed: (uids: readonly string[]) => writer.closed(uids),
     forget: (uid: string) => writer.forget(uid),
   };
 }
 
-function observed(job: Job): Observed {
+function observed(job: Job, change: Partial<Cursor> = {}): Observed {
   const timing = timingOf(job.spec);
   const cursor: Cursor = {
     jobUid: job.uid,
@@ -329,6 +438,7 @@ function observed(job: Job): Observed {
     haltedGeneration: null,
     lastRunNow: null,
     deleted: false,
+    ...change,
   };
   return { cursor, timing, status: jobStatus(job, cursor, timing), missed: [] };
 }

@@ -21,7 +21,8 @@ const MAX_WAITING = 1_000;
  */
 export function createLookup(
   options: {
-    servers?: readonly string[];
+    /** Instead of the system's. */
+    servers?: () => readonly string[];
     /** The system's resolver, which cannot be told whom to ask. */
     system?: Lookup;
     /** Milliseconds. */
@@ -29,8 +30,12 @@ export function createLookup(
   } = {},
 ): Lookup {
   const { system = systemLookup, patience = PATIENCE } = options;
-  const resolver = new Resolver({ timeout: 2_000, tries: 2 });
-  if (options.servers) resolver.setServers(options.servers);
+  const makeResolver = (): Resolver => {
+    const made = new Resolver({ timeout: 2_000, tries: 2 });
+    if (options.servers) made.setServers(options.servers());
+    return made;
+  };
+  let resolver = makeResolver();
   const dottedTurns = createTurns({ atOnce: 1, maxWaiting: MAX_WAITING });
   // No user's name server answers for these, only the installation's own: they do not stand in line behind
   // the others, and take the second thread for no longer than PostgreSQL's own name would.
@@ -44,12 +49,22 @@ export function createLookup(
     );
     // Half an answer is used: an AAAA query that some servers mishandle must not fail the name.
     if (addresses.length > 0) return addresses;
+    if (
+      answers.some((answer) => answer.status === "rejected" && !ANSWERED.has(codeOf(answer.reason)))
+    )
+      readServersAgain();
     const failure = answers.find(
       (answer) => answer.status === "rejected" && !ABSENT.has(codeOf(answer.reason)),
     );
     if (failure?.status === "rejected") throw unresolved(host, failure.reason);
     return inTurn(host, dottedTurns);
   };
+
+  /** A resolver knows the servers of when it was made: those of the network that a laptop has left. */
+  function readServersAgain(): void {
+    const fresh = makeResolver();
+    if (String(fresh.getServers()) !== String(resolver.getServers())) resolver = fresh;
+  }
 
   /** c-ares asks every server twice for the one kind that is not answered, with the other in hand. */
   async function askBothKinds(host: string): Promise<PromiseSettledResult<string[]>[]> {
@@ -90,8 +105,10 @@ function unresolved(host: string, cause?: unknown): Error {
   });
 }
 
-/** No such name, no record of this type, or no DNS server at all. */
-const ABSENT = new Set(["ENOTFOUND", "ENODATA", "ECONNREFUSED"]);
+/** No such name, or no record of this type. */
+const ANSWERED = new Set(["ENOTFOUND", "ENODATA"]);
+/** Or no DNS server at all. */
+const ABSENT = new Set([...ANSWERED, "ECONNREFUSED"]);
 
 /** Of a DNS or system error; empty when it has none. */
 export function codeOf(error: unknown): string {

@@ -55,7 +55,7 @@ const dialWith = (options: Partial<Parameters<typeof createGuardedDial>[0]> = {}
   createGuardedDial({
     rules: parseDestinationRules(""),
     accountRules: none,
-    lookup: createLookup({ servers: [dns.address] }),
+    lookup: createLookup({ servers: () => [dns.address] }),
     timeoutMs: 1_500,
     ...options,
   });
@@ -136,7 +136,7 @@ test("an AAAA query that no name server answers does not keep the name's IPv4 ad
   });
   const socket = await dialWith({
     rules: parseDestinationRules("127.0.0.0/8"),
-    lookup: createLookup({ servers: [dns.address, other.address] }),
+    lookup: createLookup({ servers: () => [dns.address, other.address] }),
     timeoutMs: 10_000,
   })(to("half-silent.example"));
   expect(socket.remoteAddress).toBe("127.0.0.1");

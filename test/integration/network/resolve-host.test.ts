@@ -19,7 +19,7 @@ function stuckSystem(patience: number) {
   const asked: string[] = [];
   const waiting = new Map<string, PromiseWithResolvers<string[]>>();
   const lookup = createLookup({
-    servers: [dns.address],
+    servers: () => [dns.address],
     patience,
     system: (host) => {
       asked.push(host);
@@ -100,6 +100,16 @@ describe("names that DNS does not know and the system's resolver does not answer
 });
 
 test("the system's resolver is asked for the hosts file's names", async () => {
-  const addresses = await createLookup({ servers: [dns.address] })("localhost");
+  const addresses = await createLookup({ servers: () => [dns.address] })("localhost");
   expect(["127.0.0.1", "::1"]).toEqual(expect.arrayContaining(addresses));
+});
+
+test("the servers of a network that was left are asked no longer than until they fail", async () => {
+  // Nobody listens on the discard port.
+  let servers = ["127.0.0.1:9"];
+  const lookup = createLookup({ servers: () => servers, system: async () => ["10.0.0.5"] });
+  expect(await lookup("known.example")).toEqual(["10.0.0.5"]);
+  servers = [dns.address];
+  expect(await lookup("known.example")).toEqual(["10.0.0.5"]);
+  expect(await lookup("known.example")).toEqual(["203.0.114.7"]);
 });

@@ -74,14 +74,23 @@ export function createRecords(options: {
     },
   });
 
+  /** Of those that are tried again: a second time they would be a second entry. */
+  const logged = new WeakSet<EmailLogRecord>();
   const emails = createWriteBehind<EmailLogRecord>({
     timers,
     onOutage,
     collectMs: COLLECT,
-    // One at a time: a second try must not repeat what was written. The log groups its commits itself.
-    maxBatch: 1,
+    maxBatch: 1_000,
+    // The log commits together what is given to it at once.
     write: async (items) => {
-      for (const item of items) await emailLog.append(item);
+      const results = await Promise.allSettled(
+        items.map(async (item) => {
+          if (!logged.has(item)) await emailLog.append(item);
+          logged.add(item);
+        }),
+      );
+      const failure = results.find((result) => result.status === "rejected");
+      if (failure) throw failure.reason;
     },
     onRefused: (_item, error) => {
       log.error({ err: error }, "an email job could not be logged");

@@ -1,0 +1,62 @@
+import { expect, test } from "vitest";
+import { timers } from "../../../cmd/system.ts";
+import type { EmailLogRecord } from "../../../src/delivery/attempt.ts";
+import { createRecords } from "../../../src/delivery/records.ts";
+import type { EmailLogEntry } from "../../../src/domain/mail.ts";
+import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
+import { createLogger } from "../../../src/telemetry/logger.ts";
+
+function mails(append: (of: EmailLogRecord) => Promise<void>) {
+  const outages: unknown[] = [];
+  const { emails } = createRecords({
+    queue: { close: async () => new Set(), release: async () => undefined },
+    emailLog: {
+      append: async (of) => {
+        await append(of);
+        return { ...of, id: of.to, sentAt: 0 } satisfies EmailLogEntry & EmailLogRecord;
+      },
+    },
+    leases: { remove: () => undefined },
+    timers,
+    log: createLogger({ level: "silent" }),
+    onOutage: (error) => outages.push(error),
+  });
+  for (const to of ["a", "b", "c"])
+    emails.add({ account: "a", kind: "job", to, subject: "s", status: "sent", errorMessage: null });
+  return { emails, outages };
+}
+
+test("mails are logged together", async () => {
+  const all = Promise.withResolvers<void>();
+  const asked: string[] = [];
+  const { emails } = mails(async ({ to }) => {
+    asked.push(to);
+    if (asked.length === 3) all.resolve();
+    // A commit that each would have to itself comes to no end.
+    await all.promise;
+  });
+  await emails.idle();
+  expect(asked).toEqual(["a", "b", "c"]);
+});
+
+test("a mail that was logged is not logged again when the database takes no other", async () => {
+  const asked: string[] = [];
+  const { emails, outages } = mails(async ({ to }) => {
+    asked.push(to);
+    if (to === "b" && outages.length === 0) throw new DependencyUnavailable("postgres");
+  });
+  await emails.idle();
+  expect(asked).toEqual(["a", "b", "c", "b"]);
+  expect(outages).toHaveLength(1);
+});
+
+test("nor when another is refused for its own sake", async () => {
+  const asked: string[] = [];
+  const { emails, outages } = mails(async ({ to }) => {
+    asked.push(to);
+    if (to === "b") throw new Error("invalid byte sequence");
+  });
+  await emails.idle();
+  expect(asked.filter((to) => to !== "b")).toEqual(["a", "c"]);
+  expect(outages).toEqual([]);
+});

@@ -7,11 +7,16 @@ export interface DeliveryLimits {
   concurrency: number;
   perAccount: number;
   perDestination: number;
+  /**
+   * Of an account's mails: a few more than it has connections (`createMailer`). What is started and waits for
+   * one is lost with the process, and nobody could say that it had not been sent.
+   */
+  perMailServer: number;
   /** Claimed runs that wait for a slot. */
   buffer: number;
   /** Runs of one claim. */
   claimBatch: number;
-  /** Characters of payloads and mails that are held, about; one claim may go beyond it. */
+  /** Characters of payloads and mails that are held, about: one claim may go beyond it, and see `room`. */
   characters: number;
 }
 
@@ -19,6 +24,7 @@ const DELIVERY_LIMITS: DeliveryLimits = {
   concurrency: 512,
   perAccount: 256,
   perDestination: 160,
+  perMailServer: 32,
   buffer: 2_048,
   claimBatch: 512,
   characters: 32 * 1024 * 1024,
@@ -59,7 +65,10 @@ export interface HeldRuns {
   hasDue(now: Instant): boolean;
   /** Earliest notBefore after `now` among those waiting. */
   nextDue(now: Instant): Instant | null;
-  /** How many more may be claimed; `ahead` limits those that are not due yet. */
+  /**
+   * How many more may be claimed; `ahead` limits those that are not due yet. There is room for some however
+   * many characters are held, because whoever holds any of too many is `full`.
+   */
   room(now: Instant): { due: number; ahead: number };
   /** Whose runs are not to be claimed: a whole batch of them would not fit. */
   full(): Full;
@@ -76,6 +85,7 @@ export interface Full {
 interface Use {
   inFlight: number;
   waiting: number;
+  characters: number;
 }
 
 /** A use is forgotten when nothing counts on it: while a run waits, these are the ones in the maps. */
@@ -107,12 +117,17 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
     const out = waiting.filter(({ run }) => matches(run));
     if (out.length > 0) waiting = waiting.filter(({ run }) => !matches(run));
     return out.map(({ run, account, destination }) => {
-      characters -= sizeOf(run);
       account.waiting -= 1;
       destination.waiting -= 1;
+      hold(-sizeOf(run), [account, destination]);
       dropUnused(run);
       return run;
     });
+  }
+
+  function hold(change: number, by: readonly Use[]): void {
+    characters += change;
+    for (const counted of by) counted.characters += change;
   }
 
   function mostInFlight(): number {
@@ -122,7 +137,15 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
       : limits.perAccount;
   }
 
-  /** Places that nobody has. Half of them at most go to one claim, or stay with one account. */
+  function mostTo({ spec: { target } }: ClaimedRun): number {
+    const { perDestination, perMailServer } = limits;
+    return target.kind === "email" ? Math.min(perDestination, perMailServer) : perDestination;
+  }
+
+  /**
+   * Places that nobody has. Half of them at most go to one claim, or stay with one account, and so it is with
+   * characters.
+   */
   function free(): number {
     return Math.max(0, limits.concurrency + limits.buffer - inFlight - waiting.length);
   }
@@ -133,10 +156,10 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
       const ids = new Set(runs.map(({ id }) => id));
       takeOut((run) => ids.has(run.id));
       for (const run of runs) {
-        characters += sizeOf(run);
         const [account, destination] = uses(run);
         account.waiting += 1;
         destination.waiting += 1;
+        hold(sizeOf(run), [account, destination]);
         waiting.push({ run, account, destination });
       }
       waiting.sort((a, b) => a.run.notBefore - b.run.notBefore);
@@ -152,7 +175,7 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
         const entry = waiting[index];
         if (entry === undefined || entry.run.notBefore > now) break;
         const { run, account, destination } = entry;
-        if (account.inFlight < mostInFlight() && destination.inFlight < limits.perDestination) {
+        if (account.inFlight < mostInFlight() && destination.inFlight < mostTo(run)) {
           account.waiting -= 1;
           account.inFlight += 1;
           destination.waiting -= 1;
@@ -166,29 +189,32 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
     },
     finished: (run) => {
       inFlight -= 1;
-      characters -= sizeOf(run);
-      for (const counted of uses(run)) counted.inFlight -= 1;
+      const by = uses(run);
+      for (const counted of by) counted.inFlight -= 1;
+      hold(-sizeOf(run), by);
       dropUnused(run);
     },
     takeAll: () => takeOut(() => true),
     hasDue: (now) => (waiting[0]?.run.notBefore ?? Infinity) <= now,
     nextDue: (now) => waiting.find(({ run }) => run.notBefore > now)?.run.notBefore ?? null,
     room: (now) => {
-      const due = Math.ceil((free() / 2) * Math.max(0, 1 - characters / limits.characters));
+      const used = characters / limits.characters;
+      const few = (limits.claimBatch / 8) * Math.min(1, 1 / used);
+      const due = Math.ceil(Math.min(free() / 2, Math.max(few, (free() / 2) * (1 - used))));
       const future = waiting.length - 1 - waiting.findLastIndex(({ run }) => run.notBefore <= now);
       // What is not due yet must not keep out what becomes due before it.
       return { due, ahead: Math.max(0, Math.min(due, limits.buffer / 2 - future)) };
     },
-    full: () => ({
-      accounts: overfull(
-        accounts,
-        Math.min(limits.perAccount + limits.buffer / 2 - limits.claimBatch, free() / 2),
-      ),
-      destinations: overfull(
-        destinations,
-        limits.perDestination + limits.buffer / 2 - limits.claimBatch,
-      ),
-    }),
+    full: () => {
+      // A whole claim more is to fit.
+      const spare = limits.buffer / 2 - limits.claimBatch;
+      const places = Math.min(limits.perAccount + spare, free() / 2);
+      const most = Math.max(0, limits.characters - characters) / 2;
+      return {
+        accounts: namesOf(accounts, (use) => placesOf(use) > places || use.characters > most),
+        destinations: namesOf(destinations, (use) => placesOf(use) > limits.perDestination + spare),
+      };
+    },
     get waiting() {
       return waiting.length;
     },
@@ -205,7 +231,7 @@ function sizeOf({ spec: { target } }: ClaimedRun): number {
 function use(map: Map<string, Use>, key: string): Use {
   let counted = map.get(key);
   if (counted === undefined) {
-    counted = { inFlight: 0, waiting: 0 };
+    counted = { inFlight: 0, waiting: 0, characters: 0 };
     map.set(key, counted);
   }
   return counted;
@@ -216,8 +242,12 @@ function drop(map: Map<string, Use>, key: string): void {
   if (counted?.inFlight === 0 && counted.waiting === 0) map.delete(key);
 }
 
-function overfull(map: ReadonlyMap<string, Use>, most: number): string[] {
+function placesOf({ inFlight, waiting }: Use): number {
+  return inFlight + waiting;
+}
+
+function namesOf(map: ReadonlyMap<string, Use>, which: (use: Use) => boolean): string[] {
   const names: string[] = [];
-  for (const [key, { inFlight, waiting }] of map) if (inFlight + waiting > most) names.push(key);
+  for (const [key, counted] of map) if (which(counted)) names.push(key);
   return names;
 }

@@ -88,16 +88,53 @@ test("however many accounts hang, the next one finds slots and room", () => {
   expect(runs.takeReady(0)).toEqual([]);
 });
 
-test("large payloads are claimed a few at a time, and none beyond the bound", () => {
+test("large payloads are claimed a few at a time, and beyond the bound of nobody who holds any", () => {
   const limits = deliveryLimits({ characters: 1_000 });
   const runs = createHeldRuns(limits);
   const room = runs.room(0).due;
-  const held = Array.from({ length: 5 }, () => due("a", "x".repeat(100)));
-  runs.add(held);
+  runs.add(Array.from({ length: 5 }, () => due("a", "x".repeat(100))));
   expect(runs.room(0).due).toBeLessThan(room * 0.6);
+  expect(runs.full().accounts).toEqual(["a"]);
   runs.add(Array.from({ length: 5 }, () => due("b", "x".repeat(100))));
-  expect(runs.room(0)).toEqual({ due: 0, ahead: 0 });
+  expect(runs.room(0).due).toBe(limits.claimBatch / 8);
+  runs.add([due("c")]);
+  expect(runs.full().accounts).toEqual(["a", "b", "c"]);
+  // The further beyond, the fewer.
+  runs.add(Array.from({ length: 10 }, () => due("d", "x".repeat(100))));
+  expect(runs.room(0).due).toBe(limits.claimBatch / 16);
   // What is in flight is held as well, until it is over.
   for (const run of runs.takeReady(0)) runs.finished(run);
   expect(runs.room(0).due).toBe(room);
+});
+
+test("an account whose large payloads hang leaves room for the next one", () => {
+  const limits = deliveryLimits();
+  const runs = createHeldRuns(limits);
+  runs.add(Array.from({ length: limits.claimBatch }, () => due("hangs", "x".repeat(256 * 1024))));
+  runs.takeReady(0);
+  expect(runs.full().accounts).toEqual(["hangs"]);
+  expect(runs.room(0).due).toBeGreaterThan(0);
+  runs.add([due("next")]);
+  expect(runs.takeReady(0).map(({ account }) => account)).toEqual(["next"]);
+});
+
+test("no more mails are started than soon have a connection", () => {
+  const limits = deliveryLimits();
+  const runs = createHeldRuns(limits);
+  const target = {
+    kind: "email",
+    to: "a@b.example",
+    subject: "",
+    body: "",
+    isHtml: false,
+  } as const;
+  const mail = (): ClaimedRun => {
+    const base = claimedRun({}, { destination: "account smtp" });
+    return { ...base, spec: { ...base.spec, target } };
+  };
+  runs.add(Array.from({ length: 100 }, mail));
+  const started = runs.takeReady(0);
+  expect(started).toHaveLength(limits.perMailServer);
+  for (const run of started.slice(0, 3)) runs.finished(run);
+  expect(runs.takeReady(0)).toHaveLength(3);
 });

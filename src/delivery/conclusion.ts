@@ -6,7 +6,7 @@ import type { ClaimedRun, DeliveryOutcome } from "../domain/run.ts";
 import type { AttemptOutcome } from "./attempt.ts";
 
 /** Why the worker itself ended an attempt. */
-export type AbortCause = "replaced" | "interrupted" | "lost";
+export type AbortCause = "replaced" | "deleted" | "interrupted" | "lost";
 
 /** What an attempt comes to for its run. `label` is for the metric. */
 export type Conclusion =
@@ -30,17 +30,16 @@ export function conclude(input: {
 }): Conclusion {
   const { run, outcome, aborted, now, random } = input;
   if (aborted === "lost") return { kind: "drop" };
-  if (outcome.kind === "not_sent")
-    return aborted === "replaced"
-      ? closed(input, interrupted("replaced: outcome unknown"), "replaced", { next: "finished" })
-      : {
-          kind: "release",
-          notBefore: aborted === "interrupted" ? undefined : now + NOT_SENT_PAUSE,
-        };
-  if (aborted === "replaced" && outcome.kind === "retryable")
-    return closed(input, interrupted("replaced: outcome unknown"), "replaced", {
+  const unwanted = aborted === "replaced" || aborted === "deleted";
+  if (unwanted && (outcome.kind === "not_sent" || outcome.kind === "retryable"))
+    return closed(input, interrupted(`${aborted}: outcome unknown`), "replaced", {
       next: "finished",
     });
+  if (outcome.kind === "not_sent")
+    return {
+      kind: "release",
+      notBefore: aborted === "interrupted" ? undefined : now + NOT_SENT_PAUSE,
+    };
   const effective =
     aborted === "interrupted" && outcome.kind === "retryable"
       ? interrupted("interrupted: outcome unknown")

@@ -23,7 +23,7 @@ const TIMING = {
   poll: 1_000,
   lookahead: 2_000,
   reap: 3_000,
-  replaced: 1_500,
+  unwanted: 1_500,
   afterError: 500,
   /** That starts wait for company while many follow each other; the first never does. */
   collect: 2,
@@ -238,10 +238,10 @@ export function createDeliveryWorker(options: {
     announced();
   }
 
-  async function abortReplaced(): Promise<void> {
+  async function abortUnwanted(): Promise<void> {
     const ids = starter.ids();
     if (ids.length === 0) return;
-    for (const id of await queue.replaced(ids)) starter.abort(id, "replaced");
+    for (const [id, why] of await queue.unwanted(ids)) starter.abort(id, why);
   }
 
   return {
@@ -256,7 +256,7 @@ export function createDeliveryWorker(options: {
           () => timing.renew,
           () => leases.renew(),
         ),
-        repeat(background.signal, () => timing.replaced, abortReplaced),
+        repeat(background.signal, () => timing.unwanted, abortUnwanted),
         // It reads the queue: the longer that takes, the rarer.
         repeat(signal, () => Math.max(timing.reap, lastReap * 20) * (1 + random()), reap),
       ];

@@ -138,5 +138,7 @@ const NO_HEADERS = { kind: "resolved", headers: {} } as const;
 function codeOf(error: unknown): string | undefined {
   if (!(error instanceof Error)) return undefined;
   if ("code" in error && typeof error.code === "string") return error.code;
+  // Of undici; it comes without a code.
+  if (error.name === "HTTPParserError") return error.name;
   return error.cause === undefined ? undefined : codeOf(error.cause);
 }

@@ -127,6 +127,7 @@ const NETWORK_ERRORS: Readonly<Record<string, string>> = {
   UND_ERR_SOCKET: "connection closed by the receiver",
   UND_ERR_ABORTED: "aborted",
   UND_ERR_HEADERS_OVERFLOW: "the answer's headers are too large",
+  HTTPParserError: "the receiver's answer is not HTTP/1.1",
   CERT_HAS_EXPIRED: "the receiver's certificate has expired",
   DEPTH_ZERO_SELF_SIGNED_CERT: "the receiver's certificate is self-signed",
   SELF_SIGNED_CERT_IN_CHAIN: "the receiver's certificate chain is self-signed",

@@ -138,17 +138,17 @@ export function createRunQueue(options: {
       return new Set(rows.map((row) => row.id));
     },
 
-    replaced: async (runIds) => {
-      if (runIds.length === 0) return new Set();
-      const { rows } = await pool.query<{ id: string }>(
-        `select r.id from runs r
+    unwanted: async (runIds) => {
+      if (runIds.length === 0) return new Map();
+      const { rows } = await pool.query<{ id: string; why: "replaced" | "deleted" }>(
+        `select r.id, case when r.replaced then 'replaced' else 'deleted' end as why from runs r
            left join job_cursors c on ${byKey("c.job_uid", "r.job_uid")}
            left join accounts a on ${byKey("a.id", "r.account")}
           where r.id = any($1::uuid[])
             and (r.replaced or c.deleted_at is not null or a.deleted_at is not null)`,
         [runIds],
       );
-      return new Set(rows.map((row) => row.id));
+      return new Map(rows.map(({ id, why }) => [id, why]));
     },
 
     reap: async () => {

@@ -54,8 +54,8 @@ export interface RunQueue {
    * worker must run out. Returns the run ids still held. Own connection.
    */
   renew(claims: readonly Claim[], leaseMs: number): Promise<Set<string>>;
-  /** Ids among these that a newer run has replaced, or whose job was deleted: abort them. */
-  replaced(runIds: readonly string[]): Promise<Set<string>>;
+  /** Those among these to abort, and why: a newer run has replaced them, or their job or account was deleted. */
+  unwanted(runIds: readonly string[]): Promise<ReadonlyMap<string, "replaced" | "deleted">>;
   /**
    * After a lease ran out: unstarted claims return to the queue, started ones are closed as
    * "interrupted: outcome unknown" or retried when the policy allows. Returns how many of each.

@@ -132,7 +132,11 @@ describe("whatever a receiver does has an outcome within the deadline", () => {
     {
       does: "talks garbage",
       onRequest: write("SSH-2.0-OpenSSH_9.6\r\n"),
-      outcome: { kind: "retryable", httpStatus: 500 },
+      outcome: {
+        kind: "retryable",
+        httpStatus: 500,
+        error: "the receiver's answer is not HTTP/1.1",
+      },
     },
     {
       does: "switches protocols",

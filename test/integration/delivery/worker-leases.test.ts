@@ -102,9 +102,9 @@ describe("Replace", () => {
       queue: {
         ...queue,
         // Nobody hears of it before the new run has called.
-        replaced: async (ids) => {
+        unwanted: async (ids) => {
           await overtaken.promise;
-          return queue.replaced(ids);
+          return queue.unwanted(ids);
         },
       },
     });
@@ -139,6 +139,18 @@ describe("Replace", () => {
     await fixture.executions(of, 1);
     expect((await fixture.ledger.unfinished([of.uid])).get(of.uid) ?? []).toEqual([]);
   });
+});
+
+test("a job that is deleted ends its attempt in flight, and that is what is recorded", async () => {
+  const target = await receiver(() => undefined);
+  const of = webhookJob(target.url);
+  worker();
+  await create(of);
+  await target.count(1);
+  await fixture.ledger.cancel([of.uid]);
+  expect(await fixture.executions(of, 1)).toMatchObject([
+    { status: "failed", errorMessage: "deleted: outcome unknown" },
+  ]);
 });
 
 describe("an open circuit", () => {

@@ -236,7 +236,7 @@ describe("apply", () => {
         replace: older.map((run) => run.id),
       }),
     ]);
-    expect(await fixture.queue.replaced([started.id])).toEqual(new Set([started.id]));
+    expect(await fixture.queue.unwanted([started.id])).toEqual(new Map([[started.id, "replaced"]]));
     const left = await runsOf(of.uid);
     expect(left.map((run) => [run.state, run.scheduledAt])).toEqual([
       ["started", started.scheduledAt],
@@ -325,8 +325,21 @@ describe("cancel, orphans, runNow", () => {
     const run = await claimed(fixture, of);
     await fixture.queue.start([run]);
     await fixture.ledger.cancel([of.uid]);
-    expect(await fixture.queue.replaced([run.id])).toEqual(new Set([run.id]));
+    expect(await fixture.queue.unwanted([run.id])).toEqual(new Map([[run.id, "deleted"]]));
     expect(await fixture.queue.close([success(run)])).toEqual(new Set([run.id]));
+  });
+
+  test("so is that of a deleted account", async () => {
+    const of = job();
+    const run = await claimed(fixture, of);
+    await fixture.queue.start([run]);
+    expect(await fixture.queue.unwanted([run.id])).toEqual(new Map());
+    await fixture.pool.query(
+      "insert into accounts (id, name, deleted_at) values ($1::uuid, $1::text, now())",
+      [of.account],
+    );
+    expect(await fixture.queue.unwanted([run.id])).toEqual(new Map([[run.id, "deleted"]]));
+    await fixture.queue.close([success(run)]);
   });
 
   test("start and cancel at once: either it started first, or it never starts", async () => {

@@ -96,7 +96,7 @@ async function statements(): Promise<Map<string, string | undefined>> {
   await queue.release([run], Date.now() - 1_000);
   const again = await claimOne(queue, of);
   await queue.start([again]);
-  await queue.replaced([again.id]);
+  await queue.unwanted([again.id]);
   await queue.close([{ ...success(again), next: "retry", notBefore: Date.now() - 1_000 }]);
   const last = await claimOne(queue, of);
   await queue.start([last]);

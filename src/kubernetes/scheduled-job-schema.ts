@@ -101,6 +101,7 @@ function notReserved(name: string): string {
   const prefixes = RESERVED_WEBHOOK_HEADER_PREFIXES.join("|");
   return `!(${name}.lowerAscii() in [${listed}]) && !${matches(`(?i)^(${prefixes})`, name)}`;
 }
+const sameHeader = (one: string, other: string) => `${one}.lowerAscii() == ${other}.lowerAscii()`;
 const RESERVED_MESSAGE =
   "sets a reserved header: those that frame, identify or sign the call (Host, Content-*, User-Agent, webhook-*, Carillon-*, Proxy-*, Sec-*, …) are ours; remove it";
 const HEADER_NAME = "^[!#$%&*+.^_`|~0-9A-Za-z-]{1,128}$";
@@ -114,6 +115,10 @@ const headers = Type.Unsafe<Record<string, string>>({
       "a name is not a valid header name: use letters, digits and hyphens, at most 128",
     ],
     [`self.all(name, ${notReserved("name")})`, RESERVED_MESSAGE],
+    [
+      `self.all(name, self.exists_one(other, ${sameHeader("other", "name")}))`,
+      "a header is given twice, in two spellings; keep one of them",
+    ],
     [
       `self.all(name, ${matches(HEADER_VALUE, "self[name]")})`,
       "a value must be printable ASCII without line breaks and without spaces around it",
@@ -151,6 +156,10 @@ const headersFrom = Type.Array(
   }),
   {
     maxItems: LIMITS.headers,
+    ...rules([
+      `self.all(from, self.exists_one(other, ${sameHeader("other.header", "from.header")}))`,
+      "a header is given twice, in two spellings; keep one of them",
+    ]),
     description:
       "Request headers whose values are read from Secrets at each attempt. Needs a Secret with the label carillon.dev/webhook-headers=true, and an installation that may read Secrets in this namespace.",
     "x-kubernetes-list-type": "map",
@@ -193,7 +202,7 @@ const webhook = Type.Object(
   {
     description: "Calls a URL with POST. Set either webhook or email.",
     ...rules([
-      "!has(self.headers) || !has(self.headersFrom) || self.headersFrom.all(from, !(from.header in self.headers))",
+      `!has(self.headers) || !has(self.headersFrom) || self.headersFrom.all(from, !self.headers.exists(name, ${sameHeader("name", "from.header")}))`,
       "a header is in both headers and headersFrom; keep one of them",
     ]),
   },
@@ -254,7 +263,7 @@ export const scheduledJobSpec = Type.Object(
     retry: Type.Optional(retry),
   },
   {
-    description: "What the author asks for. Carillon never writes it.",
+    description: "What the author asks for. Only the REST API writes it, never the controller.",
     ...rules([
       "has(self.webhook) != has(self.email)",
       "set exactly one of webhook and email: it says what a run does",

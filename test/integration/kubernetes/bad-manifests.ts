@@ -139,6 +139,29 @@ export const BAD_MANIFESTS: readonly BadManifest[] = [
     message: "a header is in both headers and headersFrom; keep one of them",
   },
   {
+    title: "a header in two spellings",
+    spec: webhook({ headers: { Authorization: "a", authorization: "b" } }),
+    message: "a header is given twice, in two spellings; keep one of them",
+  },
+  {
+    title: "a header given twice, in two spellings",
+    spec: webhook({
+      headers: { Authorization: "a" },
+      headersFrom: [{ header: "authorization", secretKeyRef }],
+    }),
+    message: "a header is in both headers and headersFrom; keep one of them",
+  },
+  {
+    title: "a header from two Secrets, in two spellings",
+    spec: webhook({
+      headersFrom: [
+        { header: "Authorization", secretKeyRef },
+        { header: "AUTHORIZATION", secretKeyRef },
+      ],
+    }),
+    message: "a header is given twice, in two spellings; keep one of them",
+  },
+  {
     title: "a header from two Secrets",
     spec: webhook({
       headersFrom: [

@@ -327,6 +327,10 @@ describe("refused at its start", () => {
       until: Date.now(),
       leaseMs: 9_000,
     });
+    // Each has what its own generation sends.
+    expect(new Map(runs.map(({ generation, spec }) => [generation, spec.schedule]))).toEqual(
+      new Map([of, newer].map(({ generation, spec }) => [generation, spec.schedule])),
+    );
     const renewed = runs.filter(({ generation }) => generation === newer.generation);
     expect(await fixture.queue.start(runs)).toEqual(new Set(renewed.map(({ id }) => id)));
     expect(await onceOf(of)).toBe("fired");
@@ -365,6 +369,35 @@ describe("refused at its start", () => {
     await refused(run);
     expect(await runsOf(of)).toEqual([]);
     expect(await onceOf(of)).toBe("armed");
+  });
+
+  test("deleted: that is recorded", async () => {
+    const of = once(Date.now() - 1_000);
+    await reconcile(of);
+    const run = await started(of);
+    await fixture.ledger.cancel([of.uid]);
+    await fixture.queue.release([run], Date.now() - 1);
+    await refused(await claimOne(fixture.queue, of));
+    expect(await reasonsOf(of)).toEqual(["deleted"]);
+    expect(await runsOf(of)).toEqual([]);
+    expect(await onceOf(of)).toBe("fired");
+  });
+
+  test("a manual run beside it: it is still under way", async () => {
+    const of = once(Date.now() - 1_000);
+    await reconcile(of);
+    const run = await started(of);
+    await fixture.ledger.runNow(of, "k");
+    const manual = await claimOne(fixture.queue, of);
+    await fixture.pool.query(
+      "insert into accounts (id, name, deleted_at) values ($1::uuid, $1::text, now())",
+      [of.account],
+    );
+    await refused(manual);
+    expect(await onceOf(of)).toBe("fired");
+    expect(await reasonsOf(of)).toEqual(["account_deleted"]);
+    await fixture.queue.close([success(run)]);
+    expect(await onceOf(of)).toBe("completed");
   });
 });
 

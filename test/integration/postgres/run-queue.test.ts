@@ -81,6 +81,20 @@ describe("claim", () => {
     await fixture.ledger.cancel([of.uid]);
   });
 
+  test("waits for nobody who holds a run", async () => {
+    const [held, free] = [job(), job()];
+    for (const of of [held, free])
+      await fixture.ledger.apply([change(of, { create: [scheduled(Date.now() - 1)] })]);
+    const holder = await fixture.pool.connect();
+    await holder.query("begin");
+    await holder.query("select from runs where job_uid = $1 for update", [held.uid]);
+    const run = await claimOne(fixture.queue, free);
+    await holder.query("rollback");
+    holder.release();
+    expect(run.jobUid).toBe(free.uid);
+    await fixture.ledger.cancel([held.uid, free.uid]);
+  });
+
   test("passes over accounts and destinations at their limit", async () => {
     const [a, b, c] = [job(), job(), job()];
     for (const of of [a, b, c])
@@ -144,6 +158,12 @@ describe("start", () => {
       recorded: "account_deleted",
     },
     {
+      why: "the namespace has lost its account",
+      by: (_: unknown, of: Job) =>
+        fixture.pool.query("update job_cursors set account = null where job_uid = $1", [of.uid]),
+      recorded: "account_deleted",
+    },
+    {
       why: "the run was replaced",
       by: (run: { id: string }) =>
         fixture.pool.query("update runs set replaced = true where id = $1", [run.id]),
@@ -171,6 +191,23 @@ describe("start", () => {
     expect(await fixture.queue.start([run])).toEqual(new Set([run.id]));
     expect(await fixture.queue.start([run])).toEqual(new Set());
     await fixture.queue.close([success(run)]);
+  });
+
+  test("what is refused between attempts has its execution, and is not missed", async () => {
+    const of = job();
+    const first = await claimed(fixture, of);
+    await fixture.queue.start([first]);
+    await fixture.queue.close([retry(first, Date.now())]);
+    const second = await claimOne(fixture.queue, of);
+    await fixture.pool.query("update job_cursors set startable = false where job_uid = $1", [
+      of.uid,
+    ]);
+    expect(await fixture.queue.start([second])).toEqual(new Set());
+    expect(await runsOf(of)).toEqual([]);
+    const { account, id: jobId } = of;
+    const page = { account: account ?? "", jobId, limit: 10, offset: 0 };
+    const history = await fixture.history.executionsAndMissed(page);
+    expect(history.map(({ kind }) => kind)).toEqual(["execution"]);
   });
 });
 
@@ -216,6 +253,25 @@ describe("close", () => {
     expect(await executionsOf(of)).toEqual([]);
     expect(await fixture.queue.close([failure(run)])).toEqual(new Set([run.id]));
     expect(await executionsOf(of)).toHaveLength(1);
+  });
+
+  test("an older outcome that comes late does not hide a newer one", async () => {
+    const of = job();
+    const now = Date.now();
+    await fixture.ledger.apply([
+      change(of, { create: [scheduled(now - 3_000), scheduled(now - 2_000), scheduled(now)] }),
+    ]);
+    const runs = await fixture.queue.claim({ worker: "w", limit: 3, until: now, leaseMs: 9_000 });
+    const [oldest, older, newer] = runs;
+    if (oldest === undefined || older === undefined || newer === undefined)
+      throw new Error("not claimed");
+    await fixture.queue.start(runs);
+    await fixture.queue.close([success(older, now + 1)]);
+    await fixture.queue.close([failure(newer)]);
+    await fixture.queue.close([success(oldest, now - 1_000)]);
+    const summary = (await fixture.history.summary([of.uid])).get(of.uid);
+    expect(summary).toMatchObject({ lastScheduleTime: now, lastSuccessTime: now + 1 });
+    expect(summary?.last?.runId).toBe(newer.id);
   });
 
   test("retry waits, counts attempts, and sends the same run again", async () => {
@@ -351,6 +407,8 @@ describe("release and renew", () => {
     const again = await claimOne(fixture.queue, of);
     expect(again.notBefore).toBe(at);
     expect(await fixture.queue.start([run])).toEqual(new Set());
+    await fixture.queue.release([again], at - 5_000);
+    expect((await claimOne(fixture.queue, of)).notBefore).toBe(at);
     await fixture.ledger.cancel([of.uid]);
   });
 
@@ -454,20 +512,23 @@ describe("reap", () => {
     );
     expect((await fixture.queue.reap()).interrupted).toBe(2);
     expect(await executionsOf(old)).toMatchObject([{ durationMs: 2 ** 31 - 1 }]);
+    expect((await executionsOf(old))[0]?.executedAt).toBeLessThan(Date.now() - 24 * 24 * HOUR);
   });
 
   test("one whose outcome is refused does not either", async () => {
     const [bad, sound] = [job(), job()];
-    for (const of of [bad, sound]) {
-      const run = await claimed(fixture, of);
-      await fixture.queue.start([run]);
-      await expireLease(run.id);
-    }
+    const asleep = await claimed(fixture, bad);
+    const dead = await claimed(fixture, sound);
+    await fixture.queue.start([asleep, dead]);
+    for (const { id } of [asleep, dead]) await expireLease(id);
     await fixture.pool.query(`alter table executions
       add constraint refused check (job_uid <> '${bad.uid}') not valid`);
     await expect(fixture.queue.reap()).rejects.toThrow("refused");
     expect(await runsOf(sound)).toEqual([]);
     await fixture.pool.query("alter table executions drop constraint refused");
+    // It has been taken over all the same: its worker holds it no more.
+    expect(await fixture.queue.renew([asleep], 30_000)).toEqual(new Set());
+    expect(await fixture.queue.close([success(asleep)])).toEqual(new Set());
     await fixture.pool.query("update runs set lease_until = now() - interval '1 s'");
     expect((await fixture.queue.reap()).interrupted).toBe(1);
   });

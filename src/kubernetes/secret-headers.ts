@@ -1,7 +1,8 @@
 import type { ClaimedRun } from "../domain/run.ts";
 import type { AccountNamespaces } from "../domain/ports/account-namespaces.ts";
+import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import { isWebhookHeaderValue } from "../domain/webhook-headers.ts";
-import { ApiError, isNotFound } from "./api-error.ts";
+import { ApiError } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
 
 /** A Secret's owner releases it for webhooks with this label; nothing else is ever read. */
@@ -40,9 +41,11 @@ export function createSecretHeaders(dependencies: {
         timeoutMs: 5_000,
       });
     } catch (error) {
-      if (isNotFound(error)) return notReleased(name);
+      // 400: a name that no Secret can have.
+      if (error instanceof ApiError && (error.code === 404 || error.code === 400))
+        return notReleased(name);
       if (error instanceof ApiError && error.code === 403) return notListed(namespace);
-      throw error;
+      return cannotBeAsked(error);
     }
   }
 
@@ -50,7 +53,7 @@ export function createSecretHeaders(dependencies: {
     const { target } = run.spec;
     if (target.kind !== "webhook" || target.headersFrom.length === 0)
       return { kind: "resolved", headers: {} };
-    const namespace = await accountNamespaces.namespaceOf(run.account);
+    const namespace = await accountNamespaces.namespaceOf(run.account).catch(cannotBeAsked);
     if (namespace === undefined) return unavailable("the account is bound to no namespace");
     if (namespaces && !namespaces.includes(namespace)) return unavailable(notListed(namespace));
     const headers: Record<string, string> = {};
@@ -74,6 +77,13 @@ export function createSecretHeaders(dependencies: {
     }
     return { kind: "resolved", headers };
   };
+}
+
+/** What is refused to us for our own credentials, say, says nothing about a Secret. */
+function cannotBeAsked(error: unknown): never {
+  throw error instanceof ApiError
+    ? new DependencyUnavailable("kubernetes", { cause: error })
+    : error;
 }
 
 /** One text for both: whoever may write jobs need not learn which Secrets there are. */

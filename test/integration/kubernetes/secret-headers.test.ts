@@ -73,6 +73,7 @@ describe.runIf(kubeconfig !== "")("headersFrom", () => {
   const REFUSED = [
     { title: "not released", secretName: "private", secretKey: "value", error: "label" },
     { title: "not there", secretName: "nothing", secretKey: "value", error: "label" },
+    { title: "no name at all", secretName: "to%6ben", secretKey: "value", error: "label" },
     { title: "without the key", secretName: "token", secretKey: "other", error: "no key other" },
     { title: "a second header in it", secretName: "token", secretKey: "bad", error: "printable" },
   ];
@@ -82,8 +83,11 @@ describe.runIf(kubeconfig !== "")("headersFrom", () => {
     expect(JSON.stringify(answer)).not.toContain("never");
   });
 
-  test("an API server that is away says nothing about a Secret: there was no attempt", async () => {
-    const away = connect(kubeconfig, { server: "https://127.0.0.1:1" });
+  test.each([
+    { server: "that is away", options: { server: "https://127.0.0.1:1" } },
+    { server: "that refuses our credentials", options: { token: "of-a-removed-service-account" } },
+  ])("an API server $server says nothing about a Secret: no attempt", async ({ options }) => {
+    const away = connect(kubeconfig, options);
     const from = { header: "Authorization", secretName: "token", secretKey: "value" };
     await expect(
       createSecretHeaders({ client: away, accountNamespaces })(run(from)),

@@ -1,6 +1,9 @@
 import { useDebouncedValue } from "@mantine/hooks";
-import { useState } from "react";
-import { useSearchParams } from "react-router";
+import { useEffect, useState } from "react";
+import { NavigationType, useLocation, useNavigationType, useSearchParams } from "react-router";
+
+/** Far behind the last one of any list; what is behind that is no page. */
+const LAST_PAGE = 1_000_000;
 
 /**
  * A list's filters, kept in the address: a reload, a bookmark and the way back show the same. What is
@@ -10,7 +13,13 @@ export function useFilters(typed: string) {
   const [params, setParams] = useSearchParams();
   const [text, setText] = useState(params.get(typed) ?? "");
   const [settled] = useDebouncedValue(text.trim(), 200);
-  const change = (name: string, value: string | null) => {
+  // The way back and a link to the list itself change the address under the box; its own letters replace.
+  const { key } = useLocation();
+  const how = useNavigationType();
+  useEffect(() => {
+    if (how !== NavigationType.Replace) setText(params.get(typed) ?? "");
+  }, [key]);
+  const change = (name: string, value: string | null, replace = name === typed) => {
     setParams(
       (before) => {
         const next = new URLSearchParams(before);
@@ -19,12 +28,12 @@ export function useFilters(typed: string) {
         if (name !== "page") next.delete("page");
         return next;
       },
-      { replace: name === typed },
+      { replace },
     );
   };
   return {
     of: (name: string) => params.get(name),
-    page: Math.max(1, Math.trunc(Number(params.get("page") ?? "1")) || 1),
+    page: Math.min(LAST_PAGE, Math.max(1, Math.trunc(Number(params.get("page") ?? "1")) || 1)),
     change,
     text,
     /** What was typed, once the typing has paused. */

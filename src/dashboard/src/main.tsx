@@ -6,7 +6,7 @@ import { createRoot } from "react-dom/client";
 import { RouterProvider } from "react-router/dom";
 import { ApiError } from "./api.ts";
 import { router } from "./routes.tsx";
-import { signedInAs } from "./session.ts";
+import { followOtherTabs, sessionEnded } from "./session.ts";
 import { cssVariables, theme } from "./theme.ts";
 
 const nonce = document.querySelector<HTMLMetaElement>('meta[property="csp-nonce"]')?.nonce ?? "";
@@ -14,20 +14,27 @@ const nonce = document.querySelector<HTMLMetaElement>('meta[property="csp-nonce"
 Object.assign(globalThis, { __webpack_nonce__: nonce });
 
 function onError(error: unknown): void {
-  if (error instanceof ApiError && error.code === "signed_out") signedInAs(queryClient, null);
+  if (error instanceof ApiError && error.code === "signed_out") sessionEnded(queryClient);
 }
 
 const queryClient = new QueryClient({
   queryCache: new QueryCache({ onError }),
   mutationCache: new MutationCache({ onError }),
   defaultOptions: {
+    // What the browser thinks of the network says nothing about a program on the same machine; and what
+    // somebody clicked must fail now, not be done some time later when a network is back.
+    mutations: { networkMode: "always" },
     queries: {
+      networkMode: "always",
+      refetchOnReconnect: true,
       retry: (failures, error) =>
         failures < 2 && !(error instanceof ApiError && error.status >= 400 && error.status < 500),
       staleTime: 2_000,
     },
   },
 });
+
+followOtherTabs(queryClient);
 
 const root = document.getElementById("root");
 if (!root) throw new Error("index.html has no #root");

@@ -34,6 +34,7 @@ import { ApiError, call } from "./api.ts";
 import type { Session } from "./api-types.ts";
 import { ColorScheme } from "./components/color-scheme.tsx";
 import { Problem, sentence } from "./components/problem.tsx";
+import { NotAllowed } from "./pages/route-problem.tsx";
 import { SignInPage } from "./pages/sign-in.tsx";
 import { useSessionQuery, useSignedIn } from "./session.ts";
 import { OVERLAYS } from "./theme.ts";
@@ -72,7 +73,12 @@ export function Shell() {
         <Problem error={session.error} retry={() => void session.refetch()} />
       </Center>
     );
-  return session.data ? <SignedIn session={session.data} /> : <SignInPage />;
+  // Another user is another page: nothing of what somebody began stays for the next one.
+  return session.data ? (
+    <SignedIn key={session.data.user.id} session={session.data} />
+  ) : (
+    <SignInPage />
+  );
 }
 
 function SignedIn({ session }: { session: Session }) {
@@ -85,6 +91,9 @@ function SignedIn({ session }: { session: Session }) {
       (who === "owner" && user.role === "owner") ||
       (who === "admin" && user.admin),
   );
+  // Whoever followed a link to a page of others is told so, and not offered what the server refuses.
+  const here = PLACES.find(({ to }) => to !== "/" && pathname.startsWith(to));
+  const closed = here !== undefined && !places.includes(here);
   useEffect(() => {
     close();
     window.scrollTo(0, 0);
@@ -147,7 +156,7 @@ function SignedIn({ session }: { session: Session }) {
       </AppShell.Navbar>
       <AppShell.Main id="content" tabIndex={-1}>
         <div style={{ maxWidth: 1180, margin: "0 auto" }}>
-          <Outlet />
+          {closed ? <NotAllowed title={here.label} who={here.who} /> : <Outlet />}
         </div>
         <div id={OVERLAYS} />
       </AppShell.Main>
@@ -159,8 +168,6 @@ function UserMenu({ session }: { session: Session }) {
   const signedIn = useSignedIn();
   const signOut = useMutation({
     mutationFn: endSession,
-    // Without a network it would else wait for one, and say nothing.
-    networkMode: "always",
     onMutate: () => {
       notifications.hide(NOT_SIGNED_OUT);
     },

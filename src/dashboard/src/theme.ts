@@ -41,7 +41,7 @@ export const theme = createTheme({
   respectReducedMotion: true,
 });
 
-const LIGHT_VARIANTS = ["indigo", "green", "red", "orange", "gray", "blue", "teal", "grape"];
+const LIGHT_VARIANTS = ["indigo", "green", "red", "orange", "gray", "blue"];
 
 /** Darker on light and lighter on dark than the library's own: text keeps a contrast of 4.5 (WCAG 2.2, 1.4.3). */
 export const cssVariables: CSSVariablesResolver = () => ({
@@ -56,7 +56,7 @@ export const cssVariables: CSSVariablesResolver = () => ({
     ...Object.fromEntries(
       LIGHT_VARIANTS.map((color) => [
         `--mantine-color-${color}-light-color`,
-        color === "green" || color === "teal" || color === "orange"
+        color === "green" || color === "orange"
           ? `color-mix(in srgb, var(--mantine-color-${color}-9) 75%, black)`
           : `var(--mantine-color-${color}-9)`,
       ]),

@@ -70,7 +70,22 @@ export function formatDuration(ms: number): string {
   return ms < 60_000 ? `${(ms / 1_000).toFixed(1)} s` : `${Math.round(ms / 60_000)} min`;
 }
 
-/** Every zone that the browser knows, and UTC. */
-export function timeZones(): string[] {
-  return ["UTC", ...Intl.supportedValuesOf("timeZone").filter((zone) => zone !== "UTC")];
+/** Browsers know these, but some list them only by their former names: `Asia/Calcutta`. */
+const RENAMED = [
+  "America/Argentina/Buenos_Aires",
+  "America/Indiana/Indianapolis",
+  "America/Nuuk",
+  "Asia/Ho_Chi_Minh",
+  "Asia/Kathmandu",
+  "Asia/Kolkata",
+  "Asia/Yangon",
+  "Atlantic/Faroe",
+  "Europe/Kyiv",
+];
+
+/** UTC, every other zone by all the names that people look for, and `present`, whatever that is. */
+export function timeZones(present: string): string[] {
+  const zones = new Set([...Intl.supportedValuesOf("timeZone"), ...RENAMED, present]);
+  zones.delete("UTC");
+  return ["UTC", ...[...zones].sort()];
 }

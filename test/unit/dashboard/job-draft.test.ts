@@ -180,6 +180,38 @@ describe("an edit sends what was changed", () => {
   });
 });
 
+describe("headers that an object would lose are refused", () => {
+  test.each([
+    {
+      what: "a value without a name",
+      headers: [{ name: " ", value: "Bearer x" }],
+      field: "webhook_headers",
+      message: "have a value without a name: enter one, or remove the header",
+    },
+    {
+      what: "a name that comes twice",
+      headers: [
+        { name: "X-Team", value: "blue" },
+        { name: "x-team ", value: "red" },
+      ],
+      field: "webhook_headers.x-team",
+      message: "is given twice",
+    },
+  ])("$what", ({ headers, field, message }) => {
+    const result = bodyOf({ ...draftOf(CRON), webhook_headers: headers });
+    expect(result).toMatchObject({ ok: false, field, message });
+  });
+
+  test("but not a line that was left empty", () => {
+    const headers = [
+      { name: "", value: "" },
+      { name: "X-Team", value: "" },
+    ];
+    const result = bodyOf({ ...draftOf(CRON), webhook_headers: headers });
+    expect(result).toMatchObject({ ok: true, body: { webhook_headers: { "X-Team": "" } } });
+  });
+});
+
 describe("an edit is checked with the schedule as it stands, for its fire times", () => {
   test.each([
     {

@@ -1,6 +1,6 @@
 import { Button, Group, Modal, Stack } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
-import type { ReactNode, RefObject } from "react";
+import { useEffect, useRef, type ReactNode, type RefObject } from "react";
 import { BusyButton } from "./busy-button.tsx";
 import { Problem } from "./problem.tsx";
 
@@ -11,7 +11,7 @@ export function Confirm(props: {
   action: string;
   children: ReactNode;
   disabled?: boolean;
-  /** What takes the focus afterwards, where what opened it is gone by then: the item of a menu. */
+  /** What takes the focus afterwards if what opened it is gone by then: the item of a menu, the row that was deleted. */
   returnTo?: RefObject<HTMLElement | null>;
   run: () => Promise<unknown>;
   close: () => void;
@@ -21,12 +21,18 @@ export function Confirm(props: {
     run.reset();
     props.close();
   };
+  const opener = useRef<Element>(null);
+  useEffect(() => {
+    if (props.opened) opener.current = document.activeElement;
+  }, [props.opened]);
   return (
     <Modal
       opened={props.opened}
       onClose={leave}
       onExitTransitionEnd={() => {
-        props.returnTo?.current?.focus();
+        const { current } = opener;
+        if (current === document.body || current?.isConnected !== true)
+          props.returnTo?.current?.focus();
       }}
       title={props.title}
       closeButtonProps={{ "aria-label": "Close" }}

@@ -1,21 +1,28 @@
-import { Box, Button, CopyButton } from "@mantine/core";
+import { Box, Button, Text } from "@mantine/core";
+import { useClipboard } from "@mantine/hooks";
 import { IconCheck, IconCopy } from "@tabler/icons-react";
 
 /** Copies a text; says so. */
 export function Copy({ value, label = "Copy" }: { value: string; label?: string }) {
+  const { copied, copy, error } = useClipboard({ timeout: 2_000 });
   return (
-    <CopyButton value={value} timeout={2_000}>
-      {({ copied, copy }) => (
-        <Button
-          size="xs"
-          variant="default"
-          onClick={copy}
-          leftSection={copied ? <IconCheck size={14} /> : <IconCopy size={14} />}
-        >
-          {copied ? "Copied" : label}
-        </Button>
+    <>
+      <Button
+        size="xs"
+        variant="default"
+        onClick={() => {
+          copy(value);
+        }}
+        leftSection={copied ? <IconCheck size={14} /> : <IconCopy size={14} />}
+      >
+        {copied ? "Copied" : label}
+      </Button>
+      {error && (
+        <Text size="sm" c="var(--mantine-color-error)" role="alert" mt={6}>
+          The browser did not allow it. Select the text and copy it yourself.
+        </Text>
       )}
-    </CopyButton>
+    </>
   );
 }
 

@@ -6,7 +6,13 @@ import type { ReactNode } from "react";
  * cells of the class `main` share their card's first line with those before and after them.
  */
 export function DataTable(props: {
-  columns: readonly { label: ReactNode; width?: number | string; hidden?: boolean }[];
+  columns: readonly {
+    label: ReactNode;
+    width?: number | string;
+    hidden?: boolean;
+    /** Its heading is there on a phone, too. */
+    always?: boolean;
+  }[];
   minWidth: number;
   children: ReactNode;
 }) {
@@ -21,11 +27,15 @@ export function DataTable(props: {
       >
         <Table.Thead>
           <Table.Tr>
-            {props.columns.map(({ label, width, hidden }, index) =>
+            {props.columns.map(({ label, width, hidden, always }, index) =>
               hidden === true ? (
                 <Table.Td key={index} {...(width === undefined ? {} : { w: width })} />
               ) : (
-                <Table.Th key={index} {...(width === undefined ? {} : { w: width })}>
+                <Table.Th
+                  key={index}
+                  {...(width === undefined ? {} : { w: width })}
+                  {...(always === true ? { className: "always" } : {})}
+                >
                   {label}
                 </Table.Th>
               ),

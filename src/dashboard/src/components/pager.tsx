@@ -8,13 +8,14 @@ export function Pager(props: {
   noun: string;
   page: number;
   pageSize: number;
-  change: (page: number) => void;
+  /** `correcting`: nobody chose it, so that the way back must not lead to what was corrected. */
+  change: (page: number, correcting: boolean) => void;
 }) {
   const { total, noun, page, pageSize, change } = props;
   const pages = Math.max(1, Math.ceil(total / pageSize));
   // The last ones of a page may be deleted while it is looked at.
   useEffect(() => {
-    if (page > pages) change(pages);
+    if (page > pages) change(pages, true);
   });
   return (
     <Group justify="space-between">
@@ -28,7 +29,9 @@ export function Pager(props: {
           size="sm"
           getControlProps={(control) => ({ "aria-label": `${control} page` })}
           getItemProps={(item) => ({ "aria-label": `Page ${item}` })}
-          onChange={change}
+          onChange={(to) => {
+            change(to, false);
+          }}
         />
       )}
     </Group>

@@ -3,7 +3,16 @@ import { IconAlertTriangle } from "@tabler/icons-react";
 import { ApiError } from "../api.ts";
 
 /** Why something did not work, in the server's words. */
-export function Problem({ error, retry }: { error: Error; retry?: () => void }) {
+export function Problem({
+  error,
+  labels = {},
+  retry,
+}: {
+  error: Error;
+  /** What fields are called on the page, where that is not nearly their name. */
+  labels?: Readonly<Record<string, string>>;
+  retry?: () => void;
+}) {
   const details = error instanceof ApiError ? error.details : [];
   return (
     <Alert color="red" variant="light" icon={<IconAlertTriangle aria-hidden />} role="alert">
@@ -11,7 +20,7 @@ export function Problem({ error, retry }: { error: Error; retry?: () => void }) 
         {details.length > 0 ? (
           details.map(({ field, message }) => (
             <Text key={field + message} size="sm" className="break">
-              {field === "" ? "" : `${field.replaceAll("_", " ")} `}
+              {about(field, labels)}
               {message}
             </Text>
           ))
@@ -28,6 +37,14 @@ export function Problem({ error, retry }: { error: Error; retry?: () => void }) 
       </Stack>
     </Alert>
   );
+}
+
+/** `Retries: ` or, of a field that has no other name on the page, `current password `. */
+function about(field: string, labels: Readonly<Record<string, string>>): string {
+  const [name = "", ...inside] = field.split(".");
+  const label = Object.hasOwn(labels, name) ? labels[name] : undefined;
+  if (label !== undefined) return `${[label, ...inside].join(" ")}: `;
+  return field === "" ? "" : `${field.replaceAll("_", " ")} `;
 }
 
 /** The server's words begin small and have no full stop. */

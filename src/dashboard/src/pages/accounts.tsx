@@ -4,6 +4,7 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { get, post } from "../api.ts";
 import type { Account } from "../api-types.ts";
+import { BusyButton } from "../components/busy-button.tsx";
 import { Code } from "../components/copy.tsx";
 import { Moment } from "../components/moment.tsx";
 import { Page, Waiting } from "../components/page.tsx";
@@ -102,7 +103,10 @@ function CreateAccount({ opened, close }: { opened: boolean; close: () => void }
         owner_email: email.trim(),
         ...(namespace.trim() === "" ? {} : { namespace: namespace.trim() }),
       }),
-    onSuccess: () => client.invalidateQueries({ queryKey: ACCOUNTS }),
+    onSuccess: () => {
+      // Not waited for: the link is shown only once, and must not depend on how the list fares.
+      void client.invalidateQueries({ queryKey: ACCOUNTS });
+    },
   });
   const leave = () => {
     close();
@@ -172,9 +176,9 @@ function CreateAccount({ opened, close }: { opened: boolean; close: () => void }
             />
             {create.error && <Problem error={create.error} />}
             <Group justify="flex-end">
-              <Button type="submit" loading={create.isPending}>
+              <BusyButton type="submit" busy={create.isPending}>
                 Create
-              </Button>
+              </BusyButton>
             </Group>
           </Stack>
         </form>

@@ -1,9 +1,10 @@
 import { Button, Group, Modal, Stack, Table, Text, TextInput } from "@mantine/core";
 import { IconKey, IconPlus, IconTrash } from "@tabler/icons-react";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
+import { useRef, useState } from "react";
 import { call, get, post } from "../api.ts";
 import type { ApiKey } from "../api-types.ts";
+import { BusyButton } from "../components/busy-button.tsx";
 import { Confirm } from "../components/confirm.tsx";
 import { Code } from "../components/copy.tsx";
 import { Empty } from "../components/empty.tsx";
@@ -21,6 +22,7 @@ export function ApiKeysPage() {
   const owner = user.role === "owner";
   const [creating, setCreating] = useState(false);
   const [doomed, setDoomed] = useState<ApiKey>();
+  const opener = useRef<HTMLButtonElement>(null);
   const client = useQueryClient();
   const keys = useQuery({
     queryKey: KEYS,
@@ -29,6 +31,7 @@ export function ApiKeysPage() {
   });
   const create = (
     <Button
+      ref={opener}
       leftSection={<IconPlus size={16} />}
       onClick={() => {
         setCreating(true);
@@ -102,6 +105,7 @@ export function ApiKeysPage() {
         opened={doomed !== undefined}
         title="Delete this API key?"
         action="Delete the key"
+        returnTo={opener}
         close={() => {
           setDoomed(undefined);
         }}
@@ -124,7 +128,10 @@ function CreateKey({ opened, close }: { opened: boolean; close: () => void }) {
   const client = useQueryClient();
   const create = useMutation({
     mutationFn: () => post<{ key: ApiKey; raw: string }>("/api-keys", { label: label.trim() }),
-    onSuccess: () => client.invalidateQueries({ queryKey: KEYS }),
+    onSuccess: () => {
+      // Not waited for: the key is shown only once, and must not depend on how the list fares.
+      void client.invalidateQueries({ queryKey: KEYS });
+    },
   });
   const leave = () => {
     close();
@@ -164,9 +171,9 @@ function CreateKey({ opened, close }: { opened: boolean; close: () => void }) {
             />
             {create.error && <Problem error={create.error} />}
             <Group justify="flex-end">
-              <Button type="submit" loading={create.isPending}>
+              <BusyButton type="submit" busy={create.isPending}>
                 Create
-              </Button>
+              </BusyButton>
             </Group>
           </Stack>
         </form>

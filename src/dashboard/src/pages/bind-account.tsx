@@ -1,8 +1,9 @@
-import { Button, Group, Modal, Stack, Text, TextInput } from "@mantine/core";
+import { Group, Modal, Stack, Text, TextInput } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { post } from "../api.ts";
 import type { Account } from "../api-types.ts";
+import { BusyButton } from "../components/busy-button.tsx";
 import { Problem } from "../components/problem.tsx";
 
 /** Which namespace an account's jobs live in. Undefined: closed. */
@@ -62,9 +63,9 @@ export function BindAccount({
           />
           {bind.error && <Problem error={bind.error} />}
           <Group justify="flex-end">
-            <Button type="submit" loading={bind.isPending}>
+            <BusyButton type="submit" busy={bind.isPending}>
               Bind
-            </Button>
+            </BusyButton>
           </Group>
         </Stack>
       </form>

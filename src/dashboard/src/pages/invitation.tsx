@@ -1,22 +1,33 @@
-import { Anchor, Button, Card, Center, PasswordInput, Stack, Text, Title } from "@mantine/core";
+import { Anchor, Card, Center, PasswordInput, Stack, Text, Title } from "@mantine/core";
+import { useDocumentTitle } from "@mantine/hooks";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { useNavigate } from "react-router";
+import { useLocation, useNavigate } from "react-router";
 import { post } from "../api.ts";
 import type { Session } from "../api-types.ts";
+import { BusyButton } from "../components/busy-button.tsx";
 import { Problem } from "../components/problem.tsx";
 import { useSignedIn } from "../session.ts";
 import { SingleSignOnButton, useSignInOptions } from "./single-sign-on.tsx";
 
+const INCOMPLETE = new Error("The link is not complete: its part behind # is missing.");
+
 /** Where an invitation's link leads: choose a password, and be signed in. */
 export function InvitationPage() {
-  const [token] = useState(() => location.hash.slice(1));
+  useDocumentTitle("Invitation · Carillon");
+  const token = useLocation().hash.slice(1);
+  // Another link in the same tab changes nothing but this.
+  return <Invitation key={token} token={token} />;
+}
+
+function Invitation({ token }: { token: string }) {
   const [password, setPassword] = useState("");
   const navigate = useNavigate();
   const signedIn = useSignedIn();
   const found = useQuery({
     queryKey: ["invitation", token],
     queryFn: () => post<{ email: string; role: string; account: string }>("/invitation", { token }),
+    enabled: token !== "",
     retry: false,
   });
   const provider = useSignInOptions().data?.single_sign_on?.name;
@@ -34,9 +45,9 @@ export function InvitationPage() {
           <Title order={1} size="h3">
             Invitation
           </Title>
-          {found.error && (
+          {(token === "" || found.error) && (
             <>
-              <Problem error={found.error} />
+              <Problem error={found.error ?? INCOMPLETE} />
               <Anchor href="/dashboard/">To the sign-in</Anchor>
             </>
           )}
@@ -63,9 +74,9 @@ export function InvitationPage() {
                   }}
                 />
                 {accept.error && <Problem error={accept.error} />}
-                <Button type="submit" loading={accept.isPending}>
+                <BusyButton type="submit" busy={accept.isPending}>
                   Accept and sign in
-                </Button>
+                </BusyButton>
                 {provider !== undefined && (
                   <SingleSignOnButton provider={provider} invitation={token} />
                 )}

@@ -93,7 +93,7 @@ export function localInput(iso: string): string {
 
 export type BodyResult =
   | { ok: true; body: Record<string, unknown> }
-  /** The payload is no JSON object: it cannot even be sent to be checked. */
+  /** What cannot be sent as it was typed, not even to be checked: no JSON, a header without a name. */
   | { ok: false; body: Record<string, unknown>; field: string; message: string };
 
 /** The whole draft, as POST /jobs takes it. */
@@ -131,18 +131,19 @@ export function bodyOf(draft: JobDraft): BodyResult {
         email_is_html: draft.email_is_html,
       },
     };
+  const headers = draft.webhook_headers
+    .map(({ name, value }) => ({ name: name.trim(), value }))
+    .filter(({ name, value }) => name !== "" || value !== "");
   Object.assign(body, {
     webhook_url: draft.webhook_url.trim(),
     timeout_seconds: numberOr(draft.timeout_seconds, null),
-    webhook_headers: Object.fromEntries(
-      draft.webhook_headers
-        .filter(({ name }) => name.trim() !== "")
-        .map(({ name, value }) => [name.trim(), value]),
-    ),
+    webhook_headers: Object.fromEntries(headers.map(({ name, value }) => [name, value])),
   });
   const payload = parsePayload(draft.webhook_payload);
-  if (payload.ok) return { ok: true, body: { ...body, webhook_payload: payload.value } };
-  return { ok: false, body, field: "webhook_payload", message: payload.message };
+  if (!payload.ok) return { ok: false, body, field: "webhook_payload", message: payload.message };
+  body["webhook_payload"] = payload.value;
+  const problem = headerProblem(headers.map(({ name }) => name));
+  return problem === null ? { ok: true, body } : { ok: false, body, ...problem };
 }
 
 /**
@@ -177,6 +178,16 @@ function runAtOf({ run_at: input, saved_run_at: saved }: JobDraft): string | nul
   return saved !== null && entered === new Date(localInput(saved)).getTime()
     ? saved
     : new Date(entered).toISOString();
+}
+
+/** What an object of headers cannot hold, and would lose without a word; the second in the server's words. */
+function headerProblem(names: readonly string[]): { field: string; message: string } | null {
+  const field = "webhook_headers";
+  if (names.includes(""))
+    return { field, message: "have a value without a name: enter one, or remove the header" };
+  const lower = names.map((name) => name.toLowerCase());
+  const twice = names.find((_, index) => lower.indexOf(lower[index] ?? "") < index);
+  return twice === undefined ? null : { field: `${field}.${twice}`, message: "is given twice" };
 }
 
 function parsePayload(

@@ -19,7 +19,7 @@ export function NewJobPage() {
   const client = useQueryClient();
   const source = useQuery({
     queryKey: ["job", from],
-    queryFn: () => get<JobView>(`/jobs/${from}`),
+    queryFn: () => get<JobView>(`/jobs/${encodeURIComponent(from ?? "")}`),
     enabled: from !== null,
     refetchOnWindowFocus: false,
   });

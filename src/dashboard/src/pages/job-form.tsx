@@ -22,10 +22,33 @@ import { keepPreviousData, useMutation, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { ApiError, post } from "../api.ts";
 import type { JobCheck } from "../api-types.ts";
+import { BusyButton } from "../components/busy-button.tsx";
 import { Problem } from "../components/problem.tsx";
-import { MY_ZONE, timeZones } from "../time.ts";
+import { TimeZoneSelect } from "../components/time-zone-select.tsx";
+import { MY_ZONE } from "../time.ts";
 import { bodyOf, changesOf, changesToCheck, type JobDraft } from "./job-draft.ts";
 import { FireTimes } from "./fire-times.tsx";
+
+/** What the fields are called here. */
+const LABELS = {
+  name: "Name",
+  webhook_url: "URL",
+  webhook_payload: "Payload",
+  webhook_headers: "Headers",
+  email_to: "To",
+  email_subject: "Subject",
+  email_body: "Body",
+  max_retries: "Retries",
+  concurrency_policy: "While an older run is unfinished",
+  min_backoff_seconds: "Seconds before the first retry",
+  max_backoff_seconds: "Seconds between retries at most",
+  timeout_seconds: "Seconds that a call may take",
+  starting_deadline_seconds: "Seconds that a run may start late",
+  delivery_deadline_seconds: "Seconds to wait for a receiver that is down",
+  cron_expression: "Cron expression",
+  timezone: "Time zone",
+  run_at: "Time",
+};
 
 /** Creates or changes a job: what is wrong and when it fires is said while typing, by the server. */
 export function JobForm(props: {
@@ -40,12 +63,24 @@ export function JobForm(props: {
   const [draft, setDraft] = useState(start);
   const [touched, setTouched] = useState<ReadonlySet<string>>(new Set());
   const [all, setAll] = useState(false);
+  const creating = props.id === undefined;
+  const toSave = creating ? bodyOf(draft) : changesOf(draft, start);
+  const save = useMutation({
+    mutationFn: async () => {
+      if (!toSave.ok)
+        throw new ApiError(400, {
+          error: "",
+          details: [{ field: toSave.field, message: toSave.message }],
+        });
+      await props.save(toSave.body);
+    },
+  });
   const set = <K extends keyof JobDraft>(field: K, value: JobDraft[K]) => {
+    // What the last attempt was refused for is not true any more; the check goes on.
+    if (save.isError) save.reset();
     setDraft((before) => ({ ...before, [field]: value }));
     setTouched((before) => new Set(before).add(field));
   };
-  const creating = props.id === undefined;
-  const toSave = creating ? bodyOf(draft) : changesOf(draft, start);
   const [settled] = useDebouncedValue(draft, 250);
   const toCheck = creating ? bodyOf(settled).body : changesToCheck(settled, start);
   const check = useQuery({
@@ -59,26 +94,18 @@ export function JobForm(props: {
     staleTime: 10_000,
     gcTime: 30_000,
   });
-  const save = useMutation({
-    mutationFn: async () => {
-      if (!toSave.ok)
-        throw new ApiError(400, {
-          error: "",
-          details: [{ field: toSave.field, message: toSave.message }],
-        });
-      await props.save(toSave.body);
-    },
-  });
   const findings = [
     ...(toSave.ok ? [] : [{ field: toSave.field, message: toSave.message }]),
     ...(save.error instanceof ApiError ? save.error.details : []),
     ...(check.data?.findings ?? []),
   ];
-  const problem = (field: string) =>
-    all || touched.has(field)
-      ? findings.find((finding) => finding.field === field || finding.field.startsWith(`${field}.`))
-          ?.message
-      : undefined;
+  const problem = (field: string) => {
+    if (!all && !touched.has(field)) return undefined;
+    const inside = `${field}.`;
+    const found = findings.find((each) => each.field === field || each.field.startsWith(inside));
+    // Of several headers, which one it is about.
+    return found && [found.field.slice(inside.length), found.message].join(" ").trimStart();
+  };
   const text = (
     field: "name" | "webhook_url" | "email_to" | "email_subject" | "cron_expression",
   ) => ({
@@ -120,9 +147,14 @@ export function JobForm(props: {
           <Stack>
             <Card withBorder className="panel">
               <Stack>
-                <TextInput label="Name" placeholder="Nightly report" required {...text("name")} />
+                <TextInput
+                  label={LABELS.name}
+                  placeholder="Nightly report"
+                  required
+                  {...text("name")}
+                />
                 <div>
-                  <Text size="sm" fw={500} mb={4} id="job-type">
+                  <Text size="sm" fw={600} mb={4} id="job-type">
                     What it does
                   </Text>
                   <SegmentedControl
@@ -141,14 +173,14 @@ export function JobForm(props: {
                 {draft.type === "webhook" ? (
                   <>
                     <TextInput
-                      label="URL"
+                      label={LABELS.webhook_url}
                       description="Called with POST. Answers 2xx are a success; redirects are not followed."
                       placeholder="https://example.com/hooks/report"
                       required
                       {...text("webhook_url")}
                     />
                     <Textarea
-                      label="Payload"
+                      label={LABELS.webhook_payload}
                       description="A JSON object, sent as the body."
                       autosize
                       minRows={3}
@@ -172,14 +204,14 @@ export function JobForm(props: {
                 ) : (
                   <>
                     <TextInput
-                      label="To"
+                      label={LABELS.email_to}
                       placeholder="ada@example.com"
                       required
                       {...text("email_to")}
                     />
-                    <TextInput label="Subject" required {...text("email_subject")} />
+                    <TextInput label={LABELS.email_subject} required {...text("email_subject")} />
                     <Textarea
-                      label="Body"
+                      label={LABELS.email_body}
                       required
                       autosize
                       minRows={4}
@@ -208,13 +240,13 @@ export function JobForm(props: {
                   <Stack>
                     <SimpleGrid cols={{ base: 1, sm: 2 }}>
                       <NumberInput
-                        label="Retries"
+                        label={LABELS.max_retries}
                         description="0: at most one delivery. More: at least one, so the receiver may see a run twice."
                         max={10}
                         {...seconds("max_retries")}
                       />
                       <Select
-                        label="While an older run is unfinished"
+                        label={LABELS.concurrency_policy}
                         description="Also when it waits for a retry."
                         allowDeselect={false}
                         data={[
@@ -228,26 +260,26 @@ export function JobForm(props: {
                         }}
                       />
                       <NumberInput
-                        label="Seconds before the first retry"
+                        label={LABELS.min_backoff_seconds}
                         {...seconds("min_backoff_seconds")}
                       />
                       <NumberInput
-                        label="Seconds between retries at most"
+                        label={LABELS.max_backoff_seconds}
                         {...seconds("max_backoff_seconds")}
                       />
                       {draft.type === "webhook" && (
                         <NumberInput
-                          label="Seconds that a call may take"
+                          label={LABELS.timeout_seconds}
                           {...seconds("timeout_seconds")}
                         />
                       )}
                       <NumberInput
-                        label="Seconds that a run may start late"
+                        label={LABELS.starting_deadline_seconds}
                         description="Empty: no limit."
                         {...seconds("starting_deadline_seconds")}
                       />
                       <NumberInput
-                        label="Seconds to wait for a receiver that is down"
+                        label={LABELS.delivery_deadline_seconds}
                         {...seconds("delivery_deadline_seconds")}
                       />
                     </SimpleGrid>
@@ -278,29 +310,24 @@ export function JobForm(props: {
               {draft.schedule_type === "cron" ? (
                 <>
                   <TextInput
-                    label="Cron expression"
+                    label={LABELS.cron_expression}
                     description="minute hour day-of-month month day-of-week"
                     required
                     spellCheck={false}
                     classNames={{ input: "mono" }}
                     {...text("cron_expression")}
                   />
-                  <Select
-                    label="Time zone"
-                    data={timeZones()}
-                    searchable
-                    limit={100}
-                    allowDeselect={false}
+                  <TimeZoneSelect
                     value={draft.timezone}
                     error={problem("timezone")}
-                    onChange={(value) => {
-                      set("timezone", value ?? "UTC");
+                    change={(zone) => {
+                      set("timezone", zone);
                     }}
                   />
                 </>
               ) : (
                 <TextInput
-                  label="Time"
+                  label={LABELS.run_at}
                   description={`In your time zone, ${MY_ZONE}.`}
                   type="datetime-local"
                   step={1}
@@ -316,18 +343,19 @@ export function JobForm(props: {
                 expression={draft.schedule_type === "cron" ? draft.cron_expression : null}
                 zone={draft.schedule_type === "cron" ? draft.timezone : MY_ZONE}
                 times={check.data?.fire_times ?? []}
-                settled={draft === settled && !check.isFetching}
+                settled={draft === settled && !check.isFetching && !check.isError}
               />
+              {check.error && <Problem error={check.error} retry={() => void check.refetch()} />}
             </Stack>
           </Card>
         </Grid.Col>
       </Grid>
       <Stack mt="md">
-        {save.error && <Problem error={save.error} />}
+        {save.error && <Problem error={save.error} labels={LABELS} />}
         <Group justify="flex-end">
-          <Button type="submit" loading={save.isPending}>
+          <BusyButton type="submit" busy={save.isPending}>
             {props.action}
-          </Button>
+          </BusyButton>
         </Group>
       </Stack>
     </form>

@@ -1,9 +1,10 @@
-import { Button, Card, Group, Stack, Table, Text, Title } from "@mantine/core";
+import { Card, Group, Stack, Table, Text, Title } from "@mantine/core";
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { get } from "../api.ts";
 import type { Execution, Missed } from "../api-types.ts";
 import { BarChart } from "../components/bar-chart.tsx";
+import { BusyButton } from "../components/busy-button.tsx";
 import { DataTable } from "../components/data-table.tsx";
 import { Moment } from "../components/moment.tsx";
 import { Waiting } from "../components/page.tsx";
@@ -12,6 +13,8 @@ import { Status } from "../components/status.tsx";
 import { formatDuration, formatTime } from "../time.ts";
 
 const STEP = 25;
+/** The most that the server gives at once. */
+const MOST = 1_000;
 
 /** Why fire times did not run, for people. */
 const REASONS: Record<string, string> = {
@@ -83,18 +86,27 @@ export function JobHistory({ id }: { id: string }) {
             )}
           </DataTable>
         )}
-        {entries.length === limit && limit < 1_000 && (
+        {limit < MOST && (history.isPlaceholderData || entries.length === limit) && (
           <Group justify="center">
-            <Button
+            <BusyButton
               variant="default"
               size="xs"
+              busy={history.isPlaceholderData}
               onClick={() => {
-                setLimit(limit + 4 * STEP);
+                setLimit(Math.min(limit + 4 * STEP, MOST));
               }}
             >
               Show more
-            </Button>
+            </BusyButton>
           </Group>
+        )}
+        {entries.length === MOST && (
+          <Text size="sm" c="dimmed">
+            These are the newest {MOST.toLocaleString("en")}. The REST API has the others:{" "}
+            <span className="mono break">
+              GET /jobs/{id}/executions?include=missed&amp;offset={MOST}
+            </span>
+          </Text>
         )}
       </Stack>
     </Card>

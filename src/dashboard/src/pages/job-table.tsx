@@ -23,6 +23,7 @@ export const JobTable = memo(function JobTable(props: {
       columns={[
         {
           width: 48,
+          always: true,
           label: (
             <Checkbox
               ref={props.all}

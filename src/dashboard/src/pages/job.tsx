@@ -191,6 +191,13 @@ function More(props: {
 }
 
 async function copy(text: string, what: string): Promise<void> {
-  await navigator.clipboard.writeText(text);
-  notifications.show({ color: "green.9", message: `${what} copied` });
+  try {
+    await navigator.clipboard.writeText(text);
+    notifications.show({ color: "green.9", message: `${what} copied` });
+  } catch {
+    notifications.show({
+      color: "red.9",
+      message: "The browser did not allow it. Select the text on this page and copy it yourself.",
+    });
+  }
 }

@@ -67,6 +67,7 @@ export function JobsPage() {
       setSelected(new Set());
       notifications.show({
         color: failures.length > 0 ? "orange.9" : "green.9",
+        autoClose: failures.length === 0,
         message:
           `${changed} ${changed === 1 ? "job" : "jobs"} ${action}d` +
           (failures.length > 0 ? `; ${failures.length} not: ${failures[0]?.error}` : ""),
@@ -110,6 +111,7 @@ export function JobsPage() {
             <TextInput
               aria-label="Search"
               placeholder="Search name, URL or address"
+              maxLength={255}
               leftSection={<IconSearch size={16} />}
               flex={1}
               miw={{ base: "100%", xs: 200 }}
@@ -209,8 +211,8 @@ export function JobsPage() {
                 noun="job"
                 page={page}
                 pageSize={PAGE_SIZE}
-                change={(to) => {
-                  change("page", String(to));
+                change={(to, correcting) => {
+                  change("page", String(to), correcting);
                 }}
               />
             </>

@@ -53,6 +53,7 @@ export function LogsPage() {
             <TextInput
               aria-label="Recipient"
               placeholder="Recipient address"
+              maxLength={254}
               leftSection={<IconSearch size={16} />}
               flex={1}
               miw={{ base: "100%", xs: 200 }}
@@ -99,8 +100,8 @@ export function LogsPage() {
                 noun="email"
                 page={page}
                 pageSize={PAGE_SIZE}
-                change={(next) => {
-                  change("page", String(next));
+                change={(to, correcting) => {
+                  change("page", String(to), correcting);
                 }}
               />
             </>

@@ -41,10 +41,11 @@ export function OtpPage() {
       )}
       {data && any && (
         <Stack>
-          <SimpleGrid cols={{ base: 2, sm: 4 }}>
+          <SimpleGrid cols={{ base: 2, sm: 5 }}>
             <Figure value={sum("sent")} label="mailed" />
             <Figure value={sum("verified")} label="verified" />
             <Figure value={sum("refused")} label="wrong codes" />
+            <Figure value={sum("burnt")} label="ended by wrong codes" />
             <Figure value={sum("send_failed")} label="mails failed" />
           </SimpleGrid>
           <Card withBorder className="panel">

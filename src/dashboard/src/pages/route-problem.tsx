@@ -1,14 +1,29 @@
 import { Anchor, Button, Container, Stack, Text, Title } from "@mantine/core";
 import { Link } from "react-router";
+import { Page } from "../components/page.tsx";
 
 export function NotFound() {
   return (
-    <Stack align="flex-start">
-      <Title order={1}>There is no such page</Title>
-      <Anchor component={Link} to="/">
-        To the overview
-      </Anchor>
-    </Stack>
+    <Page title="There is no such page">
+      <div>
+        <Anchor component={Link} to="/">
+          To the overview
+        </Anchor>
+      </div>
+    </Page>
+  );
+}
+
+/** A page for other people. */
+export function NotAllowed({ title, who }: { title: string; who: "owner" | "admin" | undefined }) {
+  return (
+    <Page title={title}>
+      <Text>
+        {who === "admin"
+          ? "Only administrators of the installation may see this page."
+          : "Only owners of the account may see this page."}
+      </Text>
+    </Page>
   );
 }
 

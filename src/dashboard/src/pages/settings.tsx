@@ -4,7 +4,6 @@ import {
   Group,
   NumberInput,
   PasswordInput,
-  Select,
   Stack,
   Text,
   TextInput,
@@ -15,11 +14,12 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { call, post } from "../api.ts";
 import type { Account } from "../api-types.ts";
+import { BusyButton } from "../components/busy-button.tsx";
 import { Confirm } from "../components/confirm.tsx";
 import { Page } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
+import { TimeZoneSelect } from "../components/time-zone-select.tsx";
 import { useSession, useSignedIn } from "../session.ts";
-import { timeZones } from "../time.ts";
 import { UsersCard } from "./users-card.tsx";
 
 export function SettingsPage() {
@@ -65,18 +65,7 @@ function AccountCard() {
           <Title order={2} size="h4">
             Account
           </Title>
-          <Select
-            label="Time zone"
-            description="What new jobs start with."
-            data={timeZones()}
-            searchable
-            limit={100}
-            allowDeselect={false}
-            value={zone}
-            onChange={(value) => {
-              setZone(value ?? "UTC");
-            }}
-          />
+          <TimeZoneSelect description="What new jobs start with." value={zone} change={setZone} />
           <NumberInput
             label="Days to keep executions and the email log"
             description={
@@ -92,9 +81,9 @@ function AccountCard() {
           />
           {save.error && <Problem error={save.error} />}
           <Group justify="flex-end">
-            <Button type="submit" loading={save.isPending}>
+            <BusyButton type="submit" busy={save.isPending}>
               Save
-            </Button>
+            </BusyButton>
           </Group>
         </Stack>
       </form>
@@ -177,18 +166,18 @@ function PasswordCard() {
           />
           {change.error && <Problem error={change.error} />}
           <Group justify="space-between">
-            <Button
+            <BusyButton
               variant="default"
-              loading={everywhere.isPending}
+              busy={everywhere.isPending}
               onClick={() => {
                 everywhere.mutate();
               }}
             >
               Sign out everywhere
-            </Button>
-            <Button type="submit" loading={change.isPending}>
+            </BusyButton>
+            <BusyButton type="submit" busy={change.isPending}>
               {user.has_password ? "Change password" : "Choose a password"}
-            </Button>
+            </BusyButton>
           </Group>
         </Stack>
       </form>
@@ -197,7 +186,7 @@ function PasswordCard() {
 }
 
 function DangerCard() {
-  const { account, user } = useSession();
+  const { account, user, installation } = useSession();
   const signedIn = useSignedIn();
   const [opened, setOpened] = useState(false);
   const [name, setName] = useState("");
@@ -211,8 +200,9 @@ function DangerCard() {
         <Text size="sm">
           API keys and users stop working at once, runs that wait are cancelled, and the jobs that
           were made here or by REST are deleted. The email log, executions, SMTP settings and
-          secrets are removed after 30 days. Jobs that kubectl or a GitOps tool made stay in the
-          cluster, and no longer run.
+          secrets are removed after 30 days.
+          {installation.kubernetes &&
+            " Jobs that kubectl or a GitOps tool made stay in the cluster, and no longer run."}
         </Text>
         <Button
           color="red"
@@ -231,6 +221,8 @@ function DangerCard() {
         disabled={name !== account.name || (user.has_password && password === "")}
         close={() => {
           setOpened(false);
+          setName("");
+          setPassword("");
         }}
         run={async () => {
           await post("/account/delete", { name, ...(user.has_password ? { password } : {}) });

@@ -1,5 +1,4 @@
 import {
-  Button,
   Card,
   Center,
   Group,
@@ -10,17 +9,20 @@ import {
   TextInput,
   Title,
 } from "@mantine/core";
+import { useDocumentTitle } from "@mantine/hooks";
 import { IconBell } from "@tabler/icons-react";
 import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { post } from "../api.ts";
 import type { Session } from "../api-types.ts";
+import { BusyButton } from "../components/busy-button.tsx";
 import { ColorScheme } from "../components/color-scheme.tsx";
 import { Problem } from "../components/problem.tsx";
 import { useSignedIn } from "../session.ts";
 import { SingleSignOnButton, SingleSignOnProblem, useSignInOptions } from "./single-sign-on.tsx";
 
 export function SignInPage() {
+  useDocumentTitle("Sign in · Carillon");
   const [email, setEmail] = useState("");
   const [password, setPassword] = useState("");
   const signedIn = useSignedIn();
@@ -80,9 +82,9 @@ export function SignInPage() {
               }}
             />
             {signIn.error && <Problem error={signIn.error} />}
-            <Button type="submit" loading={signIn.isPending} fullWidth>
+            <BusyButton type="submit" busy={signIn.isPending} fullWidth>
               Sign in
-            </Button>
+            </BusyButton>
             {provider !== undefined && <SingleSignOnButton provider={provider} />}
             <Text size="sm" c="dimmed">
               The first start prints an address and a password. Otherwise an owner of your account

@@ -1,7 +1,8 @@
-import { Button, Divider } from "@mantine/core";
+import { Divider } from "@mantine/core";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { get, post } from "../api.ts";
+import { BusyButton } from "../components/busy-button.tsx";
 import { Problem } from "../components/problem.tsx";
 
 interface SignInOptions {
@@ -67,16 +68,16 @@ export function SingleSignOnButton({
     <>
       <Divider label="or" />
       {begin.error && <Problem error={begin.error} />}
-      <Button
+      <BusyButton
         variant="default"
         fullWidth
-        loading={begin.isPending}
+        busy={begin.isPending}
         onClick={() => {
           begin.mutate();
         }}
       >
         {invitation === undefined ? "Sign in" : "Accept"} with {provider}
-      </Button>
+      </BusyButton>
     </>
   );
 }

@@ -1,6 +1,5 @@
 import {
   Alert,
-  Button,
   Card,
   Group,
   NumberInput,
@@ -18,6 +17,7 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { ApiError, get, post } from "../api.ts";
 import type { SmtpSettings, SmtpTest, TlsMode } from "../api-types.ts";
+import { BusyButton } from "../components/busy-button.tsx";
 import { Code } from "../components/copy.tsx";
 import { Page, Waiting } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
@@ -29,6 +29,8 @@ export function SmtpPage() {
     queryKey: ["smtp"],
     queryFn: async () => (await get<{ settings: SmtpSettings | null }>("/smtp")).settings,
     refetchOnWindowFocus: false,
+    // The form begins with what there is now, not with what an earlier visit saw.
+    gcTime: 0,
   });
   return (
     <Page
@@ -37,7 +39,7 @@ export function SmtpPage() {
     >
       {smtp.isPending && <Waiting />}
       {smtp.error && <Problem error={smtp.error} retry={() => void smtp.refetch()} />}
-      {smtp.data !== undefined && <SmtpForm key={JSON.stringify(smtp.data)} saved={smtp.data} />}
+      {smtp.data !== undefined && <SmtpForm saved={smtp.data} />}
     </Page>
   );
 }
@@ -65,6 +67,10 @@ function SmtpForm({ saved }: { saved: SmtpSettings | null }) {
     mutationFn: () => post<{ settings: SmtpSettings }>("/smtp", body()),
     onSuccess: ({ settings }) => {
       client.setQueryData(["smtp"], settings);
+      // As the server has them: in lower case, without spaces.
+      setHost(settings.host);
+      setFrom(settings.from);
+      setPassword("");
       notifications.show({ color: "green.9", message: "SMTP settings saved" });
     },
   });
@@ -83,13 +89,13 @@ function SmtpForm({ saved }: { saved: SmtpSettings | null }) {
     (tls !== "none" || saved.tls === "none");
 
   return (
-    <form
-      onSubmit={(event) => {
-        event.preventDefault();
-        save.mutate();
-      }}
-    >
-      <Stack>
+    <Stack>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          save.mutate();
+        }}
+      >
         <Card withBorder className="panel">
           <Stack>
             <Select
@@ -185,12 +191,20 @@ function SmtpForm({ saved }: { saved: SmtpSettings | null }) {
             />
             {save.error && <Problem error={save.error} />}
             <Group justify="flex-end">
-              <Button type="submit" loading={save.isPending}>
+              <BusyButton type="submit" busy={save.isPending}>
                 Save
-              </Button>
+              </BusyButton>
             </Group>
           </Stack>
         </Card>
+      </form>
+      {/* Of its own: Enter in its field sends the test, and its address does not keep from saving. */}
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          test.mutate();
+        }}
+      >
         <Card withBorder className="panel">
           <Stack>
             <div>
@@ -205,6 +219,7 @@ function SmtpForm({ saved }: { saved: SmtpSettings | null }) {
               <TextInput
                 label="Send the test to"
                 type="email"
+                required
                 flex={1}
                 miw={200}
                 value={to}
@@ -213,23 +228,21 @@ function SmtpForm({ saved }: { saved: SmtpSettings | null }) {
                   setTo(event.currentTarget.value);
                 }}
               />
-              <Button
+              <BusyButton
                 variant="default"
-                loading={test.isPending}
+                busy={test.isPending}
                 disabled={host === "" || from === ""}
-                onClick={() => {
-                  test.mutate();
-                }}
+                type="submit"
               >
                 Send a test
-              </Button>
+              </BusyButton>
             </Group>
             {test.error && <Problem error={test.error} />}
             {test.data && <TestResult test={test.data} />}
           </Stack>
         </Card>
-      </Stack>
-    </form>
+      </form>
+    </Stack>
   );
 }
 

@@ -14,9 +14,10 @@ import {
 } from "@mantine/core";
 import { IconUserPlus } from "@tabler/icons-react";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
+import { useRef, useState } from "react";
 import { call, get, post } from "../api.ts";
 import type { Invitation, User } from "../api-types.ts";
+import { BusyButton } from "../components/busy-button.tsx";
 import { Confirm } from "../components/confirm.tsx";
 import { Code } from "../components/copy.tsx";
 import { DataTable } from "../components/data-table.tsx";
@@ -34,7 +35,8 @@ export function UsersCard() {
   const me = useSession().user;
   const owner = me.role === "owner";
   const [inviting, setInviting] = useState(false);
-  const [doomed, setDoomed] = useState<{ path: string; email: string }>();
+  const [doomed, setDoomed] = useState<{ path: string; email: string; invited: boolean }>();
+  const opener = useRef<HTMLButtonElement>(null);
   const client = useQueryClient();
   const users = useQuery({
     queryKey: USERS,
@@ -49,6 +51,7 @@ export function UsersCard() {
           </Title>
           {owner && (
             <Button
+              ref={opener}
               variant="default"
               leftSection={<IconUserPlus size={16} />}
               onClick={() => {
@@ -91,7 +94,11 @@ export function UsersCard() {
                     danger
                     of={`Remove ${user.email}`}
                     run={() => {
-                      setDoomed({ path: `/users/${user.id}`, email: user.email });
+                      setDoomed({
+                        path: `/users/${user.id}`,
+                        email: user.email,
+                        invited: false,
+                      });
                     }}
                   >
                     Remove
@@ -119,6 +126,7 @@ export function UsersCard() {
                       setDoomed({
                         path: `/invitations/${invitation.id}`,
                         email: invitation.email,
+                        invited: true,
                       });
                     }}
                   >
@@ -138,8 +146,9 @@ export function UsersCard() {
       />
       <Confirm
         opened={doomed !== undefined}
-        title="Take away the access?"
-        action="Take away"
+        title={doomed?.invited === true ? "Withdraw the invitation?" : "Take away the access?"}
+        action={doomed?.invited === true ? "Withdraw" : "Take away"}
+        returnTo={opener}
         close={() => {
           setDoomed(undefined);
         }}
@@ -149,7 +158,15 @@ export function UsersCard() {
         }}
       >
         <Text className="break">
-          <strong>{doomed?.email}</strong> can no longer sign in to this account.
+          {doomed?.invited === true ? (
+            <>
+              The link that was made for <strong>{doomed.email}</strong> stops working.
+            </>
+          ) : (
+            <>
+              <strong>{doomed?.email}</strong> can no longer sign in to this account.
+            </>
+          )}
         </Text>
       </Confirm>
     </Card>
@@ -168,7 +185,10 @@ function Invite({ opened, close }: { opened: boolean; close: () => void }) {
         role,
         send,
       }),
-    onSuccess: () => client.invalidateQueries({ queryKey: USERS }),
+    onSuccess: () => {
+      // Not waited for: the link is shown only once, and must not depend on how the list fares.
+      void client.invalidateQueries({ queryKey: USERS });
+    },
   });
   const leave = () => {
     close();
@@ -246,9 +266,9 @@ function Invite({ opened, close }: { opened: boolean; close: () => void }) {
             />
             {invite.error && <Problem error={invite.error} />}
             <Group justify="flex-end">
-              <Button type="submit" loading={invite.isPending}>
+              <BusyButton type="submit" busy={invite.isPending}>
                 Invite
-              </Button>
+              </BusyButton>
             </Group>
           </Stack>
         </form>

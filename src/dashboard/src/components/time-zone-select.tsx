@@ -1,0 +1,26 @@
+import { Select, type SelectProps } from "@mantine/core";
+import { timeZones } from "../time.ts";
+
+/** Of all zones that the browser knows, and the present one, whatever its name is. */
+export function TimeZoneSelect({
+  value,
+  change,
+  ...others
+}: Pick<SelectProps, "description" | "error"> & {
+  value: string;
+  change: (zone: string) => void;
+}) {
+  return (
+    <Select
+      {...others}
+      label="Time zone"
+      data={timeZones(value)}
+      searchable
+      allowDeselect={false}
+      value={value}
+      onChange={(zone) => {
+        if (zone !== null) change(zone);
+      }}
+    />
+  );
+}

@@ -1,0 +1,351 @@
+import type { Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { call, type Standalone } from "../program.ts";
+import type { Receiver } from "../receiver.ts";
+import { findChrome } from "./chrome.ts";
+import { keyboard } from "./keyboard.ts";
+import { openWindow, signIn, type Owner, type View } from "./owner.ts";
+import { openStage, type Stage } from "./stage.ts";
+
+const chrome = findChrome();
+/** What a desktop's window is at twice the size. */
+const ZOOMED: View = { width: 640, height: 430 };
+
+const button = (page: Page, name: string | RegExp) => page.getByRole("button", { name });
+const dialog = (page: Page) => page.getByRole("dialog");
+const place = (page: Page, name: string) =>
+  page.getByRole("navigation", { name: "Main" }).getByRole("link", { name, exact: true });
+
+/** The least contrast of an edge of a field with what it lies on (WCAG 2.2, 1.4.11 wants 3). */
+const FAINTEST_EDGE = `(() => {
+  const luminance = (colour) => {
+    const [red, green, blue] = colour.match(/[\\d.]+/g).slice(0, 3).map((part) => {
+      const share = Number(part) / 255;
+      return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+  };
+  const ground = (element) => {
+    const colour = getComputedStyle(element).backgroundColor;
+    return colour === "rgba(0, 0, 0, 0)" ? ground(element.parentElement) : colour;
+  };
+  const fields = [...document.querySelectorAll("main input.mantine-Input-input, main textarea, main input[type=checkbox]")];
+  return Math.min(...fields.filter((field) => field.checkVisibility()).map((field) => {
+    const [dark, light] = [getComputedStyle(field).borderTopColor, ground(field.parentElement)].map(luminance).sort((a, b) => a - b);
+    return (light + 0.05) / (dark + 0.05);
+  }));
+})()`;
+
+async function createKey(page: Page, label: string): Promise<void> {
+  await button(page, "Create API key").click();
+  await page.getByLabel("Label").fill(label);
+  await page.keyboard.press("Enter");
+}
+
+/** What goes wrong, is done twice, or comes in another order than one would think. */
+describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
+  let stage: Stage;
+  let program: Standalone;
+  let owner: Owner;
+  let receiver: Receiver;
+  let key: string;
+  beforeAll(async () => {
+    stage = await openStage({ name: "troubles", chrome });
+    ({ program, owner, receiver } = stage);
+    key = program.printed("API key") ?? "";
+  });
+  afterAll(() => stage?.close());
+
+  async function open(path: string, view?: View) {
+    const window = await openWindow(stage.browser, program.url, view ? { view } : {});
+    await signIn(window.page, owner);
+    await window.page.goto(`/dashboard/${path}`);
+    await window.page.getByRole("heading", { level: 1 }).waitFor();
+    return window;
+  }
+  async function createJob(fields: object = {}): Promise<string> {
+    const body = {
+      name: "Trouble",
+      type: "webhook",
+      schedule_type: "cron",
+      cron_expression: "0 3 * * *",
+      webhook_url: `${receiver.url}/trouble`,
+      ...fields,
+    };
+    const made = await call(program.url, { key, method: "POST", path: "/jobs", body });
+    expect(made.status).toBe(201);
+    return (made.body as { id: string }).id;
+  }
+
+  test("what the browser thinks of the network does not stop a program on the same machine", async () => {
+    const { context, page } = await open(`jobs/${await createJob()}`);
+    await page.getByText("It has not run yet.").waitFor();
+    await page.evaluate(`dispatchEvent(new Event("offline"))`);
+    await button(page, "Run now").click();
+    await expect.poll(() => receiver.received.length).toBe(1);
+    await place(page, "Email log").click();
+    await page.getByText("No email yet").waitFor();
+    await context.close();
+  });
+
+  test("without a network what was clicked fails, and is not done later", async () => {
+    const { context, page } = await open(`jobs/${await createJob()}`);
+    const before = receiver.received.length;
+    await context.setOffline(true);
+    await button(page, "Run now").click();
+    await page.getByRole("alert").filter({ hasText: "Carillon cannot be reached." }).waitFor();
+    await context.setOffline(false);
+    await page.reload();
+    await page.getByText("It has not run yet.").waitFor();
+    expect(receiver.received.length).toBe(before);
+    await context.close();
+  });
+
+  test("a new key is shown, however the list fares", async () => {
+    const { context, page } = await open("api-keys");
+    let created = false;
+    await page.route("**/dashboard/api/api-keys", async (route) => {
+      if (route.request().method() === "POST") created = true;
+      else if (created) return;
+      await route.continue();
+    });
+    await createKey(page, "of a slow network");
+    await button(page, "Copy the key").waitFor();
+    expect(
+      await dialog(page)
+        .getByText(/^svc_live_/)
+        .count(),
+    ).toBe(1);
+    await context.close();
+  });
+
+  test("a copy that the browser refuses is said", async () => {
+    const { context, page } = await open("api-keys");
+    await page.evaluate(`navigator.clipboard.writeText = () => Promise.reject(new Error("no"))`);
+    await createKey(page, "not to be copied");
+    await button(page, "Copy the key").click();
+    await dialog(page).getByText("The browser did not allow it.").waitFor();
+    expect(await page.getByText("Copied", { exact: true }).count()).toBe(0);
+    await context.close();
+  });
+
+  test("the focus stays on a button that works, and comes back when its row is gone", async () => {
+    const { context, page } = await open("api-keys");
+    const keys = keyboard(page);
+    await createKey(page, "soon gone");
+    await button(page, "Done").click();
+    await page.route("**/dashboard/api/api-keys", async (route) =>
+      route.request().method() === "POST"
+        ? route.fulfill({ status: 503, json: { error: "the database is away" } })
+        : route.continue(),
+    );
+    await button(page, "Create API key").click();
+    await page.getByLabel("Label").fill("refused");
+    const create = dialog(page).getByRole("button", { name: "Create", exact: true });
+    await keys.use(create);
+    await dialog(page).getByText("The database is away.").waitFor();
+    expect(await keys.has(create)).toBe(true);
+    await page.keyboard.press("Escape");
+    await keys.use(button(page, "Delete the key soon gone"));
+    await keys.use(dialog(page).getByRole("button", { name: "Delete the key" }));
+    await expect.poll(() => keys.has(button(page, "Create API key"))).toBe(true);
+    await context.close();
+  });
+
+  test("another tab signs in as somebody else: this one is theirs, too", async () => {
+    const { context, page } = await open("accounts");
+    await button(page, "Create account").click();
+    await page.getByLabel("Name").fill("others");
+    await page.getByLabel("Owner's email").fill("other@example.com");
+    await dialog(page).getByRole("button", { name: "Create", exact: true }).click();
+    await button(page, "Copy the link").click();
+    const link = (await page.evaluate("navigator.clipboard.readText()")) as string;
+    await page.goto("/dashboard/jobs/new");
+    await page.getByLabel("Name").fill("of the first user");
+    const other = await context.newPage();
+    await other.goto(link);
+    await other.locator("input[type=password]").fill("a very good password");
+    await button(other, "Accept and sign in").click();
+    await other.getByRole("heading", { level: 1, name: "Overview" }).waitFor();
+    await page.getByRole("banner").getByText("others").waitFor();
+    expect(await page.getByLabel("Name").inputValue()).toBe("");
+    await context.close();
+  });
+
+  test("a session that ends in the middle is said", async () => {
+    const { context, page } = await open("jobs/new");
+    await context.clearCookies();
+    await page.getByLabel("Name").fill("Too late");
+    await page.getByRole("alert").filter({ hasText: "Your session has ended." }).waitFor();
+    expect(await page.title()).toBe("Sign in · Carillon");
+    await context.close();
+  });
+
+  test("a second invitation in the same tab is another one, and half a link is said", async () => {
+    const { context, page } = await open("settings");
+    const links: string[] = [];
+    for (const email of ["one@example.com", "two@example.com"]) {
+      await button(page, "Invite").click();
+      await page.getByRole("textbox", { name: "Email", exact: true }).fill(email);
+      await dialog(page).getByRole("button", { name: "Invite" }).click();
+      await button(page, "Copy the link").click();
+      links.push(String(await page.evaluate("navigator.clipboard.readText()")));
+      await button(page, "Done").click();
+    }
+    await button(page, /^Withdraw the invitation of one/).click();
+    await dialog(page).getByText("stops working.").waitFor();
+    await page.goto(links[0] ?? "");
+    await page.getByText("one@example.com").waitFor();
+    await page.goto(links[1] ?? "");
+    await page.getByText("two@example.com").waitFor();
+    await page.locator("input[type=password]").fill("a very good password");
+    await button(page, "Accept and sign in").click();
+    await page.getByRole("heading", { level: 1, name: "Overview" }).waitFor();
+    // Who is only a member is not offered what the server would refuse.
+    await page.goto("/dashboard/signing-secret");
+    await page.getByText("Only owners of the account may see this page.").waitFor();
+    expect(await button(page, "Rotate the secret").count()).toBe(0);
+    await page.goto("/dashboard/invitation");
+    await page.getByText("The link is not complete").waitFor();
+    expect(await page.locator("input").count()).toBe(0);
+    await context.close();
+  });
+
+  test("a history is shown to the end of what there is to show", async () => {
+    const { context, page } = await open("");
+    const limits: number[] = [];
+    await page.route("**/executions?*", async (route) => {
+      const limit = Number(new URL(route.request().url()).searchParams.get("limit"));
+      if (limits.at(-1) !== limit) limits.push(limit);
+      await route.fulfill({ json: Array.from({ length: limit }, (_, index) => execution(index)) });
+    });
+    const keys = keyboard(page);
+    const id = await createJob();
+    await page.goto(`/dashboard/jobs/${id}`);
+    const more = button(page, "Show more");
+    await more.focus();
+    for (let turn = 1; turn <= 10; turn += 1) {
+      expect(await keys.has(more)).toBe(true);
+      await page.keyboard.press("Enter");
+      await expect.poll(() => limits.length).toBe(turn + 1);
+      const shown = Math.min(25 + 100 * turn, 1_000);
+      await page.getByText(`outcome of the last ${shown},`).waitFor();
+    }
+    expect(limits.at(-1)).toBe(1_000);
+    await page.getByText(`GET /jobs/${id}/executions?include=missed&offset=1000`).waitFor();
+    expect(await more.count()).toBe(0);
+    await context.close();
+  });
+
+  test("the way back leads back, and the box shows what is searched for", async () => {
+    for (let count = 0; count < 30; count += 1) await createJob({ name: `Crowd ${count}` });
+    const { context, page } = await open("jobs");
+    const search = page.getByLabel("Search");
+    await page.goto("/dashboard/jobs?page=99");
+    await page.waitForURL("**/jobs?page=2");
+    await page.goBack();
+    await page.waitForURL("**/jobs");
+    await search.fill("Crowd 7");
+    await page.getByText("1 job", { exact: true }).waitFor();
+    await place(page, "Jobs").click();
+    await expect.poll(() => search.inputValue()).toBe("");
+    await page.getByRole("link", { name: "Crowd 29" }).waitFor();
+    await page.goBack();
+    await expect.poll(() => search.inputValue()).toBe("Crowd 7");
+    await page.getByText("1 job", { exact: true }).waitFor();
+    await context.close();
+  });
+
+  test("at twice the size all of a page can be chosen, and the focus is not lost", async () => {
+    await createJob();
+    const { context, page } = await open("jobs", ZOOMED);
+    const keys = keyboard(page);
+    const all = page.getByLabel("Select all on this page");
+    await keys.use(all, "Space");
+    await page.getByText(/^[1-9]\d* selected$/).waitFor();
+    await keys.use(button(page, "Clear"));
+    await expect.poll(() => keys.has(all)).toBe(true);
+    await context.close();
+  });
+
+  test.each(["light", "dark"] as const)("%s: the edge of a field can be seen", async (scheme) => {
+    const { context, page } = await openWindow(stage.browser, program.url, { scheme });
+    await signIn(page, owner);
+    for (const path of ["jobs", "jobs/new"]) {
+      await page.goto(`/dashboard/${path}`);
+      await page.locator("main input").first().waitFor();
+      expect(Number(await page.evaluate(FAINTEST_EDGE))).toBeGreaterThanOrEqual(3);
+    }
+    await context.close();
+  });
+
+  test("a form says what is wrong by its own words, and no longer than it is", async () => {
+    const { context, page } = await open("jobs/new");
+    const errors = page.locator(".mantine-InputWrapper-error");
+    await button(page, "Create job").click();
+    await page.getByRole("alert").getByText("URL: must").waitFor();
+    await page.getByLabel("Name").fill("Corrected");
+    await page.getByLabel("URL").fill(`${receiver.url}/corrected`);
+    await expect.poll(() => errors.count()).toBe(0);
+    await button(page, "Add a header").click();
+    await page.getByLabel("Header 1 value").fill("Bearer of nothing");
+    await button(page, "Create job").click();
+    await page.getByRole("alert").getByText("Headers: have a value without a name").waitFor();
+    await page.getByLabel("Header 1 name").fill("Host");
+    await page.getByText("Host is reserved and cannot be set").waitFor();
+    await context.close();
+  });
+
+  test("a check that cannot be made is not taken for a schedule that is wrong", async () => {
+    const { context, page } = await open("");
+    await page.route("**/jobs/check", (route) =>
+      route.fulfill({ status: 503, json: { error: "the database is away" } }),
+    );
+    await page.goto("/dashboard/jobs/new");
+    await page.getByRole("alert").getByText("The database is away.").waitFor();
+    expect(await page.getByText("as soon as the schedule is valid").count()).toBe(0);
+    await context.close();
+  });
+
+  test("time zones are found by the name that people use, and shown by the one that a job has", async () => {
+    const id = await createJob({ timezone: "US/Eastern" });
+    const { context, page } = await open(`jobs/${id}/edit`);
+    const zone = page
+      .getByRole("combobox", { name: "Time zone" })
+      .or(page.getByRole("textbox", { name: "Time zone" }));
+    await expect.poll(() => zone.inputValue()).toBe("US/Eastern");
+    await zone.fill("Kolkata");
+    await page.getByRole("option", { name: "Asia/Kolkata" }).click();
+    await button(page, "Save").click();
+    await page.getByText("in Asia/Kolkata").waitFor();
+    await context.close();
+  });
+
+  test("Enter beside the test of the SMTP settings sends the test, and saves nothing", async () => {
+    const { context, page } = await open("smtp");
+    const from = page.getByLabel("From address");
+    const saved = await from.inputValue();
+    await from.fill("unsaved@example.com");
+    await page.getByLabel("Send the test to").press("Enter");
+    await page.getByText("The server accepted the mail.").waitFor();
+    await page.reload();
+    expect(await from.inputValue()).toBe(saved);
+    await context.close();
+  });
+});
+
+function execution(index: number) {
+  const at = new Date(Date.now() - index * 60_000).toISOString();
+  return {
+    kind: "execution",
+    id: `execution-${index}`,
+    status: "success",
+    http_status: 200,
+    duration_ms: 5,
+    error_message: null,
+    executed_at: at,
+    attempt: 1,
+    trigger: "schedule",
+    scheduled_at: at,
+  };
+}

@@ -21,6 +21,8 @@ export interface AccountRouteOptions {
   users: Users;
   invitations: Invitations;
   brake: SignInBrake;
+  /** Days that the installation keeps history; 0: for ever. */
+  installation: { retentionDays: number };
   mailer: Pick<Mailer, "send">;
   /** Undefined: jobs do not live in namespaces, but with the account. */
   binding?: {
@@ -39,6 +41,14 @@ export function accountRoutes(options: AccountRouteOptions) {
   return {
     async updateAccount(request: DashboardRequest<AccountPatch>): Promise<ApiAnswer> {
       const { time_zone: timeZone, retention_days: retentionDays } = request.body;
+      const most = options.installation.retentionDays;
+      if (most > 0 && (retentionDays ?? 0) > most)
+        throw invalid([
+          {
+            field: "retention_days",
+            message: `must be at most ${most}: the installation keeps no more`,
+          },
+        ]);
       const account = await accounts.update(request.account, {
         ...(timeZone === undefined ? {} : { timeZone }),
         ...(retentionDays === undefined ? {} : { retentionDays }),

@@ -343,6 +343,17 @@ describe("an administrator of the installation", () => {
   });
 });
 
+const keep = (days: number | null) => owner.ask("PATCH", "/account", { retention_days: days });
+
+test("an account keeps no more of its history than the installation does", async () => {
+  expect((await keep(90)).json).toMatchObject({ retention_days: 90 });
+  expect(await keep(91)).toMatchObject({
+    status: 400,
+    json: { details: [{ field: "retention_days", message: expect.stringContaining("most 90") }] },
+  });
+  expect((await keep(null)).json).toMatchObject({ retention_days: null });
+});
+
 test("without a cluster there is nothing to bind an account to", async () => {
   const { accounts } = (await owner.get("/accounts")).json as { accounts: { id: string }[] };
   const path = `/accounts/${accounts[0]?.id}/namespace`;

@@ -8,6 +8,7 @@ import { StartProblem } from "../src/configuration/start-problem.ts";
 import { parseDestinationRules } from "../src/network/destination-rules.ts";
 import type { Account } from "../src/domain/account.ts";
 import { JobsLeft, type Accounts } from "../src/domain/ports/accounts.ts";
+import { DependencyUnavailable } from "../src/domain/ports/dependency-down.ts";
 import { createAccountBinding } from "../src/kubernetes/account-binding.ts";
 import { createAccountDeletion } from "../src/kubernetes/account-deletion.ts";
 import { namespaceUid } from "../src/kubernetes/namespace-uid.ts";
@@ -57,7 +58,13 @@ async function run(parsed: ParsedCommandLine & { kind: "command" }): Promise<voi
   databaseUrl = database.url;
   const pool = createPool({ url: database.url, applicationName: "carillon admin", max: 2 });
   try {
-    await checkSchema({ pool, appVersion: VERSION });
+    await checkSchema({ pool, appVersion: VERSION }).catch((cause: unknown) => {
+      if (database.dataDir === undefined || !(cause instanceof DependencyUnavailable)) throw cause;
+      throw new StartProblem(
+        `the Carillon on the data directory ${database.dataDir} does not run any longer: start it again (npm start)`,
+        { cause },
+      );
+    });
     const result = await command.run({
       ...parsed.arguments,
       stores: createStores(pool, database.encryptionKeys),
@@ -71,7 +78,14 @@ async function run(parsed: ParsedCommandLine & { kind: "command" }): Promise<voi
   }
 }
 
-async function locateDatabase(): Promise<{ url: string; encryptionKeys: string | undefined }> {
+interface Database {
+  url: string;
+  encryptionKeys: string | undefined;
+  /** Where a standalone, which may have been killed since, said how to reach it. */
+  dataDir?: string;
+}
+
+async function locateDatabase(): Promise<Database> {
   const configuration = readEnvironment("admin");
   const { databaseUrl: url, encryptionKeys } = configuration;
   if (url !== undefined && encryptionKeys !== undefined) return { url, encryptionKeys };
@@ -80,7 +94,8 @@ async function locateDatabase(): Promise<{ url: string; encryptionKeys: string |
   // A standalone on the operator's database makes keys for it when the operator gives none.
   if (url !== undefined)
     return { url, encryptionKeys: running?.url === url ? running.encryptionKeys : undefined };
-  if (running) return { ...running, encryptionKeys: encryptionKeys ?? running.encryptionKeys };
+  if (running)
+    return { ...running, dataDir, encryptionKeys: encryptionKeys ?? running.encryptionKeys };
   throw new StartProblem(
     `no Carillon is running on the data directory ${dataDir}: start it (npm start), or set DATABASE_URL or CARILLON_DATA_DIR`,
   );

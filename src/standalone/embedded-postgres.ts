@@ -295,8 +295,11 @@ function environment(): NodeJS.ProcessEnv {
   return env;
 }
 
+/** What it complains of, which other lines may follow; its last words when it does not. */
 function lastLines(text: string): string {
-  return text.trim().split("\n").slice(-3).join(" | ");
+  const lines = text.trim().split("\n");
+  const complaints = lines.filter((line) => /\b(?:ERROR|FATAL|PANIC|error): /.test(line));
+  return (complaints.length > 0 ? complaints : lines).slice(-3).join(" | ");
 }
 
 async function sizeOf(path: string): Promise<number> {

@@ -196,6 +196,18 @@ describe("carillon admin on the running standalone of CARILLON_DATA_DIR", () => 
     });
   });
 
+  test("says so when that standalone was killed, and its PostgreSQL with it", async () => {
+    const dataDir = await mkdtemp(join(tmpdir(), "carillon-e2e-"));
+    await writeFile(join(dataDir, "database-url"), "postgres://carillon:x@127.0.0.1:1/postgres\n");
+    const args = ["admin", "account", "list"];
+    expect(await run("cli", { args, env: { CARILLON_DATA_DIR: dataDir } }).finished).toEqual({
+      code: 1,
+      stdout: "",
+      stderr: `carillon: the Carillon on the data directory ${dataDir} does not run any longer: start it again (npm start)\n`,
+    });
+    await rm(dataDir, { recursive: true, force: true });
+  });
+
   test("takes the keys that a standalone made for the operator's database", async () => {
     const dataDir = await mkdtemp(join(tmpdir(), "carillon-e2e-"));
     await writeFile(join(dataDir, "database-url"), `${database.url}\n`);

@@ -148,3 +148,13 @@ test("SMTP has its own ports", async () => {
     DestinationRefused,
   );
 });
+
+test("an address at which nobody listens does not keep the name's next one back", async () => {
+  const before = connections;
+  const dial = dialWith({
+    rules: parseDestinationRules("127.0.0.0/8"),
+    lookup: async () => ["127.0.0.2", "127.0.0.1"],
+  });
+  (await dial(to("receiver.example"))).destroy();
+  await expect.poll(() => connections).toBe(before + 1);
+});

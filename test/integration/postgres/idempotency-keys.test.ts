@@ -56,6 +56,7 @@ describe("idempotency keys", () => {
     expect((await keys.begin({ ...asked, account: randomUUID() })).kind).toBe("fresh");
     await elapse(asked.account, "23 hours 59 minutes");
     expect(await keys.begin(asked)).toEqual(replay);
+    expect(await keys.begin({ ...asked, retakeAfterMs: 60_000 })).toEqual(replay);
     await elapse(asked.account, "1 minute");
     expect((await keys.begin({ ...asked, fingerprint: "f2" })).kind).toBe("fresh");
   });

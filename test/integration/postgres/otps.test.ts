@@ -67,6 +67,27 @@ describe("one-time passcodes", () => {
     expect(await otps.verify(account, address, code.code)).toBe(false);
   });
 
+  test("a code copied to another account's row, or another address's, does not verify", async () => {
+    const otps = createOtps({ pool, keyRing });
+    const [address, other] = [newAddress(), newAddress()];
+    const code = await issued(otps, address);
+    await otps.activate(code.id);
+    const another = randomUUID();
+    for (const [account_, address_] of [
+      [another, address],
+      [account, other],
+    ] as const) {
+      await pool.query(
+        `insert into otps (account, address, id, code_hmac, active, expires_at, sends)
+         select $3, $4, uuidv7(), code_hmac, active, expires_at, sends
+           from otps where account = $1 and address = $2`,
+        [account, address, account_, address_],
+      );
+      expect(await otps.verify(account_, address_, code.code)).toBe(false);
+    }
+    expect(await otps.verify(account, address, code.code)).toBe(true);
+  });
+
   test("the code is nowhere in the database, and leading zeros are kept", async () => {
     const otps = createOtps({ pool, keyRing, makeCode: () => "000042" });
     const address = newAddress();

@@ -94,6 +94,12 @@ describe("clientAddress", () => {
       }),
     ),
     {
+      name: "a hop that cannot be read, told of by a proxy behind the peer",
+      peer: "10.0.0.1",
+      forwardedFor: "garbage, 10.0.0.2",
+      is: "10.0.0.1",
+    },
+    {
       name: "a hop that cannot be read, behind one that can",
       peer: "10.0.0.1",
       forwardedFor: "garbage, 198.51.100.7",

@@ -1,6 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, rm } from "node:fs/promises";
+import { readdirSync, readlinkSync } from "node:fs";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -21,6 +22,17 @@ async function hold(path: string): Promise<HeldFileLock> {
   return lock;
 }
 
+/** This process's open files of that name. */
+function descriptorsOf(path: string): string[] {
+  return readdirSync("/proc/self/fd").filter((fd) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${fd}`) === path;
+    } catch {
+      return false;
+    }
+  });
+}
+
 describe.skipIf(process.platform !== "linux")("a lock on a file", () => {
   test("keeps a second one out, and says who has it", async () => {
     const path = join(directory, "two");
@@ -30,7 +42,13 @@ describe.skipIf(process.platform !== "linux")("a lock on a file", () => {
       by: { pid: process.pid, place: whereabouts() },
     });
     first.release();
-    (await hold(path)).release();
+    // What it had open may be somebody else's by now.
+    first.release();
+    expect(descriptorsOf(path)).toEqual([]);
+    const next = await hold(path);
+    expect(await holdFileLock(path)).toMatchObject({ kind: "taken", by: { pid: process.pid } });
+    expect(descriptorsOf(path)).toEqual([String(next.fd)]);
+    next.release();
   });
 
   test("of many at the same time, one has it", async () => {
@@ -74,15 +92,22 @@ describe.skipIf(process.platform !== "linux")("a lock on a file", () => {
     (await hold(path)).release();
   });
 
-  test("cannot be had without the flock program, which is said", async () => {
+  test.each([
+    { what: "without the flock program", program: undefined, why: /flock.*ENOENT/ },
+    {
+      what: "where the file system does not lock",
+      program: "echo 'flock: 3: Bad file descriptor' >&2; exit 1",
+      why: /Bad file/,
+    },
+  ])("cannot be had $what, which is said", async ({ program, why }) => {
     const path = process.env["PATH"];
-    process.env["PATH"] = directory;
+    const bin = await mkdtemp(join(directory, "bin-"));
+    if (program !== undefined)
+      await writeFile(join(bin, "flock"), `#!/bin/sh\n${program}\n`, { mode: 0o755 });
+    process.env["PATH"] = bin;
     try {
-      const lock = await holdFileLock(join(directory, "without"));
-      expect(lock).toMatchObject({
-        kind: "impossible",
-        why: expect.stringMatching(/flock.*ENOENT/),
-      });
+      const lock = await holdFileLock(join(bin, "without"));
+      expect(lock).toMatchObject({ kind: "impossible", why: expect.stringMatching(why) });
     } finally {
       process.env["PATH"] = path;
     }

@@ -80,6 +80,13 @@ const UNREACHABLE: JobCondition = {
     "The destination keeps failing: runs wait, and one call at a time finds out whether it is back.",
 };
 
+/** A schedule's fields by their names in REST: whoever reads a condition has the resource before him. */
+const RESOURCE_FIELDS: Readonly<Record<string, string>> = {
+  cron_expression: "spec.schedule.cron",
+  timezone: "spec.schedule.timeZone",
+  run_at: "spec.schedule.at",
+};
+
 type ConditionInput = Parameters<typeof jobConditions>[0];
 
 function ready({ job, cursor, timing }: ConditionInput): JobCondition {
@@ -93,7 +100,8 @@ function ready({ job, cursor, timing }: ConditionInput): JobCondition {
     };
   if (!timing.compiled.ok) {
     const { field, message } = timing.compiled.finding;
-    return { type, status: "False", reason: "InvalidSchedule", message: `${field}: ${message}` };
+    const where = RESOURCE_FIELDS[field] ?? field;
+    return { type, status: "False", reason: "InvalidSchedule", message: `${where}: ${message}` };
   }
   if (cursor?.haltedGeneration === job.generation)
     return {

@@ -178,3 +178,13 @@ test.each(CASES)("$name", (c) => {
     last: "NoRuns",
   });
 });
+
+test.each([
+  { spec: { expression: "0 0 31 2 *", timeZone: "UTC" }, field: "spec.schedule.cron" },
+  { spec: { expression: "@daily", timeZone: "Europe/Atlantis" }, field: "spec.schedule.timeZone" },
+])("an invalid schedule is told of by the resource's field, $field", ({ spec, field }) => {
+  const job = aJob({ spec: { schedule: { kind: "cron", ...spec } } });
+  const timing = timingOf(job.spec);
+  const input = { job, cursor: undefined, timing, history: undefined, now: at("12:00") };
+  expect(jobConditions(input)[0]?.message).toMatch(new RegExp(`^${field}: `));
+});

@@ -44,8 +44,6 @@ export interface ClaimedRun {
   createdAt: Instant;
   /** 1 for the first attempt. */
   attempt: number;
-  /** When the first attempt began; null before it. */
-  firstStartedAt: Instant | null;
   /** `destinationKey` of its target. */
   destination: string;
   spec: JobSpec;

@@ -118,7 +118,6 @@ export function createRunQueue(options: {
         text: `with ${MINE}
          update runs r
             set claim_token = null, worker = null, lease_until = null, started_at = null,
-                first_started_at = case when r.attempts = 0 then null else r.first_started_at end,
                 not_before = greatest(r.not_before, $3)
            from mine where ${byKey("r.id", "mine.id")}`,
         values: [...identify(runs), notBefore === undefined ? null : new Date(notBefore)],
@@ -213,13 +212,12 @@ interface ClaimedRow {
   not_before: Instant;
   created_at: Instant;
   attempts: number;
-  first_started_at: Instant | null;
   destination: string;
   spec: JobSpec;
 }
 
 const CLAIMED_COLUMNS = `r.id, r.claim_token, r.account, r.job_uid, r.job_id, r.generation, r.trigger,
-  r.scheduled_at, r.not_before, r.created_at, r.attempts, r.first_started_at, r.destination`;
+  r.scheduled_at, r.not_before, r.created_at, r.attempts, r.destination`;
 
 function claimedOf(row: ClaimedRow): ClaimedRun {
   return {
@@ -234,7 +232,6 @@ function claimedOf(row: ClaimedRow): ClaimedRun {
     notBefore: row.not_before,
     createdAt: row.created_at,
     attempt: row.attempts + 1,
-    firstStartedAt: row.first_started_at,
     destination: row.destination,
     spec: row.spec,
   };

@@ -22,8 +22,7 @@ export async function startRuns(
   const { rows } = await database.query<{ id: string }>({
     name: "start_runs",
     text: `update runs r
-          set started_at = clock_timestamp(),
-              first_started_at = coalesce(r.first_started_at, clock_timestamp())
+          set started_at = clock_timestamp()
          from ${CLAIMS} as i(id, token, generation), job_cursors c
         where ${STILL_HELD} and ${byKey("c.job_uid", "r.job_uid")} and ${REASON} is null
        returning r.id`,

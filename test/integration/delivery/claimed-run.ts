@@ -18,7 +18,6 @@ export function claimedRun(
     notBefore: 0,
     createdAt: 0,
     attempt: 1,
-    firstStartedAt: null,
     destination: "account http://127.0.0.1",
     spec: spec({
       target: {

@@ -56,7 +56,6 @@ describe.runIf(kubeconfig !== "")("headersFrom", () => {
       notBefore: 0,
       createdAt: 0,
       attempt: 1,
-      firstStartedAt: null,
       destination: `${of} https://example.com`,
       spec: { ...spec, target },
     };

@@ -73,7 +73,6 @@ describe("claim", () => {
       trigger: "schedule",
       notBefore: now - 2_000,
       attempt: 1,
-      firstStartedAt: null,
       spec: of.spec,
     });
     const prepared = await fixture.queue.claim({ ...request, until: now + 20_000 });
@@ -284,7 +283,6 @@ describe("close", () => {
     expect(await fixture.queue.claim({ ...request, until: later - 1 })).toEqual([]);
     const [second] = await fixture.queue.claim({ ...request, until: later });
     expect(second).toMatchObject({ id: first.id, attempt: 2, notBefore: later });
-    expect(second?.firstStartedAt).not.toBeNull();
     expect(second?.claimToken).not.toBe(first.claimToken);
     if (second === undefined) throw new Error("not claimed");
     await fixture.queue.start([second]);
@@ -419,7 +417,7 @@ describe("release and renew", () => {
     const later = Date.now() + HOUR / 2;
     await fixture.queue.release([run], later);
     const again = await claimOne(fixture.queue, of);
-    expect(again).toMatchObject({ id: run.id, attempt: 1, notBefore: later, firstStartedAt: null });
+    expect(again).toMatchObject({ id: run.id, attempt: 1, notBefore: later });
     expect(await executionsOf(of)).toEqual([]);
     await fixture.ledger.cancel([of.uid]);
   });

@@ -4,7 +4,12 @@ import { InvalidInput } from "../src/domain/findings.ts";
 import { NamespaceInUse } from "../src/domain/ports/accounts.ts";
 import { DependencyUnavailable } from "../src/domain/ports/dependency-down.ts";
 import { UnknownKeyId, WrongKey } from "../src/postgres/key-ring.ts";
-import { DatabaseTooNew, DatabaseTooOld } from "../src/postgres/migrate.ts";
+import {
+  DatabaseTooNew,
+  DatabaseTooOld,
+  MigrationFailed,
+  ServerTooOld,
+} from "../src/postgres/migrate.ts";
 import { sqlState } from "../src/postgres/connection-errors.ts";
 import { redactText } from "../src/telemetry/redact.ts";
 
@@ -21,6 +26,8 @@ export function problemOf(error: unknown, databaseUrl?: string): string | undefi
     error instanceof NamespaceInUse ||
     error instanceof DatabaseTooNew ||
     error instanceof DatabaseTooOld ||
+    error instanceof ServerTooOld ||
+    error instanceof MigrationFailed ||
     error instanceof UnknownKeyId ||
     error instanceof WrongKey
   )

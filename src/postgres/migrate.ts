@@ -16,6 +16,27 @@ export class DatabaseTooOld extends Error {
   override name = "DatabaseTooOld";
 }
 
+/** The PostgreSQL server itself is older than what the migrations are written for. */
+export class ServerTooOld extends Error {
+  override name = "ServerTooOld";
+}
+
+/** The migrations could not be applied, and none of them was. */
+export class MigrationFailed extends Error {
+  override name = "MigrationFailed";
+  constructor(cause: unknown) {
+    // node-pg-migrate puts a stack into some of its messages.
+    const [reason = ""] = (cause instanceof Error ? cause.message : String(cause)).split("\n");
+    const remedy = /permission denied/.test(reason)
+      ? ": the role of DATABASE_URL must be allowed to create tables, as the database's owner is"
+      : "";
+    super(`the migration failed: ${reason}${remedy}`, { cause });
+  }
+}
+
+/** uuidv7() came with it. */
+const LEAST_SERVER = 18;
+
 export interface MigrateOptions {
   url: string;
   /** The version of this program, `major.minor.patch`. */
@@ -27,7 +48,8 @@ export interface MigrateOptions {
  * Brings the schema up to this release: plain SQL files in order, each once, all in one transaction,
  * under an advisory lock (several processes at once are safe: the others wait, then find nothing to do).
  * Forward only; an older release keeps working on a migrated database unless `min_app_version` in
- * carillon_meta says otherwise: then this throws DatabaseTooNew and changes nothing.
+ * carillon_meta says otherwise: then this throws DatabaseTooNew, and ServerTooOld on an older PostgreSQL, and
+ * changes nothing.
  */
 export async function migrate(options: MigrateOptions): Promise<{ applied: string[] }> {
   const client = createClient({
@@ -40,11 +62,11 @@ export async function migrate(options: MigrateOptions): Promise<{ applied: strin
   return translating(async () => {
     await client.connect();
     try {
+      await refuseOldServer(client);
       await refuseNewer(client, options.appVersion);
       if ((await pending(client)).length === 0) return { applied: [] };
       // Loaded only when there is work: it brings a TypeScript loader along.
       const { runner } = await import("node-pg-migrate");
-      const failures: string[] = [];
       const applied = await runner({
         dbClient: client,
         dir: DIRECTORY,
@@ -58,10 +80,11 @@ export async function migrate(options: MigrateOptions): Promise<{ applied: strin
             if (name !== undefined) options.onProgress?.(`Migrating the database: ${name}`);
           },
           warn: () => undefined,
-          error: (line) => failures.push(line),
+          // With the whole text of the migration, before it throws what PostgreSQL said.
+          error: () => undefined,
         },
       }).catch((cause: unknown) => {
-        throw new Error(`the migration failed: ${failures.join(" ").trim()}`, { cause });
+        throw new MigrationFailed(cause);
       });
       // Somebody newer may have migrated while we waited for the lock.
       await refuseNewer(client, options.appVersion);
@@ -81,7 +104,7 @@ export async function checkSchema(request: { pool: Pool; appVersion: string }): 
   const missing = await pending(request.pool);
   if (missing.length > 0)
     throw new DatabaseTooOld(
-      `the database lacks ${missing.length} migration(s) of this release (${missing.join(", ")}): run the migration first`,
+      `the database lacks ${missing.length} migration(s) of this release (${missing.join(", ")}): run npm run migrate first (in the image: cmd/migrate.ts)`,
     );
 }
 
@@ -94,6 +117,17 @@ async function pending(database: Queryable): Promise<string[]> {
   const { rows } = await database.query<{ name: string }>(`select name from ${TABLE}`);
   const done = new Set(rows.map((row) => row.name));
   return names.filter((name) => !done.has(name));
+}
+
+async function refuseOldServer(database: Queryable): Promise<void> {
+  const { rows } = await database.query<{ version: string }>(
+    "select current_setting('server_version') as version",
+  );
+  const version = rows[0]?.version ?? "";
+  if (Number.parseInt(version) < LEAST_SERVER)
+    throw new ServerTooOld(
+      `the server of DATABASE_URL is PostgreSQL ${version}: Carillon needs ${LEAST_SERVER} or newer`,
+    );
 }
 
 async function refuseNewer(database: Queryable, appVersion: string): Promise<void> {

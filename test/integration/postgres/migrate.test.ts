@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { afterEach, expect, test } from "vitest";
 import {
   checkSchema,
@@ -7,6 +8,7 @@ import {
   migrate,
 } from "../../../src/postgres/migrate.ts";
 import { createPool } from "../../../src/postgres/pool.ts";
+import { admin } from "../../postgres/admin.ts";
 import { createEmptyDatabase, type TestDatabase } from "../../postgres/database.ts";
 
 const databases: TestDatabase[] = [];
@@ -64,6 +66,22 @@ test("a database without our schema says what to do", async () => {
   const pool = createPool({ url, applicationName: "test" });
   await expect(checkSchema({ pool, appVersion: "1.0.0" })).rejects.toThrow(DatabaseTooOld);
   await pool.end();
+});
+
+test("a role that may not create tables is told so, in one line", async () => {
+  const { url } = await empty();
+  const role = `limited_${randomBytes(4).toString("hex")}`;
+  await admin(url, `create role ${role} login password 'limited'`);
+  const limited = new URL(url);
+  limited.username = role;
+  limited.password = "limited";
+  try {
+    await expect(migrate({ url: limited.href, appVersion: "1.0.0" })).rejects.toThrow(
+      /^the migration failed: [^\n]*permission denied for schema public: the role of DATABASE_URL [^\n]*$/,
+    );
+  } finally {
+    await admin(url, `drop role ${role}`);
+  }
 });
 
 const versions = [

@@ -244,6 +244,16 @@ describe("put back to a time that it has run at", () => {
     await fixture.queue.close([success(run)]);
     expect(await onceOf(of)).toBe("completed");
   });
+
+  test("both outcomes at once: that of the newer time counts", async () => {
+    const at = Date.now() - 2_000;
+    const of = once(at);
+    await reconcile(of);
+    const old = await started(of);
+    await reconcile(movedTo(of, at + 1_000));
+    await fixture.queue.close([failure(old), success(await started(of))]);
+    expect(await onceOf(of)).toBe("completed");
+  });
 });
 
 describe("refused at its start", () => {

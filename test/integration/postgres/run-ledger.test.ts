@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { ChangeRefused } from "../../../src/domain/ports/run-ledger.ts";
 import { closeRuns } from "../../../src/postgres/close-runs.ts";
+import { startRuns } from "../../../src/postgres/start-runs.ts";
 import {
   change,
   claimed,
@@ -149,6 +150,18 @@ describe("apply", () => {
     await fixture.ledger.cancel([of.uid]);
   });
 
+  test("one that the edit leaves to be decided again is not missed either", async () => {
+    const of = job();
+    const at = Date.now() - 50;
+    await fixture.ledger.apply([change(of, { create: [scheduled(at)], to: { position: at } })]);
+    const from = await cursorOf(fixture.ledger, of);
+    await fixture.ledger.apply([
+      change({ ...of, generation: 2 }, { from, to: { position: at - 1 } }),
+    ]);
+    expect(await runsOf(of.uid)).toEqual([]);
+    expect(await missedOf(of.uid)).toEqual([]);
+  });
+
   test("a run that was delivered while an edit was decided is not created a second time", async () => {
     const of = job();
     const run = await claimed(fixture, of);
@@ -203,6 +216,19 @@ describe("apply", () => {
     expect(run).toMatchObject({ generation: 2, trigger: "manual", spec: { name: "Edited" } });
     expect(await fixture.queue.start([run])).toEqual(new Set([run.id]));
     await fixture.queue.close([success(run)]);
+  });
+
+  test("a manual run between attempts, which must all send the same, ends with its generation", async () => {
+    const of = job();
+    await fixture.ledger.apply([change(of)]);
+    await fixture.ledger.runNow(of, "k");
+    const run = await claimOne(fixture.queue, of);
+    await fixture.queue.start([run]);
+    await fixture.queue.close([retry(run, Date.now())]);
+    const from = await cursorOf(fixture.ledger, of);
+    await fixture.ledger.apply([change({ ...of, generation: 2 }, { from })]);
+    expect(await runsOf(of.uid)).toEqual([]);
+    expect(await missedOf(of.uid)).toEqual([]);
   });
 
   test("a one-time whose retries an edit ends has failed", async () => {
@@ -362,6 +388,29 @@ describe("cancel, orphans, runNow", () => {
     expect(states.every((run) => run.state === "started")).toBe(true);
     expect(new Set(states.map((run) => run.id))).toEqual(started);
     await fixture.queue.close(runs.map((run) => success(run)));
+  });
+
+  test("a start that commits while the job is cancelled is not lost", async () => {
+    const of = job();
+    const run = await claimed(fixture, of);
+    const starting = await fixture.pool.connect();
+    await starting.query("begin");
+    expect(await startRuns(starting, [run])).toEqual(new Set([run.id]));
+    const { rows } = await starting.query<{ pid: number }>("select pg_backend_pid() as pid");
+    const cancelling = fixture.anotherLedger().cancel([of.uid]);
+    await vi.waitFor(async () => {
+      const waiting = await fixture.pool.query(
+        "select from pg_stat_activity where $1 = any(pg_blocking_pids(pid))",
+        [rows[0]?.pid],
+      );
+      expect(waiting.rowCount).toBe(1);
+    });
+    await starting.query("commit");
+    starting.release();
+    await cancelling;
+    expect((await runsOf(of.uid)).map(({ state }) => state)).toEqual(["started"]);
+    expect(await missedOf(of.uid)).toEqual([]);
+    expect(await fixture.queue.close([success(run)])).toEqual(new Set([run.id]));
   });
 
   test("orphans are cursors that the store no longer has", async () => {

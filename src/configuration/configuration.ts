@@ -36,6 +36,10 @@ export function readConfiguration(
       wrong.push(`${variable.name} ${reason}${shown}`);
     }
   }
+  const { port, metricsPort } = values as Configuration;
+  const listensTwice = program === "standalone" || program === "gateway";
+  if (listensTwice && port !== undefined && port !== 0 && port === metricsPort)
+    wrong.push(`CARILLON_METRICS_PORT must be another port than PORT (both are ${port})`);
   if (wrong.length > 0) throw new ConfigurationError(wrong.join("\n"));
   return values as Configuration;
 }

@@ -1,3 +1,5 @@
+import { join } from "node:path";
+import { StartProblem } from "../configuration/start-problem.ts";
 import type { DataDirectory } from "./data-directory.ts";
 
 /** What standalone remembers between two starts, besides the database. */
@@ -10,9 +12,20 @@ export interface StandaloneState {
 
 const FILE = "state.json";
 
-export async function readState(directory: Pick<DataDirectory, "read">): Promise<StandaloneState> {
+/** Throws StartProblem when somebody has damaged the file. */
+export async function readState(
+  directory: Pick<DataDirectory, "path" | "read">,
+): Promise<StandaloneState> {
   const text = await directory.read(FILE);
-  return text === undefined ? {} : (JSON.parse(text) as StandaloneState);
+  if (text === undefined) return {};
+  try {
+    return JSON.parse(text) as StandaloneState;
+  } catch (cause) {
+    throw new StartProblem(
+      `${join(directory.path, FILE)} is damaged: remove it, which forgets the mail catcher's ports and nothing else`,
+      { cause },
+    );
+  }
 }
 
 export async function writeState(

@@ -101,6 +101,14 @@ describe("one clear line, no stack, an exit code that is not 0", () => {
     );
   });
 
+  test("a state file that somebody has damaged", async () => {
+    const damaged = await mkdtemp(join(other, "damaged-"));
+    await writeFile(join(damaged, "state.json"), "{");
+    expect(await start({ CARILLON_DATA_DIR: damaged })).toEqual(
+      oneLine(`${join(damaged, "state.json")} is damaged: remove it`),
+    );
+  });
+
   test("a port in use", async () => {
     const server = createServer().listen(0, "127.0.0.1");
     await once(server, "listening");

@@ -47,6 +47,11 @@ describe("readConfiguration", () => {
       says: "CARILLON_METRICS_PORT must be",
     },
     {
+      name: "one port for two",
+      env: { PORT: "8080", CARILLON_METRICS_PORT: "8080" },
+      says: "CARILLON_METRICS_PORT must be another port than PORT (both are 8080)",
+    },
+    {
       name: "unknown store",
       env: { CARILLON_JOB_STORE: "etcd" },
       says: "must be one of kubernetes, postgres",

@@ -164,7 +164,7 @@ function scheduleOf(
       return undefined;
     }
     const old = previous?.schedule;
-    if (old?.kind === "once" && isoUtc(old.at) === fields.run_at) return old;
+    if (old?.kind === "once" && isSameMoment(fields.run_at, old.at)) return old;
     const at = parseRunAt(fields.run_at, now);
     if (typeof at === "number") return { kind: "once", at };
     findings.push({ field: "run_at", message: at.message });
@@ -183,6 +183,11 @@ function scheduleOf(
   if (compiled.ok) return schedule;
   findings.push(compiled.finding);
   return undefined;
+}
+
+/** In whatever spelling, and whether or not it may still be chosen. */
+function isSameMoment(text: string, at: Instant): boolean {
+  return text === isoUtc(at) || parseRunAt(text, at) === at;
 }
 
 function targetOf(

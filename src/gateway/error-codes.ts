@@ -39,7 +39,8 @@ export const ERROR_CODES = {
   request_timeout: { status: 408, meaning: "The request did not arrive in time." },
   conflict: {
     status: 409,
-    meaning: "The job was changed by somebody else at the same time, several times over.",
+    meaning:
+      "The job was changed by somebody else at the same time, several times over. When creating one: a job that was made with this `Idempotency-Key` before differs.",
   },
   job_owned: {
     status: 409,

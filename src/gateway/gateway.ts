@@ -22,7 +22,7 @@ import { createJobInventory } from "./dashboard/job-inventory.ts";
 import { routeDashboard, type DashboardOptions } from "./dashboard/dashboard-router.ts";
 import { docsPage } from "./docs-page.ts";
 import { answerText, type ApiRequest, type Handler } from "./endpoint.ts";
-import { createHttpServer } from "./http-server.ts";
+import { createHttpServer, endServer } from "./http-server.ts";
 import { readIdempotencyKey } from "./idempotency.ts";
 import { openApiDocument } from "./openapi.ts";
 import type { Page } from "./page.ts";
@@ -75,7 +75,7 @@ export interface Gateway {
   callback(): (req: IncomingMessage, res: ServerResponse) => void;
   /** An HTTP server that also answers in JSON what never becomes a request. Call once, then listen. */
   server(): Server;
-  /** Stops accepting; resolves when the last answer is out. */
+  /** Stops accepting; resolves when the last answer is out, after 25 s at most. */
   close(): Promise<void>;
 }
 
@@ -136,15 +136,7 @@ export function createGateway(options: GatewayOptions): Gateway {
     callback: () => app.callback(),
     server: () => (server ??= createHttpServer({ handle: app.callback(), metrics })),
     async close() {
-      const open = server;
-      if (!open?.listening) return;
-      await new Promise<void>((resolve, reject) => {
-        open.close((error) => {
-          if (error) reject(error);
-          else resolve();
-        });
-        open.closeIdleConnections();
-      });
+      if (server?.listening) await endServer(server, options.timers);
     },
   };
 

@@ -6,6 +6,7 @@ import {
   type IncomingMessage,
 } from "node:http";
 import type { Duplex } from "node:stream";
+import type { Timers } from "../domain/ports/clock.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { ApiError, errorAnswer } from "./errors.ts";
 
@@ -14,6 +15,9 @@ const HEADERS_TIMEOUT_MS = 15_000;
 const REQUEST_TIMEOUT_MS = 120_000;
 /** Longer than load balancers keep idle connections (60 s is common), so that they close first. */
 const KEEP_ALIVE_MS = 65_000;
+
+/** How long answers may take once the server has begun to end: the process has 30 s for all of its parts. */
+const LAST_ANSWERS_MS = 25_000;
 
 /** How long a connection may stay quiet once the server has begun to end. */
 const LINGER_MS = 500;
@@ -98,6 +102,25 @@ export function createHttpServer(options: {
     res.end(JSON.stringify(answer.body));
   });
   return server;
+}
+
+/**
+ * Stops accepting; resolves when the last answer is out. Whoever is still sending a request, or waiting, after
+ * 25 s is cut off.
+ */
+export async function endServer(server: Server, timers: Timers): Promise<void> {
+  const patience = timers.after(LAST_ANSWERS_MS, () => server.closeAllConnections());
+  try {
+    await new Promise<void>((resolve, reject) => {
+      server.close((error) => {
+        if (error) reject(error);
+        else resolve();
+      });
+      server.closeIdleConnections();
+    });
+  } finally {
+    patience.cancel();
+  }
 }
 
 function parseError(code: string | undefined): ApiError {

@@ -18,9 +18,20 @@ export interface JsonMember {
 
 export type JsonScan =
   | { ok: true; members: ReadonlyMap<string, JsonMember>; value: Record<string, unknown> }
-  | { ok: false; problem: string };
+  /** `tooMany`: it may be JSON, but has more values than the limit. */
+  | { ok: false; problem: string; tooMany: boolean };
 
 class Problem extends Error {}
+class TooMany extends Problem {}
+
+export interface JsonLimits {
+  depth: number;
+  /**
+   * The most values in one member, and in all others together. What has more is not read to its end: of
+   * millions, each costs microseconds in which nobody else is answered.
+   */
+  values?: { member: string; inMember: number; inOthers: number };
+}
 
 const WHITESPACE = /[ \t\n\r]*/y;
 const NUMBER = /-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?/y;
@@ -33,17 +44,18 @@ const ESCAPE = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/y;
  * Scans and parses one JSON object. The scan comes first, since only it bounds the nesting; it leaps over
  * what stands in strings, and leaves it to JSON.parse to find a control character there.
  */
-export function scanJsonObject(text: string, limits: { depth: number }): JsonScan {
+export function scanJsonObject(text: string, limits: JsonLimits): JsonScan {
   try {
     const members = new Scanner({ text, ...limits, strict: false }).object();
     return { ok: true, members, value: parsed(text, limits) };
   } catch (error) {
-    if (error instanceof Problem) return { ok: false, problem: error.message };
+    if (error instanceof Problem)
+      return { ok: false, problem: error.message, tooMany: error instanceof TooMany };
     throw error;
   }
 }
 
-function parsed(text: string, limits: { depth: number }): Record<string, unknown> {
+function parsed(text: string, limits: JsonLimits): Record<string, unknown> {
   try {
     return JSON.parse(text) as Record<string, unknown>;
   } catch (error) {
@@ -66,10 +78,14 @@ class Scanner {
   private readonly text: string;
   private readonly depth: number;
   private readonly strict: boolean;
-  constructor(options: { text: string; depth: number; strict: boolean }) {
+  private readonly most: JsonLimits["values"];
+  /** Values so far, outside the member that has a limit of its own. */
+  private others = 0;
+  constructor(options: JsonLimits & { text: string; strict: boolean }) {
     this.text = options.text;
     this.depth = options.depth;
     this.strict = options.strict;
+    this.most = options.values;
   }
 
   object(): Map<string, JsonMember> {
@@ -77,6 +93,8 @@ class Scanner {
     this.space();
     if (this.at >= this.text.length)
       throw new Problem("the body is empty, and must be a JSON object");
+    if (this.text[this.at] === "\ufeff")
+      throw new Problem("the body begins with a byte order mark: send it without one");
     if (this.text[this.at] !== "{") throw new Problem("the body must be a JSON object");
     this.at += 1;
     this.space();
@@ -84,7 +102,7 @@ class Scanner {
     else {
       for (;;) {
         const name = this.key(members);
-        members.set(name, this.value());
+        members.set(name, this.value(name));
         if (!this.more("}")) break;
       }
     }
@@ -94,12 +112,13 @@ class Scanner {
   }
 
   /** One member's value, iteratively: hostile nesting must not reach the call stack. */
-  private value(): JsonMember {
+  private value(name: string): JsonMember {
     const open: Open[] = [];
     const member: JsonMember = { start: this.at, end: this.at, values: 0, inexact: null };
     for (;;) {
       this.space();
       member.values += 1;
+      if (this.most) this.count(this.most, name, member.values);
       const container = this.scalarOrOpen(member);
       if (container) {
         open.push(container);
@@ -128,6 +147,14 @@ class Scanner {
         open.pop();
       }
     }
+  }
+
+  private count(most: NonNullable<JsonLimits["values"]>, name: string, values: number): void {
+    if (name === most.member) {
+      if (values > most.inMember)
+        throw new TooMany(`${name} has more than ${most.inMember} values`);
+    } else if ((this.others += 1) > most.inOthers)
+      throw new TooMany(`the body has more than ${most.inOthers} values`);
   }
 
   private scalarOrOpen(member: JsonMember): Open | undefined {

@@ -27,6 +27,9 @@ const RESERVED = new Set([
 ]);
 const RESERVED_PREFIXES = ["content-", "resent-", "arc-", "apparently-"];
 
+/** Hold message ids or structured fields, which have no encoded form: nodemailer writes them as they are. */
+const ASCII_ONLY = new Set(["in-reply-to", "references", "otp-token"]);
+
 /** RFC 5322 field name, without what MIME parsers stumble over. */
 const HEADER_NAME = /^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/;
 /** What the schema cannot say: addresses, headers, sizes in bytes, base64. Throws ApiError 400. */
@@ -91,6 +94,8 @@ function headerFindings(headers: Readonly<Record<string, string>>): Finding[] {
     seen.add(lower);
     if (/[\p{Cc}\u2028\u2029]/u.test(value))
       findings.push({ field, message: "must be one line without control characters" });
+    else if (ASCII_ONLY.has(lower) && !/^[ -~]*$/.test(value))
+      findings.push({ field, message: "must be ASCII: it cannot be encoded" });
   }
   return findings;
 }

@@ -168,6 +168,7 @@ function operation(id: string, endpoint: EndpointDefinition): OpenApiOperation {
     responses: {
       [endpoint.success.status]: {
         description: endpoint.success.description,
+        ...(endpoint.idempotent ? { headers: REPLAYED } : {}),
         content: { "application/json": { schema: inlined(endpoint.success.schema) } },
       },
       ...(id === "readiness"
@@ -238,7 +239,9 @@ function errorResponses(endpoint: EndpointDefinition): Record<string, OpenApiRes
       String(status),
       {
         description: codes.map((code) => `\`${code}\`: ${ERROR_CODES[code].meaning}`).join("\n\n"),
-        ...(status === 429 || status === 503 ? { headers: RETRY_AFTER } : {}),
+        ...(status === 429 || status === 503 || codes.includes("idempotency_in_flight")
+          ? { headers: RETRY_AFTER }
+          : {}),
         content: {
           "application/json": {
             schema: { $ref: "#/components/schemas/Error" },
@@ -254,6 +257,13 @@ function errorResponses(endpoint: EndpointDefinition): Record<string, OpenApiRes
 
 const RETRY_AFTER = {
   "Retry-After": { description: "Seconds to wait.", schema: { type: "integer", minimum: 1 } },
+};
+
+const REPLAYED = {
+  "Idempotency-Replayed": {
+    description: "`true`: the answer that the first request with this `Idempotency-Key` got.",
+    schema: { type: "string", enum: ["true"] },
+  },
 };
 
 function errorText(code: ErrorCode): string {

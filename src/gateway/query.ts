@@ -2,8 +2,8 @@ import type { TSchema } from "typebox";
 import type { Finding } from "../domain/findings.ts";
 import { invalid } from "./errors.ts";
 
-/** Plain decimal: no sign, leading zero, exponent or space. */
-const INTEGER = /^(?:0|[1-9][0-9]{0,15})$/;
+/** Plain decimal: no plus, leading zero, exponent or space. */
+const INTEGER = /^(?:0|-?[1-9][0-9]{0,15})$/;
 
 /**
  * The query string as an object for the schema to judge. Integers of the schema are read from plain

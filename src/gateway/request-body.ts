@@ -51,6 +51,8 @@ export function createBodyReader({ limitBytes }: { limitBytes: number }): BodyRe
   });
   return async (ctx) => {
     refuseOtherMedia(ctx);
+    // Identity by now; what reads the stream knows that in lower case only.
+    delete ctx.req.headers["content-encoding"];
     await read(ctx, async () => {});
     const binary: unknown = ctx.request.body;
     return parseJsonBody(Buffer.from(typeof binary === "string" ? binary : "", "latin1"));

@@ -103,11 +103,12 @@ function refuseMalformed(ctx: Koa.ParameterizedContext<GatewayState>): void {
 /** Gives 404, 405 and OPTIONS, which the router leaves without a body, their shape. */
 function nameUnrouted(ctx: Koa.ParameterizedContext<GatewayState>): void {
   if (ctx.body !== undefined && ctx.body !== null && ctx.body !== "") return;
-  if (ctx.method === "OPTIONS" && ctx.response.get("Allow") !== "") {
+  const allowed = ctx.res.hasHeader("Allow");
+  if (ctx.method === "OPTIONS" && (allowed || ctx.url === "*")) {
     ctx.status = 204;
     return;
   }
-  if (ctx.status === 404)
+  if (ctx.status === 404 || ctx.method === "OPTIONS")
     throw new ApiError("not_found", "no such route: /docs and /openapi.json list them all");
   if (ctx.status === 405 || ctx.status === 501)
     throw new ApiError(

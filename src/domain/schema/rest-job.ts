@@ -1,25 +1,35 @@
-import { Type } from "typebox";
+import { Type, type TSchema } from "typebox";
 import * as field from "./fields.ts";
 
-/** Fields of which a job has at most one set, by `type` and `schedule_type`, and the policies. */
-const OPTIONAL = {
-  cron_expression: Type.Optional(field.nullable(field.cronExpression)),
-  run_at: Type.Optional(field.nullable(field.runAt)),
-  timezone: Type.Optional(field.nullable(field.timeZone)),
-  webhook_url: Type.Optional(field.nullable(field.webhookUrl)),
-  webhook_payload: Type.Optional(field.nullable(field.webhookPayload)),
-  webhook_headers: Type.Optional(field.nullable(field.webhookHeaders)),
-  timeout_seconds: Type.Optional(field.nullable(field.timeoutSeconds)),
-  email_to: Type.Optional(field.nullable(field.address)),
-  email_subject: Type.Optional(field.nullable(field.subject)),
-  email_body: Type.Optional(field.nullable(field.emailBody)),
-  email_is_html: Type.Optional(field.nullable(field.isHtml)),
-  max_retries: Type.Optional(field.nullable(field.maxRetries)),
-  min_backoff_seconds: Type.Optional(field.nullable(field.minBackoffSeconds)),
-  max_backoff_seconds: Type.Optional(field.nullable(field.maxBackoffSeconds)),
-  starting_deadline_seconds: Type.Optional(field.nullable(field.startingDeadlineSeconds)),
-  delivery_deadline_seconds: Type.Optional(field.nullable(field.deliveryDeadlineSeconds)),
-  concurrency_policy: Type.Optional(field.nullable(field.concurrencyPolicy)),
+function optional<T extends TSchema>(schema: T) {
+  return Type.Optional(field.nullable(schema));
+}
+
+/**
+ * The default in words. Generated clients fill in the keyword: for a job of the other kind, which refuses
+ * the field, and in a patch, where it would reset what should stay.
+ */
+function told<T extends TSchema>(schema: T) {
+  const { default: value, description, ...rest } = { ...schema } as Record<string, unknown>;
+  return Type.Unsafe<Type.Static<T>>({
+    ...rest,
+    description: `${String(description)} Default: \`${String(value)}\`.`,
+  });
+}
+
+/** Fields of which a job has at most one set, by `type` and `schedule_type`. */
+const OF_ONE_KIND = {
+  cron_expression: optional(field.cronExpression),
+  run_at: optional(field.runAt),
+  timezone: optional(told(field.timeZone)),
+  webhook_url: optional(field.webhookUrl),
+  webhook_payload: optional(field.webhookPayload),
+  webhook_headers: optional(field.webhookHeaders),
+  timeout_seconds: optional(told(field.timeoutSeconds)),
+  email_to: optional(field.address),
+  email_subject: optional(field.subject),
+  email_body: optional(field.emailBody),
+  email_is_html: optional(told(field.isHtml)),
 };
 
 /** What a job of one kind must have, and must not. */
@@ -27,7 +37,7 @@ function kind(options: { field: string; is: string; needs: string[]; excludes: s
   const { field: name, is, needs, excludes } = options;
   return {
     title: is,
-    required: needs,
+    required: [name, ...needs],
     properties: Object.fromEntries([
       [name, { const: is }],
       ...needs.map((need) => [need, { type: "string" }]),
@@ -44,7 +54,13 @@ export const jobCreate = Type.Object(
     name: field.jobName,
     type: field.jobType,
     schedule_type: field.scheduleType,
-    ...OPTIONAL,
+    ...OF_ONE_KIND,
+    max_retries: optional(field.maxRetries),
+    min_backoff_seconds: optional(field.minBackoffSeconds),
+    max_backoff_seconds: optional(field.maxBackoffSeconds),
+    starting_deadline_seconds: optional(field.startingDeadlineSeconds),
+    delivery_deadline_seconds: optional(field.deliveryDeadlineSeconds),
+    concurrency_policy: optional(field.concurrencyPolicy),
   },
   {
     additionalProperties: false,
@@ -96,7 +112,13 @@ export const jobPatch = Type.Object(
     name: Type.Optional(field.jobName),
     type: Type.Optional(field.jobType),
     schedule_type: Type.Optional(field.scheduleType),
-    ...OPTIONAL,
+    ...OF_ONE_KIND,
+    max_retries: optional(told(field.maxRetries)),
+    min_backoff_seconds: optional(told(field.minBackoffSeconds)),
+    max_backoff_seconds: optional(told(field.maxBackoffSeconds)),
+    starting_deadline_seconds: optional(field.startingDeadlineSeconds),
+    delivery_deadline_seconds: optional(told(field.deliveryDeadlineSeconds)),
+    concurrency_policy: optional(told(field.concurrencyPolicy)),
   },
   {
     additionalProperties: false,

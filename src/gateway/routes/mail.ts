@@ -119,7 +119,7 @@ export function mailRoutes(options: MailRouteOptions) {
       if (!(error instanceof EffectUncertain)) throw error;
       options.report(error.answer);
     });
-    if (!sent) throw new ApiError("smtp_failed", result.error);
+    if (!sent) throw new ApiError("smtp_failed", failureText(result));
     return {
       status: 200,
       body: { message: "OTP sent", expires_at: isoUtc(issued.expiresAt) },
@@ -139,7 +139,7 @@ export function mailRoutes(options: MailRouteOptions) {
         kind,
         ...about,
         status: failed ? "failed" : "sent",
-        errorMessage: failed ? result.error.slice(0, LIMITS.errorMessage) : null,
+        errorMessage: failed ? failureText(result) : null,
       });
     } catch (cause) {
       if (failed) throw cause;
@@ -155,9 +155,22 @@ function refuseBadAddress(field: string, address: string): void {
   if (findings.length > 0) throw invalid(findings);
 }
 
+type Failure = Extract<MailResult, { kind: "failed" }>;
+
+/** The server's words, and what they do not tell: that a second try could give somebody the mail twice. */
+function failureText({ error, outcomeUnknown, reachedSome }: Failure): string {
+  const note =
+    reachedSome === true
+      ? " (the mail was sent to its other recipients)"
+      : outcomeUnknown
+        ? " (the mail may have been sent all the same)"
+        : "";
+  return error.slice(0, LIMITS.errorMessage - note.length) + note;
+}
+
 /** A second try with the same key must not give a mail twice to those who have it, or may have it. */
-function sendingFailed(result: Extract<MailResult, { kind: "failed" }>): Error {
-  const answer = new ApiError("smtp_failed", result.error);
+function sendingFailed(result: Failure): Error {
+  const answer = new ApiError("smtp_failed", failureText(result));
   return result.outcomeUnknown || result.reachedSome === true
     ? new EffectUncertain(answer)
     : answer;

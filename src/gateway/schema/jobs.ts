@@ -50,6 +50,7 @@ export const job = Type.Object(
     webhook_payload: nullable(
       Type.Unsafe<Record<string, unknown>>({
         type: "object",
+        additionalProperties: true,
         description: "The payload as it was given; `{}` when none was.",
       }),
     ),
@@ -209,4 +210,7 @@ export const runAccepted = Type.Object(
 
 export const jobList = Type.Array(jobSummary);
 
-export const anyObject = Type.Unsafe<Record<string, unknown>>({ type: "object" });
+export const anyObject = Type.Unsafe<Record<string, unknown>>({
+  type: "object",
+  additionalProperties: true,
+});

@@ -123,13 +123,16 @@ describe.each(withBody)("the body of $name", ({ method, path }) => {
     const reply = await send("{}", { [header]: value });
     expect([reply.status, reply.json["code"]]).toEqual([415, "unsupported_media_type"]);
   });
-  test("a charset of UTF-8 and an identity encoding are taken", async () => {
-    const headers = {
-      "Content-Type": 'application/json; charset="UTF-8"',
-      "Content-Encoding": "identity",
-    };
-    expect((await send("{}", headers)).json["code"]).toBe("invalid_request");
-  });
+  test.each(["identity", "Identity"])(
+    "a charset of UTF-8 and an encoding of %s are taken",
+    async (encoding) => {
+      const headers = {
+        "Content-Type": 'application/json; charset="UTF-8"',
+        "Content-Encoding": encoding,
+      };
+      expect((await send("{}", headers)).json["code"]).toBe("invalid_request");
+    },
+  );
   test("413: a body over the limit", async () => {
     const limit = path === "/send" ? 24 : 1;
     const reply = await send(`{"a":"${"x".repeat(limit * 1_048_576)}"}`);
@@ -166,6 +169,8 @@ describe("routing", () => {
   test("OPTIONS lists the methods", async () => {
     const reply = await h.request({ method: "OPTIONS", path: "/send", key: null });
     expect([reply.status, reply.text, reply.headers.get("allow")]).toEqual([204, "", "POST"]);
+    const nowhere = await h.request({ method: "OPTIONS", path: "/nothing", key: null });
+    expect([nowhere.status, nowhere.json["code"]]).toEqual([404, "not_found"]);
   });
 });
 

@@ -89,6 +89,11 @@ describe("POST /send", () => {
       field: "headers.X-A",
     },
     {
+      name: "a header of message ids that is not ASCII",
+      json: { ...mail, headers: { "in-reply-to": "<é@x.io>" } },
+      field: "headers.in-reply-to",
+    },
+    {
       name: "a header name with a colon",
       json: { ...mail, headers: { "X:A": "a" } },
       field: "headers.X:A",
@@ -225,9 +230,17 @@ describe("Idempotency-Key on POST /send", () => {
     expect((await send({ ...mail, subject: "Again" }, { key, headers })).status).toBe(500);
   });
   test.each([
-    { name: "lost after DATA", script: { END: null } },
-    { name: "taken for some of its recipients", script: { RCPT: someRefused() } },
-  ])("a mail $name is not sent again under its key", async ({ name, script }) => {
+    {
+      name: "lost after DATA",
+      script: { END: null },
+      note: "the mail may have been sent all the same",
+    },
+    {
+      name: "taken for some of its recipients",
+      script: { RCPT: someRefused() },
+      note: "the mail was sent to its other recipients",
+    },
+  ])("a mail $name is not sent again under its key", async ({ name, script, note }) => {
     const server = await startScriptedServer(script);
     await sendThrough(server.port);
     const headers = { "Idempotency-Key": name };
@@ -238,6 +251,8 @@ describe("Idempotency-Key on POST /send", () => {
     await sendThrough(9);
     server.close();
     expect([first.status, first.json["code"]]).toEqual([500, "smtp_failed"]);
+    // Who sent no key has to know as well.
+    expect(first.json["error"]).toContain(note);
     expect([second.status, second.json["code"]]).toEqual([409, "outcome_unknown"]);
     expect(server.seen.mails).toBe(1);
   });

@@ -132,6 +132,15 @@ describe("a patch", () => {
     });
     expect(result).toMatchObject({ ok: false, findings: [{ field: "run_at" }] });
   });
+  test.each([
+    "2026-11-20T12:00:00Z",
+    "2026-11-20T13:00:00.000000+01:00",
+    "2026-11-20T12:00:00.000Z",
+  ])("may name the run_at that it has, however it is written: %s", (text) => {
+    const at = Date.UTC(2026, 10, 20, 12);
+    const past: JobSpec = { ...spec(email), schedule: { kind: "once", at } };
+    expect(patched(past, { name: "New", run_at: text }).schedule).toBe(past.schedule);
+  });
 });
 
 describe("refused, all findings at once", () => {

@@ -12,7 +12,7 @@ describe("scanJsonObject refuses", () => {
     { name: "an array", text: "[]", problem: "the body must be a JSON object" },
     { name: "a string", text: '"a"', problem: "the body must be a JSON object" },
     { name: "null", text: "null", problem: "the body must be a JSON object" },
-    { name: "a byte order mark", text: "\ufeff{}", problem: "the body must be a JSON object" },
+    { name: "a byte order mark", text: "\ufeff{}", problem: "begins with a byte order mark" },
     { name: "text after the object", text: "{} x", problem: "line 1, column 4: x is not JSON" },
     { name: "two objects", text: "{}{}", problem: 'column 3: "{" is not expected here' },
     { name: "an end in the middle", text: '{"a":1', problem: "the text ends too early" },

@@ -5,6 +5,8 @@ import { ERROR_CODES } from "../../../src/gateway/error-codes.ts";
 import { readFile } from "node:fs/promises";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import addFormats from "ajv-formats";
+import { specFromRest } from "../../../src/domain/rest-job.ts";
+import type { RestJobCreate } from "../../../src/domain/schema/rest-job.ts";
 
 const document = openApiDocument({ version: "1.2.3" });
 
@@ -51,6 +53,43 @@ describe("what a job of one kind needs and refuses is in the document too", () =
   test.each(cases)("$job: $valid", ({ body, valid }) => {
     expect(check(body)).toBe(valid);
   });
+});
+
+const specOf = (fields: RestJobCreate) =>
+  specFromRest({ fields, payloadText: undefined, now: Date.UTC(2029, 0) });
+
+describe("a client that fills in the document's defaults says the same", () => {
+  const ajv = new Ajv2020({ strict: false, useDefaults: true, validateFormats: false });
+  ajv.addSchema({ $id: "doc", components: document.components });
+  const filled = (schema: string, body: object) => {
+    const copy = structuredClone(body);
+    ajv.compile({ $ref: `doc#/components/schemas/${schema}` })(copy);
+    return copy;
+  };
+  const once = { name: "a", schedule_type: "one_time", run_at: "2030-01-01T00:00:00Z" } as const;
+  const email = { email_to: "a@example.com", email_subject: "s", email_body: "b" };
+  const url = "https://example.com";
+  const cron = { name: "a", schedule_type: "cron", cron_expression: "* * * * *" } as const;
+  test.each<{ job: string; body: RestJobCreate }>([
+    { job: "one-time email", body: { ...once, type: "email", ...email } },
+    { job: "one-time webhook", body: { ...once, type: "webhook", webhook_url: url } },
+    { job: "recurring email", body: { ...cron, type: "email", ...email } },
+    { job: "recurring webhook", body: { ...cron, type: "webhook", webhook_url: url } },
+  ])("$job", ({ body }) => {
+    expect(specOf(body).ok).toBe(true);
+    expect(specOf(filled("JobCreate", body) as RestJobCreate)).toEqual(specOf(body));
+  });
+  test("a patch", () => {
+    expect(filled("JobPatch", { name: "b" })).toEqual({ name: "b" });
+  });
+});
+
+test("objects of any members say so: generated types would have none", () => {
+  const schemas = document.components.schemas as Record<string, { properties: object }>;
+  for (const name of ["JobCreate", "JobPatch", "Job"])
+    expect(schemas[name]?.properties).toMatchObject({
+      webhook_payload: { additionalProperties: true },
+    });
 });
 
 test("every reference points at a schema of the document", () => {

@@ -27,6 +27,10 @@ test("executions have a default limit of 20", () => {
   expect(queryObject("", executionsQuery)).toEqual({ limit: 20, offset: 0 });
 });
 
+test("a negative number is one that is too small", () => {
+  expect(() => logs("offset=-1")).toThrow("offset: must be at least 0");
+});
+
 describe("GET /logs refuses", () => {
   const cases = [
     { query: "limit=0", field: "limit" },

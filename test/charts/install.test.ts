@@ -107,6 +107,29 @@ describe.runIf(kubeconfig !== "")("helm", () => {
     expect((await secret()).data).toEqual(before);
   });
 
+  test("rollback: a ring in a Secret of one's own stays as it is", async () => {
+    const keys = async () =>
+      (await json<{ data: { keys: string } }>("-n", namespace, "get", "secret", "ring")).data.keys;
+    await kube(
+      "-n",
+      namespace,
+      "create",
+      "secret",
+      "generic",
+      "ring",
+      "--from-literal=keys=k1:old",
+    );
+    const own = { ...values(), encryption: { existingSecret: "ring" } };
+    const before = (await secret()).data;
+    await helm(["upgrade", release, CHART, "-n", namespace, ...toSet(own)], kubeconfig);
+    const patch = JSON.stringify({ stringData: { keys: "k2:new" } });
+    await kube("-n", namespace, "patch", "secret", "ring", "--type", "merge", "-p", patch);
+    const rotated = await keys();
+    await helm(["rollback", release, "-n", namespace], kubeconfig);
+    expect(await keys()).toBe(rotated);
+    expect((await secret()).data).toEqual(before);
+  });
+
   test("upgrade: a newer chart leaves the database's pod alone", async () => {
     const template = async () =>
       (

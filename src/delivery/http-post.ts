@@ -63,7 +63,8 @@ export function post(request: {
     };
     const abort = (): void => {
       const reason: unknown = signal.reason;
-      giveUp(reason instanceof Error ? reason : new Error("aborted", { cause: reason }));
+      if (controller === undefined) giveUp(new NotSent("given up before it was sent"));
+      else giveUp(reason instanceof Error ? reason : new Error("aborted", { cause: reason }));
     };
     const timer = setTimeout(() => {
       giveUp(new TimedOut(`no answer within ${timeoutMs} ms`));

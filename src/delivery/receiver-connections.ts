@@ -1,3 +1,4 @@
+import { setImmediate } from "node:timers/promises";
 import { callbackify } from "node:util";
 import { buildConnector, Client } from "undici";
 import type { Monotonic } from "../domain/ports/clock.ts";
@@ -6,6 +7,8 @@ import { trustBesides } from "../network/trust.ts";
 
 /** Milliseconds. A changed rule or name counts within this time for connections that are kept busy. */
 const CONNECTION_TTL = 60_000;
+/** Milliseconds without a call after which a receiver may have closed a connection. */
+const RESTED = 50;
 /** Milliseconds for the handshake. */
 const TLS_TIMEOUT = 10_000;
 
@@ -18,13 +21,15 @@ export interface Connection {
 
 export interface ReceiverConnections {
   /** The one used last, still warm, or a new one: how many at once is the worker's limit. */
-  take(account: string, origin: string): Connection;
+  take(account: string, origin: string): Promise<Connection>;
   close(): Promise<void>;
 }
 
 interface Kept {
   client: Client;
   openedAt: number;
+  /** Since when it has no call. */
+  freeAt: number;
   /** It has lost its socket: not to be kept, should a call in flight have got it another. */
   gone: boolean;
 }
@@ -71,7 +76,8 @@ export function createReceiverConnections(options: {
         });
       },
     });
-    const kept: Kept = { client, openedAt: monotonic(), gone: false };
+    const now = monotonic();
+    const kept: Kept = { client, openedAt: now, freeAt: now, gone: false };
     all.add(kept);
     client.on("disconnect", () => {
       kept.gone = true;
@@ -103,13 +109,28 @@ export function createReceiverConnections(options: {
     return kept;
   }
 
+  /** An idle one whose receiver has not closed it, as far as can be known here. */
+  async function liveOne(key: string): Promise<Kept | undefined> {
+    for (let kept = idleOne(key); kept !== undefined; kept = idleOne(key)) {
+      if (monotonic() - kept.freeAt < RESTED) return kept;
+      // What has come there, such as its end, is read between one turn and the next. undici waits for this one's
+      // end only, and a call that it is given before fails of what is read then.
+      await setImmediate();
+      await setImmediate();
+      if (!kept.gone && all.has(kept)) return kept;
+      discard(kept);
+    }
+    return undefined;
+  }
+
   return {
-    take: (account, origin) => {
+    take: async (account, origin) => {
       const key = `${account} ${origin}`;
-      const kept = idleOne(key) ?? open(account, origin, key);
+      const kept = (await liveOne(key)) ?? open(account, origin, key);
       return {
         client: kept.client,
         release: (reusable) => {
+          kept.freeAt = monotonic();
           const waiting = idle.get(key);
           if (!reusable || kept.gone || !all.has(kept)) discard(kept);
           else if (waiting) waiting.push(kept);

@@ -81,7 +81,7 @@ export function createWebhookSender(options: {
       try {
         const url = new URL(target.url);
         const answer = await post({
-          connection: connections.take(run.account, url.origin),
+          connection: await connections.take(run.account, url.origin),
           url,
           headers,
           body: target.payload,

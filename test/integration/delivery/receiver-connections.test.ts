@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { createServer, type Server } from "node:http";
-import { connect, type AddressInfo } from "node:net";
+import { connect, type AddressInfo, type Socket } from "node:net";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { post, type Answer } from "../../../src/delivery/http-post.ts";
 import {
@@ -51,6 +51,8 @@ beforeEach(async () => {
 });
 afterEach(async () => {
   await connections.close();
+  // The next test counts its own.
+  await until("all are closed", () => open === 0);
   answers.clear();
   server.closeAllConnections();
   server.close();
@@ -58,7 +60,7 @@ afterEach(async () => {
 
 async function call(account: string, path = "/", signal?: AbortSignal): Promise<Answer> {
   return post({
-    connection: connections.take(account, origin),
+    connection: await connections.take(account, origin),
     url: new URL(path, origin),
     headers: {},
     body: "{}",
@@ -110,6 +112,27 @@ test("an answer that was not read to its end closes its connection", async () =>
   await call("a");
   expect(opened).toBe(2);
 });
+
+test.each<{ does: string; end: (socket: Socket) => void }>([
+  { does: "closes", end: (socket) => socket.destroy() },
+  { does: "resets", end: (socket) => socket.resetAndDestroy() },
+  {
+    does: "says that it has waited for too long",
+    end: (socket) => socket.end("HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n"),
+  },
+])(
+  "a connection whose receiver $does in the moment of the next call is not used",
+  async ({ end }) => {
+    const sockets: Socket[] = [];
+    server.on("connection", (socket: Socket) => sockets.push(socket));
+    await call("a");
+    time += 1_000;
+    // It is on its way, and will not be read in this turn.
+    for (const socket of sockets) end(socket);
+    expect(await call("a")).toMatchObject({ status: 200 });
+    expect(opened).toBe(2);
+  },
+);
 
 test("a call that is given up closes its connection", async () => {
   const asked = Promise.withResolvers<void>();

@@ -213,6 +213,29 @@ test("a claim lost while connecting: no byte of the request leaves", async () =>
   expect({ opened, received }).toEqual({ opened: true, received: "" });
 });
 
+test("an attempt that is ended before there is a connection has sent nothing", async () => {
+  const asked = Promise.withResolvers<void>();
+  const lookup = (): Promise<string[]> => {
+    asked.resolve();
+    return new Promise(() => undefined);
+  };
+  const stuck = loopbackSender({ dial: { lookup } });
+  const run = claimedRun({ url: "http://receiver.example/" });
+  if (run.spec.target.kind !== "webhook") throw new Error("a webhook");
+  const ending = new AbortController();
+  const sent = stuck.send({
+    run,
+    target: run.spec.target,
+    secrets: [],
+    signal: ending.signal,
+    maySend: () => true,
+  });
+  await asked.promise;
+  ending.abort(new Error("interrupted"));
+  expect(await sent).toEqual({ kind: "not_sent" });
+  await stuck.close();
+});
+
 test("an open connection is never used by another account", async () => {
   let connections = 0;
   const url = await receiver(

@@ -254,6 +254,18 @@ describe("put back to a time that it has run at", () => {
     await fixture.queue.close([failure(old), success(await started(of))]);
     expect(await onceOf(of)).toBe("completed");
   });
+
+  test("a manual run of a newer generation leaves the outcome to the one at its time", async () => {
+    const of = once(Date.now() - 1_000);
+    await reconcile(of);
+    const run = await started(of);
+    const newer = edited(of, { name: "edited" });
+    await reconcile(newer);
+    expect(await fixture.ledger.runNow(newer, "k")).toBe(true);
+    await fixture.queue.close([success(run)]);
+    expect(await onceOf(of)).toBe("completed");
+    await fixture.ledger.cancel([of.uid]);
+  });
 });
 
 describe("refused at its start", () => {

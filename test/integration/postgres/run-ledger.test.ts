@@ -209,11 +209,13 @@ describe("apply", () => {
     expect(await fixture.ledger.runNow(of, "k")).toBe(true);
     const old = await claimOne(fixture.queue, of);
     const from = await cursorOf(fixture.ledger, of);
-    const edited = { ...of, generation: 2, spec: spec({ name: "Edited", suspend: true }) };
+    const target = { kind: "email", to: "a@b.c", subject: "s", body: "", isHtml: false } as const;
+    const edited = { ...of, generation: 2, spec: spec({ name: "Edited", suspend: true, target }) };
     await fixture.ledger.apply([change(edited, { from, to: { generation: 2, startable: false } })]);
     expect(await fixture.queue.start([old])).toEqual(new Set());
     const run = await claimOne(fixture.queue, of);
     expect(run).toMatchObject({ generation: 2, trigger: "manual", spec: { name: "Edited" } });
+    expect(run.destination).toBe(`${of.account} smtp`);
     expect(await fixture.queue.start([run])).toEqual(new Set([run.id]));
     await fixture.queue.close([success(run)]);
   });
@@ -438,5 +440,29 @@ describe("cancel, orphans, runNow", () => {
     await fixture.ledger.cancel([of.uid]);
     expect(await fixture.ledger.runNow(of, "key-3")).toBe(false);
     expect(await fixture.ledger.runNow(job(), "key")).toBe(false);
+  });
+
+  test("a request that comes while the job is being deleted makes no run", async () => {
+    const of = job();
+    await fixture.ledger.apply([change(of)]);
+    const deleting = await fixture.pool.connect();
+    await deleting.query("begin");
+    await deleting.query("update job_cursors set deleted_at = now() where job_uid = $1", [of.uid]);
+    const asked = fixture.ledger.runNow(of, "late");
+    // It waits for the cursor, or has been answered already.
+    await Promise.race([
+      asked,
+      vi.waitFor(async () => {
+        const waiting = await fixture.pool.query(
+          `select from pg_stat_activity
+            where datname = current_database() and cardinality(pg_blocking_pids(pid)) > 0`,
+        );
+        expect(waiting.rowCount).toBe(1);
+      }),
+    ]);
+    await deleting.query("commit");
+    deleting.release();
+    expect(await asked).toBe(false);
+    expect(await runsOf(of.uid)).toEqual([]);
   });
 });

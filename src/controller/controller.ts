@@ -114,6 +114,7 @@ export function createController(deps: ControllerDeps): Controller {
   });
   const tombstones = new Set<string>();
   const suspects = new Suspects({
+    timers,
     relist: () => {
       reflector.relist();
     },
@@ -135,6 +136,7 @@ export function createController(deps: ControllerDeps): Controller {
     changed(job, listed) {
       // Deleted before this list began, and there: the store has been restored.
       if (listed) tombstones.delete(job.uid);
+      suspects.seen(job.uid);
       if (view.put(job, listed) === "irrelevant" || !leading) return;
       queue.add(job.uid);
       bell.ring();
@@ -228,7 +230,7 @@ export function createController(deps: ControllerDeps): Controller {
       view.cursors = fresh;
       for (const uid of view.entries.keys()) queue.add(uid);
       suspects.add({
-        orphans: found.filter((uid) => !tombstones.has(uid)),
+        orphans: found.filter((uid) => !tombstones.has(uid) && !view.entries.has(uid)),
         contradicting: [...fresh.values()].filter((cursor) => {
           const entry = contradictedBy(cursor);
           return entry !== undefined && entry.disproved !== cursor.version;

@@ -1,4 +1,5 @@
 import type { Cursor } from "../domain/cursor.ts";
+import type { Timers } from "../domain/ports/clock.ts";
 
 interface Found {
   /** Cursors without a job. */
@@ -14,6 +15,9 @@ interface Suspect {
   judgedBy: number;
 }
 
+/** For the news that are on their way: with two that schedule, every list ends a moment behind the other. */
+const GRACE_MS = 1_000;
+
 /**
  * What only a list that begins later can prove. A job may have been made, and given a cursor by another
  * leader, after a list had passed its place; and a cursor may be ahead of the store's news.
@@ -22,9 +26,11 @@ export class Suspects {
   /** How many have begun. */
   #lists = 0;
   #suspects = new Map<string, Suspect>();
+  readonly #timers: Timers;
   readonly #relist: () => void;
 
-  constructor(options: { relist: () => void }) {
+  constructor(options: { timers: Timers; relist: () => void }) {
+    this.#timers = options.timers;
     this.#relist = options.relist;
   }
 
@@ -34,8 +40,8 @@ export class Suspects {
   }
 
   /**
-   * In place of what was found before. Asks for a list when something is new; what is found again waits for
-   * the one that was asked for then.
+   * In place of what was found before. Asks for a list when something is new and stays so; what is found
+   * again waits for the one that was asked for then.
    */
   add({ orphans, contradicting }: Found): void {
     const before = this.#suspects;
@@ -45,7 +51,16 @@ export class Suspects {
         return [name, before.get(name) ?? { of, judgedBy: this.#lists + 1 }];
       }),
     );
-    if ([...this.#suspects.keys()].some((name) => !before.has(name))) this.#relist();
+    const news = [...this.#suspects.keys()].filter((name) => !before.has(name));
+    if (news.length === 0) return;
+    this.#timers.after(GRACE_MS, () => {
+      if (news.some((name) => this.#suspects.has(name))) this.#relist();
+    });
+  }
+
+  /** The job of a cursor has shown up. */
+  seen(uid: string): void {
+    this.#suspects.delete(uid);
   }
 
   /**

@@ -680,6 +680,29 @@ describe("leadership", () => {
     expect(w.jobs.lists).toBe(4);
   });
 
+  test("one that follows another leader does not list again for each job that the other saw first", async () => {
+    const w = world();
+    w.jobs.put(minutely("a"));
+    start(w);
+    await w.time.advanceTo(at("12:00:31"));
+    let lists = 0;
+    const slow: Pick<JobStore, "list" | "watch"> = {
+      async list(options) {
+        lists += 1;
+        const page = await w.jobs.list(options);
+        await new Promise<void>((resolve) => void w.time.after(3_000, resolve));
+        return page;
+      },
+      watch: (position, signal) => w.jobs.watch(position, signal),
+    };
+    start(w, { jobs: slow as JobStore });
+    for (let n = 0; n < 200; n += 1) {
+      w.jobs.put(minutely(`j${n}`));
+      await w.time.advanceTo(w.time.now() + 100);
+    }
+    expect(lists).toBe(1);
+  });
+
   test("what a follower saw deleted, and a restored store has again, is not cancelled when it leads", async () => {
     const w = world();
     w.jobs.put(minutely("a"));

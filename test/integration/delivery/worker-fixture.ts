@@ -29,6 +29,7 @@ export interface WorkerFixture extends RunsFixture {
     queue?: RunsFixture["queue"];
     resetMs?: number;
     monotonic?: Monotonic;
+    signingSecrets?: Parameters<typeof createDeliveryWorker>[0]["signingSecrets"];
   }): { stop(): Promise<void>; done: Promise<void>; transitions: string[] };
   executions(of: Job, count: number): Promise<Execution[]>;
 }
@@ -85,7 +86,7 @@ export async function workerFixture(database?: TestDatabase): Promise<WorkerFixt
         mailer,
         emailLog,
         webhook,
-        signingSecrets: { current: async () => [SECRET] },
+        signingSecrets: options.signingSecrets ?? { current: async () => [SECRET] },
         breakers,
         random: Math.random,
         timers,

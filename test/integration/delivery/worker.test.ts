@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { Webhook } from "standardwebhooks";
 import type { Job } from "../../../src/domain/job.ts";
+import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
 import { startMailCatcher } from "../../../src/mail/mail-catcher.ts";
 import { change, scheduled } from "../postgres/runs-fixture.ts";
 import { startReceiver, type Receiver } from "./receiver.ts";
@@ -90,6 +91,26 @@ describe("a webhook", () => {
       errorMessage: null,
       attempt: 1,
     });
+  });
+
+  test("never leaves unsigned: while the secrets cannot be read it waits", async () => {
+    const target = await receiver();
+    const of = webhookJob(target.url);
+    let asked = 0;
+    worker({
+      signingSecrets: {
+        current: async () => {
+          asked += 1;
+          if (asked === 1) throw new DependencyUnavailable("postgres");
+          return [SECRET];
+        },
+      },
+    });
+    await create({ of });
+    expect(await fixture.executions(of, 1)).toMatchObject([{ status: "success", attempt: 1 }]);
+    expect(asked).toBe(2);
+    expect(target.received).toHaveLength(1);
+    new Webhook(SECRET).verify("{}", target.received[0]?.headers as Record<string, string>);
   });
 
   test("is retried with the same id when its job asks for that", async () => {

@@ -236,6 +236,28 @@ test("an attempt that is ended before there is a connection has sent nothing", a
   await stuck.close();
 });
 
+test("an attempt that is ended before it begins calls nobody", async () => {
+  let opened = false;
+  const url = await receiver(
+    () => undefined,
+    () => {
+      opened = true;
+    },
+  );
+  const run = claimedRun({ url });
+  if (run.spec.target.kind !== "webhook") throw new Error("a webhook");
+  const sender = loopbackSender();
+  const sent = await sender.send({
+    run,
+    target: run.spec.target,
+    secrets: [],
+    signal: AbortSignal.abort(new Error("interrupted")),
+    maySend: () => true,
+  });
+  expect({ sent, opened }).toEqual({ sent: { kind: "not_sent" }, opened: false });
+  await sender.close();
+});
+
 test("an open connection is never used by another account", async () => {
   let connections = 0;
   const url = await receiver(

@@ -245,6 +245,20 @@ describe("put back to a time that it has run at", () => {
     expect(await onceOf(of)).toBe("completed");
   });
 
+  test("the same when an attempt before has failed", async () => {
+    const at = Date.now() - 1_000;
+    const of = once(at);
+    await reconcile(of);
+    await fixture.queue.close([retry(await started(of), Date.now() - 1)]);
+    const second = await started(of);
+    const later = movedTo(of, at + HOUR);
+    await reconcile(later);
+    await reconcile(movedTo(later, at));
+    expect(await onceOf(of)).toBe("fired");
+    await fixture.queue.close([success(second)]);
+    expect(await onceOf(of)).toBe("completed");
+  });
+
   test("both outcomes at once: that of the newer time counts", async () => {
     const at = Date.now() - 2_000;
     const of = once(at);

@@ -85,7 +85,8 @@ export const ERROR_CODES = {
   smtp_not_configured: { status: 422, meaning: "The account has no SMTP settings yet." },
   rate_limited: {
     status: 429,
-    meaning: "The API key is over its rate; `Retry-After` says how many seconds to wait.",
+    meaning:
+      "The API key is over its rate, or too many large requests are being worked on; `Retry-After` says how many seconds to wait.",
   },
   otp_rate_limited: {
     status: 429,

@@ -1,5 +1,6 @@
 import { randomBytes as cryptoRandomBytes } from "node:crypto";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import { getHeapStatistics } from "node:v8";
 import { Router } from "@koa/router";
 import Koa from "koa";
 import type { Static, TSchema } from "typebox";
@@ -21,7 +22,8 @@ import { dashboardPage } from "./dashboard-page.ts";
 import { createJobInventory } from "./dashboard/job-inventory.ts";
 import { routeDashboard, type DashboardOptions } from "./dashboard/dashboard-router.ts";
 import { docsPage } from "./docs-page.ts";
-import { answerText, type ApiRequest, type Handler } from "./endpoint.ts";
+import { createBodyRoom } from "./body-room.ts";
+import { answerText, type ApiAnswer, type ApiRequest, type Handler } from "./endpoint.ts";
 import { createHttpServer, endServer } from "./http-server.ts";
 import { readIdempotencyKey } from "./idempotency.ts";
 import { openApiDocument } from "./openapi.ts";
@@ -62,6 +64,8 @@ export interface GatewayOptions {
   version: string;
   /** Per API key and process. */
   limits?: RateLimits;
+  /** Bytes of request bodies at a time; see createBodyRoom. Default: a sixteenth of the heap's limit. */
+  bodyBytes?: number;
   /** Whose X-Forwarded-For is believed. Default: nobody's. */
   trustedProxies?: TrustedProxies;
   /** Sign-in, the dashboard's API and its pages; undefined: a page that says how to go on without. */
@@ -109,6 +113,8 @@ export function createGateway(options: GatewayOptions): Gateway {
   const router = new Router<GatewayState>();
   const limiter = createRateLimiter(options.limits ?? DEFAULT_RATE_LIMITS);
   const validators = createValidators();
+  const bytes = options.bodyBytes ?? getHeapStatistics().heap_size_limit / 16;
+  const room = createBodyRoom({ bytes, timers: options.timers });
   const readers = {
     normal: createBodyReader({ limitBytes: BODY_LIMITS.normal }),
     large: createBodyReader({ limitBytes: BODY_LIMITS.send }),
@@ -119,7 +125,7 @@ export function createGateway(options: GatewayOptions): Gateway {
   servePage(docsPage(openApi));
   if (options.dashboard) {
     const inventory = createJobInventory({ ...options, ...options.dashboard });
-    routeDashboard(router, { ...options, ...options.dashboard, inventory, rest, report });
+    routeDashboard(router, { ...options, ...options.dashboard, inventory, rest, report, room });
   }
   if (!options.dashboard?.files) servePage(dashboardPage());
   router.get("/", (ctx) => {
@@ -157,19 +163,23 @@ export function createGateway(options: GatewayOptions): Gateway {
         ctx.set(limiter.take(caller.keyId));
       }
       const query = checkQuery(queryObject(ctx.querystring, endpoint.query));
-      const json = checkBody ? await readBody(ctx) : undefined;
-      const body = checkBody?.(json?.value);
-      const request: ApiRequest = {
-        account,
-        requestId: ctx.state.requestId,
-        params: ctx.params,
-        query,
-        body,
-        json,
-        idempotencyKey: readIdempotencyKey(ctx.headers["idempotency-key"]?.toString()),
+      const answering = async (): Promise<ApiAnswer> => {
+        const json = checkBody ? await readBody(ctx) : undefined;
+        const body = checkBody?.(json?.value);
+        const request: ApiRequest = {
+          account,
+          requestId: ctx.state.requestId,
+          params: ctx.params,
+          query,
+          body,
+          json,
+          idempotencyKey: readIdempotencyKey(ctx.headers["idempotency-key"]?.toString()),
+        };
+        // The validators have just made it what the handler takes.
+        return handler(request as ApiRequest<never, never>);
       };
-      // The validators have just made it what the handler takes.
-      const answer = await handler(request as ApiRequest<never, never>);
+      const bytes = checkBody ? readBody.mostBytes(ctx) : 0;
+      const answer = await room.within({ account, bytes }, answering);
       ctx.status = answer.status;
       ctx.set({ ...answer.headers });
       ctx.type = "application/json";

@@ -8,12 +8,15 @@ import { scanJsonObject, type JsonMember } from "./json-text.ts";
 
 const MIB = 1_048_576;
 
-/** Largest bodies, in bytes. /send: attachments and body, with room for JSON escapes. */
-export const BODY_LIMITS = { normal: MIB, send: 24 * MIB } as const;
+/**
+ * Largest bodies, in bytes. /send: attachments and body, with room for JSON escapes. `open`: what anybody may
+ * send without a key or session.
+ */
+export const BODY_LIMITS = { open: 16 * 1_024, normal: MIB, send: 24 * MIB } as const;
 
 /**
  * Values outside `webhook_payload` that a body may hold. Far above what any schema accepts; it bounds
- * what the validators look at when they collect all errors.
+ * what is scanned, and what the validators look at when they collect all errors.
  */
 const MOST_VALUES = 2_000;
 
@@ -28,6 +31,8 @@ export interface JsonBody {
 
 export interface BodyReader {
   (ctx: Koa.Context): Promise<JsonBody>;
+  /** What will be read of the request's body at most. */
+  mostBytes(ctx: Koa.Context): number;
 }
 
 /**
@@ -49,14 +54,20 @@ export function createBodyReader({ limitBytes }: { limitBytes: number }): BodyRe
       throw bodyError(error, limitBytes);
     },
   });
-  return async (ctx) => {
-    refuseOtherMedia(ctx);
-    // Identity by now; what reads the stream knows that in lower case only.
-    delete ctx.req.headers["content-encoding"];
-    await read(ctx, async () => {});
-    const binary: unknown = ctx.request.body;
-    return parseJsonBody(Buffer.from(typeof binary === "string" ? binary : "", "latin1"));
-  };
+  return Object.assign(
+    async (ctx: Koa.Context) => {
+      refuseOtherMedia(ctx);
+      // Identity by now; what reads the stream knows that in lower case only.
+      delete ctx.req.headers["content-encoding"];
+      await read(ctx, async () => {});
+      const binary: unknown = ctx.request.body;
+      // Megabytes that nobody reads again, while the mail waits for its server.
+      delete ctx.request.body;
+      return parseJsonBody(Buffer.from(typeof binary === "string" ? binary : "", "latin1"));
+    },
+    // Chunked, it does not say.
+    { mostBytes: (ctx: Koa.Context) => Math.min(ctx.request.length ?? limitBytes, limitBytes) },
+  );
 }
 
 function bodyError(error: unknown, limitBytes: number): ApiError {
@@ -100,13 +111,19 @@ export function parseJsonBody(bytes: Buffer): JsonBody {
   } catch (cause) {
     throw new ApiError("invalid_json", "the body is not valid UTF-8", { cause });
   }
-  const scan = scanJsonObject(text, { depth: LIMITS.nesting });
-  if (!scan.ok) throw new ApiError("invalid_json", `invalid JSON: ${scan.problem}`);
-  let values = 0;
-  for (const [name, member] of scan.members)
-    values += name === "webhook_payload" ? 1 : member.values;
-  if (values > MOST_VALUES)
-    throw new ApiError("invalid_request", `the body has more than ${MOST_VALUES} values`);
+  const scan = scanJsonObject(text, {
+    depth: LIMITS.nesting,
+    values: {
+      member: "webhook_payload",
+      // A value takes two bytes at least.
+      inMember: LIMITS.payloadBytes / 2,
+      inOthers: MOST_VALUES,
+    },
+  });
+  if (!scan.ok)
+    throw scan.tooMany
+      ? new ApiError("invalid_request", scan.problem)
+      : new ApiError("invalid_json", `invalid JSON: ${scan.problem}`);
   return {
     text,
     members: scan.members,

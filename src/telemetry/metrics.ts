@@ -87,7 +87,10 @@ export function createMetrics(options: { version: string; nodeMetrics?: boolean 
       ["method", "route", "status"],
     ),
     httpRequestsInFlight: gauge("http_requests_in_flight", "HTTP requests being answered."),
-    rateLimited: counter("http_rate_limited_total", "Requests refused by the per-key rate limit."),
+    rateLimited: counter(
+      "http_rate_limited_total",
+      "Requests refused with 429 `rate_limited`: over their key's rate, or too many large ones at a time.",
+    ),
 
     // Mail and passcodes.
     emails: counter(

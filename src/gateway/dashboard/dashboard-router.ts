@@ -3,7 +3,8 @@ import type Koa from "koa";
 import type { Static, TSchema } from "typebox";
 import type { User } from "../../domain/account.ts";
 import { clientAddress, parseTrustedProxies, type TrustedProxies } from "../client-address.ts";
-import { answerText } from "../endpoint.ts";
+import type { BodyRoom } from "../body-room.ts";
+import { answerText, type ApiAnswer } from "../endpoint.ts";
 import { ApiError } from "../errors.ts";
 import { queryObject } from "../query.ts";
 import { BODY_LIMITS, createBodyReader } from "../request-body.ts";
@@ -47,6 +48,8 @@ type Parts = DashboardOptions &
   CredentialRouteOptions &
   DashboardJobRouteOptions &
   AccountRouteOptions & {
+    /** For the bodies of those who are signed in; others' are small. */
+    room: BodyRoom;
     /** Default: none. */
     trustedProxies?: TrustedProxies;
     rest: ReturnType<typeof jobRoutes> &
@@ -84,7 +87,10 @@ export function routeDashboard(router: Router<GatewayState>, parts: Parts): void
     listLogs: (request) => rest.listLogs(request),
   };
   const validators = createValidators();
-  const readBody = createBodyReader({ limitBytes: BODY_LIMITS.normal });
+  const readers = {
+    open: createBodyReader({ limitBytes: BODY_LIMITS.open }),
+    normal: createBodyReader({ limitBytes: BODY_LIMITS.normal }),
+  };
   for (const [id, endpoint] of Object.entries(DASHBOARD_ENDPOINTS) as [
     DashboardOperation,
     DashboardEndpoint,
@@ -110,6 +116,7 @@ export function routeDashboard(router: Router<GatewayState>, parts: Parts): void
   function route(endpoint: DashboardEndpoint, handler: DashboardHandler): void {
     const checkQuery = validators.compile(endpoint.query);
     const checkBody = endpoint.body ? validators.compile(endpoint.body) : undefined;
+    const readBody = endpoint.access === "open" ? readers.open : readers.normal;
     const path = API_PATH + endpoint.path;
     router.register(path.replaceAll(/\{(\w+)\}/g, ":$1"), [endpoint.method], async (ctx) => {
       ctx.state.route = path;
@@ -124,29 +131,34 @@ export function routeDashboard(router: Router<GatewayState>, parts: Parts): void
       const user = session?.user;
       if (user) ctx.state.account = user.account;
       const query = checkQuery(queryObject(ctx.querystring, endpoint.query));
-      const json = checkBody ? await readBody(ctx) : undefined;
-      const request: DashboardRequest = {
-        account: user?.account ?? "",
-        requestId: ctx.state.requestId,
-        params: ctx.params,
-        query,
-        body: checkBody?.(json?.value),
-        json,
-        idempotencyKey: undefined,
-        user,
-        token,
-        fresh: session?.fresh ?? false,
-        cookies,
-        host,
-        origin,
-        client: clientAddress({
-          peer: ctx.ip,
-          forwardedFor: ctx.get("x-forwarded-for"),
-          trusted,
-        }),
+      const account = user?.account ?? "";
+      const answering = async (): Promise<ApiAnswer> => {
+        const json = checkBody ? await readBody(ctx) : undefined;
+        const request: DashboardRequest = {
+          account,
+          requestId: ctx.state.requestId,
+          params: ctx.params,
+          query,
+          body: checkBody?.(json?.value),
+          json,
+          idempotencyKey: undefined,
+          user,
+          token,
+          fresh: session?.fresh ?? false,
+          cookies,
+          host,
+          origin,
+          client: clientAddress({
+            peer: ctx.ip,
+            forwardedFor: ctx.get("x-forwarded-for"),
+            trusted,
+          }),
+        };
+        // The validators have just made it what the handler takes.
+        return handler(request as DashboardRequest<never, never>);
       };
-      // The validators have just made it what the handler takes.
-      const answer = await handler(request as DashboardRequest<never, never>);
+      const bytes = checkBody ? readBody.mostBytes(ctx) : 0;
+      const answer = await parts.room.within({ account, bytes }, answering);
       ctx.status = answer.status;
       ctx.set({ ...answer.headers });
       ctx.type = "application/json";

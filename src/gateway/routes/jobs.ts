@@ -14,8 +14,14 @@ import {
 } from "../../domain/ports/job-store.ts";
 import type { IdempotencyKeys } from "../../domain/ports/mail.ts";
 import type { RunHistory, RunLedger } from "../../domain/ports/run-ledger.ts";
-import { patchedSpec, specFromRest, type SpecResult } from "../../domain/rest-job.ts";
+import {
+  patchedSpec,
+  specFromRest,
+  type RestJobRequest,
+  type SpecResult,
+} from "../../domain/rest-job.ts";
 import type { RestJobCreate, RestJobPatch } from "../../domain/schema/rest-job.ts";
+import { createTurns } from "../../domain/turns.ts";
 import type { ApiAnswer, ApiRequest } from "../endpoint.ts";
 import { ApiError, invalid, jobOwned } from "../errors.ts";
 import { idempotently } from "../idempotency.ts";
@@ -40,13 +46,16 @@ export interface JobRouteOptions {
 
 /** Somebody else's change between our read and our write: read again, this often. */
 const TRIES = 5;
-const PAGE = 500;
+/** Jobs that a list reads at a time, and how many such pages a process has in its memory: a job has up to 256 KiB. */
+const PAGE = 100;
+const PAGES_AT_ONCE = 2;
 /** How long "run now" waits for a job that was created a moment ago to be taken up. */
 const TAKE_UP_MS = 2_000;
 const TAKE_UP_POLL_MS = 50;
 
 export function jobRoutes(options: JobRouteOptions) {
   const { jobs, ledger, history, clock, timers, monotonic } = options;
+  const pages = createTurns({ atOnce: PAGES_AT_ONCE });
 
   return {
     async createJob(request: ApiRequest<RestJobCreate>): Promise<ApiAnswer> {
@@ -58,11 +67,10 @@ export function jobRoutes(options: JobRouteOptions) {
         scope: "POST /jobs",
         work: async () => {
           // In here, so that a replay is not judged by the time and the rules of today.
-          const spec = await accepted(
-            account,
-            specFromRest({ fields: request.body, payloadText: text, now: clock.now() }),
-          );
-          const job = await created(account, spec, key);
+          const asked = { fields: request.body, payloadText: text };
+          const result = specFromRest({ ...asked, now: clock.now() });
+          const before = result.ok ? undefined : await madeBefore(account, key, asked);
+          const job = before ?? (await created(account, await accepted(account, result), key));
           // No cursor yet, or that of an earlier try, which a fresh view need not know.
           return { status: 201, body: jobCreated({ job, cursor: undefined }) };
         },
@@ -184,14 +192,19 @@ export function jobRoutes(options: JobRouteOptions) {
   async function* all(account: string): AsyncGenerator<{ job: Job; cursor: Cursor | undefined }> {
     let next: string | undefined;
     do {
-      const page = await jobs.list({
-        account,
-        limit: PAGE,
-        ...(next === undefined ? {} : { continue: next }),
-      });
-      const cursors = await history.cursors(page.jobs.map((job) => job.uid));
-      for (const job of page.jobs) yield { job, cursor: cursors.get(job.uid) };
-      next = page.continue;
+      await pages.take();
+      try {
+        const page = await jobs.list({
+          account,
+          limit: PAGE,
+          ...(next === undefined ? {} : { continue: next }),
+        });
+        const cursors = await history.cursors(page.jobs.map((job) => job.uid));
+        for (const job of page.jobs) yield { job, cursor: cursors.get(job.uid) };
+        next = page.continue;
+      } finally {
+        pages.done();
+      }
     } while (next !== undefined);
   }
 
@@ -206,6 +219,22 @@ export function jobRoutes(options: JobRouteOptions) {
     return result.spec;
   }
 
+  /**
+   * The job of an earlier try with this key, whose answer was lost: its time may have come since, and the
+   * caller must not hear that there is no such job.
+   */
+  async function madeBefore(
+    account: string,
+    key: string | undefined,
+    asked: Pick<RestJobRequest<RestJobCreate>, "fields" | "payloadText">,
+  ): Promise<Job | undefined> {
+    if (key === undefined) return undefined;
+    const job = await jobs.get(account, derivedJobId(account, key));
+    if (!job) return undefined;
+    const then = specFromRest({ ...asked, now: job.createdAt });
+    return then.ok && isSame(job.spec, then.spec) ? job : undefined;
+  }
+
   async function created(account: string, spec: JobSpec, key: string | undefined): Promise<Job> {
     const id =
       key === undefined
@@ -217,7 +246,7 @@ export function jobRoutes(options: JobRouteOptions) {
       if (!(error instanceof JobExists) || key === undefined) throw error;
       // An earlier try with this key got as far as the store.
       const job = await jobs.get(account, id);
-      if (job && isDeepStrictEqual(comparable(job.spec), comparable(spec))) return job;
+      if (job && isSame(job.spec, spec)) return job;
       throw new ApiError(
         "conflict",
         `a job was made with this Idempotency-Key before and differs: ${id}`,
@@ -242,6 +271,10 @@ export function jobRoutes(options: JobRouteOptions) {
       }
     }
   }
+}
+
+function isSame(one: JobSpec, other: JobSpec): boolean {
+  return isDeepStrictEqual(comparable(one), comparable(other));
 }
 
 /** Kubernetes gives a payload back as equal JSON, not as the same bytes. */

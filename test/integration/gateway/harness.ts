@@ -66,6 +66,7 @@ export interface Overrides {
   emailLog?: (log: EmailLog) => EmailLog;
   jobs?: (jobs: JobStore) => JobStore;
   limits?: GatewayOptions["limits"];
+  bodyBytes?: GatewayOptions["bodyBytes"];
   trustedProxies?: GatewayOptions["trustedProxies"];
   /** Where a provider sends people back to has to be known before. Default: of the system's choice. */
   port?: number;
@@ -156,6 +157,7 @@ export async function startHarness(overrides: Overrides = {}) {
     log,
     version: "0.0.0-test",
     ...(overrides.limits ? { limits: overrides.limits } : {}),
+    ...(overrides.bodyBytes ? { bodyBytes: overrides.bodyBytes } : {}),
     ...(overrides.trustedProxies ? { trustedProxies: overrides.trustedProxies } : {}),
   });
   const server = gateway.server();

@@ -36,6 +36,15 @@ describe("refused", () => {
       expect.objectContaining({ code: "invalid_request" }),
     );
   });
+  test.each(["attachments", "webhook_payload"])(
+    "too many of them in %s are refused where they are too many, not at their end",
+    (name) => {
+      // It has no end: who comes to it says `invalid_json`.
+      expect(() => parse(`{"${name}":[${"0,".repeat(200_000)}`)).toThrow(
+        expect.objectContaining({ code: "invalid_request" }),
+      );
+    },
+  );
   test("but not inside webhook_payload, which no validator walks", () => {
     expect(parse(`{"webhook_payload":{"a":[${"0,".repeat(5_000)}0]}}`).members.size).toBe(1);
   });

@@ -1,0 +1,105 @@
+import type { Timers } from "../domain/ports/clock.ts";
+import { ApiError } from "./errors.ts";
+
+export interface BodyRoom {
+  /**
+   * Runs `work`, which reads a body of up to so many bytes and answers, when there is room for it. Throws ApiError
+   * 429 when that does not come in time.
+   */
+  within<T>(of: { account: string; bytes: number }, work: () => Promise<T>): Promise<T>;
+}
+
+/** Bytes. What is smaller is bounded by the connections well enough. */
+const SMALL = 65_536;
+/** Well below the time that a whole request may take to arrive. */
+const PATIENCE_MS = 20_000;
+const MOST_WAITING = 1_000;
+const RETRY_AFTER_SECONDS = 5;
+
+interface Waiting {
+  account: string;
+  bytes: number;
+  entered: () => void;
+}
+
+/**
+ * Bounds the request bodies that a process has in its memory: a body stays there, several times over, until
+ * its mail has been sent, which a slow server draws out. Whoever comes while there is no room waits, and its
+ * body stays with the client. One account may have half of the room, or one body that is larger.
+ */
+export function createBodyRoom(options: { bytes: number; timers: Timers }): BodyRoom {
+  const { bytes: room, timers } = options;
+  const share = room / 2;
+  const byAccount = new Map<string, number>();
+  const waiting = new Set<Waiting>();
+  let used = 0;
+
+  /**
+   * In the order in which they came. Who waits for others of its account holds up its account alone; who waits
+   * for the room holds up all behind it, or smaller ones would keep it waiting for ever.
+   */
+  function admit(): void {
+    const heldUp = new Set<string>();
+    for (const next of waiting) {
+      const { account, bytes } = next;
+      const own = byAccount.get(account) ?? 0;
+      if (heldUp.has(account) || (own > 0 && own + bytes > share)) {
+        heldUp.add(account);
+        continue;
+      }
+      if (used > 0 && used + bytes > room) return;
+      used += bytes;
+      byAccount.set(account, own + bytes);
+      waiting.delete(next);
+      next.entered();
+    }
+  }
+
+  function leave(account: string, bytes: number): void {
+    used -= bytes;
+    const left = (byAccount.get(account) ?? 0) - bytes;
+    if (left > 0) byAccount.set(account, left);
+    else byAccount.delete(account);
+    admit();
+  }
+
+  function enter({ account, bytes }: { account: string; bytes: number }): Promise<void> {
+    if (waiting.size >= MOST_WAITING) return Promise.reject(tooMany());
+    return new Promise((resolve, reject) => {
+      const patience = timers.after(PATIENCE_MS, () => {
+        waiting.delete(mine);
+        reject(tooMany());
+      });
+      const mine: Waiting = {
+        account,
+        bytes,
+        entered: () => {
+          patience.cancel();
+          resolve();
+        },
+      };
+      waiting.add(mine);
+      admit();
+    });
+  }
+
+  return {
+    async within(of, work) {
+      if (of.bytes < SMALL) return work();
+      await enter(of);
+      try {
+        return await work();
+      } finally {
+        leave(of.account, of.bytes);
+      }
+    },
+  };
+}
+
+function tooMany(): ApiError {
+  return new ApiError(
+    "rate_limited",
+    "too many large requests are being worked on: send fewer at a time, or try again later",
+    { retryAfterSeconds: RETRY_AFTER_SECONDS },
+  );
+}

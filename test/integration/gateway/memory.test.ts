@@ -1,0 +1,69 @@
+import { expect, test } from "vitest";
+import { until } from "../../until.ts";
+import { startHarness } from "./harness.ts";
+
+/** Holds calls until `open`, and counts them. */
+function gate() {
+  const opened = Promise.withResolvers<void>();
+  const count = { now: 0, most: 0 };
+  return {
+    count,
+    open: opened.resolve,
+    through: async <T>(call: () => Promise<T>): Promise<T> => {
+      count.now += 1;
+      count.most = Math.max(count.most, count.now);
+      await opened.promise;
+      return call().finally(() => {
+        count.now -= 1;
+      });
+    },
+  };
+}
+
+test("large bodies stay with their clients until mails before them are sent; nobody else's wait", async () => {
+  const { count, open, through } = gate();
+  const harness = await startHarness({
+    bodyBytes: 256 * 1_024,
+    mailer: (mailer) => ({ ...mailer, send: (...mail) => through(() => mailer.send(...mail)) }),
+  });
+  try {
+    const json = { to: "a@example.com", subject: "long", body: "x".repeat(100_000) };
+    const send = (key: string) => harness.request({ method: "POST", path: "/send", key, json });
+    const first = [1, 2, 3, 4].map(() => send(harness.first.key));
+    await until("the first account's first mail", () => count.now === 1);
+    const second = send(harness.second.key);
+    await until("another account's mail", () => count.now === 2);
+    open();
+    const statuses = (await Promise.all([...first, second])).map(({ status }) => status);
+    expect(statuses).toEqual([200, 200, 200, 200, 200]);
+    expect(count.most).toBe(2);
+  } finally {
+    open();
+    await harness.close();
+  }
+});
+
+test("lists hold two pages of jobs at a time, however many ask", async () => {
+  const { count, open, through } = gate();
+  const limits = new Set<number>();
+  const harness = await startHarness({
+    jobs: (jobs) => ({
+      ...jobs,
+      list: (query) => {
+        limits.add(query.limit);
+        return through(() => jobs.list(query));
+      },
+    }),
+  });
+  try {
+    const lists = [1, 2, 3, 4, 5, 6].map(() => harness.request({ path: "/jobs" }));
+    await until("two pages", () => count.now >= 2);
+    open();
+    expect((await Promise.all(lists)).map(({ status }) => status)).toEqual(lists.map(() => 200));
+    expect(count.most).toBe(2);
+    expect([...limits]).toEqual([100]);
+  } finally {
+    open();
+    await harness.close();
+  }
+});

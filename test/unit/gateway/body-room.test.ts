@@ -1,0 +1,102 @@
+import { setImmediate as turn } from "node:timers/promises";
+import { expect, test } from "vitest";
+import { createBodyRoom } from "../../../src/gateway/body-room.ts";
+import { ApiError } from "../../../src/gateway/errors.ts";
+
+const MIB = 1_048_576;
+
+function roomOf(mib: number) {
+  const alarms = new Set<() => void>();
+  const room = createBodyRoom({
+    bytes: mib * MIB,
+    timers: {
+      after: (_ms, alarm) => {
+        alarms.add(alarm);
+        return { cancel: () => alarms.delete(alarm) };
+      },
+    },
+  });
+  const inside: string[] = [];
+  const leave = new Map<string, () => void>();
+  const outcomes = new Map<string, Promise<string>>();
+  return {
+    inside,
+    runOut: () => {
+      for (const alarm of alarms) alarm();
+    },
+    waiting: () => alarms.size,
+    outcome: (name: string) => outcomes.get(name),
+    leave: async (name: string) => {
+      leave.get(name)?.();
+      await turn();
+    },
+    /** `a1`: the first of account a. */
+    enter: async (name: string, size: number): Promise<void> => {
+      const gate = Promise.withResolvers<void>();
+      leave.set(name, gate.resolve);
+      const answered = room.within({ account: name.slice(0, 1), bytes: size * MIB }, async () => {
+        inside.push(name);
+        await gate.promise;
+        inside.splice(inside.indexOf(name), 1);
+      });
+      outcomes.set(
+        name,
+        answered.then(
+          () => "answered",
+          (error: unknown) => (error instanceof ApiError ? error.code : String(error)),
+        ),
+      );
+      await turn();
+    },
+  };
+}
+
+test("one account has half of the room, and holds up nobody else", async () => {
+  const { enter, leave, inside } = roomOf(32);
+  for (const name of ["a1", "a2", "a3", "a4"]) await enter(name, 8);
+  expect(inside).toEqual(["a1", "a2"]);
+  await enter("b1", 8);
+  expect(inside).toEqual(["a1", "a2", "b1"]);
+  await leave("a1");
+  expect(inside).toEqual(["a2", "b1", "a3"]);
+});
+
+test("who waits for room is not overtaken by smaller ones", async () => {
+  const { enter, leave, inside } = roomOf(32);
+  for (const name of ["a1", "b1"]) await enter(name, 16);
+  await enter("c1", 24);
+  await enter("d1", 1);
+  expect(inside).toEqual(["a1", "b1"]);
+  await leave("a1");
+  expect(inside).toEqual(["b1"]);
+  await leave("b1");
+  expect(inside).toEqual(["c1", "d1"]);
+});
+
+test("a body that is larger than the share, or than the room, comes in alone", async () => {
+  const { enter, leave, inside } = roomOf(8);
+  await enter("a1", 24);
+  await enter("a2", 24);
+  expect(inside).toEqual(["a1"]);
+  await leave("a1");
+  expect(inside).toEqual(["a2"]);
+});
+
+test("small ones do not wait", async () => {
+  const { enter, inside, waiting } = roomOf(8);
+  await enter("a1", 24);
+  await enter("a2", 0.05);
+  expect(inside).toEqual(["a1", "a2"]);
+  expect(waiting()).toBe(0);
+});
+
+test("who waits too long is refused, and leaves nothing behind", async () => {
+  const { enter, leave, inside, runOut, outcome } = roomOf(8);
+  for (const name of ["a1", "b1"]) await enter(name, 8);
+  runOut();
+  expect(await outcome("b1")).toBe("rate_limited");
+  await leave("a1");
+  expect(inside).toEqual([]);
+  await enter("c1", 8);
+  expect(inside).toEqual(["c1"]);
+});

@@ -482,6 +482,14 @@ describe("dropped by a change", () => {
     await delivers(of, at);
   });
 
+  test("deleted before it started: that is recorded", async () => {
+    const of = once(Date.now() - 1_000);
+    await reconcile(of);
+    await fixture.ledger.cancel([of.uid]);
+    expect(await runsOf(of)).toEqual([]);
+    expect(await reasonsOf(of)).toEqual(["deleted"]);
+  });
+
   test("given back between an edit's decision and its change: it runs as edited", async () => {
     const at = Date.now() - 1_000;
     const of = once(at);

@@ -275,6 +275,17 @@ describe("apply", () => {
     await fixture.ledger.cancel([of.uid]);
   });
 
+  test("what is replaced between attempts has its execution, and is not missed", async () => {
+    const of = job({ spec: spec({ concurrencyPolicy: "Replace" }) });
+    const run = await claimed(fixture, of);
+    await fixture.queue.start([run]);
+    await fixture.queue.close([retry(run, Date.now() + 60_000)]);
+    const from = await cursorOf(fixture.ledger, of);
+    await fixture.ledger.apply([change(of, { from, replace: [run.id] })]);
+    expect(await runsOf(of.uid)).toEqual([]);
+    expect(await missedOf(of.uid)).toEqual([]);
+  });
+
   test("what PostgreSQL cannot hold is refused by name, and nothing beside it is written", async () => {
     const sound = job();
     const email = { kind: "email", to: "a@b.c", subject: "s", body: "\0", isHtml: false } as const;

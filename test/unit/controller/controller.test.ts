@@ -680,6 +680,37 @@ describe("leadership", () => {
     expect(w.jobs.lists).toBe(4);
   });
 
+  test("a job that was made after such a list had passed its place is not cancelled", async () => {
+    const w = world();
+    w.jobs.put(minutely("a"));
+    const first = start(w);
+    await w.time.advanceTo(at("12:00:40"));
+    await first.stop();
+    const { leadership } = start(w, { leadership: new SwitchableLeadership(false) });
+    await w.time.advanceTo(at("12:00:50"));
+    const list = w.jobs.list.bind(w.jobs);
+    const answer = Promise.withResolvers<void>();
+    w.jobs.list = async (options) => {
+      w.jobs.list = list;
+      const passed = await list(options);
+      await answer.promise;
+      return passed;
+    };
+    w.jobs.expire();
+    await w.time.advanceTo(at("12:00:51"));
+    // Another leader has seen it meanwhile.
+    w.jobs.put(minutely("new"));
+    const cursor = w.ledger.stored.get("a");
+    if (cursor === undefined) throw new Error("no cursor");
+    w.ledger.stored.set("new", { ...cursor, jobUid: "new" });
+    leadership.set(true);
+    await w.time.advanceTo(at("12:00:52"));
+    answer.resolve();
+    await w.time.advanceTo(at("12:01"));
+    expect(w.ledger.cancelled).toEqual([]);
+    expect(keys(w, "new")).toEqual(["12:01"]);
+  });
+
   test("one that follows another leader does not list again for each job that the other saw first", async () => {
     const w = world();
     w.jobs.put(minutely("a"));

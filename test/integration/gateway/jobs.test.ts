@@ -235,8 +235,12 @@ describe("POST /jobs", () => {
     const now = vi.spyOn(h.clock, "now").mockReturnValue(runAt + HOUR);
     const second = await post(oneTime, { headers });
     const another = await post(oneTime);
+    // Of a try that broke off, only the job is left.
+    await h.pool.query("delete from idempotency_keys where key = 'job-2'");
+    const third = await post(oneTime, { headers });
     now.mockRestore();
     expect([second.status, second.text]).toEqual([201, first.text]);
+    expect([third.status, third.json["id"]]).toEqual([201, first.json["id"]]);
     expect([another.status, another.json["code"]]).toEqual([400, "invalid_request"]);
   });
 

@@ -1,7 +1,6 @@
+import { deleteInBatches, inBatches, type Batches } from "./batches.ts";
 import { deleteOldEmailLog } from "./email-log-retention.ts";
 import type { Pool } from "./pool.ts";
-
-const BATCH = 5_000;
 
 /** Accounts whose 30 days after deletion are over. */
 export async function purgeableAccounts({ pool }: { pool: Pool }): Promise<string[]> {
@@ -18,11 +17,12 @@ export async function purgeableAccounts({ pool }: { pool: Pool }): Promise<strin
 export async function purgeAccount({
   pool,
   account,
+  ...batches
 }: {
   pool: Pool;
   account: string;
-}): Promise<void> {
-  while ((await deleteOldEmailLog({ pool, account, days: 0, limit: BATCH })) === BATCH);
+} & Batches): Promise<void> {
+  await inBatches(batches, (limit) => deleteOldEmailLog({ pool, account, days: 0, limit }));
   for (const table of [
     "email_log_counts",
     "execution_counts",
@@ -31,6 +31,13 @@ export async function purgeAccount({
     "idempotency_keys",
     "circuits",
   ])
-    await pool.query(`delete from ${table} where account = $1`, [account]);
+    await deleteInBatches({
+      ...batches,
+      pool,
+      table,
+      where: "account = $1",
+      values: [account],
+    });
+  if (batches.signal?.aborted === true) return;
   await pool.query("delete from accounts where id = $1 and deleted_at is not null", [account]);
 }

@@ -1,4 +1,5 @@
 import type { Circuit, Circuits } from "../domain/ports/circuits.ts";
+import { deleteInBatches, type Batches } from "./batches.ts";
 import { instantOf } from "./instant-of.ts";
 import { isUuid } from "./uuid.ts";
 import type { Pool } from "./pool.ts";
@@ -46,9 +47,10 @@ export function createCircuits({ pool }: { pool: Pool }): Circuits {
 }
 
 /** What killed processes left behind. For the retention task. */
-export async function deleteStaleCircuits({ pool }: { pool: Pool }): Promise<number> {
-  const { rowCount } = await pool.query(
-    "delete from circuits where updated_at <= now() - interval '1 hour'",
-  );
-  return rowCount ?? 0;
+export async function deleteStaleCircuits(options: { pool: Pool } & Batches): Promise<number> {
+  return deleteInBatches({
+    ...options,
+    table: "circuits",
+    where: "updated_at <= now() - interval '1 hour'",
+  });
 }

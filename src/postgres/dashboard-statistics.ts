@@ -1,6 +1,7 @@
 import type { OnceState } from "../domain/cursor.ts";
 import type { DashboardStatistics, LastRun } from "../domain/ports/dashboard.ts";
 import type { StatusCursor } from "../domain/job-status.ts";
+import { deleteInBatches, type Batches } from "./batches.ts";
 import { instantOf } from "./instant-of.ts";
 import type { Pool } from "./pool.ts";
 import { isUuid } from "./uuid.ts";
@@ -125,10 +126,18 @@ function lastRunOf(text: string): [jobUid: string, last: LastRun] {
 }
 
 /** Counts that no chart shows any more. For the retention task. */
-export async function deleteOldCounts({ pool }: { pool: Pool }): Promise<number> {
-  const runs = await pool.query(
-    "delete from execution_counts where hour < now() - interval '100 days'",
-  );
-  const otps = await pool.query("delete from otp_counts where day < now()::date - 100");
-  return (runs.rowCount ?? 0) + (otps.rowCount ?? 0);
+export async function deleteOldCounts(options: { pool: Pool } & Batches): Promise<number> {
+  const runs = await deleteInBatches({
+    ...options,
+    table: "execution_counts",
+    where: "hour < now() - interval '100 days'",
+    oldestFirst: "hour",
+  });
+  const otps = await deleteInBatches({
+    ...options,
+    table: "otp_counts",
+    where: "day < now()::date - 100",
+    oldestFirst: "day",
+  });
+  return runs + otps;
 }

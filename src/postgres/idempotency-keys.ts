@@ -1,4 +1,5 @@
 import type { IdempotencyKeys } from "../domain/ports/mail.ts";
+import { deleteInBatches, type Batches } from "./batches.ts";
 import type { Pool } from "./pool.ts";
 
 /**
@@ -55,9 +56,13 @@ export function createIdempotencyKeys({ pool }: { pool: Pool }): IdempotencyKeys
 }
 
 /** For the retention task. */
-export async function deleteExpiredIdempotencyKeys({ pool }: { pool: Pool }): Promise<number> {
-  const { rowCount } = await pool.query(
-    "delete from idempotency_keys where started_at <= now() - interval '24 hours'",
-  );
-  return rowCount ?? 0;
+export async function deleteExpiredIdempotencyKeys(
+  options: { pool: Pool } & Batches,
+): Promise<number> {
+  return deleteInBatches({
+    ...options,
+    table: "idempotency_keys",
+    where: "started_at <= now() - interval '24 hours'",
+    oldestFirst: "started_at",
+  });
 }

@@ -2,6 +2,7 @@ import type { User } from "../domain/account.ts";
 import { normaliseAddress, parseAddress } from "../domain/address.ts";
 import { InvalidInput } from "../domain/findings.ts";
 import type { Invitation, Invitations } from "../domain/ports/dashboard.ts";
+import { deleteInBatches, type Batches } from "./batches.ts";
 import { hashOf, isToken, newToken } from "./bearer-token.ts";
 import { instantOf } from "./instant-of.ts";
 import { transaction, type Pool, type Queryable } from "./pool.ts";
@@ -115,9 +116,8 @@ export async function acceptInvitation(
 }
 
 /** For the retention task. */
-export async function deleteExpiredInvitations({ pool }: { pool: Pool }): Promise<number> {
-  const { rowCount } = await pool.query("delete from invitations where expires_at <= now()");
-  return rowCount ?? 0;
+export async function deleteExpiredInvitations(options: { pool: Pool } & Batches): Promise<number> {
+  return deleteInBatches({ ...options, table: "invitations", where: "expires_at <= now()" });
 }
 
 function unknownAccount(account: string): InvalidInput {

@@ -1,6 +1,7 @@
 import { createHmac, randomInt } from "node:crypto";
 import type { Instant } from "../domain/instant.ts";
 import type { Otps } from "../domain/ports/mail.ts";
+import { deleteInBatches, type Batches } from "./batches.ts";
 import { instantOf } from "./instant-of.ts";
 import type { KeyRing } from "./key-ring.ts";
 import type { Pool } from "./pool.ts";
@@ -99,9 +100,11 @@ export function createOtps({
 }
 
 /** Rows whose limits and code have all run out. For the retention task. */
-export async function deleteExpiredOtps({ pool }: { pool: Pool }): Promise<number> {
-  const { rowCount } = await pool.query(
-    "delete from otps where updated_at < now() - interval '1 hour'",
-  );
-  return rowCount ?? 0;
+export async function deleteExpiredOtps(options: { pool: Pool } & Batches): Promise<number> {
+  return deleteInBatches({
+    ...options,
+    table: "otps",
+    where: "updated_at < now() - interval '1 hour'",
+    oldestFirst: "updated_at",
+  });
 }

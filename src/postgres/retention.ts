@@ -1,6 +1,7 @@
 import { DAY, type Instant } from "../domain/instant.ts";
 import type { Clock } from "../domain/ports/clock.ts";
 import { purgeAccount, purgeableAccounts } from "./account-purge.ts";
+import { deleteInBatches, inBatches } from "./batches.ts";
 import {
   deleteOldEmailLog,
   dropEmailLogMonth,
@@ -26,11 +27,12 @@ export interface RetentionOptions {
   logsDays: number;
   /** One line a step that removed something. */
   onRemoved?: (what: string, count: number) => void;
+  /** Most rows that one statement removes. */
+  batchSize?: number;
 }
 
-const BATCH = 5_000;
-/** Cursors, revisions and remembered manual keys outlive their job by a week. */
-const CURSOR_DAYS = 7;
+/** Cursors and revisions outlive their job by this, and a manual run's key its request. */
+const REMEMBERED_DAYS = 7;
 
 /**
  * Makes the partitions of the coming months and removes what is past its time, in short statements.
@@ -41,16 +43,19 @@ export function createRetention(options: RetentionOptions): {
   run(signal: AbortSignal): Promise<void>;
 } {
   const { pool, clock, executionsDays, logsDays } = options;
+  const size = options.batchSize === undefined ? {} : { size: options.batchSize };
 
+  function removed(what: string, count: number): void {
+    if (count > 0) options.onRemoved?.(what, count);
+  }
+
+  /** A statement whose last parameter is the most that it removes. */
   async function batches(what: string, signal: AbortSignal, text: string, values: unknown[]) {
-    let total = 0;
-    for (;;) {
-      if (signal.aborted) break;
-      const { rowCount } = await pool.query(text, [...values, BATCH]);
-      total += rowCount ?? 0;
-      if ((rowCount ?? 0) < BATCH) break;
-    }
-    if (total > 0) options.onRemoved?.(what, total);
+    const count = await inBatches({ ...size, signal }, async (limit) => {
+      const { rowCount } = await pool.query(text, [...values, limit]);
+      return rowCount ?? 0;
+    });
+    removed(what, count);
   }
 
   async function executions(signal: AbortSignal): Promise<void> {
@@ -58,14 +63,17 @@ export function createRetention(options: RetentionOptions): {
     if (executionsDays > 0) {
       const before = clock.now() - executionsDays * DAY;
       const dropped = await dropMonthsBefore(pool, before);
-      if (dropped.length > 0) options.onRemoved?.("months of executions", dropped.length);
-      await batches(
-        "missed spans",
+      removed("months of executions", dropped.length);
+      const spans = await deleteInBatches({
+        ...size,
         signal,
-        `delete from missed_spans where id in
-           (select id from missed_spans where recorded_at < $1 order by recorded_at limit $2)`,
-        [new Date(before)],
-      );
+        pool,
+        table: "missed_spans",
+        where: "recorded_at < $1",
+        values: [new Date(before)],
+        oldestFirst: "recorded_at",
+      });
+      removed("missed spans", spans);
     }
     for (const { id, days } of await choosers(executionsDays)) {
       const before = clock.now() - days * DAY;
@@ -94,12 +102,10 @@ export function createRetention(options: RetentionOptions): {
         where e.tableoid = old.tableoid and e.ctid = old.ctid and e.account = $1 and e.executed_at < $2`,
       values,
     );
-    await batches(
+    const where = "account = $1 and last_at < $2";
+    removed(
       "missed spans",
-      signal,
-      `delete from missed_spans where id in
-         (select id from missed_spans where account = $1 and last_at < $2 limit $3)`,
-      values,
+      await deleteInBatches({ ...size, signal, pool, table: "missed_spans", where, values }),
     );
   }
 
@@ -111,45 +117,65 @@ export function createRetention(options: RetentionOptions): {
         if (month < before && !signal.aborted) await dropEmailLogMonth({ pool, month });
     }
     for (const { id, days } of await choosers(logsDays))
-      while (
-        !signal.aborted &&
-        (await deleteOldEmailLog({ pool, account: id, days, limit: BATCH })) === BATCH
+      await inBatches({ ...size, signal }, (limit) =>
+        deleteOldEmailLog({ pool, account: id, days, limit }),
       );
   }
 
   /** A tombstone's transaction is noted before it goes: a watcher that did not see it must list again. */
-  async function tombstones(): Promise<void> {
-    await transaction(pool, async (client) => {
-      const { rows } = await client.query<{ last: string | null }>(
-        `with gone as (
-           delete from jobs where deleted_at < now() - interval '1 day' returning changed_xid
-         )
-         select max(changed_xid)::text as last from gone`,
-      );
-      const last = rows[0]?.last ?? null;
-      if (last === null) return;
-      await client.query(
-        `update carillon_meta set value = greatest(value::xid8, $1::xid8)::text
-          where key = 'jobs_purged_xid'`,
-        [last],
-      );
-    });
+  async function tombstones(signal: AbortSignal): Promise<void> {
+    await inBatches({ ...size, signal }, (limit) =>
+      transaction(pool, async (client) => {
+        const { rows } = await client.query<{ count: number; last: string | null }>(
+          `with gone as (
+             delete from jobs where uid in (
+               select uid from jobs where deleted_at < now() - interval '1 day'
+                order by deleted_at limit $1
+             ) returning changed_xid
+           )
+           select count(*) as count, max(changed_xid)::text as last from gone`,
+          [limit],
+        );
+        const { count = 0, last = null } = rows[0] ?? {};
+        if (last !== null)
+          await client.query(
+            `update carillon_meta set value = greatest(value::xid8, $1::xid8)::text
+              where key = 'jobs_purged_xid'`,
+            [last],
+          );
+        return count;
+      }),
+    );
   }
 
   async function cursors(signal: AbortSignal): Promise<void> {
-    const old = `select job_uid from job_cursors where deleted_at < now() - interval '${CURSOR_DAYS} days'`;
-    for (const table of ["job_history", "job_revisions", "manual_run_keys"])
-      await pool.query(`delete from ${table} where job_uid in (${old})`);
+    const manualKeys = await deleteInBatches({
+      ...size,
+      signal,
+      pool,
+      table: "manual_run_keys",
+      where: `requested_at < now() - interval '${REMEMBERED_DAYS} days'
+          and not exists (select from runs r where r.job_uid = manual_run_keys.job_uid
+                             and r.trigger = 'manual' and r.key = manual_run_keys.key)`,
+      oldestFirst: "requested_at",
+    });
+    removed("manual run keys", manualKeys);
+    // With what belongs to them. A run that is still to be closed needs its revision.
     await batches(
       "cursors",
       signal,
-      `delete from job_cursors where job_uid in (${old} order by deleted_at limit $1)`,
+      `with old as materialized (
+         select job_uid from job_cursors c
+          where deleted_at < now() - interval '${REMEMBERED_DAYS} days'
+            and not exists (select from runs r where r.job_uid = c.job_uid)
+          order by deleted_at limit $1 for update skip locked
+       ), history as (
+         delete from job_history h using old where h.job_uid = old.job_uid
+       ), revisions as (
+         delete from job_revisions v using old where v.job_uid = old.job_uid
+       )
+       delete from job_cursors c using old where c.job_uid = old.job_uid`,
       [],
-    );
-    await pool.query(
-      `delete from manual_run_keys where requested_at < now() - interval '${CURSOR_DAYS} days'
-          and not exists (select from runs r where r.job_uid = manual_run_keys.job_uid
-                             and r.trigger = 'manual' and r.key = manual_run_keys.key)`,
     );
     // Revisions that neither the cursor nor an unfinished run refers to.
     await batches(
@@ -168,17 +194,22 @@ export function createRetention(options: RetentionOptions): {
 
   async function accounts(signal: AbortSignal): Promise<void> {
     for (const account of await purgeableAccounts({ pool })) {
-      if (signal.aborted) return;
       await deleteHistory(account, clock.now() + DAY, signal);
-      for (const table of ["runs", "jobs"])
-        await pool.query(`delete from ${table} where account = $1`, [account]);
-      await pool.query(
-        `update job_cursors set deleted_at = clock_timestamp(), startable = false, version = version + 1
-          where account = $1 and deleted_at is null`,
+      const theirs = { ...size, signal, pool, where: "account = $1", values: [account] };
+      for (const table of ["runs", "jobs"]) await deleteInBatches({ ...theirs, table });
+      await batches(
+        "cursors of deleted accounts",
+        signal,
+        `update job_cursors
+            set deleted_at = clock_timestamp(), startable = false, version = version + 1
+          where ctid = any(array(
+                  select ctid from job_cursors where account = $1 and deleted_at is null limit $2))
+            and account = $1 and deleted_at is null`,
         [account],
       );
-      await purgeAccount({ pool, account });
-      options.onRemoved?.("accounts", 1);
+      await purgeAccount({ ...size, signal, pool, account });
+      if (signal.aborted) return;
+      removed("accounts", 1);
     }
   }
 
@@ -187,15 +218,15 @@ export function createRetention(options: RetentionOptions): {
       const steps = [
         () => executions(signal),
         () => emailLog(signal),
-        tombstones,
+        () => tombstones(signal),
         () => cursors(signal),
-        () => deleteExpiredIdempotencyKeys({ pool }),
-        () => deleteExpiredOtps({ pool }),
-        () => deleteStaleCircuits({ pool }),
-        () => deleteOldCounts({ pool }),
-        () => deleteExpiredInvitations({ pool }),
-        () => deleteOldSignInFailures({ pool }),
-        () => deleteExpiredSingleSignOns({ pool }),
+        () => deleteExpiredIdempotencyKeys({ ...size, signal, pool }),
+        () => deleteExpiredOtps({ ...size, signal, pool }),
+        () => deleteStaleCircuits({ ...size, signal, pool }),
+        () => deleteOldCounts({ ...size, signal, pool }),
+        () => deleteExpiredInvitations({ ...size, signal, pool }),
+        () => deleteOldSignInFailures({ ...size, signal, pool }),
+        () => deleteExpiredSingleSignOns({ ...size, signal, pool }),
         () => accounts(signal),
       ];
       const errors: unknown[] = [];

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { normaliseAddress } from "../domain/address.ts";
 import type { SignInBrake } from "../domain/ports/dashboard.ts";
+import { deleteInBatches, type Batches } from "./batches.ts";
 import type { Pool } from "./pool.ts";
 
 /** Mistakes that cost nothing. */
@@ -43,11 +44,13 @@ export function createSignInBrake({ pool }: { pool: Pool }): SignInBrake {
 }
 
 /** For the retention task. */
-export async function deleteOldSignInFailures({ pool }: { pool: Pool }): Promise<number> {
-  const { rowCount } = await pool.query(
-    `delete from sign_in_failures where last_at < now() - interval '${MEMORY}'`,
-  );
-  return rowCount ?? 0;
+export async function deleteOldSignInFailures(options: { pool: Pool } & Batches): Promise<number> {
+  return deleteInBatches({
+    ...options,
+    table: "sign_in_failures",
+    where: `last_at < now() - interval '${MEMORY}'`,
+    oldestFirst: "last_at",
+  });
 }
 
 /** A hash: the table tells nobody who tried to sign in from where. */

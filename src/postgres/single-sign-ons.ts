@@ -1,4 +1,5 @@
 import type { SignInChecks, SingleSignOns } from "../domain/ports/single-sign-on.ts";
+import { deleteInBatches, type Batches } from "./batches.ts";
 import { hashOf, isToken, newToken } from "./bearer-token.ts";
 import type { Pool } from "./pool.ts";
 
@@ -29,7 +30,13 @@ export function createSingleSignOns({ pool }: { pool: Pool }): SingleSignOns {
 }
 
 /** For the retention task. */
-export async function deleteExpiredSingleSignOns({ pool }: { pool: Pool }): Promise<number> {
-  const { rowCount } = await pool.query("delete from single_sign_ons where expires_at <= now()");
-  return rowCount ?? 0;
+export async function deleteExpiredSingleSignOns(
+  options: { pool: Pool } & Batches,
+): Promise<number> {
+  return deleteInBatches({
+    ...options,
+    table: "single_sign_ons",
+    where: "expires_at <= now()",
+    oldestFirst: "expires_at",
+  });
 }

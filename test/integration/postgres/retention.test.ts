@@ -24,12 +24,13 @@ afterAll(async () => {
   await fixture?.close();
 });
 
-const run = (executionsDays: number) =>
+const run = (executionsDays: number, batchSize?: number) =>
   createRetention({
     pool: fixture.pool,
     clock: { known: true, now: () => Date.now() },
     executionsDays,
     logsDays: 90,
+    ...(batchSize === undefined ? {} : { batchSize }),
   }).run(new AbortController().signal);
 
 async function executed(of: Job, daysAgo: number): Promise<void> {
@@ -124,6 +125,10 @@ test("a deleted job's cursor, revisions and keys stay a week; old revisions of a
     "update job_cursors set deleted_at = now() - interval '8 days' where job_uid = $1",
     [old.uid],
   );
+  await fixture.pool.query(
+    "update manual_run_keys set requested_at = now() - interval '9 days' where job_uid = $1",
+    [old.uid],
+  );
   const from = await cursorOf(fixture.ledger, live);
   await fixture.ledger.apply([change({ ...live, generation: 2 }, { from })]);
   await run(90);
@@ -150,4 +155,114 @@ test("an account deleted 30 days ago is purged whole", async () => {
   expect(await ages(of)).toEqual([]);
   const { rowCount } = await fixture.pool.query("select from accounts where id = $1", [of.account]);
   expect(rowCount).toBe(0);
+});
+
+test("a run that is still to be closed keeps the revision and the cursor of a job deleted long ago", async () => {
+  const of = job();
+  const attempt = await claimed(fixture, of);
+  await fixture.queue.start([attempt]);
+  await fixture.ledger.cancel([of.uid]);
+  await fixture.pool.query(
+    "update job_cursors set deleted_at = now() - interval '8 days' where job_uid = $1",
+    [of.uid],
+  );
+  await fixture.pool.query(
+    "update runs set lease_until = clock_timestamp() - interval '1 second' where id = $1",
+    [attempt.id],
+  );
+  await run(90);
+  expect(await fixture.queue.reap()).toEqual({ requeued: 0, interrupted: 1 });
+  await run(90);
+  for (const table of ["runs", "job_cursors", "job_revisions", "job_history"])
+    expect([table, await count(table, of.uid)]).toEqual([table, 0]);
+});
+
+const EXPIRED = [
+  {
+    table: "manual_run_keys",
+    insert: `(job_uid, key, requested_at)
+      select uuidv7(), 'k', now() - interval '8 days'`,
+  },
+  {
+    table: "idempotency_keys",
+    insert: `(account, scope, key, token, fingerprint, started_at)
+      select uuidv7(), 's', 'k', uuidv7(), '', now() - interval '25 hours'`,
+  },
+  {
+    table: "otps",
+    insert: `(account, address, id, active, expires_at, sends, updated_at)
+      select uuidv7(), '', uuidv7(), false, now(), '{}', now() - interval '2 hours'`,
+  },
+  {
+    table: "single_sign_ons",
+    insert: `(token_hash, state, nonce, code_verifier, expires_at)
+      select sha256(uuidv7()::text::bytea), '', '', '', now() - interval '1 hour'`,
+  },
+  {
+    table: "sign_in_failures",
+    insert: `(guesser, failures, last_at)
+      select sha256(uuidv7()::text::bytea), 1, now() - interval '2 hours'`,
+  },
+  {
+    table: "invitations",
+    insert: `(account, email, role, token_hash, expires_at)
+      select (select id from accounts limit 1), n::text, 'member', sha256(uuidv7()::text::bytea),
+             now() - interval '1 hour'`,
+  },
+  {
+    table: "circuits",
+    insert: `(account, destination, worker, state, updated_at)
+      select uuidv7(), '', '', 'open', now() - interval '2 hours'`,
+  },
+  {
+    table: "execution_counts",
+    insert: `(account, hour, status, slot, entries)
+      select uuidv7(), now() - interval '101 days', 'success', 0, 1`,
+  },
+  {
+    table: "otp_counts",
+    insert: `(account, day, outcome, entries)
+      select uuidv7(), now()::date - 101, 'verified', 1`,
+  },
+  {
+    table: "missed_spans",
+    insert: `(account, job_id, job_uid, first_at, last_at, count, reason, recorded_at)
+      select uuidv7(), 'j', uuidv7(), now(), now(), 1, 'overlap', now() - interval '91 days'`,
+  },
+  {
+    table: "jobs",
+    insert: `(account, id, spec, deleted_at)
+      select uuidv7(), 'j', '{}', now() - interval '2 days'`,
+  },
+  {
+    table: "job_cursors",
+    insert: `(job_uid, job_id, position, schedule_hash, generation, startable, once, deleted_at)
+      select uuidv7(), 'j', now(), '', 1, false, 'armed', now() - interval '8 days'`,
+  },
+];
+
+test.each(EXPIRED)("$table: expired rows go in batches, never in one statement", async (row) => {
+  const { table, insert } = row;
+  const { pool } = fixture;
+  await pool.query(
+    `insert into accounts (id, name) select uuidv7(), 'one' where not exists (select from accounts)`,
+  );
+  await pool.query(`insert into ${table} ${insert} from generate_series(1, 5) as n`);
+  await pool.query(
+    `create or replace function at_most_two() returns trigger language plpgsql as $$
+     begin
+       if (select count(*) from gone) > 2 then raise 'too many in one statement'; end if;
+       return null;
+     end $$`,
+  );
+  await pool.query(
+    `create trigger at_most_two after delete on ${table} referencing old table as gone
+       for each statement execute function at_most_two()`,
+  );
+  const rows = async () =>
+    (await pool.query<{ n: number }>(`select count(*) as n from ${table}`)).rows[0]?.n ?? 0;
+  const before = await rows();
+  await run(90, 2);
+  await pool.query(`drop trigger at_most_two on ${table}`);
+  expect(before - (await rows())).toBe(5);
 });

@@ -1,0 +1,59 @@
+import type { Pool } from "./pool.ts";
+
+export interface Batches {
+  /** Most rows that one statement removes. */
+  size?: number;
+  /** Between two statements. */
+  signal?: AbortSignal;
+}
+
+/** Some 50 ms of work: far from the time limit of a statement, however slow the disk. */
+const SIZE = 5_000;
+
+/**
+ * Calls `remove` until nothing is left for it, and returns how many rows went. All of them in one statement
+ * would meet the time limit once they are many, be rolled back, and be more the next time.
+ */
+export async function inBatches(
+  { size = SIZE, signal }: Batches,
+  remove: (limit: number) => Promise<number>,
+): Promise<number> {
+  let total = 0;
+  for (;;) {
+    if (signal?.aborted === true) break;
+    const removed = await remove(size);
+    if (removed === 0) break;
+    total += removed;
+  }
+  return total;
+}
+
+/**
+ * Deletes the rows of a table (of one that has no partitions) for which `where` holds, in batches. `oldestFirst`
+ * names an indexed column that `where` compares, so that a batch need not read the rest of the table.
+ */
+export async function deleteInBatches({
+  pool,
+  table,
+  where,
+  values = [],
+  oldestFirst,
+  ...batches
+}: Batches & {
+  pool: Pool;
+  table: string;
+  where: string;
+  values?: readonly unknown[];
+  oldestFirst?: string;
+}): Promise<number> {
+  const order = oldestFirst === undefined ? "" : `order by ${oldestFirst}`;
+  // Said twice: a row that was renewed after it had been found stays.
+  const text = `delete from ${table}
+     where ctid = any(array(
+       select ctid from ${table} where ${where} ${order} limit $${values.length + 1}
+     )) and ${where}`;
+  return inBatches(batches, async (limit) => {
+    const { rowCount } = await pool.query(text, [...values, limit]);
+    return rowCount ?? 0;
+  });
+}

@@ -13,7 +13,8 @@ export interface BodyRoom {
 const SMALL = 65_536;
 /** Well below the time that a whole request may take to arrive. */
 const PATIENCE_MS = 20_000;
-const MOST_WAITING = 1_000;
+/** Of one account: its crowd is cheap to send, and must not be what others are refused for. */
+const MOST_WAITING = 100;
 const RETRY_AFTER_SECONDS = 5;
 
 interface Waiting {
@@ -25,7 +26,8 @@ interface Waiting {
 /**
  * Bounds the request bodies that a process has in its memory: a body stays there, several times over, until
  * its mail has been sent, which a slow server draws out. Whoever comes while there is no room waits, and its
- * body stays with the client. One account may have half of the room, or one body that is larger.
+ * body stays with the client. One account may have half of the room. One body that is larger than that counts
+ * as half, so that a slow one never keeps all others out.
  */
 export function createBodyRoom(options: { bytes: number; timers: Timers }): BodyRoom {
   const { bytes: room, timers } = options;
@@ -43,11 +45,11 @@ export function createBodyRoom(options: { bytes: number; timers: Timers }): Body
     for (const next of waiting) {
       const { account, bytes } = next;
       const own = byAccount.get(account) ?? 0;
-      if (heldUp.has(account) || (own > 0 && own + bytes > share)) {
+      if (heldUp.has(account) || own + bytes > share) {
         heldUp.add(account);
         continue;
       }
-      if (used > 0 && used + bytes > room) return;
+      if (used + bytes > room) return;
       used += bytes;
       byAccount.set(account, own + bytes);
       waiting.delete(next);
@@ -63,12 +65,14 @@ export function createBodyRoom(options: { bytes: number; timers: Timers }): Body
     admit();
   }
 
-  function enter({ account, bytes }: { account: string; bytes: number }): Promise<void> {
-    if (waiting.size >= MOST_WAITING) return Promise.reject(tooMany());
+  function enter(account: string, bytes: number): Promise<void> {
+    const before = [...waiting].filter((other) => other.account === account);
+    if (before.length >= MOST_WAITING) return Promise.reject(tooMany());
     return new Promise((resolve, reject) => {
       const patience = timers.after(PATIENCE_MS, () => {
         waiting.delete(mine);
         reject(tooMany());
+        admit();
       });
       const mine: Waiting = {
         account,
@@ -86,11 +90,12 @@ export function createBodyRoom(options: { bytes: number; timers: Timers }): Body
   return {
     async within(of, work) {
       if (of.bytes < SMALL) return work();
-      await enter(of);
+      const bytes = Math.min(of.bytes, share);
+      await enter(of.account, bytes);
       try {
         return await work();
       } finally {
-        leave(of.account, of.bytes);
+        leave(of.account, bytes);
       }
     },
   };

@@ -21,8 +21,11 @@ function roomOf(mib: number) {
   const outcomes = new Map<string, Promise<string>>();
   return {
     inside,
-    runOut: () => {
-      for (const alarm of alarms) alarm();
+    /** For whoever has waited longest. */
+    runOut: async () => {
+      const [alarm] = alarms;
+      alarm?.();
+      await turn();
     },
     waiting: () => alarms.size,
     outcome: (name: string) => outcomes.get(name),
@@ -63,23 +66,23 @@ test("one account has half of the room, and holds up nobody else", async () => {
 
 test("who waits for room is not overtaken by smaller ones", async () => {
   const { enter, leave, inside } = roomOf(32);
-  for (const name of ["a1", "b1"]) await enter(name, 16);
-  await enter("c1", 24);
+  for (const name of ["a1", "b1"]) await enter(name, 12);
+  await enter("c1", 16);
   await enter("d1", 1);
   expect(inside).toEqual(["a1", "b1"]);
   await leave("a1");
-  expect(inside).toEqual(["b1"]);
-  await leave("b1");
-  expect(inside).toEqual(["c1", "d1"]);
+  expect(inside).toEqual(["b1", "c1", "d1"]);
 });
 
-test("a body that is larger than the share, or than the room, comes in alone", async () => {
+test("a body that is larger than the share has all of it, and no more: other accounts come in", async () => {
   const { enter, leave, inside } = roomOf(8);
   await enter("a1", 24);
-  await enter("a2", 24);
-  expect(inside).toEqual(["a1"]);
+  await enter("a2", 1);
+  await enter("b1", 24);
+  await enter("c1", 1);
+  expect(inside).toEqual(["a1", "b1"]);
   await leave("a1");
-  expect(inside).toEqual(["a2"]);
+  expect(inside).toEqual(["b1", "a2", "c1"]);
 });
 
 test("small ones do not wait", async () => {
@@ -90,13 +93,30 @@ test("small ones do not wait", async () => {
   expect(waiting()).toBe(0);
 });
 
-test("who waits too long is refused, and leaves nothing behind", async () => {
+test("who waits too long is refused, and holds up nobody any longer", async () => {
   const { enter, leave, inside, runOut, outcome } = roomOf(8);
-  for (const name of ["a1", "b1"]) await enter(name, 8);
-  runOut();
-  expect(await outcome("b1")).toBe("rate_limited");
-  await leave("a1");
+  for (const [name, size] of [
+    ["a1", 4],
+    ["b1", 2],
+    ["c1", 4],
+    ["d1", 2],
+  ] as const)
+    await enter(name, size);
+  expect(inside).toEqual(["a1", "b1"]);
+  await runOut();
+  expect(await outcome("c1")).toBe("rate_limited");
+  expect(inside).toEqual(["a1", "b1", "d1"]);
+  for (const name of ["a1", "b1", "d1"]) await leave(name);
   expect(inside).toEqual([]);
-  await enter("c1", 8);
-  expect(inside).toEqual(["c1"]);
+  await enter("e1", 4);
+  expect(inside).toEqual(["e1"]);
+});
+
+test("one account's crowd is refused, and nobody else", async () => {
+  const { enter, inside, waiting, outcome } = roomOf(8);
+  for (let each = 1; each <= 150; each += 1) await enter(`a${each}`, 4);
+  expect(waiting()).toBe(100);
+  expect(await outcome("a150")).toBe("rate_limited");
+  await enter("b1", 4);
+  expect(inside).toEqual(["a1", "b1"]);
 });

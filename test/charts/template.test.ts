@@ -225,6 +225,14 @@ describe.runIf(inject("kubeconfig") !== "")("the chart's templates", () => {
     });
   });
 
+  test("a number that is null is left to the program", async () => {
+    const objects = await render({ ...WITH_URL, retentionDays: null });
+    const gateway = podOf(named(objects, "Deployment", "carillon-gateway"));
+    expect(Object.fromEntries(environment(gateway.containers[0]))).toMatchObject({
+      CARILLON_RETENTION_DAYS: "",
+    });
+  });
+
   test("without an address there is no first user, and no password that nobody has", async () => {
     const objects = await render({ ...WITH_URL, bootstrap: { email: "" } });
     const gateway = podOf(named(objects, "Deployment", "carillon-gateway"));

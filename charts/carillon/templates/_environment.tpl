@@ -21,7 +21,11 @@
       {{- end }}
 {{- end -}}
 
-{{/* Numbers by int64: a values file's are floats, and a million of those is written 1e+06. */}}
+{{/* A values file's numbers are floats, and a million of those is written 1e+06. Null: the program's own default. */}}
+{{- define "carillon.whole" -}}
+{{- if not (kindIs "invalid" .) }}{{ int64 . }}{{ end -}}
+{{- end -}}
+
 {{- define "carillon.environment" -}}
 {{ include "carillon.databaseEnvironment" . }}
 - name: CARILLON_JOB_STORE
@@ -39,9 +43,9 @@
 - name: CARILLON_LOG_LEVEL
   value: {{ .Values.logLevel | quote }}
 - name: CARILLON_DATABASE_CONNECTIONS
-  value: {{ int64 .Values.database.connections | quote }}
+  value: {{ include "carillon.whole" .Values.database.connections | quote }}
 - name: CARILLON_RETENTION_DAYS
-  value: {{ int64 .Values.retentionDays | quote }}
+  value: {{ include "carillon.whole" .Values.retentionDays | quote }}
 - name: CARILLON_WATCH_NAMESPACES
   value: {{ join "," .Values.watchNamespaces | quote }}
 - name: CARILLON_HEADER_SECRET_NAMESPACES
@@ -57,15 +61,15 @@
 {{- define "carillon.controllerEnvironment" -}}
 {{ include "carillon.environment" . }}
 - name: CARILLON_DELIVERY_CONCURRENCY
-  value: {{ int64 .Values.controller.deliveryConcurrency | quote }}
+  value: {{ include "carillon.whole" .Values.controller.deliveryConcurrency | quote }}
 {{- end -}}
 
 {{- define "carillon.gatewayEnvironment" -}}
 {{ include "carillon.environment" . }}
 - name: CARILLON_RATE_LIMIT
-  value: {{ int64 .Values.gateway.rateLimit.perSecond | quote }}
+  value: {{ include "carillon.whole" .Values.gateway.rateLimit.perSecond | quote }}
 - name: CARILLON_RATE_LIMIT_BURST
-  value: {{ int64 .Values.gateway.rateLimit.burst | quote }}
+  value: {{ include "carillon.whole" .Values.gateway.rateLimit.burst | quote }}
 {{- with .Values.gateway.trustedProxies }}
 - name: CARILLON_TRUSTED_PROXIES
   value: {{ join "," . | quote }}

@@ -2,7 +2,7 @@ import type { Closing } from "../domain/ports/run-queue.ts";
 import { byKey } from "./by-key.ts";
 import { sqlState } from "./connection-errors.ts";
 import { awaits } from "./drop-runs.ts";
-import { ensureExecutionMonths } from "./partitions.ts";
+import { ensureExecutionMonths, lacksPartition } from "./partitions.ts";
 import type { Queryable } from "./pool.ts";
 import { EXECUTION_COLUMNS, plainArray, timestamp } from "./rows.ts";
 
@@ -80,10 +80,11 @@ const RETRIED = {
        returning ${ATTEMPTED}, r.attempts as attempt, i.next`,
 };
 
-const NO_PARTITION = "23514";
 const DEADLOCK = "40P01";
-/** What `close_runs` divides by zero for: a cursor moved while it was judged. */
-const MOVED = "22012";
+/** Of `MOVED_TEXT`, which is no boolean. */
+const MOVED = "22P02";
+/** What PostgreSQL's log says as well. */
+const MOVED_TEXT = "a cursor moved while it was judged: it is judged again";
 /** Whoever moves a cursor, or goes on after a deadlock, has got further: it need not be many. */
 const TRIES = 8;
 
@@ -101,7 +102,7 @@ async function closeHeld(
       const state = sqlState(error);
       if (tries === TRIES) throw error;
       // The month's partition can be missing when no retention task ran for months.
-      if (state === NO_PARTITION)
+      if (lacksPartition(error, "executions"))
         await ensureExecutionMonths(
           database,
           closings.map(({ execution }) => execution.executedAt),
@@ -113,8 +114,9 @@ async function closeHeld(
 
 /**
  * Each step starts at the rows of the one before. A cursor is judged together with the runs that there are,
- * as of one moment; who writes it in the meantime may just have made the run that it awaits, so that all of
- * this is undone then.
+ * as of one moment; who writes it in the meantime may just have made the run that it awaits. Locking it first
+ * would not help: PostgreSQL reads the cursor anew then, but not the runs. So all of this is undone, by the
+ * one means that SQL has without a function of our own: a value that cannot be cast.
  */
 async function closeOnce(
   database: Queryable,
@@ -180,9 +182,9 @@ async function closeOnce(
         where ${byKey("c.job_uid", "j.job_uid")} and c.version = j.version
        returning c.job_uid
      )
-     select id, job_uid, job_uid in (select job_uid from decided) as decided,
-            1 / case when (select count(*) from judged) = (select count(*) from decided) then 1 else 0 end
-       from mine`,
+     select id, job_uid, job_uid in (select job_uid from decided) as decided from mine
+      where case when (select count(*) from judged) = (select count(*) from decided) then 'true'
+                 else '${MOVED_TEXT}' end::boolean`,
     values: [
       column(({ run }) => run.id),
       column(({ run }) => run.claimToken),

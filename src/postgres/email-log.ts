@@ -6,6 +6,7 @@ import { sqlState } from "./connection-errors.ts";
 import { ensureEmailLogMonth } from "./email-log-retention.ts";
 import { createGroupCommit } from "./group-commit.ts";
 import { instantOf } from "./instant-of.ts";
+import { lacksPartition } from "./partitions.ts";
 import type { Pool } from "./pool.ts";
 
 type NewEntry = Parameters<EmailLog["append"]>[0];
@@ -23,7 +24,7 @@ export function createEmailLog({ pool, timers }: { pool: Pool; timers?: Timers }
       try {
         return await insert(pool, entries);
       } catch (error) {
-        if (!isMissingPartition(error)) throw error;
+        if (!lacksPartition(error, "email_log")) throw error;
         // The first mail of a month that no retention task has prepared.
         await ensureEmailLogMonth({ pool });
         return insert(pool, entries);
@@ -156,10 +157,4 @@ function recipientStatement(query: ListQuery, to: string): { text: string; value
       query.offset,
     ],
   };
-}
-
-/** "no partition of relation … found for row": a check violation that names no constraint. */
-function isMissingPartition(error: unknown): boolean {
-  const { constraint, table } = error as { constraint?: unknown; table?: unknown };
-  return sqlState(error) === "23514" && constraint === undefined && table === "email_log";
 }

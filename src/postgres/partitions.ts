@@ -1,5 +1,12 @@
 import type { Instant } from "../domain/instant.ts";
+import { sqlState } from "./connection-errors.ts";
 import type { Queryable } from "./pool.ts";
+
+/** "no partition of relation … found for row": a check violation that names no constraint. */
+export function lacksPartition(error: unknown, table: "executions" | "email_log"): boolean {
+  const of = error as { constraint?: unknown; table?: unknown };
+  return sqlState(error) === "23514" && of.constraint === undefined && of.table === table;
+}
 
 /** Makes the monthly partitions of `executions` that hold these moments. Safe for several at once. */
 export async function ensureExecutionMonths(

@@ -437,33 +437,44 @@ describe("refused at its start", () => {
   });
 });
 
-describe("closed while its job is given a new time", () => {
-  test("that one's outcome is yet to come", async () => {
-    const { pool, ledger, queue } = fixture;
+/** Holds the leader up where it has written the cursor, and whatever run it makes has yet to come. */
+async function closedMeanwhile(of: Job, newer: Job): Promise<void> {
+  const { pool, ledger, queue } = fixture;
+  const run = await started(of);
+  const change = await decided(newer);
+  if (change === undefined) throw new Error("nothing to apply");
+  const other = await pool.connect();
+  await other.query("begin");
+  await other.query("insert into job_revisions values ($1, $2, '{}')", [
+    newer.uid,
+    newer.generation,
+  ]);
+  const applied = ledger.apply([change]);
+  await until("the leader waits", () => waiting(1));
+  const closed = queue.close([success(run)]);
+  await until("the closing waits for the leader", () => waiting(2));
+  await other.query("rollback");
+  other.release();
+  expect((await applied).conflicts).toEqual([]);
+  expect(await closed).toEqual(new Set([run.id]));
+}
+
+describe("closed while its job is", () => {
+  test("given a new time: that one's outcome is yet to come", async () => {
     const at = Date.now() - 2_000;
     const of = once(at);
     await reconcile(of);
-    const run = await started(of);
-    const newer = movedTo(of, at + 1_000);
-    const change = await decided(newer);
-    if (change === undefined) throw new Error("nothing to apply");
-
-    // Holds the leader up where it has written the cursor, and the run of the new time has yet to come.
-    const other = await pool.connect();
-    await other.query("begin");
-    await other.query("insert into job_revisions values ($1, 2, '{}')", [of.uid]);
-    const applied = ledger.apply([change]);
-    await until("the leader waits", () => waiting(1));
-    const closed = queue.close([success(run)]);
-    await until("the closing waits for the leader", () => waiting(2));
-    await other.query("rollback");
-    other.release();
-    expect(await applied).toEqual({ conflicts: [], created: 1 });
-    expect(await closed).toEqual(new Set([run.id]));
-
+    await closedMeanwhile(of, movedTo(of, at + 1_000));
     expect(await onceOf(of)).toBe("fired");
     await fixture.queue.close([failure(await started(of))]);
     expect(await onceOf(of)).toBe("failed");
+  });
+
+  test("edited otherwise: the outcome is its own", async () => {
+    const of = once(Date.now() - 1_000);
+    await reconcile(of);
+    await closedMeanwhile(of, edited(of, { name: "edited" }));
+    expect(await onceOf(of)).toBe("completed");
   });
 });
 

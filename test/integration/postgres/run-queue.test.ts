@@ -211,6 +211,22 @@ describe("start", () => {
 });
 
 describe("close", () => {
+  test("what is refused for its own sake is not said again", async () => {
+    const of = job();
+    const run = await claimed(fixture, of);
+    await fixture.queue.start([run]);
+    // A sequence is not rolled back.
+    await fixture.pool.query(`create sequence said; alter table executions
+      add constraint refused check (job_uid <> '${of.uid}' or nextval('said') = 0) not valid`);
+    await expect(fixture.queue.close([success(run)])).rejects.toThrow("refused");
+    const { rows } = await fixture.pool.query<{ times: number }>(
+      "select last_value as times from said",
+    );
+    expect(rows).toEqual([{ times: 1 }]);
+    await fixture.pool.query("alter table executions drop constraint refused; drop sequence said");
+    await fixture.queue.close([success(run)]);
+  });
+
   test("records the execution and ends the run, once", async () => {
     const of = job();
     const run = await claimed(fixture, of);

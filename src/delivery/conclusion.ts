@@ -32,7 +32,7 @@ export function conclude(input: {
   if (aborted === "lost") return { kind: "drop" };
   const unwanted = aborted === "replaced" || aborted === "deleted";
   if (unwanted && (outcome.kind === "not_sent" || outcome.kind === "retryable"))
-    return closed(input, interrupted(`${aborted}: outcome unknown`), "replaced", {
+    return closed(input, interrupted(`${aborted}: outcome unknown`), aborted, {
       next: "finished",
     });
   if (outcome.kind === "not_sent")

@@ -122,7 +122,7 @@ export function createMetrics(options: { version: string; nodeMetrics?: boolean 
     runsMissed: counter("runs_missed_total", "Fire times that did not run, by reason.", ["reason"]),
     runs: counter(
       "runs_total",
-      "Attempts recorded, by job type and outcome (delivered, retryable, permanent, gone, interrupted, replaced, circuit_open).",
+      "Attempts recorded, by job type and outcome (delivered, retryable, permanent, gone, interrupted, replaced, deleted, circuit_open).",
       ["type", "outcome"],
     ),
     runLateness: histogram(

@@ -78,13 +78,13 @@ const CASES: {
       outcome: FAILED,
       aborted,
       maxRetries: 3,
-      is: `replaced: failed 500 ${aborted}: outcome unknown, finished`,
+      is: `${aborted}: failed 500 ${aborted}: outcome unknown, finished`,
     },
     {
       name: `${aborted} before it was sent`,
       outcome: NOT_SENT,
       aborted,
-      is: `replaced: failed 500 ${aborted}: outcome unknown, finished`,
+      is: `${aborted}: failed 500 ${aborted}: outcome unknown, finished`,
     },
     {
       name: `${aborted}, but the answer came`,

@@ -113,3 +113,49 @@ export function list(variable: Omit<Variable<string[]>, "parse">): Variable<stri
         .filter((item) => item !== ""),
   };
 }
+
+/** RFC 1123: what Kubernetes takes for the name of a namespace, and of most other objects. */
+const LABEL = "[a-z0-9](?:[-a-z0-9]*[a-z0-9])?";
+const NAMESPACE = new RegExp(`^(?=.{1,63}$)${LABEL}$`);
+const OBJECT = new RegExp(`^(?=.{1,253}$)${LABEL}(?:\\.${LABEL})*$`);
+
+export function namespace(variable: Omit<Variable<string>, "parse">): Variable<string> {
+  return {
+    ...variable,
+    parse(given) {
+      if (!NAMESPACE.test(given))
+        throw new Error(
+          "must be a namespace's name: at most 63 lower case letters, digits and hyphens, with a letter or digit at both ends",
+        );
+      return given;
+    },
+  };
+}
+
+export function namespaces(variable: Omit<Variable<string[]>, "parse">): Variable<string[]> {
+  return {
+    ...variable,
+    parse(given) {
+      const names = list(variable).parse(given);
+      const wrong = names.find((name) => !NAMESPACE.test(name));
+      if (wrong !== undefined)
+        throw new Error(
+          `must be namespaces' names with commas in between, which ${JSON.stringify(wrong)} is not: at most 63 lower case letters, digits and hyphens, with a letter or digit at both ends`,
+        );
+      return names;
+    },
+  };
+}
+
+export function objectName(variable: Omit<Variable<string>, "parse">): Variable<string> {
+  return {
+    ...variable,
+    parse(given) {
+      if (!OBJECT.test(given))
+        throw new Error(
+          "must be a name that a Kubernetes object can have: at most 253 lower case letters, digits, hyphens and dots, with a letter or digit at both ends of each part",
+        );
+      return given;
+    },
+  };
+}

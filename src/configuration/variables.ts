@@ -1,4 +1,15 @@
-import { integer, list, oneOf, postgresUrl, secureUrl, text, yesOrNo } from "./variable.ts";
+import {
+  integer,
+  list,
+  namespace,
+  namespaces,
+  objectName,
+  oneOf,
+  postgresUrl,
+  secureUrl,
+  text,
+  yesOrNo,
+} from "./variable.ts";
 
 const PORT = { least: 0, most: 65_535 };
 
@@ -67,24 +78,24 @@ export const VARIABLES = {
     name: "POD_NAME",
     meaning: "Identity in the leader election and as a worker. Default: the host name.",
   }),
-  podNamespace: text({
+  podNamespace: namespace({
     name: "POD_NAMESPACE",
     meaning: "Namespace of the leader election's Lease.",
     default: { controller: "default" },
   }),
-  leaseName: text({
+  leaseName: objectName({
     name: "CARILLON_LEASE_NAME",
     meaning:
       "Name of the leader election's Lease: the same for all controllers of an installation, another for each installation in a namespace.",
     default: { controller: "carillon-controller" },
   }),
-  watchNamespaces: list({
+  watchNamespaces: namespaces({
     name: "CARILLON_WATCH_NAMESPACES",
     meaning:
       "Comma-separated namespaces whose ScheduledJobs are served. Empty: all, which needs cluster-wide rights.",
     default: "",
   }),
-  headerSecretNamespaces: list({
+  headerSecretNamespaces: namespaces({
     name: "CARILLON_HEADER_SECRET_NAMESPACES",
     meaning:
       "Comma-separated namespaces in which `headersFrom` may read Secrets that carry the label `carillon.dev/webhook-headers=true`.",

@@ -30,6 +30,19 @@ describe("readConfiguration", () => {
     });
   });
 
+  test("names that Kubernetes can have", () => {
+    const env = {
+      POD_NAMESPACE: "7-teams",
+      CARILLON_LEASE_NAME: "carillon.team-a.controller",
+      CARILLON_WATCH_NAMESPACES: `team-a, ${"x".repeat(63)},`,
+    };
+    expect(readConfiguration("standalone", env)).toMatchObject({
+      podNamespace: "7-teams",
+      leaseName: "carillon.team-a.controller",
+      watchNamespaces: ["team-a", "x".repeat(63)],
+    });
+  });
+
   test("an empty variable counts as unset", () => {
     expect(readConfiguration("standalone", { PORT: "" }).port).toBe(8080);
   });
@@ -55,6 +68,31 @@ describe("readConfiguration", () => {
       name: "unknown store",
       env: { CARILLON_JOB_STORE: "etcd" },
       says: "must be one of kubernetes, postgres",
+    },
+    {
+      name: "a namespace that cannot be",
+      env: { POD_NAMESPACE: "Team_A" },
+      says: "POD_NAMESPACE must be a namespace's name",
+    },
+    {
+      name: "a namespace with a dot",
+      env: { POD_NAMESPACE: "team.a" },
+      says: "POD_NAMESPACE must be a namespace's name",
+    },
+    {
+      name: "a Lease that cannot be",
+      env: { CARILLON_LEASE_NAME: "team/lease" },
+      says: "CARILLON_LEASE_NAME must be a name that a Kubernetes object can have",
+    },
+    {
+      name: "one of several namespaces that cannot be",
+      env: { CARILLON_WATCH_NAMESPACES: "team-a, team b" },
+      says: 'CARILLON_WATCH_NAMESPACES must be namespaces\' names with commas in between, which "team b" is not',
+    },
+    {
+      name: "a namespace of Secrets that cannot be",
+      env: { CARILLON_HEADER_SECRET_NAMESPACES: `team-a,${"x".repeat(64)}` },
+      says: "CARILLON_HEADER_SECRET_NAMESPACES must be namespaces' names",
     },
     {
       name: "other database",

@@ -3,7 +3,7 @@ import type { Job } from "../domain/job.ts";
 import type { Random, Timers } from "../domain/ports/clock.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import type { JobPage, JobStore } from "../domain/ports/job-store.ts";
-import { PositionExpired } from "../domain/ports/job-store.ts";
+import { JOBS_PER_PAGE, PositionExpired } from "../domain/ports/job-store.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { pause } from "../domain/pause.ts";
 import { backoffMs } from "./backoff.ts";
@@ -27,7 +27,6 @@ export interface ReflectorSink {
   stale(): void;
 }
 
-const PAGE = 500;
 /** A store that asks for more patience than this is asked again all the same. */
 const LONGEST_WAIT_MS = MINUTE;
 /** A watch that reconnects is normal; a store away for longer pauses scheduling. */
@@ -72,7 +71,7 @@ export function createReflector(deps: {
     do {
       const silence = timers.after(STALE_AFTER_MS, onSilence);
       const page = await jobs
-        .list({ limit: PAGE, ...(next === undefined ? {} : { continue: next }) })
+        .list({ limit: JOBS_PER_PAGE, ...(next === undefined ? {} : { continue: next }) })
         .finally(() => {
           silence.cancel();
         });

@@ -82,9 +82,17 @@ export function createAttempt(options: {
   }
 
   return async ({ run, secrets, signal, maySend }) => {
-    const { target } = run.spec;
+    const { target, refusal } = run.spec;
     try {
       if (!maySend()) return { kind: "not_sent" };
+      // Asked for when the job was still sound, and taken up when it was not any more.
+      if (refusal)
+        return {
+          kind: "permanent",
+          httpStatus: 500,
+          error: `${refusal.field} ${refusal.message}`,
+          destinationFault: null,
+        };
       return target.kind === "email"
         ? await email({ run, target, signal, maySend })
         : await webhook.send({ run, target, secrets, signal, maySend });

@@ -80,11 +80,13 @@ const UNREACHABLE: JobCondition = {
     "The destination keeps failing: runs wait, and one call at a time finds out whether it is back.",
 };
 
-/** A schedule's fields by their names in REST: whoever reads a condition has the resource before him. */
+/** What can be invalid in a resource, by its name in REST: whoever reads a condition has the resource before him. */
 const RESOURCE_FIELDS: Readonly<Record<string, string>> = {
   cron_expression: "spec.schedule.cron",
   timezone: "spec.schedule.timeZone",
   run_at: "spec.schedule.at",
+  webhook_payload: "spec.webhook.payload",
+  email_body: "spec.email.body",
 };
 
 type ConditionInput = Parameters<typeof jobConditions>[0];
@@ -101,7 +103,12 @@ function ready({ job, cursor, timing }: ConditionInput): JobCondition {
   if (!timing.compiled.ok) {
     const { field, message } = timing.compiled.finding;
     const where = RESOURCE_FIELDS[field] ?? field;
-    return { type, status: "False", reason: "InvalidSchedule", message: `${where}: ${message}` };
+    return {
+      type,
+      status: "False",
+      reason: job.spec.refusal ? "TooLarge" : "InvalidSchedule",
+      message: `${where}: ${message}${job.spec.refusal ? ". Nothing runs until then." : ""}`,
+    };
   }
   if (cursor?.haltedGeneration === job.generation)
     return {
@@ -126,7 +133,9 @@ function scheduled(input: ConditionInput): JobCondition {
   const status = jobStatus(job, cursor, timing);
   switch (status) {
     case "invalid":
-      return because("InvalidSchedule", "The schedule is invalid.");
+      return job.spec.refusal
+        ? because("TooLarge", "The job is larger than it may be: see Ready.")
+        : because("InvalidSchedule", "The schedule is invalid.");
     case "completed":
       return because("Completed", "The one-time job has run. A new time schedules it again.");
     case "failed":

@@ -1,3 +1,4 @@
+import type { Finding } from "./findings.ts";
 import type { Instant } from "./instant.ts";
 
 /** When a job fires. `expression` is as its author wrote it; `compileSchedule` says whether it is valid. */
@@ -53,6 +54,11 @@ export interface JobSpec {
   deliveryDeadlineSeconds: number;
   concurrencyPolicy: ConcurrencyPolicy;
   retry: RetryPolicy;
+  /**
+   * Why nothing can run by this spec, whatever its schedule: a resource may hold more than REST takes. Lists
+   * and watches leave out what is too large, so that nobody keeps it in memory.
+   */
+  refusal?: Finding;
 }
 
 export const SPEC_DEFAULTS = {

@@ -5,7 +5,7 @@ export interface ListedJob extends Pick<
   Job,
   "uid" | "account" | "id" | "generation" | "createdAt" | "owner"
 > {
-  spec: Pick<JobSpec, "name" | "schedule" | "suspend">;
+  spec: Pick<JobSpec, "name" | "schedule" | "suspend" | "refusal">;
   kind: Target["kind"];
   /** The webhook's URL or the email's recipient. */
   address: string;
@@ -13,7 +13,7 @@ export interface ListedJob extends Pick<
 
 export function listedJob(job: Job): ListedJob {
   const { uid, account, id, generation, createdAt, owner, spec } = job;
-  const { name, schedule, suspend, target } = spec;
+  const { name, schedule, suspend, target, refusal } = spec;
   return {
     uid,
     account,
@@ -21,7 +21,7 @@ export function listedJob(job: Job): ListedJob {
     generation,
     createdAt,
     owner,
-    spec: { name, schedule, suspend },
+    spec: { name, schedule, suspend, ...(refusal && { refusal }) },
     kind: target.kind,
     address: target.kind === "webhook" ? target.url : target.to,
   };

@@ -9,9 +9,9 @@ import {
   type Target,
   type WebhookTarget,
 } from "./job.ts";
+import { oversize } from "./oversize.ts";
 import { webhookHeaderFindings } from "./webhook-headers.ts";
 import { compileSchedule, parseRunAt } from "./schedule.ts";
-import { LIMITS } from "./schema/fields.ts";
 import type { RestJobCreate, RestJobPatch } from "./schema/rest-job.ts";
 
 /** A REST body that passed its schema. `payloadText` is `webhook_payload` as it stood in the body. */
@@ -215,11 +215,8 @@ function webhookOf(
     (before === undefined ? null : secretsGoElsewhere(before, fields.webhook_url));
   if (problem !== null) findings.push({ field: "webhook_url", message: problem });
   const payload = payloadText ?? SPEC_DEFAULTS.payload;
-  if (Buffer.byteLength(payload) > LIMITS.payloadBytes)
-    findings.push({ field: "webhook_payload", message: "must be at most 256 KiB of JSON" });
   const headers = fields.webhook_headers ?? {};
-  findings.push(...webhookHeaderFindings(headers));
-  return {
+  const target: WebhookTarget = {
     kind: "webhook",
     url: fields.webhook_url,
     payload,
@@ -228,6 +225,10 @@ function webhookOf(
     headersFrom: before?.headersFrom ?? [],
     timeoutSeconds: fields.timeout_seconds ?? SPEC_DEFAULTS.timeoutSeconds,
   };
+  const tooLarge = oversize(target);
+  if (tooLarge) findings.push(tooLarge);
+  findings.push(...webhookHeaderFindings(headers));
+  return target;
 }
 
 /**
@@ -266,14 +267,15 @@ function emailOf(fields: RestJobCreate, findings: Finding[]): EmailTarget | unde
     findings.push({ field: "email_subject", message: "is required when type is email" });
   if (typeof body !== "string")
     findings.push({ field: "email_body", message: "is required when type is email" });
-  else if (Buffer.byteLength(body) > LIMITS.jobEmailBodyBytes)
-    findings.push({ field: "email_body", message: "must be at most 256 KiB" });
   if (findings.length > before) return undefined;
-  return {
+  const target: EmailTarget = {
     kind: "email",
     to: to as string,
     subject: subject as string,
     body: body as string,
     isHtml: fields.email_is_html ?? false,
   };
+  const tooLarge = oversize(target);
+  if (tooLarge) findings.push(tooLarge);
+  return target;
 }

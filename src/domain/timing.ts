@@ -5,13 +5,18 @@ import { compileSchedule, scheduleHash } from "./schedule.ts";
 
 /** A job's schedule, compiled once per revision. */
 export interface Timing {
+  /** Not ok as well when the spec is refused for another reason than its schedule. */
   compiled: CompileResult;
   /** `scheduleHash` of the spec. */
   hash: string;
 }
 
-export function timingOf(spec: Pick<JobSpec, "schedule" | "suspend">): Timing {
-  return { compiled: compileSchedule(spec.schedule), hash: scheduleHash(spec) };
+export function timingOf(spec: Pick<JobSpec, "schedule" | "suspend" | "refusal">): Timing {
+  const { refusal, schedule } = spec;
+  return {
+    compiled: refusal ? { ok: false, finding: refusal } : compileSchedule(schedule),
+    hash: scheduleHash(spec),
+  };
 }
 
 /**

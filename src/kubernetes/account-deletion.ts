@@ -1,6 +1,7 @@
 import type { Accounts } from "../domain/ports/accounts.ts";
 import { JobsLeft } from "../domain/ports/accounts.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
+import { JOBS_PER_PAGE } from "../domain/ports/job-store.ts";
 import { isNotFound } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
 import { deleteResource } from "./delete-resource.ts";
@@ -17,7 +18,6 @@ export interface AccountDeletionDependencies {
   accounts: Pick<Accounts, "get" | "byNamespace">;
 }
 
-const PAGE = 500;
 /** Deletions in flight; the API server's clients share its patience. */
 const AT_ONCE = 8;
 /** An API server that hangs must not hold up the deletion of the account itself for long. */
@@ -109,7 +109,7 @@ async function listPage(
       resource: PLURAL,
       path: jobsPath(namespace),
       query: {
-        limit: PAGE,
+        limit: JOBS_PER_PAGE,
         continue: position,
         labelSelector: `${MANAGED_BY_LABEL}=${MANAGED_BY}`,
       },

@@ -2,8 +2,9 @@ import { LRUCache } from "lru-cache";
 import type { Job } from "../domain/job.ts";
 import type { AccountNamespaces } from "../domain/ports/account-namespaces.ts";
 import type { Monotonic, Random } from "../domain/ports/clock.ts";
+import { JOBS_PER_PAGE } from "../domain/ports/job-store.ts";
 import type { JobPage } from "../domain/ports/job-store.ts";
-import { jobFromResource } from "./scheduled-job.ts";
+import { keptJobFromResource } from "./scheduled-job.ts";
 import type { ScheduledJob } from "./scheduled-job.ts";
 
 export interface ResourceList {
@@ -23,7 +24,6 @@ export interface AccountListDependencies {
   ) => Promise<ResourceList>;
 }
 
-const PAGE = 500;
 /** Between two pages of one reader; one that is slower only costs another read. */
 const KEPT_MS = 15_000;
 /** Jobs in all kept lists, a bound of memory; a larger list is kept alone. */
@@ -55,12 +55,12 @@ export function createAccountList(
     let next: string | undefined;
     let position = "";
     do {
-      const page = await listPage(namespace, PAGE, next);
+      const page = await listPage(namespace, JOBS_PER_PAGE, next);
       position ||= page.metadata.resourceVersion;
       next = page.metadata.continue || undefined;
       for (const item of page.items)
         if (item.metadata.deletionTimestamp === undefined)
-          jobs.push(jobFromResource(item, account));
+          jobs.push(keptJobFromResource(item, account));
     } while (next !== undefined);
     // Creation times have whole seconds; ids made by REST are sortable.
     jobs.sort(byCreation);

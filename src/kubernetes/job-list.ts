@@ -5,7 +5,7 @@ import type { ResourceList } from "./account-list.ts";
 import type { ApiError } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
 import type { ResourceMemory } from "./resource-memory.ts";
-import { jobFromResource } from "./scheduled-job.ts";
+import { keptJobFromResource } from "./scheduled-job.ts";
 import { decodePosition, encodePosition } from "./scope.ts";
 import type { Scope } from "./scope.ts";
 import { isRefusal, isUnlisted, whyUnlisted } from "./unlisted.ts";
@@ -80,7 +80,7 @@ export function createJobList(dependencies: JobListDependencies): {
       if (item.metadata.deletionTimestamp !== undefined) continue;
       const account = await accountNamespaces.accountOf(item.metadata.namespace);
       memory?.seen(item);
-      jobs.push(jobFromResource(item, account));
+      jobs.push(keptJobFromResource(item, account));
     }
     // Watching from the first page's position replays what changed while the others were read.
     if (!positions.has(key)) positions.set(key, page.metadata.resourceVersion);

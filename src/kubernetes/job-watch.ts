@@ -10,7 +10,7 @@ import type { ApiStatus } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
 import { merge } from "./merge.ts";
 import type { ResourceMemory } from "./resource-memory.ts";
-import { PLURAL, jobFromResource } from "./scheduled-job.ts";
+import { PLURAL, keptJobFromResource } from "./scheduled-job.ts";
 import type { ScheduledJob } from "./scheduled-job.ts";
 import { decodePosition, encodePosition, jobsPath, scopesOf } from "./scope.ts";
 import type { Scope } from "./scope.ts";
@@ -151,7 +151,7 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
     if (deleted)
       return { type: "deleted", uid: metadata.uid, account, id: metadata.name, position };
     dependencies.memory?.seen(resource);
-    return { type: "changed", job: jobFromResource(resource, account), position };
+    return { type: "changed", job: keptJobFromResource(resource, account), position };
   }
 
   function failure(error: unknown): Error {

@@ -4,10 +4,10 @@ import { listedJob } from "../domain/listed-job.ts";
 import type { AccountNamespaces } from "../domain/ports/account-namespaces.ts";
 import type { Timers } from "../domain/ports/clock.ts";
 import type { JobIndex } from "../domain/ports/job-index.ts";
+import { JOBS_PER_PAGE } from "../domain/ports/job-store.ts";
 import type { JobStore } from "../domain/ports/job-store.ts";
 import type { Logger } from "../telemetry/logger.ts";
 
-const PAGE = 500;
 /** Dashboards that are open look every few seconds. */
 const IDLE_MS = 120_000;
 /** Bytes of all followed accounts, about 200,000 usual jobs; a larger account is followed alone. */
@@ -69,7 +69,7 @@ export function createKubernetesJobIndex(deps: KubernetesJobIndexDependencies): 
       let next: string | undefined;
       do {
         const page = await store.list({
-          limit: PAGE,
+          limit: JOBS_PER_PAGE,
           ...(next === undefined ? {} : { continue: next }),
         });
         for (const job of page.jobs) changed(account, entry, job);

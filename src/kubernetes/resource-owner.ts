@@ -15,7 +15,7 @@ export function resourceOwner(metadata: OwnedMeta): JobOwner | null {
   const annotations = metadata.annotations ?? {};
 
   // `<application>:<group>/<kind>:<namespace>/<name>`
-  const tracking = annotations["argocd.argoproj.io/tracking-id"];
+  const tracking = bounded(annotations["argocd.argoproj.io/tracking-id"]);
   const application = tracking?.split(":")[0] ?? labels["argocd.argoproj.io/instance"];
   if (application) return { tool: "Argo CD", name: application };
 
@@ -28,14 +28,14 @@ export function resourceOwner(metadata: OwnedMeta): JobOwner | null {
     if (name) return { tool: "Flux", name: `${kind} ${namespace ? `${namespace}/` : ""}${name}` };
   }
 
-  const release = annotations["meta.helm.sh/release-name"];
+  const release = bounded(annotations["meta.helm.sh/release-name"]);
   if (release) {
-    const namespace = annotations["meta.helm.sh/release-namespace"];
+    const namespace = bounded(annotations["meta.helm.sh/release-namespace"]);
     return { tool: "Helm", name: `release ${namespace ? `${namespace}/` : ""}${release}` };
   }
 
   const controller = metadata.ownerReferences?.find((reference) => reference.controller === true);
-  if (controller) return { tool: controller.kind, name: controller.name };
+  if (controller) return { tool: bounded(controller.kind), name: bounded(controller.name) };
 
   const manager = labels["app.kubernetes.io/managed-by"];
   if (manager && manager !== "carillon") {
@@ -43,4 +43,14 @@ export function resourceOwner(metadata: OwnedMeta): JobOwner | null {
     return { tool: manager, name: name ?? "app.kubernetes.io/managed-by" };
   }
   return null;
+}
+
+/** Longer than any name that a tool gives. */
+const MOST = 512;
+
+/** Owners are kept with their jobs, and an annotation may have 256 KiB. */
+function bounded<T extends string | undefined>(text: T): T | string {
+  if (text === undefined || text.length <= MOST) return text;
+  // Copied: V8's slice of a string keeps the whole.
+  return `${Buffer.from(text.slice(0, MOST)).toString()}…`;
 }

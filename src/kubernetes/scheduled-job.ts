@@ -10,6 +10,7 @@ import type {
   Target,
 } from "../domain/job.ts";
 import { canonicalJson, parseExactJson } from "./exact-json.ts";
+import { oversize, withoutBulk } from "../domain/oversize.ts";
 import { resourceOwner } from "./resource-owner.ts";
 import type { ScheduledJobStatus } from "./status-content.ts";
 
@@ -82,6 +83,16 @@ export function jobFromResource(resource: ScheduledJob, account: string | null):
   };
 }
 
+/**
+ * As `jobFromResource`, for those who keep what they read: without what is larger than it may be. The API
+ * server takes 1.5 MB, and who may make jobs in one namespace must not fill the memory of every process.
+ */
+export function keptJobFromResource(resource: ScheduledJob, account: string | null): Job {
+  const job = jobFromResource(resource, account);
+  const { spec } = job;
+  return spec.refusal ? { ...job, spec: { ...spec, target: withoutBulk(spec.target) } } : job;
+}
+
 /** Any text may be written there; as a key it has to be short and plain. */
 const PLAIN_KEY = /^[\u0020-\u007e]{0,256}$/;
 
@@ -94,10 +105,13 @@ function runNowOf(annotation: string | undefined): string | null {
 
 export function specFromResource(spec: ScheduledJobSpec, resourceName: string): JobSpec {
   const retry = spec.retry ?? {};
+  const target = targetFrom(spec);
+  // Here and not by a rule of the definition: CEL has no size for a payload whose members it does not know.
+  const refusal = oversize(target);
   return {
     name: spec.displayName ?? resourceName,
     schedule: scheduleFrom(spec.schedule ?? {}),
-    target: targetFrom(spec),
+    target,
     suspend: spec.suspend ?? false,
     startingDeadlineSeconds: spec.startingDeadlineSeconds ?? null,
     deliveryDeadlineSeconds: spec.deliveryDeadlineSeconds ?? SPEC_DEFAULTS.deliveryDeadlineSeconds,
@@ -107,6 +121,7 @@ export function specFromResource(spec: ScheduledJobSpec, resourceName: string): 
       minBackoffSeconds: retry.minBackoffSeconds ?? SPEC_DEFAULTS.minBackoffSeconds,
       maxBackoffSeconds: retry.maxBackoffSeconds ?? SPEC_DEFAULTS.maxBackoffSeconds,
     },
+    ...(refusal && { refusal }),
   };
 }
 

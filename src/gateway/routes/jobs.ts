@@ -135,6 +135,7 @@ export function jobRoutes(options: JobRouteOptions) {
 
     async runJob(request: ApiRequest): Promise<ApiAnswer> {
       const job = await existing(request);
+      if (job.spec.refusal) throw invalid([job.spec.refusal]);
       const key = request.idempotencyKey ?? request.requestId;
       const until = monotonic() + TAKE_UP_MS;
       while (!(await ledger.runNow(job, key))) {

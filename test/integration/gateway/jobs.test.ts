@@ -511,6 +511,19 @@ describe("runs and executions", () => {
     await h.deliverOne(200);
   });
 
+  test("400 for one that is larger than it may be, which only a resource can be", async () => {
+    const refusal = { field: "webhook_payload", message: "must be at most 256 KiB and is 1 MiB" };
+    const sound = await h.jobs.get(h.first.account, await made());
+    if (!sound) throw new Error("not there");
+    const { account, spec } = sound;
+    if (account === null) throw new Error("no account");
+    await h.jobs.create({ account, id: "large", spec: { ...spec, refusal } });
+    await h.takeUp(account, "large", { startable: false });
+    expect((await get("large")).json).toMatchObject({ status: "invalid", next_run_at: null });
+    const reply = await act("large", "run");
+    expect([reply.status, reply.json["details"]]).toEqual([400, [refusal]]);
+  });
+
   test("503 when the scheduler does not take the job up; 404 for none", async () => {
     const reply = await act(await made(), "run");
     expect([reply.status, reply.json["code"]]).toEqual([503, "dependency_unavailable"]);

@@ -23,6 +23,8 @@ interface Case {
 const OK = "True Accepted";
 const bad: Partial<JobSpec> = { schedule: { kind: "cron", expression: "x", timeZone: "UTC" } };
 
+const TOO_LARGE = { field: "webhook_payload", message: "must be at most 256 KiB and is 300 KiB" };
+
 const CASES: Case[] = [
   { name: "cron", status: "active", next: "12:10", ready: OK, scheduled: "True Scheduled" },
   {
@@ -56,6 +58,14 @@ const CASES: Case[] = [
     next: null,
     ready: "False InvalidSchedule",
     scheduled: "False InvalidSchedule",
+  },
+  {
+    name: "too large",
+    spec: { refusal: TOO_LARGE },
+    status: "invalid",
+    next: null,
+    ready: "False TooLarge",
+    scheduled: "False TooLarge",
   },
   {
     name: "no account",
@@ -187,4 +197,13 @@ test.each([
   const timing = timingOf(job.spec);
   const input = { job, cursor: undefined, timing, history: undefined, now: at("12:00") };
   expect(jobConditions(input)[0]?.message).toMatch(new RegExp(`^${field}: `));
+});
+
+test("what is too large is told of by the resource's field", () => {
+  const job = aJob({ spec: { refusal: TOO_LARGE } });
+  const timing = timingOf(job.spec);
+  const input = { job, cursor: undefined, timing, history: undefined, now: at("12:00") };
+  expect(jobConditions(input)[0]?.message).toBe(
+    "spec.webhook.payload: must be at most 256 KiB and is 300 KiB. Nothing runs until then.",
+  );
 });

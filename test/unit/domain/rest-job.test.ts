@@ -200,3 +200,11 @@ describe("refused, all findings at once", () => {
     expect(result).toMatchObject({ ok: false, findings: [{ field: "webhook_url" }] });
   });
 });
+
+const numbers = (count: number) => `{"n":[${Array.from({ length: count }, () => "1e20").join()}]}`;
+
+test("a payload that would be too large as the API server stores it is refused at once", () => {
+  const refused = specFromRest({ fields: webhook, payloadText: numbers(20_000), now });
+  expect(refused).toMatchObject({ ok: false, findings: [{ field: "webhook_payload" }] });
+  expect(spec(webhook, numbers(10_000)).target).toMatchObject({ payload: numbers(10_000) });
+});

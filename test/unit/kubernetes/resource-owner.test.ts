@@ -86,3 +86,8 @@ const CASES: {
 test.each(CASES)("$title", ({ metadata, owner }) => {
   expect(resourceOwner(metadata)).toEqual(owner);
 });
+
+test("a name of any length is kept as a short one", () => {
+  const annotations = { "argocd.argoproj.io/tracking-id": "x".repeat(200_000) };
+  expect(resourceOwner({ annotations })?.name).toBe(`${"x".repeat(512)}…`);
+});

@@ -4,6 +4,7 @@ import type { JobSpec, Schedule, Target } from "../../../src/domain/job.ts";
 import { canonicalJson } from "../../../src/kubernetes/exact-json.ts";
 import {
   jobFromResource,
+  keptJobFromResource,
   specFromResource,
   specToResource,
 } from "../../../src/kubernetes/scheduled-job.ts";
@@ -191,5 +192,43 @@ describe("a resource as applied", () => {
     const before = jobFromResource({ metadata: METADATA }, null);
     const after = jobFromResource({ metadata: { ...METADATA, resourceVersion: "18" } }, null);
     expect(after.version).toBe(before.version);
+  });
+});
+
+describe("what is larger than it may be", () => {
+  const MOST = 256 * 1_024;
+  const url = "https://example.com/";
+  const schedule = { cron: "0 3 * * *" };
+  const webhook = (payload: unknown): ScheduledJob["spec"] => ({
+    schedule,
+    webhook: { url, payload },
+  });
+  const email = (body: string): ScheduledJob["spec"] => ({
+    schedule,
+    email: { to: "ada@example.com", subject: "Soon", body },
+  });
+
+  test.each<{ title: string; spec: ScheduledJob["spec"]; field: string | undefined }>([
+    { title: "largest payload", spec: webhook({ a: "x".repeat(MOST - 8) }), field: undefined },
+    {
+      title: "payload one byte larger",
+      spec: webhook({ a: "x".repeat(MOST - 7) }),
+      field: "webhook_payload",
+    },
+    {
+      title: "payload counted in bytes",
+      spec: webhook({ a: "é".repeat(MOST / 2) }),
+      field: "webhook_payload",
+    },
+    { title: "largest body", spec: email("x".repeat(MOST)), field: undefined },
+    { title: "body counted in bytes", spec: email("é".repeat(MOST - 1)), field: "email_body" },
+  ])("$title", ({ spec, field }) => {
+    const resource = { metadata: METADATA, spec };
+    const whole = jobFromResource(resource, null);
+    const kept = keptJobFromResource(resource, null);
+    expect(kept.spec.refusal?.field).toBe(field);
+    expect(whole.spec.refusal).toEqual(kept.spec.refusal);
+    expect(JSON.stringify(whole).length).toBeGreaterThan(MOST / 2);
+    expect(JSON.stringify(kept).length < 1_500).toBe(field !== undefined);
   });
 });

@@ -1,0 +1,137 @@
+import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
+import type { Job } from "../../../src/domain/job.ts";
+import { JOBS_PER_PAGE } from "../../../src/domain/ports/job-store.ts";
+import type { JobStore } from "../../../src/domain/ports/job-store.ts";
+import { patchedSpec } from "../../../src/domain/rest-job.ts";
+import { createKubernetesJobIndex } from "../../../src/kubernetes/kubernetes-job-index.ts";
+import { createKubernetesJobStore } from "../../../src/kubernetes/kubernetes-job-store.ts";
+import type { ScheduledJob } from "../../../src/kubernetes/scheduled-job.ts";
+import { createLogger } from "../../../src/telemetry/logger.ts";
+import { connect, createNamespace, installCrd } from "../../kubernetes/cluster.ts";
+import { namespaceAccounts } from "../../kubernetes/namespace-accounts.ts";
+import { realTime } from "../../kubernetes/real-time.ts";
+
+const kubeconfig = inject("kubeconfig");
+/** What the API server's own limit leaves room for. */
+const LARGE = 1_200_000;
+const TOO_LARGE = {
+  field: "webhook_payload",
+  message: "must be at most 256 KiB and is 1172 KiB: shorten it, or send a link to the rest",
+};
+
+const payloadOf = (job: Job | undefined) =>
+  job?.spec.target.kind === "webhook" ? job.spec.target.payload : undefined;
+
+describe.runIf(kubeconfig !== "")("a job whose payload is larger than it may be", () => {
+  let client: ReturnType<typeof connect>;
+  let store: JobStore;
+  let namespace: string;
+  let account: string;
+  const accountNamespaces = namespaceAccounts([]);
+
+  beforeAll(async () => {
+    client = connect(kubeconfig);
+    await installCrd(client);
+    const { metrics } = client;
+    namespace = (await createNamespace(client, "large")).name;
+    store = createKubernetesJobStore({
+      client,
+      accountNamespaces,
+      metrics,
+      namespaces: [namespace],
+      ...realTime,
+    });
+    account = accountNamespaces.bind(namespace);
+  });
+  afterAll(async () => {
+    await client?.close();
+  });
+
+  /** Not by REST, which refuses it. */
+  const apply = (name: string): Promise<ScheduledJob> =>
+    client.call<ScheduledJob>({
+      verb: "create",
+      resource: "scheduledjobs",
+      path: `/apis/carillon.dev/v1/namespaces/${namespace}/scheduledjobs`,
+      body: {
+        apiVersion: "carillon.dev/v1",
+        kind: "ScheduledJob",
+        metadata: { name },
+        spec: {
+          schedule: { cron: "@yearly" },
+          webhook: { url: "https://example.com/", payload: { a: "x".repeat(LARGE - 8) } },
+        },
+      },
+    });
+
+  test("lists, watches and the index leave the payload out and say why", async () => {
+    const { position } = await store.list({ limit: 1 });
+    await apply("listed");
+    const end = new AbortController();
+    let watched: Job | undefined;
+    for await (const event of store.watch(position, end.signal)) {
+      if (event.type !== "changed" || event.job.id !== "listed") continue;
+      watched = event.job;
+      break;
+    }
+    end.abort();
+    const listed = (await store.list({ limit: 10 })).jobs.find(({ id }) => id === "listed");
+    const ofAccount = (await store.list({ account, limit: 10 })).jobs.find(
+      ({ id }) => id === "listed",
+    );
+    for (const job of [watched, listed, ofAccount]) {
+      expect(job?.spec.refusal).toEqual(TOO_LARGE);
+      expect(payloadOf(job)).toBe("");
+    }
+
+    const followed = createKubernetesJobIndex({
+      jobs: store,
+      ofNamespace: () => store,
+      accountNamespaces,
+      timers: realTime.timers,
+      log: createLogger({ level: "silent" }),
+    });
+    const [inIndex] = await followed.index.jobs(account);
+    followed.close();
+    expect(inIndex?.spec.refusal).toEqual(TOO_LARGE);
+  });
+
+  test("a change of something else keeps the payload, a patch has to shorten it", async () => {
+    await apply("changed");
+    const job = await store.get(account, "changed");
+    if (!job) throw new Error("not there");
+    expect(payloadOf(job)).toHaveLength(LARGE);
+    expect(job.spec.refusal).toEqual(TOO_LARGE);
+
+    const paused = await store.update(job, { ...job.spec, suspend: true });
+    expect(paused.spec.suspend).toBe(true);
+    expect(payloadOf(await store.get(account, "changed"))).toHaveLength(LARGE);
+
+    const now = Date.now();
+    const renamed = { fields: { name: "Other" }, payloadText: undefined, now };
+    expect(patchedSpec(paused.spec, renamed)).toEqual({ ok: false, findings: [TOO_LARGE] });
+    const fields = { webhook_payload: { a: 1 } };
+    const patched = patchedSpec(paused.spec, { fields, payloadText: '{"a":1}', now });
+    if (!patched.ok) throw new Error("refused");
+    const shortened = await store.update(paused, patched.spec);
+    expect(shortened.spec.refusal).toBeUndefined();
+    expect(payloadOf(shortened)).toBe('{"a":1}');
+  });
+
+  test("what a list left out cannot be written back as if it were all", async () => {
+    await apply("trimmed");
+    const listed = (await store.list({ limit: 10 })).jobs.find(({ id }) => id === "trimmed");
+    if (!listed) throw new Error("not there");
+    await expect(store.update(listed, { ...listed.spec, suspend: true })).rejects.toThrow(
+      SyntaxError,
+    );
+    expect(payloadOf(await store.get(account, "trimmed"))).toHaveLength(LARGE);
+  });
+
+  test("a page of the largest jobs arrives", { timeout: 120_000 }, async () => {
+    for (let made = 0; made < JOBS_PER_PAGE; made += 1) await apply(`page-${made}`);
+    const { jobs } = await store.list({ limit: JOBS_PER_PAGE });
+    expect(jobs).toHaveLength(JOBS_PER_PAGE);
+    expect(JSON.stringify(jobs).length).toBeLessThan(JOBS_PER_PAGE * 1_000);
+  });
+});

@@ -19,6 +19,7 @@ import { parseKeyRing, type KeyRing } from "../src/postgres/key-ring.ts";
 import { checkSchema } from "../src/postgres/migrate.ts";
 import { createPool, type Pool } from "../src/postgres/pool.ts";
 import { reencryptAll } from "../src/postgres/sealed-columns.ts";
+import { createSessions } from "../src/postgres/sessions.ts";
 import { createSigningSecrets } from "../src/postgres/signing-secrets.ts";
 import { createSmtpSettingsStore } from "../src/postgres/smtp-settings.ts";
 import { createUsers } from "../src/postgres/users.ts";
@@ -111,6 +112,7 @@ function createStores(pool: Pool, encryptionKeys: string | undefined): AdminStor
     smtpSettings: createSmtpSettingsStore({ pool, keyRing }),
     signingSecrets: createSigningSecrets({ pool, keyRing }),
     users: createUsers({ pool }),
+    sessions: createSessions({ pool }),
     namespaceUid: uidAtHand,
     reencrypt: () => reencryptAll({ pool, keyRing }),
     checkRule: (rule) => {

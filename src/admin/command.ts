@@ -1,6 +1,7 @@
 import type {
   Accounts,
   ApiKeys,
+  Sessions,
   SigningSecrets,
   SmtpSettingsStore,
   Users,
@@ -14,6 +15,7 @@ export interface AdminStores {
   smtpSettings: SmtpSettingsStore;
   signingSecrets: SigningSecrets;
   users: Users;
+  sessions: Pick<Sessions, "deleteAll">;
   /**
    * Deletes the account with the jobs that REST made for it. What it resolves to, if to anything, says what was
    * left, and what to do about that.

@@ -155,9 +155,7 @@ export const CREDENTIAL_COMMANDS: readonly Command[] = [
     },
     async run(invocation) {
       const { stores, options, switches } = invocation;
-      const password = await passwordOf(invocation);
-      if (password === null)
-        throw new UsageError("--password-stdin is required: pipe the password in");
+      const password = await requiredPassword(invocation);
       const account = await accountNamed(stores, given(options, "account"));
       const user = await stores.users.create({
         account: account.id,
@@ -174,6 +172,29 @@ export const CREDENTIAL_COMMANDS: readonly Command[] = [
       });
     },
   },
+  {
+    path: "user set-password",
+    summary: "Give a dashboard user a new password, and end the sessions that are open.",
+    positionals: [],
+    options: {
+      email: { value: "EMAIL", meaning: "the address that the user signs in with", required: true },
+      "password-stdin": PASSWORD_STDIN,
+    },
+    async run(invocation) {
+      const { stores, options } = invocation;
+      const password = await requiredPassword(invocation);
+      const email = given(options, "email");
+      const user = await stores.users.byEmail(email);
+      if (!user) throw new CommandFailed(`there is no user ${email}`);
+      await stores.users.setPassword(user.id, password);
+      // Whoever knew the old password, or stole a session, is out.
+      await stores.sessions.deleteAll(user.id);
+      return {
+        text: `${user.email} has a new password; open sessions have ended`,
+        json: { id: user.id, email: user.email, password_set: true, sessions_ended: true },
+      };
+    },
+  },
 ];
 
 function keyView(key: ApiKey): object {
@@ -184,6 +205,12 @@ function keyView(key: ApiKey): object {
     created_at: isoUtc(key.createdAt),
     last_used_at: key.lastUsedAt === null ? null : isoUtc(key.lastUsedAt),
   };
+}
+
+async function requiredPassword(invocation: Invocation): Promise<string> {
+  const password = await passwordOf(invocation);
+  if (password === null) throw new UsageError("--password-stdin is required: pipe the password in");
+  return password;
 }
 
 /** Null without the switch. The line end that `echo` adds is not part of the password. */

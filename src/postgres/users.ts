@@ -70,6 +70,16 @@ export function createUsers({ pool }: { pool: Pool }): Users {
       );
       return rows[0];
     },
+    async byEmail(email) {
+      const address = parseAddress(email);
+      if (address.kind === "invalid") return undefined;
+      const { rows } = await pool.query<User>(
+        `select ${USER_COLUMNS} from users u join accounts a on a.id = u.account
+         where u.email = $1 and a.deleted_at is null`,
+        [normaliseAddress(address.address)],
+      );
+      return rows[0];
+    },
     async list(account) {
       if (!isUuid(account)) return [];
       const { rows } = await pool.query<User>(

@@ -3,6 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createTestDatabase, type TestDatabase } from "../postgres/database.ts";
+import { createPool } from "../../src/postgres/pool.ts";
+import { createSessions } from "../../src/postgres/sessions.ts";
+import { createUsers } from "../../src/postgres/users.ts";
 import { call, run, startStandalone, type Finished, type Standalone } from "./program.ts";
 
 const KEYS = `k1:${Buffer.alloc(32, 7).toString("base64")}`;
@@ -124,6 +127,44 @@ describe("carillon admin on DATABASE_URL", () => {
     }).finished;
     expect(JSON.parse(reencrypted.stdout)).toEqual({ reencrypted: 3 });
   });
+});
+
+test("a forgotten password: a new one, and whoever knew the old one is out", async () => {
+  const pool = createPool({ url: database.url, applicationName: "test", max: 1 });
+  const [users, sessions] = [createUsers({ pool }), createSessions({ pool })];
+  await succeeds("admin account create forgetful");
+  const created = await succeeds(
+    "admin user create --account forgetful --email ann@example.com --admin --password-stdin",
+    "correct horse\n",
+  );
+  const { id } = JSON.parse(created) as { id: string };
+  const { token } = await sessions.create(id);
+  const other = await users.create({
+    account: (await users.get(id))?.account ?? "",
+    email: "bob@example.com",
+    password: "correct horse",
+  });
+  const others = await sessions.create(other.id);
+  const set = "admin user set-password --password-stdin --email";
+
+  for (const { email, password, code, says } of [
+    { email: "ann@example.com", password: "short", code: 1, says: "must be 8 to 256 characters" },
+    { email: "ann@example.com", password: "", code: 2, says: "standard input held no password" },
+    { email: "eve@example.com", password: "long enough", code: 1, says: "there is no user eve@" },
+  ]) {
+    const refused = await carillon(`${set} ${email}`, `${password}\n`);
+    expect(refused).toMatchObject({ code, stderr: expect.stringContaining(says) as unknown });
+  }
+  expect(await sessions.authenticate(token)).toMatchObject({ user: { id } });
+
+  expect(await succeeds(`${set} Ann@Example.com`, "forgotten no more\n")).toBe(
+    "ann@example.com has a new password; open sessions have ended\n",
+  );
+  expect(await sessions.authenticate(token)).toBeUndefined();
+  expect(await sessions.authenticate(others.token)).toMatchObject({ user: { id: other.id } });
+  expect(await users.verify("ann@example.com", "correct horse")).toBeUndefined();
+  expect(await users.verify("ann@example.com", "forgotten no more")).toMatchObject({ id });
+  await pool.end();
 });
 
 describe("exit codes and one line", () => {

@@ -88,7 +88,9 @@ export interface Users {
    */
   verify(email: string, password: string, first?: () => Promise<void>): Promise<User | undefined>;
   get(id: string): Promise<User | undefined>;
+  byEmail(email: string): Promise<User | undefined>;
   list(account: string): Promise<User[]>;
+  /** Sessions stay. Throws InvalidInput. */
   setPassword(id: string, password: string): Promise<void>;
   /**
    * Undefined: the account has no such user. Throws LastOwner; AdministratorsOnly and LastAdministrator where an

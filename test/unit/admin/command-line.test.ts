@@ -20,6 +20,7 @@ describe("parseCommandLine", () => {
       "signing-secret rotate",
       "smtp set",
       "user create",
+      "user set-password",
     ]);
   });
 

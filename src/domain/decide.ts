@@ -292,9 +292,9 @@ function standingOf(job: Job, timing: Timing, cursor: Cursor | undefined): Stand
 }
 
 /**
- * The run that a new `run-now` annotation asks for; suspension and overlap do not matter to it. A value
- * that comes with a restored resource is old news. Where nothing may run at all the request is spent,
- * not kept for a day on which nobody expects it.
+ * The run that a new `run-now` annotation asks for; suspension, the halt of a 410 and overlap do not matter
+ * to it, as they do not to REST's. A value that comes with a restored resource is old news. Where nothing may
+ * run at all the request is spent, not kept for a day on which nobody expects it.
  */
 function manualRun(
   job: Job,
@@ -303,7 +303,7 @@ function manualRun(
   now: Instant,
 ): NewRun | undefined {
   if (job.runNow === null || job.runNow === (cursor?.lastRunNow ?? null)) return undefined;
-  if (standing !== "scheduled" && standing !== "suspended") return undefined;
+  if (standing === "no-account" || standing === "invalid") return undefined;
   if (cursor === undefined && job.createdAt < now - NEW_JOB_GRACE) return undefined;
   return { trigger: "manual", key: `annotation:${job.runNow}`, scheduledAt: now };
 }

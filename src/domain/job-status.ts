@@ -116,7 +116,7 @@ function ready({ job, cursor, timing }: ConditionInput): JobCondition {
       status: "False",
       reason: "Gone",
       message:
-        "The receiver answered 410 Gone. Nothing runs until the job is resumed or its spec changes.",
+        "The receiver answered 410 Gone. No scheduled run starts until the job is resumed or its spec changes; one asked for by hand does.",
     };
   return { type, status: "True", reason: "Accepted", message: "The job is valid." };
 }

@@ -165,7 +165,7 @@ export const ENDPOINTS = {
     tag: "Jobs",
     summary: "Run a job now",
     description:
-      "Queues one run besides the schedule, also while the job is paused. With an `Idempotency-Key`, the same key runs the job once.",
+      "Queues one run besides the schedule, also while the job is paused or an answer 410 Gone halted it; it stays so. With an `Idempotency-Key`, the same key runs the job once.",
     success: { status: 202, description: "The run was queued.", schema: jobs.runAccepted },
     errors: ["not_found"],
   },

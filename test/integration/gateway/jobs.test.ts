@@ -494,6 +494,14 @@ describe("runs and executions", () => {
     });
   });
 
+  test("a job that a 410 halted runs by hand, and stays halted", async () => {
+    const id = await made();
+    await h.takeUp(h.first.account, id, { haltedGeneration: 1, startable: false });
+    expect((await act(id, "run")).status).toBe(202);
+    await h.deliverOne(200);
+    expect((await get(id)).json).toMatchObject({ status: "paused", last_status: "success" });
+  });
+
   test("with an Idempotency-Key the job runs once", async () => {
     const id = await made();
     const job = await h.takeUp(h.first.account, id);

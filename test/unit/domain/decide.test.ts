@@ -951,10 +951,11 @@ const CASES: Case[] = [
     changed: true,
   },
   {
-    name: "run-now while halted is spent",
+    name: "run-now while halted",
     job: { runNow: "a" },
     cursor: { startable: false, haltedGeneration: 1 },
     now: "12:05",
+    create: ["manual:annotation:a"],
     standing: "halted",
     changed: true,
   },

@@ -207,3 +207,13 @@ test("what is too large is told of by the resource's field", () => {
     "spec.webhook.payload: must be at most 256 KiB and is 300 KiB. Nothing runs until then.",
   );
 });
+
+test("a halted job says what still runs", () => {
+  const job = aJob();
+  const timing = timingOf(job.spec);
+  const cursor = aCursor(job, { haltedGeneration: 1, startable: false });
+  const input = { job, cursor, timing, history: undefined, now: at("12:00") };
+  expect(jobConditions(input)[0]?.message).toBe(
+    "The receiver answered 410 Gone. No scheduled run starts until the job is resumed or its spec changes; one asked for by hand does.",
+  );
+});

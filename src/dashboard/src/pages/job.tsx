@@ -105,7 +105,8 @@ export function JobPage() {
       )}
       {data?.halted === true && (
         <Alert color="red">
-          The receiver answered 410 Gone: nothing runs until you resume the job or change it.
+          The receiver answered 410 Gone: no scheduled run starts until you resume the job or change
+          it. Running it now is possible.
         </Alert>
       )}
       {data && (

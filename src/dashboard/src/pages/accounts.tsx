@@ -1,4 +1,4 @@
-import { Button, Group, Modal, Stack, Table, Text, TextInput } from "@mantine/core";
+import { Button, Group, Stack, Table, Text, TextInput } from "@mantine/core";
 import { IconPlus } from "@tabler/icons-react";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
@@ -7,6 +7,7 @@ import type { Account } from "../api-types.ts";
 import { BusyButton } from "../components/busy-button.tsx";
 import { Code } from "../components/copy.tsx";
 import { Moment } from "../components/moment.tsx";
+import { OnceModal } from "../components/once-modal.tsx";
 import { Page, Waiting } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
 import { actionColumn, RowAction } from "../components/row-action.tsx";
@@ -116,14 +117,12 @@ function CreateAccount({ opened, close }: { opened: boolean; close: () => void }
     create.reset();
   };
   return (
-    <Modal
+    <OnceModal
       opened={opened}
-      onClose={leave}
       title={create.data ? `Account ${create.data.account.name} created` : "Create an account"}
-      size="lg"
-      closeOnClickOutside={create.data === undefined}
-      closeOnEscape={create.data === undefined}
-      closeButtonProps={{ "aria-label": "Close" }}
+      making={create.isPending}
+      made={create.isSuccess}
+      close={leave}
     >
       {create.data ? (
         <Stack>
@@ -183,6 +182,6 @@ function CreateAccount({ opened, close }: { opened: boolean; close: () => void }
           </Stack>
         </form>
       )}
-    </Modal>
+    </OnceModal>
   );
 }

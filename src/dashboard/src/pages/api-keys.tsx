@@ -1,4 +1,4 @@
-import { Button, Group, Modal, Stack, Table, Text, TextInput } from "@mantine/core";
+import { Button, Group, Stack, Table, Text, TextInput } from "@mantine/core";
 import { IconKey, IconPlus, IconTrash } from "@tabler/icons-react";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useRef, useState } from "react";
@@ -9,6 +9,7 @@ import { Confirm } from "../components/confirm.tsx";
 import { Code } from "../components/copy.tsx";
 import { Empty } from "../components/empty.tsx";
 import { Moment } from "../components/moment.tsx";
+import { OnceModal } from "../components/once-modal.tsx";
 import { Page, Waiting } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
 import { actionColumn, RowAction } from "../components/row-action.tsx";
@@ -140,14 +141,12 @@ function CreateKey({ opened, close }: { opened: boolean; close: () => void }) {
   };
   const raw = create.data?.raw;
   return (
-    <Modal
+    <OnceModal
       opened={opened}
-      onClose={leave}
       title={raw === undefined ? "Create an API key" : "Your new API key"}
-      size="lg"
-      closeOnClickOutside={raw === undefined}
-      closeOnEscape={raw === undefined}
-      closeButtonProps={{ "aria-label": "Close" }}
+      making={create.isPending}
+      made={create.isSuccess}
+      close={leave}
     >
       {raw === undefined ? (
         <form
@@ -190,7 +189,7 @@ function CreateKey({ opened, close }: { opened: boolean; close: () => void }) {
           </Group>
         </Stack>
       )}
-    </Modal>
+    </OnceModal>
   );
 }
 

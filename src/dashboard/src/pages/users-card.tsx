@@ -4,7 +4,6 @@ import {
   Card,
   Checkbox,
   Group,
-  Modal,
   Select,
   Stack,
   Table,
@@ -22,6 +21,7 @@ import { Confirm } from "../components/confirm.tsx";
 import { Code } from "../components/copy.tsx";
 import { DataTable } from "../components/data-table.tsx";
 import { Moment } from "../components/moment.tsx";
+import { OnceModal } from "../components/once-modal.tsx";
 import { Waiting } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
 import { actionColumn, RowAction } from "../components/row-action.tsx";
@@ -197,14 +197,12 @@ function Invite({ opened, close }: { opened: boolean; close: () => void }) {
   };
   const mail = invite.data?.mail;
   return (
-    <Modal
+    <OnceModal
       opened={opened}
-      onClose={leave}
       title="Invite somebody"
-      size="lg"
-      closeOnClickOutside={invite.data === undefined}
-      closeOnEscape={invite.data === undefined}
-      closeButtonProps={{ "aria-label": "Close" }}
+      making={invite.isPending}
+      made={invite.isSuccess}
+      close={leave}
     >
       {invite.data ? (
         <Stack>
@@ -273,6 +271,6 @@ function Invite({ opened, close }: { opened: boolean; close: () => void }) {
           </Stack>
         </form>
       )}
-    </Modal>
+    </OnceModal>
   );
 }

@@ -87,12 +87,6 @@ const changes: { what: string; job: Job; edit: Partial<JobDraft>; sent: object }
     sent: {},
   },
   {
-    what: "the time to none, which the server refuses",
-    job: MILLISECONDS,
-    edit: { run_at: "" },
-    sent: { run_at: null },
-  },
-  {
     what: "the time zone alone",
     job: CRON,
     edit: { timezone: "UTC" },
@@ -177,6 +171,25 @@ describe("an edit sends what was changed", () => {
     const result = changesOf({ ...start, name: "New", webhook_payload: "[]" }, start);
     expect(result).toMatchObject({ ok: false, field: "webhook_payload", body: { name: "New" } });
     expect(Object.keys(result.body)).toEqual(["name"]);
+  });
+});
+
+describe("a time that cannot be sent is refused", () => {
+  test.each([
+    { what: "none", runAt: "", message: "enter a date and a time" },
+    {
+      what: "one in five digits",
+      runAt: "12026-11-21T12:00",
+      message: "must be in a year of four digits",
+    },
+  ])("$what", ({ runAt, message }) => {
+    const start = draftOf(MILLISECONDS);
+    const draft = { ...start, run_at: runAt };
+    const refused = { ok: false, field: "run_at", message };
+    for (const type of ["webhook", "email"] as const)
+      expect(bodyOf({ ...draft, type })).toMatchObject(refused);
+    expect(changesOf(draft, start)).toMatchObject({ ...refused, body: { run_at: null } });
+    expect(bodyOf({ ...draft, schedule_type: "cron" })).toMatchObject({ ok: true });
   });
 });
 

@@ -91,10 +91,15 @@ export function localInput(iso: string): string {
   return local.toISOString().slice(0, 19);
 }
 
+interface FieldProblem {
+  field: string;
+  message: string;
+}
+
 export type BodyResult =
   | { ok: true; body: Record<string, unknown> }
-  /** What cannot be sent as it was typed, not even to be checked: no JSON, a header without a name. */
-  | { ok: false; body: Record<string, unknown>; field: string; message: string };
+  /** What cannot be sent as it was typed, not even to be checked: no time, no JSON, a header without a name. */
+  | ({ ok: false; body: Record<string, unknown> } & FieldProblem);
 
 /** The whole draft, as POST /jobs takes it. */
 export function bodyOf(draft: JobDraft): BodyResult {
@@ -114,23 +119,28 @@ export function bodyOf(draft: JobDraft): BodyResult {
     starting_deadline_seconds: numberOr(draft.starting_deadline_seconds, null),
     concurrency_policy: draft.concurrency_policy,
   };
+  const problems: (FieldProblem | null)[] = [];
   if (draft.schedule_type === "cron") {
     body["cron_expression"] = draft.cron_expression;
     body["timezone"] = draft.timezone;
   } else {
     body["run_at"] = runAtOf(draft);
+    problems.push(timeProblem(draft.run_at));
   }
   if (draft.type === "email")
-    return {
-      ok: true,
-      body: {
-        ...body,
-        email_to: draft.email_to.trim(),
-        email_subject: draft.email_subject,
-        email_body: draft.email_body,
-        email_is_html: draft.email_is_html,
-      },
-    };
+    Object.assign(body, {
+      email_to: draft.email_to.trim(),
+      email_subject: draft.email_subject,
+      email_body: draft.email_body,
+      email_is_html: draft.email_is_html,
+    });
+  else problems.push(...addWebhook(body, draft));
+  const problem = problems.find((each) => each !== null);
+  return problem ? { ok: false, body, ...problem } : { ok: true, body };
+}
+
+/** Into `body`, as far as it can be sent; gives what keeps the rest from it. */
+function addWebhook(body: Record<string, unknown>, draft: JobDraft): (FieldProblem | null)[] {
   const headers = draft.webhook_headers
     .map(({ name, value }) => ({ name: name.trim(), value }))
     .filter(({ name, value }) => name !== "" || value !== "");
@@ -140,10 +150,11 @@ export function bodyOf(draft: JobDraft): BodyResult {
     webhook_headers: Object.fromEntries(headers.map(({ name, value }) => [name, value])),
   });
   const payload = parsePayload(draft.webhook_payload);
-  if (!payload.ok) return { ok: false, body, field: "webhook_payload", message: payload.message };
-  body["webhook_payload"] = payload.value;
-  const problem = headerProblem(headers.map(({ name }) => name));
-  return problem === null ? { ok: true, body } : { ok: false, body, ...problem };
+  if (payload.ok) body["webhook_payload"] = payload.value;
+  return [
+    payload.ok ? null : { field: "webhook_payload", message: payload.message },
+    headerProblem(headers.map(({ name }) => name)),
+  ];
 }
 
 /**
@@ -171,17 +182,26 @@ export function changesToCheck(draft: JobDraft, start: JobDraft): Record<string,
   return { ...Object.fromEntries(schedule), ...changesOf(draft, start).body };
 }
 
-/** Null: there is no time in the input. */
+/** Null: there is no time in the input, or none that can be sent. */
 function runAtOf({ run_at: input, saved_run_at: saved }: JobDraft): string | null {
+  if (timeProblem(input) !== null) return null;
   const entered = new Date(input).getTime();
-  if (Number.isNaN(entered)) return null;
   return saved !== null && entered === new Date(localInput(saved)).getTime()
     ? saved
     : new Date(entered).toISOString();
 }
 
+/** The input is empty while a part of its time is missing, and takes years of up to six digits. */
+function timeProblem(input: string): FieldProblem | null {
+  const year = /^\d+/.exec(input)?.[0];
+  if (year === undefined) return { field: "run_at", message: "enter a date and a time" };
+  return year.length === 4
+    ? null
+    : { field: "run_at", message: "must be in a year of four digits" };
+}
+
 /** What an object of headers cannot hold, and would lose without a word; the second in the server's words. */
-function headerProblem(names: readonly string[]): { field: string; message: string } | null {
+function headerProblem(names: readonly string[]): FieldProblem | null {
   const field = "webhook_headers";
   if (names.includes(""))
     return { field, message: "have a value without a name: enter one, or remove the header" };

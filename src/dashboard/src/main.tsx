@@ -6,7 +6,7 @@ import { createRoot } from "react-dom/client";
 import { RouterProvider } from "react-router/dom";
 import { ApiError } from "./api.ts";
 import { router } from "./routes.tsx";
-import { followOtherTabs, sessionEnded } from "./session.ts";
+import { followOtherTabs, lookAgain } from "./session.ts";
 import { cssVariables, theme } from "./theme.ts";
 
 const nonce = document.querySelector<HTMLMetaElement>('meta[property="csp-nonce"]')?.nonce ?? "";
@@ -14,7 +14,7 @@ const nonce = document.querySelector<HTMLMetaElement>('meta[property="csp-nonce"
 Object.assign(globalThis, { __webpack_nonce__: nonce });
 
 function onError(error: unknown): void {
-  if (error instanceof ApiError && error.code === "signed_out") sessionEnded(queryClient);
+  if (error instanceof ApiError && error.code === "signed_out") lookAgain(queryClient);
 }
 
 const queryClient = new QueryClient({

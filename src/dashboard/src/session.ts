@@ -2,6 +2,7 @@ import { notifications } from "@mantine/notifications";
 import { useQuery, useQueryClient, type QueryClient } from "@tanstack/react-query";
 import { ApiError, get } from "./api.ts";
 import type { Session } from "./api-types.ts";
+import { dropUnsavedOfOthers, keepUnsaved } from "./unsaved.ts";
 
 const KEY = ["session"];
 
@@ -12,11 +13,16 @@ const SIGNAL = "carillon-session-changed";
 export function useSessionQuery() {
   return useQuery<Session | null>({
     queryKey: KEY,
-    queryFn: async ({ client }) => {
+    queryFn: async ({ client, signal }) => {
       const session = await current();
+      // Somebody has signed in or out meanwhile: this is about what was before.
+      if (signal.aborted) return session;
       const before = client.getQueryData<Session | null>(KEY);
-      // Another tab has signed in as somebody else.
-      if (before && before.user.id !== session?.user.id) forget(client);
+      if (before && before.user.id !== session?.user.id) {
+        forget(client);
+        if (session === null) sayEnded(before);
+      }
+      if (session) notifications.hide(ENDED);
       return session;
     },
     staleTime: 60_000,
@@ -36,7 +42,7 @@ async function current(): Promise<Session | null> {
 /** Looks again when another tab has signed in or out. */
 export function followOtherTabs(client: QueryClient): void {
   addEventListener("storage", ({ key }) => {
-    if (key === SIGNAL) void client.invalidateQueries({ queryKey: KEY });
+    if (key === SIGNAL) lookAgain(client);
   });
 }
 
@@ -55,7 +61,9 @@ export function useSignedIn(): (session: Session | null) => void {
 }
 
 export function signedInAs(client: QueryClient, session: Session | null): void {
+  void client.cancelQueries({ queryKey: KEY });
   forget(client);
+  dropUnsavedOfOthers(session?.user.id);
   notifications.hide(ENDED);
   client.setQueryData(KEY, session);
   try {
@@ -72,15 +80,20 @@ function forget(client: QueryClient): void {
 
 const ENDED = "session-ended";
 
-/** The server says that nobody is signed in any more, whatever the page was doing. */
-export function sessionEnded(client: QueryClient): void {
-  const was = client.getQueryData<Session | null>(KEY);
-  signedInAs(client, null);
-  if (was)
-    notifications.show({
-      id: ENDED,
-      color: "orange.9",
-      message: "Your session has ended. Sign in again.",
-      autoClose: false,
-    });
+function sayEnded({ user }: Session): void {
+  keepUnsaved(user.id);
+  notifications.show({
+    id: ENDED,
+    color: "orange.9",
+    message: "Your session has ended. Sign in again.",
+    autoClose: false,
+  });
+}
+
+/**
+ * Something was answered that nobody is signed in. It may have been asked before somebody signed in, in this
+ * tab or in another: only the session itself tells.
+ */
+export function lookAgain(client: QueryClient): void {
+  void client.invalidateQueries({ queryKey: KEY });
 }

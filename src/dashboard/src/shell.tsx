@@ -34,6 +34,7 @@ import { ApiError, call } from "./api.ts";
 import type { Session } from "./api-types.ts";
 import { ColorScheme } from "./components/color-scheme.tsx";
 import { Problem, sentence } from "./components/problem.tsx";
+import { showExactTimes, useExactTimes } from "./exact-times.ts";
 import { NotAllowed } from "./pages/route-problem.tsx";
 import { SignInPage } from "./pages/sign-in.tsx";
 import { useSessionQuery, useSignedIn } from "./session.ts";
@@ -67,7 +68,8 @@ export function Shell() {
         <Loader aria-label="Loading" />
       </Center>
     );
-  if (session.isError)
+  // One that could only not be asked for again is still there.
+  if (session.isLoadingError)
     return (
       <Center h="100vh" p="md">
         <Problem error={session.error} retry={() => void session.refetch()} />
@@ -85,6 +87,7 @@ function SignedIn({ session }: { session: Session }) {
   const [opened, { toggle, close }] = useDisclosure();
   const { pathname } = useLocation();
   const { user, account } = session;
+  const isAt = (to: string) => (to === "/" ? pathname === "/" : pathname.startsWith(to));
   const places = PLACES.filter(
     ({ who }) =>
       who === undefined ||
@@ -92,7 +95,7 @@ function SignedIn({ session }: { session: Session }) {
       (who === "admin" && user.admin),
   );
   // Whoever followed a link to a page of others is told so, and not offered what the server refuses.
-  const here = PLACES.find(({ to }) => to !== "/" && pathname.startsWith(to));
+  const here = PLACES.find(({ to }) => isAt(to));
   const closed = here !== undefined && !places.includes(here);
   useEffect(() => {
     close();
@@ -141,10 +144,8 @@ function SignedIn({ session }: { session: Session }) {
             to={to}
             label={label}
             leftSection={<Icon size={18} aria-hidden />}
-            active={to === "/" ? pathname === "/" : pathname.startsWith(to)}
-            aria-current={
-              (to === "/" ? pathname === "/" : pathname.startsWith(to)) ? "page" : undefined
-            }
+            active={isAt(to)}
+            aria-current={isAt(to) ? "page" : undefined}
           />
         ))}
         <Text size="xs" c="dimmed" mt="auto" px="xs" py={4}>
@@ -166,6 +167,7 @@ function SignedIn({ session }: { session: Session }) {
 
 function UserMenu({ session }: { session: Session }) {
   const signedIn = useSignedIn();
+  const exact = useExactTimes();
   const signOut = useMutation({
     mutationFn: endSession,
     onMutate: () => {
@@ -206,6 +208,9 @@ function UserMenu({ session }: { session: Session }) {
         <Menu.Item component={Link} to="/settings" leftSection={<IconSettings size={16} />}>
           Settings
         </Menu.Item>
+        <Menu.CheckboxItem checked={exact} onChange={showExactTimes}>
+          Exact times
+        </Menu.CheckboxItem>
         <Menu.Item
           leftSection={<IconLogout size={16} />}
           onClick={() => {

@@ -1,14 +1,20 @@
 import { useSyncExternalStore } from "react";
+import { useExactTimes } from "../exact-times.ts";
 import { formatRelative, formatTime } from "../time.ts";
 
-/** `5 minutes ago`, with the exact time on demand. */
+/** `5 minutes ago`, with the exact time under the pointer; or the other way round, as was chosen. */
 export function Moment({ at, none = "never" }: { at: string | null; none?: string }) {
+  const exact = useExactTimes();
   // Rendered again when its words change, not with each second: a list has many of them.
   const words = useSyncExternalStore(eachSecond, () =>
     at === null ? none : formatRelative(at, clock.now),
   );
   if (at === null) return <span className="dimmed">{words}</span>;
-  return (
+  return exact ? (
+    <time dateTime={at} title={words}>
+      {formatTime(at)}
+    </time>
+  ) : (
     <time dateTime={at} title={formatTime(at)} style={{ whiteSpace: "nowrap" }}>
       {words}
     </time>

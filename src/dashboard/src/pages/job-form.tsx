@@ -1,7 +1,6 @@
 import {
   Accordion,
-  ActionIcon,
-  Button,
+  Alert,
   Card,
   Checkbox,
   Grid,
@@ -17,17 +16,19 @@ import {
   Title,
 } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
-import { IconPlus, IconTrash } from "@tabler/icons-react";
 import { keepPreviousData, useMutation, useQuery } from "@tanstack/react-query";
-import { useState } from "react";
+import { useEffect, useState } from "react";
 import { ApiError, post } from "../api.ts";
 import type { JobCheck } from "../api-types.ts";
 import { BusyButton } from "../components/busy-button.tsx";
 import { Problem } from "../components/problem.tsx";
 import { TimeZoneSelect } from "../components/time-zone-select.tsx";
+import { useSession } from "../session.ts";
 import { MY_ZONE } from "../time.ts";
+import { useUnsaved } from "../unsaved.ts";
 import { bodyOf, changesOf, changesToCheck, type JobDraft } from "./job-draft.ts";
 import { FireTimes } from "./fire-times.tsx";
+import { JobHeaders } from "./job-headers.tsx";
 
 /** What the fields are called here. */
 const LABELS = {
@@ -58,9 +59,19 @@ export function JobForm(props: {
   action: string;
   save: (body: Record<string, unknown>) => Promise<void>;
 }) {
+  const [unsaved, hold] = useUnsaved<{ start: JobDraft; draft: JobDraft }>(useSession().user.id);
   // The job may be loaded again while the form is open: changes are those against what the person saw.
-  const [start] = useState(props.start);
-  const [draft, setDraft] = useState(start);
+  const { webhook_headers } = props.start;
+  const [start] = useState(unsaved ? { ...unsaved.start, webhook_headers } : props.start);
+  const [draft, setDraft] = useState(unsaved ? { ...unsaved.draft, webhook_headers } : start);
+  useEffect(() => {
+    // Not the headers: secrets stand in them.
+    if (draft !== start)
+      hold({
+        start: { ...start, webhook_headers: [] },
+        draft: { ...draft, webhook_headers: [] },
+      });
+  }, [draft]);
   const [touched, setTouched] = useState<ReadonlySet<string>>(new Set());
   const [all, setAll] = useState(false);
   const creating = props.id === undefined;
@@ -142,6 +153,12 @@ export function JobForm(props: {
         save.mutate();
       }}
     >
+      {unsaved && (
+        <Alert variant="light" role="status" mb="md">
+          What you typed is here again, but for changes to headers: they are not kept when a session
+          ends.
+        </Alert>
+      )}
       <Grid>
         <Grid.Col span={{ base: 12, md: 7 }}>
           <Stack>
@@ -193,7 +210,7 @@ export function JobForm(props: {
                         set("webhook_payload", event.currentTarget.value);
                       }}
                     />
-                    <Headers
+                    <JobHeaders
                       headers={draft.webhook_headers}
                       error={problem("webhook_headers")}
                       change={(headers) => {
@@ -359,70 +376,5 @@ export function JobForm(props: {
         </Group>
       </Stack>
     </form>
-  );
-}
-
-function Headers(props: {
-  headers: JobDraft["webhook_headers"];
-  error: string | undefined;
-  change: (headers: JobDraft["webhook_headers"]) => void;
-}) {
-  const { headers, change } = props;
-  const edit = (index: number, part: Partial<{ name: string; value: string }>) => {
-    change(headers.map((header, at) => (at === index ? { ...header, ...part } : header)));
-  };
-  return (
-    <Stack gap="xs">
-      {headers.map((header, index) => (
-        <Group key={index} gap="xs" wrap="nowrap">
-          <TextInput
-            aria-label={`Header ${index + 1} name`}
-            placeholder="Authorization"
-            flex={1}
-            value={header.name}
-            onChange={(event) => {
-              edit(index, { name: event.currentTarget.value });
-            }}
-          />
-          <TextInput
-            aria-label={`Header ${index + 1} value`}
-            placeholder="Bearer …"
-            flex={2}
-            value={header.value}
-            onChange={(event) => {
-              edit(index, { value: event.currentTarget.value });
-            }}
-          />
-          <ActionIcon
-            variant="subtle"
-            color="gray"
-            size="lg"
-            aria-label={`Remove header ${index + 1}`}
-            onClick={() => {
-              change(headers.filter((_, at) => at !== index));
-            }}
-          >
-            <IconTrash size={16} />
-          </ActionIcon>
-        </Group>
-      ))}
-      {props.error !== undefined && (
-        <Text size="xs" c="var(--mantine-color-error)" className="break">
-          {props.error}
-        </Text>
-      )}
-      <div>
-        <Button
-          size="xs"
-          variant="default"
-          leftSection={<IconPlus size={14} />}
-          onClick={() => {
-            change([...headers, { name: "", value: "" }]);
-          }}
-        >
-          Add a header
-        </Button>
-      </div>
-    </Stack>
   );
 }

@@ -1,0 +1,206 @@
+import type { Page, Route } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { call } from "../program.ts";
+import { findChrome } from "./chrome.ts";
+import { openWindow, signIn, type Owner } from "./owner.ts";
+import { openStage, type Stage } from "./stage.ts";
+
+const chrome = findChrome();
+const PASSWORD = "a very good password";
+
+const button = (page: Page, name: string) => page.getByRole("button", { name, exact: true });
+const heading = (page: Page, name: string) => page.getByRole("heading", { level: 1, name });
+
+const field = (page: Page, name: string) => page.getByRole("textbox", { name, exact: true });
+
+/** As when somebody comes back to the tab: the page asks who is signed in. */
+const lookAt = (page: Page) => page.evaluate(`dispatchEvent(new Event("visibilitychange"))`);
+
+async function enter(page: Page, { email, password }: Owner): Promise<void> {
+  await field(page, "Email").fill(email);
+  await page.locator("input[name=password]").fill(password);
+  await button(page, "Sign in").click();
+}
+
+/** The session ends with the next `method path`, and the answer to that arrives only with `release`. */
+async function endWith(page: Page, method: string, path: string) {
+  const held = Promise.withResolvers<void>();
+  const released = Promise.withResolvers<void>();
+  const arrived = Promise.withResolvers<void>();
+  let first = true;
+  await page.route(path, async (route: Route) => {
+    if (!first || route.request().method() !== method) return route.fallback();
+    first = false;
+    await page.context().clearCookies();
+    const { cookie: _, ...headers } = route.request().headers();
+    const response = await route.fetch({ headers });
+    expect(response.status()).toBe(401);
+    held.resolve();
+    await released.promise;
+    await route.fulfill({ response });
+    arrived.resolve();
+  });
+  return {
+    held: held.promise,
+    async release(): Promise<void> {
+      released.resolve();
+      await arrived.promise;
+      // A later answer has come back, too: the page has seen both.
+      await page.evaluate(`fetch("/dashboard/api/session").then((answer) => answer.text())`);
+    },
+  };
+}
+
+/** Who is signed in, as the page's network and clock let it know. */
+describe.skipIf(chrome === undefined)("a session that ends", () => {
+  let stage: Stage;
+  let owner: Owner;
+  let other: Owner;
+  let job: string;
+  beforeAll(async () => {
+    stage = await openStage({ name: "session", chrome });
+    ({ owner } = stage);
+    const { program, receiver } = stage;
+    const made = await call(program.url, {
+      key: program.printed("API key") ?? "",
+      method: "POST",
+      path: "/jobs",
+      body: {
+        name: "Kept",
+        type: "webhook",
+        schedule_type: "cron",
+        cron_expression: "0 3 * * *",
+        webhook_url: `${receiver.url}/kept`,
+        webhook_headers: { Authorization: "Bearer saved" },
+      },
+    });
+    job = (made.body as { id: string }).id;
+    other = { email: "other@example.com", password: PASSWORD };
+    const { context, page } = await open("settings");
+    await button(page, "Invite").click();
+    await field(page, "Email").fill(other.email);
+    await page.getByRole("dialog").getByRole("button", { name: "Invite" }).click();
+    await button(page, "Copy the link").click();
+    await page.goto(String(await page.evaluate("navigator.clipboard.readText()")));
+    await page.locator("input[type=password]").fill(PASSWORD);
+    await button(page, "Accept and sign in").click();
+    await heading(page, "Overview").waitFor();
+    await context.close();
+  });
+  afterAll(() => stage?.close());
+
+  async function open(path: string) {
+    const window = await openWindow(stage.browser, stage.program.url);
+    await signIn(window.page, owner);
+    await window.page.goto(`/dashboard/${path}`);
+    await window.page.getByRole("heading", { level: 1 }).waitFor();
+    return window;
+  }
+
+  test("is said, also when the page only looked", async () => {
+    const { context, page } = await open("jobs/new");
+    await context.clearCookies();
+    await lookAt(page);
+    await page.getByRole("alert").filter({ hasText: "Your session has ended." }).waitFor();
+    expect(await page.title()).toBe("Sign in · Carillon");
+    await context.close();
+  });
+
+  test("does not end the next one: an answer to who was signed in comes late", async () => {
+    const { context, page } = await open("jobs/new");
+    const session = await endWith(page, "GET", "**/dashboard/api/session");
+    await lookAt(page);
+    await session.held;
+    await field(page, "Name").fill("Too late");
+    await enter(page, owner);
+    await heading(page, "Create a job").waitFor();
+    await session.release();
+    await expect.poll(() => heading(page, "Create a job").count()).toBe(1);
+    await field(page, "Name").fill("In time");
+    expect(await page.title()).toBe("Create a job · Carillon");
+    expect(await page.getByText("Your session has ended.").count()).toBe(0);
+    await context.close();
+  });
+
+  test("does not end the next one: an answer to what was clicked comes late", async () => {
+    const { context, page } = await open(`jobs/${job}`);
+    const run = await endWith(page, "POST", "**/run");
+    await button(page, "Run now").click();
+    await run.held;
+    await lookAt(page);
+    await enter(page, owner);
+    await heading(page, "Kept").waitFor();
+    await run.release();
+    await page.getByRole("link", { name: "Jobs", exact: true }).first().click({ timeout: 5_000 });
+    await heading(page, "Jobs").waitFor();
+    expect(await page.getByText("Your session has ended.").count()).toBe(0);
+    await context.close();
+  });
+
+  test("who is signed in cannot be asked for a moment: the page stays", async () => {
+    const { context, page } = await open("jobs/new");
+    await field(page, "Name").fill("Half of it");
+    let asked = 0;
+    await page.route("**/dashboard/api/session", async (route) => {
+      asked += 1;
+      await route.fulfill({ status: 503, json: { error: "the database is away" } });
+    });
+    await lookAt(page);
+    await expect.poll(() => asked, { timeout: 10_000 }).toBe(3);
+    await page.evaluate("new Promise((done) => requestAnimationFrame(done))");
+    expect(await field(page, "Name").inputValue()).toBe("Half of it");
+    await context.close();
+  });
+
+  test("what was typed is there again for the same user, but for headers", async () => {
+    const { context, page } = await open("jobs/new");
+    await field(page, "Name").fill("Half of it");
+    await button(page, "Add a header").click();
+    await page.getByLabel("Header 1 name").fill("Authorization");
+    await page.getByLabel("Header 1 value").fill("Bearer secret");
+    await context.clearCookies();
+    await field(page, "URL").fill("https://example.com/half");
+    await enter(page, owner);
+    await page.getByText("What you typed is here again").waitFor();
+    expect(await field(page, "Name").inputValue()).toBe("Half of it");
+    expect(await field(page, "URL").inputValue()).toBe("https://example.com/half");
+    expect(await page.getByLabel("Header 1 value").count()).toBe(0);
+    // Only that once.
+    await page.getByRole("link", { name: "← Jobs" }).click();
+    await page.getByRole("link", { name: "Create job" }).click();
+    expect(await field(page, "Name").inputValue()).toBe("");
+    await context.close();
+  });
+
+  test("an edit goes on with what was changed, and changes nothing else", async () => {
+    const { context, page } = await open(`jobs/${job}/edit`);
+    await context.clearCookies();
+    await field(page, "Name").fill("Kept, renamed");
+    await enter(page, owner);
+    await page.getByText("What you typed is here again").waitFor();
+    const sent = page.waitForRequest((request) => request.method() === "PATCH");
+    await button(page, "Save").click();
+    expect((await sent).postDataJSON()).toEqual({ name: "Kept, renamed" });
+    await heading(page, "Kept, renamed").waitFor();
+    await context.close();
+  });
+
+  test.each([
+    { what: "another user", signsOut: false, as: () => other },
+    { what: "whoever signs in after somebody signed out", signsOut: true, as: () => owner },
+  ])("nothing that was typed is there for $what", async ({ signsOut, as }) => {
+    const { context, page } = await open("jobs/new");
+    await field(page, "Name").fill("Half of it");
+    if (signsOut) {
+      await page.getByRole("button", { name: /your user/ }).click();
+      await page.getByRole("menuitem", { name: "Sign out" }).click();
+    } else {
+      await context.clearCookies();
+      await field(page, "URL").fill("https://example.com/half");
+    }
+    await enter(page, as());
+    await heading(page, "Create a job").waitFor();
+    expect(await field(page, "Name").inputValue()).toBe("");
+    await context.close();
+  });
+});

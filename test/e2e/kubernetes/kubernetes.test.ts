@@ -60,6 +60,8 @@ describe.runIf(inject("kubeconfig") !== "")("Carillon on Kubernetes", async () =
       spec: { webhook: { url: `${receiver.url}/${name}` }, ...spec },
     });
   const apply = (text: string) => carillon.kube("apply -f -", text);
+  const runNow = (name: string, value: string) =>
+    carillon.kube(`-n ${TEAM} annotate sj ${name} carillon.dev/run-now=${value} --overwrite`);
   const get = async (name: string, namespace = TEAM) =>
     JSON.parse(await carillon.kube(`-n ${namespace} get sj ${name} -o json`)) as Resource;
   const rest = async (method: string, path: string, body?: unknown) => {
@@ -191,18 +193,58 @@ describe.runIf(inject("kubeconfig") !== "")("Carillon on Kubernetes", async () =
   });
 
   test("run-now: once for each value", async () => {
-    const annotate = (value: string) =>
-      carillon.kube(`-n ${TEAM} annotate sj nightly carillon.dev/run-now=${value} --overwrite`);
-    await annotate("first");
+    await runNow("nightly", "first");
     await called("/nightly");
-    await annotate("first");
-    await annotate("second");
+    await runNow("nightly", "first");
+    await runNow("nightly", "second");
     await called("/nightly", 2);
     // A change of something else brings the same annotation before the controller again.
     await carillon.kube(`-n ${TEAM} label sj nightly touched=yes`);
     await apply(manifest("fence", { schedule: { at: inSeconds(2) } }));
     await called("/fence");
     expect(receiver.at("/nightly")).toHaveLength(2);
+  });
+
+  test("run-now of a job that a 410 halted: it runs once more, and stays halted", async () => {
+    receiver.answer("/gone", [410, 200]);
+    await apply(manifest("gone", { schedule: { cron: "0 3 * * *" } }));
+    await runNow("gone", "first");
+    await called("/gone");
+    await statusOf("gone", (status) => condition(status, "Ready")?.reason === "Gone");
+    await runNow("gone", "second");
+    await called("/gone", 2);
+    const after = await statusOf(
+      "gone",
+      (status) => condition(status, "LastRunSucceeded")?.status === "True",
+    );
+    expect(condition(after, "Ready")?.reason).toBe("Gone");
+  });
+
+  test("a payload that is too large: not ready, with what to do, and REST keeps it", async () => {
+    const payload = { a: "x".repeat(300_000) };
+    const webhook = { url: `${receiver.url}/large`, payload };
+    const text = manifest("large", { schedule: { cron: "* * * * *" }, webhook });
+    // `apply` would keep a copy of it in an annotation, which may not be so large.
+    await carillon.kube("create -f -", text);
+    const status = await statusOf(
+      "large",
+      (each) => condition(each, "Ready")?.reason === "TooLarge",
+    );
+    expect(condition(status, "Ready")?.message).toMatch(
+      /^spec\.webhook\.payload: must be at most 256 KiB and is 293 KiB: shorten it/,
+    );
+    const shown = await rest("GET", "/jobs/large");
+    expect(shown.body).toMatchObject({ status: "invalid", webhook_payload: payload });
+    expect((await rest("POST", "/jobs/large/run")).status).toBe(400);
+    expect((await rest("PATCH", "/jobs/large", { name: "Large" })).status).toBe(400);
+    expect((await rest("POST", "/jobs/large/pause")).status).toBe(200);
+    expect((await get("large")).spec).toMatchObject({ suspend: true, webhook });
+    const shorter = { webhook_payload: { a: 1 } };
+    expect(await rest("PATCH", "/jobs/large", shorter)).toMatchObject({
+      status: 200,
+      body: { status: "paused", ...shorter },
+    });
+    expect((await rest("DELETE", "/jobs/large")).status).toBe(200);
   });
 
   test("a job that a GitOps tool owns is changed there", async () => {

@@ -118,8 +118,7 @@ export function createDeliveryWorker(options: {
     onFinished: () => {
       startBell.ring();
       freed += 1;
-      // A claim of a few costs almost as much as one of many.
-      if (starved && freed >= limits.claimBatch / 4) claimBell.ring();
+      if (starved && freed >= held.worthClaim()) claimBell.ring();
     },
   });
 

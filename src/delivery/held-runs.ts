@@ -70,6 +70,11 @@ export interface HeldRuns {
    * many characters are held, because whoever holds any of too many is `full`.
    */
   room(now: Instant): { due: number; ahead: number };
+  /**
+   * Slots that have to come free for another claim to be worth what it costs, which is almost the same for
+   * many runs as for one. Fewer when there is room for few at a time.
+   */
+  worthClaim(): number;
   /** Whose runs are not to be claimed: a whole batch of them would not fit. */
   full(): Full;
   readonly waiting: number;
@@ -150,6 +155,11 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
     return Math.max(0, limits.concurrency + limits.buffer - inFlight - waiting.length);
   }
 
+  const used = (): number => characters / limits.characters;
+
+  /** What may be claimed at least, while there are places. */
+  const few = (): number => (limits.claimBatch / 8) * Math.min(1, 1 / used());
+
   return {
     add: (runs) => {
       if (runs.length === 0) return;
@@ -198,13 +208,12 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
     hasDue: (now) => (waiting[0]?.run.notBefore ?? Infinity) <= now,
     nextDue: (now) => waiting.find(({ run }) => run.notBefore > now)?.run.notBefore ?? null,
     room: (now) => {
-      const used = characters / limits.characters;
-      const few = (limits.claimBatch / 8) * Math.min(1, 1 / used);
-      const due = Math.ceil(Math.min(free() / 2, Math.max(few, (free() / 2) * (1 - used))));
+      const due = Math.ceil(Math.min(free() / 2, Math.max(few(), (free() / 2) * (1 - used()))));
       const future = waiting.length - 1 - waiting.findLastIndex(({ run }) => run.notBefore <= now);
       // What is not due yet must not keep out what becomes due before it.
       return { due, ahead: Math.max(0, Math.min(due, limits.buffer / 2 - future)) };
     },
+    worthClaim: () => (used() < 1 / 2 ? limits.claimBatch / 4 : few()),
     full: () => {
       // A whole claim more is to fit.
       const spare = limits.buffer / 2 - limits.claimBatch;

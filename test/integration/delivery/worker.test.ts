@@ -281,6 +281,25 @@ describe("fairness", () => {
     expect(calls()).toBe(256);
   });
 
+  test("while one account's large payloads hang, the others' runs follow each other", async () => {
+    const hanging = await receiver(() => undefined);
+    const good = await receiver();
+    worker({
+      // Nothing but what becomes of a claim's runs brings the next one.
+      timing: { poll: 60_000, grace: 100 },
+      limits: { characters: 1_000, claimBatch: 64, perDestination: 1 },
+    });
+    const account = crypto.randomUUID();
+    const target = { timeoutSeconds: 60, payload: JSON.stringify({ large: "x".repeat(600) }) };
+    await create(
+      ...Array.from({ length: 3 }, () => ({ of: webhookJob(hanging.url, { account, target }) })),
+    );
+    await hanging.count(1);
+    await create(...Array.from({ length: 40 }, () => ({ of: webhookJob(good.url) })));
+    await good.count(40);
+    expect(hanging.received).toHaveLength(1);
+  });
+
   test("a run announced while a claim passes over a full destination is claimed next", async () => {
     const hanging = await receiver(() => undefined);
     const good = await receiver();

@@ -1,4 +1,5 @@
 import { Group, Text } from "@mantine/core";
+import { useId } from "react";
 
 export interface Bar {
   label: string;
@@ -11,6 +12,9 @@ export interface Bar {
 const HEIGHT = 100;
 const WIDTH = 10;
 const LEAST_SLOTS = 20;
+/** Failures are known by their stripes, too, not by their colour alone; one is the least that they take. */
+const GAP = 1.5;
+const STRIPE = GAP + 3;
 
 /**
  * Bars of what went well and what did not, stacked. An SVG of its own: a chart library would be the
@@ -19,6 +23,7 @@ const LEAST_SLOTS = 20;
 export function BarChart(props: { bars: readonly Bar[]; name: string; good: string; bad: string }) {
   // A few bars must not become walls.
   const { bars } = props;
+  const stripes = useId();
   const slots = Math.max(bars.length, LEAST_SLOTS);
   const top = Math.max(1, ...bars.map(({ good, bad }) => good + bad));
   const sum = (of: "good" | "bad") => bars.reduce((total, bar) => total + bar[of], 0);
@@ -32,11 +37,16 @@ export function BarChart(props: { bars: readonly Bar[]; name: string; good: stri
         role="img"
         aria-label={summary}
       >
+        <defs>
+          <pattern id={stripes} width={WIDTH} height={STRIPE} patternUnits="userSpaceOnUse">
+            <rect className="bad" y={GAP} width={WIDTH} height={STRIPE - GAP} />
+          </pattern>
+        </defs>
         {bars.map(({ label, good, bad }, index) => {
           const x = index * WIDTH + 1.5;
           const width = WIDTH - 3;
-          const badHeight = (bad / top) * (HEIGHT - 4);
-          const goodHeight = (good / top) * (HEIGHT - 4);
+          const badHeight = Math.max(STRIPE, (bad / top) * (HEIGHT - STRIPE));
+          const goodHeight = (good / top) * (HEIGHT - STRIPE);
           return (
             <g key={label}>
               <title>{`${label}: ${good} ${props.good}, ${bad} ${props.bad}`}</title>
@@ -51,13 +61,15 @@ export function BarChart(props: { bars: readonly Bar[]; name: string; good: stri
                 width={width}
                 height={goodHeight}
               />
-              <rect
-                className="bad"
-                x={x}
-                y={HEIGHT - goodHeight - badHeight}
-                width={width}
-                height={badHeight}
-              />
+              {bad > 0 && (
+                <rect
+                  // Its own origin: the stripes begin with a gap wherever the success below ends.
+                  fill={`url(#${stripes})`}
+                  transform={`translate(${x} ${HEIGHT - goodHeight}) scale(1 -1)`}
+                  width={width}
+                  height={badHeight}
+                />
+              )}
             </g>
           );
         })}

@@ -140,7 +140,7 @@ function ActivityCard(props: { title: string; bars: Bar[]; good: string; bad: st
 function Legend({ kind, text }: { kind: "good" | "bad"; text: string }) {
   return (
     <Group gap={6} wrap="nowrap">
-      <span className={`dot ${kind}`} aria-hidden />
+      <span className={`swatch ${kind}`} aria-hidden />
       <Text size="sm" className="number">
         {text}
       </Text>

@@ -4,7 +4,7 @@ import { call, type Standalone } from "../program.ts";
 import type { Receiver } from "../receiver.ts";
 import { findChrome } from "./chrome.ts";
 import { keyboard } from "./keyboard.ts";
-import { openWindow, signIn, type Owner, type View } from "./owner.ts";
+import { openWindow, PHONE, signIn, type Owner, type View } from "./owner.ts";
 import { openStage, type Stage } from "./stage.ts";
 
 const chrome = findChrome();
@@ -118,6 +118,55 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
     ).toBe(1);
     await context.close();
   });
+
+  test.each([
+    {
+      what: "API key",
+      path: "api-keys",
+      opener: "Create API key",
+      action: "Create",
+      api: "api-keys",
+      field: "Label",
+      copy: "Copy the key",
+    },
+    {
+      what: "invitation",
+      path: "settings",
+      opener: "Invite",
+      action: "Invite",
+      api: "invitations",
+      field: "Email",
+      copy: "Copy the link",
+    },
+  ])(
+    "$what: the dialog stays while it is made, and shows it",
+    async ({ path, opener, action, api, field, copy }) => {
+      const { context, page } = await open(path);
+      const asked = Promise.withResolvers<void>();
+      const released = Promise.withResolvers<void>();
+      await page.route(`**/dashboard/api/${api}`, async (route) => {
+        if (route.request().method() !== "POST") return route.fallback();
+        const response = await route.fetch();
+        asked.resolve();
+        await released.promise;
+        await route.fulfill({ response });
+      });
+      await button(page, opener).click();
+      await dialog(page).getByRole("textbox", { name: field }).fill("slow@example.com");
+      await dialog(page).getByRole("button", { name: action, exact: true }).click();
+      await asked.promise;
+      await page.keyboard.press("Escape");
+      await page.mouse.click(5, 400);
+      const cross = dialog(page).getByRole("button", { name: "Close" });
+      expect(await cross.count()).toBe(0);
+      released.resolve();
+      await button(page, copy).waitFor();
+      await page.keyboard.press("Escape");
+      await cross.click();
+      await dialog(page).waitFor({ state: "detached" });
+      await context.close();
+    },
+  );
 
   test("a copy that the browser refuses is said", async () => {
     const { context, page } = await open("api-keys");
@@ -293,6 +342,39 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
     await page.getByRole("alert").getByText("Headers: have a value without a name").waitFor();
     await page.getByLabel("Header 1 name").fill("Host");
     await page.getByText("Host is reserved and cannot be set").waitFor();
+    await button(page, "Remove header 1").click();
+    await page.getByText("Once", { exact: true }).click();
+    await button(page, "Create job").click();
+    await page.getByRole("alert").getByText("Time: enter a date and a time").waitFor();
+    await page.locator("input[type=datetime-local]").fill("12026-11-21T12:00");
+    await expect.poll(() => errors.allTextContents()).toEqual(["must be in a year of four digits"]);
+    expect(await page.getByText("schedule_type").count()).toBe(0);
+    await context.close();
+  });
+
+  test("exact times are shown to whoever has no mouse, in all tabs, and stay", async () => {
+    const { context, page } = await open(`jobs/${await createJob()}`, PHONE);
+    const second = await context.newPage();
+    await second.goto("/dashboard/jobs");
+    const times = page.locator("time");
+    const dates = second.getByText(/ \d{4}, \d{2}:00:00$/);
+    await second.locator("time").first().waitFor();
+    expect(await dates.count()).toBe(0);
+    const keys = keyboard(page);
+    await keys.use(button(page, /your user/));
+    const item = page.getByRole("menuitemcheckbox", { name: "Exact times" });
+    await item.press("Enter");
+    expect(await item.getAttribute("aria-checked")).toBe("true");
+    await page.keyboard.press("Escape");
+    for (const text of await times.allTextContents()) expect(text).toMatch(/\d{2}:\d{2}:\d{2}$/);
+    await dates.first().waitFor();
+    await page.reload();
+    await expect.poll(() => times.first().textContent()).toMatch(/\d{2}:\d{2}:\d{2}$/);
+    expect(
+      await second.evaluate(
+        "document.documentElement.scrollWidth - document.documentElement.clientWidth",
+      ),
+    ).toBe(0);
     await context.close();
   });
 

@@ -80,8 +80,8 @@ const TIMEOUT_MS = 30_000;
 const MAX_ATTEMPTS = 10;
 const FIRST_BACKOFF_MS = 100;
 const MAX_BACKOFF_MS = 5_000;
-/** A page of the largest jobs has 75 MB; this is a guard against a broken proxy. */
-const MAX_RESPONSE_BYTES = 128 << 20;
+/** A page of the largest jobs has 75 MB, twice that where etcd takes 3 MB; this is a guard against a broken proxy. */
+const MAX_RESPONSE_BYTES = 256 << 20;
 
 interface Answer {
   code: number;

@@ -19,6 +19,8 @@ const RETRY = { first: 100, most: 2_000 };
  * While the database is away they are kept and written again; writes compare claim tokens, so that a
  * write whose answer got lost changes nothing the second time. An item that the database refuses for
  * its own sake must not hold up the rest: the batch is halved until it stands alone, then `onRefused`.
+ * After an outage, which may have been that a whole batch takes longer than a statement may, the next write
+ * has half as many items, and after each success twice as many again.
  */
 export function createWriteBehind<T>(options: {
   write: (items: readonly T[]) => Promise<void>;
@@ -31,6 +33,7 @@ export function createWriteBehind<T>(options: {
   const { write, onRefused, onOutage, timers, collectMs, maxBatch } = options;
   let waiting: T[] = [];
   let writing = 0;
+  let size = maxBatch;
   let active = false;
   let collecting: { cancel(): void } | undefined;
   let idleWaiters: (() => void)[] = [];
@@ -76,18 +79,25 @@ export function createWriteBehind<T>(options: {
   }
 
   async function writeAll(batch: readonly T[]): Promise<void> {
-    for (let delay = RETRY.first; ; delay = Math.min(delay * 2, RETRY.most)) {
+    let rest = batch;
+    let delay = RETRY.first;
+    while (rest.length > 0) {
+      const part = rest.slice(0, size);
       try {
-        await write(batch);
-        return;
+        await write(part);
+        size = Math.min(size * 2, maxBatch);
       } catch (error) {
-        if (!(error instanceof DependencyUnavailable)) {
-          await apart(batch, error);
-          return;
+        if (error instanceof DependencyUnavailable) {
+          onOutage(error);
+          size = Math.ceil(part.length / 2);
+          await pause(delay, timers);
+          delay = Math.min(delay * 2, RETRY.most);
+          continue;
         }
-        onOutage(error);
-        await pause(delay, timers);
+        await apart(part, error);
       }
+      rest = rest.slice(part.length);
+      delay = RETRY.first;
     }
   }
 

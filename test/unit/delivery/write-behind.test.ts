@@ -113,3 +113,24 @@ test("an outage is waited out; what is refused for its own sake is refused alone
   expect(refused).toEqual([3, 4]);
   expect(behind.pending).toBe(0);
 });
+
+test("after an outage it feels its way: half as many with each failure, twice as many after each write", async () => {
+  const time = new FakeTime(0);
+  const sizes: number[] = [];
+  let away = 3;
+  const behind = createWriteBehind<number>({
+    write: async (items) => {
+      sizes.push(items.length);
+      if (away-- > 0) throw new DependencyUnavailable("postgres");
+    },
+    onRefused: () => undefined,
+    onOutage: () => undefined,
+    timers: time,
+    collectMs: 10,
+    maxBatch: 16,
+  });
+  for (let item = 0; item < 32; item += 1) behind.add(item);
+  for (let ms = 0; ms < 10_000; ms += 100) await time.advanceTo(ms);
+  expect(sizes).toEqual([16, 8, 4, 2, 4, 8, 2, 16]);
+  expect(behind.pending).toBe(0);
+});

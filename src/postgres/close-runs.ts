@@ -7,36 +7,38 @@ import type { Queryable } from "./pool.ts";
 import { EXECUTION_COLUMNS, plainArray, timestamp } from "./rows.ts";
 
 /**
- * Records attempts and finishes or re-queues their runs, comparing claim tokens. Returns the runs that
- * were still held, and the jobs whose cursor was written. A one-time's final outcome and a halt go to the
+ * Records attempts and finishes or re-queues their runs, comparing claim tokens. Tells after each statement,
+ * whatever becomes of the next, of the runs that were still held and the jobs whose cursor was written. A one-time's final outcome and a halt go to the
  * cursor, whose version rises: a leader that decides on the old state loses its compare-and-set and looks
  * again.
  */
 export async function closeRuns(
   database: Queryable,
   closings: readonly Closing[],
-): Promise<Closed> {
+  onClosed: (closed: Closed) => void,
+): Promise<void> {
   // What ends and what is tried again apart: in one statement, each kind would be locked in its own order.
-  const ended = await closeHeld(
-    database,
+  const close = async (kind: typeof ENDED, some: readonly Closing[]): Promise<ClosedRow[]> => {
+    const rows = await closeHeld(database, kind, some);
+    onClosed({
+      runs: new Map(rows.map((row) => [row.id, row.job_uid])),
+      cursors: rows.flatMap((row) => (row.decided ? [row.job_uid] : [])),
+    });
+    return rows;
+  };
+  await close(
     ENDED,
     closings.filter(({ next }) => next !== "retry"),
   );
   const retries = closings.filter(({ next }) => next === "retry");
-  const retried = await closeHeld(database, RETRIED, retries);
+  const retried = await close(RETRIED, retries);
   // A run can be replaced while its retry waits for the row: it has not been taken then, and ends now,
   // unless it is somebody else's.
   const seen = new Set(retried.map((row) => row.id));
-  const replaced = await closeHeld(
-    database,
+  await close(
     ENDED,
     retries.filter(({ run }) => !seen.has(run.id)),
   );
-  const all = [...ended, ...retried, ...replaced];
-  return {
-    runs: new Map(all.map((row) => [row.id, row.job_uid])),
-    cursors: all.flatMap((row) => (row.decided ? [row.job_uid] : [])),
-  };
 }
 
 /** Outcomes are written behind: an older attempt's may come after a newer one's. */

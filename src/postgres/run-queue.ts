@@ -41,10 +41,13 @@ export function createRunQueue(options: {
   const teller = createTeller({ database: pool });
 
   async function close(closings: readonly Closing[]): Promise<Set<string>> {
-    const { runs, cursors } = await closeRuns(pool, closings);
-    teller.tell(CLOSED_CHANNEL, runs.values());
-    teller.tell(CURSORS_CHANNEL, cursors);
-    return new Set(runs.keys());
+    const ids = new Set<string>();
+    await closeRuns(pool, closings, ({ runs, cursors }) => {
+      teller.tell(CLOSED_CHANNEL, runs.values());
+      teller.tell(CURSORS_CHANNEL, cursors);
+      for (const id of runs.keys()) ids.add(id);
+    });
+    return ids;
   }
 
   /** Together, or one by one when the content of one is refused: it must not hold up all the others. */

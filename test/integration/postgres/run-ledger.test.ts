@@ -187,7 +187,7 @@ describe("apply", () => {
     );
     const closing = await fixture.pool.connect();
     await closing.query("begin");
-    await closeRuns(closing, [success(run)]);
+    await closeRuns(closing, [success(run)], () => undefined);
     const { rows } = await closing.query<{ pid: number }>("select pg_backend_pid() as pid");
     const applying = fixture.anotherLedger().apply([edit]);
     await vi.waitFor(async () => {

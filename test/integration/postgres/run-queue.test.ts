@@ -13,6 +13,7 @@ import {
   success,
   type RunsFixture,
 } from "./runs-fixture.ts";
+import { CLOSED_CHANNEL, createNotifications } from "../../../src/postgres/notifications.ts";
 import { until } from "../../until.ts";
 import { destinationKey } from "../../../src/domain/destination.ts";
 import type { Job } from "../../../src/domain/job.ts";
@@ -617,4 +618,27 @@ describe("history", () => {
     expect(await fixture.history.known(query.account, query.jobId)).toBe(true);
     expect(await fixture.history.known(query.account, "job-none")).toBe(false);
   });
+});
+
+test("what one statement of a batch has closed is told, also when a later one is refused", async () => {
+  const told: string[] = [];
+  const notifications = createNotifications({ url: fixture.url, applicationName: "test" });
+  const listening = Promise.withResolvers<void>();
+  notifications.on(CLOSED_CHANNEL, (payload) => {
+    if (payload === undefined) listening.resolve();
+    else told.push(...payload.split(","));
+  });
+  await listening.promise;
+  const [over, refused] = [job(), job()];
+  const [first, second] = [await claimed(fixture, over), await claimed(fixture, refused)];
+  await fixture.queue.start([first, second]);
+  const later = retry(second, Date.now() + 3_600_000);
+  const closing = fixture.queue.close([
+    success(first),
+    { ...later, execution: { ...later.execution, errorMessage: "PostgreSQL takes no \0" } },
+  ]);
+  await expect(closing).rejects.toThrow("invalid byte sequence");
+  await expect.poll(() => told).toEqual([over.uid]);
+  await notifications.close();
+  await fixture.queue.close([later]);
 });

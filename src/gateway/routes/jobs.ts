@@ -49,6 +49,9 @@ const TRIES = 5;
 /** Jobs that a list reads at a time, and how many such pages a process has in its memory: a job has up to 256 KiB. */
 const PAGE = 100;
 const PAGES_AT_ONCE = 2;
+/** How long a list waits for its turn at each page: a store that hangs must not make a queue of hours. */
+const PAGE_PATIENCE_MS = 20_000;
+const RETRY_AFTER_SECONDS = 5;
 /** How long "run now" waits for a job that was created a moment ago to be taken up. */
 const TAKE_UP_MS = 2_000;
 const TAKE_UP_POLL_MS = 50;
@@ -193,7 +196,7 @@ export function jobRoutes(options: JobRouteOptions) {
   async function* all(account: string): AsyncGenerator<{ job: Job; cursor: Cursor | undefined }> {
     let next: string | undefined;
     do {
-      await pages.take();
+      await pageTurn();
       try {
         const page = await jobs.list({
           account,
@@ -207,6 +210,20 @@ export function jobRoutes(options: JobRouteOptions) {
         pages.done();
       }
     } while (next !== undefined);
+  }
+
+  /** Throws ApiError 429 when it does not come in time. */
+  async function pageTurn(): Promise<void> {
+    const late = new AbortController();
+    const patience = timers.after(PAGE_PATIENCE_MS, () => {
+      late.abort();
+    });
+    const mine = await pages.take(late.signal);
+    patience.cancel();
+    if (!mine)
+      throw new ApiError("rate_limited", "too many lists of jobs are being read: try again later", {
+        retryAfterSeconds: RETRY_AFTER_SECONDS,
+      });
   }
 
   /** The spec, if it is sound and its destination may be called. */

@@ -67,6 +67,7 @@ export interface Overrides {
   jobs?: (jobs: JobStore) => JobStore;
   limits?: GatewayOptions["limits"];
   bodyBytes?: GatewayOptions["bodyBytes"];
+  timers?: GatewayOptions["timers"];
   trustedProxies?: GatewayOptions["trustedProxies"];
   /** Where a provider sends people back to has to be known before. Default: of the system's choice. */
   port?: number;
@@ -151,7 +152,7 @@ export async function startHarness(overrides: Overrides = {}) {
     otpMessage,
     ready: createReadiness(createDependencyChecks({ jobs: () => jobs.ping() })),
     clock,
-    timers,
+    timers: overrides.timers ?? timers,
     monotonic,
     metrics,
     log,

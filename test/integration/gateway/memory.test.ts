@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { timers } from "../../../cmd/system.ts";
 import { until } from "../../until.ts";
 import { startHarness } from "./harness.ts";
 
@@ -62,6 +63,39 @@ test("lists hold two pages of jobs at a time, however many ask", async () => {
     expect((await Promise.all(lists)).map(({ status }) => status)).toEqual(lists.map(() => 200));
     expect(count.most).toBe(2);
     expect([...limits]).toEqual([100]);
+  } finally {
+    open();
+    await harness.close();
+  }
+});
+
+test("a list that finds no turn in time is refused: a store that hangs makes no queue of hours", async () => {
+  const { count, open, through } = gate();
+  const patience = new Set<() => void>();
+  const harness = await startHarness({
+    jobs: (jobs) => ({ ...jobs, list: (query) => through(() => jobs.list(query)) }),
+    timers: {
+      after: (ms, callback) => {
+        if (ms !== 20_000) return timers.after(ms, callback);
+        patience.add(callback);
+        return { cancel: () => patience.delete(callback) };
+      },
+    },
+  });
+  try {
+    const first = [1, 2].map(() => harness.request({ path: "/jobs" }));
+    await until("two pages", () => count.now === 2);
+    const third = harness.request({ path: "/jobs" });
+    await until("it waits", () => patience.size === 1);
+    for (const end of patience) end();
+    const { status, headers, json } = await third;
+    expect(status).toBe(429);
+    expect(headers.get("retry-after")).toBe("5");
+    expect(json).toMatchObject({ code: "rate_limited" });
+    open();
+    expect((await Promise.all(first)).map((answer) => answer.status)).toEqual([200, 200]);
+    expect((await harness.request({ path: "/jobs" })).status).toBe(200);
+    expect(patience.size).toBe(0);
   } finally {
     open();
     await harness.close();

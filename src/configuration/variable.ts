@@ -59,7 +59,7 @@ export function yesOrNo(variable: Omit<Variable<boolean>, "parse">): Variable<bo
   };
 }
 
-/** What pg knows; it takes any other for no TLS at all. */
+/** What pg knows; it takes any other, misspelt or of libpq alone (`allow`), for `verify-full`. */
 const SSL_MODES = ["disable", "no-verify", "prefer", "require", "verify-ca", "verify-full"];
 
 export function postgresUrl(

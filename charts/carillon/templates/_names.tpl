@@ -58,7 +58,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- $own := printf "%s\n%s\n%s" (include "carillon.gatewayEnvironment" .) (include "carillon.controllerEnvironment" .) (include "carillon.migrateEnvironment" .) -}}
 {{- range .Values.extraEnv -}}
 {{- if regexMatch (printf "(?m)^- name: %s$" (regexQuoteMeta .name)) $own -}}
-{{- fail (printf "extraEnv: the chart sets %s itself: use the value that it has for it" .name) -}}
+{{- fail (printf "extraEnv: the chart sets %s itself: leave it out, and use the value for it, if there is one" .name) -}}
 {{- end -}}
 {{- end -}}
 {{- if and .Values.watchNamespaces .Values.headerSecretNamespaces -}}

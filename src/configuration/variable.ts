@@ -1,3 +1,5 @@
+import { isNamespaceName, isResourceName } from "../domain/kubernetes-name.ts";
+
 /** The programs that read the environment. */
 export type Program = "standalone" | "gateway" | "controller" | "migrate" | "admin";
 
@@ -114,16 +116,11 @@ export function list(variable: Omit<Variable<string[]>, "parse">): Variable<stri
   };
 }
 
-/** RFC 1123: what Kubernetes takes for the name of a namespace, and of most other objects. */
-const LABEL = "[a-z0-9](?:[-a-z0-9]*[a-z0-9])?";
-const NAMESPACE = new RegExp(`^(?=.{1,63}$)${LABEL}$`);
-const OBJECT = new RegExp(`^(?=.{1,253}$)${LABEL}(?:\\.${LABEL})*$`);
-
 export function namespace(variable: Omit<Variable<string>, "parse">): Variable<string> {
   return {
     ...variable,
     parse(given) {
-      if (!NAMESPACE.test(given))
+      if (!isNamespaceName(given))
         throw new Error(
           "must be a namespace's name: at most 63 lower case letters, digits and hyphens, with a letter or digit at both ends",
         );
@@ -137,7 +134,7 @@ export function namespaces(variable: Omit<Variable<string[]>, "parse">): Variabl
     ...variable,
     parse(given) {
       const names = list(variable).parse(given);
-      const wrong = names.find((name) => !NAMESPACE.test(name));
+      const wrong = names.find((name) => !isNamespaceName(name));
       if (wrong !== undefined)
         throw new Error(
           `must be namespaces' names with commas in between, which ${JSON.stringify(wrong)} is not: at most 63 lower case letters, digits and hyphens, with a letter or digit at both ends`,
@@ -151,7 +148,7 @@ export function objectName(variable: Omit<Variable<string>, "parse">): Variable<
   return {
     ...variable,
     parse(given) {
-      if (!OBJECT.test(given))
+      if (!isResourceName(given))
         throw new Error(
           "must be a name that a Kubernetes object can have: at most 253 lower case letters, digits, hyphens and dots, with a letter or digit at both ends of each part",
         );

@@ -28,9 +28,14 @@ function finding(field: string, bytes: number, most: number): Finding | undefine
   };
 }
 
+/** The most that a number grows in the API server's form: 1e20. */
+const GROWTH = 21 / "1e20".length;
+
 /** As written, or as the API server gives it back, where 1e20 has 21 digits: a job must not become too large by being stored. */
 function payloadBytes(payload: string): number {
   const written = Buffer.byteLength(payload);
-  if (written > LIMITS.payloadBytes || !/\d[eE]/.test(payload)) return written;
+  // Most are far from the limit, also with all that a number may add to them.
+  if (written > LIMITS.payloadBytes || written * GROWTH <= LIMITS.payloadBytes) return written;
+  if (!/\d[eE]/.test(payload)) return written;
   return Math.max(written, Buffer.byteLength(JSON.stringify(JSON.parse(payload))));
 }

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import type { Instant } from "../domain/instant.ts";
+import { isResourceName } from "../domain/kubernetes-name.ts";
 
 /**
  * `job-` and a UUIDv7 (RFC 9562): sortable by creation and, being lower case, a valid name of a
@@ -34,10 +35,7 @@ export function uuidV7(now: Instant, random: Uint8Array): string {
   ].join("-");
 }
 
-/** RFC 1123 subdomain: what a resource can be named. Any other id names nothing. */
+/** An id that no resource can have names nothing. */
 export function canBeJobId(id: string): boolean {
-  return (
-    id.length <= 253 &&
-    /^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$/.test(id)
-  );
+  return isResourceName(id);
 }

@@ -8,6 +8,7 @@ import { ApiError, parseStatus } from "./api-error.ts";
 import { createCredentials } from "./credentials.ts";
 import { parseExactJson } from "./exact-json.ts";
 import { pause } from "../domain/pause.ts";
+import { untilAborted } from "../domain/until-aborted.ts";
 
 export interface ApiCall {
   verb: "get" | "list" | "create" | "update" | "patch" | "apply" | "delete";
@@ -127,7 +128,8 @@ export function createKubernetesClient(dependencies: ClientDependencies): Kubern
           ...(options.headers as Record<string, string>),
         },
       });
-      const response = await unlessAborted(answer, options.signal);
+      // undici hears of an abort once a call has a connection: one that waits for it would wait on.
+      const response = await untilAborted(answer, options.signal);
       metrics.kubernetesRequests.inc({ verb, resource, status: String(response.statusCode) });
       if (response.statusCode === 401) credentials.refused();
       return response;
@@ -257,20 +259,6 @@ function retryAfterOf(response: Dispatcher.ResponseData): number | undefined {
   const header = response.headers["retry-after"];
   const seconds = typeof header === "string" ? Number(header) : Number.NaN;
   return Number.isFinite(seconds) && seconds >= 0 ? seconds : undefined;
-}
-
-/** undici hears of an abort once a call has a connection: one that waits for it would wait on. */
-async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  const aborted = Promise.withResolvers<never>();
-  const abort = (): void => {
-    aborted.reject(signal.reason);
-  };
-  signal.addEventListener("abort", abort);
-  try {
-    return await Promise.race([work, aborted.promise]);
-  } finally {
-    signal.removeEventListener("abort", abort);
-  }
 }
 
 /** There was no connection, or no handshake: nothing can have been changed. */

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { InvalidInput } from "../domain/findings.ts";
 import type { Job } from "../domain/job.ts";
+import { isResourceName } from "../domain/kubernetes-name.ts";
 import type { AccountNamespaces } from "../domain/ports/account-namespaces.ts";
 import type { Monotonic, Random, Timers } from "../domain/ports/clock.ts";
 import {
@@ -142,7 +143,7 @@ export function createKubernetesJobStore(dependencies: KubernetesJobStoreDepende
     async get(account, id) {
       const namespace = await accountNamespaces.namespaceOf(account);
       // An id is a path segment: one that no resource can have is simply not there.
-      if (namespace === undefined || !RESOURCE_NAME.test(id)) return undefined;
+      if (namespace === undefined || !isResourceName(id)) return undefined;
       const resource = await readResource(namespace, id);
       return resource && jobFromResource(resource, account);
     },
@@ -208,10 +209,6 @@ export function createKubernetesJobStore(dependencies: KubernetesJobStoreDepende
     },
   };
 }
-
-/** RFC 1123 subdomain, what a resource may be named. */
-const RESOURCE_NAME =
-  /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
 
 /** Fields of a newer release, which this one does not know, stay: releases run side by side. */
 function replaceSpec(stored: ScheduledJobSpec, next: ScheduledJobSpec): ScheduledJobSpec {

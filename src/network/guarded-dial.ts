@@ -1,4 +1,5 @@
 import { connect, isIP, type Socket } from "node:net";
+import { untilAborted } from "../domain/until-aborted.ts";
 import { classifyAddress } from "./address-class.ts";
 import { portBlocked, type Protocol } from "./blocked-ports.ts";
 import { DestinationRefused } from "./destination-refused.ts";
@@ -149,20 +150,6 @@ function open(
     });
     signal.addEventListener("abort", abort, { once: true });
     if (signal.aborted) abort();
-  });
-}
-
-/** A lookup cannot be cancelled: its answer is dropped instead. */
-function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const abort = (): void => {
-      reject(asError(signal.reason));
-    };
-    if (signal.aborted) abort();
-    signal.addEventListener("abort", abort, { once: true });
-    work.then(resolve, reject).finally(() => {
-      signal.removeEventListener("abort", abort);
-    });
   });
 }
 

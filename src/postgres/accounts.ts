@@ -1,6 +1,7 @@
 import type { Account } from "../domain/account.ts";
 import { InvalidInput } from "../domain/findings.ts";
 import type { Finding } from "../domain/findings.ts";
+import { isNamespaceName } from "../domain/kubernetes-name.ts";
 import type { Accounts } from "../domain/ports/accounts.ts";
 import { instantOf } from "./instant-of.ts";
 import { transaction } from "./pool.ts";
@@ -13,8 +14,6 @@ const COLUMNS = `id, name, namespace, namespace_uid as "namespaceUid",
   ${instantOf("created_at")} as "createdAt", ${instantOf("deleted_at")} as "deletedAt"`;
 
 const NAME = /^[A-Za-z0-9](?:[A-Za-z0-9 ._-]{0,62}[A-Za-z0-9])?$/;
-/** RFC 1123 label, as Kubernetes names namespaces. */
-const NAMESPACE = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
 const MAX_RETENTION_DAYS = 36_500;
 
 /**
@@ -171,7 +170,7 @@ export function createAccounts({
 
 function namespaceFindings(namespace: string | undefined, uid: string | undefined): Finding[] {
   const findings: Finding[] = [];
-  if (namespace !== undefined && !NAMESPACE.test(namespace))
+  if (namespace !== undefined && !isNamespaceName(namespace))
     findings.push({
       field: "namespace",
       message: "must be the name of a Kubernetes namespace",

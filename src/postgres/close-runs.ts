@@ -8,9 +8,9 @@ import { EXECUTION_COLUMNS, plainArray, timestamp } from "./rows.ts";
 
 /**
  * Records attempts and finishes or re-queues their runs, comparing claim tokens. Tells after each statement,
- * whatever becomes of the next, of the runs that were still held and the jobs whose cursor was written. A one-time's final outcome and a halt go to the
- * cursor, whose version rises: a leader that decides on the old state loses its compare-and-set and looks
- * again.
+ * whatever becomes of the next, of the runs that were still held and the jobs whose cursor was written. A
+ * one-time's final outcome and a halt go to the cursor, whose version rises: a leader that decides on the old
+ * state loses its compare-and-set and looks again.
  */
 export async function closeRuns(
   database: Queryable,

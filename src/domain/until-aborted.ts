@@ -1,0 +1,17 @@
+/**
+ * The work's outcome, or the signal's reason as soon as it aborts: for work that cannot be cancelled, or does not
+ * hear of it while it waits. What comes of it then is dropped.
+ */
+export function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const abort = (): void => {
+      const reason: unknown = signal.reason;
+      reject(reason instanceof Error ? reason : new Error("aborted", { cause: reason }));
+    };
+    if (signal.aborted) abort();
+    signal.addEventListener("abort", abort, { once: true });
+    work.then(resolve, reject).finally(() => {
+      signal.removeEventListener("abort", abort);
+    });
+  });
+}

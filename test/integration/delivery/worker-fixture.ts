@@ -1,3 +1,4 @@
+import { afterEach } from "vitest";
 import { monotonic, timers } from "../../../cmd/system.ts";
 import type { SmtpSettings } from "../../../src/domain/account.ts";
 import type { EmailTarget, Job, JobSpec, WebhookTarget } from "../../../src/domain/job.ts";
@@ -15,7 +16,15 @@ import { createLogger } from "../../../src/telemetry/logger.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
 import type { TestDatabase } from "../../postgres/database.ts";
 import { until } from "../../until.ts";
-import { job, runsFixture, spec, type RunsFixture } from "../postgres/runs-fixture.ts";
+import {
+  change,
+  job,
+  runsFixture,
+  scheduled,
+  spec,
+  type RunsFixture,
+} from "../postgres/runs-fixture.ts";
+import { startReceiver, type Receiver } from "./receiver.ts";
 
 export const SECRET = `whsec_${Buffer.alloc(24, 7).toString("base64")}`;
 
@@ -157,4 +166,38 @@ export function webhookJob(
 
 export function emailJob(target: EmailTarget): Job {
   return job({ spec: spec({ target }) });
+}
+
+/** What a test starts ends with it, the workers before what they call, and leaves no run behind. */
+export function endingWithTest(fixture: () => WorkerFixture) {
+  let workers: { stop(): Promise<void> }[] = [];
+  let ends: (() => Promise<void> | void)[] = [];
+  afterEach(async () => {
+    await Promise.all(workers.map((worker) => worker.stop()));
+    for (const end of ends.toReversed()) await end();
+    workers = [];
+    ends = [];
+    await fixture().pool.query("delete from runs");
+  });
+
+  return {
+    onEnd: (end: () => Promise<void> | void): void => {
+      ends.push(end);
+    },
+    receiver: async (...options: Parameters<typeof startReceiver>): Promise<Receiver> => {
+      const started = await startReceiver(...options);
+      ends.push(() => started.close());
+      return started;
+    },
+    worker: (...options: Parameters<WorkerFixture["worker"]>) => {
+      const started = fixture().worker(...options);
+      workers.push(started);
+      return started;
+    },
+    /** Due since a moment, when nothing else is said. */
+    create: (...jobs: { of: Job; at?: number }[]) =>
+      fixture().ledger.apply(
+        jobs.map(({ of, at = Date.now() - 50 }) => change(of, { create: [scheduled(at)] })),
+      ),
+  };
 }

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Job } from "../../../src/domain/job.ts";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
 import type { RunQueue } from "../../../src/domain/ports/run-queue.ts";
@@ -8,41 +8,29 @@ import {
   type SmtpScript,
 } from "../mail/scripted-server.ts";
 import { change, claimed, cursorOf, scheduled } from "../postgres/runs-fixture.ts";
-import { startReceiver, type Receiver } from "./receiver.ts";
-import { emailJob, webhookJob, workerFixture, type WorkerFixture } from "./worker-fixture.ts";
+import {
+  emailJob,
+  endingWithTest,
+  webhookJob,
+  workerFixture,
+  type WorkerFixture,
+} from "./worker-fixture.ts";
 
 /** A worker whose lease is up after 2.5 s, and one that takes over half a second later. */
 const SHORT = { lease: 2_500, renew: 400, reap: 250 };
 
 let fixture: WorkerFixture;
-let ends: (() => Promise<void> | void)[] = [];
 beforeAll(async () => {
   fixture = await workerFixture();
-});
-afterEach(async () => {
-  for (const end of ends.toReversed()) await end();
-  ends = [];
-  await fixture.pool.query("delete from runs");
 });
 afterAll(async () => {
   await fixture?.close();
 });
-
-async function receiver(...options: Parameters<typeof startReceiver>): Promise<Receiver> {
-  const started = await startReceiver(...options);
-  ends.push(() => started.close());
-  return started;
-}
-
-function worker(...options: Parameters<WorkerFixture["worker"]>) {
-  const started = fixture.worker(...options);
-  ends.push(() => started.stop());
-  return started;
-}
+const { receiver, worker, onEnd } = endingWithTest(() => fixture);
 
 async function mailServer(script: SmtpScript): Promise<ScriptedServer> {
   const server = await startScriptedServer(script);
-  ends.push(() => {
+  onEnd(() => {
     server.close();
   });
   fixture.smtp.current = {

@@ -1,39 +1,21 @@
-import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { startScriptedServer } from "../mail/scripted-server.ts";
-import { change, scheduled } from "../postgres/runs-fixture.ts";
-import { startReceiver, type Receiver } from "./receiver.ts";
-import { emailJob, webhookJob, workerFixture, type WorkerFixture } from "./worker-fixture.ts";
+import {
+  emailJob,
+  endingWithTest,
+  webhookJob,
+  workerFixture,
+  type WorkerFixture,
+} from "./worker-fixture.ts";
 
 let fixture: WorkerFixture;
-let ends: (() => Promise<void> | void)[] = [];
 beforeAll(async () => {
   fixture = await workerFixture();
-});
-afterEach(async () => {
-  for (const end of ends.toReversed()) await end();
-  ends = [];
-  await fixture.pool.query("delete from runs");
 });
 afterAll(async () => {
   await fixture?.close();
 });
-
-async function receiver(...options: Parameters<typeof startReceiver>): Promise<Receiver> {
-  const started = await startReceiver(...options);
-  ends.push(() => started.close());
-  return started;
-}
-
-function worker(...options: Parameters<WorkerFixture["worker"]>) {
-  const started = fixture.worker(...options);
-  ends.push(() => started.stop());
-  return started;
-}
-
-const create = (...jobs: { of: ReturnType<typeof webhookJob>; at?: number }[]) =>
-  fixture.ledger.apply(
-    jobs.map(({ of, at = Date.now() - 50 }) => change(of, { create: [scheduled(at)] })),
-  );
+const { receiver, worker, create, onEnd } = endingWithTest(() => fixture);
 
 test("hands unstarted runs back and lets started ones finish", async () => {
   let release: (() => void) | undefined;
@@ -73,7 +55,7 @@ test("closes what does not finish in time as interrupted", async () => {
 
 test("what waits for a connection to the mail server is handed back: nothing of it has left", async () => {
   const server = await startScriptedServer({ END: "hang" });
-  ends.push(() => server.close());
+  onEnd(() => server.close());
   fixture.smtp.current = {
     host: "127.0.0.1",
     port: server.port,

@@ -1,12 +1,11 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Webhook } from "standardwebhooks";
 import type { Job } from "../../../src/domain/job.ts";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
 import { startMailCatcher } from "../../../src/mail/mail-catcher.ts";
-import { change, scheduled } from "../postgres/runs-fixture.ts";
-import { startReceiver, type Receiver } from "./receiver.ts";
 import {
   emailJob,
+  endingWithTest,
   SECRET,
   webhookJob,
   workerFixture,
@@ -14,39 +13,13 @@ import {
 } from "./worker-fixture.ts";
 
 let fixture: WorkerFixture;
-let receivers: Receiver[] = [];
-let stops: (() => Promise<void>)[] = [];
-
 beforeAll(async () => {
   fixture = await workerFixture();
-});
-afterEach(async () => {
-  await Promise.all(stops.map((stop) => stop()));
-  await Promise.all(receivers.map((receiver) => receiver.close()));
-  stops = [];
-  receivers = [];
-  await fixture.pool.query("delete from runs");
 });
 afterAll(async () => {
   await fixture?.close();
 });
-
-async function receiver(...options: Parameters<typeof startReceiver>): Promise<Receiver> {
-  const started = await startReceiver(...options);
-  receivers.push(started);
-  return started;
-}
-
-function worker(...options: Parameters<WorkerFixture["worker"]>) {
-  const started = fixture.worker(...options);
-  stops.push(() => started.stop());
-  return started;
-}
-
-const create = (...jobs: { of: ReturnType<typeof webhookJob>; at?: number }[]) =>
-  fixture.ledger.apply(
-    jobs.map(({ of, at = Date.now() - 50 }) => change(of, { create: [scheduled(at)] })),
-  );
+const { receiver, worker, create, onEnd } = endingWithTest(() => fixture);
 
 describe("a webhook", () => {
   test("arrives byte for byte, signed, and is recorded", async () => {
@@ -192,7 +165,7 @@ async function loggedRecipients(of: Job): Promise<string[]> {
 
 async function mailServer() {
   const catcher = await startMailCatcher({ smtpPort: 0, httpPort: 0, host: "127.0.0.1" });
-  stops.push(() => catcher.close());
+  onEnd(() => catcher.close());
   fixture.smtp.current = {
     host: "127.0.0.1",
     port: catcher.smtpPort,

@@ -5,8 +5,7 @@
 export function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const abort = (): void => {
-      const reason: unknown = signal.reason;
-      reject(reason instanceof Error ? reason : new Error("aborted", { cause: reason }));
+      reject(abortReason(signal));
     };
     if (signal.aborted) abort();
     signal.addEventListener("abort", abort, { once: true });
@@ -14,4 +13,10 @@ export function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<
       signal.removeEventListener("abort", abort);
     });
   });
+}
+
+/** Why an aborted signal was, as an error whatever it was given. */
+export function abortReason(signal: AbortSignal): Error {
+  const reason: unknown = signal.reason;
+  return reason instanceof Error ? reason : new Error("aborted", { cause: reason });
 }

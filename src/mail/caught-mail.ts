@@ -38,7 +38,8 @@ export async function parseCaughtMail(received: {
     raw,
   };
   try {
-    const mail = await PostalMime.parse(raw);
+    // A mail in a mail is shown as what it is, an attachment. Many in each other took time with their square.
+    const mail = await PostalMime.parse(raw, { forceRfc822Attachments: true });
     return {
       ...common,
       from: addresses(mail.from === undefined ? [] : [mail.from]),

@@ -87,8 +87,7 @@ export function readFields(error: unknown): ErrorFields {
 /** The server's own words when it spoke; otherwise ours, without the addresses in system errors. */
 function describe(error: unknown, fields: ErrorFields): string {
   if (!(error instanceof Error)) return "unexpected SMTP error";
-  if (error instanceof DestinationRefused || fields.responseCode !== undefined)
-    return error.message;
+  if (fields.responseCode !== undefined) return error.message;
   const system = fields.originalCode ?? fields.code ?? "";
   if (SYSTEM_CODE.test(system)) return `SMTP server: ${classifyNetwork(system).error}`;
   if (fields.code === "EABORT") return "aborted before the SMTP server answered";

@@ -5,11 +5,21 @@ import type { Dial } from "../network/guarded-dial.ts";
 import { trustBesides } from "../network/trust.ts";
 import type { SendMailOptions } from "nodemailer";
 import type { SMTPTransportOptions } from "nodemailer/lib/smtp-transport";
+import { boundReplies } from "./bounded-replies.ts";
+import { cramMd5 } from "./cram-md5.ts";
+
+boundReplies();
 
 /** Milliseconds. nodemailer's own defaults (120, 30 and 600 s) outlive every caller of ours. */
 const CONNECTION_TIMEOUT = 10_000;
 const GREETING_TIMEOUT = 10_000;
 const SOCKET_TIMEOUT = 30_000;
+
+/**
+ * Bytes of one reply, far more than a server has to say. nodemailer would take a mebibyte, and keeps what a server
+ * says to each recipient until it has refused the last: ten such mails took all of a process's memory.
+ */
+const LARGEST_REPLY = 16 * 1_024;
 
 /** What every conversation with an account's SMTP server has in common. */
 export function smtpOptions(input: {
@@ -21,7 +31,8 @@ export function smtpOptions(input: {
 }): SMTPTransportOptions {
   const { account, settings, dial, ca } = input;
   const secureContext = trustBesides(ca);
-  const { host, port, tls } = settings;
+  const { host, port, tls, username } = settings;
+  const credentials = username === null ? null : { user: username, pass: settings.password ?? "" };
   const connect = callbackify(async () => ({
     connection: await dial({ account, protocol: "smtp", host, port }),
   }));
@@ -33,16 +44,18 @@ export function smtpOptions(input: {
     requireTLS: tls === "starttls",
     ignoreTLS: tls === "none",
     tls: { minVersion: "TLSv1.2", ...(secureContext ? { secureContext } : {}) },
-    ...(settings.username === null
+    ...(credentials === null
       ? {}
       : {
-          auth: { user: settings.username, pass: settings.password ?? "" },
+          auth: credentials,
+          customAuth: { "CRAM-MD5": cramMd5(credentials) },
           // Or a server that offers no AUTH would get the mail unauthenticated.
           forceAuth: true,
         }),
     connectionTimeout: CONNECTION_TIMEOUT,
     greetingTimeout: GREETING_TIMEOUT,
     socketTimeout: SOCKET_TIMEOUT,
+    maxResponseSize: LARGEST_REPLY,
     disableFileAccess: true,
     disableUrlAccess: true,
     getSocket: (_options, callback) => {

@@ -26,8 +26,10 @@ export async function testSettings(input: {
   const transcript: string[] = [];
   const record = (entry: unknown, text: unknown): void => {
     const side = sideOf(entry);
-    if (side === null || typeof text !== "string" || transcript.length >= MAX_LINES) return;
-    for (const line of text.split(/\r?\n/)) transcript.push(`${side}: ${scrub(line, secrets)}`);
+    if (side === null || typeof text !== "string") return;
+    // Within the bound of a reply, its lines are of a server's choice.
+    for (const line of text.split(/\r?\n/, MAX_LINES - transcript.length))
+      transcript.push(`${side}: ${scrub(line, secrets)}`);
   };
   const transport = createTransport({
     ...smtpOptions(input),

@@ -1,5 +1,5 @@
 import { connect, isIP, type Socket } from "node:net";
-import { untilAborted } from "../domain/until-aborted.ts";
+import { abortReason, untilAborted } from "../domain/until-aborted.ts";
 import { classifyAddress } from "./address-class.ts";
 import { portBlocked, type Protocol } from "./blocked-ports.ts";
 import { DestinationRefused } from "./destination-refused.ts";
@@ -135,7 +135,7 @@ function open(
     });
     const abort = (): void => {
       socket.destroy();
-      reject(asError(signal.reason));
+      reject(abortReason(signal));
     };
     const failed = (error: Error): void => {
       signal.removeEventListener("abort", abort);
@@ -151,8 +151,4 @@ function open(
     signal.addEventListener("abort", abort, { once: true });
     if (signal.aborted) abort();
   });
-}
-
-function asError(reason: unknown): Error {
-  return reason instanceof Error ? reason : new Error("aborted", { cause: reason });
 }

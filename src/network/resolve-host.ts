@@ -1,13 +1,18 @@
 import { lookup as getaddrinfo, Resolver } from "node:dns/promises";
 import { createTurns, type Turns } from "../domain/turns.ts";
 
-/** Every address of a name. Rejects with a DNS error (`code` ENOTFOUND, EAI_AGAIN, …). */
+/** The addresses of a name, of a very large answer the first. Rejects with a DNS error (`code` ENOTFOUND, EAI_AGAIN, …). */
 export type Lookup = (host: string) => Promise<string[]>;
 
 /** Milliseconds that one kind of address is waited for when the other is there: a dial has 10 s in all. */
 const OTHER_KIND = 500;
 /** Milliseconds in line for the system's resolver: as long as a dial waits, nobody wants it any more. */
 const PATIENCE = 10_000;
+/**
+ * Addresses of one kind, more than anybody tries. An answer of 64 KiB has four thousand, which whoever runs a
+ * name's server chooses, and each is checked; only those that were checked are dialled.
+ */
+const MOST_ADDRESSES = 64;
 /** More than the attempts that a process has in flight. */
 const MAX_WAITING = 1_000;
 
@@ -45,7 +50,7 @@ export function createLookup(
     if (!host.replace(/\.$/, "").includes(".")) return inTurn(host, plainTurns);
     const answers = await askBothKinds(host);
     const addresses = answers.flatMap((answer) =>
-      answer.status === "fulfilled" ? answer.value : [],
+      answer.status === "fulfilled" ? answer.value.slice(0, MOST_ADDRESSES) : [],
     );
     // Half an answer is used: an AAAA query that some servers mishandle must not fail the name.
     if (addresses.length > 0) return addresses;
@@ -87,7 +92,8 @@ export function createLookup(
   async function inTurn(host: string, turns: Turns): Promise<string[]> {
     if (!(await turns.take(AbortSignal.timeout(patience)))) throw unresolved(host);
     try {
-      return await system(host);
+      const addresses = await system(host);
+      return addresses.slice(0, 2 * MOST_ADDRESSES);
     } finally {
       turns.done();
     }

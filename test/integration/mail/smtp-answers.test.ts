@@ -125,6 +125,41 @@ describe("what a server does", () => {
     });
   });
 
+  test("greylists some of the recipients: no repeat, which would reach the others twice", async () => {
+    let asked = 0;
+    const port = await scripted({ RCPT: () => ((asked += 1) === 1 ? "250 ok" : "451 later") });
+    expect(await mailer(port).send("a", { ...HELLO, cc: ["bob@example.com"] })).toMatchObject({
+      kind: "failed",
+      retryable: false,
+      reachedSome: true,
+    });
+  });
+
+  // nodemailer would pass over them one by one, and nobody else's turn would come meanwhile.
+  test.each([
+    { when: "before it greets", script: { GREETING: "\r\n".repeat(100_000) } },
+    { when: "in a conversation", script: { EHLO: "\r\n".repeat(100_000) } },
+  ])("floods us with empty lines $when: it is hung up on", async ({ script }) => {
+    const server = await scriptedServer(script);
+    expect(await mailer(server.port).send("a", HELLO)).toMatchObject({
+      kind: "failed",
+      error: "Server response exceeds maximum allowed size",
+    });
+  });
+
+  // nodemailer keeps what was said to each recipient until the last of them is refused.
+  test("says half a megabyte to a recipient: it is hung up on", async () => {
+    const server = await scriptedServer({ RCPT: `550 ${"x".repeat(500_000)}` });
+    expect(await mailer(server.port).send("a", { ...HELLO, cc: ["b@there.example"] })).toEqual({
+      kind: "failed",
+      error: "Server response exceeds maximum allowed size",
+      retryable: true,
+      outcomeUnknown: false,
+      serverFault: true,
+    });
+    expect(server.seen.verbs.filter((verb) => verb === "RCPT")).toHaveLength(1);
+  });
+
   test("offers no AUTH: the mail is not sent without", async () => {
     const port = await scripted({ AUTH: "502 no" });
     const result = await mailer(port, { username: "u", password: "p" }).send("a", HELLO);
@@ -157,6 +192,53 @@ describe("what a server does", () => {
     expect(transcript.join("\n")).toContain("535 wrong");
     expect(transcript.join("\n")).not.toContain(secret);
     expect(transcript.join("\n")).not.toContain(plain);
+  });
+
+  test("says more than anybody would read: the conversation is cut", async () => {
+    const port = await scripted({ EHLO: `${"250-more\r\n".repeat(1_000)}250 last` });
+    const sending = mailer(port);
+    if (!sending.state.settings) throw new Error("there are settings");
+    const { result, transcript } = await sending.test(
+      "a",
+      sending.state.settings,
+      "you@there.example",
+    );
+    expect(result.kind).toBe("accepted");
+    expect(transcript).toHaveLength(200);
+  });
+
+  describe("offers CRAM-MD5 alone", () => {
+    const EHLO = "250-hi\r\n250 AUTH CRAM-MD5";
+
+    test("the example of RFC 2195", async () => {
+      const answer = "dGltIGI5MTNhNjAyYzdlZGE3YTQ5NWI0ZTZlNzMzNGQzODkw";
+      const server = await scriptedServer({
+        EHLO,
+        AUTH: "334 PDE4OTYuNjk3MTcwOTUyQHBvc3RvZmZpY2UucmVzdG9uLm1jaS5uZXQ+",
+        [answer]: "235 welcome",
+      });
+      const sending = mailer(server.port, { username: "tim", password: "tanstaaftanstaaf" });
+      expect(await sending.send("a", HELLO)).toMatchObject({ kind: "accepted" });
+      expect(server.seen.verbs).toContain(answer);
+      expect(server.seen.mails).toBe(1);
+    });
+
+    test("and refuses: as wrong credentials", async () => {
+      const port = await scripted({ EHLO, AUTH: "535 wrong" });
+      expect(await mailer(port, { username: "u", password: "p" }).send("a", HELLO)).toMatchObject({
+        kind: "failed",
+        error: "Invalid login: 535 wrong",
+        retryable: false,
+        serverFault: true,
+      });
+    });
+
+    test("and challenges with half a megabyte of spaces: nobody waits for it", async () => {
+      const port = await scripted({ EHLO, AUTH: `334${" ".repeat(500_000)}\r` });
+      expect(await mailer(port, { username: "u", password: "p" }).send("a", HELLO)).toMatchObject({
+        kind: "failed",
+      });
+    }, 20_000);
   });
 
   test("wrong credentials are the server's fault: another mail would meet the same", async () => {

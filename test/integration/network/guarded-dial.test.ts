@@ -1,6 +1,6 @@
 import { once } from "node:events";
-import { createServer, type AddressInfo, type Server } from "node:net";
-import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { createServer, type AddressInfo, type Server, type Socket } from "node:net";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { DestinationRefused } from "../../../src/network/destination-refused.ts";
 import { parseDestinationRules } from "../../../src/network/destination-rules.ts";
 import { createGuardedDial } from "../../../src/network/guarded-dial.ts";
@@ -157,4 +157,97 @@ test("an address at which nobody listens does not keep the name's next one back"
   });
   (await dial(to("receiver.example"))).destroy();
   await expect.poll(() => connections).toBe(before + 1);
+});
+
+test("a literal is looked up by nobody, and a name without an address is refused", async () => {
+  const asked: string[] = [];
+  const dial = dialWith({
+    lookup: async (host) => {
+      asked.push(host);
+      return [];
+    },
+  });
+  for (const host of ["127.0.0.1", "[::1]", "nowhere.example"])
+    await expect(dial(to(host))).rejects.toBeInstanceOf(DestinationRefused);
+  expect(asked).toEqual(["nowhere.example"]);
+});
+
+test("without a cluster there are no services of one's own", async () => {
+  const asked: string[] = [];
+  const dial = dialWith({
+    lookup: async (host) => {
+      asked.push(host);
+      return ["10.96.0.9"];
+    },
+  });
+  for (const host of ["web.team-a.svc", "web.team-a.svc.cluster.local", "10.96.0.9"])
+    await expect(dial(to(host, { port: 80 }))).rejects.toBeInstanceOf(DestinationRefused);
+  expect(asked).toEqual(["web.team-a.svc", "web.team-a.svc.cluster.local"]);
+});
+
+test.each([
+  { host: "receiver.internal", code: "ENOTFOUND", refused: true },
+  { host: "redis", code: "ENOTFOUND", refused: true },
+  { host: "receiver.internal", code: "EAI_AGAIN", refused: false },
+  { host: "receiver.example", code: "ENOTFOUND", refused: false },
+])("$host, of which DNS says $code: refused is $refused", async ({ host, code, refused }) => {
+  const dial = dialWith({
+    lookup: async () => {
+      throw Object.assign(new Error(code), { code });
+    },
+  });
+  const error = await dial(to(host)).catch((reason: unknown) => reason);
+  expect(error instanceof DestinationRefused).toBe(refused);
+});
+
+const never = () => new Promise<never>(() => undefined);
+
+describe("a caller's signal", () => {
+  const gone = new Error("given up");
+  const rules = parseDestinationRules("127.0.0.0/8");
+
+  test("ends a dial whose name nobody answers, and says why", async () => {
+    const controller = new AbortController();
+    const { signal } = controller;
+    const dialing = dialWith({ lookup: never })(to("receiver.internal", { signal }));
+    controller.abort(gone);
+    await expect(dialing).rejects.toBe(gone);
+  });
+
+  test("takes the time limit from nobody", async () => {
+    const { signal } = new AbortController();
+    const dialing = dialWith({ lookup: never, timeoutMs: 20 })(to("receiver.example", { signal }));
+    await expect(dialing).rejects.toMatchObject({ code: "ETIMEDOUT" });
+  });
+
+  test("closes a connection that is being made", async () => {
+    const controller = new AbortController();
+    const { signal } = controller;
+    // Whoever does not close from its own side.
+    const quiet = createServer().listen(0, "127.0.0.1");
+    onTestFinished(() => {
+      quiet.close();
+    });
+    await once(quiet, "listening");
+    const accepted = once(quiet, "connection");
+    const { port: there } = quiet.address() as AddressInfo;
+    const dialing = dialWith({ rules })(to("127.0.0.1", { signal, port: there }));
+    // The event loop does not turn: the connection has been asked for, and nobody can have heard of it yet.
+    for (let ticks = 0; ticks < 10; ticks += 1)
+      await new Promise<void>((resolve) => {
+        process.nextTick(resolve);
+      });
+    controller.abort(gone);
+    await expect(dialing).rejects.toBe(gone);
+    const [socket] = (await accepted) as [Socket];
+    if (!socket.closed) await once(socket, "close");
+  });
+
+  test("is no longer heard by a connection that was made", async () => {
+    const controller = new AbortController();
+    const socket = await dialWith({ rules })(to("127.0.0.1", { signal: controller.signal }));
+    controller.abort(gone);
+    expect(socket.destroyed).toBe(false);
+    socket.destroy();
+  });
 });

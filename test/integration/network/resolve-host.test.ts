@@ -5,7 +5,10 @@ import { startDnsServer, type DnsServer } from "./dns-server.ts";
 
 let dns: DnsServer;
 beforeAll(async () => {
-  dns = await startDnsServer((name) => (name === "known.example" ? ["203.0.114.7"] : null));
+  dns = await startDnsServer((name) => {
+    if (name === "many.example") return Array.from({ length: 100 }, (_, i) => `203.0.114.${i}`);
+    return name === "known.example" ? ["203.0.114.7"] : null;
+  });
 });
 afterAll(() => {
   dns.close();
@@ -41,6 +44,13 @@ function stuckSystem(patience: number) {
 async function askedDns(names: readonly string[]): Promise<void> {
   await until("all names asked for", () => names.every((name) => dns.asked.includes(name)));
 }
+
+test("of very many addresses the first are taken, each of which is to be checked", async () => {
+  const { lookup } = stuckSystem(PATIENT);
+  const addresses = await lookup("many.example");
+  expect(addresses).toHaveLength(64);
+  expect(addresses).toContain("203.0.114.63");
+});
 
 describe("names that DNS does not know and the system's resolver does not answer", () => {
   test("take one thread, and nobody else's", async () => {

@@ -140,4 +140,19 @@ describe("whether the mail may go on", () => {
       await finished(slow);
     },
   );
+
+  test.each(Object.keys(messages) as (keyof typeof messages)[])(
+    "its end is told of when all of it has been taken: %s",
+    async (name) => {
+      const [message] = twice(messages[name]);
+      let taken = 0;
+      let atEnd = NaN;
+      watchReading(message, { mayContinue: nothing, onEnd: () => (atEnd = taken) });
+      const stream = message.createReadStream();
+      stream.on("data", (chunk: Buffer) => (taken += chunk.length));
+      await finished(stream);
+      expect(taken).toBeGreaterThan(300_000);
+      expect(atEnd).toBe(taken);
+    },
+  );
 });

@@ -238,8 +238,7 @@ describe("URLs at POST", () => {
     "file:///etc/passwd",
     "http://example.com:22/",
     "http://example.com:25/",
-    "http://example.com:6379/",
-    "https://example.com:10250/",
+    ...[2375, 2379, 5432, 6379, 6443, 10250, 11211].map((port) => `https://example.com:${port}/`),
     "https://8.8.8.8:5432/",
   ])("%s is refused", async (url) => {
     expect(await policy().refusal("a", new URL(url))).toEqual(expect.any(String));
@@ -259,9 +258,23 @@ describe("URLs at POST", () => {
     const local = new URL("http://127.0.0.1:6379/");
     expect(await policy("127.0.0.0/8").refusal("a", local)).toBeNull();
     expect(await policy("", "127.0.0.1/32:6379").refusal("a", local)).toBeNull();
+    for (const url of ["https://127.0.0.1/", "http://127.0.0.1:443/"])
+      expect(await policy("127.0.0.1/32:443").refusal("a", new URL(url))).toBeNull();
     expect(await policy("", "127.0.0.1/32:80").refusal("a", local)).toContain(
       "CARILLON_ALLOW_DESTINATIONS",
     );
+  });
+
+  test.each([
+    { rules: "10.0.0.0/8", allowed: true },
+    { rules: "10.0.0.0/8:5432", allowed: true },
+    { rules: "10.0.0.0/8:6379, fd00::/8, 10.0.0.0/8:80", allowed: true },
+    { rules: "10.0.0.0/8:6379, 10.0.0.0/8:5432", allowed: true },
+    { rules: "10.0.0.0/8:6379", allowed: false },
+  ])("a name's port, by $rules: $allowed", async ({ rules, allowed }) => {
+    const url = new URL("http://database.example:5432/");
+    expect((await policy(rules).refusal("a", url)) === null).toBe(allowed);
+    expect((await policy("", rules).refusal("a", url)) === null).toBe(allowed);
   });
 
   test("the text is the same whatever is behind", async () => {
@@ -280,10 +293,14 @@ describe("rules", () => {
     { rule: "10.1.2.3:8080", address: "10.1.2.3", port: 80, allowed: false },
     { rule: "10.1.2.3/32:8080", address: "10.1.2.3", port: 8080, allowed: true },
     { rule: "::1/128", address: "::1", port: 1, allowed: true },
+    { rule: "fd00::1", address: "fd00::1", port: 1, allowed: true },
+    { rule: "fd00::1", address: "fd00::2", port: 1, allowed: false },
     { rule: "::1/128:8080", address: "::1", port: 8080, allowed: true },
     { rule: "::1/128:8080", address: "::1", port: 8081, allowed: false },
     { rule: "[::1]:8080", address: "::1", port: 8080, allowed: true },
     { rule: "fd00::/8, 10.0.0.0/8", address: "fd12::1", port: 443, allowed: true },
+    { rule: "10.0.0.0/8, 192.168.0.0/16", address: "10.1.2.3", port: 80, allowed: true },
+    { rule: "::ffff:0:0/96", address: "10.1.2.3", port: 80, allowed: true },
     { rule: "fe80::/10", address: "fe80::1%eth0", port: 80, allowed: false },
     { rule: "", address: "127.0.0.1", port: 80, allowed: false },
     { rule: "::/0", address: "::1", port: 80, allowed: true },

@@ -64,6 +64,7 @@ function change(account: string, url: string, now: number): LedgerChange {
       position: now,
       scheduleHash: "bench",
       generation: 1,
+      revision: null,
       startable: true,
       once: "fired",
       haltedGeneration: null,

@@ -13,6 +13,7 @@ import { createGuardedDial } from "../src/network/guarded-dial.ts";
 import { createMailer } from "../src/mail/mailer.ts";
 import type { Logger } from "../src/telemetry/logger.ts";
 import type { Metrics } from "../src/telemetry/metrics.ts";
+import { createSwarmWarning } from "../src/telemetry/swarm-warning.ts";
 import { createAccountRules, installationRules } from "./account-rules.ts";
 import { createAccountBinding } from "../src/kubernetes/account-binding.ts";
 import { createAccountNamespaces } from "../src/kubernetes/account-namespaces.ts";
@@ -49,9 +50,17 @@ export function createFoundation(options: {
   const applicationName = `carillon ${options.program}`;
   const rules = installationRules(configuration);
   let closing = false;
+  const connectionFailed = createSwarmWarning({
+    log,
+    monotonic,
+    message: "a connection to PostgreSQL failed: it is made again until one holds",
+  });
   const onError = (error: unknown) => {
     // Connections that PostgreSQL cuts while both of us end are nobody's trouble.
-    if (!closing) log.warn({ err: error }, "PostgreSQL connection");
+    if (!closing) connectionFailed(error);
+  };
+  const usesNotWritten = (error: unknown) => {
+    if (!closing) log.warn({ err: error }, "when API keys were last used is written later");
   };
   const max = required(configuration, "databaseConnections");
   const pool = createPool({ url, applicationName, max, onError });
@@ -78,7 +87,7 @@ export function createFoundation(options: {
       onLeave: (namespace, namespaceUid) => cluster.binding.leave(namespace, namespaceUid),
     }),
   });
-  const apiKeys = createApiKeys({ pool, timers, onError });
+  const apiKeys = createApiKeys({ pool, timers, onError: usesNotWritten });
   const smtpSettings = createSmtpSettingsStore({ pool, keyRing });
   const accountRules = createAccountRules(accounts);
   const kubernetes = cluster && {
@@ -137,7 +146,7 @@ export function createFoundation(options: {
     async close(): Promise<void> {
       closing = true;
       await mailer.close();
-      await apiKeys.flush().catch(onError);
+      await apiKeys.flush().catch(usesNotWritten);
       clock.stop();
       await notifications.close();
       await Promise.all([pool.end(), runPool.end(), leasePool.end()]);

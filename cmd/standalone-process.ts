@@ -76,16 +76,25 @@ async function start(ending: Ending): Promise<void> {
   const catcher = await startCatcher({ remembered: state.mailCatcher, reserved, say });
   ending.add("mail catcher", () => catcher.close());
 
+  const log = createLogger({ ...logOptions(configuration, process.stderr), output: "stderr" });
   const lock = await lockDatabase({
     url: databaseUrl,
     onLost: (error) => {
-      log.warn({ err: error }, "the connection that holds the database for this process broke");
+      log.warn(
+        { err: error },
+        "the connection that holds the database for this process broke: until it is back a second standalone is not refused",
+      );
+    },
+    onTaken: () => {
+      log.error("another Carillon standalone is running on this database: stop one of the two");
+    },
+    onHeld: () => {
+      log.info("this process holds the database again");
     },
   });
   ending.add("database lock", () => lock.release());
   await migrate({ url: databaseUrl, appVersion: VERSION, onProgress: say });
 
-  const log = createLogger({ ...logOptions(configuration, process.stderr), output: "stderr" });
   const metrics = createMetrics({ version: VERSION });
   const keyRing = parseKeyRing(
     await encryptionKeys({ configured: configuration.encryptionKeys, directory }),

@@ -1,11 +1,14 @@
 import type { Cursor } from "../domain/cursor.ts";
 import type { Timing } from "../domain/timing.ts";
+import { revisionOf } from "../domain/revision.ts";
 import { timingOf } from "../domain/timing.ts";
 import type { Job, JobStatus } from "../domain/job.ts";
 
 /** One job as the controller keeps it. */
 export interface JobEntry {
   job: Job;
+  /** `revisionOf` the job. */
+  revision: string;
   timing: Timing;
   /** As last counted; undefined until it was reconciled in this term of leadership. */
   status: JobStatus | undefined;
@@ -31,6 +34,7 @@ export class JobView {
     if (old === undefined) {
       this.entries.set(job.uid, {
         job,
+        revision: revisionOf(job),
         timing: timingOf(job.spec),
         status: undefined,
         reported: undefined,
@@ -41,9 +45,13 @@ export class JobView {
     }
     // A replayed event; the newer one has been seen. A list is no replay: the store has been restored.
     if (job.generation < old.job.generation && listed === undefined) return "irrelevant";
-    const sameSpec = job.generation === old.job.generation;
+    // What a watch tells of has one spec a generation. Behind a list the store may have been restored.
+    const known = job.generation === old.job.generation && listed === undefined;
+    const revision = known ? old.revision : revisionOf(job);
+    const sameSpec = revision === old.revision;
     const irrelevant = sameSpec && job.account === old.job.account && job.runNow === old.job.runNow;
     if (!sameSpec) old.timing = timingOf(job.spec);
+    old.revision = revision;
     old.job = job;
     return irrelevant ? "irrelevant" : "relevant";
   }

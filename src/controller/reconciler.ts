@@ -64,7 +64,7 @@ export function createReconciler(deps: {
     now: Instant,
     unfinished: readonly UnfinishedRun[],
   ): Plan | undefined {
-    const { job, timing } = entry;
+    const { job, revision, timing } = entry;
     const cursor = view.cursors.get(job.uid);
     try {
       const horizon = now + deps.prepareAheadMs;
@@ -73,7 +73,7 @@ export function createReconciler(deps: {
         entry,
         job,
         cursor,
-        decision: decide({ job, timing, cursor, unfinished, now, horizon, storeWins }),
+        decision: decide({ job, revision, timing, cursor, unfinished, now, horizon, storeWins }),
       };
     } catch (error) {
       // One job that cannot be decided must not disturb its neighbours.

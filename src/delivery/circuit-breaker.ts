@@ -264,7 +264,6 @@ export function createCircuitBreakers(options: {
   }
 
   function drop(entry: Entry): void {
-    count(entry.state, -1);
     entries.delete(entry.destination);
     entry.siblings.delete(entry);
     if (entry.siblings.size === 0) accounts.delete(accountOf(entry.destination));

@@ -72,9 +72,11 @@ export function createDeliveryWorker(options: {
     leaseMs: timing.lease,
     monotonic,
     onLost: ({ id }) => {
-      log.warn({ run: id }, "a run's lease was lost to another worker");
       held.forget(id);
-      starter.abort(id, "lost");
+      // What only waited was cancelled, or somebody else delivers it; and of what is neither waiting nor in flight
+      // the end has just been recorded, and the answer to that is on its way.
+      if (starter.abort(id, "lost"))
+        log.warn({ run: id }, "a run in flight was taken over by another worker");
     },
   });
   /** Monotonic time when the database was last seen away. */
@@ -140,7 +142,7 @@ export function createDeliveryWorker(options: {
       worker: workerId,
       limit,
       // Oldest first: what is due comes before what is only prepared.
-      until: room.ahead > 0 ? now + timing.lookahead : now,
+      until: room.ahead ? now + timing.lookahead : now,
       leaseMs: timing.lease,
       exceptAccounts: full.accounts,
       exceptDestinations: full.destinations,

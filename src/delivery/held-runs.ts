@@ -66,10 +66,10 @@ export interface HeldRuns {
   /** Earliest notBefore after `now` among those waiting. */
   nextDue(now: Instant): Instant | null;
   /**
-   * How many more may be claimed; `ahead` limits those that are not due yet. There is room for some however
-   * many characters are held, because whoever holds any of too many is `full`.
+   * How many more may be claimed; `ahead`: also such that are not due yet. There is room for some however many
+   * characters are held, because whoever holds any of too many is `full`.
    */
-  room(now: Instant): { due: number; ahead: number };
+  room(now: Instant): { due: number; ahead: boolean };
   /**
    * Slots that have to come free for another claim to be worth what it costs, which is almost the same for
    * many runs as for one. Fewer when there is room for few at a time.
@@ -211,7 +211,7 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
       const due = Math.ceil(Math.min(free() / 2, Math.max(few(), (free() / 2) * (1 - used()))));
       const future = waiting.length - 1 - waiting.findLastIndex(({ run }) => run.notBefore <= now);
       // What is not due yet must not keep out what becomes due before it.
-      return { due, ahead: Math.max(0, Math.min(due, limits.buffer / 2 - future)) };
+      return { due, ahead: future < limits.buffer / 2 };
     },
     worthClaim: () => (used() < 1 / 2 ? limits.claimBatch / 4 : few()),
     full: () => {

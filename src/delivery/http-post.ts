@@ -1,4 +1,5 @@
-import type { Dispatcher } from "undici";
+import { errors, type Dispatcher } from "undici";
+import { abortReason } from "../domain/until-aborted.ts";
 import type { Connection } from "./receiver-connections.ts";
 
 /** A receiver's answer, as far as it matters: its body is read and thrown away. */
@@ -11,6 +12,8 @@ export interface Answer {
 const DRAIN_TIMEOUT = 5_000;
 /** Bytes of a body that are read so that the connection can be used again; then it is closed. */
 const DRAIN_BYTES = 64 * 1024;
+/** Informational answers (RFC 9110, 15.2) before the final one. Nobody has a use for more, and each costs us work. */
+const MOST_INFORMATIONAL = 100;
 
 /** The caller gave up before a byte left; nothing was sent. */
 export class NotSent extends Error {
@@ -44,6 +47,7 @@ export function post(request: {
     let answer: Answer | undefined;
     let drainTimer: NodeJS.Timeout | undefined;
     let received = 0;
+    let informational = 0;
     let ended = false;
     let settled = false;
 
@@ -62,9 +66,8 @@ export function post(request: {
       controller?.abort(error);
     };
     const abort = (): void => {
-      const reason: unknown = signal.reason;
       if (controller === undefined) giveUp(new NotSent("given up before it was sent"));
-      else giveUp(reason instanceof Error ? reason : new Error("aborted", { cause: reason }));
+      else giveUp(abortReason(signal));
     };
     const timer = setTimeout(() => {
       giveUp(new TimedOut(`no answer within ${timeoutMs} ms`));
@@ -92,7 +95,11 @@ export function post(request: {
           else if (!maySend()) started.abort(new NotSent("the claim was lost before sending"));
         },
         onResponseStart: (_controller, status, responseHeaders) => {
-          if (status < 200) return;
+          if (status < 200) {
+            informational += 1;
+            if (informational > MOST_INFORMATIONAL) giveUp(new errors.HeadersOverflowError());
+            return;
+          }
           const retryAfter = responseHeaders["retry-after"];
           answer = { status, retryAfter: typeof retryAfter === "string" ? retryAfter : null };
           // Nearly always the body's end has come in the same packet.

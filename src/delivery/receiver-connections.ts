@@ -1,3 +1,4 @@
+import type { Socket } from "node:net";
 import { setImmediate } from "node:timers/promises";
 import { callbackify } from "node:util";
 import { buildConnector, Client } from "undici";
@@ -11,6 +12,9 @@ const CONNECTION_TTL = 60_000;
 const RESTED = 50;
 /** Milliseconds for the handshake. */
 const TLS_TIMEOUT = 10_000;
+
+/** Bytes. An answer that is read for its status has mostly less. */
+const PIECE = 1_024;
 
 /** One connection for one call at a time. */
 export interface Connection {
@@ -71,8 +75,12 @@ export function createReceiverConnections(options: {
         connect({ account, protocol: "webhook", host: target.hostname, port }, (error, socket) => {
           if (error) callback(error, null);
           // TLS on the checked connection, with the original name for SNI and the certificate.
-          else if (secure) upgrade({ ...target, httpSocket: socket }, callback);
-          else callback(null, socket);
+          else if (secure)
+            upgrade({ ...target, httpSocket: socket }, (failed, secured) => {
+              if (failed) callback(failed, null);
+              else callback(null, inPieces(secured));
+            });
+          else callback(null, inPieces(socket));
         });
       },
     });
@@ -145,4 +153,18 @@ export function createReceiverConnections(options: {
       await Promise.allSettled(open.map((client) => client.destroy()));
     },
   };
+}
+
+/**
+ * undici reads on through all that has come, and makes an error, stack and all, of each header beyond its limit:
+ * 64 KiB of short ones, from one receiver, held up everybody for 200 ms. So it is handed little at a time, and
+ * nothing any more once it has given up.
+ */
+function inPieces(socket: Socket): Socket {
+  const read = socket.read.bind(socket) as (size?: number) => unknown;
+  socket.read = (size) => {
+    if (socket.destroyed) return null;
+    return read(size ?? (Math.min(PIECE, socket.readableLength) || undefined));
+  };
+  return socket;
 }

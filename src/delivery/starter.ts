@@ -15,7 +15,8 @@ export interface Starter {
   startReady(signal: AbortSignal): Promise<number>;
   /** Ids of the runs in flight. */
   ids(): string[];
-  abort(id: string, cause: AbortCause): void;
+  /** Whether it was in flight. */
+  abort(id: string, cause: AbortCause): boolean;
   abortAll(cause: AbortCause): void;
   /** Resolves when no attempt is in flight. */
   idle(): Promise<void>;
@@ -191,6 +192,7 @@ export function createStarter(options: {
     abort: (id, cause) => {
       const flight = flights.get(id);
       if (flight) abort(flight, cause);
+      return flight !== undefined;
     },
     abortAll: (cause) => {
       for (const flight of flights.values()) abort(flight, cause);

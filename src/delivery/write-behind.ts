@@ -67,7 +67,6 @@ export function createWriteBehind<T>(options: {
         waiting = waiting.slice(maxBatch);
         writing = batch.length;
         await writeAll(batch);
-        writing = 0;
       } while (waiting.length >= maxBatch || (waiting.length > 0 && idleWaiters.length > 0));
     } finally {
       writing = 0;

@@ -17,6 +17,8 @@ export interface Cursor {
   scheduleHash: string;
   /** The revision that runs start from. */
   generation: number;
+  /** `revisionOf` the job that was decided on; null when a release that knew of none wrote last. */
+  revision: string | null;
   /** False: paused, halted, invalid, without account or deleted: no scheduled run may start. */
   startable: boolean;
   once: OnceState;

@@ -6,6 +6,7 @@ import type { Cut } from "./missed-spans.ts";
 import { missedSpans } from "./missed-spans.ts";
 import type { LedgerChange } from "./ports/run-ledger.ts";
 import type { MissedReason, MissedSpan, NewRun, UnfinishedRun } from "./run.ts";
+import { sameRevision } from "./revision.ts";
 import type { Timing } from "./timing.ts";
 import { onceStateOf } from "./timing.ts";
 
@@ -38,6 +39,8 @@ export const PAST_AT_CREATION = MINUTE;
 
 interface DecideInput {
   job: Job;
+  /** `revisionOf` the job. */
+  revision: string;
   timing: Timing;
   cursor: Cursor | undefined;
   /** The job's unfinished runs; may be left out where `dependsOnUnfinished` says no. */
@@ -80,7 +83,7 @@ type Input = Omit<DecideInput, "storeWins"> & { takenUpAgain: boolean };
 
 function decided(input: Input): Decision {
   const { job, timing, cursor, now } = input;
-  const standing = standingOf(job, timing, cursor);
+  const standing = standingOf(input);
   const startable = standing === "scheduled";
   const manual = manualRun(job, cursor, standing, now);
   const scheduled =
@@ -91,7 +94,7 @@ function decided(input: Input): Decision {
   const to: Decision["to"] = {
     position: scheduled.position,
     scheduleHash: timing.hash,
-    generation: job.generation,
+    ...wanted(input),
     startable,
     once: scheduled.once,
     haltedGeneration: standing === "halted" ? job.generation : null,
@@ -111,7 +114,7 @@ function decided(input: Input): Decision {
       scheduled.missed.length > 0 ||
       to.position < cursor.position ||
       to.scheduleHash !== cursor.scheduleHash ||
-      to.generation !== cursor.generation ||
+      !sameRevision(cursor, to) ||
       to.startable !== cursor.startable ||
       to.once !== cursor.once ||
       to.haltedGeneration !== cursor.haltedGeneration ||
@@ -132,7 +135,7 @@ export function dependsOnUnfinished(
 ): boolean {
   if (job.spec.concurrencyPolicy !== "Allow")
     if (withoutThem.create.some((run) => run.trigger === "schedule")) return true;
-  return cursor?.once === "fired" && dropsRuns(job, cursor, withoutThem.to.startable);
+  return cursor?.once === "fired" && dropsRuns(cursor, withoutThem.to);
 }
 
 interface Scheduled {
@@ -207,8 +210,8 @@ function cronStart(input: Input): { base: Instant; cut: Cut } {
     };
   }
   if (cursor.scheduleHash !== timing.hash || !cursor.startable) return { base: now, cut };
-  // The ledger drops what was prepared for the old generation; it is decided again for the new one.
-  if (cursor.generation !== job.generation) return { base: Math.min(cursor.position, now), cut };
+  // The ledger drops what was prepared for the old revision; it is decided again for the new one.
+  if (!sameRevision(cursor, wanted(input))) return { base: Math.min(cursor.position, now), cut };
   return { base: cursor.position, cut };
 }
 
@@ -218,7 +221,8 @@ function decideOnce(input: Input, at: Instant, startable: boolean): Scheduled {
   let once = onceStateOf(job, cursor, timing);
   let position = restingPosition(input, startable);
 
-  if (once === "fired" && cursor !== undefined && dropsRuns(job, cursor, startable)) {
+  const next = { ...wanted(input), startable };
+  if (once === "fired" && cursor !== undefined && dropsRuns(cursor, next)) {
     // The ledger is about to drop the only run this job has. Unless an attempt was made, take the
     // firing back: before `at` the drop leaves no trace, and the run is created anew, now or on resume.
     if (at > now || unstartedAt(input, at)) {
@@ -273,21 +277,33 @@ function unstartedAt({ unfinished }: Input, at: Instant): boolean {
 }
 
 /** Where the cursor stands when nothing fires: put back to now whenever prepared runs are dropped. */
-function restingPosition({ job, timing, cursor, now }: Input, startable: boolean): Instant {
+function restingPosition(input: Input, startable: boolean): Instant {
+  const { timing, cursor, now } = input;
   if (cursor === undefined) return now;
-  if (cursor.scheduleHash !== timing.hash || dropsRuns(job, cursor, startable)) return now;
+  const next = { ...wanted(input), startable };
+  if (cursor.scheduleHash !== timing.hash || dropsRuns(cursor, next)) return now;
   return cursor.position;
 }
 
 /** Whether applying the decision makes the ledger drop unstarted runs. */
-function dropsRuns(job: Job, cursor: Cursor, startable: boolean): boolean {
-  return cursor.generation !== job.generation || (cursor.startable && !startable);
+function dropsRuns(
+  cursor: Cursor,
+  to: Pick<Cursor, "generation" | "revision" | "startable">,
+): boolean {
+  return !sameRevision(cursor, to) || (cursor.startable && !to.startable);
 }
 
-function standingOf(job: Job, timing: Timing, cursor: Cursor | undefined): Standing {
+/** What the cursor is to stand for. */
+function wanted({ job, revision }: Input): Pick<Cursor, "generation" | "revision"> {
+  return { generation: job.generation, revision };
+}
+
+function standingOf(input: Input): Standing {
+  const { job, timing, cursor } = input;
   if (job.account === null) return "no-account";
   if (!timing.compiled.ok) return "invalid";
-  if (cursor?.haltedGeneration === job.generation) return "halted";
+  if (cursor?.haltedGeneration === job.generation && sameRevision(cursor, wanted(input)))
+    return "halted";
   return job.spec.suspend ? "suspended" : "scheduled";
 }
 

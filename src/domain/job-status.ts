@@ -1,4 +1,5 @@
 import type { Cursor } from "./cursor.ts";
+import type { Finding } from "./findings.ts";
 import type { Instant } from "./instant.ts";
 import { isoUtc } from "./instant.ts";
 import type { Job, JobStatus } from "./job.ts";
@@ -85,7 +86,9 @@ const RESOURCE_FIELDS: Readonly<Record<string, string>> = {
   cron_expression: "spec.schedule.cron",
   timezone: "spec.schedule.timeZone",
   run_at: "spec.schedule.at",
+  webhook_url: "spec.webhook.url",
   webhook_payload: "spec.webhook.payload",
+  email_to: "spec.email.to",
   email_body: "spec.email.body",
 };
 
@@ -106,7 +109,7 @@ function ready({ job, cursor, timing }: ConditionInput): JobCondition {
     return {
       type,
       status: "False",
-      reason: job.spec.refusal ? "TooLarge" : "InvalidSchedule",
+      reason: job.spec.refusal ? refusalOf(job.spec.refusal).reason : "InvalidSchedule",
       message: `${where}: ${message}${job.spec.refusal ? ". Nothing runs until then." : ""}`,
     };
   }
@@ -121,6 +124,12 @@ function ready({ job, cursor, timing }: ConditionInput): JobCondition {
   return { type, status: "True", reason: "Accepted", message: "The job is valid." };
 }
 
+function refusalOf({ field }: Finding): { reason: string; message: string } {
+  return field === "webhook_payload" || field === "email_body"
+    ? { reason: "TooLarge", message: "The job is larger than it may be" }
+    : { reason: "InvalidTarget", message: "Nobody can be reached by this job" };
+}
+
 function scheduled(input: ConditionInput): JobCondition {
   const { job, cursor, timing, now } = input;
   const type = "Scheduled";
@@ -132,10 +141,11 @@ function scheduled(input: ConditionInput): JobCondition {
   });
   const status = jobStatus(job, cursor, timing);
   switch (status) {
-    case "invalid":
-      return job.spec.refusal
-        ? because("TooLarge", "The job is larger than it may be: see Ready.")
-        : because("InvalidSchedule", "The schedule is invalid.");
+    case "invalid": {
+      if (!job.spec.refusal) return because("InvalidSchedule", "The schedule is invalid.");
+      const { reason, message } = refusalOf(job.spec.refusal);
+      return because(reason, `${message}: see Ready.`);
+    }
     case "completed":
       return because("Completed", "The one-time job has run. A new time schedules it again.");
     case "failed":

@@ -250,8 +250,11 @@ export function webhookUrlProblem(text: string): string | null {
   const url = URL.parse(text);
   if (!url) return "must be an absolute http or https URL";
   if (url.protocol !== "http:" && url.protocol !== "https:") return "must be an http or https URL";
-  if (!/^https?:\/\//i.test(text)) return "must begin with http:// or https://";
-  if (url.username !== "" || url.password !== "")
+  // The parser takes http:///hook, where a host was forgotten, for a host called hook.
+  if (!/^https?:\/\/[^/?#\\]/i.test(text))
+    return "must begin with http:// or https:// and the name of a host";
+  // As it is written: of http://a\b@c/ this parser calls a, another one b@c.
+  if (/^[^/]*\/\/[^/?#]*@/.test(text))
     return "must not contain user info; use webhook_headers to authenticate";
   return null;
 }

@@ -109,8 +109,9 @@ export function parseRunAt(text: string, now: Instant): Instant | Finding {
       "must be a date and time with an offset as in RFC 3339, such as 2030-01-31T09:00:00Z or 2030-01-31T09:00:00+02:00",
     );
   const [, year, month, day, hour, minute, second, fraction = "", sign, offHour, offMinute] = match;
-  const midnight = Date.UTC(Number(year), Number(month) - 1, Number(day));
-  // Date.UTC carries 31 April over into May: a date is real when it comes back as it was written.
+  // Not Date.UTC, which takes the year 26 for 1926.
+  const midnight = new Date(0).setUTCFullYear(Number(year), Number(month) - 1, Number(day));
+  // 31 April is carried over into May: a date is real when it comes back as it was written.
   if (!isoUtc(midnight).startsWith(`${year}-${month}-${day}T`))
     return runAtFinding(
       `${year}-${month}-${day} is not a date of the calendar: check month and day`,

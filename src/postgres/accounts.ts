@@ -1,4 +1,5 @@
 import type { Account } from "../domain/account.ts";
+import { findZone } from "../domain/cron/zone.ts";
 import { InvalidInput } from "../domain/findings.ts";
 import type { Finding } from "../domain/findings.ts";
 import { isNamespaceName } from "../domain/kubernetes-name.ts";
@@ -189,22 +190,13 @@ function changeFindings(change: { retentionDays?: number | null; timeZone?: stri
     !(Number.isInteger(days) && days >= 1 && days <= MAX_RETENTION_DAYS)
   )
     findings.push({
-      field: "retentionDays",
+      field: "retention_days",
       message: `must be a whole number from 1 to ${MAX_RETENTION_DAYS}, or null`,
     });
-  if (timeZone !== undefined && !isTimeZone(timeZone))
-    findings.push({ field: "timeZone", message: "must be an IANA time zone, like Europe/Paris" });
+  // As for jobs, whose forms begin with it.
+  const zone = timeZone === undefined ? undefined : findZone(timeZone);
+  if (zone?.ok === false) findings.push({ field: "time_zone", message: zone.message });
   return findings;
-}
-
-function isTimeZone(name: string): boolean {
-  // Intl takes offsets such as +01:00 as zones too; an account has a place, not an offset.
-  if (!/^[A-Za-z]/.test(name)) return false;
-  try {
-    return new Intl.DateTimeFormat("en", { timeZone: name }).resolvedOptions().timeZone !== "";
-  } catch {
-    return false;
-  }
 }
 
 /** The unique indexes decide, not a look before: two creations at once cannot both win. */

@@ -1,58 +1,72 @@
+import { isoUtc } from "../domain/instant.ts";
 import type { LedgerChange } from "../domain/ports/run-ledger.ts";
 import { byKey } from "./by-key.ts";
 import type { Queryable } from "./pool.ts";
 import { timestamp } from "./rows.ts";
 
 /**
- * One-times whose fire time is to be created although they had been decided beyond it, and have an execution
- * of that time: it was moved and has been put back. Of these the history, which knows the latest fire time
- * alone, would not tell.
+ * One-times whose fire time is to be created, or given up as missed, although they had been decided beyond it,
+ * and that was attempted, or is under way: the job was moved and has been put back. Of these the history, which
+ * knows the latest fire time alone, would not tell.
  */
 export async function alreadyAttempted(
   client: Queryable,
   changes: readonly LedgerChange[],
 ): Promise<Set<string>> {
-  const back = onceRuns(changes).filter(
-    ({ from, run }) => from !== undefined && run.scheduledAt <= from.position,
+  const back = onceTimes(changes).filter(
+    ({ from, at }) => from !== undefined && at <= from.position,
   );
   if (back.length === 0) return new Set();
   const { rows } = await client.query<{ job_uid: string }>(
     `select i.job_uid
-       from unnest($1::uuid[], $2::uuid[], $3::text[], $4::timestamptz[])
-              as i(job_uid, account, job_id, scheduled_at)
-      cross join lateral (
-        select from executions e
-         where e.account = i.account and e.job_id = i.job_id and e.job_uid = i.job_uid
-           and e.trigger = 'schedule' and e.scheduled_at = i.scheduled_at
-         limit 1) attempted`,
+       from unnest($1::uuid[], $2::uuid[], $3::text[], $4::timestamptz[], $5::text[])
+              as i(job_uid, account, job_id, scheduled_at, key)
+      where exists (
+          select from executions e
+           where e.account = i.account and e.job_id = i.job_id and e.job_uid = i.job_uid
+             and e.trigger = 'schedule' and ${byKey("e.scheduled_at", "i.scheduled_at")})
+         or exists (${UNDER_WAY})`,
     [
       back.map(({ job }) => job.uid),
       back.map(({ job }) => job.account),
       back.map(({ job }) => job.id),
-      back.map(({ run }) => timestamp(run.scheduledAt)),
+      back.map(({ at }) => timestamp(at)),
+      back.map(({ key }) => key),
     ],
   );
   return new Set(rows.map((row) => row.job_uid));
 }
 
-function onceRuns(changes: readonly LedgerChange[]) {
-  return changes.flatMap(({ job, from, create }) =>
-    job.spec.schedule.kind === "once"
-      ? create.filter(({ trigger }) => trigger === "schedule").map((run) => ({ job, from, run }))
-      : [],
-  );
+/** Of input `i`. */
+const UNDER_WAY = `select from runs r
+  where ${byKey("r.job_uid", "i.job_uid")} and r.trigger = 'schedule' and r.key = i.key`;
+
+/** The fire times of one-times that these changes create, or give up as missed. */
+function onceTimes(changes: readonly LedgerChange[]) {
+  return changes.flatMap(({ job, from, create, missed }) => {
+    if (job.spec.schedule.kind !== "once") return [];
+    const time = { job, from };
+    return [
+      ...create
+        .filter(({ trigger }) => trigger === "schedule")
+        .map(({ key, scheduledAt }) => ({ ...time, key, at: scheduledAt, missed: false })),
+      ...missed.map(({ first }) => ({ ...time, key: isoUtc(first), at: first, missed: true })),
+    ];
+  });
 }
 
 /**
  * One-times that were put back to a time at which they had run: no run is created for it a second time, so
- * that none would ever settle them. They are as that run left them; `changes` have been applied. A run that
- * is not over yet settles its job itself. Returns the jobs whose cursor was written.
+ * that none would ever settle them, and it was not missed. They are as that run left them; `changes` have been
+ * applied, and `attempted` are those of them of which `alreadyAttempted` knew. A run that is not over yet
+ * settles its job itself. Returns the jobs whose cursor was written.
  */
 export async function settleAlreadyRun(
   client: Queryable,
   changes: readonly LedgerChange[],
+  attempted: ReadonlySet<string>,
 ): Promise<string[]> {
-  const once = onceRuns(changes);
+  const once = onceTimes(changes).filter(({ job, missed }) => !missed || attempted.has(job.uid));
   if (once.length === 0) return [];
   // The history outlives executions, but knows the last one only, which may be of a manual run.
   const { rows } = await client.query<{ job_uid: string }>(
@@ -63,25 +77,29 @@ export async function settleAlreadyRun(
               case when h.trigger = 'schedule' and h.scheduled_at = i.scheduled_at then h.status end as last
          from input i join job_history h
            on ${byKey("h.job_uid", "i.job_uid")} and h.last_schedule_time >= i.scheduled_at
-        where not exists (
-          select from runs r
-           where ${byKey("r.job_uid", "i.job_uid")} and r.trigger = 'schedule' and r.key = i.key)
+        where not exists (${UNDER_WAY})
+     ), awaited as (
+       update job_cursors c set version = c.version + 1, once = 'fired' from input i
+        where ${byKey("c.job_uid", "i.job_uid")} and c.once = 'missed' and exists (${UNDER_WAY})
+       returning c.job_uid
+     ), settled as (
+       update job_cursors c
+          set version = c.version + 1,
+              once = case coalesce(r.last, (
+                  select e.status from executions e
+                   where e.account = c.account and e.job_id = c.job_id and e.job_uid = c.job_uid
+                     and e.trigger = 'schedule' and e.scheduled_at = r.scheduled_at
+                   order by e.executed_at desc, e.id desc limit 1
+                ), case when r.succeeded then 'success' end)
+                when 'success' then 'completed' else 'failed' end
+         from ran r where ${byKey("c.job_uid", "r.job_uid")} and c.once in ('fired', 'missed')
+       returning c.job_uid
      )
-     update job_cursors c
-        set version = c.version + 1,
-            once = case coalesce(r.last, (
-                select e.status from executions e
-                 where e.account = c.account and e.job_id = c.job_id and e.job_uid = c.job_uid
-                   and e.trigger = 'schedule' and e.scheduled_at = r.scheduled_at
-                 order by e.executed_at desc, e.id desc limit 1
-              ), case when r.succeeded then 'success' end)
-              when 'success' then 'completed' else 'failed' end
-       from ran r where ${byKey("c.job_uid", "r.job_uid")} and c.once = 'fired'
-     returning c.job_uid`,
+     select job_uid from awaited union all select job_uid from settled`,
     [
       once.map(({ job }) => job.uid),
-      once.map(({ run }) => run.key),
-      once.map(({ run }) => timestamp(run.scheduledAt)),
+      once.map(({ key }) => key),
+      once.map(({ at }) => timestamp(at)),
     ],
   );
   return rows.map((row) => row.job_uid);

@@ -78,8 +78,11 @@ export function createApiKeys({
     flush,
     async create(account, label) {
       const findings: Finding[] = [];
-      if (label.length > 100 || /\p{Cc}/u.test(label))
-        findings.push({ field: "label", message: "must be text of at most 100 characters" });
+      if (Array.from(label).length > 100 || /\p{Cc}/u.test(label))
+        findings.push({
+          field: "label",
+          message: "must be one line of at most 100 characters, none of them a control character",
+        });
       if (!isUuid(account))
         findings.push({ field: "account", message: `there is no account ${account}` });
       if (findings.length > 0) throw new InvalidInput(findings);

@@ -60,7 +60,7 @@ interface ClosedRow {
 /** Of run `r` and its input `i`. */
 const HELD = `${byKey("r.id", "i.id")} and r.claim_token = i.token`;
 const ATTEMPTED = `r.id, r.account, r.job_id, r.job_uid, r.generation, r.trigger, r.scheduled_at,
-  i.status, i.http_status, i.duration_ms, i.error_message, i.executed_at, uuidv7() as execution_id`;
+  i.one_time, i.status, i.http_status, i.duration_ms, i.error_message, i.executed_at, uuidv7() as execution_id`;
 
 /** Runs that are over: their rows go. */
 const ENDED = {
@@ -132,8 +132,9 @@ async function closeOnce(
     name,
     text: `with input as (
        select * from unnest($1::uuid[], $2::uuid[], $3::text[], $4::int[], $5::int[], $6::text[],
-                            $7::timestamptz[], $8::text[], $9::timestamptz[])
-         as i(id, token, status, http_status, duration_ms, error_message, executed_at, next, retry_at)
+                            $7::timestamptz[], $8::text[], $9::timestamptz[], $10::boolean[])
+         as i(id, token, status, http_status, duration_ms, error_message, executed_at, next, retry_at,
+              one_time)
      ), mine as (
        ${mine}
      ), executed as (
@@ -167,12 +168,19 @@ async function closeOnce(
      ), final as materialized (
        select job_uid, array_agg(generation) filter (where next = 'halted') as halted,
               max(generation) filter (where trigger = 'schedule') as scheduled,
+              bool_or(one_time) filter (where trigger = 'schedule') as one_time,
               (array_agg(status order by generation desc) filter (where trigger = 'schedule'))[1] as status
          from mine where next <> 'retry' group by job_uid order by job_uid
      ), judged as materialized (
        select c.job_uid, c.version, f.status, ${HALTED} as halted, ${SETTLES} as settles
          from final f join job_cursors c on ${byKey("c.job_uid", "f.job_uid")}
-        where ${HALTED} or ${SETTLES}
+        where ${HALTED} or ${SETTLES} or f.one_time
+     ), unmoved as materialized (
+       -- A one-time that has been given another time: while its run ends, it may be put back to the time of that run.
+       select c.job_uid
+         from judged j join job_cursors c
+           on ${byKey("c.job_uid", "j.job_uid")} and c.version = j.version
+        where not j.halted and not j.settles for share of c
      ), decided as (
        update job_cursors c
           set version = c.version + 1,
@@ -181,11 +189,12 @@ async function closeOnce(
               halted_generation = case when j.halted then c.generation else c.halted_generation end,
               startable = c.startable and not j.halted
          from judged j
-        where ${byKey("c.job_uid", "j.job_uid")} and c.version = j.version
+        where ${byKey("c.job_uid", "j.job_uid")} and c.version = j.version and (j.halted or j.settles)
        returning c.job_uid
      )
      select id, job_uid, job_uid in (select job_uid from decided) as decided from mine
-      where case when (select count(*) from judged) = (select count(*) from decided) then 'true'
+      where case (select count(*) from judged)
+                 when (select count(*) from decided) + (select count(*) from unmoved) then 'true'
                  else '${MOVED_TEXT}' end::boolean`,
     values: [
       column(({ run }) => run.id),
@@ -197,6 +206,7 @@ async function closeOnce(
       column(({ execution }) => timestamp(execution.executedAt)),
       column(({ next }) => next),
       column((closing) => (closing.next === "retry" ? timestamp(closing.notBefore) : null)),
+      column(({ run }) => String(run.spec.schedule.kind === "once")),
     ],
   });
   return rows;

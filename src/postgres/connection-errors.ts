@@ -6,6 +6,8 @@ const UNAVAILABLE_STATES = new Set([
   "57P02", // crash_shutdown
   "57P03", // cannot_connect_now: starting up, in recovery
   "57P05", // idle_session_timeout
+  "25P03", // idle_in_transaction_session_timeout: this process had stood still
+  "25P04", // transaction_timeout, which a role may have
   "57014", // query_canceled: only our own statement_timeout cancels
   "40P01", // deadlock_detected: the other side went on, and this one may try again
   "55P03", // lock_not_available: our own lock_timeout
@@ -35,8 +37,18 @@ export function isConnectionError(error: unknown): boolean {
   if (error instanceof AggregateError) return error.errors.some(isConnectionError);
   const code = "code" in error && typeof error.code === "string" ? error.code : undefined;
   if (code === undefined) return MESSAGES.test(error.message);
-  // Class 08, connection exceptions; class 53, insufficient resources: disk, memory, connections.
-  return SOCKET_CODES.has(code) || UNAVAILABLE_STATES.has(code) || /^(?:08|53)/.test(code);
+  // Class 08, connection exceptions; class 53, insufficient resources: disk, memory, connections; class 58,
+  // errors of the system below PostgreSQL: a disk that fails for a moment.
+  return SOCKET_CODES.has(code) || UNAVAILABLE_STATES.has(code) || /^(?:08|53|58)/.test(code);
+}
+
+/**
+ * Class 28 (password, pg_hba.conf, a role that may not log in), a database that is not there, and one that takes
+ * no connections, or none of this role: the SQLSTATEs of the latter are those of statements as well.
+ */
+export function isRefusal(error: unknown): boolean {
+  if (/^(?:28|3D000)/.test(sqlState(error) ?? "")) return true;
+  return error instanceof Error && "routine" in error && error.routine === "CheckMyDatabase";
 }
 
 /** Connection-class errors become DependencyUnavailable; every other error stays what it is. */

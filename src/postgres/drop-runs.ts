@@ -16,7 +16,8 @@ export interface Drop {
   reason: MissedReason;
   /**
    * Fire times up to here are decided for good and recorded as missed; later ones leave no trace,
-   * because the scheduler decides them again. Null: up to now, for nobody decides them again.
+   * because the scheduler decides them again. Null: up to now, for nobody decides them again, as nobody
+   * ever does a manual run.
    */
   decidedUpTo: Instant | null;
   /** Keys of scheduled runs that are created anew in the same change: they are not missed. */
@@ -70,7 +71,8 @@ export async function dropUnstarted(client: Queryable, drops: readonly Drop[]): 
        insert into missed_spans (account, job_id, job_uid, first_at, last_at, count, reason)
        select account, job_id, job_uid, min(scheduled_at), max(scheduled_at), count(*), reason
          from dropped
-        where attempts = 0 and scheduled_at <= coalesce(decided_up_to, clock_timestamp())
+        where attempts = 0
+          and (trigger = 'manual' or scheduled_at <= coalesce(decided_up_to, clock_timestamp()))
           and not (trigger = 'schedule' and key = any(string_to_array(again, ' ')))
           and id not in (select id from ended where once = 'armed')
         group by account, job_id, job_uid, reason

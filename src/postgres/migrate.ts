@@ -64,13 +64,17 @@ export async function migrate(options: MigrateOptions): Promise<{ applied: strin
     try {
       await refuseOldServer(client);
       await refuseNewer(client, options.appVersion);
-      if ((await pending(client)).length === 0) return { applied: [] };
+      if ((await pending(client)).length === 0) {
+        await forgetOtherClusters(client);
+        return { applied: [] };
+      }
       // Loaded only when there is work: it brings a TypeScript loader along.
       const { runner } = await import("node-pg-migrate");
       const applied = await runner({
         dbClient: client,
         dir: DIRECTORY,
         migrationsTable: TABLE,
+        migrationsSchema: await schemaOf(client, TABLE),
         direction: "up",
         singleTransaction: true,
         advisoryLockMode: "wait",
@@ -88,6 +92,7 @@ export async function migrate(options: MigrateOptions): Promise<{ applied: strin
       });
       // Somebody newer may have migrated while we waited for the lock.
       await refuseNewer(client, options.appVersion);
+      await forgetOtherClusters(client);
       return { applied: applied.map((migration) => migration.name) };
     } finally {
       await client.end().catch(() => undefined);
@@ -140,6 +145,38 @@ async function refuseNewer(database: Queryable, appVersion: string): Promise<voi
     throw new DatabaseTooNew(
       `this is Carillon ${appVersion}, but the database needs ${least} or newer: upgrade this program`,
     );
+}
+
+/**
+ * Transactions that this server has not come to yet: pg_dump brought them from another one. Who watches jobs
+ * would take each position for one that deletions have been forgotten since, and list all jobs for ever.
+ */
+async function forgetOtherClusters(database: Queryable): Promise<void> {
+  const unknown = ">= pg_snapshot_xmax(pg_current_snapshot())";
+  const { rows } = await database.query<{ restored: boolean }>(
+    `select exists (select from jobs where changed_xid ${unknown})
+            or (select value::xid8 ${unknown} from carillon_meta where key = 'jobs_purged_xid')
+            as restored`,
+  );
+  if (rows[0]?.restored !== true) return;
+  await database.query(
+    `update jobs set changed_xid = pg_current_xact_id() where changed_xid ${unknown}`,
+  );
+  await database.query(
+    `update carillon_meta set value = '0' where key = 'jobs_purged_xid' and value::xid8 ${unknown}`,
+  );
+}
+
+/** Where the table is, or else where it will be made: the first schema of the search path, as for all tables. */
+async function schemaOf(database: Queryable, table: string): Promise<string> {
+  const { rows } = await database.query<{ schema: string | null }>(
+    `select coalesce(
+       (select nspname from pg_class join pg_namespace n on n.oid = relnamespace
+         where pg_class.oid = to_regclass($1)),
+       current_schema()) as schema`,
+    [table],
+  );
+  return rows[0]?.schema ?? "public";
 }
 
 async function tableExists(database: Queryable, name: string): Promise<boolean> {

@@ -1,6 +1,7 @@
 import { Client, Pool as PgPool, TypeOverrides, types as builtIn } from "pg";
 import type { ClientBase, ClientConfig } from "pg";
-import { sqlState, translated, translating } from "./connection-errors.ts";
+import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
+import { isRefusal, sqlState, translated } from "./connection-errors.ts";
 
 /** A pool of pg whose `query` throws DependencyUnavailable for connection-class errors. */
 export type Pool = PgPool;
@@ -69,8 +70,21 @@ const types = new TypeOverrides();
 types.setTypeParser(builtIn.builtins.INT8, integerOf);
 types.setTypeParser(builtIn.builtins.TIMESTAMPTZ, instantOf);
 
-/** What every session has, whatever the server's defaults: see `instantOf`. */
-const SESSION = "-c timezone=UTC -c datestyle=ISO";
+/**
+ * What every session has, whatever the defaults of server, database and role. For the moments see `instantOf`.
+ * Statements rely on seeing what was committed while they waited for a row; other levels refuse to go on then.
+ * Who listens is idle, and reads everything anew after each reconnect. Our time limits are in `clientConfig`.
+ * A role's transaction_timeout stays, and is an outage: a server older than 17 would not take it, and could not be
+ * told apart as too old.
+ */
+const SESSION = [
+  "timezone=UTC",
+  "datestyle=ISO",
+  "default_transaction_isolation=read\\ committed",
+  "idle_session_timeout=0",
+]
+  .map((setting) => `-c ${setting}`)
+  .join(" ");
 
 /**
  * What the URL says comes before what we say, by pg's rule: its `options` are joined with ours, not taken
@@ -116,17 +130,33 @@ export function createPool(options: PoolOptions): Pool {
   });
   // Without a listener an idle connection that dies would end the process.
   pool.on("error", (error) => options.onError?.(error));
-  // A checked-out connection can die between two statements; the next statement reports it.
-  pool.on("connect", (client) => client.on("error", () => undefined));
+  pool.on("connect", (client) => {
+    letIn.add(pool.options.connectionString);
+    // A checked-out connection can die between two statements; the next statement reports it.
+    client.on("error", () => undefined);
+  });
   const query = pool.query.bind(pool) as (...args: unknown[]) => Promise<unknown>;
   pool.query = (async (...args: unknown[]) => {
     try {
       return await query(...args);
     } catch (error) {
-      throw translated(error);
+      throw failureOf(pool, error);
     }
   }) as typeof pool.query;
   return pool;
+}
+
+/** What this process had a connection to, in whichever of its pools: some have their first one hours later. */
+const letIn = new Set<string | undefined>();
+
+/**
+ * Who is refused at the first connection has a wrong password, and should hear of it. Who was let in before
+ * waits, as in any other outage, for an operator: passwords are changed, and databases are restored.
+ */
+function failureOf(pool: Pool, error: unknown): unknown {
+  return letIn.has(pool.options.connectionString) && isRefusal(error)
+    ? new DependencyUnavailable("postgres", { cause: error })
+    : translated(error);
 }
 
 /**
@@ -158,15 +188,13 @@ export async function transaction<T>(
   pool: Pool,
   work: (client: Queryable) => Promise<T>,
 ): Promise<T> {
-  return translating(async () => {
-    for (let attempt = 1; ; attempt += 1) {
-      try {
-        return await once(pool, work);
-      } catch (error) {
-        if (sqlState(error) !== DEADLOCK || attempt === ATTEMPTS) throw error;
-      }
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await once(pool, work);
+    } catch (error) {
+      if (sqlState(error) !== DEADLOCK || attempt === ATTEMPTS) throw failureOf(pool, error);
     }
-  });
+  }
 }
 
 async function once<T>(pool: Pool, work: (client: Queryable) => Promise<T>): Promise<T> {

@@ -15,6 +15,7 @@ import { deleteExpiredInvitations } from "./invitations.ts";
 import { deleteExpiredOtps } from "./otps.ts";
 import { dropMonthsBefore, ensureMonthsAhead } from "./partitions.ts";
 import { transaction, type Pool } from "./pool.ts";
+import { deleteExpiredSessions } from "./sessions.ts";
 import { deleteOldSignInFailures } from "./sign-in-brake.ts";
 import { deleteExpiredSingleSignOns } from "./single-sign-ons.ts";
 
@@ -227,6 +228,7 @@ export function createRetention(options: RetentionOptions): {
         () => deleteExpiredInvitations({ ...size, signal, pool }),
         () => deleteOldSignInFailures({ ...size, signal, pool }),
         () => deleteExpiredSingleSignOns({ ...size, signal, pool }),
+        () => deleteExpiredSessions({ ...size, signal, pool }),
         () => accounts(signal),
       ];
       const errors: unknown[] = [];

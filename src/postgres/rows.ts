@@ -8,6 +8,7 @@ export interface CursorRow {
   position: Instant;
   schedule_hash: string;
   generation: number;
+  revision: string | null;
   startable: boolean;
   once: OnceState;
   halted_generation: number | null;
@@ -22,6 +23,7 @@ export function cursorOf(row: CursorRow): Cursor {
     position: row.position,
     scheduleHash: row.schedule_hash,
     generation: row.generation,
+    revision: row.revision,
     startable: row.startable,
     once: row.once,
     haltedGeneration: row.halted_generation,

@@ -2,6 +2,7 @@ import type { Cursor } from "../domain/cursor.ts";
 import { destinationKey } from "../domain/destination.ts";
 import type { Job } from "../domain/job.ts";
 import { ChangeRefused, type LedgerChange, type RunLedger } from "../domain/ports/run-ledger.ts";
+import { sameRevision } from "../domain/revision.ts";
 import type { MissedReason, NewRun, RunTrigger, UnfinishedRun } from "../domain/run.ts";
 import { byKey } from "./by-key.ts";
 import { sqlState } from "./connection-errors.ts";
@@ -63,18 +64,24 @@ export function createRunLedger({ pool }: { pool: Pool }): RunLedger {
             client,
             winners.flatMap((change) => change.replace),
           );
-          const created = await insertRuns(
-            client,
-            winners,
-            await alreadyAttempted(client, winners),
-          );
+          const attempted = await alreadyAttempted(client, winners);
+          const created = await insertRuns(client, winners, attempted);
           const asked = winners.reduce((sum, { create }) => sum + create.length, 0);
-          const settled = created < asked ? await settleAlreadyRun(client, winners) : [];
+          const settled =
+            created < asked || attempted.size > 0
+              ? await settleAlreadyRun(client, winners, attempted)
+              : [];
           // Their cursors are a version further than the caller thinks.
           await tellOfJobs(client, CURSORS_CHANNEL, [...ended, ...settled]);
-          await insertMissed(client, winners);
+          const missed = winners.filter((change) => change.missed.length > 0);
+          const wrongly = missed.filter(({ job }) => attempted.has(job.uid));
+          await insertMissed(
+            client,
+            missed.filter(({ job }) => !attempted.has(job.uid)),
+          );
           if (created > 0) await client.query("select pg_notify($1, '')", [RUNS_CHANNEL]);
-          const conflicts = sorted.flatMap(({ job }) => (won.has(job.uid) ? [] : [job.uid]));
+          const lost = sorted.filter(({ job }) => !won.has(job.uid));
+          const conflicts = [...lost, ...wrongly].map(({ job }) => job.uid);
           return { conflicts, created };
         }),
       );
@@ -129,11 +136,13 @@ export function createRunLedger({ pool }: { pool: Pool }): RunLedger {
 
     runNow: async (job, key) => {
       if (job.account === null) return false;
-      // The share lock waits for an apply or cancel under way: no run slips in behind a deletion.
+      // The share lock waits for an apply or cancel under way: no run slips in behind a deletion. Before the
+      // leader has taken up the generation that the caller has seen, the run would send what was there before.
       const { rows } = await pool.query<{ found: boolean }>(
         `with cursor as materialized (
            select * from job_cursors
-            where job_uid = $1 and deleted_at is null and account is not null for share
+            where job_uid = $1 and deleted_at is null and account is not null and generation >= $5
+              for share
          ), asked as (
            insert into manual_run_keys (job_uid, key) select job_uid, $2 from cursor
            on conflict do nothing returning job_uid
@@ -147,7 +156,7 @@ export function createRunLedger({ pool }: { pool: Pool }): RunLedger {
          )
          select exists (select from cursor) as found,
                 (select pg_notify($4, '') from created) as woken`,
-        [job.uid, key, destinationKey(job.account, job.spec.target), RUNS_CHANNEL],
+        [job.uid, key, destinationKey(job.account, job.spec.target), RUNS_CHANNEL, job.generation],
       );
       return rows[0]?.found === true;
     },
@@ -188,9 +197,9 @@ async function advanceCursors(
     `with input as materialized (
        select * from unnest($1::uuid[], $2::uuid[], $3::text[], $4::bigint[], $5::timestamptz[],
                             $6::text[], $7::int[], $8::boolean[], $9::text[], $10::int[],
-                            $11::text[], $12::boolean[])
+                            $11::text[], $12::boolean[], $13::text[])
          as i(job_uid, account, job_id, from_version, position, schedule_hash, generation,
-              startable, once, halted_generation, last_run_now, deleted)
+              startable, once, halted_generation, last_run_now, deleted, revision)
      ), locked as materialized (
        select i.* from job_cursors c join input i on ${byKey("c.job_uid", "i.job_uid")}
         where c.version = i.from_version order by i.job_uid for update of c
@@ -198,7 +207,8 @@ async function advanceCursors(
        update job_cursors c
           set account = i.account, job_id = i.job_id, version = c.version + 1,
               position = i.position, schedule_hash = i.schedule_hash, generation = i.generation,
-              startable = i.startable, once = i.once, halted_generation = i.halted_generation,
+              revision = i.revision, startable = i.startable, once = i.once,
+              halted_generation = i.halted_generation,
               last_run_now = i.last_run_now,
               deleted_at = case when i.deleted then coalesce(c.deleted_at, clock_timestamp()) end
          from locked i
@@ -207,9 +217,10 @@ async function advanceCursors(
      ), inserted as (
        insert into job_cursors
          (job_uid, account, job_id, position, schedule_hash, generation, startable, once,
-          halted_generation, last_run_now, deleted_at)
+          halted_generation, last_run_now, deleted_at, revision)
        select job_uid, account, job_id, position, schedule_hash, generation, startable, once,
-              halted_generation, last_run_now, case when deleted then clock_timestamp() end
+              halted_generation, last_run_now, case when deleted then clock_timestamp() end,
+              revision
          from input where from_version is null
        on conflict (job_uid) do nothing
        returning job_uid
@@ -228,6 +239,7 @@ async function advanceCursors(
       column(({ to }) => to.haltedGeneration),
       column(({ to }) => to.lastRunNow),
       column(({ to }) => to.deleted),
+      column(({ to }) => to.revision),
     ],
   );
   return new Set(rows.map((row) => row.job_uid));
@@ -247,7 +259,8 @@ async function refusingContent<T>(work: () => Promise<T>): Promise<T> {
 }
 
 async function storeRevisions(client: Queryable, changes: readonly LedgerChange[]): Promise<void> {
-  const fresh = changes.filter(({ from, to }) => from?.generation !== to.generation);
+  // Also where it is not known which spec the number stands for: a release without revisions wrote it.
+  const fresh = changes.filter(({ from, to }) => from?.revision !== to.revision);
   if (fresh.length === 0) return;
   await client.query(
     `insert into job_revisions (job_uid, generation, spec)
@@ -266,13 +279,16 @@ async function storeRevisions(client: Queryable, changes: readonly LedgerChange[
 function dropOf({ job, from, to, create }: LedgerChange): Drop[] {
   const impossible = to.deleted || job.account === null;
   if (from === undefined && !impossible) return [];
-  if (!impossible && to.startable && from?.generation === to.generation) return [];
+  const same = from !== undefined && sameRevision(from, to);
+  if (!impossible && to.startable && same) return [];
+  // Of another spec under the same number, runs are not older by their generation.
+  const older = to.startable && from?.generation !== to.generation;
   return [
     {
       jobUid: job.uid,
       generation: to.generation,
       destination: job.account === null ? "" : destinationKey(job.account, job.spec.target),
-      scope: impossible ? "all" : to.startable ? "older" : "scheduled",
+      scope: impossible ? "all" : older ? "older" : "scheduled",
       reason: dropReason(job, to),
       decidedUpTo: to.deleted ? null : to.position,
       again: create.flatMap((run) => (run.trigger === "schedule" ? [run.key] : [])),
@@ -296,7 +312,7 @@ async function settleIdentities(
   changes: readonly LedgerChange[],
 ): Promise<void> {
   const again = changes.flatMap(({ job, from, to, create }) =>
-    from === undefined || (from.generation === to.generation && from.startable === to.startable)
+    from === undefined || (sameRevision(from, to) && from.startable === to.startable)
       ? []
       : create.map((run) => ({ uid: job.uid, ...run })),
   );

@@ -1,6 +1,7 @@
 import type { User } from "../domain/account.ts";
 import type { Instant } from "../domain/instant.ts";
 import type { Sessions } from "../domain/ports/accounts.ts";
+import { deleteInBatches, type Batches } from "./batches.ts";
 import { hashOf, isToken, newToken } from "./bearer-token.ts";
 import { instantOf } from "./instant-of.ts";
 import { USER_COLUMNS } from "./users.ts";
@@ -12,8 +13,7 @@ export function createSessions({ pool }: { pool: Pool }): Sessions {
     async create(user) {
       const token = newToken();
       const { rows } = await pool.query<{ expiresAt: Instant }>(
-        `with stale as (delete from sessions where user_id = $1 and expires_at <= now())
-         insert into sessions (token_hash, user_id, expires_at)
+        `insert into sessions (token_hash, user_id, expires_at)
          values ($2, $1, now() + interval '7 days')
          returning ${instantOf("expires_at")} as "expiresAt"`,
         [user, hashOf(token)],
@@ -43,4 +43,14 @@ export function createSessions({ pool }: { pool: Pool }): Sessions {
       await pool.query("delete from sessions where user_id = $1", [user]);
     },
   };
+}
+
+/** For the retention task. */
+export async function deleteExpiredSessions(options: { pool: Pool } & Batches): Promise<number> {
+  return deleteInBatches({
+    ...options,
+    table: "sessions",
+    where: "expires_at <= now()",
+    oldestFirst: "expires_at",
+  });
 }

@@ -12,6 +12,9 @@ import type { Pool } from "./pool.ts";
 /** 24 bytes, as Standard Webhooks recommends (24 to 64). */
 const SECRET_BYTES = 24;
 
+/** Secrets of an account that sign at a time. Each is 48 bytes in a header, of which receivers take a few KB. */
+const MOST_SIGNING = 10;
+
 interface StoredSecret {
   id: string;
   account: string;
@@ -84,6 +87,10 @@ export function createSigningSecrets({
           "delete from signing_secrets where account = $1 and valid_until <= now()",
           [account],
         );
+        const signing = await client.query("select 1 from signing_secrets where account = $1", [
+          account,
+        ]);
+        if ((signing.rowCount ?? 0) >= MOST_SIGNING) throw tooManySigning();
         await client.query(
           `update signing_secrets set valid_until = now() + interval '24 hours'
            where account = $1 and valid_until is null`,
@@ -104,6 +111,11 @@ export function createSigningSecrets({
 
 function unknownAccount(account: string): InvalidInput {
   return new InvalidInput([{ field: "account", message: `there is no account ${account}` }]);
+}
+
+function tooManySigning(): InvalidInput {
+  const message = `${MOST_SIGNING} secrets sign already, because each goes on for 24 hours after it was replaced: try again when the first of them has ended`;
+  return new InvalidInput([{ field: "", message }]);
 }
 
 function context(place: { account: string; row: string }): string {

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from "node:timers/promises";
 import { translating } from "../postgres/connection-errors.ts";
 import { createClient } from "../postgres/pool.ts";
 import { StartProblem } from "../configuration/start-problem.ts";
@@ -7,51 +8,110 @@ const LOCK = [0x6361_7269, 0x6c6c_6f6e];
 /** PostgreSQL notices a killed holder as soon as its connection breaks; across a network not at once. */
 const WAIT_MS = 3_000;
 const RETRY_MS = 100;
+/** Milliseconds between tries to get it back. */
+const AGAIN_MS = 1_000;
+/** A connection to a server that is gone without a goodbye looks well: a statement now and then finds out. */
+const CHECK_MS = 15_000;
 
 export interface DatabaseLock {
   release(): Promise<void>;
 }
 
+type Client = ReturnType<typeof createClient>;
+
 /**
  * Takes the database for this standalone alone, by an advisory lock that lives as long as its
- * connection. Throws StartProblem when another standalone has it.
- * `onLost` is called when the connection breaks: somebody else may take the database from then on.
+ * connection. Throws StartProblem when another standalone has it. The connection breaks whenever PostgreSQL
+ * restarts: then it is taken again, on another one, until `release`.
  */
 export async function lockDatabase(options: {
   url: string;
+  /** Somebody else may take the database from now on. */
   onLost: (error: Error) => void;
+  /** Somebody else has. Said once, and waited for. */
+  onTaken: () => void;
+  /** It is ours again. */
+  onHeld: () => void;
 }): Promise<DatabaseLock> {
-  let released = false;
-  const client = createClient({
-    url: options.url,
-    applicationName: "carillon standalone lock",
-    onError: (error) => {
-      if (!released) options.onLost(error);
-    },
-  });
+  const { url, onLost, onTaken, onHeld } = options;
+  const end = new AbortController();
+  const released = end.signal;
+  let client = open(url);
   await translating(() => client.connect());
   const deadline = performance.now() + WAIT_MS;
-  for (;;) {
-    const { rows } = await client.query<{ held: boolean }>(
-      "select pg_try_advisory_lock($1, $2) as held",
-      LOCK,
-    );
-    if (rows[0]?.held === true) break;
+  while (!(await tryLock(client))) {
     if (performance.now() > deadline) {
-      released = true;
       await client.end();
       throw new StartProblem(
         "another Carillon standalone is running on this database: stop it, or use another DATABASE_URL",
       );
     }
-    await new Promise((resolve) => {
-      setTimeout(resolve, RETRY_MS);
-    });
+    await delay(RETRY_MS);
   }
+  void keep();
+
+  async function keep(): Promise<void> {
+    while (!released.aborted) {
+      const error = await untilBroken(client);
+      if (released.aborted) return;
+      onLost(error);
+      await regain();
+    }
+  }
+
+  async function regain(): Promise<void> {
+    let told = false;
+    for (; !released.aborted; await delay(AGAIN_MS)) {
+      client = open(url);
+      try {
+        await client.connect();
+        for (; !released.aborted; await delay(AGAIN_MS)) {
+          if (await tryLock(client)) {
+            onHeld();
+            return;
+          }
+          if (!told) onTaken();
+          told = true;
+        }
+      } catch {
+        // Still away. Whoever uses the database says so.
+        client.end().catch(() => undefined);
+      }
+    }
+  }
+
   return {
     async release() {
-      released = true;
+      end.abort();
       await client.end();
     },
   };
+}
+
+function open(url: string): Client {
+  return createClient({ url, applicationName: "carillon standalone lock" });
+}
+
+async function tryLock(client: Client): Promise<boolean> {
+  const { rows } = await client.query<{ held: boolean }>(
+    "select pg_try_advisory_lock($1, $2) as held",
+    LOCK,
+  );
+  return rows[0]?.held === true;
+}
+
+function untilBroken(client: Client): Promise<Error> {
+  return new Promise((resolve) => {
+    let cause = new Error("the connection has ended");
+    const check = setInterval(() => {
+      client.query("select 1").catch(() => {
+        client.end().catch(() => undefined);
+      });
+    }, CHECK_MS);
+    client.once("error", (error) => (cause = error));
+    client.once("end", () => {
+      clearInterval(check);
+      resolve(cause);
+    });
+  });
 }

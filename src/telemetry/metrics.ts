@@ -75,11 +75,11 @@ export function createMetrics(options: { version: string; nodeMetrics?: boolean 
 
   const named = {
     // HTTP. `route` is the pattern (`/jobs/{id}`), never the path.
-    httpRequests: counter("http_requests_total", "HTTP requests answered.", [
-      "method",
-      "route",
-      "status",
-    ]),
+    httpRequests: counter(
+      "http_requests_total",
+      "HTTP requests answered; with status 499 those whose client went away before that.",
+      ["method", "route", "status"],
+    ),
     httpRequestDuration: histogram(
       "http_request_duration_seconds",
       "Time from a request's headers to the end of its answer.",

@@ -45,8 +45,9 @@ const TOKENS: readonly [RegExp, string][] = [
   [/svc_live_[A-Za-z0-9_-]+/g, `svc_live_${REDACTED}`],
   [/whsec_[A-Za-z0-9+/=_-]+/g, `whsec_${REDACTED}`],
   // The password of `scheme://user:password@host`. Not begun at the scheme, which any run of letters may be:
-  // of a long one, each letter would be looked behind.
-  [/(:\/\/[^\s/:@]*):[^\s/@]+@/g, `$1:${REDACTED}@`],
+  // of a long one, each letter would be looked behind. It ends with the last @ before the path: a password may
+  // have one in it.
+  [/(:\/\/[^\s/:@]*):[^\s/]+@/g, `$1:${REDACTED}@`],
 ];
 
 const MAX_DEPTH = 8;

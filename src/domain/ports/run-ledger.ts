@@ -34,7 +34,8 @@ export interface RunLedger {
    * One transaction for all changes: compare-and-set each cursor, store the revision, insert runs and
    * missed spans, drop queued runs that belong to an older generation or a job no longer startable
    * (recorded as missed: superseded, paused, deleted), mark replaced ones; then NOTIFY the workers.
-   * Returns the uids that lost the compare-and-set: reconcile them again.
+   * Returns the uids that lost the compare-and-set, and of one-times that were put back to a time at which they
+   * had run, and so have not missed it: reconcile them again.
    *
    * What the scheduler relies on, per change and in this order:
    * 1. Runs are dropped before `create` is inserted, so a fire time can be created again for a new
@@ -56,7 +57,10 @@ export interface RunLedger {
   undeleted(account: string, jobId: string): Promise<string[]>;
   /** Marks jobs deleted and cancels their unstarted runs (recorded). Idempotent. */
   cancel(jobUids: readonly string[]): Promise<void>;
-  /** A run asked for by REST; the same key again is no second run. False: no cursor or deleted. */
+  /**
+   * A run asked for by REST; the same key again is no second run. False: no cursor, one that has not got to the
+   * job's generation yet, or deleted.
+   */
   runNow(job: Job, key: string): Promise<boolean>;
   /**
    * Takes the halt that a 410 put on the job off its cursor and tells the leader (LedgerNews). Nothing

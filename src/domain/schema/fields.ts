@@ -135,7 +135,7 @@ export const webhookUrl = Type.String({
   minLength: 1,
   maxLength: LIMITS.url,
   description: "http or https URL that is called with POST. No user info.",
-  "x-documented": { format: "uri", pattern: "^[hH][tT][tT][pP][sS]?://" },
+  "x-documented": { format: "uri", pattern: "^[hH][tT][tT][pP][sS]?://[^/?#\\\\]" },
   examples: ["https://example.com/hooks/report"],
 });
 

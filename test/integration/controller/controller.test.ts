@@ -181,6 +181,7 @@ test("a job without account has a cursor and no runs", async () => {
     position: clock.now(),
     scheduleHash: timingOf(spec).hash,
     generation: 1,
+    revision: null,
     startable: false,
     once: "armed" as const,
     haltedGeneration: null,

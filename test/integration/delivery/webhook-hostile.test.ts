@@ -151,6 +151,15 @@ describe("whatever a receiver does has an outcome within the deadline", () => {
       outcome: { kind: "delivered", httpStatus: 204 },
     },
     {
+      does: "sends early hints without an end",
+      onRequest: write("HTTP/1.1 103 Early Hints\r\n\r\n".repeat(200)),
+      outcome: {
+        kind: "retryable",
+        httpStatus: 500,
+        error: "the answer's headers are too large",
+      },
+    },
+    {
       does: "redirects",
       onRequest: write(
         "HTTP/1.1 307 Go\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n",
@@ -196,6 +205,16 @@ test("an endless body of many calls does not grow the memory", async () => {
   for (let round = 0; round < 5; round += 1)
     await Promise.all(Array.from({ length: 40 }, () => send(url)));
   expect(process.memoryUsage().rss - before).toBeLessThan(100 * 1024 * 1024);
+});
+
+test("thousands of short headers hold up nobody", async () => {
+  const url = await receiver(write(`HTTP/1.1 200 OK\r\n${"a:b\r\n".repeat(13_000)}`));
+  const before = process.cpuUsage();
+  const outcomes = await Promise.all(Array.from({ length: 16 }, () => send(url)));
+  // Milliseconds of the processor: others may be busy too.
+  expect(process.cpuUsage(before).user / 1_000).toBeLessThan(1_000);
+  for (const outcome of outcomes)
+    expect(outcome).toMatchObject({ error: "the answer's headers are too large" });
 });
 
 test("a claim lost while connecting: no byte of the request leaves", async () => {

@@ -12,7 +12,7 @@ import { parseDestinationRules } from "../../../src/network/destination-rules.ts
 import { createGuardedDial } from "../../../src/network/guarded-dial.ts";
 import { createPostgresClock } from "../../../src/postgres/clock.ts";
 import { createEmailLog } from "../../../src/postgres/email-log.ts";
-import { createLogger } from "../../../src/telemetry/logger.ts";
+import { createLogger, type Logger } from "../../../src/telemetry/logger.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
 import type { TestDatabase } from "../../postgres/database.ts";
 import { until } from "../../until.ts";
@@ -39,6 +39,7 @@ export interface WorkerFixture extends RunsFixture {
     resetMs?: number;
     monotonic?: Monotonic;
     signingSecrets?: Parameters<typeof createDeliveryWorker>[0]["signingSecrets"];
+    log?: Logger;
   }): { stop(): Promise<void>; done: Promise<void>; transitions: string[] };
   executions(of: Job, count: number): Promise<Execution[]>;
 }
@@ -101,7 +102,7 @@ export async function workerFixture(database?: TestDatabase): Promise<WorkerFixt
         timers,
         monotonic: options.monotonic ?? monotonic,
         metrics,
-        log,
+        log: options.log ?? log,
         workerId: options.id ?? `worker-${workers}`,
         ...(options.timing ? { timing: options.timing } : {}),
         ...(options.limits ? { limits: options.limits } : {}),

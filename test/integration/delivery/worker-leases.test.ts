@@ -1,7 +1,10 @@
+import { Writable } from "node:stream";
+import { setImmediate as turn } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Job } from "../../../src/domain/job.ts";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
 import type { RunQueue } from "../../../src/domain/ports/run-queue.ts";
+import { createLogger } from "../../../src/telemetry/logger.ts";
 import {
   startScriptedServer,
   type ScriptedServer,
@@ -75,6 +78,44 @@ async function taken(of: Job): Promise<void> {
     errorMessage: "interrupted: outcome unknown",
   });
 }
+
+test("a run whose end is recorded while leases are renewed was not lost to anybody", async () => {
+  const target = await receiver((_call, response) => response.end());
+  const of = webhookJob(target.url);
+  const queue = fixture.anotherQueue();
+  const missed = Promise.withResolvers<undefined>();
+  const lines: string[] = [];
+  const output = new Writable({
+    write(line: Buffer, _encoding, done) {
+      lines.push(line.toString());
+      done();
+    },
+  });
+  const handle = worker({
+    log: createLogger({ level: "warn", output }),
+    timing: { renew: 50 },
+    queue: {
+      ...queue,
+      renew: async (claims, leaseMs) => {
+        const still = await queue.renew(claims, leaseMs);
+        if (still.size < claims.length) missed.resolve(undefined);
+        return still;
+      },
+      close: async (closings) => {
+        const closed = await queue.close(closings);
+        await missed.promise;
+        // By now the renewal has been taken in.
+        await turn();
+        return closed;
+      },
+    },
+  });
+  await create(of);
+  await fixture.executions(of, 1);
+  await missed.promise;
+  await handle.stop();
+  expect(lines).toEqual([]);
+});
 
 describe("Replace", () => {
   test("ends the attempt in flight within 5 s; the new run does not wait for that", async () => {

@@ -6,6 +6,7 @@ import type { Job } from "../../../src/domain/job.ts";
 import type { Cursor } from "../../../src/domain/cursor.ts";
 import type { JobStore } from "../../../src/domain/ports/job-store.ts";
 import type { EmailLog, Mailer } from "../../../src/domain/ports/mail.ts";
+import { revisionOf } from "../../../src/domain/revision.ts";
 import { scheduleHash } from "../../../src/domain/schedule.ts";
 import { createGateway, type GatewayOptions } from "../../../src/gateway/gateway.ts";
 import { startMailCatcher, type MailCatcher } from "../../../src/mail/mail-catcher.ts";
@@ -257,6 +258,7 @@ export async function startHarness(overrides: Overrides = {}) {
           position: clock.now(),
           scheduleHash: scheduleHash(job.spec),
           generation: job.generation,
+          revision: revisionOf(job),
           startable: true,
           once: "armed",
           haltedGeneration: null,

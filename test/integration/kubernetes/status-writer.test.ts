@@ -5,6 +5,7 @@ import { jobStatus } from "../../../src/domain/job-status.ts";
 import type { Circuit } from "../../../src/domain/ports/circuits.ts";
 import type { JobHistory } from "../../../src/domain/ports/run-ledger.ts";
 import type { Observed } from "../../../src/domain/ports/status-reporter.ts";
+import { revisionOf } from "../../../src/domain/revision.ts";
 import type { Execution } from "../../../src/domain/run.ts";
 import { timingOf } from "../../../src/domain/timing.ts";
 import { createEventRecorder } from "../../../src/kubernetes/events.ts";
@@ -433,6 +434,7 @@ function observed(job: Job, change: Partial<Cursor> = {}): Observed {
     position: job.createdAt,
     scheduleHash: timing.hash,
     generation: job.generation,
+    revision: revisionOf(job),
     startable: true,
     once: "armed",
     haltedGeneration: null,

@@ -5,7 +5,7 @@ import { cancelAccountRuns } from "../../../src/postgres/cancel-account-runs.ts"
 import { createNotifications } from "../../../src/postgres/notifications.ts";
 import { createPostgresJobStore } from "../../../src/postgres/postgres-job-store.ts";
 import { cronSpec } from "../../conformance/job-store.ts";
-import { change, runsFixture, scheduled, type RunsFixture } from "./runs-fixture.ts";
+import { change, cursorOf, job, runsFixture, scheduled, type RunsFixture } from "./runs-fixture.ts";
 
 let fixture: RunsFixture;
 beforeAll(async () => {
@@ -52,4 +52,21 @@ test("a deleted account's REST-made jobs go with their runs; others and other ac
     0, 0, 1,
   ]);
   await notifications.close();
+});
+
+test("a namespace leaves its account: what was asked for by hand after a pause is recorded, not forgotten", async () => {
+  const { pool, ledger } = fixture;
+  const of = job();
+  const account = of.account;
+  const paused = { startable: false, position: Date.now() - 60_000 };
+  await ledger.apply([change(of, { to: paused })]);
+  await ledger.runNow(of, "by hand");
+  const from = await cursorOf(ledger, of);
+  await ledger.apply([change({ ...of, account: null }, { from, to: paused })]);
+  expect(await ledger.unfinished([of.uid])).toEqual(new Map());
+  const { rows } = await pool.query(
+    "select account, count, reason from missed_spans where job_uid = $1",
+    [of.uid],
+  );
+  expect(rows).toEqual([{ account, count: 1, reason: "account_deleted" }]);
 });

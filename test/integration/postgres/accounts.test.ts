@@ -73,10 +73,10 @@ describe("accounts", () => {
     expect(await findings(accounts.create({ name: "n", namespace: "Not_One" }))).toEqual([
       "namespace",
     ]);
-    expect(await findings(accounts.update(id, { retentionDays: 0 }))).toEqual(["retentionDays"]);
-    expect(await findings(accounts.update(id, { retentionDays: 1.5 }))).toEqual(["retentionDays"]);
-    expect(await findings(accounts.update(id, { timeZone: "Mars/Olympus" }))).toEqual(["timeZone"]);
-    expect(await findings(accounts.update(id, { timeZone: "+01:00" }))).toEqual(["timeZone"]);
+    for (const retentionDays of [0, 1.5])
+      expect(await findings(accounts.update(id, { retentionDays }))).toEqual(["retention_days"]);
+    for (const timeZone of ["Mars/Olympus", "+01:00", "PST"])
+      expect(await findings(accounts.update(id, { timeZone }))).toEqual(["time_zone"]);
     expect(await findings(accounts.update(randomUUID(), { timeZone: "UTC" }))).toEqual(["account"]);
     expect(await findings(accounts.bind(randomUUID(), "ns", "u"))).toEqual(["account"]);
   });

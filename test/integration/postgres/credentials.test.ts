@@ -17,6 +17,7 @@ import { createSessions } from "../../../src/postgres/sessions.ts";
 import { createSigningSecrets } from "../../../src/postgres/signing-secrets.ts";
 import { createSmtpSettingsStore } from "../../../src/postgres/smtp-settings.ts";
 import { createUsers } from "../../../src/postgres/users.ts";
+import { createCredentials, followMailCatcher } from "../../../src/standalone/first-start.ts";
 import { createTestDatabase } from "../../postgres/database.ts";
 import type { TestDatabase } from "../../postgres/database.ts";
 
@@ -195,6 +196,21 @@ describe("signing secrets", () => {
     const current = await store.current(account);
     expect(new Set(current)).toEqual(new Set(rotated.map((r) => r.secret)));
   });
+
+  test("no more sign at a time than fit into a header", async () => {
+    const store = createSigningSecrets({ pool, keyRing });
+    const account = await newAccount();
+    for (let made = 0; made < 10; made += 1) await store.rotate(account);
+    await expect(store.rotate(account)).rejects.toThrow(InvalidInput);
+    const [newest, ...old] = await store.current(account);
+    expect(old).toHaveLength(9);
+    await pool.query(
+      "update signing_secrets set valid_until = now() where account = $1 and valid_until is not null",
+      [account],
+    );
+    const { secret } = await store.rotate(account);
+    expect(await store.current(account)).toEqual([secret, newest]);
+  });
 });
 
 describe("key rotation", () => {
@@ -356,5 +372,41 @@ describe("users and sessions", () => {
     await users.delete(account, user.id, owner);
     expect(await sessions.authenticate(four.token)).toBeUndefined();
     expect(await sessions.authenticate("x")).toBeUndefined();
+  });
+});
+
+describe("a first start of standalone", () => {
+  const catcher = { host: "127.0.0.1", smtpPort: 2525 };
+
+  test("that was killed before it showed them: the next one's credentials are good", async () => {
+    const accounts = createAccounts({ pool });
+    const apiKeys = createApiKeys({ pool });
+    const smtpSettings = createSmtpSettingsStore({ pool, keyRing });
+    const users = createUsers({ pool });
+    const stores = { accounts, apiKeys, smtpSettings, users };
+    const first = await createCredentials(stores, catcher);
+    const account = (await accounts.byName("default"))?.id ?? "";
+    const kept = await smtpSettings.revision(account);
+    const { apiKey, email, password } = await createCredentials(stores, catcher);
+    expect(await apiKeys.authenticate(apiKey)).toMatchObject({ account });
+    expect(await users.verify(email, password)).toMatchObject({ account, admin: true });
+    expect(await users.verify(email, first.password)).toBeUndefined();
+    expect(await smtpSettings.revision(account)).toBe(kept);
+  });
+
+  test("a mail catcher that moves is followed by who sends there, and by nobody else", async () => {
+    const accounts = createAccounts({ pool });
+    const smtpSettings = createSmtpSettingsStore({ pool, keyRing });
+    const account = (await accounts.byName("default"))?.id ?? "";
+    const move = { host: "127.0.0.1", from: 2525, to: 2600 };
+    await followMailCatcher({ accounts, smtpSettings }, move);
+    const moved = await smtpSettings.get(account);
+    expect(moved).toMatchObject({ host: "127.0.0.1", port: 2600, tls: "none" });
+    for (const own of [{ host: "smtp.example.com", port: 2525 }, { port: 2526 }]) {
+      if (moved === undefined) throw new Error("no settings");
+      await smtpSettings.set(account, { ...moved, ...own });
+      await followMailCatcher({ accounts, smtpSettings }, move);
+      expect(await smtpSettings.get(account)).toMatchObject(own);
+    }
   });
 });

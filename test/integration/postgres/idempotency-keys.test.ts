@@ -58,7 +58,13 @@ describe("idempotency keys", () => {
     expect(await keys.begin(asked)).toEqual(replay);
     expect(await keys.begin({ ...asked, retakeAfterMs: 60_000 })).toEqual(replay);
     await elapse(asked.account, "1 minute");
-    expect((await keys.begin({ ...asked, fingerprint: "f2" })).kind).toBe("fresh");
+    const next = { ...asked, fingerprint: "f2" };
+    const begunAnew = await keys.begin(next);
+    if (begunAnew.kind !== "fresh") throw new Error(begunAnew.kind);
+    expect((await keys.begin(next)).kind).toBe("in_flight");
+    expect(await keys.begin(asked)).toEqual({ kind: "mismatch" });
+    await keys.complete(begunAnew.token, { status: 201, body: '{"id":"2"}' });
+    expect(await keys.begin(next)).toEqual({ kind: "replay", status: 201, body: '{"id":"2"}' });
   });
 
   test("an abandoned one is free again", async () => {
@@ -98,9 +104,10 @@ describe("idempotency keys", () => {
     const keys = createIdempotencyKeys({ pool });
     const asked = request();
     await keys.begin(asked);
+    await elapse(asked.account, "23 hours 59 minutes");
     await deleteExpiredIdempotencyKeys({ pool });
     expect((await keys.begin(asked)).kind).toBe("in_flight");
-    await elapse(asked.account, "24 hours");
+    await elapse(asked.account, "1 minute");
     expect(await deleteExpiredIdempotencyKeys({ pool })).toBeGreaterThanOrEqual(1);
   });
 });

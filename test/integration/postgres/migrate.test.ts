@@ -1,5 +1,6 @@
-import { randomBytes } from "node:crypto";
+import { randomBytes, randomUUID } from "node:crypto";
 import { afterEach, expect, test } from "vitest";
+import { timers } from "../../../cmd/system.ts";
 import {
   checkSchema,
   compareVersions,
@@ -7,7 +8,10 @@ import {
   DatabaseTooOld,
   migrate,
 } from "../../../src/postgres/migrate.ts";
+import { createNotifications } from "../../../src/postgres/notifications.ts";
 import { createPool } from "../../../src/postgres/pool.ts";
+import { createPostgresJobStore } from "../../../src/postgres/postgres-job-store.ts";
+import { cronSpec } from "../../conformance/job-store.ts";
 import { admin } from "../../postgres/admin.ts";
 import { createEmptyDatabase, type TestDatabase } from "../../postgres/database.ts";
 
@@ -61,11 +65,60 @@ test("a release that is one behind works on a database that is ahead", async () 
   await pool.end();
 });
 
+test("a dump from a server that is further in its transactions: its jobs are listed once, and watched", async () => {
+  const { url } = await empty();
+  await migrate({ url, appVersion: "1.0.0" });
+  const pool = createPool({ url, applicationName: "test" });
+  const notifications = createNotifications({ url, applicationName: "test" });
+  const jobs = createPostgresJobStore({ pool, notifications, timers });
+  const { uid } = await jobs.create({ account: randomUUID(), id: "job-1", spec: cronSpec() });
+  await pool.query("update jobs set changed_xid = '5000000000'");
+  await pool.query("update carillon_meta set value = '4000000000' where key = 'jobs_purged_xid'");
+  await migrate({ url, appVersion: "1.0.0" });
+  const { position } = await jobs.list({ limit: 10 });
+  const job = await jobs.create({ account: randomUUID(), id: "job-2", spec: cronSpec() });
+  const stop = new AbortController();
+  const seen: string[] = [];
+  for await (const event of jobs.watch(position, stop.signal)) {
+    if (event.type === "changed") seen.push(event.job.uid);
+    if (seen.includes(job.uid)) break;
+  }
+  stop.abort();
+  expect(seen).not.toContain(uid);
+  await notifications.close();
+  await pool.end();
+});
+
 test("a database without our schema says what to do", async () => {
   const { url } = await empty();
   const pool = createPool({ url, applicationName: "test" });
   await expect(checkSchema({ pool, appVersion: "1.0.0" })).rejects.toThrow(DatabaseTooOld);
   await pool.end();
+});
+
+test("a role with a schema of its own has everything there, and may have nothing elsewhere", async () => {
+  const { url } = await empty();
+  const role = `team_${randomBytes(4).toString("hex")}`;
+  await admin(url, `create role ${role} login password 'team'`);
+  await admin(url, `create schema ${role} authorization ${role}`);
+  await admin(url, `alter role ${role} set search_path = ${role}`);
+  const own = new URL(url);
+  own.username = role;
+  own.password = "team";
+  const pool = createPool({ url: own.href, applicationName: "test" });
+  try {
+    await migrate({ url: own.href, appVersion: "1.0.0" });
+    await checkSchema({ pool, appVersion: "1.0.0" });
+    expect(await migrate({ url: own.href, appVersion: "1.0.0" })).toEqual({ applied: [] });
+    const { rows } = await pool.query(
+      "select distinct schemaname from pg_tables where tablename ~ '^(runs|carillon_.*)$'",
+    );
+    expect(rows).toEqual([{ schemaname: role }]);
+  } finally {
+    await pool.end();
+    await admin(url, `drop owned by ${role} cascade`);
+    await admin(url, `drop role ${role}`);
+  }
 });
 
 test("a role that may not create tables is told so, in one line", async () => {

@@ -10,6 +10,7 @@ import type { JobStore } from "../../../src/domain/ports/job-store.ts";
 import type { Closing } from "../../../src/domain/ports/run-queue.ts";
 import type { LedgerChange } from "../../../src/domain/ports/run-ledger.ts";
 import type { ClaimedRun } from "../../../src/domain/run.ts";
+import { revisionOf } from "../../../src/domain/revision.ts";
 import { timingOf } from "../../../src/domain/timing.ts";
 import { createAccounts } from "../../../src/postgres/accounts.ts";
 import { cancelAccountRuns } from "../../../src/postgres/cancel-account-runs.ts";
@@ -68,6 +69,7 @@ async function decided(of: Job): Promise<LedgerChange | undefined> {
   const now = Date.now();
   const { to, create, replace, missed, changed } = decide({
     job: of,
+    revision: revisionOf(of),
     timing: timingOf(of.spec),
     cursor: from,
     unfinished,
@@ -259,15 +261,80 @@ describe("put back to a time that it has run at", () => {
     expect(await onceOf(of)).toBe("completed");
   });
 
-  test("both outcomes at once: that of the newer time counts", async () => {
-    const at = Date.now() - 2_000;
+  test("while that run is being recorded: its outcome counts", async () => {
+    const at = Date.now() - 1_000;
     const of = once(at);
     await reconcile(of);
-    const old = await started(of);
-    await reconcile(movedTo(of, at + 1_000));
-    await fixture.queue.close([failure(old), success(await started(of))]);
+    const run = await started(of);
+    const later = movedTo(of, at + HOUR);
+    await reconcile(later);
+    const change = await decided(movedTo(later, at));
+    if (change === undefined) throw new Error("nothing to apply");
+    const other = await fixture.pool.connect();
+    await other.query("begin");
+    await other.query("select from job_cursors where job_uid = $1 for update", [of.uid]);
+    const applied = fixture.ledger.apply([change]);
+    await until("the change waits", () => waiting(1));
+    const closed = fixture.queue.close([success(run)]);
+    await until("the closing waits for the change", () => waiting(2));
+    await other.query("commit");
+    other.release();
+    expect(await applied).toEqual({ conflicts: [], created: 0 });
+    expect(await closed).toEqual(new Set([run.id]));
     expect(await onceOf(of)).toBe("completed");
   });
+
+  const late: {
+    name: string;
+    policy: Partial<JobSpec>;
+    /** The run of that time is. */
+    underWay?: boolean;
+    /** The other time has come. */
+    inBetween?: boolean;
+  }[] = [
+    { name: "its deadline has passed", policy: { startingDeadlineSeconds: 0 } },
+    { name: "its deadline has passed", policy: { startingDeadlineSeconds: 0 }, underWay: true },
+    {
+      name: "the run of the other time is under way",
+      policy: { concurrencyPolicy: "Forbid" },
+      inBetween: true,
+    },
+  ];
+  for (const { name, policy, underWay = false, inBetween = false } of late)
+    test(`${name}: it has not missed what ${underWay ? "goes on" : "was delivered"}`, async () => {
+      const at = Date.now() - 2_000;
+      const of = once(at);
+      await reconcile(of);
+      const run = await started(of);
+      if (!underWay) await fixture.queue.close([success(run)]);
+      const later = movedTo(of, inBetween ? at + 1_000 : at + HOUR);
+      await reconcile(later);
+      const other = inBetween ? [failure(await started(later))] : [];
+
+      const reverted = edited(later, { schedule: { kind: "once", at }, ...policy });
+      const change = await decided(reverted);
+      if (change === undefined) throw new Error("nothing to apply");
+      expect(change.missed).toHaveLength(1);
+      expect(await fixture.ledger.apply([change])).toEqual({ conflicts: [of.uid], created: 0 });
+      await fixture.queue.close(underWay ? [success(run)] : other);
+      expect(await onceOf(of)).toBe("completed");
+      expect(await decided(reverted)).toBeUndefined();
+      expect(await reasonsOf(of)).toEqual([]);
+    });
+
+  for (const [older, newer, becomes] of [
+    [failure, success, "completed"],
+    [success, failure, "failed"],
+  ] as const)
+    test(`both outcomes at once: that of the newer time counts, ${becomes}`, async () => {
+      const at = Date.now() - 2_000;
+      const of = once(at);
+      await reconcile(of);
+      const old = await started(of);
+      await reconcile(movedTo(of, at + 1_000));
+      await fixture.queue.close([older(old), newer(await started(of))]);
+      expect(await onceOf(of)).toBe(becomes);
+    });
 
   test("a manual run of a newer generation leaves the outcome to the one at its time", async () => {
     const of = once(Date.now() - 1_000);
@@ -405,6 +472,35 @@ describe("refused at its start", () => {
     await refused(run);
     expect(await runsOf(of)).toEqual([]);
     expect(await onceOf(of)).toBe("armed");
+  });
+
+  test("a leader has written the cursor in the meantime: it stays for the next start", async () => {
+    const of = once(Date.now() - 1_000);
+    await reconcile(of);
+    const run = await claimOne(fixture.queue, of);
+    await halt(of);
+    const other = await fixture.pool.connect();
+    await other.query("begin");
+    await other.query("select from runs where id = $1 for update", [run.id]);
+    const refusing = refused(run);
+    await until("the start waits for the run", async () => {
+      const { rowCount } = await fixture.pool.query(
+        `select from pg_stat_activity
+          where datname = current_database() and cardinality(pg_blocking_pids(pid)) > 0`,
+      );
+      return rowCount === 1;
+    });
+    await fixture.pool.query(
+      "update job_cursors set version = version + 1, startable = true where job_uid = $1",
+      [of.uid],
+    );
+    await other.query("commit");
+    other.release();
+    await refusing;
+    expect((await runsOf(of)).map(({ state }) => state)).toEqual(["claimed"]);
+    expect(await fixture.queue.start([run])).toEqual(new Set([run.id]));
+    await fixture.queue.close([success(run)]);
+    expect(await onceOf(of)).toBe("completed");
   });
 
   test("deleted: that is recorded", async () => {

@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { createServer, type Server, type Socket } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
@@ -9,7 +10,11 @@ import {
   type Pool,
   type Queryable,
 } from "../../../src/postgres/pool.ts";
-import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
+import {
+  createEmptyDatabase,
+  createTestDatabase,
+  type TestDatabase,
+} from "../../postgres/database.ts";
 
 let database: TestDatabase;
 let pool: Pool;
@@ -67,6 +72,23 @@ test("options in the URL are joined with ours: a session stays in UTC", async ()
   await own.end();
 });
 
+const sessionOf = (of: Queryable) =>
+  of.query(
+    `select current_setting('transaction_isolation') as level,
+            current_setting('idle_session_timeout') as idle`,
+  );
+
+test("a role's defaults neither bear on what a statement sees nor end sessions", async () => {
+  const theirs = ["default_transaction_isolation=serializable", "idle_session_timeout=5s"];
+  const options = theirs.map((setting) => `-c ${setting}`).join(" ");
+  const url = `${database.url}?options=${encodeURIComponent(options)}`;
+  const own = createPool({ url, applicationName: "own defaults", max: 1 });
+  const ours = [{ level: "read committed", idle: "0" }];
+  expect((await sessionOf(own)).rows).toEqual(ours);
+  expect((await transaction(own, sessionOf)).rows).toEqual(ours);
+  await own.end();
+});
+
 test.each([
   { mode: "require", becomes: "verify-full" },
   { mode: "no-verify", becomes: "no-verify" },
@@ -92,7 +114,7 @@ for (const { why, url } of down)
     await broken.end();
   });
 
-const states = ["57P01", "57P02", "57P03", "08006", "53300", "25006"];
+const states = ["57P01", "57P02", "57P03", "08006", "53300", "58030", "25006", "25P03", "25P04"];
 for (const state of states)
   test(`unavailable: SQLSTATE ${state}`, async () => {
     const raise = `do $$ begin raise exception 'x' using errcode = '${state}'; end $$`;
@@ -146,6 +168,64 @@ test("a session that the server ends is replaced", async () => {
   await expect.poll(() => errors.length, { timeout: 5_000 }).toBe(1);
   await victim.query("select 1");
   await victim.end();
+});
+
+const refusals = [
+  { refuse: "alter role ROLE nologin", again: "alter role ROLE login" },
+  { refuse: "alter role ROLE password 'new'", again: "alter role ROLE password 'old'" },
+  {
+    refuse: "revoke connect on database NAME from public",
+    again: "grant connect on database NAME to public",
+  },
+  {
+    refuse: "alter database NAME allow_connections false",
+    again: "alter database NAME allow_connections true",
+  },
+];
+
+test.each(refusals)(
+  "refused after it was let in, a process waits as in an outage: $refuse",
+  async ({ refuse, again }) => {
+    const empty = await createEmptyDatabase();
+    const theirs = new URL(empty.url);
+    const role = `rotated_${randomBytes(4).toString("hex")}`;
+    const say = (statement: string) =>
+      pool.query(statement.replaceAll("ROLE", role).replaceAll("NAME", theirs.pathname.slice(1)));
+    await say("create role ROLE login password 'old'");
+    theirs.username = role;
+    theirs.password = "old";
+    const options = { url: theirs.href, applicationName: role, max: 1 };
+    const [known, unused] = [createPool(options), createPool(options)];
+    await known.query("select 1");
+    await say(refuse);
+    await say(
+      "select pg_terminate_backend(pid, 5000) from pg_stat_activity where usename = 'ROLE'",
+    );
+    await expect.poll(() => known.totalCount).toBe(0);
+    for (const one of [known, unused]) {
+      await expect(one.query("select 1")).rejects.toThrow(DependencyUnavailable);
+      await expect(transaction(one, async () => 1)).rejects.toThrow(DependencyUnavailable);
+    }
+    await say(again);
+    for (const one of [known, unused]) {
+      await one.query("select 1");
+      await one.end();
+    }
+    await empty.drop();
+    await say("drop role ROLE");
+  },
+);
+
+test("refused at its first connection, a process is told why", async () => {
+  const role = `stranger_${randomBytes(4).toString("hex")}`;
+  await pool.query(`create role ${role} nologin password 'old'`);
+  const theirs = new URL(database.url);
+  theirs.username = role;
+  theirs.password = "old";
+  const stranger = createPool({ url: theirs.href, applicationName: role, max: 1 });
+  await expect(stranger.query("select 1")).rejects.toThrow(/not permitted to log in/);
+  await stranger.end();
+  await pool.query(`drop role ${role}`);
 });
 
 test("a server behind a cut network is noticed", async () => {

@@ -76,10 +76,25 @@ test("an account that keeps less loses its own older rows only", async () => {
     "insert into accounts (id, name, retention_days) values ($1::uuid, $1::text, 7)",
     [short.account],
   );
-  for (const of of [short, long]) for (const age of [20, 3]) await executed(of, age);
-  await run(90);
-  expect(await ages(short)).toEqual([3]);
-  expect(await ages(long)).toEqual([3, 20]);
+  const missed = async (of: Job, first: number, last: number) =>
+    fixture.pool.query(
+      `insert into missed_spans (account, job_id, job_uid, first_at, last_at, count, reason)
+       select $1, 'j', $2, now() - $3 * interval '1 day', now() - $4 * interval '1 day', 2, 'overlap'`,
+      [of.account, of.uid, first, last],
+    );
+  for (const of of [short, long]) {
+    for (const age of [20, 3]) await executed(of, age);
+    await missed(of, 20, 19);
+    await missed(of, 20, 3);
+  }
+  // Also where the installation keeps all.
+  for (const executionsDays of [0, 90]) {
+    await run(executionsDays);
+    expect(await ages(short)).toEqual([3]);
+    expect(await count("missed_spans", short.uid)).toBe(1);
+    expect(await ages(long)).toEqual([3, 20]);
+    expect(await count("missed_spans", long.uid)).toBe(2);
+  }
 });
 
 test("passcodes whose limits have run out go, and circuits of killed processes", async () => {
@@ -147,14 +162,58 @@ test("an account deleted 30 days ago is purged whole", async () => {
     [of.account],
   );
   await executed(of, 1);
+  await claimed(fixture, of);
+  await fixture.pool.query("insert into jobs (account, id, spec) values ($1, 'j', '{}')", [
+    of.account,
+  ]);
   await fixture.pool.query(
     "update accounts set deleted_at = now() - interval '31 days' where id = $1",
     [of.account],
   );
   await run(90);
   expect(await ages(of)).toEqual([]);
-  const { rowCount } = await fixture.pool.query("select from accounts where id = $1", [of.account]);
+  expect(await count("runs", of.uid)).toBe(0);
+  expect(await cursorOf(fixture.ledger, of)).toMatchObject({ deleted: true, startable: false });
+  for (const [table, column] of [
+    ["jobs", "account"],
+    ["accounts", "id"],
+  ]) {
+    const { rowCount } = await fixture.pool.query(`select from ${table} where ${column} = $1`, [
+      of.account,
+    ]);
+    expect([table, rowCount]).toEqual([table, 0]);
+  }
+});
+
+test("a step that fails keeps none of the others from its turn, and is told of", async () => {
+  const { pool } = fixture;
+  await pool.query(
+    `create function broken() returns trigger language plpgsql as $$ begin raise 'broken'; end $$`,
+  );
+  await pool.query(
+    "create trigger broken before delete on otps for each statement execute function broken()",
+  );
+  await pool.query(
+    `insert into single_sign_ons (token_hash, state, nonce, code_verifier, expires_at)
+     values (sha256(''), '', '', '', now() - interval '1 hour')`,
+  );
+  await expect(run(0)).rejects.toThrow("broken");
+  const { rowCount } = await pool.query("select from single_sign_ons");
   expect(rowCount).toBe(0);
+  await pool.query("drop trigger broken on otps");
+});
+
+test("one that is told to end removes nothing more", async () => {
+  const of = job();
+  await executed(of, 400);
+  const retention = createRetention({
+    pool: fixture.pool,
+    clock: { known: true, now: () => Date.now() },
+    executionsDays: 90,
+    logsDays: 90,
+  });
+  await retention.run(AbortSignal.abort());
+  expect(await ages(of)).toEqual([400]);
 });
 
 test("a run that is still to be closed keeps the revision and the cursor of a job deleted long ago", async () => {
@@ -197,6 +256,12 @@ const EXPIRED = [
     table: "single_sign_ons",
     insert: `(token_hash, state, nonce, code_verifier, expires_at)
       select sha256(uuidv7()::text::bytea), '', '', '', now() - interval '1 hour'`,
+  },
+  {
+    table: "sessions",
+    insert: `(token_hash, user_id, expires_at)
+      select sha256(uuidv7()::text::bytea), (select id from users limit 1),
+             now() - interval '1 hour'`,
   },
   {
     table: "sign_in_failures",
@@ -243,11 +308,19 @@ const EXPIRED = [
 
 test.each(EXPIRED)("$table: expired rows go in batches, never in one statement", async (row) => {
   const { table, insert } = row;
+  const fresh = insert
+    .replace(/now\(\) - interval '[^']*'/, "now() + interval '1 hour'")
+    .replace("- 101", "");
   const { pool } = fixture;
   await pool.query(
     `insert into accounts (id, name) select uuidv7(), 'one' where not exists (select from accounts)`,
   );
+  await pool.query(
+    `insert into users (account, email, role)
+     select id, 'one@example.com', 'owner' from accounts limit 1 on conflict do nothing`,
+  );
   await pool.query(`insert into ${table} ${insert} from generate_series(1, 5) as n`);
+  await pool.query(`insert into ${table} ${fresh} from generate_series(6, 8) as n`);
   await pool.query(
     `create or replace function at_most_two() returns trigger language plpgsql as $$
      begin

@@ -220,6 +220,17 @@ describe("apply", () => {
     await fixture.queue.close([success(run)]);
   });
 
+  test("a manual run of a job without an account is missed, whatever the position", async () => {
+    const of = job();
+    await fixture.ledger.apply([change(of)]);
+    expect(await fixture.ledger.runNow(of, "k")).toBe(true);
+    const from = await cursorOf(fixture.ledger, of);
+    const to = { position: Date.now() - 60_000, startable: false };
+    await fixture.ledger.apply([change({ ...of, account: null }, { from, to })]);
+    expect(await runsOf(of.uid)).toEqual([]);
+    expect(await missedOf(of.uid)).toEqual([{ reason: "account_deleted", count: 1 }]);
+  });
+
   test("a manual run between attempts, which must all send the same, ends with its generation", async () => {
     const of = job();
     await fixture.ledger.apply([change(of)]);
@@ -315,6 +326,19 @@ describe("apply", () => {
     const run = await claimOne(fixture.queue, edited);
     await fixture.queue.close([success(run)]);
     expect(run.spec.name).toBe("edited");
+  });
+
+  test("so does a spec that came to have a number which was another's", async () => {
+    const [of, due] = [job(), Date.now()];
+    await fixture.ledger.apply([change(of, { create: [scheduled(due)] })]);
+    const held = await claimOne(fixture.queue, of);
+    const from = await cursorOf(fixture.ledger, of);
+    const second = { ...of, spec: spec({ name: "second" }) };
+    await fixture.ledger.apply([change(second, { from, create: [scheduled(due)] })]);
+    expect(await fixture.queue.start([held])).toEqual(new Set());
+    const run = await claimOne(fixture.queue, second);
+    await fixture.queue.close([success(run)]);
+    expect([held.spec.name, run.spec.name]).toEqual([of.spec.name, "second"]);
   });
 
   test("10,000 new runs in one change set", async () => {
@@ -451,6 +475,20 @@ describe("cancel, orphans, runNow", () => {
     await fixture.ledger.cancel([of.uid]);
     expect(await fixture.ledger.runNow(of, "key-3")).toBe(false);
     expect(await fixture.ledger.runNow(job(), "key")).toBe(false);
+  });
+
+  test("a request behind an edit waits until that is taken up", async () => {
+    const of = job();
+    await fixture.ledger.apply([change(of)]);
+    const newer = { ...of, generation: 2, spec: spec({ name: "edited" }) };
+    expect(await fixture.ledger.runNow(newer, "key")).toBe(false);
+    expect(await runsOf(of.uid)).toEqual([]);
+    const from = await cursorOf(fixture.ledger, of);
+    await fixture.ledger.apply([change(newer, { from })]);
+    expect(await fixture.ledger.runNow(newer, "key")).toBe(true);
+    const run = await claimOne(fixture.queue, of);
+    await fixture.queue.close([success(run)]);
+    expect(run.spec.name).toBe("edited");
   });
 
   test("a request that comes while the job is being deleted makes no run", async () => {

@@ -338,6 +338,29 @@ describe("close", () => {
     expect(await executionsOf(of)).toHaveLength(1);
   });
 
+  test("what a deadlock undoes is said again", async () => {
+    const of = job();
+    const run = await claimed(fixture, of);
+    await fixture.queue.start([run]);
+    const other = await fixture.pool.connect();
+    // Whoever looks for a deadlock first is its victim.
+    await other.query("begin; set local deadlock_timeout = '60s'");
+    await other.query("select from job_cursors where job_uid = $1 for update", [of.uid]);
+    const closing = fixture.queue.close([failure(run, "halted")]);
+    await until("the closing has the run, and waits for the cursor", async () => {
+      const { rows } = await fixture.pool.query(
+        `select from pg_stat_activity
+          where datname = current_database() and cardinality(pg_blocking_pids(pid)) > 0`,
+      );
+      return rows.length === 1;
+    });
+    await other.query("select from runs where id = $1 for update", [run.id]);
+    await other.query("commit");
+    other.release();
+    expect(await closing).toEqual(new Set([run.id]));
+    expect(await executionsOf(of)).toHaveLength(1);
+  });
+
   test("the run of an older time does not settle a one-time that got a new time", async () => {
     const at = Date.now() - 1_000;
     const of = job({ spec: spec({ schedule: { kind: "once", at } }) });

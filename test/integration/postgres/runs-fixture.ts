@@ -4,6 +4,7 @@ import type { Job, JobSpec } from "../../../src/domain/job.ts";
 import { isoUtc } from "../../../src/domain/instant.ts";
 import type { Closing, RunQueue } from "../../../src/domain/ports/run-queue.ts";
 import type { LedgerChange, RunHistory, RunLedger } from "../../../src/domain/ports/run-ledger.ts";
+import { revisionOf } from "../../../src/domain/revision.ts";
 import type { ClaimedRun, NewRun } from "../../../src/domain/run.ts";
 import { createNotifications } from "../../../src/postgres/notifications.ts";
 import { createPool, type Pool } from "../../../src/postgres/pool.ts";
@@ -101,6 +102,7 @@ export function change(
       position: Date.now(),
       scheduleHash: "h",
       generation: of.generation,
+      revision: revisionOf(of),
       startable: true,
       once: "armed",
       haltedGeneration: null,

@@ -4,6 +4,7 @@ import type { ControllerDeps } from "../../../src/controller/controller.ts";
 import type { Observed } from "../../../src/domain/ports/status-reporter.ts";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
 import type { JobStore } from "../../../src/domain/ports/job-store.ts";
+import { revisionOf } from "../../../src/domain/revision.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
 import { aJob, at } from "../domain/decide-builders.ts";
@@ -654,6 +655,22 @@ describe("leadership", () => {
     await w.time.advanceTo(at("12:03:30"));
     expect(keys(w, "a")).toEqual(["12:02", "12:03"]);
     expect(w.ledger.stored.get("a")).toMatchObject({ generation: 1, startable: true });
+  });
+
+  test("one that is restored and changed since is followed too, although the number is known", async () => {
+    const w = world();
+    w.jobs.put(minutely("a"));
+    start(w);
+    await w.time.advanceTo(at("12:01:50"));
+    const changed = minutely("a", { spec: { name: "changed" } });
+    w.jobs.putQuietly(changed);
+    w.jobs.expire();
+    await w.time.advanceTo(at("12:02:30"));
+    expect(w.ledger.stored.get("a")).toMatchObject({
+      generation: 1,
+      revision: revisionOf(changed),
+    });
+    expect(keys(w, "a")).toEqual(["12:01", "12:02"]);
   });
 
   test("a list that is under way at a take-over proves nothing; the next one follows at once", async () => {

@@ -109,18 +109,32 @@ test("a destination that never fails has no breaker", async () => {
 });
 
 test("opens after five failures, lets one probe through, and closes on its success", async () => {
-  const { made, admitted, transitions, fail } = breakers();
+  const { made, admitted, transitions, fail, metric } = breakers();
   await fail("d", 4);
   expect(made.admit("d").kind).toBe("admitted");
+  vi.advanceTimersByTime(5);
   await fail("d", 1);
-  expect(made.admit("d")).toMatchObject({ kind: "open", until: 1_000_020 });
-  vi.advanceTimersByTime(20);
+  expect(made.admit("d")).toMatchObject({ kind: "open", until: 1_000_025 });
+  vi.advanceTimersByTime(10);
+  expect(made.admit("d")).toMatchObject({ kind: "open", until: 1_000_027 });
+  vi.advanceTimersByTime(10);
   const probe = admitted("d");
-  expect(made.admit("d")).toMatchObject({ kind: "open", until: 1_002_020 });
+  expect(made.admit("d")).toMatchObject({ kind: "open", until: 1_002_025 });
   probe.settle("success");
   await settled();
   expect(transitions).toEqual(["d open", "d half_open", "d closed"]);
+  expect(await metric('circuit_transitions_total{state="half_open"}')).toBe("1");
+  expect(await metric("circuit_rejections_total")).toBe("3");
   expect(made.admit("d").kind).toBe("admitted");
+  made.close();
+});
+
+test("attempts that we ended ourselves open no circuit", async () => {
+  const { made, admittedTimes, transitions, fail } = breakers();
+  await fail("d", 1);
+  for (const permit of admittedTimes("d", 10)) permit.settle("neutral");
+  await settled();
+  expect(transitions).toEqual([]);
   made.close();
 });
 
@@ -138,7 +152,8 @@ test("a probe that told nothing, or failed, opens it again", async () => {
 });
 
 test("destinations do not share a breaker, and quiet closed ones are dropped", async () => {
-  const { made, fail } = breakers({ resetMs: 60_000 });
+  const { made, admitted, fail } = breakers({ resetMs: 60_000 });
+  const late = admitted("late");
   await fail("bad", 5);
   await fail("once", 1);
   expect(made.admit("bad").kind).toBe("open");
@@ -149,16 +164,19 @@ test("destinations do not share a breaker, and quiet closed ones are dropped", a
   expect(made.size).toBe(1);
   expect(made.admit("bad").kind).toBe("open");
   made.close();
+  late.settle("failure");
+  expect(made.size).toBe(0);
   expect(vi.getTimerCount()).toBe(0);
 });
 
-test("one that fails now and then keeps its breaker", async () => {
-  const { made, fail } = breakers();
-  for (let n = 0; n < 2; n += 1) {
+test("one that fails now and then keeps its breaker, which does not open", async () => {
+  const { made, transitions, fail } = breakers();
+  for (let n = 0; n < 10; n += 1) {
     await fail("d", 1);
     vi.advanceTimersByTime(25_000);
   }
   expect(made.size).toBe(1);
+  expect(transitions).toEqual([]);
   made.close();
 });
 
@@ -260,6 +278,14 @@ test("one account cannot take the breakers of all", async () => {
     "greedy https://8.example open",
   ]);
   expect(made.size).toBe(5);
+  made.close();
+});
+
+test("an account whose circuits are all open keeps no other's from giving way", async () => {
+  const { made, fail, metric } = breakers({ resetMs: 60_000, max: 9, maxPerAccount: 2 });
+  for (const host of [1, 2, 3]) await fail(`greedy https://${host}.example`, 5);
+  for (const host of [1, 2, 3]) await fail(`other https://${host}.example`, 1);
+  expect(await metric("circuits_refused_total")).toBe("5");
   made.close();
 });
 

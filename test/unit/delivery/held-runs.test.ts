@@ -4,7 +4,9 @@ import type { ClaimedRun } from "../../../src/domain/run.ts";
 import { claimedRun } from "../../integration/delivery/claimed-run.ts";
 
 function held() {
-  return createHeldRuns(deliveryLimits({ concurrency: 4, perAccount: 4, perDestination: 1 }));
+  return createHeldRuns(
+    deliveryLimits({ concurrency: 4, perAccount: 4, perDestination: 1, characters: 100 }),
+  );
 }
 
 const run = (id: string, claimToken: string): ClaimedRun => claimedRun({}, { id, claimToken });
@@ -22,6 +24,7 @@ test("a run that was taken over and claimed again waits once, by its new claim",
 
 test("a run whose claim was lost waits no more, and holds nothing up", () => {
   const runs = held();
+  const room = runs.room(0);
   runs.add([run("a", "token"), run("b", "token")]);
   const [started] = runs.takeReady(0);
   runs.forget("b");
@@ -29,7 +32,13 @@ test("a run whose claim was lost waits no more, and holds nothing up", () => {
   runs.add([run("c", "token")]);
   expect(runs.takeReady(0)).toEqual([]);
   if (started) runs.finished(started);
-  expect(runs.takeReady(0).map(({ id }) => id)).toEqual(["c"]);
+  const [next] = runs.takeReady(0);
+  expect(next?.id).toBe("c");
+  runs.add([run("d", "token")]);
+  expect(runs.takeReady(0)).toEqual([]);
+  runs.forget("d");
+  if (next) runs.finished(next);
+  expect(runs.room(0)).toEqual(room);
 });
 
 const waiting = (id: string, notBefore: number): ClaimedRun =>
@@ -37,18 +46,32 @@ const waiting = (id: string, notBefore: number): ClaimedRun =>
 
 test("what is due first starts first, in whatever order it was claimed", () => {
   const runs = held();
+  expect(runs.hasDue(1_500)).toBe(false);
   runs.add([waiting("prepared", 2_000)]);
   runs.add([waiting("late", 900), waiting("later", 1_000)]);
+  expect(runs.hasDue(1_500)).toBe(true);
   expect(runs.takeReady(1_500).map(({ id }) => id)).toEqual(["late", "later"]);
-  expect(runs.nextDue(1_500)).toBe(2_000);
+  expect(runs.hasDue(1_999)).toBe(false);
+  expect(runs.nextDue(1_999)).toBe(2_000);
+  expect(runs.hasDue(2_000)).toBe(true);
+  expect(runs.nextDue(2_000)).toBeNull();
 });
 
 test("what is only prepared takes half of the buffer at most", () => {
   const runs = createHeldRuns(deliveryLimits({ concurrency: 4, buffer: 8 }));
-  expect(runs.room(0)).toEqual({ due: 6, ahead: 4 });
+  expect(runs.room(0)).toEqual({ due: 6, ahead: true });
   runs.add(Array.from({ length: 4 }, () => claimedRun({}, { notBefore: 1 })));
-  expect(runs.room(0)).toEqual({ due: 4, ahead: 0 });
-  expect(runs.room(1)).toEqual({ due: 4, ahead: 4 });
+  expect(runs.room(0)).toEqual({ due: 4, ahead: false });
+  expect(runs.room(1)).toEqual({ due: 4, ahead: true });
+  // A place is one, whether what has it waits or is in flight.
+  expect(runs.takeReady(1)).toHaveLength(1);
+  expect(runs.room(1)).toEqual({ due: 4, ahead: true });
+});
+
+test("a share that was given as all of the slots is all of them", () => {
+  const runs = createHeldRuns(deliveryLimits({ concurrency: 4, perAccount: 4, perDestination: 4 }));
+  for (const account of ["a", "b"]) runs.add(Array.from({ length: 3 }, () => due(account)));
+  expect(runs.takeReady(0)).toHaveLength(4);
 });
 
 test("nothing is kept of accounts and destinations without runs", () => {
@@ -69,11 +92,17 @@ const due = (account: string, payload = "{}"): ClaimedRun => {
   return { ...base, account, destination: base.id, spec: { ...base.spec, target } };
 };
 
+const mail = (account: string, body = ""): ClaimedRun => {
+  const base = claimedRun({}, { account, destination: `${account} smtp` });
+  const target = { kind: "email", to: "a@b.example", subject: "", body, isHtml: false } as const;
+  return { ...base, spec: { ...base.spec, target } };
+};
+
 test("however many accounts hang, the next one finds slots and room", () => {
   const limits = deliveryLimits();
   const runs = createHeldRuns(limits);
   let flights = 0;
-  for (const account of ["a", "b", "c", "d", "e"]) {
+  for (const [before, account] of ["a", "b", "c", "d", "e"].entries()) {
     // As claims bring them: as many as there is room for, until the account is passed over.
     while (!runs.full().accounts.includes(account)) {
       const count = Math.min(limits.claimBatch, runs.room(0).due);
@@ -83,15 +112,24 @@ test("however many accounts hang, the next one finds slots and room", () => {
       flights += started;
     }
     expect(runs.inFlight).toBe(flights);
-    expect(limits.concurrency - flights).toBeGreaterThanOrEqual(limits.concurrency / 2 ** 6);
+    // Each has as many as it leaves to those who come.
+    expect(limits.concurrency - flights).toBe(limits.concurrency / 2 ** (before + 1));
   }
   expect(runs.takeReady(0)).toEqual([]);
+});
+
+test("what an account has waiting counts as well: it leaves room for the next one", () => {
+  const limits = deliveryLimits();
+  const runs = createHeldRuns(limits);
+  runs.add(Array.from({ length: limits.buffer / 2 }, () => due("a")));
+  expect(runs.full().accounts).toEqual(["a"]);
 });
 
 test("large payloads are claimed a few at a time, and beyond the bound of nobody who holds any", () => {
   const limits = deliveryLimits({ characters: 1_000 });
   const runs = createHeldRuns(limits);
   const room = runs.room(0).due;
+  expect(runs.worthClaim()).toBe(limits.claimBatch / 4);
   runs.add(Array.from({ length: 5 }, () => due("a", "x".repeat(100))));
   expect(runs.room(0).due).toBeLessThan(room * 0.6);
   expect(runs.full().accounts).toEqual(["a"]);
@@ -100,8 +138,9 @@ test("large payloads are claimed a few at a time, and beyond the bound of nobody
   runs.add([due("c")]);
   expect(runs.full().accounts).toEqual(["a", "b", "c"]);
   // The further beyond, the fewer.
-  runs.add(Array.from({ length: 10 }, () => due("d", "x".repeat(100))));
+  runs.add(Array.from({ length: 10 }, () => mail("d", "x".repeat(100))));
   expect(runs.room(0).due).toBe(limits.claimBatch / 16);
+  expect(runs.worthClaim()).toBeCloseTo(limits.claimBatch / 16, 0);
   // What is in flight is held as well, until it is over.
   for (const run of runs.takeReady(0)) runs.finished(run);
   expect(runs.room(0).due).toBe(room);
@@ -121,20 +160,12 @@ test("an account whose large payloads hang leaves room for the next one", () => 
 test("no more mails are started than soon have a connection", () => {
   const limits = deliveryLimits();
   const runs = createHeldRuns(limits);
-  const target = {
-    kind: "email",
-    to: "a@b.example",
-    subject: "",
-    body: "",
-    isHtml: false,
-  } as const;
-  const mail = (): ClaimedRun => {
-    const base = claimedRun({}, { destination: "account smtp" });
-    return { ...base, spec: { ...base.spec, target } };
-  };
-  runs.add(Array.from({ length: 100 }, mail));
+  runs.add(Array.from({ length: 100 }, () => mail("a")));
   const started = runs.takeReady(0);
   expect(started).toHaveLength(limits.perMailServer);
   for (const run of started.slice(0, 3)) runs.finished(run);
   expect(runs.takeReady(0)).toHaveLength(3);
+  const small = createHeldRuns(deliveryLimits({ concurrency: 8 }));
+  small.add(Array.from({ length: 8 }, () => mail("a")));
+  expect(small.takeReady(0)).toHaveLength(deliveryLimits({ concurrency: 8 }).perDestination);
 });

@@ -32,6 +32,28 @@ test("a second claim of a run says nothing about the first", () => {
   expect(leases.holds(NEW)).toBe(true);
 });
 
+test("what was closed or handed back is held and renewed no more", async () => {
+  const { leases, asked } = keeper(() => []);
+  leases.add([NEW], 0);
+  leases.remove(NEW);
+  expect(leases.holds(NEW)).toBe(false);
+  await leases.renew();
+  expect(asked).toEqual([]);
+});
+
+test("what is closed, or claimed again, while leases are renewed is not lost", async () => {
+  const other = { id: "other", claimToken: "token" };
+  const { leases, lost } = keeper(() => {
+    leases.remove(other);
+    leases.add([NEW], 0);
+    return [];
+  });
+  leases.add([OLD, other], 0);
+  await leases.renew();
+  expect(lost).toEqual([]);
+  expect(leases.holds(NEW)).toBe(true);
+});
+
 test("only what is held here is renewed; what somebody else has is lost", async () => {
   const { leases, lost, asked, sleep } = keeper((claims) =>
     claims.flatMap(({ id }) => (id === "run" ? [id] : [])),

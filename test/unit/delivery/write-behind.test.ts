@@ -7,6 +7,7 @@ function world(maxBatch = 100) {
   const time = new FakeTime(0);
   const written: { at: number; items: readonly number[] }[] = [];
   let writing: PromiseWithResolvers<void> | undefined;
+  let timersMade = 0;
   const behind = createWriteBehind<number>({
     write: async (items) => {
       written.push({ at: time.now(), items });
@@ -17,13 +18,19 @@ function world(maxBatch = 100) {
     onOutage: (error) => {
       throw error;
     },
-    timers: time,
+    timers: {
+      after: (ms, callback) => {
+        timersMade += 1;
+        return time.after(ms, callback);
+      },
+    },
     collectMs: 10,
     maxBatch,
   });
   return {
     behind,
     written,
+    timersMade: () => timersMade,
     pass: (ms: number) => time.advanceTo(time.now() + ms),
     finish: async () => {
       writing?.resolve();
@@ -33,13 +40,17 @@ function world(maxBatch = 100) {
 }
 
 test("what comes within the time is written together", async () => {
-  const { behind, written, pass } = world();
+  const { behind, written, timersMade, pass, finish } = world();
   behind.add(1);
   await pass(9);
   behind.add(2);
   expect(written).toEqual([]);
   await pass(1);
   expect(written).toEqual([{ at: 10, items: [1, 2] }]);
+  // Then nothing goes on until more comes.
+  await finish();
+  await pass(100);
+  expect(timersMade()).toBe(1);
 });
 
 test("what comes during a write waits for company once more", async () => {
@@ -47,16 +58,29 @@ test("what comes during a write waits for company once more", async () => {
   behind.add(1);
   await pass(10);
   behind.add(2);
-  await pass(50);
+  await pass(5);
   await finish();
   expect(written).toHaveLength(1);
   await pass(9);
   behind.add(3);
   await pass(1);
-  expect(written[1]).toEqual({ at: 70, items: [2, 3] });
+  expect(written[1]).toEqual({ at: 25, items: [2, 3] });
 });
 
-test("a full batch waits for nobody", async () => {
+test("a full batch waits for nobody, and what comes after it for its own company", async () => {
+  const { behind, written, pass, finish } = world(2);
+  behind.add(1);
+  await pass(4);
+  behind.add(2);
+  await finish();
+  behind.add(3);
+  await pass(9);
+  expect(written).toEqual([{ at: 4, items: [1, 2] }]);
+  await pass(1);
+  expect(written[1]).toEqual({ at: 14, items: [3] });
+});
+
+test("of many, full batches follow each other", async () => {
   const { behind, written, finish } = world(2);
   for (const item of [1, 2, 3, 4, 5]) behind.add(item);
   expect(written.map(({ items }) => items)).toEqual([[1, 2]]);
@@ -69,7 +93,7 @@ test("a full batch waits for nobody", async () => {
 });
 
 test("idle writes what is waiting at once, also what waits behind a write", async () => {
-  const { behind, written, finish } = world();
+  const { behind, written, pass, finish } = world();
   behind.add(1);
   const alone = behind.idle();
   await finish();
@@ -85,6 +109,39 @@ test("idle writes what is waiting at once, also what waits behind a write", asyn
   await finish();
   await Promise.all([first, second]);
   expect(written.flatMap(({ items }) => items)).toEqual([1, 2, 3]);
+  expect(behind.pending).toBe(0);
+
+  behind.add(4);
+  await pass(10);
+  expect(written.at(-1)?.items).toEqual([4]);
+  let idle = false;
+  const last = behind.idle().then(() => (idle = true));
+  await pass(100);
+  expect(idle).toBe(false);
+  await finish();
+  await last;
+});
+
+test("while the database is away it is tried less and less often, up to every two seconds", async () => {
+  const time = new FakeTime(0);
+  const tries: number[] = [];
+  let away = true;
+  const behind = createWriteBehind<number>({
+    write: async () => {
+      tries.push(time.now());
+      if (away) throw new DependencyUnavailable("postgres");
+    },
+    onRefused: () => undefined,
+    onOutage: () => undefined,
+    timers: time,
+    collectMs: 10,
+    maxBatch: 100,
+  });
+  behind.add(1);
+  await time.advanceTo(9_000);
+  expect(tries).toEqual([10, 110, 310, 710, 1_510, 3_110, 5_110, 7_110]);
+  away = false;
+  await time.advanceTo(10_000);
   expect(behind.pending).toBe(0);
 });
 

@@ -3,6 +3,7 @@ import type { Instant } from "../../../src/domain/instant.ts";
 import type { Job, JobSpec } from "../../../src/domain/job.ts";
 import { SPEC_DEFAULTS } from "../../../src/domain/job.ts";
 import type { UnfinishedRun } from "../../../src/domain/run.ts";
+import { revisionOf } from "../../../src/domain/revision.ts";
 import { timingOf } from "../../../src/domain/timing.ts";
 
 /** A moment of the day that all cases share; seconds and milliseconds may follow. */
@@ -55,6 +56,7 @@ export function aCursor(job: Job, change: Partial<Cursor> = {}): Cursor {
     position: at("12:00"),
     scheduleHash: timingOf(job.spec).hash,
     generation: job.generation,
+    revision: revisionOf(job),
     startable: true,
     once: "armed",
     haltedGeneration: null,

@@ -7,6 +7,7 @@ import type { Instant } from "../../../src/domain/instant.ts";
 import { MINUTE, SECOND, isoUtc } from "../../../src/domain/instant.ts";
 import type { Job, JobSpec } from "../../../src/domain/job.ts";
 import type { UnfinishedRun } from "../../../src/domain/run.ts";
+import { revisionOf } from "../../../src/domain/revision.ts";
 import { timingOf } from "../../../src/domain/timing.ts";
 import { aJob, at } from "./decide-builders.ts";
 
@@ -125,6 +126,7 @@ class Leader {
       const unfinished = world.runs.filter((run) => !run.finished);
       const decision = decide({
         job,
+        revision: revisionOf(job),
         timing: timingOf(job.spec),
         cursor: this.cursor,
         unfinished,

@@ -5,6 +5,7 @@ import type { Decision, Standing } from "../../../src/domain/decide.ts";
 import { isoUtc } from "../../../src/domain/instant.ts";
 import type { Job, JobSpec } from "../../../src/domain/job.ts";
 import type { UnfinishedRun } from "../../../src/domain/run.ts";
+import { revisionOf } from "../../../src/domain/revision.ts";
 import { timingOf } from "../../../src/domain/timing.ts";
 import { aCursor, aJob, aRun, aSpec, at } from "./decide-builders.ts";
 
@@ -1064,6 +1065,49 @@ const CASES: Case[] = [
     changed: true,
   },
   {
+    name: "another spec under the number that is known: what was prepared is decided again",
+    cursor: { revision: "1:1:another", position: at("12:10") },
+    now: "12:09:55",
+    ahead: 15_000,
+    create: ["12:10"],
+    position: "12:10",
+    changed: true,
+  },
+  {
+    name: "another one-time under the number that is known: its prepared run too",
+    spec: once("12:10"),
+    cursor: { revision: "1:1:another", position: at("12:10"), once: "fired" },
+    unfinished: [aRun({ scheduledAt: at("12:10") })],
+    now: "12:09:55",
+    ahead: 15_000,
+    create: ["12:10"],
+    once: "fired",
+    changed: true,
+  },
+  {
+    name: "another spec under the number that was halted",
+    cursor: { revision: "1:1:another", haltedGeneration: 1, startable: false },
+    now: "12:41",
+    position: "12:41",
+    wakeAt: "12:50",
+    changed: true,
+  },
+  {
+    name: "a release that knew of no revisions wrote the cursor",
+    cursor: { revision: null },
+    now: "12:05",
+    wakeAt: "12:10",
+    changed: false,
+  },
+  {
+    name: "such a release wrote the cursor after one that knew",
+    job: { generation: 2 },
+    cursor: { revision: "1:1:another" },
+    now: "12:05",
+    wakeAt: "12:10",
+    changed: false,
+  },
+  {
     name: "a one-time whose run was cancelled has it to come",
     spec: once("15:00"),
     cursor: { deleted: true, startable: false, once: "fired" },
@@ -1130,7 +1174,8 @@ test.each(CASES)("$name", (c) => {
           ...(c.before === undefined ? {} : { scheduleHash: timingOf(aSpec(c.before)).hash }),
           ...c.cursor,
         });
-  const input = { job, timing: timingOf(job.spec), cursor, now: at(c.now) };
+  const revision = revisionOf(job);
+  const input = { job, revision, timing: timingOf(job.spec), cursor, now: at(c.now) };
   const horizon = input.now + (c.ahead ?? 0);
   const unfinished = c.unfinished ?? [];
   const storeWins = c.storeWins ?? false;
@@ -1167,6 +1212,7 @@ test("a scheduled run's key is its time in UTC", () => {
   const now = at("12:10");
   const { create } = decide({
     job,
+    revision: revisionOf(job),
     timing: timingOf(job.spec),
     cursor: aCursor(job),
     unfinished: [],

@@ -68,6 +68,14 @@ const CASES: Case[] = [
     scheduled: "False TooLarge",
   },
   {
+    name: "no target",
+    spec: { refusal: { field: "webhook_url", message: "must be an absolute http or https URL" } },
+    status: "invalid",
+    next: null,
+    ready: "False InvalidTarget",
+    scheduled: "False InvalidTarget",
+  },
+  {
     name: "no account",
     job: { account: null },
     status: "paused",

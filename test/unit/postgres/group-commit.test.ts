@@ -58,16 +58,29 @@ describe("a group commit", () => {
     expect(commits).toBe(2);
   });
 
-  test("a bad row fails alone", async () => {
+  test("a row without a result is an error, and not taken for written", async () => {
+    const group = createGroupCommit<number, number>({ commit: async (rows) => rows.slice(1) });
+    const results = await Promise.allSettled([group.submit(1), group.submit(2)]);
+    expect(results.map((r) => r.status)).toEqual(["fulfilled", "rejected"]);
+  });
+
+  test("a bad row fails alone, and one is committed after the other", async () => {
+    let underWay = 0;
+    let most = 0;
     const group = createGroupCommit<number, number>({
       isRowFault: (error) => error instanceof RangeError,
       commit: async (rows) => {
+        underWay += 1;
+        most = Math.max(most, underWay);
+        await settle();
+        underWay -= 1;
         if (rows.includes(13)) throw new RangeError("bad row");
         return rows;
       },
     });
     const results = await Promise.allSettled([1, 13, 2].map((row) => group.submit(row)));
     expect(results.map((r) => r.status)).toEqual(["fulfilled", "rejected", "fulfilled"]);
+    expect(most).toBe(1);
   });
 
   test("with timers, who comes while none is under way waits for nothing, the next group begins milliseconds after", async () => {

@@ -5,7 +5,12 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { holdFileLock, whereabouts, type HeldFileLock } from "../../../src/standalone/file-lock.ts";
+import {
+  holdFileLock,
+  lastHolder,
+  whereabouts,
+  type HeldFileLock,
+} from "../../../src/standalone/file-lock.ts";
 import { until } from "../../until.ts";
 
 let directory: string;
@@ -91,6 +96,15 @@ describe.skipIf(process.platform !== "linux")("a lock on a file", () => {
     await once(holder, "exit");
     (await hold(path)).release();
   });
+
+  test.each(["", "nonsense", "{}", '{"pid":"7","host":"h","place":"p"}', '{"pid":7,"host":"h"}'])(
+    "of whom the file says %j is not known",
+    async (said) => {
+      const path = join(directory, "said");
+      await writeFile(path, said);
+      expect(lastHolder(path)).toBeUndefined();
+    },
+  );
 
   test.each([
     { what: "without the flock program", program: undefined, why: /flock.*ENOENT/ },

@@ -90,6 +90,11 @@ describe("redact", () => {
       given: { url: "postgres://u:pw@h/db" },
       safe: { url: `postgres://u:${REDACTED}@h/db` },
     },
+    {
+      name: "database url whose password has an @ in it",
+      given: { url: "postgres://u:p@ss@h/db" },
+      safe: { url: `postgres://u:${REDACTED}@h/db` },
+    },
     { name: "signing secret", given: ["whsec_AAAA"], safe: [`whsec_${REDACTED}`] },
     { name: "bytes", given: { data: new Uint8Array(3) }, safe: { data: "[3 bytes]" } },
   ])("$name", ({ given, safe }) => {

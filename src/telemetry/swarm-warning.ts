@@ -1,0 +1,26 @@
+import type { Monotonic } from "../domain/ports/clock.ts";
+import type { Logger } from "./logger.ts";
+
+/** Milliseconds that one line stands for. */
+const QUIET = 30_000;
+
+/**
+ * Warns of what comes in swarms, such as the errors of an outage, which breaks every connection and fails each
+ * try to make one: the first is a warning, and those within 30 s of it are for who debugs.
+ */
+export function createSwarmWarning(options: {
+  log: Pick<Logger, "warn" | "debug">;
+  monotonic: Monotonic;
+  message: string;
+}): (error: unknown) => void {
+  const { log, monotonic, message } = options;
+  let warned = -Infinity;
+  return (error) => {
+    if (monotonic() - warned < QUIET) {
+      log.debug({ err: error }, message);
+      return;
+    }
+    warned = monotonic();
+    log.warn({ err: error }, message);
+  };
+}

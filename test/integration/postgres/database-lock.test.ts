@@ -1,0 +1,73 @@
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { createClient } from "../../../src/postgres/pool.ts";
+import { lockDatabase, type DatabaseLock } from "../../../src/standalone/database-lock.ts";
+import { admin } from "../../postgres/admin.ts";
+import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
+import { until } from "../../until.ts";
+
+let database: TestDatabase;
+let lock: DatabaseLock;
+let news: string[];
+let watcher: ReturnType<typeof createClient>;
+
+beforeAll(async () => {
+  database = await createTestDatabase();
+  watcher = createClient({ url: database.url, applicationName: "watcher" });
+  await watcher.connect();
+});
+afterAll(async () => {
+  await watcher.end();
+  await database.drop();
+});
+
+const take = () =>
+  lockDatabase({
+    url: database.url,
+    onLost: () => news.push("lost"),
+    onTaken: () => news.push("taken"),
+    onHeld: () => news.push("held"),
+  });
+beforeEach(async () => {
+  news = [];
+  lock = await take();
+});
+afterEach(() => lock.release());
+
+/** As a restart of PostgreSQL does. */
+const cut = () =>
+  admin(
+    database.url,
+    "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'carillon standalone lock' and datname = current_database()",
+  );
+
+test("a connection that breaks is made anew: a second standalone is refused again", async () => {
+  for (const times of [1, 2]) {
+    await cut();
+    await until("the lock is held again", () => news.length === 2 * times);
+  }
+  expect(news).toEqual(["lost", "held", "lost", "held"]);
+  await expect(take()).rejects.toThrow("another Carillon standalone is running on this database");
+});
+
+test("somebody who took the database meanwhile is told of once, and followed", async () => {
+  const other = createClient({ url: database.url, applicationName: "the other one" });
+  await other.connect();
+  const mine = "locktype = 'advisory' and granted";
+  const here = "database = (select oid from pg_database where datname = current_database())";
+  const taken = other.query(
+    `select pg_advisory_lock(classid::int, objid::int) from pg_locks where ${mine} and ${here}`,
+  );
+  await until("the other one waits for it", async () => {
+    const { rows } = await watcher.query(
+      `select from pg_locks where locktype = 'advisory' and not granted and ${here}`,
+    );
+    return rows.length > 0;
+  });
+  await cut();
+  await taken;
+  await until("the loss is noticed", () => news.length >= 2);
+  expect(news).toEqual(["lost", "taken"]);
+  await other.end();
+  await until("the lock is held again", () => news.length === 3);
+  expect(news).toEqual(["lost", "taken", "held"]);
+});

@@ -1,0 +1,66 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { oncePerDatabase } from "../../../src/postgres/once.ts";
+import { createPool } from "../../../src/postgres/pool.ts";
+import type { Pool } from "../../../src/postgres/pool.ts";
+import { createTestDatabase } from "../../postgres/database.ts";
+import type { TestDatabase } from "../../postgres/database.ts";
+
+let database: TestDatabase;
+let pool: Pool;
+
+beforeAll(async () => {
+  database = await createTestDatabase();
+  pool = createPool({ url: database.url, applicationName: "once test", max: 1 });
+});
+afterAll(async () => {
+  await pool.end();
+  await database.drop();
+});
+
+/** How many stand in line for an advisory lock. */
+const waiting = async () => {
+  const { rows } = await pool.query<{ count: number }>(
+    `select count(*)::int as count from pg_locks l join pg_database d on d.oid = l.database
+      where d.datname = current_database() and l.locktype = 'advisory' and not l.granted`,
+  );
+  return rows[0]?.count;
+};
+
+test("of several at once one does it, and the others wait until it is done", async () => {
+  let done = 0;
+  const comers = Array.from({ length: 4 }, async () => {
+    const ran = await oncePerDatabase({
+      url: database.url,
+      key: "at once",
+      work: async () => {
+        await expect.poll(waiting).toBe(3);
+        done += 1;
+      },
+    });
+    return { ran, done };
+  });
+  const ran = await Promise.all(comers);
+  expect(ran.map((one) => one.done)).toEqual([1, 1, 1, 1]);
+  expect(ran.filter((one) => one.ran)).toHaveLength(1);
+});
+
+test("what failed is done by the next, and then never again", async () => {
+  const outcomes: string[] = [];
+  const attempt = (outcome: string, work: () => Promise<void>) =>
+    oncePerDatabase({
+      url: database.url,
+      key: "failed at first",
+      work: async () => {
+        outcomes.push(outcome);
+        await work();
+      },
+    });
+  await expect(
+    attempt("fails", async () => {
+      throw new Error("half-way");
+    }),
+  ).rejects.toThrow("half-way");
+  expect(await attempt("succeeds", async () => undefined)).toBe(true);
+  expect(await attempt("again", async () => undefined)).toBe(false);
+  expect(outcomes).toEqual(["fails", "succeeds"]);
+});

@@ -6,7 +6,7 @@ import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { ApiError, parseStatus } from "./api-error.ts";
 import { createCredentials } from "./credentials.ts";
-import { parseExactJson } from "./exact-json.ts";
+import { canonicalJson, parseExactJson } from "./exact-json.ts";
 import { pause } from "../domain/pause.ts";
 import { untilAborted } from "../domain/until-aborted.ts";
 
@@ -148,7 +148,7 @@ export function createKubernetesClient(dependencies: ClientDependencies): Kubern
     const response = await exchange(call.verb, call.resource, url(call.path, call.query), {
       method: METHODS[call.verb],
       headers: hasBody ? { "content-type": contentType(call) } : {},
-      body: hasBody ? JSON.stringify(call.body) : null,
+      body: hasBody ? bodyText(call.body) : null,
       signal,
       headersTimeout: timeoutMs,
       bodyTimeout: timeoutMs,
@@ -285,4 +285,14 @@ async function readBody(body: Dispatcher.ResponseData["body"]): Promise<string> 
     chunks.push(chunk);
   }
   return Buffer.concat(chunks, size).toString("utf8");
+}
+
+/** A resource is written back whole, and somebody's payload may be nested deeper than the stack. */
+function bodyText(body: unknown): string {
+  try {
+    return JSON.stringify(body);
+  } catch (error) {
+    if (error instanceof RangeError) return canonicalJson(body);
+    throw error;
+  }
 }

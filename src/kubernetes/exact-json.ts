@@ -1,3 +1,5 @@
+import { randomUUID } from "node:crypto";
+
 /**
  * JSON of the API server in and out of a process without changing a number: an int64 beyond 2^53 is
  * valid in a resource and in a payload, and JSON.parse alone would round it.
@@ -18,30 +20,90 @@ declare global {
 /** An integer of sixteen digits: only then can one have lost something. Not so in a uid or a hash. */
 const SUSPICIOUS = /(?:^|[:,[])\s*-?\d{16}/;
 
-/** JSON.parse; numbers that do not survive a round trip become raw JSON values. */
+/** A string or a number of a JSON text: digits in a string are none of our business. */
+const STRING_OR_NUMBER = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
+
+/**
+ * JSON.parse; numbers that do not survive a round trip become raw JSON values. Not by a reviver, which nests as
+ * the text does: whoever may write one resource would end the reading of all others with its depth.
+ */
 export function parseExactJson(text: string): unknown {
   if (!SUSPICIOUS.test(text)) return JSON.parse(text);
-  return JSON.parse(text, (_key, value: unknown, context?: { source?: string }) => {
-    const source = context?.source;
-    if (typeof value !== "number" || source === undefined || !/^-?\d{16,}$/.test(source))
-      return value;
-    return String(value) === source ? value : JSON.rawJSON(source);
-  });
+  // Nobody who wrote the text knows it.
+  const mark = `${randomUUID()} `;
+  const marked = text.replaceAll(STRING_OR_NUMBER, (token) =>
+    !/^-?\d{16,}$/.test(token) || String(Number(token)) === token ? token : `"${mark}${token}"`,
+  );
+  const root: { value: unknown } = { value: JSON.parse(marked) };
+  const open: Record<string, unknown>[] = [root];
+  for (let container = open.pop(); container !== undefined; container = open.pop())
+    for (const key of Object.keys(container)) {
+      const value = container[key];
+      if (typeof value === "object" && value !== null) open.push(value as Record<string, unknown>);
+      else if (typeof value === "string" && value.startsWith(mark))
+        container[key] = JSON.rawJSON(value.slice(mark.length));
+    }
+  return root.value;
+}
+
+/** Whether containers are in each other more than so many levels deep, the value itself being the first. */
+export function isDeeper(value: unknown, levels: number): boolean {
+  if (!isContainer(value)) return false;
+  return levels === 0 || Object.values(value).some((inner) => isDeeper(inner, levels - 1));
 }
 
 /**
  * One text per value: keys in code unit order, no space. The API server keeps objects as maps, so the
  * order in which an author wrote the keys is gone; without an order of our own two reads of one
- * revision could differ.
+ * revision could differ. It does not nest as the value does, which may be deeper than the stack.
  */
 export function canonicalJson(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map(canonicalJson).join(",")}]`;
-  if (typeof value !== "object" || value === null || JSON.isRawJSON(value))
-    return JSON.stringify(value) ?? "null";
-  const members = Object.keys(value)
-    .sort()
-    .map(
-      (key) => `${JSON.stringify(key)}:${canonicalJson((value as Record<string, unknown>)[key])}`,
-    );
-  return `{${members.join(",")}}`;
+  if (!isContainer(value)) return scalar(value);
+  const open = [contents(value)];
+  let text = open[0]?.opening ?? "";
+  for (let inner = open.at(-1); inner !== undefined; inner = open.at(-1)) {
+    if (inner.at === inner.items.length) {
+      text += inner.closing;
+      open.pop();
+      continue;
+    }
+    const { at } = inner;
+    inner.at += 1;
+    if (at > 0) text += ",";
+    const key = inner.keys?.[at];
+    if (key !== undefined) text += `${JSON.stringify(key)}:`;
+    const item = inner.items[at];
+    if (!isContainer(item)) {
+      text += scalar(item);
+      continue;
+    }
+    const next = contents(item);
+    text += next.opening;
+    open.push(next);
+  }
+  return text;
+}
+
+interface Contents {
+  opening: string;
+  closing: string;
+  keys: readonly string[] | null;
+  items: readonly unknown[];
+  /** The next one to be written. */
+  at: number;
+}
+
+function contents(container: Record<string, unknown> | unknown[]): Contents {
+  if (Array.isArray(container))
+    return { opening: "[", closing: "]", keys: null, items: container, at: 0 };
+  const keys = Object.keys(container).sort();
+  return { opening: "{", closing: "}", keys, items: keys.map((key) => container[key]), at: 0 };
+}
+
+function scalar(value: unknown): string {
+  return JSON.stringify(value) ?? "null";
+}
+
+function isContainer(value: unknown): value is Record<string, unknown> | unknown[] {
+  return typeof value === "object" && value !== null && !JSON.isRawJSON(value);
 }

@@ -26,7 +26,7 @@ const REST_FIELDS: readonly (readonly [path: string, field: string])[] = [
 
 /**
  * What the API server found wrong with a job: schema, CEL rules (422 with causes), or an admission
- * policy or webhook of the cluster (400, 403 or 422 with its own words). Undefined: something else.
+ * policy or webhook of the cluster (any 4xx, with its own words). Undefined: something else.
  */
 export function invalidInput(error: unknown): InvalidInput | undefined {
   if (!(error instanceof ApiError)) return undefined;
@@ -41,7 +41,7 @@ export function invalidInput(error: unknown): InvalidInput | undefined {
   }
   // A policy says no with any 4xx it likes; RBAC's 403 is our own installation's fault, not the caller's.
   const admission = /admission webhook|ValidatingAdmissionPolicy|exceeded quota/.test(message);
-  if ((error.code === 400 || error.code === 403) && admission)
+  if (error.code >= 400 && error.code < 500 && admission)
     return new InvalidInput([{ field: "", message }]);
   return undefined;
 }

@@ -5,6 +5,7 @@ import { PositionExpired } from "../domain/ports/job-store.ts";
 import type { JobEvent, JobStore } from "../domain/ports/job-store.ts";
 import { pause } from "../domain/pause.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
+import type { ResourceList } from "./account-list.ts";
 import { ApiError, isExpired } from "./api-error.ts";
 import type { ApiStatus } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
@@ -34,8 +35,12 @@ export interface JobWatchDependencies {
 
 /** client-go's range: the server closes in between, and not all watches of a fleet at once. */
 const TIMEOUT_SECONDS = { min: 300, max: 600 };
-/** Bookmarks come once a minute: longer silence means that nobody is there. */
+/**
+ * Bookmarks come once a minute. Longer silence means that nobody is there, or that nothing of this kind has changed
+ * since the API server started, and etcd has not told it of its progress (every 10 minutes unless set).
+ */
 const INACTIVITY_MS = 100_000;
+const LOOK_MS = 5_000;
 /** A server that ends watches faster than this is in trouble: the caller must back off. */
 const SHORTEST_MS = 1_000;
 /** Between two tries when one of several namespaces may be listed and not watched. */
@@ -66,10 +71,13 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
       return;
     }
     let at = position;
+    let silent = false;
     while (!signal.aborted) {
       const { min, max } = TIMEOUT_SECONDS;
       const began = monotonic();
       try {
+        if (silent) await expectReached(scope, at, signal);
+        silent = false;
         const body = await client.watch({
           resource: PLURAL,
           path: jobsPath(scope),
@@ -97,6 +105,11 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
         }
       } catch (error) {
         if (signal.aborted) return;
+        if ((error as NodeJS.ErrnoException).code === "UND_ERR_BODY_TIMEOUT") {
+          metrics.kubernetesWatchEnds.inc({ reason: "inactive" });
+          silent = true;
+          continue;
+        }
         if (scope === undefined || !isRefusal(error)) throw failure(error);
         await refused(scope, error, signal);
         return;
@@ -108,6 +121,24 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
           cause: new Error("the API server ended a watch as soon as it had begun"),
         });
     }
+  }
+
+  /**
+   * An API server says nothing, not even bookmarks, of a position that it has not come to yet, as when etcd has been
+   * restored from a backup: then only a list helps. Otherwise whoever was silent is watched again, and nobody reads
+   * all jobs because none has changed, or because a connection died.
+   */
+  async function expectReached(scope: Scope, at: string, signal: AbortSignal): Promise<void> {
+    const { metadata } = await client.call<Pick<ResourceList, "metadata">>({
+      verb: "list",
+      resource: PLURAL,
+      path: jobsPath(scope),
+      query: { limit: 1 },
+      signal,
+      timeoutMs: LOOK_MS,
+    });
+    if (!isReached(at, metadata.resourceVersion))
+      throw new PositionExpired(`the API server is at ${metadata.resourceVersion}, before ${at}`);
   }
 
   /** Always throws, but for an abort. */
@@ -170,8 +201,7 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
       return new PositionExpired("the watch sent what is no event", { cause: error });
     }
     if (error instanceof ApiError) return error;
-    const inactive = (error as NodeJS.ErrnoException).code === "UND_ERR_BODY_TIMEOUT";
-    metrics.kubernetesWatchEnds.inc({ reason: inactive ? "inactive" : "lost" });
+    metrics.kubernetesWatchEnds.inc({ reason: "lost" });
     return new DependencyUnavailable("kubernetes", { cause: error });
   }
 
@@ -220,6 +250,12 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
     // No event tells of it: which account a job belongs to is known by PostgreSQL, not by the resource.
     if (rebound) throw new PositionExpired("a namespace was bound to another account");
   };
+}
+
+/** Positions that are no numbers say nothing about each other. */
+function isReached(position: string, now: string): boolean {
+  const numbers = [position, now].every((version) => /^\d+$/.test(version));
+  return numbers && BigInt(now) >= BigInt(position);
 }
 
 /** An ERROR event ends the watch: 410 when the position is too old, else the server's trouble. */

@@ -18,6 +18,7 @@ import type { ResourceList } from "./account-list.ts";
 import { ApiError, isAlreadyExists, isConflict, isExpired, isNotFound } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
 import { deleteResource } from "./delete-resource.ts";
+import { canonicalJson } from "./exact-json.ts";
 import { invalidInput } from "./invalid-input.ts";
 import { createJobList } from "./job-list.ts";
 import { createJobWatch } from "./job-watch.ts";
@@ -33,7 +34,7 @@ import {
   specFromResource,
   specToResource,
 } from "./scheduled-job.ts";
-import type { ScheduledJob, ScheduledJobSpec } from "./scheduled-job.ts";
+import type { ScheduledJob } from "./scheduled-job.ts";
 import { jobsPath, scopesOf } from "./scope.ts";
 import { lookAt } from "./unlisted.ts";
 
@@ -162,8 +163,9 @@ export function createKubernetesJobStore(dependencies: KubernetesJobStoreDepende
         const { metadata } = resource;
         if (String(metadata.generation) !== job.version)
           throw new VersionConflict(`job ${job.id} has changed since it was read`);
-        if (isDeepStrictEqual(specFromResource(resource.spec ?? {}, job.id), wanted))
-          return jobFromResource(resource, account);
+        const stored = resource.spec ?? {};
+        const before = specFromResource(stored, job.id);
+        if (isDeepStrictEqual(before, wanted)) return jobFromResource(resource, account);
         try {
           const updated = await client.call<ScheduledJob>({
             verb: "update",
@@ -174,7 +176,7 @@ export function createKubernetesJobStore(dependencies: KubernetesJobStoreDepende
               ...resource,
               // Left out, it stays as it is; sent back, it is parsed for nothing.
               metadata: { ...metadata, managedFields: undefined },
-              spec: replaceSpec(resource.spec ?? {}, next),
+              spec: withChanges({ ...stored }, { ...specToResource(before) }, { ...next }),
             },
           });
           return jobFromResource(updated, account);
@@ -190,8 +192,13 @@ export function createKubernetesJobStore(dependencies: KubernetesJobStoreDepende
 
     async delete(job) {
       const { namespace } = await readForChange(job);
-      if (!(await deleteResource(client, namespace, { name: job.id, uid: job.uid })))
-        throw new JobNotFound(`no job ${job.id}`);
+      let deleted: boolean;
+      try {
+        deleted = await deleteResource(client, namespace, { name: job.id, uid: job.uid });
+      } catch (error) {
+        throw invalidInput(error) ?? error;
+      }
+      if (!deleted) throw new JobNotFound(`no job ${job.id}`);
     },
 
     watch: watchJobs,
@@ -210,20 +217,31 @@ export function createKubernetesJobStore(dependencies: KubernetesJobStoreDepende
   };
 }
 
-/** Fields of a newer release, which this one does not know, stay: releases run side by side. */
-function replaceSpec(stored: ScheduledJobSpec, next: ScheduledJobSpec): ScheduledJobSpec {
-  const known: Record<keyof ScheduledJobSpec, undefined> = {
-    displayName: undefined,
-    schedule: undefined,
-    webhook: undefined,
-    email: undefined,
-    suspend: undefined,
-    startingDeadlineSeconds: undefined,
-    deliveryDeadlineSeconds: undefined,
-    concurrencyPolicy: undefined,
-    retry: undefined,
-  };
-  return { ...stored, ...known, ...next };
+type Fields = Readonly<Record<string, unknown>>;
+
+/** Whose fields are changed one by one. */
+const GROUPS: ReadonlySet<string> = new Set(["schedule", "webhook", "email", "retry"]);
+
+/**
+ * What a change has changed, and nothing else. A default that was spelt out would be a field which the next
+ * `kubectl apply` of its author does not know, and so does not take away: a time zone beside `at`, say. Fields
+ * of a newer release, which this one does not know, stay: releases run side by side.
+ */
+function withChanges(stored: Fields, before: Fields, next: Fields): Record<string, unknown> {
+  const fields: Record<string, unknown> = { ...stored };
+  for (const name of new Set([...Object.keys(before), ...Object.keys(next)])) {
+    const [was, is] = [before[name], next[name]];
+    // As texts: somebody's payload may be nested deeper than the stack.
+    if (canonicalJson(was) === canonicalJson(is)) continue;
+    const grouped = GROUPS.has(name) && isFields(was) && isFields(is);
+    const inside = stored[name];
+    fields[name] = grouped ? withChanges(isFields(inside) ? inside : {}, was, is) : is;
+  }
+  return fields;
+}
+
+function isFields(value: unknown): value is Fields {
+  return typeof value === "object" && value !== null;
 }
 
 function isTerminating(error: unknown): boolean {

@@ -104,7 +104,7 @@ function notReserved(name: string): string {
 const sameHeader = (one: string, other: string) => `${one}.lowerAscii() == ${other}.lowerAscii()`;
 const RESERVED_MESSAGE =
   "sets a reserved header: those that frame, identify or sign the call (Host, Content-*, User-Agent, webhook-*, Carillon-*, Proxy-*, Sec-*, …) are ours; remove it";
-const HEADER_NAME = "^[!#$%&*+.^_`|~0-9A-Za-z-]{1,128}$";
+const HEADER_NAME = "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$";
 const HEADER_VALUE = "^([!-~]([\\t -~]*[!-~])?)?$";
 
 const headers = Type.Unsafe<Record<string, string>>({
@@ -183,7 +183,7 @@ const webhook = Type.Object(
           "must not contain user info; put credentials into headersFrom or headers",
         ],
         [
-          `!${matches("[\\x{00}-\\x{20}\\x{7f}]")}`,
+          `!${matches("[\\x{00}-\\x{20}\\x{7f}-\\x{a0}]")}`,
           "must not contain spaces or control characters; percent-encode them",
         ],
       ),

@@ -1,4 +1,6 @@
 import { createHash } from "node:crypto";
+import { parseAddress } from "../domain/address.ts";
+import type { Finding } from "../domain/findings.ts";
 import type { Instant } from "../domain/instant.ts";
 import { SPEC_DEFAULTS } from "../domain/job.ts";
 import type {
@@ -9,8 +11,10 @@ import type {
   SecretHeader,
   Target,
 } from "../domain/job.ts";
-import { canonicalJson, parseExactJson } from "./exact-json.ts";
+import { canonicalJson, isDeeper, parseExactJson } from "./exact-json.ts";
 import { oversize, withoutBulk } from "../domain/oversize.ts";
+import { webhookUrlProblem } from "../domain/rest-job.ts";
+import { LIMITS } from "../domain/schema/fields.ts";
 import { resourceOwner } from "./resource-owner.ts";
 import type { ScheduledJobStatus } from "./status-content.ts";
 
@@ -106,8 +110,9 @@ function runNowOf(annotation: string | undefined): string | null {
 export function specFromResource(spec: ScheduledJobSpec, resourceName: string): JobSpec {
   const retry = spec.retry ?? {};
   const target = targetFrom(spec);
-  // Here and not by a rule of the definition: CEL has no size for a payload whose members it does not know.
-  const refusal = oversize(target);
+  // Here and not by a rule of the definition: CEL has no size for a payload whose members it does not know, and
+  // cannot read a host or an address.
+  const refusal = tooDeep(spec.webhook?.payload) ?? oversize(target) ?? unreachable(target);
   return {
     name: spec.displayName ?? resourceName,
     schedule: scheduleFrom(spec.schedule ?? {}),
@@ -123,6 +128,25 @@ export function specFromResource(spec: ScheduledJobSpec, resourceName: string): 
     },
     ...(refusal && { refusal }),
   };
+}
+
+/** As REST counts, to which the body around the payload is the first level. */
+function tooDeep(payload: unknown): Finding | undefined {
+  if (!isDeeper(payload, LIMITS.nesting - 1)) return undefined;
+  return {
+    field: "webhook_payload",
+    message: `must be nested at most ${LIMITS.nesting - 1} levels deep`,
+  };
+}
+
+/** What REST would refuse as well: no run of it could reach anybody. */
+function unreachable(target: Target): Finding | undefined {
+  if (target.kind === "webhook") {
+    const message = webhookUrlProblem(target.url);
+    return message === null ? undefined : { field: "webhook_url", message };
+  }
+  const parsed = parseAddress(target.to);
+  return parsed.kind === "valid" ? undefined : { field: "email_to", message: parsed.reason };
 }
 
 function scheduleFrom(schedule: NonNullable<ScheduledJobSpec["schedule"]>): Schedule {

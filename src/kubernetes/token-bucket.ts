@@ -3,8 +3,6 @@ import type { Monotonic } from "../domain/ports/clock.ts";
 export interface TokenBucket {
   /** Takes a token when there is one. */
   take(): boolean;
-  /** Milliseconds until there is one; 0 when there is. */
-  wait(): number;
 }
 
 /** `burst` at once, `perSecond` in the long run. */
@@ -16,21 +14,14 @@ export function createTokenBucket(options: {
   const { perSecond, burst, monotonic } = options;
   let tokens = burst;
   let filledAt = monotonic();
-  const fill = () => {
-    const now = monotonic();
-    tokens = Math.min(burst, tokens + ((now - filledAt) / 1_000) * perSecond);
-    filledAt = now;
-  };
   return {
     take() {
-      fill();
+      const now = monotonic();
+      tokens = Math.min(burst, tokens + ((now - filledAt) / 1_000) * perSecond);
+      filledAt = now;
       if (tokens < 1) return false;
       tokens -= 1;
       return true;
-    },
-    wait() {
-      fill();
-      return tokens >= 1 ? 0 : Math.ceil(((1 - tokens) / perSecond) * 1_000);
     },
   };
 }

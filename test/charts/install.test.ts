@@ -170,6 +170,7 @@ describe.runIf(kubeconfig !== "")("helm", () => {
         ask: "patch scheduledjobs.carillon.dev --subresource=status -A",
         may: true,
       },
+      { part: "controller", ask: "get scheduledjobs.carillon.dev -A", may: false },
       { part: "controller", ask: "update scheduledjobs.carillon.dev -A", may: false },
       { part: "controller", ask: "patch scheduledjobs.carillon.dev -A", may: false },
       { part: "controller", ask: "delete scheduledjobs.carillon.dev -A", may: false },

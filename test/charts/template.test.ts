@@ -1,3 +1,4 @@
+import { hash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, inject, test } from "vitest";
@@ -13,6 +14,7 @@ interface Container {
   env?: { name: string; value?: string; valueFrom?: unknown }[];
   securityContext?: unknown;
   resources?: { requests?: unknown; limits?: { memory?: string } };
+  volumeMounts?: unknown[];
 }
 interface PodSpec {
   serviceAccountName?: string;
@@ -21,6 +23,7 @@ interface PodSpec {
   securityContext: Record<string, unknown>;
   initContainers?: Container[];
   containers: Container[];
+  volumes?: unknown[];
 }
 
 const named = (objects: readonly KubernetesObject[], kind: string, name: string) => {
@@ -38,6 +41,11 @@ const environment = (container: Container | undefined) =>
 
 const secretReaders = (objects: readonly KubernetesObject[]) =>
   objects.filter(({ rules }) => JSON.stringify(rules ?? []).includes('"secrets"'));
+const checksumOf = async (url: string) => {
+  const gateway = named(await render({ database: { url } }), "Deployment", "carillon-gateway");
+  const { template } = gateway["spec"] as { template: Pick<KubernetesObject, "metadata"> };
+  return template.metadata.annotations?.["checksum/secret"];
+};
 const resourcePolicy = async (values: Record<string, unknown>) =>
   named(await render(values), "CustomResourceDefinition", "scheduledjobs.carillon.dev").metadata
     .annotations?.["helm.sh/resource-policy"];
@@ -304,6 +312,30 @@ describe.runIf(inject("kubeconfig") !== "")("the chart's templates", () => {
     expect(binding["subjects"]).toEqual([
       { kind: "ServiceAccount", name: "carillon-controller", namespace: "platform" },
     ]);
+  });
+
+  test("pods restart for another database URL, and their annotation is no quick test of a guess", async () => {
+    const checksum = await checksumOf(URL);
+    expect(checksum).toMatch(/^[0-9a-f]{64}$/);
+    expect(checksum).toBe(await checksumOf(URL));
+    expect(checksum).not.toBe(await checksumOf(URL.replace("secret", "another")));
+    // Who may read pods, and no Secrets, knows all of it but the password.
+    expect(checksum).not.toBe(hash("sha256", `${URL}|||false`));
+  });
+
+  test("the database's authority is a file in every container that connects to it, and no volume without", async () => {
+    const objects = await render({ database: { existingSecret: "db", caSecret: "db-ca" } });
+    for (const name of ["carillon-gateway", "carillon-controller"]) {
+      const pod = podOf(named(objects, "Deployment", name));
+      expect(pod.volumes).toEqual([{ name: "database-ca", secret: { secretName: "db-ca" } }]);
+      const containers = [...(pod.initContainers ?? []), ...pod.containers];
+      expect(containers.map(({ volumeMounts }) => volumeMounts)).toEqual(
+        containers.map(() => [
+          { name: "database-ca", mountPath: "/etc/carillon/database-ca", readOnly: true },
+        ]),
+      );
+      expect(podOf(named(await render(WITH_URL), "Deployment", name)).volumes).toBeUndefined();
+    }
   });
 
   test("the definition is kept unless asked otherwise", async () => {

@@ -6,6 +6,7 @@ import { parse } from "yaml";
 import { createKubernetesClient } from "../../src/kubernetes/client.ts";
 import type { KubernetesClient } from "../../src/kubernetes/client.ts";
 import { isNotFound } from "../../src/kubernetes/api-error.ts";
+import type { ScheduledJob } from "../../src/kubernetes/scheduled-job.ts";
 import { createMetrics } from "../../src/telemetry/metrics.ts";
 import { until } from "../until.ts";
 import { realTime } from "./real-time.ts";
@@ -82,4 +83,24 @@ export async function createNamespace(
     body: { apiVersion: "v1", kind: "Namespace", metadata: { name } },
   });
   return { name, uid: created.metadata.uid };
+}
+
+/** What the API server would store of a ScheduledJob. As kubectl apply asks: unknown fields are errors. */
+export async function tryCreate(
+  client: KubernetesClient,
+  namespace: string,
+  job: { metadata?: Record<string, unknown>; spec: object },
+): Promise<ScheduledJob> {
+  return client.call<ScheduledJob>({
+    verb: "create",
+    resource: "scheduledjobs",
+    path: `/apis/carillon.dev/v1/namespaces/${namespace}/scheduledjobs`,
+    query: { dryRun: "All", fieldValidation: "Strict" },
+    body: {
+      apiVersion: "carillon.dev/v1",
+      kind: "ScheduledJob",
+      metadata: { name: "nightly", ...job.metadata },
+      spec: job.spec,
+    },
+  });
 }

@@ -1,5 +1,5 @@
 import { generateKeyPairSync, randomBytes } from "node:crypto";
-import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { request as httpsRequest } from "node:https";
 import { createServer } from "node:net";
 import type { AddressInfo } from "node:net";
@@ -31,6 +31,12 @@ export interface OwnControlPlane {
   startControllerManager(program: string): Promise<Component>;
   /** Drops etcd's history, so that older positions answer 410 once the API server has restarted. */
   compact(): Promise<void>;
+  /**
+   * Keeps what etcd has now, in place of what was kept before. `restore` puts it back, as an operator does with a snapshot: revisions go on from
+   * there, and some number is given a second time.
+   */
+  backup(): Promise<void>;
+  restore(): Promise<void>;
   ready(): Promise<void>;
   stop(): Promise<void>;
 }
@@ -114,6 +120,16 @@ export async function startOwnControlPlane(programs: {
   const writeKubeconfig = () =>
     writeFile(kubeconfig, kubeconfigText({ server, ca, token: adminToken }), { mode: 0o600 });
 
+  const copyData = async (from: string, to: string) => {
+    await apiServer.stop("SIGKILL");
+    await etcd.stop();
+    await rm(join(folder, to), { recursive: true, force: true });
+    await cp(join(folder, from), join(folder, to), { recursive: true });
+    etcd.start();
+    apiServer.start();
+    await ready();
+  };
+
   const others: Component[] = [];
   const stop = async () => {
     for (const component of others) await component.stop();
@@ -174,6 +190,8 @@ export async function startOwnControlPlane(programs: {
       others.push(component);
       return component;
     },
+    backup: () => copyData("etcd", "etcd-backup"),
+    restore: () => copyData("etcd-backup", "etcd"),
     async compact() {
       const { header } = await post(`${etcdUrl}/v3/kv/range`, { key: "AA==", limit: 1 });
       const { revision } = header;

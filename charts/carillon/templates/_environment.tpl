@@ -21,6 +21,21 @@
       {{- end }}
 {{- end -}}
 
+{{/* The database's authority, for each container that connects to it: sslrootcert names a file. */}}
+{{- define "carillon.databaseCaMount" -}}
+{{- if .Values.database.caSecret }}
+volumeMounts:
+  - { name: database-ca, mountPath: /etc/carillon/database-ca, readOnly: true }
+{{- end }}
+{{- end -}}
+
+{{- define "carillon.databaseCaVolume" -}}
+{{- with .Values.database.caSecret }}
+volumes:
+  - { name: database-ca, secret: { secretName: {{ . | quote }} } }
+{{- end }}
+{{- end -}}
+
 {{/* A values file's numbers are floats, and a million of those is written 1e+06. Null: the program's own default. */}}
 {{- define "carillon.whole" -}}
 {{- if not (kindIs "invalid" .) }}{{ int64 . }}{{ end -}}
@@ -141,6 +156,9 @@
     {{- with .Values.extraEnv }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
+  {{- with include "carillon.databaseCaMount" . | trim }}
+  {{- . | nindent 2 }}
+  {{- end }}
   securityContext:
     {{- include "carillon.containerSecurityContext" . | nindent 4 }}
   resources:

@@ -103,6 +103,11 @@ export const BAD_MANIFESTS: readonly BadManifest[] = [
     message: "must not contain spaces or control characters; percent-encode them",
   },
   {
+    title: "a URL with a space that is none in ASCII",
+    spec: { webhook: { url: "https://example.com/a\u00a0b" } },
+    message: "must not contain spaces or control characters; percent-encode them",
+  },
+  {
     title: "a URL of 2,049 characters",
     spec: { webhook: { url: `https://example.com/${"a".repeat(2_029)}` } },
     message: "Too long: may not be more than 2048",

@@ -8,7 +8,7 @@ import { specFromResource } from "../../../src/kubernetes/scheduled-job.ts";
 import type { ScheduledJob } from "../../../src/kubernetes/scheduled-job.ts";
 import { compileSchedule } from "../../../src/domain/schedule.ts";
 import { clientProgram } from "../../kubernetes/binaries.ts";
-import { connect, createNamespace, installCrd } from "../../kubernetes/cluster.ts";
+import { connect, createNamespace, installCrd, tryCreate } from "../../kubernetes/cluster.ts";
 import { run } from "../../kubernetes/run.ts";
 import { BAD_MANIFESTS } from "./bad-manifests.ts";
 
@@ -30,21 +30,12 @@ describe.runIf(kubeconfig !== "")("manifests", () => {
   });
 
   const create = (spec: Record<string, unknown>, metadata: Record<string, unknown> = {}) =>
-    client.call<ScheduledJob>({
-      verb: "create",
-      resource: "scheduledjobs",
-      path: `/apis/carillon.dev/v1/namespaces/${namespace}/scheduledjobs`,
-      // What kubectl apply sends: unknown fields are errors.
-      query: { dryRun: "All", fieldValidation: "Strict" },
-      body: {
-        apiVersion: "carillon.dev/v1",
-        kind: "ScheduledJob",
-        metadata: { name: "nightly", ...metadata },
-        spec: {
-          schedule: { cron: "0 3 * * *" },
-          webhook: { url: "https://example.com/hook" },
-          ...spec,
-        },
+    tryCreate(client, namespace, {
+      metadata,
+      spec: {
+        schedule: { cron: "0 3 * * *" },
+        webhook: { url: "https://example.com/hook" },
+        ...spec,
       },
     });
 

@@ -3,13 +3,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import type { Account } from "../../../src/domain/account.ts";
-import type { Job } from "../../../src/domain/job.ts";
+import type { Job, JobSpec } from "../../../src/domain/job.ts";
 import { PositionExpired } from "../../../src/domain/ports/job-store.ts";
 import type { JobEvent, JobPage, JobStore } from "../../../src/domain/ports/job-store.ts";
 import { createAccountNamespaces } from "../../../src/kubernetes/account-namespaces.ts";
 import { createReflector } from "../../../src/controller/reflector.ts";
 import { createKubernetesJobStore } from "../../../src/kubernetes/kubernetes-job-store.ts";
 import { specFromResource } from "../../../src/kubernetes/scheduled-job.ts";
+import type { ScheduledJob } from "../../../src/kubernetes/scheduled-job.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { lookAt } from "../../../src/kubernetes/unlisted.ts";
 import { connect, createNamespace, installCrd } from "../../kubernetes/cluster.ts";
@@ -433,6 +434,47 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
     await expect(store.update(owned, SPEC)).rejects.toThrow("managed by Argo CD (shop)");
     await expect(store.delete(owned)).rejects.toThrow("managed by Argo CD (shop)");
     expect((await store.get(account, "by-argo"))?.generation).toBe(1);
+  });
+
+  test("of what kubectl made, a change writes what it changes and spells out no default", async () => {
+    const { name } = await createNamespace(admin, "written");
+    const account = bindings.bind(name);
+    const store = storeOf(admin);
+    const path = `/apis/carillon.dev/v1/namespaces/${name}/scheduledjobs`;
+    const { spec: written } = await admin.call<ScheduledJob>({
+      verb: "create",
+      resource: "scheduledjobs",
+      path,
+      body: {
+        apiVersion: "carillon.dev/v1",
+        kind: "ScheduledJob",
+        metadata: { name: "a" },
+        spec: {
+          schedule: { cron: "@daily" },
+          webhook: { url: "https://example.com/", payload: { long: 1, gone: 2 } },
+        },
+      },
+    });
+    const after = async (change: Partial<JobSpec>) => {
+      const job = await store.get(account, "a");
+      if (!job) throw new Error("it was just made");
+      await store.update(job, { ...job.spec, ...change });
+      const get = { verb: "get", resource: "scheduledjobs", path: `${path}/a` } as const;
+      return (await admin.call<ScheduledJob>(get)).spec;
+    };
+    expect(await after({ suspend: true })).toEqual({ ...written, suspend: true });
+    expect(await after({ suspend: false })).toEqual(written);
+    const webhook = { url: "https://example.com/", payload: { long: 3 } };
+    const { target } = specFromResource({ webhook }, "a");
+    expect((await after({ target }))?.webhook?.payload).toEqual({ long: 3 });
+    const at = Date.UTC(2031, 0);
+    expect((await after({ schedule: { kind: "once", at } }))?.schedule).toEqual({
+      at: "2031-01-01T00:00:00Z",
+    });
+    const email = { to: "a@b.example", subject: "s", body: "b" };
+    const mailed = await after({ target: specFromResource({ email }, "a").target });
+    expect(mailed?.email).toMatchObject(email);
+    expect(mailed).not.toHaveProperty("webhook");
   });
 
   test("an account without a namespace holds no jobs, and hears how to get one", async () => {

@@ -14,6 +14,8 @@ import { realTime } from "../../kubernetes/real-time.ts";
 const kubeconfig = inject("kubeconfig");
 /** What the API server's own limit leaves room for. */
 const LARGE = 1_200_000;
+/** Levels: as many as the API server takes. */
+const DEEP = 9_900;
 const TOO_LARGE = {
   field: "webhook_payload",
   message: "must be at most 256 KiB and is 1172 KiB: shorten it, or send a link to the rest",
@@ -48,7 +50,10 @@ describe.runIf(kubeconfig !== "")("a job whose payload is larger than it may be"
   });
 
   /** Not by REST, which refuses it. */
-  const apply = (name: string): Promise<ScheduledJob> =>
+  const apply = (
+    name: string,
+    payload: unknown = { a: "x".repeat(LARGE - 8) },
+  ): Promise<ScheduledJob> =>
     client.call<ScheduledJob>({
       verb: "create",
       resource: "scheduledjobs",
@@ -59,7 +64,7 @@ describe.runIf(kubeconfig !== "")("a job whose payload is larger than it may be"
         metadata: { name },
         spec: {
           schedule: { cron: "@yearly" },
-          webhook: { url: "https://example.com/", payload: { a: "x".repeat(LARGE - 8) } },
+          webhook: { url: "https://example.com/", payload },
         },
       },
     });
@@ -126,6 +131,28 @@ describe.runIf(kubeconfig !== "")("a job whose payload is larger than it may be"
       SyntaxError,
     );
     expect(payloadOf(await store.get(account, "trimmed"))).toHaveLength(LARGE);
+  });
+
+  test("one that is nested deeper than the stack is refused, and keeps nobody from listing", async () => {
+    let payload: unknown = 1;
+    for (let level = 0; level < DEEP; level += 1) payload = { a: payload };
+    await apply("deep", payload);
+    const { jobs } = await store.list({ limit: 10 });
+    const deep = jobs.find(({ id }) => id === "deep");
+    expect(deep?.spec.refusal).toEqual({
+      field: "webhook_payload",
+      message: "must be nested at most 63 levels deep",
+    });
+    expect(payloadOf(deep)).toBe("");
+
+    const job = await store.get(account, "deep");
+    if (!job) throw new Error("not there");
+    const paused = await store.update(job, { ...job.spec, suspend: true });
+    const resumed = await store.update(paused, { ...paused.spec, suspend: false });
+    expect([paused.spec.suspend, resumed.spec.suspend]).toEqual([true, false]);
+    expect(payloadOf(resumed)).toBe(payloadOf(job));
+    await store.delete(resumed);
+    expect(await store.get(account, "deep")).toBeUndefined();
   });
 
   test("a page of the largest jobs arrives", { timeout: 120_000 }, async () => {

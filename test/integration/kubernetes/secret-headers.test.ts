@@ -5,6 +5,7 @@ import type { ClaimedRun } from "../../../src/domain/run.ts";
 import { specFromResource } from "../../../src/kubernetes/scheduled-job.ts";
 import { createSecretHeaders } from "../../../src/kubernetes/secret-headers.ts";
 import { connect, createNamespace } from "../../kubernetes/cluster.ts";
+import { createTokenSigner } from "../../kubernetes/token-webhook.ts";
 import { namespaceAccounts } from "../../kubernetes/namespace-accounts.ts";
 
 const kubeconfig = inject("kubeconfig");
@@ -14,11 +15,12 @@ describe.runIf(kubeconfig !== "")("headersFrom", () => {
   let client: ReturnType<typeof connect>;
   let resolve: ReturnType<typeof createSecretHeaders>;
   let account: string;
+  let namespace: string;
   const accountNamespaces = namespaceAccounts([]);
 
   beforeAll(async () => {
     client = connect(kubeconfig);
-    const { name: namespace } = await createNamespace(client, "secrets");
+    namespace = (await createNamespace(client, "secrets")).name;
     account = accountNamespaces.bind(namespace);
     resolve = createSecretHeaders({ client, accountNamespaces });
     const secrets = [
@@ -28,6 +30,11 @@ describe.runIf(kubeconfig !== "")("headersFrom", () => {
         stringData: { value: "Bearer abc\n", bad: "a\r\nHost: b" },
       },
       { name: "private", labels: {}, stringData: { value: "never" } },
+      {
+        name: "withheld",
+        labels: { "carillon.dev/webhook-headers": "false" },
+        stringData: { value: "never" },
+      },
     ];
     for (const { name, labels, stringData } of secrets)
       await client.call({
@@ -71,6 +78,7 @@ describe.runIf(kubeconfig !== "")("headersFrom", () => {
 
   const REFUSED = [
     { title: "not released", secretName: "private", secretKey: "value", error: "label" },
+    { title: "withheld", secretName: "withheld", secretKey: "value", error: "label" },
     { title: "not there", secretName: "nothing", secretKey: "value", error: "label" },
     { title: "no name at all", secretName: "to%6ben", secretKey: "value", error: "label" },
     { title: "without the key", secretName: "token", secretKey: "other", error: "no key other" },
@@ -96,6 +104,35 @@ describe.runIf(kubeconfig !== "")("headersFrom", () => {
 
   test("an account without namespace has no Secrets", async () => {
     const from = { header: "Authorization", secretName: "token", secretKey: "value" };
-    expect(await resolve(run(from, "stranger"))).toMatchObject({ kind: "unavailable" });
+    expect(await resolve(run(from, "stranger"))).toEqual({
+      kind: "unavailable",
+      error: "the account is bound to no namespace",
+    });
+  });
+
+  const UNLISTED = {
+    kind: "unavailable",
+    error: expect.stringContaining("the operator lists it in headerSecretNamespaces"),
+  };
+
+  test("only in the namespaces that the operator lists", async () => {
+    const from = { header: "Authorization", secretName: "token", secretKey: "value" };
+    const listed = (namespaces: string[]) =>
+      createSecretHeaders({ client, accountNamespaces, namespaces })(run(from));
+    expect(await listed([namespace])).toMatchObject({ kind: "resolved" });
+    expect(await listed(["another"])).toEqual(UNLISTED);
+    expect(await listed([])).toEqual(UNLISTED);
+  });
+
+  test.runIf(inject("tokenSecret") !== "")("where RBAC forbids it: says so", async () => {
+    const { tokenFor } = createTokenSigner(inject("tokenSecret"));
+    const stranger = connect(kubeconfig, { token: tokenFor("stranger") });
+    const from = { header: "Authorization", secretName: "token", secretKey: "value" };
+    const answer = await createSecretHeaders({ client: stranger, accountNamespaces })(run(from));
+    expect(answer).toEqual({
+      ...UNLISTED,
+      error: expect.stringContaining("header Authorization: this installation may not read"),
+    });
+    await stranger.close();
   });
 });

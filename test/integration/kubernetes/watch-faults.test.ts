@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from "vitest";
 import { createReflector } from "../../../src/controller/reflector.ts";
+import { PositionExpired } from "../../../src/domain/ports/job-store.ts";
 import type { JobStore } from "../../../src/domain/ports/job-store.ts";
 import { createKubernetesJobStore } from "../../../src/kubernetes/kubernetes-job-store.ts";
 import { specFromResource } from "../../../src/kubernetes/scheduled-job.ts";
@@ -156,6 +157,30 @@ describe.runIf(inject("tokenSecret") !== "")("watching through faults", () => {
     expect(counts.lists).toBe(1);
   });
 
+  test("an API server that has nothing to say is watched again, and not listed", async () => {
+    const { known, counts, metrics } = await follow(controlPlane.server, 300);
+    await until("silence, time and again", async () => (await ends(metrics, "inactive")) > 2);
+    await churn(3);
+    await converges(known);
+    expect(counts.lists).toBe(1);
+  });
+
+  test("a position that etcd has not come to, as after a restore: silence, and then a list", async () => {
+    const client = connect(controlPlane.kubeconfig);
+    closing.push(() => client.close());
+    const { metrics } = client;
+    const options = { client, accountNamespaces, metrics, ...realTime, inactivityMs: 1_500 };
+    const seen: string[] = [];
+    const watching = async () => {
+      const jobs = createKubernetesJobStore(options);
+      for await (const event of jobs.watch("4000000000", new AbortController().signal))
+        seen.push(event.type);
+    };
+    await expect(watching()).rejects.toThrow(PositionExpired);
+    // That the API server answers at all.
+    expect(seen).toEqual(["bookmark"]);
+  });
+
   test("a slow wire delays, and loses nothing", async () => {
     const proxy = await tcp();
     const { known, counts } = await follow(proxy.url);
@@ -167,7 +192,7 @@ describe.runIf(inject("tokenSecret") !== "")("watching through faults", () => {
 
   test("the position is compacted away while nobody watches: listed again", async () => {
     const proxy = await tcp();
-    const { known, counts, metrics } = await follow(proxy.url, 1_500);
+    const { known, counts, metrics } = await follow(proxy.url);
     await churn(6);
     await converges(known);
     proxy.hang();

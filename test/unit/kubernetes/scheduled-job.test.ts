@@ -1,14 +1,14 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { JobSpec, Schedule, Target } from "../../../src/domain/job.ts";
-import { canonicalJson } from "../../../src/kubernetes/exact-json.ts";
+import { canonicalJson, parseExactJson } from "../../../src/kubernetes/exact-json.ts";
 import {
   jobFromResource,
   keptJobFromResource,
   specFromResource,
   specToResource,
 } from "../../../src/kubernetes/scheduled-job.ts";
-import type { ScheduledJob } from "../../../src/kubernetes/scheduled-job.ts";
+import type { ScheduledJob, ScheduledJobSpec } from "../../../src/kubernetes/scheduled-job.ts";
 
 const schedule: fc.Arbitrary<Schedule> = fc.oneof(
   fc.record({
@@ -195,6 +195,9 @@ describe("a resource as applied", () => {
   });
 });
 
+const nested = (levels: number, inmost = "1") =>
+  `${'{"a":'.repeat(levels)}${inmost}${"}".repeat(levels)}`;
+
 describe("what is larger than it may be", () => {
   const MOST = 256 * 1_024;
   const url = "https://example.com/";
@@ -231,4 +234,36 @@ describe("what is larger than it may be", () => {
     expect(JSON.stringify(whole).length).toBeGreaterThan(MOST / 2);
     expect(JSON.stringify(kept).length < 1_500).toBe(field !== undefined);
   });
+
+  // As deep as the API server takes it, deeper than the stack; with a number that makes it be read exactly.
+  test.each([
+    { title: "deepest payload", payload: nested(63), refused: false },
+    { title: "payload one level deeper", payload: nested(64), refused: true },
+    { title: "payload of thousands of levels", payload: nested(9_900), refused: true },
+    {
+      title: "payload of thousands of levels around a large number",
+      payload: nested(9_900, "12345678901234567890"),
+      refused: true,
+    },
+  ])("$title", ({ payload, refused }) => {
+    const spec = parseExactJson(
+      `{"schedule":{"cron":"0 3 * * *"},"webhook":{"url":"${url}","payload":${payload}}}`,
+    ) as ScheduledJobSpec;
+    const { target, refusal } = jobFromResource({ metadata: METADATA, spec }, null).spec;
+    expect(refusal).toEqual(
+      refused
+        ? { field: "webhook_payload", message: "must be nested at most 63 levels deep" }
+        : undefined,
+    );
+    expect(target).toMatchObject({ payload });
+    const kept = keptJobFromResource({ metadata: METADATA, spec }, null).spec.target;
+    expect(kept).toMatchObject({ payload: refused ? "" : payload });
+  });
+});
+
+test("a payload of more than a million values, which is too large, is written within a moment", () => {
+  const payload: unknown = JSON.parse(`[${"1,".repeat(1_500_000)}1]`);
+  const before = process.cpuUsage();
+  expect(canonicalJson(payload)).toHaveLength(3_000_003);
+  expect(process.cpuUsage(before).user / 1_000).toBeLessThan(700);
 });

@@ -1,0 +1,103 @@
+import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
+import { InvalidInput } from "../../../src/domain/findings.ts";
+import type { JobStore } from "../../../src/domain/ports/job-store.ts";
+import { createKubernetesJobStore } from "../../../src/kubernetes/kubernetes-job-store.ts";
+import { cronSpec } from "../../conformance/job-store.ts";
+import { connect, createNamespace, installCrd } from "../../kubernetes/cluster.ts";
+import { namespaceAccounts } from "../../kubernetes/namespace-accounts.ts";
+import { realTime } from "../../kubernetes/real-time.ts";
+import { until } from "../../until.ts";
+
+const kubeconfig = inject("kubeconfig");
+const POLICIES = "/apis/admissionregistration.k8s.io/v1";
+
+/** What the promise rejects with. */
+async function refusal(change: Promise<unknown>): Promise<unknown> {
+  return change.then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+}
+
+describe.runIf(kubeconfig !== "")("what the cluster's own rules refuse", () => {
+  let client: ReturnType<typeof connect>;
+  let store: JobStore;
+  let namespace: string;
+  let account: string;
+  let made = 0;
+  const create = () => store.create({ account, id: `job-${(made += 1)}`, spec: cronSpec() });
+
+  beforeAll(async () => {
+    client = connect(kubeconfig);
+    await installCrd(client);
+    namespace = (await createNamespace(client, "admission")).name;
+    const accountNamespaces = namespaceAccounts([]);
+    const { metrics } = client;
+    const namespaces = [namespace];
+    store = createKubernetesJobStore({
+      client,
+      accountNamespaces,
+      metrics,
+      namespaces,
+      ...realTime,
+    });
+    account = accountNamespaces.bind(namespace);
+  });
+  afterAll(async () => {
+    await client?.close();
+  });
+
+  test.each(["Invalid", "Forbidden", "RequestEntityTooLarge"])(
+    "a policy that says %s is told in its own words, also when a job is deleted",
+    async (reason) => {
+      const job = await create();
+      const name = `${namespace}-${reason.toLowerCase()}`;
+      const rule = { apiGroups: ["carillon.dev"], apiVersions: ["v1"], resources: ["*"] };
+      const operations = ["CREATE", "UPDATE", "DELETE"];
+      const validation = { expression: "false", message: "not on a Sunday", reason };
+      const matched = { "kubernetes.io/metadata.name": namespace };
+      const put = (kind: string, spec: object) =>
+        client.call({
+          verb: "create",
+          resource: "policies",
+          path: `${POLICIES}/${kind}`,
+          body: { metadata: { name }, spec },
+        });
+      await put("validatingadmissionpolicies", {
+        matchConstraints: { resourceRules: [{ ...rule, operations }] },
+        validations: [validation],
+      });
+      await put("validatingadmissionpolicybindings", {
+        policyName: name,
+        validationActions: ["Deny"],
+        matchResources: { namespaceSelector: { matchLabels: matched } },
+      });
+      try {
+        // The API server takes a moment to know the policy.
+        await until("the policy", async () => (await refusal(create())) !== undefined, 15_000);
+        for (const change of [
+          create,
+          () => store.update(job, cronSpec({ suspend: true })),
+          () => store.delete(job),
+        ]) {
+          const error = await refusal(change());
+          expect(error).toBeInstanceOf(InvalidInput);
+          expect((error as InvalidInput).findings[0]?.message).toContain("not on a Sunday");
+        }
+        expect(await store.get(account, job.id)).toEqual(job);
+      } finally {
+        for (const kind of ["validatingadmissionpolicybindings", "validatingadmissionpolicies"])
+          await client.call({
+            verb: "delete",
+            resource: "policies",
+            path: `${POLICIES}/${kind}/${name}`,
+          });
+      }
+      await until(
+        "the end of the policy",
+        async () => (await refusal(create())) === undefined,
+        15_000,
+      );
+    },
+  );
+});

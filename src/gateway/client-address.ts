@@ -47,7 +47,7 @@ export function clientAddress(request: {
   const itself = canonical(peer);
   if (itself === undefined) return peer;
   let client = itself;
-  const hops = forwardedFor.trim() === "" ? [] : forwardedFor.split(",");
+  const hops = forwardedFor.split(",");
   while (trusted.has(client.address)) {
     const hop = hops.pop();
     if (hop === undefined) break;

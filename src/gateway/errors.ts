@@ -12,7 +12,7 @@ import { JobNotFound, JobOwned, VersionConflict } from "../domain/ports/job-stor
 import { ERROR_CODES, type ErrorCode } from "./error-codes.ts";
 
 /** Findings in one answer; more would only be noise. */
-const MOST_DETAILS = 20;
+export const MOST_DETAILS = 20;
 
 /** An answer that is not a success. Thrown by handlers; the text is for the caller to read. */
 export class ApiError extends Error {
@@ -46,11 +46,14 @@ export class ApiError extends Error {
   }
 }
 
-/** 400 with one text that names the first finding, and all of them in `details`. */
-export function invalid(findings: readonly Finding[]): ApiError {
+/**
+ * 400 with one text that names the first finding, and the first of them in `details`. `found`: how many there
+ * were, if not all are given.
+ */
+export function invalid(findings: readonly Finding[], found = findings.length): ApiError {
   const [first] = findings;
   const text = first ? describe(first) : "the request is invalid";
-  const more = findings.length > 1 ? ` (and ${findings.length - 1} more)` : "";
+  const more = found > 1 ? ` (and ${found - 1} more)` : "";
   return new ApiError("invalid_request", text + more, { details: findings });
 }
 

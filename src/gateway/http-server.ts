@@ -19,8 +19,23 @@ const KEEP_ALIVE_MS = 65_000;
 /** How long answers may take once the server has begun to end: the process has 30 s for all of its parts. */
 const LAST_ANSWERS_MS = 25_000;
 
-/** How long a connection may stay quiet once the server has begun to end. */
+/** How long a connection may stay quiet once the server has begun to end, or once it has been refused. */
 const LINGER_MS = 500;
+
+/** Without a byte either way, and longer than any answer takes: the client reads its answer no further. */
+const STALLED_MS = 300_000;
+
+/** Requests of one connection without an answer yet: each is small for a client and some kilobytes for us. */
+const MOST_PIPELINED = 100;
+
+/** Those beyond are not worked on. With more of them the connection is cut: no client sends so many at a time. */
+const MOST_IGNORED = 1_000;
+
+const TOO_MANY = new ApiError(
+  "rate_limited",
+  `${MOST_PIPELINED} requests of this connection wait for their answers: send no more before they have come`,
+  { retryAfterSeconds: 1 },
+);
 
 /**
  * Node's server with limits, and JSON for what never becomes a request: broken HTTP, headers that are
@@ -29,8 +44,12 @@ const LINGER_MS = 500;
 export function createHttpServer(options: {
   handle: (req: IncomingMessage, res: ServerResponse) => unknown;
   metrics: Metrics;
+  stalledMs?: number;
 }): Server {
-  const answers = new WeakMap<Duplex, ServerResponse>();
+  /** Those that are not out yet, in the order of their requests. */
+  const answers = new WeakMap<Duplex, Set<ServerResponse>>();
+  /** Connections that end with an answer that is not out yet: what follows it would not be answered. */
+  const ending = new WeakSet<Duplex>();
   const server = createServer(
     {
       headersTimeout: HEADERS_TIMEOUT_MS,
@@ -40,8 +59,19 @@ export function createHttpServer(options: {
       requireHostHeader: false,
     },
     (req, res) => {
-      answers.set(req.socket, res);
-      res.once("close", () => answers.delete(req.socket));
+      const pending = answers.get(req.socket) ?? new Set();
+      answers.set(req.socket, pending.add(res));
+      res.once("close", () => pending.delete(res));
+      if (ending.has(req.socket)) {
+        if (pending.size > MOST_PIPELINED + MOST_IGNORED) req.socket.destroy();
+        return;
+      }
+      if (pending.size > MOST_PIPELINED) {
+        // In its turn: those before it are being worked on, and their answers must arrive.
+        ending.add(req.socket);
+        answerWithError(res, TOO_MANY);
+        return;
+      }
       // A busy caller's next request would come on the same connection, for ever. Once the end has
       // begun, answers close their connections, and the one that was under way then is followed by a
       // pause: the caller's next request may be in the air already.
@@ -52,24 +82,34 @@ export function createHttpServer(options: {
       options.handle(req, res);
     },
   );
+  server.timeout = options.stalledMs ?? STALLED_MS;
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Duplex) => {
     // Gone, or in the middle of an answer: bytes of ours would end up inside it.
-    if (
-      error.code === "ECONNRESET" ||
-      !socket.writable ||
-      answers.get(socket)?.headersSent === true
-    ) {
+    if (error.code === "ECONNRESET" || !socket.writable || begun(socket)) {
       socket.destroy();
       return;
     }
-    refuse(socket, parseError(error.code));
+    // What is broken came behind requests that are whole and being worked on: their answers come first, and the
+    // caller would take ours for one of them, a mail that is sent for one that was refused.
+    const last = [...(answers.get(socket) ?? [])].findLast(({ req }) => req.complete);
+    if (!last) refuse(socket, parseError(error.code));
+    else if (!ending.has(socket)) {
+      ending.add(socket);
+      if (last.headersSent) last.once("finish", () => socket.end());
+      else last.shouldKeepAlive = false;
+    }
   });
   // Without a listener Node hangs up without a word. With one, the socket is ours alone.
   server.on("connect", (_req, socket: Duplex) => {
     socket.on("error", () => socket.destroy());
-    socket.on("finish", () => socket.destroy());
     refuse(socket, new ApiError("method_not_allowed", "CONNECT is not allowed here: no proxy"));
   });
+
+  /** Of the answers to several requests, the first is on its way; others that are ready wait behind it. */
+  function begun(socket: Duplex): boolean {
+    const [first] = answers.get(socket) ?? [];
+    return first?.headersSent === true;
+  }
 
   function refuse(socket: Duplex, error: ApiError): void {
     const answer = errorAnswer(error);
@@ -90,16 +130,14 @@ export function createHttpServer(options: {
         body,
       ].join("\r\n"),
     );
+    // Node looks after it no more: a client that does not close its side would keep it for ever.
+    setTimeout(() => socket.destroy(), LINGER_MS).unref();
   }
   server.on("checkExpectation", (_req, res) => {
-    const answer = errorAnswer(
+    answerWithError(
+      res,
       new ApiError("expectation_failed", "the Expect header asks for what is not supported"),
     );
-    res.writeHead(answer.status, {
-      "Content-Type": "application/json; charset=utf-8",
-      Connection: "close",
-    });
-    res.end(JSON.stringify(answer.body));
   });
   return server;
 }
@@ -129,4 +167,15 @@ function parseError(code: string | undefined): ApiError {
   if (code === "ERR_HTTP_REQUEST_TIMEOUT")
     return new ApiError("request_timeout", "the request did not arrive in time");
   return new ApiError("malformed_request", "the request is not valid HTTP");
+}
+
+function answerWithError(res: ServerResponse, error: ApiError): void {
+  const answer = errorAnswer(error);
+  res.writeHead(answer.status, {
+    ...answer.headers,
+    "Content-Type": "application/json; charset=utf-8",
+    "Cache-Control": "no-store",
+    Connection: "close",
+  });
+  res.end(JSON.stringify(answer.body));
 }

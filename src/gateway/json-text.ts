@@ -38,11 +38,14 @@ const NUMBER = /-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?/y;
 /** Up to the next quote, backslash or control character. */
 const PLAIN = /[\u0020\u0021\u0023-\u005b\u005d-\uffff]*/y;
 const LITERAL = /true|false|null/y;
+/** What JSON.parse throws for inside a string. */
+const CONTROL = /[^\u0020-\uffff]/;
 const ESCAPE = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/y;
 
 /**
  * Scans and parses one JSON object. The scan comes first, since only it bounds the nesting; it leaps over
- * what stands in strings, and leaves it to JSON.parse to find a control character there.
+ * what stands in strings, and where it need not know what one means, leaves it to JSON.parse to find a
+ * control character there.
  */
 export function scanJsonObject(text: string, limits: JsonLimits): JsonScan {
   try {
@@ -185,7 +188,7 @@ class Scanner {
 
   private key(seen: Set<string> | Map<string, unknown>): string {
     if (this.text[this.at] !== '"') throw this.unexpected();
-    const key = JSON.parse(this.string()) as string;
+    const key = this.meaning(this.string());
     // Parsers disagree on which of two wins; what one checks another would act on.
     if (seen.has(key)) throw new Problem(`the key ${JSON.stringify(key)} is given twice`);
     if (seen instanceof Set) seen.add(key);
@@ -211,12 +214,19 @@ class Scanner {
     this.at += 1;
     const written = this.text.slice(start, this.at);
     if (byNumber) {
-      const value = JSON.parse(written) as string;
+      const value = this.meaning(written);
       // PostgreSQL takes no NUL in text, and neither it nor UTF-8 takes half a surrogate pair.
       if (value.includes("\u0000")) throw new Problem(`NUL in a string at offset ${start}`);
       if (!value.isWellFormed()) throw new Problem(`lone surrogate in a string at offset ${start}`);
     }
     return written;
+  }
+
+  /** Of the string that ends here, whose control characters the search for its end has leapt over. */
+  private meaning(written: string): string {
+    const control = written.search(CONTROL);
+    if (control === -1) return JSON.parse(written) as string;
+    throw new Problem(jsonProblem(this.text, this.at - written.length + control));
   }
 
   /** Goes to the next quote or backslash. Attachments are megabytes: native searches, each place once. */

@@ -19,7 +19,11 @@ function closest(unknown: string, known: readonly string[]): string | undefined 
   const parts = known.filter((each) => each.split("_").includes(name));
   if (parts.length === 1) return parts[0];
   const slips = name.length <= 4 ? 1 : 2;
-  return known.find((each) => distance(name, plain(each)) <= slips);
+  return known.find((each) => {
+    const other = plain(each);
+    // Most differ in length by more than that, and need no look at their letters.
+    return Math.abs(other.length - name.length) <= slips && distance(name, other) <= slips;
+  });
 }
 
 function plain(name: string): string {

@@ -94,6 +94,8 @@ function headerFindings(headers: Readonly<Record<string, string>>): Finding[] {
     seen.add(lower);
     if (/[\p{Cc}\u2028\u2029]/u.test(value))
       findings.push({ field, message: "must be one line without control characters" });
+    // The mail library writes no header without a value: it would be accepted, and nobody would get it.
+    else if (value.trim() === "") findings.push({ field, message: "must not be empty" });
     else if (ASCII_ONLY.has(lower) && !/^[ -~]*$/.test(value))
       findings.push({ field, message: "must be ASCII: it cannot be encoded" });
   }

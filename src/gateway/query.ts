@@ -19,10 +19,11 @@ export function queryObject(querystring: string, schema: TSchema): Record<string
   for (const pair of querystring.split("&")) {
     if (pair === "") continue;
     const [name, value] = decoded(pair);
-    if (name === undefined || value === undefined) {
-      findings.push({ field: "", message: "the query string is not valid percent-encoded UTF-8" });
-      continue;
-    }
+    // The first is enough: each costs an exception, and a query string has room for thousands.
+    if (name === undefined || value === undefined)
+      throw invalid([
+        { field: "", message: "the query string is not valid percent-encoded UTF-8" },
+      ]);
     if (found.has(name)) findings.push({ field: name, message: "is given twice" });
     if (value.includes("\u0000")) findings.push({ field: name, message: "must not contain NUL" });
     const integer = properties[name]?.type === "integer" && INTEGER.test(value);

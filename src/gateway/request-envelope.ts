@@ -14,6 +14,12 @@ export interface GatewayState {
   keyId?: string;
 }
 
+/**
+ * The client went away before its answer began: nginx's number for it. Of an answer that nobody wrote the
+ * status is koa's 404, which would be taken for one.
+ */
+const UNANSWERED = "499";
+
 /** Label values are a fixed set, whatever a client sends. */
 const METHODS = new Set(["GET", "HEAD", "POST", "PATCH", "PUT", "DELETE", "OPTIONS"]);
 
@@ -57,7 +63,7 @@ export function requestEnvelope(options: {
       const labels = {
         method: METHODS.has(ctx.method) ? ctx.method : "OTHER",
         route: ctx.state.route ?? "unmatched",
-        status: String(ctx.res.statusCode),
+        status: ctx.res.headersSent ? String(ctx.res.statusCode) : UNANSWERED,
       };
       metrics.httpRequests.inc(labels);
       metrics.httpRequestDuration.observe(labels, seconds);
@@ -96,6 +102,9 @@ export function requestEnvelope(options: {
 function refuseMalformed(ctx: Koa.ParameterizedContext<GatewayState>): void {
   if (ctx.req.httpVersion === "1.1" && ctx.get("host") === "")
     throw new ApiError("malformed_request", "the Host header is missing");
+  // RFC 9112, 3.2: who stands before us may have gone by the other one.
+  if ((ctx.req.headersDistinct["host"]?.length ?? 0) > 1)
+    throw new ApiError("malformed_request", "the Host header is given more than once");
   if (!ctx.url.startsWith("/") && !/^https?:\/\//.test(ctx.url) && ctx.url !== "*")
     throw new ApiError("malformed_request", "the request target cannot be read");
 }
@@ -103,14 +112,17 @@ function refuseMalformed(ctx: Koa.ParameterizedContext<GatewayState>): void {
 /** Gives 404, 405 and OPTIONS, which the router leaves without a body, their shape. */
 function nameUnrouted(ctx: Koa.ParameterizedContext<GatewayState>): void {
   if (ctx.body !== undefined && ctx.body !== null && ctx.body !== "") return;
-  const allowed = ctx.res.hasHeader("Allow");
+  // The router names no method for a path that it does not know, however odd the request's own is.
+  const allowed = ctx.res.hasHeader("Allow") && ctx.response.get("Allow") !== "";
+  if (!allowed) ctx.remove("Allow");
   if (ctx.method === "OPTIONS" && (allowed || ctx.url === "*")) {
     ctx.status = 204;
     return;
   }
-  if (ctx.status === 404 || ctx.method === "OPTIONS")
+  const refused = ctx.status === 405 || ctx.status === 501;
+  if (ctx.status === 404 || ctx.method === "OPTIONS" || (refused && !allowed))
     throw new ApiError("not_found", "no such route: /docs and /openapi.json list them all");
-  if (ctx.status === 405 || ctx.status === 501)
+  if (refused)
     throw new ApiError(
       "method_not_allowed",
       `${ctx.method} is not allowed here: use ${ctx.response.get("Allow")}`,

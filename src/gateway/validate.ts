@@ -1,10 +1,10 @@
 import { Ajv2020, type ErrorObject, type ValidateFunction } from "ajv/dist/2020.js";
 import type { Static, TSchema } from "typebox";
 import type { Finding } from "../domain/findings.ts";
-import { invalid } from "./errors.ts";
+import { invalid, MOST_DETAILS } from "./errors.ts";
 import { instead } from "./known-names.ts";
 
-/** Compiled once at start. Throws ApiError 400 with every finding; returns the value typed. */
+/** Compiled once at start. Throws ApiError 400 with the findings; returns the value typed. */
 export type Validator<T> = (value: unknown) => T;
 
 export function createValidators(): {
@@ -27,7 +27,9 @@ export function createValidators(): {
       const check: ValidateFunction = ajv.compile(schema);
       return (value) => {
         if (check(value)) return value as Static<S>;
-        throw invalid((check.errors ?? []).map(finding));
+        const errors = check.errors ?? [];
+        // Only those that are shown: what a name was meant to be takes long to find out, for thousands.
+        throw invalid(errors.slice(0, MOST_DETAILS).map(finding), errors.length);
       };
     },
   };

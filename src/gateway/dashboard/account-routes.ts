@@ -113,6 +113,7 @@ export function accountRoutes(options: AccountRouteOptions) {
 
     async createAccount(request: DashboardRequest<AccountCreate>): Promise<ApiAnswer> {
       const { name, namespace, owner_email: email } = request.body;
+      if (namespace !== undefined && !binding) throw noNamespaces();
       const namespaceUid = namespace === undefined ? "" : await binding?.uidOf(namespace);
       const account = await accounts.create({
         name,
@@ -138,10 +139,7 @@ export function accountRoutes(options: AccountRouteOptions) {
     },
 
     async bindAccount({ params, body }: DashboardRequest<AccountBind>): Promise<ApiAnswer> {
-      if (!binding)
-        throw invalid([
-          { field: "namespace", message: "means nothing here: jobs are kept in PostgreSQL" },
-        ]);
+      if (!binding) throw noNamespaces();
       const { namespace } = body;
       const account = await accounts.get(params["id"] ?? "");
       if (!account || account.deletedAt !== null)
@@ -180,4 +178,10 @@ function unknownUser(): ApiError {
 
 function invitationView({ id, email, role, createdAt, expiresAt }: Invitation) {
   return { id, email, role, created_at: isoUtc(createdAt), expires_at: isoUtc(expiresAt) };
+}
+
+function noNamespaces(): ApiError {
+  return invalid([
+    { field: "namespace", message: "means nothing here: jobs are kept in PostgreSQL" },
+  ]);
 }

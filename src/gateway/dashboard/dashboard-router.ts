@@ -100,10 +100,12 @@ export function routeDashboard(router: Router<GatewayState>, parts: Parts): void
   const { files } = parts;
   if (!files) return;
   router.get(["/dashboard", "/dashboard/"], (ctx) => page(ctx, ""));
-  router.get("/dashboard/*path", (ctx) => page(ctx, ctx.path.slice("/dashboard/".length)));
+  // Not the API's own paths, of which GET would be a method then.
+  router.get(/^\/dashboard\/(?!api(?:\/|$))/, (ctx) =>
+    page(ctx, ctx.path.slice("/dashboard/".length)),
+  );
 
   async function page(ctx: Koa.ParameterizedContext<GatewayState>, path: string): Promise<void> {
-    if (path === "api" || path.startsWith("api/")) return;
     ctx.state.route = "/dashboard";
     if (ctx.path === "/dashboard") {
       ctx.redirect("/dashboard/");

@@ -201,6 +201,7 @@ export const DASHBOARD_ENDPOINTS = {
     query: own.jobCheckQuery,
     body: own.jobCheckBody,
     success: ok(own.jobCheckAnswer),
+    errors: ["not_found"],
   },
   bulkJobs: {
     ...MEMBER,

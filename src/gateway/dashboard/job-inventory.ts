@@ -73,9 +73,17 @@ function itemOf(
     nextRunAt: next,
     text: before?.text ?? [job.spec.name, job.id, job.address].join("\n").toLowerCase(),
     timing,
-    cursor,
+    cursor: cursor && { ...cursor, scheduleHash: copied(cursor.scheduleHash) },
     until: next ?? Infinity,
   };
+}
+
+/**
+ * The cursors of an account come as one text, and V8 keeps all of a text for a part of it: each look that found
+ * a change would stay in memory for as long as the job does.
+ */
+function copied(part: string): string {
+  return Buffer.from(part).toString();
 }
 
 function sameCursor(a: StatusCursor | undefined, b: StatusCursor | undefined): boolean {

@@ -12,9 +12,8 @@ import { jobCreate, jobPatch } from "../../domain/schema/rest-job.ts";
 import { answerText, jsonObject, JsonText, type ApiAnswer, type ApiRequest } from "../endpoint.ts";
 import { ApiError, errorAnswer } from "../errors.ts";
 import { canBeJobId } from "../job-id.ts";
-import type { jobRoutes } from "../routes/jobs.ts";
+import { payloadText, type jobRoutes } from "../routes/jobs.ts";
 import { createValidators } from "../validate.ts";
-import { memberText } from "../request-body.ts";
 import { failingJobs } from "./failing-jobs.ts";
 import { countByStatus, type InventoryItem, type JobInventory } from "./job-inventory.ts";
 import { createJobOrder } from "./job-order.ts";
@@ -148,16 +147,15 @@ export function dashboardJobRoutes(options: DashboardJobRouteOptions) {
   async function findingsOf(
     request: DashboardRequest<Record<string, unknown>, JobCheckQuery>,
   ): Promise<readonly Finding[]> {
-    const { account, body, json, query } = request;
+    const { account, body, query } = request;
     const now = clock.now();
-    const payloadText = json && memberText(json, "webhook_payload");
     try {
       const result =
         query.id === undefined
-          ? specFromRest({ fields: checkCreate(body), payloadText, now })
+          ? specFromRest({ fields: checkCreate(body), payloadText: payloadText(request), now })
           : patchedSpec((await existing(account, query.id)).spec, {
               fields: checkPatch(body),
-              payloadText,
+              payloadText: payloadText(request),
               now,
             });
       if (!result.ok) return result.findings;

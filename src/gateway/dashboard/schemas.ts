@@ -102,7 +102,7 @@ export const sessionAnswer = Type.Object({
 export const label = Type.String({
   minLength: 1,
   maxLength: 100,
-  pattern: "^[^\\u0000-\\u001f\\u007f]*$",
+  pattern: "^[^\\u0000-\\u001f\\u007f-\\u009f]*$",
   "x-rule": "must be one line without control characters",
   description: "What the key is for.",
 });

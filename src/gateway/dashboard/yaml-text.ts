@@ -1,5 +1,9 @@
 /** Text that YAML 1.1 and 1.2 both read as this very string without quotes. */
 const PLAIN = /^[A-Za-z](?:[A-Za-z0-9_./ -]*[A-Za-z0-9_./-])?$/;
+/** What JSON leaves as it is, and kubectl refuses as control characters or reads as line breaks. */
+const UNPRINTABLE = /[\u007f-\u009f\u2028\u2029\ufeff\ufffe\uffff]/g;
+/** What nests deeper is written as JSON, which is YAML too: each level would be two spaces more in every line. */
+const MOST_INDENT = 24;
 const WORDS = /^(?:null|true|false|yes|no|on|off|y|n|[.+-]?(?:inf|nan))$/i;
 
 /**
@@ -12,7 +16,7 @@ export function yamlText(value: unknown): string {
 }
 
 function lines(value: unknown, indent: string): string[] {
-  if (!isBlock(value)) return [`${indent}${scalar(value)}`];
+  if (!isBlock(value) || indent.length >= MOST_INDENT) return [`${indent}${scalar(value)}`];
   if (Array.isArray(value))
     return value.flatMap((item: unknown) => {
       const [first = "", ...rest] = lines(item, `${indent}  `);
@@ -34,5 +38,8 @@ function isBlock(value: unknown): value is object {
 
 function scalar(value: unknown): string {
   if (typeof value === "string" && PLAIN.test(value) && !WORDS.test(value)) return value;
-  return JSON.stringify(value) ?? "null";
+  return (JSON.stringify(value) ?? "null").replace(
+    UNPRINTABLE,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
 }

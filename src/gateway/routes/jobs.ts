@@ -142,12 +142,12 @@ export function jobRoutes(options: JobRouteOptions) {
       const key = request.idempotencyKey ?? request.requestId;
       const until = monotonic() + TAKE_UP_MS;
       while (!(await ledger.runNow(job, key))) {
-        // No cursor: the controller has not seen the job yet, or it was deleted under our hands.
+        // The controller has not seen the job, or its last change, yet; or it was deleted under our hands.
         if (!(await jobs.get(request.account, job.id))) throw new JobNotFound(job.id);
         if (monotonic() >= until)
           throw new ApiError(
             "dependency_unavailable",
-            "the scheduler has not taken up this job yet; try again",
+            "the scheduler has not taken up this job, or its last change, yet; try again",
             { retryAfterSeconds: 1 },
           );
         await pause(TAKE_UP_POLL_MS, timers);
@@ -303,7 +303,8 @@ function comparable(spec: JobSpec): object {
     : spec;
 }
 
-function payloadText(request: ApiRequest): string | undefined {
+/** `webhook_payload` as it stood in the body. Throws ApiError 400 for a number in it that would not stay itself. */
+export function payloadText(request: Pick<ApiRequest, "json">): string | undefined {
   if (!request.json) return undefined;
   const inexact = request.json.members.get("webhook_payload")?.inexact;
   if (typeof inexact === "string")

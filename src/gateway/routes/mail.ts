@@ -165,7 +165,8 @@ function failureText({ error, outcomeUnknown, reachedSome }: Failure): string {
       : outcomeUnknown
         ? " (the mail may have been sent all the same)"
         : "";
-  return error.slice(0, LIMITS.errorMessage - note.length) + note;
+  // The cut may go through a character.
+  return error.slice(0, LIMITS.errorMessage - note.length).toWellFormed() + note;
 }
 
 /** A second try with the same key must not give a mail twice to those who have it, or may have it. */

@@ -1,7 +1,9 @@
 import type { Readiness } from "../../telemetry/readiness.ts";
-import type { ApiAnswer } from "../endpoint.ts";
+import { JsonText, type ApiAnswer } from "../endpoint.ts";
 
 export function serviceRoutes(options: { ready: Readiness; openApi: object }) {
+  // Half a megabyte that anybody may ask for: one text for all answers, however slowly they are read.
+  const openApi = new JsonText(JSON.stringify(options.openApi));
   return {
     async health(): Promise<ApiAnswer> {
       return { status: 200, body: { status: "ok" } };
@@ -13,7 +15,7 @@ export function serviceRoutes(options: { ready: Readiness; openApi: object }) {
     },
 
     async openApi(): Promise<ApiAnswer> {
-      return { status: 200, body: options.openApi };
+      return { status: 200, body: openApi };
     },
   };
 }

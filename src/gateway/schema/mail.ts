@@ -48,7 +48,7 @@ export const sendRequest = Type.Object(
     subject: field.subject,
     // Counted in bytes by the code: counting characters in megabytes takes a validator too long.
     body: Type.String({
-      "x-documented": { minLength: 1, maxLength: LIMITS.sendBodyBytes },
+      "x-documented": { minLength: 1, maxLength: LIMITS.sendBodyBytes, ...NO_NUL },
       description: "Plain text or HTML, at most 5 MiB.",
       examples: ["Hello, and welcome."],
     }),
@@ -62,7 +62,10 @@ export const sendRequest = Type.Object(
         additionalProperties: {
           type: "string",
           maxLength: LIMITS.headerValue,
-          "x-documented": { pattern: "^[^\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029]*$" },
+          "x-documented": {
+            minLength: 1,
+            pattern: "^[^\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029]*$",
+          },
         },
         maxProperties: LIMITS.headers,
         "x-documented": {
@@ -128,6 +131,7 @@ export const otpVerifyRequest = Type.Object(
     email: field.address,
     code: Type.String({
       minLength: 1,
+      "x-documented": NO_NUL,
       description: "The 6-digit code. Any other text is answered like a wrong code.",
       examples: ["123456"],
     }),

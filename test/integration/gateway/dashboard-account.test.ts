@@ -56,6 +56,23 @@ describe("API keys", () => {
   });
 });
 
+test("an API key's label has up to 100 characters, of however many code units", async () => {
+  expect((await owner.post("/api-keys", { label: "🔔".repeat(100) })).status).toBe(201);
+});
+test.each([
+  { what: "101 characters", label: "k".repeat(101), says: "100 characters" },
+  { what: "a control character beyond ASCII", label: "a\u008d", says: "control characters" },
+])("an API key's label is not $what", async ({ label, says }) => {
+  const reply = await owner.post("/api-keys", { label });
+  const details = [{ field: "label", message: expect.stringContaining(says) }];
+  expect(reply).toMatchObject({ status: 400, json: { details } });
+});
+
+test("an account's time zone is one that jobs take too", async () => {
+  const reply = await owner.ask("PATCH", "/account", { time_zone: "PST" });
+  expect(reply).toMatchObject({ status: 400, json: { details: [{ field: "time_zone" }] } });
+});
+
 describe("SMTP settings", () => {
   const settings = {
     host: "127.0.0.1",
@@ -152,6 +169,9 @@ describe("jobs", () => {
     expect(bad.json["fire_times"]).toHaveLength(10);
     const never = await owner.post("/jobs/check", { ...JOB, cron_expression: "0 0 31 2 *" });
     expect(never.json).toMatchObject({ findings: [{ field: "cron_expression" }], fire_times: [] });
+    const payload = { id: JSON.rawJSON("9007199254740993") };
+    const inexact = await owner.post("/jobs/check", { ...JOB, webhook_payload: payload });
+    expect(inexact.json).toMatchObject({ findings: [{ field: "webhook_payload" }] });
     expect((await owner.get("/jobs")).json["total"]).toBe(before);
   });
 
@@ -359,6 +379,9 @@ test("without a cluster there is nothing to bind an account to", async () => {
   const path = `/accounts/${accounts[0]?.id}/namespace`;
   const reply = await owner.post(path, { namespace: "team-a" });
   expect(reply).toMatchObject({ status: 400, json: { details: [{ field: "namespace" }] } });
+  const account = { name: "Bound", namespace: "team-a", owner_email: "bound@example.com" };
+  const made = await owner.post("/accounts", account);
+  expect(made).toMatchObject({ status: 400, json: { details: [{ field: "namespace" }] } });
   expect((await member.post(path, { namespace: "team-a" })).status).toBe(403);
   expect((await stranger.post(path, { namespace: "team-a" })).status).toBe(403);
 });

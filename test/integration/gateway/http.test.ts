@@ -161,6 +161,14 @@ describe("routing", () => {
     expect([reply.status, reply.json["code"]]).toEqual([405, "method_not_allowed"]);
     expect((reply.headers.get("allow") ?? "").split(", ").toSorted()).toEqual(allow.toSorted());
   });
+  test("404, whatever the method: PROPFIND /nothing", async () => {
+    const reply = await h.request({ method: "PROPFIND", path: "/nothing", key: null });
+    expect([reply.status, reply.json["code"], reply.headers.get("allow")]).toEqual([
+      404,
+      "not_found",
+      null,
+    ]);
+  });
   test("HEAD answers as GET does, without a body", async () => {
     const reply = await h.request({ method: "HEAD", path: "/jobs" });
     expect([reply.status, reply.text]).toEqual([200, ""]);
@@ -193,6 +201,12 @@ describe("what is not valid HTTP", () => {
     {
       name: "no Host",
       bytes: "GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n",
+      status: 400,
+      code: "malformed_request",
+    },
+    {
+      name: "two Hosts",
+      bytes: "GET /healthz HTTP/1.1\r\nHost: x\r\nHost: y\r\nConnection: close\r\n\r\n",
       status: 400,
       code: "malformed_request",
     },
@@ -329,4 +343,21 @@ test("requests are counted by pattern and status, and logged without secrets", a
   expect(lines).toContain('"route":"/jobs/{id}"');
   expect(lines).not.toContain(h.first.key);
   expect(lines).not.toContain("secret=1");
+});
+
+test("a request whose client goes away before its answer is counted as 499, not as a 404", async () => {
+  const socket = connect(h.port, "127.0.0.1");
+  await once(socket, "connect");
+  socket.write(
+    `POST /send HTTP/1.1\r\nHost: x\r\nX-API-Key: ${h.first.key}\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{`,
+  );
+  const inFlight = async () =>
+    /^carillon_http_requests_in_flight (\d+)$/m.exec((await h.metrics.render()).text)?.[1];
+  await expect.poll(inFlight).toBe("1");
+  socket.destroy();
+  await expect.poll(inFlight).toBe("0");
+  const { text } = await h.metrics.render();
+  expect(text).toMatch(
+    /^carillon_http_requests_total\{method="POST",route="\/send",status="499"\} [1-9]/m,
+  );
 });

@@ -89,6 +89,11 @@ describe("POST /send", () => {
       field: "headers.X-A",
     },
     {
+      name: "a header without a value, which would not arrive",
+      json: { ...mail, headers: { "X-A": " " } },
+      field: "headers.X-A",
+    },
+    {
       name: "a header of message ids that is not ASCII",
       json: { ...mail, headers: { "in-reply-to": "<é@x.io>" } },
       field: "headers.in-reply-to",
@@ -189,9 +194,9 @@ const sendThrough = (port: number) =>
   });
 
 /** The first recipient and no other. */
-function someRefused(): () => string {
+function someRefused(because = "no such user"): () => string {
   let asked = 0;
-  return () => ((asked += 1) === 1 ? "250 ok" : "550 no such user");
+  return () => ((asked += 1) === 1 ? "250 ok" : `550 ${because}`);
 }
 
 /** As if the request with this key had begun so long ago and never ended. */
@@ -240,6 +245,11 @@ describe("Idempotency-Key on POST /send", () => {
       script: { RCPT: someRefused() },
       note: "the mail was sent to its other recipients",
     },
+    {
+      name: "refused for some at length, in characters of two code units",
+      script: { RCPT: someRefused(`x${"🔔".repeat(600)}`) },
+      note: "the mail was sent to its other recipients",
+    },
   ])("a mail $name is not sent again under its key", async ({ name, script, note }) => {
     const server = await startScriptedServer(script);
     await sendThrough(server.port);
@@ -253,8 +263,28 @@ describe("Idempotency-Key on POST /send", () => {
     expect([first.status, first.json["code"]]).toEqual([500, "smtp_failed"]);
     // Who sent no key has to know as well.
     expect(first.json["error"]).toContain(note);
+    expect(String(first.json["error"]).isWellFormed()).toBe(true);
     expect([second.status, second.json["code"]]).toEqual([409, "outcome_unknown"]);
     expect(server.seen.mails).toBe(1);
+  });
+  test("without a key, a mail that some have is said to be so", async () => {
+    const server = await startScriptedServer({ RCPT: someRefused() });
+    await sendThrough(server.port);
+    const reply = await send({ ...mail, cc: ["bob@example.com"] }, { key: h.brokenSmtp.key });
+    await sendThrough(9);
+    server.close();
+    expect([reply.status, reply.json["code"]]).toEqual([500, "smtp_failed"]);
+    expect(reply.json["error"]).toContain("the mail was sent to its other recipients");
+  });
+  test("a mail whose key cannot be completed was sent: that is the answer", async () => {
+    const headers = { "Idempotency-Key": "k".repeat(256) };
+    const table = "alter table idempotency_keys";
+    await h.pool.query(`${table} add constraint refused check (status is null) not valid`);
+    const reply = await send(mail, { headers });
+    await h.pool.query(`${table} drop constraint refused`);
+    expect([reply.status, reply.json["status"]]).toEqual([200, "sent"]);
+    const again = await send(mail, { headers });
+    expect([again.status, again.json["code"]]).toEqual([409, "idempotency_in_flight"]);
   });
   test("in flight: 409 idempotency_in_flight, after 60 s outcome_unknown", async () => {
     const headers = { "Idempotency-Key": "order-3" };

@@ -34,19 +34,23 @@ function roomOf(mib: number) {
       await turn();
     },
     /** `a1`: the first of account a. */
-    enter: async (name: string, size: number): Promise<void> => {
+    enter: async (name: string, size: number, failure?: string): Promise<void> => {
       const gate = Promise.withResolvers<void>();
       leave.set(name, gate.resolve);
       const answered = room.within({ account: name.slice(0, 1), bytes: size * MIB }, async () => {
         inside.push(name);
         await gate.promise;
         inside.splice(inside.indexOf(name), 1);
+        if (failure !== undefined) throw new Error(failure);
       });
       outcomes.set(
         name,
         answered.then(
           () => "answered",
-          (error: unknown) => (error instanceof ApiError ? error.code : String(error)),
+          (error: unknown) =>
+            error instanceof ApiError
+              ? `${error.code} ${error.headers["Retry-After"]}`
+              : String(error),
         ),
       );
       await turn();
@@ -62,6 +66,19 @@ test("one account has half of the room, and holds up nobody else", async () => {
   expect(inside).toEqual(["a1", "a2", "b1"]);
   await leave("a1");
   expect(inside).toEqual(["a2", "b1", "a3"]);
+});
+
+test("within an account nobody is overtaken by smaller ones", async () => {
+  const { enter, leave, inside } = roomOf(32);
+  for (const [name, size] of [
+    ["a1", 12],
+    ["a2", 8],
+    ["a3", 2],
+  ] as const)
+    await enter(name, size);
+  expect(inside).toEqual(["a1"]);
+  await leave("a1");
+  expect(inside).toEqual(["a2", "a3"]);
 });
 
 test("who waits for room is not overtaken by smaller ones", async () => {
@@ -83,6 +100,17 @@ test("a body that is larger than the share has all of it, and no more: other acc
   expect(inside).toEqual(["a1", "b1"]);
   await leave("a1");
   expect(inside).toEqual(["b1", "a2", "c1"]);
+  await enter("d1", 4);
+  expect(inside).toEqual(["b1", "a2", "c1"]);
+});
+
+test("a request that fails leaves its room", async () => {
+  const { enter, leave, inside, outcome } = roomOf(8);
+  await enter("a1", 4, "fails");
+  await leave("a1");
+  expect(await outcome("a1")).toBe("Error: fails");
+  await enter("a2", 4);
+  expect(inside).toEqual(["a2"]);
 });
 
 test("small ones do not wait", async () => {
@@ -104,7 +132,7 @@ test("who waits too long is refused, and holds up nobody any longer", async () =
     await enter(name, size);
   expect(inside).toEqual(["a1", "b1"]);
   await runOut();
-  expect(await outcome("c1")).toBe("rate_limited");
+  expect(await outcome("c1")).toBe("rate_limited 5");
   expect(inside).toEqual(["a1", "b1", "d1"]);
   for (const name of ["a1", "b1", "d1"]) await leave(name);
   expect(inside).toEqual([]);
@@ -116,7 +144,7 @@ test("one account's crowd is refused, and nobody else", async () => {
   const { enter, inside, waiting, outcome } = roomOf(8);
   for (let each = 1; each <= 150; each += 1) await enter(`a${each}`, 4);
   expect(waiting()).toBe(100);
-  expect(await outcome("a150")).toBe("rate_limited");
+  expect(await outcome("a150")).toBe("rate_limited 5");
   await enter("b1", 4);
   expect(inside).toEqual(["a1", "b1"]);
 });

@@ -26,6 +26,7 @@ describe("clientAddress", () => {
       forwardedFor: "198.51.100.7",
       is: "192.0.2.1",
     },
+    { name: "a proxy that says nothing of the client", peer: "10.0.0.1", is: "10.0.0.1" },
     { name: "a proxy's word", peer: "10.0.0.1", forwardedFor: "198.51.100.7", is: "198.51.100.7" },
     {
       name: "what the client wrote itself is further left",
@@ -82,6 +83,11 @@ describe("clientAddress", () => {
       peer: "2001:db8:1:2:ffff::1",
       trusted: NONE,
       is: "2001:db8:1:2::/64",
+    },
+    {
+      name: "IPv6 with its zeros left out in the network",
+      peer: "2001::4:5:6:7:8",
+      is: "2001:0:0:4::/64",
     },
     { name: "the loopback", peer: "::1", is: "0:0:0:0::/64" },
     { name: "a link-local peer", peer: "fe80::1%eth0", is: "fe80:0:0:0::/64" },

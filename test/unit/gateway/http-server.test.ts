@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { Agent, request as send, type IncomingMessage } from "node:http";
 import { connect, type AddressInfo } from "node:net";
+import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { createHttpServer, endServer } from "../../../src/gateway/http-server.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
@@ -44,6 +45,21 @@ test("ends although callers keep their connections busy", { timeout: 10_000 }, a
   agent.destroy();
 });
 
+test("ends although a caller keeps its connection after the last answer", async () => {
+  const asked = Promise.withResolvers<() => void>();
+  const { server, socket, connections, end } = await stubborn({
+    handle: (_request, response) => asked.resolve(() => response.end("ok")),
+  });
+  socket.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+  const answer = await asked.promise;
+  server.close();
+  answer();
+  const [received] = (await once(socket, "data")) as [Buffer];
+  expect(received.toString()).toMatch(/^HTTP\/1\.1 200 /);
+  await expect.poll(connections, { timeout: 3_000 }).toBe(0);
+  end();
+});
+
 test(
   "ends although a caller never sends the rest of its request",
   { timeout: 10_000 },
@@ -73,3 +89,189 @@ test(
     socket.destroy();
   },
 );
+
+test.each([
+  { what: "an answer that has begun is cut off, with nothing of ours in it", paths: ["/begins"] },
+  { what: "the same when another one came before it", paths: ["/", "/begins"] },
+])("broken HTTP: $what", async ({ paths }) => {
+  const server = createHttpServer({
+    metrics: createMetrics({ version: "test", nodeMetrics: false }),
+    handle: (request, response) => {
+      if (request.url === "/begins")
+        response.writeHead(200, { "Content-Length": 10 }).write("begun");
+      else setImmediate(() => response.end("ok"));
+    },
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const socket = connect((server.address() as AddressInfo).port, "127.0.0.1");
+  let received = "";
+  socket.on("error", () => undefined);
+  socket.on("data", (chunk: Buffer) => {
+    received += chunk.toString();
+    if (received.endsWith("begun")) socket.write("nonsense\r\n\r\n");
+  });
+  socket.write(paths.map((path) => `GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`).join(""));
+  await once(socket, "close");
+  expect(received).toMatch(/begun$/);
+  server.close();
+});
+
+test("broken HTTP: what comes behind whole requests takes no answer of theirs", async () => {
+  const server = createHttpServer({
+    metrics: createMetrics({ version: "test", nodeMetrics: false }),
+    handle: (request, response) => {
+      setImmediate(() => response.end(request.url));
+    },
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const socket = connect((server.address() as AddressInfo).port, "127.0.0.1");
+  let received = "";
+  socket.on("data", (chunk: Buffer) => {
+    received += chunk.toString();
+  });
+  const requests = ["/a", "/b"].map(
+    (path) => `POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}`,
+  );
+  socket.write(`${requests.join("")}more than was said`);
+  await once(socket, "close");
+  const answers = received.split(/(?=HTTP\/1\.1 )/).map((text) => text.split("\r\n"));
+  expect(answers.map((lines) => [lines[0], lines.at(-1)])).toEqual([
+    ["HTTP/1.1 200 OK", "/a"],
+    ["HTTP/1.1 200 OK", "/b"],
+  ]);
+  expect(answers[1]).toContain("Connection: close");
+  server.close();
+});
+
+test("broken HTTP: answers that are ready, and wait for one before them, arrive as well", async () => {
+  const slow = Promise.withResolvers<() => void>();
+  const { socket, connections, end } = await stubborn({
+    handle: ({ url }, response) => {
+      if (url === "/slow") slow.resolve(() => response.end("slow"));
+      else response.end("fast");
+    },
+  });
+  let received = "";
+  socket.on("data", (chunk: Buffer) => {
+    received += chunk.toString();
+  });
+  socket.write(
+    "GET /slow HTTP/1.1\r\nHost: x\r\n\r\nGET /fast HTTP/1.1\r\nHost: x\r\n\r\nnonsense\r\n\r\n",
+  );
+  const answer = await slow.promise;
+  setImmediate(answer);
+  await once(socket, "end");
+  expect(received).toMatch(/^HTTP\/1\.1 200 [^]*slowHTTP\/1\.1 200 [^]*fast$/);
+  socket.end();
+  await expect.poll(connections, { timeout: 3_000 }).toBe(0);
+  end();
+});
+
+/** A server, and a connection to it whose client leaves its side open whatever comes. */
+async function stubborn(
+  options: Pick<Parameters<typeof createHttpServer>[0], "handle" | "stalledMs">,
+) {
+  const metrics = createMetrics({ version: "test", nodeMetrics: false });
+  const server = createHttpServer({ ...options, metrics });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  const socket = connect({ port, host: "127.0.0.1", allowHalfOpen: true });
+  socket.on("error", () => undefined);
+  return {
+    server,
+    socket,
+    connections: () => promisify(server.getConnections.bind(server))(),
+    end: () => {
+      socket.destroy();
+      server.close();
+    },
+  };
+}
+
+test.each(["nonsense\r\n\r\n", "CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n"])(
+  "a client that is refused, and does not close, is let go: %j",
+  async (text) => {
+    const { socket, connections, end } = await stubborn({ handle: () => undefined });
+    socket.write(text);
+    const [answer] = (await once(socket, "data")) as [Buffer];
+    expect(answer.toString()).toMatch(/^HTTP\/1\.1 4/);
+    await expect.poll(connections, { timeout: 3_000 }).toBe(0);
+    end();
+  },
+);
+
+/** One after the other, each with a path of its own. */
+function requests(from: number, to: number): string {
+  return Array.from(
+    { length: to - from },
+    (_, i) => `GET /${from + i} HTTP/1.1\r\nHost: a\r\n\r\n`,
+  ).join("");
+}
+
+test("requests that come without waiting for answers are bounded, and those before the bound answered", async () => {
+  const waiting: (() => void)[] = [];
+  const { server, socket, connections, end } = await stubborn({
+    handle: ({ url }, response) => waiting.push(() => response.end(url)),
+  });
+  let read = 0;
+  server.on("request", () => (read += 1));
+  let received = "";
+  socket.on("data", (chunk: Buffer) => {
+    received += chunk.toString();
+  });
+  socket.write(requests(0, 150));
+  await expect.poll(() => waiting.length).toBe(100);
+  // Room again, but the connection will be closed before anybody could hear of these.
+  for (const answer of waiting.slice(0, 50)) answer();
+  await expect.poll(() => received.endsWith("/49")).toBe(true);
+  socket.write(requests(150, 160));
+  await expect.poll(() => read).toBe(160);
+  for (const answer of waiting.slice(50)) answer();
+  await expect.poll(() => received).toContain("send no more before");
+  await expect.poll(connections, { timeout: 3_000 }).toBe(0);
+  expect(waiting).toHaveLength(100);
+  const answers = received.split(/(?=HTTP\/1\.1 )/);
+  expect(answers.slice(0, 100).map((text) => text.split("\r\n").at(-1))).toEqual(
+    Array.from({ length: 100 }, (_, i) => `/${i}`),
+  );
+  expect(answers[100]).toMatch(/^HTTP\/1\.1 429 [^]*Connection: close[^]*send no more before/);
+  expect(answers).toHaveLength(101);
+  end();
+});
+
+test("requests that wait for their answers are not bounded", async () => {
+  const { socket, end } = await stubborn({
+    handle: ({ url }, response) => response.end(url),
+  });
+  for (let n = 0; n < 110; n += 1) {
+    socket.write(requests(n, n + 1));
+    const [answer] = (await once(socket, "data")) as [Buffer];
+    expect(answer.toString()).toMatch(new RegExp(`^HTTP/1\\.1 200 [^]*/${n}$`));
+  }
+  end();
+});
+
+test("a flood of requests on one connection is cut off", async () => {
+  let asked = 0;
+  const { socket, connections, end } = await stubborn({ handle: () => (asked += 1) });
+  socket.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n".repeat(1_101));
+  await expect.poll(() => asked).toBe(100);
+  await expect.poll(connections, { timeout: 3_000 }).toBe(0);
+  expect(asked).toBe(100);
+  end();
+});
+
+test("a client that does not read its answer is let go", async () => {
+  const { socket, connections, end } = await stubborn({
+    stalledMs: 300,
+    handle: (_request, response) => response.end(Buffer.alloc(50_000_000)),
+  });
+  socket.pause();
+  socket.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+  await expect.poll(connections, { timeout: 3_000 }).toBe(1);
+  await expect.poll(connections, { timeout: 3_000 }).toBe(0);
+  end();
+});

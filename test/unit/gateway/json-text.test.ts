@@ -40,6 +40,17 @@ describe("scanJsonObject refuses", () => {
     { name: "a plus sign", text: '{"a":+1}', problem: 'column 6: "+" is not expected' },
     { name: "a bare point", text: '{"a":1.}', problem: 'column 7: "." is not expected' },
     { name: "a raw newline in a string", text: '{"a":"\n"}', problem: "column 7: a line break" },
+    { name: "a raw newline in a key", text: '{"a\n":1}', problem: "column 4: a line break" },
+    {
+      name: "a key whose quote was forgotten",
+      text: '{"a": 1,\n"b: 2,\n"c": 3}',
+      problem: "line 2, column 7: a line break",
+    },
+    {
+      name: "a raw newline behind a number's escape",
+      text: '{"a":"\\u00e9\n"}',
+      problem: "column 13: a line break",
+    },
     { name: "an unknown escape", text: '{"a":"\\x"}', problem: "column 7:" },
     { name: "a no-break space outside", text: '{\u00a0"a":1}', problem: "column 2:" },
     { name: "a key twice", text: '{"a":1,"a":2}', problem: 'the key "a" is given twice' },
@@ -107,6 +118,9 @@ test("it accepts no text that JSON.parse refuses", () => {
     "true",
     "nul",
     " ",
+    '"',
+    "\\u0061",
+    "\n",
   ];
   const texts = fc.array(fc.constantFrom(...parts), { maxLength: 12 });
   const stricter = fc.property(texts, (chosen) => {

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { jobCreate } from "../../../src/domain/schema/rest-job.ts";
 import { queryObject } from "../../../src/gateway/query.ts";
 import { executionsQuery } from "../../../src/gateway/schema/jobs.ts";
 import { logsQuery } from "../../../src/gateway/schema/mail.ts";
@@ -61,5 +62,29 @@ describe("GET /logs refuses", () => {
         details: expect.arrayContaining([expect.objectContaining({ field })]),
       }),
     );
+  });
+});
+
+describe("what is refused at length is refused at once", () => {
+  const cases = [
+    { name: "what cannot be decoded", query: "%&".repeat(8_000), error: /percent-encoded/ },
+    {
+      name: "unknown parameters",
+      query: Array.from({ length: 200 }, (_, index) => "unknown".repeat(8) + index).join("&"),
+      error: /is not a known field; .* \(and 199 more\)$/,
+    },
+  ];
+  test.each(cases)("$name", ({ query, error }) => {
+    const began = performance.now();
+    for (let i = 0; i < 10; i += 1) expect(() => logs(query)).toThrow(error);
+    expect(performance.now() - began).toBeLessThan(200);
+  });
+
+  test("a thousand names that a body does not know", () => {
+    const names = Array.from({ length: 1_000 }, (_, index) => ["webhook_".repeat(7) + index, 1]);
+    const check = createValidators().compile(jobCreate);
+    const began = performance.now();
+    expect(() => check(Object.fromEntries(names))).toThrow(/more\)$/);
+    expect(performance.now() - began).toBeLessThan(500);
   });
 });

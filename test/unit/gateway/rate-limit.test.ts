@@ -13,6 +13,7 @@ test("a burst goes through, then 429 with Retry-After; another key is not concer
       headers: expect.objectContaining({
         "RateLimit-Limit": "3",
         "RateLimit-Remaining": "0",
+        "RateLimit-Reset": expect.stringMatching(/^(2999|3000)$/),
         "Retry-After": expect.stringMatching(/^(999|1000)$/),
       }),
     }),

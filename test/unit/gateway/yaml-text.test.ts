@@ -24,9 +24,24 @@ test.each(cases)("$name come back as they were", ({ value }) => {
     expect(parse(yamlText(value), { version })).toEqual(value);
 });
 
+test("what kubectl would refuse, or read as a line break, is escaped", () => {
+  const value = { "a\u2028": "\u007f \u0085 \u009f \u2028 \u2029 \ufeff \ufffe \uffff" };
+  const text = yamlText(value);
+  expect(text).toMatch(/^[\n\x20-\x7e]*$/);
+  expect(parse(text)).toEqual(value);
+});
+
 test("undefined members are left out; a number too large for a double keeps its digits", () => {
   const text = yamlText({ a: undefined, b: JSON.rawJSON("12345678901234567890") });
   expect(text).toBe("b: 12345678901234567890\n");
+});
+
+test("what nests deep is no longer for it", () => {
+  let value: unknown = Array.from({ length: 1_000 }, () => [1, { "a\u2028": "x: y" }]);
+  for (let level = 0; level < 60; level += 1) value = level % 2 === 0 ? [value] : { a: value };
+  const text = yamlText(value);
+  expect(text.length).toBeLessThan(2 * JSON.stringify(value).length);
+  for (const version of ["1.1", "1.2"] as const) expect(parse(text, { version })).toEqual(value);
 });
 
 describe("whatever JSON can say", () => {

@@ -1,0 +1,56 @@
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+import { expect, test } from "vitest";
+import type { StatusCursor } from "../../../src/domain/job-status.ts";
+import type { ListedJob } from "../../../src/domain/listed-job.ts";
+import { createJobInventory } from "../../../src/gateway/dashboard/job-inventory.ts";
+
+setFlagsFromString("--expose-gc");
+const collectGarbage = runInNewContext("gc") as () => void;
+
+const LOOKS = 64;
+const TEXT = 1_000_000;
+const HASH = 32;
+
+function jobOf(n: number): ListedJob {
+  return {
+    uid: `uid-${n}`,
+    account: "account",
+    id: `job-${n}`,
+    generation: 1,
+    createdAt: n,
+    owner: null,
+    spec: { name: `job ${n}`, schedule: { kind: "once", at: 1_000 }, suspend: false },
+    kind: "webhook",
+    address: "https://example.com/",
+  };
+}
+
+test("what is kept of a job does not keep the text that its cursor came in", async () => {
+  const all = Array.from({ length: LOOKS }, (_, n) => jobOf(n));
+  let looks = 0;
+  // At each look another job has fired, and the cursors are parts of one text as PostgreSQL's answer is.
+  const fired = new Map<string, number>();
+  const inventory = createJobInventory({
+    jobIndex: { jobs: async () => all },
+    statistics: {
+      tellingCursors: async () => {
+        const text = Buffer.alloc(TEXT, "a").toString();
+        fired.set(`uid-${looks}`, looks);
+        looks += 1;
+        return new Map(
+          Array.from(fired, ([uid, at]): [string, StatusCursor] => [
+            uid,
+            { once: "fired", scheduleHash: text.slice(at, at + HASH), haltedGeneration: null },
+          ]),
+        );
+      },
+    },
+  });
+  collectGarbage();
+  const before = process.memoryUsage().heapUsed;
+  for (let n = 0; n < LOOKS; n += 1) await inventory("account", 0);
+  collectGarbage();
+  expect(process.memoryUsage().heapUsed - before).toBeLessThan((LOOKS * TEXT) / 8);
+  expect(await inventory("account", 0)).toHaveLength(LOOKS);
+});

@@ -1,3 +1,5 @@
+import { hearServerClock } from "./server-clock.ts";
+
 /** An answer of the gateway that is not a success. `details` name the fields that were refused. */
 export class ApiError extends Error {
   readonly status: number;
@@ -19,6 +21,7 @@ type Method = "GET" | "POST" | "PATCH" | "DELETE";
 
 /** One exchange with the dashboard's API. Throws ApiError, also when the server cannot be reached. */
 export async function call<T>(method: Method, path: string, body?: unknown): Promise<T> {
+  const asked = Date.now();
   let response: Response;
   try {
     response = await fetch(`/dashboard/api${path}`, {
@@ -31,9 +34,16 @@ export async function call<T>(method: Method, path: string, body?: unknown): Pro
   } catch {
     throw new ApiError(0, { error: "Carillon cannot be reached. Is it running?" });
   }
-  const answer = (await response.json().catch(() => ({}))) as T;
-  if (!response.ok) throw new ApiError(response.status, answer as object);
-  return answer;
+  hearServerClock(response.headers.get("Date"), asked);
+  const answer: unknown = await response.json().catch(() => undefined);
+  if (!response.ok) throw new ApiError(response.status, answer ?? {});
+  if (answer === undefined)
+    throw new ApiError(0, {
+      error:
+        "Carillon's answer cannot be read: it was cut off, or is another program's." +
+        (method === "GET" ? "" : " Look whether it was done all the same."),
+    });
+  return answer as T;
 }
 
 export const get = <T>(path: string): Promise<T> => call<T>("GET", path);

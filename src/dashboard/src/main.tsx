@@ -1,6 +1,12 @@
 import { MantineProvider } from "@mantine/core";
 import { Notifications } from "@mantine/notifications";
-import { MutationCache, QueryCache, QueryClient, QueryClientProvider } from "@tanstack/react-query";
+import {
+  MutationCache,
+  notifyManager,
+  QueryCache,
+  QueryClient,
+  QueryClientProvider,
+} from "@tanstack/react-query";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { RouterProvider } from "react-router/dom";
@@ -16,6 +22,10 @@ Object.assign(globalThis, { __webpack_nonce__: nonce });
 function onError(error: unknown): void {
   if (error instanceof ApiError && error.code === "signed_out") lookAgain(queryClient);
 }
+
+// What a click has begun is shown before the next click or key comes. By default a timer is between them, and
+// a question could be closed while it is being done.
+notifyManager.setScheduler(queueMicrotask);
 
 const queryClient = new QueryClient({
   queryCache: new QueryCache({ onError }),

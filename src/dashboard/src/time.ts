@@ -32,6 +32,14 @@ const UNITS = [
   ["second", 1],
 ] as const;
 
+/** A day that is counted in UTC, and says so: to the reader it may be tomorrow's. */
+export const utcDay = new Intl.DateTimeFormat("en-GB", {
+  day: "numeric",
+  month: "short",
+  timeZone: "UTC",
+  timeZoneName: "short",
+});
+
 /** `in 5 minutes`, `3 hours ago`. */
 export function formatRelative(iso: string, now: number): string {
   const seconds = (Date.parse(iso) - now) / 1_000;
@@ -67,7 +75,9 @@ function pad(value: number): string {
 
 export function formatDuration(ms: number): string {
   if (ms < 1_000) return `${ms} ms`;
-  return ms < 60_000 ? `${(ms / 1_000).toFixed(1)} s` : `${Math.round(ms / 60_000)} min`;
+  if (ms < 60_000) return `${(ms / 1_000).toFixed(1)} s`;
+  const seconds = Math.round(ms / 1_000);
+  return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
 }
 
 /** Browsers know these, but some list them only by their former names: `Asia/Calcutta`. */

@@ -1,6 +1,6 @@
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { call, type Standalone } from "../program.ts";
+import type { Standalone } from "../program.ts";
 import { violations } from "./axe.ts";
 import { findChrome } from "./chrome.ts";
 import { DESKTOP, openWindow, PHONE, signIn, type Owner } from "./owner.ts";
@@ -86,10 +86,8 @@ describe.skipIf(chrome === undefined)("every page", () => {
       void dialog.dismiss();
     });
     await signIn(page, owner);
-    const key = program.printed("API key") ?? "";
     for (const text of hostile) {
-      const made = await call(program.url, {
-        key,
+      const made = await stage.rest({
         method: "POST",
         path: "/jobs",
         body: {
@@ -164,6 +162,11 @@ describe.skipIf(chrome === undefined)("every page", () => {
     expect(complaints).toEqual([]);
     await context.close();
   }, 120_000);
+
+  test("the API's routes have their own methods, whatever paths the pages have", async () => {
+    const reply = await fetch(`${program.url}/dashboard/api/signing-secret/rotate`);
+    expect([reply.status, reply.headers.get("allow")]).toEqual([405, "POST"]);
+  });
 
   test("the first load is light, and soon there", async () => {
     const { context, page } = await openWindow(browser, program.url);

@@ -1,15 +1,14 @@
 import type { Page, Route } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { call } from "../program.ts";
 import { findChrome } from "./chrome.ts";
-import { openWindow, signIn, type Owner } from "./owner.ts";
+import type { Owner } from "./owner.ts";
+import { heading } from "./locators.ts";
 import { openStage, type Stage } from "./stage.ts";
 
 const chrome = findChrome();
 const PASSWORD = "a very good password";
 
 const button = (page: Page, name: string) => page.getByRole("button", { name, exact: true });
-const heading = (page: Page, name: string) => page.getByRole("heading", { level: 1, name });
 
 const field = (page: Page, name: string) => page.getByRole("textbox", { name, exact: true });
 
@@ -60,21 +59,10 @@ describe.skipIf(chrome === undefined)("a session that ends", () => {
   beforeAll(async () => {
     stage = await openStage({ name: "session", chrome });
     ({ owner } = stage);
-    const { program, receiver } = stage;
-    const made = await call(program.url, {
-      key: program.printed("API key") ?? "",
-      method: "POST",
-      path: "/jobs",
-      body: {
-        name: "Kept",
-        type: "webhook",
-        schedule_type: "cron",
-        cron_expression: "0 3 * * *",
-        webhook_url: `${receiver.url}/kept`,
-        webhook_headers: { Authorization: "Bearer saved" },
-      },
+    job = await stage.createJob({
+      name: "Kept",
+      webhook_headers: { Authorization: "Bearer saved" },
     });
-    job = (made.body as { id: string }).id;
     other = { email: "other@example.com", password: PASSWORD };
     const { context, page } = await open("settings");
     await button(page, "Invite").click();
@@ -89,13 +77,7 @@ describe.skipIf(chrome === undefined)("a session that ends", () => {
   });
   afterAll(() => stage?.close());
 
-  async function open(path: string) {
-    const window = await openWindow(stage.browser, stage.program.url);
-    await signIn(window.page, owner);
-    await window.page.goto(`/dashboard/${path}`);
-    await window.page.getByRole("heading", { level: 1 }).waitFor();
-    return window;
-  }
+  const open = (path: string) => stage.openPage(path);
 
   test("is said, also when the page only looked", async () => {
     const { context, page } = await open("jobs/new");

@@ -2,10 +2,10 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Browser } from "playwright-core";
-import { startStandalone, type Standalone } from "../program.ts";
+import { call, startStandalone, type Standalone } from "../program.ts";
 import { startReceiver, type Receiver } from "../receiver.ts";
 import { launchChrome } from "./chrome.ts";
-import { printedOwner, type Owner } from "./owner.ts";
+import { openWindow, printedOwner, signIn, type Owner, type View } from "./owner.ts";
 
 /** A program at its first start, its owner, a receiver for its webhooks, and a browser. */
 export interface Stage {
@@ -15,6 +15,12 @@ export interface Stage {
   browser: Browser;
   /** The program's data directory. */
   data: string;
+  /** A window in which the owner has signed in and gone to a page below `/dashboard/`. */
+  openPage(path: string, view?: View): ReturnType<typeof openWindow>;
+  /** A call of the REST API with the key of the first start. */
+  rest(request: { method?: string; path: string; body?: unknown }): ReturnType<typeof call>;
+  /** A webhook each night at three, but for `fields`; resolves with its id. */
+  createJob(fields: { name: string } & Record<string, unknown>): Promise<string>;
   close(): Promise<void>;
 }
 
@@ -42,7 +48,36 @@ export async function openStage(options: {
     const browser = await launchChrome(options.chrome ?? "");
     ends.push(() => browser.close());
     const owner = printedOwner(program.printed("Sign in"));
-    return { program, owner, receiver, browser, data, close };
+    const rest: Stage["rest"] = (request) =>
+      call(program.url, { key: program.printed("API key") ?? "", ...request });
+    return {
+      program,
+      owner,
+      receiver,
+      browser,
+      data,
+      openPage: async (path, view) => {
+        const window = await openWindow(browser, program.url, view ? { view } : {});
+        await signIn(window.page, owner);
+        await window.page.goto(`/dashboard/${path}`);
+        await window.page.getByRole("heading", { level: 1 }).waitFor();
+        return window;
+      },
+      rest,
+      createJob: async (fields) => {
+        const body = {
+          type: "webhook",
+          schedule_type: "cron",
+          cron_expression: "0 3 * * *",
+          webhook_url: `${receiver.url}/nightly`,
+          ...fields,
+        };
+        const made = await rest({ method: "POST", path: "/jobs", body });
+        if (made.status !== 201) throw new Error(`POST /jobs: ${made.status}`);
+        return (made.body as { id: string }).id;
+      },
+      close,
+    };
   } catch (error) {
     await close();
     throw error;

@@ -1,10 +1,11 @@
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { call, type Standalone } from "../program.ts";
+import type { Standalone } from "../program.ts";
 import type { Receiver } from "../receiver.ts";
 import { findChrome } from "./chrome.ts";
 import { keyboard } from "./keyboard.ts";
 import { openWindow, PHONE, signIn, type Owner, type View } from "./owner.ts";
+import { place } from "./locators.ts";
 import { openStage, type Stage } from "./stage.ts";
 
 const chrome = findChrome();
@@ -13,8 +14,6 @@ const ZOOMED: View = { width: 640, height: 430 };
 
 const button = (page: Page, name: string | RegExp) => page.getByRole("button", { name });
 const dialog = (page: Page) => page.getByRole("dialog");
-const place = (page: Page, name: string) =>
-  page.getByRole("navigation", { name: "Main" }).getByRole("link", { name, exact: true });
 
 /** The least contrast of an edge of a field with what it lies on (WCAG 2.2, 1.4.11 wants 3). */
 const FAINTEST_EDGE = `(() => {
@@ -36,6 +35,13 @@ const FAINTEST_EDGE = `(() => {
   }));
 })()`;
 
+const groundOf = async (page: Page, selector: string) => {
+  await page.locator(selector).first().waitFor();
+  return page.evaluate(
+    `getComputedStyle(document.querySelector(${JSON.stringify(selector)})).backgroundColor`,
+  );
+};
+
 async function createKey(page: Page, label: string): Promise<void> {
   await button(page, "Create API key").click();
   await page.getByLabel("Label").fill(label);
@@ -48,34 +54,14 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
   let program: Standalone;
   let owner: Owner;
   let receiver: Receiver;
-  let key: string;
   beforeAll(async () => {
     stage = await openStage({ name: "troubles", chrome });
     ({ program, owner, receiver } = stage);
-    key = program.printed("API key") ?? "";
   });
   afterAll(() => stage?.close());
 
-  async function open(path: string, view?: View) {
-    const window = await openWindow(stage.browser, program.url, view ? { view } : {});
-    await signIn(window.page, owner);
-    await window.page.goto(`/dashboard/${path}`);
-    await window.page.getByRole("heading", { level: 1 }).waitFor();
-    return window;
-  }
-  async function createJob(fields: object = {}): Promise<string> {
-    const body = {
-      name: "Trouble",
-      type: "webhook",
-      schedule_type: "cron",
-      cron_expression: "0 3 * * *",
-      webhook_url: `${receiver.url}/trouble`,
-      ...fields,
-    };
-    const made = await call(program.url, { key, method: "POST", path: "/jobs", body });
-    expect(made.status).toBe(201);
-    return (made.body as { id: string }).id;
-  }
+  const open = (path: string, view?: View) => stage.openPage(path, view);
+  const createJob = (fields: object = {}) => stage.createJob({ name: "Trouble", ...fields });
 
   test("what the browser thinks of the network does not stop a program on the same machine", async () => {
     const { context, page } = await open(`jobs/${await createJob()}`);
@@ -328,6 +314,27 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
     await context.close();
   });
 
+  test("in forced colours it can be seen what is chosen", async () => {
+    await createJob();
+    const { context, page } = await open("jobs");
+    await page.emulateMedia({ forcedColors: "active" });
+    expect(await groundOf(page, "nav a[aria-current]")).not.toBe(
+      await groundOf(page, "nav a:not([aria-current])"),
+    );
+    const unchecked = await groundOf(page, "tbody input");
+    await page
+      .getByLabel(/^Select /)
+      .nth(1)
+      .check();
+    expect(await groundOf(page, "tbody input")).not.toBe(unchecked);
+    await place(page, "Overview").click();
+    await page.getByText("24 hours").waitFor();
+    expect(await groundOf(page, "main label[data-active]")).not.toBe(
+      await groundOf(page, "main label:not([data-active])"),
+    );
+    await context.close();
+  });
+
   test("a form says what is wrong by its own words, and no longer than it is", async () => {
     const { context, page } = await open("jobs/new");
     const errors = page.locator(".mantine-InputWrapper-error");
@@ -400,6 +407,26 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
     await page.getByRole("option", { name: "Asia/Kolkata" }).click();
     await button(page, "Save").click();
     await page.getByText("in Asia/Kolkata").waitFor();
+    await context.close();
+  });
+
+  test("what was said of SMTP settings is not said of others", async () => {
+    const { context, page } = await open("smtp");
+    const host = page.getByLabel("Host");
+    const refused = page.locator(".mantine-InputWrapper-error");
+    await host.fill("not a host");
+    await button(page, "Save").click();
+    await expect.poll(() => refused.count()).toBe(1);
+    // Whom the test goes to is none of the settings.
+    await page.getByLabel("Send the test to").fill("ada@example.com");
+    expect(await refused.count()).toBe(1);
+    await page.getByLabel("Port").press("ArrowUp");
+    await expect.poll(() => refused.count()).toBe(0);
+    await button(page, "Save").click();
+    await expect.poll(() => refused.count()).toBe(1);
+    await host.fill("127.0.0.1");
+    await expect.poll(() => refused.count()).toBe(0);
+    expect(await page.getByRole("alert").count()).toBe(0);
     await context.close();
   });
 

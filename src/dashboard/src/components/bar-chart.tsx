@@ -48,7 +48,8 @@ export function BarChart(props: { bars: readonly Bar[]; name: string; good: stri
           const badHeight = Math.max(STRIPE, (bad / top) * (HEIGHT - STRIPE));
           const goodHeight = (good / top) * (HEIGHT - STRIPE);
           return (
-            <g key={label}>
+            // Not by its label: two runs in the same second have the same.
+            <g key={index}>
               <title>{`${label}: ${good} ${props.good}, ${bad} ${props.bad}`}</title>
               <rect className="hover" x={index * WIDTH} y={0} width={WIDTH} height={HEIGHT} />
               {good + bad === 0 && (

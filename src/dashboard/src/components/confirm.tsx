@@ -2,6 +2,7 @@ import { Button, Group, Modal, Stack } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { useEffect, useRef, type ReactNode, type RefObject } from "react";
 import { BusyButton } from "./busy-button.tsx";
+import { useLastOpened } from "./last-opened.ts";
 import { Problem } from "./problem.tsx";
 
 /** Asks before something that cannot be taken back. */
@@ -16,8 +17,11 @@ export function Confirm(props: {
   run: () => Promise<unknown>;
   close: () => void;
 }) {
+  const shown = useLastOpened(props);
   const run = useMutation({ mutationFn: props.run, onSuccess: props.close });
+  // Not while it is done: Cancel could not take it back, and its end would close what is opened next.
   const leave = () => {
+    if (run.isPending) return;
     run.reset();
     props.close();
   };
@@ -34,15 +38,16 @@ export function Confirm(props: {
         if (current === document.body || current?.isConnected !== true)
           props.returnTo?.current?.focus();
       }}
-      title={props.title}
+      title={shown.title}
+      withCloseButton={!run.isPending}
       closeButtonProps={{ "aria-label": "Close" }}
       centered
     >
       <Stack>
-        {props.children}
+        {shown.children}
         {run.error && <Problem error={run.error} />}
         <Group justify="flex-end" gap="xs">
-          <Button variant="default" onClick={leave}>
+          <Button variant="default" onClick={leave} aria-disabled={run.isPending}>
             Cancel
           </Button>
           <BusyButton
@@ -53,7 +58,7 @@ export function Confirm(props: {
               run.mutate();
             }}
           >
-            {props.action}
+            {shown.action}
           </BusyButton>
         </Group>
       </Stack>

@@ -1,5 +1,6 @@
 import { useSyncExternalStore } from "react";
 import { useExactTimes } from "../exact-times.ts";
+import { serverNow } from "../server-clock.ts";
 import { formatRelative, formatTime } from "../time.ts";
 
 /** `5 minutes ago`, with the exact time under the pointer; or the other way round, as was chosen. */
@@ -22,13 +23,13 @@ export function Moment({ at, none = "never" }: { at: string | null; none?: strin
 }
 
 /** One timer for all that show the time, while anything does. */
-const clock = { now: Date.now(), listeners: new Set<() => void>(), timer: 0 };
+const clock = { now: serverNow(), listeners: new Set<() => void>(), timer: 0 };
 
 function eachSecond(listener: () => void): () => void {
   if (clock.listeners.size === 0) {
-    clock.now = Date.now();
+    clock.now = serverNow();
     clock.timer = window.setInterval(() => {
-      clock.now = Date.now();
+      clock.now = serverNow();
       for (const tell of clock.listeners) tell();
     }, 1_000);
   }

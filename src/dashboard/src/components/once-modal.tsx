@@ -1,5 +1,6 @@
 import { Modal } from "@mantine/core";
 import type { ReactNode } from "react";
+import { useLastOpened } from "./last-opened.ts";
 
 /**
  * Makes something that is shown only once: a key, a link. It cannot be closed while that is made, which
@@ -13,7 +14,8 @@ export function OnceModal(props: {
   close: () => void;
   children: ReactNode;
 }) {
-  const { opened, title, making, made, close, children } = props;
+  const { opened, making, made, close } = props;
+  const { title, children } = useLastOpened(props);
   return (
     <Modal
       opened={opened}

@@ -8,14 +8,16 @@ export function Pager(props: {
   noun: string;
   page: number;
   pageSize: number;
+  /** Whether `total` is of what the address asks for, not of what was shown before that. */
+  current: boolean;
   /** `correcting`: nobody chose it, so that the way back must not lead to what was corrected. */
   change: (page: number, correcting: boolean) => void;
 }) {
-  const { total, noun, page, pageSize, change } = props;
+  const { total, noun, page, pageSize, current, change } = props;
   const pages = Math.max(1, Math.ceil(total / pageSize));
   // The last ones of a page may be deleted while it is looked at.
   useEffect(() => {
-    if (page > pages) change(pages, true);
+    if (current && page > pages) change(pages, true);
   });
   return (
     <Group justify="space-between">

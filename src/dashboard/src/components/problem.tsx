@@ -20,8 +20,7 @@ export function Problem({
         {details.length > 0 ? (
           details.map(({ field, message }) => (
             <Text key={field + message} size="sm" className="break">
-              {about(field, labels)}
-              {message}
+              {sentence(about(field, labels) + message)}
             </Text>
           ))
         ) : (

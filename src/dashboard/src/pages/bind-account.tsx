@@ -4,16 +4,13 @@ import { useState } from "react";
 import { post } from "../api.ts";
 import type { Account } from "../api-types.ts";
 import { BusyButton } from "../components/busy-button.tsx";
+import { useLastOpened } from "../components/last-opened.ts";
 import { Problem } from "../components/problem.tsx";
 
 /** Which namespace an account's jobs live in. Undefined: closed. */
-export function BindAccount({
-  account,
-  close,
-}: {
-  account: Account | undefined;
-  close: () => void;
-}) {
+export function BindAccount(props: { account: Account | undefined; close: () => void }) {
+  const opened = props.account !== undefined;
+  const { account, close } = useLastOpened({ ...props, opened });
   const [namespace, setNamespace] = useState("");
   const client = useQueryClient();
   const bind = useMutation({
@@ -31,7 +28,7 @@ export function BindAccount({
   };
   return (
     <Modal
-      opened={account !== undefined}
+      opened={opened}
       onClose={leave}
       title={`Bind ${account?.name ?? ""} to a namespace`}
       size="lg"

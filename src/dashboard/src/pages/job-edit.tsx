@@ -1,11 +1,12 @@
 import { Alert, Anchor } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { Link, useNavigate, useParams, useSearchParams } from "react-router";
+import { Link, useParams, useSearchParams } from "react-router";
 import { call, get, post } from "../api.ts";
 import type { Job, JobView } from "../api-types.ts";
 import { Page, Waiting } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
+import { useNavigateFromHere } from "../navigate-from-here.ts";
 import { useSession } from "../session.ts";
 import { JobForm } from "./job-form.tsx";
 import { draftOf, emptyDraft } from "./job-draft.ts";
@@ -15,7 +16,7 @@ export function NewJobPage() {
   const { account } = useSession();
   const [params] = useSearchParams();
   const from = params.get("from");
-  const navigate = useNavigate();
+  const navigate = useNavigateFromHere();
   const client = useQueryClient();
   const source = useQuery({
     queryKey: ["job", from],
@@ -60,7 +61,7 @@ export function NewJobPage() {
 
 export function EditJobPage() {
   const { id = "" } = useParams();
-  const navigate = useNavigate();
+  const navigate = useNavigateFromHere();
   const client = useQueryClient();
   const view = useQuery({
     queryKey: ["job", id],

@@ -16,8 +16,9 @@ import {
   Title,
 } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
+import { notifications } from "@mantine/notifications";
 import { keepPreviousData, useMutation, useQuery } from "@tanstack/react-query";
-import { useEffect, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { ApiError, post } from "../api.ts";
 import type { JobCheck } from "../api-types.ts";
 import { BusyButton } from "../components/busy-button.tsx";
@@ -76,6 +77,13 @@ export function JobForm(props: {
   const [all, setAll] = useState(false);
   const creating = props.id === undefined;
   const toSave = creating ? bodyOf(draft) : changesOf(draft, start);
+  const shown = useRef(false);
+  useEffect(() => {
+    shown.current = true;
+    return () => {
+      shown.current = false;
+    };
+  }, []);
   const save = useMutation({
     mutationFn: async () => {
       if (!toSave.ok)
@@ -84,6 +92,15 @@ export function JobForm(props: {
           details: [{ field: toSave.field, message: toSave.message }],
         });
       await props.save(toSave.body);
+    },
+    onError: (error) => {
+      // Whoever went elsewhere meanwhile is told there.
+      if (!shown.current)
+        notifications.show({
+          color: "red.9",
+          autoClose: false,
+          message: `“${draft.name}” was not saved: ${error.message}`,
+        });
     },
   });
   const set = <K extends keyof JobDraft>(field: K, value: JobDraft[K]) => {

@@ -1,4 +1,5 @@
 import { ActionIcon, Button, Group, Stack, Text, TextInput } from "@mantine/core";
+import { useId } from "react";
 import { IconPlus, IconTrash } from "@tabler/icons-react";
 import type { JobDraft } from "./job-draft.ts";
 
@@ -9,11 +10,17 @@ export function JobHeaders(props: {
   change: (headers: JobDraft["webhook_headers"]) => void;
 }) {
   const { headers, change } = props;
+  const problem = useId();
   const edit = (index: number, part: Partial<{ name: string; value: string }>) => {
     change(headers.map((header, at) => (at === index ? { ...header, ...part } : header)));
   };
   return (
-    <Stack gap="xs">
+    <Stack
+      gap="xs"
+      role="group"
+      aria-label="Headers"
+      aria-describedby={props.error === undefined ? undefined : problem}
+    >
       {headers.map((header, index) => (
         <Group key={index} gap="xs" wrap="nowrap">
           <TextInput
@@ -48,7 +55,7 @@ export function JobHeaders(props: {
         </Group>
       ))}
       {props.error !== undefined && (
-        <Text size="xs" c="var(--mantine-color-error)" className="break">
+        <Text size="xs" c="var(--mantine-color-error)" className="break" id={problem}>
           {props.error}
         </Text>
       )}

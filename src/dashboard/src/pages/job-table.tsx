@@ -46,9 +46,9 @@ export const JobTable = memo(function JobTable(props: {
         { label: "Last run", width: 170 },
       ]}
     >
-      {jobs.map((job, place) => (
-        // By its place: the next page changes rows, which takes half as long as making new ones.
-        <Row key={place} job={job} selected={selected.has(job.id)} select={select} />
+      {jobs.map((job) => (
+        // By its id: a new job above moves the rows, and the focus must stay on the job that it was on.
+        <Row key={job.id} job={job} selected={selected.has(job.id)} select={select} />
       ))}
     </TableCard>
   );

@@ -3,7 +3,7 @@ import { notifications } from "@mantine/notifications";
 import { IconDots, IconPencil, IconPlayerPlay } from "@tabler/icons-react";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useRef, useState, type Ref } from "react";
-import { Link, useNavigate, useParams } from "react-router";
+import { Link, useParams } from "react-router";
 import { call, get, post } from "../api.ts";
 import type { JobView } from "../api-types.ts";
 import { BusyButton } from "../components/busy-button.tsx";
@@ -11,6 +11,7 @@ import { Confirm } from "../components/confirm.tsx";
 import { Page, Waiting } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
 import { Status } from "../components/status.tsx";
+import { useNavigateFromHere } from "../navigate-from-here.ts";
 import { curlOf } from "./job-curl.ts";
 import { JobDetails } from "./job-details.tsx";
 import { JobHistory } from "./job-history.tsx";
@@ -20,7 +21,7 @@ export function JobPage() {
   const path = `/jobs/${encodeURIComponent(id)}`;
   const [deleting, setDeleting] = useState(false);
   const more = useRef<HTMLButtonElement>(null);
-  const navigate = useNavigate();
+  const navigate = useNavigateFromHere();
   const client = useQueryClient();
   const view = useQuery({
     queryKey: ["job", id],

@@ -211,6 +211,7 @@ export function JobsPage() {
                 noun="job"
                 page={page}
                 pageSize={PAGE_SIZE}
+                current={!jobs.isPlaceholderData && data === jobs.data}
                 change={(to, correcting) => {
                   change("page", String(to), correcting);
                 }}

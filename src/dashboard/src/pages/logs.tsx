@@ -29,12 +29,15 @@ export function LogsPage() {
   });
   const { data } = logs;
   const filtered = status !== null || kind !== null || to !== "";
+  const none = data?.total === 0 && !filtered;
+  // An answer to other filters says nothing about whether there is any email.
+  const asking = logs.isPending || (none && logs.isPlaceholderData);
   return (
     <Page
       title="Email log"
       about="Every email that was handed to your SMTP server, newest first: sends, passcodes and email jobs. It follows along by itself."
     >
-      {data?.total === 0 && !filtered ? (
+      {none && !asking ? (
         <Empty
           icon={<IconMailForward />}
           title="No email yet"
@@ -85,9 +88,9 @@ export function LogsPage() {
               }}
             />
           </Group>
-          {logs.isPending && <Waiting rows={10} />}
+          {asking && <Waiting rows={10} />}
           {logs.error && <Problem error={logs.error} retry={() => void logs.refetch()} />}
-          {data?.total === 0 && (
+          {data?.total === 0 && !asking && (
             <Text c="dimmed" py="xl" ta="center">
               No email matches. Change the filters; an address must be whole.
             </Text>
@@ -100,6 +103,7 @@ export function LogsPage() {
                 noun="email"
                 page={page}
                 pageSize={PAGE_SIZE}
+                current={!logs.isPlaceholderData}
                 change={(to, correcting) => {
                   change("page", String(to), correcting);
                 }}

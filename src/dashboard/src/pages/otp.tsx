@@ -7,6 +7,7 @@ import { BarChart } from "../components/bar-chart.tsx";
 import { Empty } from "../components/empty.tsx";
 import { Page, Waiting } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
+import { utcDay } from "../time.ts";
 import { LogTable } from "./logs.tsx";
 
 const DAYS = 30;
@@ -21,11 +22,6 @@ export function OtpPage() {
   const sum = (of: keyof Omit<OtpDay, "day">) =>
     data?.days.reduce((total, day) => total + day[of], 0) ?? 0;
   const any = sum("sent") + sum("send_failed") > 0;
-  const format = new Intl.DateTimeFormat("en-GB", {
-    day: "numeric",
-    month: "short",
-    timeZone: "UTC",
-  });
   return (
     <Page
       title="Passcodes"
@@ -59,7 +55,7 @@ export function OtpPage() {
               good="verified"
               bad="wrong"
               bars={data.days.map(({ day, verified, refused }) => ({
-                label: format.format(new Date(day)),
+                label: utcDay.format(new Date(day)),
                 good: verified,
                 bad: refused,
               }))}

@@ -22,6 +22,7 @@ import { Page, Waiting } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
 import { Status } from "../components/status.tsx";
 import { useSession } from "../session.ts";
+import { utcDay } from "../time.ts";
 
 type Range = "24h" | "7d" | "30d";
 
@@ -30,7 +31,8 @@ export function OverviewPage() {
   const [range, setRange] = useState<Range>("24h");
   const overview = useQuery({
     queryKey: ["overview", range],
-    queryFn: () => get<Overview>(`/overview?range=${range}`),
+    // With its range: until another one's answer is there, this one is shown, and must not be read as that.
+    queryFn: async () => ({ range, ...(await get<Overview>(`/overview?range=${range}`)) }),
     refetchInterval: 5_000,
     placeholderData: keepPreviousData,
   });
@@ -66,13 +68,13 @@ export function OverviewPage() {
           <SimpleGrid cols={{ base: 1, md: 2 }}>
             <ActivityCard
               title="Emails"
-              bars={barsOf(data.activity, range, "mail_sent", "mail_failed")}
+              bars={barsOf(data.activity, data.range, "mail_sent", "mail_failed")}
               good="sent"
               bad="failed"
             />
             <ActivityCard
               title="Job runs"
-              bars={barsOf(data.activity, range, "runs_succeeded", "runs_failed")}
+              bars={barsOf(data.activity, data.range, "runs_succeeded", "runs_failed")}
               good="succeeded"
               bad="failed"
             />
@@ -87,19 +89,20 @@ export function OverviewPage() {
   );
 }
 
+const localHour = new Intl.DateTimeFormat("en-GB", {
+  weekday: "short",
+  hour: "2-digit",
+  minute: "2-digit",
+});
+
 function barsOf(
   activity: readonly Activity[],
   range: Range,
   good: "mail_sent" | "runs_succeeded",
   bad: "mail_failed" | "runs_failed",
 ): Bar[] {
-  // Days are UTC's, hours are the same everywhere but where offsets are not whole.
-  const format = new Intl.DateTimeFormat(
-    "en-GB",
-    range === "24h"
-      ? { weekday: "short", hour: "2-digit", minute: "2-digit" }
-      : { day: "numeric", month: "short", timeZone: "UTC" },
-  );
+  // Hours are the same everywhere but where offsets are not whole.
+  const format = range === "24h" ? localHour : utcDay;
   return activity.map((bucket) => ({
     label: format.format(new Date(bucket.at)),
     good: bucket[good],

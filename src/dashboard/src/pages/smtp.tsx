@@ -77,6 +77,10 @@ function SmtpForm({ saved }: { saved: SmtpSettings | null }) {
   const test = useMutation({
     mutationFn: () => post<SmtpTest>("/smtp/test", { ...body(), to: to.trim() }),
   });
+  // What was said of the settings as they were is not true of others.
+  const edited = () => {
+    for (const each of [save, test]) if (!each.isPending) each.reset();
+  };
   const problem = (field: string) =>
     [save.error, test.error]
       .flatMap((error) => (error instanceof ApiError ? error.details : []))
@@ -91,6 +95,7 @@ function SmtpForm({ saved }: { saved: SmtpSettings | null }) {
   return (
     <Stack>
       <form
+        onChange={edited}
         onSubmit={(event) => {
           event.preventDefault();
           save.mutate();
@@ -108,6 +113,7 @@ function SmtpForm({ saved }: { saved: SmtpSettings | null }) {
               onChange={(name) => {
                 const preset = PRESETS.find((each) => each.name === name);
                 if (!preset) return;
+                edited();
                 setHost(preset.host);
                 setPort(preset.port);
                 setTls(preset.tls);
@@ -133,7 +139,10 @@ function SmtpForm({ saved }: { saved: SmtpSettings | null }) {
                 hideControls
                 value={port}
                 error={problem("port")}
-                onChange={setPort}
+                onChange={(value) => {
+                  edited();
+                  setPort(value);
+                }}
               />
               <Select
                 label="Encryption"
@@ -145,6 +154,7 @@ function SmtpForm({ saved }: { saved: SmtpSettings | null }) {
                 value={tls}
                 allowDeselect={false}
                 onChange={(value) => {
+                  edited();
                   setTls(value ?? "starttls");
                 }}
               />
@@ -200,6 +210,9 @@ function SmtpForm({ saved }: { saved: SmtpSettings | null }) {
       </form>
       {/* Of its own: Enter in its field sends the test, and its address does not keep from saving. */}
       <form
+        onChange={() => {
+          if (!test.isPending) test.reset();
+        }}
         onSubmit={(event) => {
           event.preventDefault();
           test.mutate();

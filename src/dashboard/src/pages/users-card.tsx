@@ -193,6 +193,8 @@ function Invite({ opened, close }: { opened: boolean; close: () => void }) {
   const leave = () => {
     close();
     setEmail("");
+    setRole("member");
+    setSend(false);
     invite.reset();
   };
   const mail = invite.data?.mail;

@@ -1,5 +1,6 @@
 import type { TestProject } from "vitest/node";
-import { startControlPlane } from "./control-plane.ts";
+import { clientProgram } from "./binaries.ts";
+import { announce, controllerManagerProgram, startControlPlane } from "./control-plane.ts";
 
 declare module "vitest" {
   export interface ProvidedContext {
@@ -13,7 +14,15 @@ declare module "vitest" {
 /** One control plane for all files of the project; files that break it start one of their own. */
 export async function setup(project: TestProject): Promise<(() => Promise<void>) | undefined> {
   const controlPlane = await startControlPlane();
+  if (controlPlane) await preparePrograms();
   project.provide("kubeconfig", controlPlane?.kubeconfig ?? "");
   project.provide("tokenSecret", controlPlane?.kind === "own" ? controlPlane.tokenSecret : "");
   return controlPlane && (() => controlPlane.stop());
+}
+
+/** What single tests run: to build it the first time takes longer than a test may. */
+async function preparePrograms(): Promise<void> {
+  await controllerManagerProgram();
+  for (const name of ["kubectl", "helm", "prometheus-check"] as const)
+    await clientProgram(name, announce);
 }

@@ -33,10 +33,8 @@ test("a deleted account's REST-made jobs go with their runs; others and other ac
     [made, applied, others].map((of) => change(of, { create: [scheduled(Date.now() + 60_000)] })),
   );
   await accounts.delete(gone.id);
-  expect((await jobs.list({ limit: 10 })).jobs.map(({ uid }) => uid)).toEqual([
-    applied.uid,
-    others.uid,
-  ]);
+  const left = (await jobs.list({ limit: 10 })).jobs.map(({ uid }) => uid);
+  expect(new Set(left)).toEqual(new Set([applied.uid, others.uid]));
   // The controller hears of it.
   const stop = new AbortController();
   let deleted: string | undefined;

@@ -48,6 +48,8 @@ export const CALLBACK_PATH = "/dashboard/api/single-sign-on/callback";
 /** What the provider says of itself is asked for again after so long; its keys, whenever one is unknown. */
 const FRESH_MS = 3_600_000;
 const TIMEOUT_SECONDS = 10;
+/** Of one answer. Keys, and a person's claims, have a few kilobytes; megabytes hold up everybody while they are read. */
+const MAX_ANSWER_BYTES = 1_048_576;
 
 /**
  * Authorization code flow with PKCE, state and nonce (OpenID Connect Core 1.0, 3.1). Nothing is asked of
@@ -183,13 +185,26 @@ const answerOf: CustomFetch = async (url, { signal, duplex, ...options }) => {
       ...(signal ? { signal } : {}),
       ...(duplex ? { duplex } : {}),
     });
-    const body = await answer.arrayBuffer();
+    const body = await readWhole(answer);
     if (answer.status >= 500) throw new Error(`the provider answered ${answer.status}`);
     return new Response(answer.status === 204 ? null : body, answer);
   } catch (cause) {
     throw new Silence("the provider does not answer", { cause });
   }
 };
+
+/** Counted as it comes, decompressed: what is too large is not read on. */
+async function readWhole({ body }: Response): Promise<Buffer<ArrayBuffer>> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of body ?? []) {
+    size += chunk.length;
+    if (size > MAX_ANSWER_BYTES)
+      throw new Error(`an answer of more than ${MAX_ANSWER_BYTES} bytes`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks, size);
+}
 
 /** As the provider says that clients authenticate; `client_secret_basic` when it says nothing (Discovery 1.0, 3). */
 function clientAuth({ clientSecret }: OpenIdProviderOptions): ClientAuth {

@@ -113,6 +113,8 @@ export function createController(deps: ControllerDeps): Controller {
     },
   });
   const tombstones = new Set<string>();
+  /** They take turns with what is due: of a namespace that is deleted they follow each other for minutes. */
+  let cancelledLast = false;
   const suspects = new Suspects({
     timers,
     relist: () => {
@@ -262,7 +264,8 @@ export function createController(deps: ControllerDeps): Controller {
       await loadCursors(current);
       return true;
     }
-    if (tombstones.size > 0) {
+    if (tombstones.size > 0 && !cancelledLast) {
+      cancelledLast = true;
       const gone = [...tombstones].slice(0, batchSize);
       await ledger.cancel(gone);
       for (const uid of gone) tombstones.delete(uid);
@@ -272,6 +275,7 @@ export function createController(deps: ControllerDeps): Controller {
       await touched.load(batchSize, current);
       return true;
     }
+    cancelledLast = false;
     const now = clock.now();
     queue.promote(now);
     while (queue.size < batchSize) {
@@ -281,7 +285,7 @@ export function createController(deps: ControllerDeps): Controller {
     }
     metrics.reconcileQueueDepth.set(queue.depth);
     batch.taken = queue.take(batch.limit);
-    if (batch.taken.length === 0) return false;
+    if (batch.taken.length === 0) return tombstones.size > 0;
     await reconciler.reconcile(batch.taken, current);
     return true;
   }

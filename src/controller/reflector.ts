@@ -31,6 +31,10 @@ export interface ReflectorSink {
 const LONGEST_WAIT_MS = MINUTE;
 /** A watch that reconnects is normal; a store away for longer pauses scheduling. */
 const STALE_AFTER_MS = 10_000;
+/** A watch that breaks sooner, and has brought nothing, says little for the next one. */
+const BRIEF_MS = 5_000;
+/** After so many of them in a row a list is what may get past the place where they break. */
+const MOST_BRIEF = 3;
 
 /**
  * Mirrors a JobStore: lists it whole, then follows its changes, for ever. A lost connection takes up
@@ -125,6 +129,10 @@ export function createReflector(deps: {
       let at: { position: string } | undefined;
       let failures = 0;
       let failingSince: number | undefined;
+      /** Watches in a row that broke at once, and where they had begun. */
+      let brief = 0;
+      /** Of the next list, monotonic: however often watches break, it comes. */
+      let resyncAt = Infinity;
       /** There is a view, and nobody has been told that it may mislead. */
       let trusted = false;
       const distrust = (): void => {
@@ -143,37 +151,51 @@ export function createReflector(deps: {
         const cycle = new AbortController();
         const both = AbortSignal.any([signal, cycle.signal]);
         let resync: { cancel(): void } | undefined;
+        let began: { position: string; at: number; answered: boolean } | undefined;
         interrupt = () => {
           cycle.abort();
         };
-        if (listWanted) at = undefined;
+        if (listWanted || monotonic() >= resyncAt) at = undefined;
         listWanted = false;
         try {
           if (at === undefined) {
             at = { position: await list(sink, distrust, signal) };
             trusted = true;
+            // Between 0.75 and 1.25 of the period: replicas and jobs must not resync in step.
+            resyncAt = monotonic() + Math.min(HOUR, resyncMs * (0.75 + random() / 2));
             answered();
           }
-          // Between 0.75 and 1.25 of the period: replicas and jobs must not resync in step.
-          resync = timers.after(Math.min(HOUR, resyncMs * (0.75 + random() / 2)), relist);
-          await watch(at, sink, answered, both);
+          resync = timers.after(resyncAt - monotonic(), relist);
+          const mine = { position: at.position, at: monotonic(), answered: false };
+          began = mine;
+          const heard = (): void => {
+            mine.answered = true;
+            answered();
+          };
+          await watch(at, sink, heard, both);
+          brief = 0;
           // A watch that ends by itself was closed by the server: not worth a word, but not a busy loop.
           if (!both.aborted) await pause(backoffMs(0, random), timers, signal);
         } catch (error) {
           if (signal.aborted) break;
           if (cycle.signal.aborted) continue;
-          if (error instanceof PositionExpired && at !== undefined) {
+          const expired = error instanceof PositionExpired && at !== undefined;
+          const broke = began?.position === at?.position && (expired || began?.answered === true);
+          brief = broke && monotonic() - (began?.at ?? 0) < BRIEF_MS ? brief + 1 : 0;
+          if (expired) {
             log.debug({ err: error }, "the watch cannot go on; listing again");
             at = undefined;
-            await pause(backoffMs(0, random), timers, signal);
+            await pause(backoffMs(Math.max(0, brief - 1), random), timers, signal);
             continue;
           }
+          if (brief >= MOST_BRIEF) at = undefined;
           if (failures === 0) log.warn({ err: error }, "the job store does not answer; retrying");
           failures += 1;
           failingSince ??= monotonic();
           // Not only while watching: a list fails after a resync, an expired position or a rebinding too.
           if (monotonic() - failingSince > STALE_AFTER_MS) distrust();
-          await pause(askedForMs(error) + backoffMs(failures, random), timers, signal);
+          const waitMs = backoffMs(Math.max(failures, brief), random);
+          await pause(askedForMs(error) + waitMs, timers, signal);
         } finally {
           resync?.cancel();
         }

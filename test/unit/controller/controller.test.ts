@@ -3,8 +3,10 @@ import { createController } from "../../../src/controller/controller.ts";
 import type { ControllerDeps } from "../../../src/controller/controller.ts";
 import type { Observed } from "../../../src/domain/ports/status-reporter.ts";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
+import { PositionExpired } from "../../../src/domain/ports/job-store.ts";
 import type { JobStore } from "../../../src/domain/ports/job-store.ts";
 import { revisionOf } from "../../../src/domain/revision.ts";
+import { pause } from "../../../src/domain/pause.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
 import { aJob, at } from "../domain/decide-builders.ts";
@@ -265,6 +267,28 @@ describe("changes", () => {
   });
 });
 
+test("deletions that follow each other without a pause keep nobody from their time", async () => {
+  const w = world();
+  w.jobs.put(minutely("a"));
+  for (let n = 0; n < 100; n += 1) w.jobs.put(minutely(`gone${n}`));
+  let deleted = 0;
+  const cancel = w.ledger.cancel.bind(w.ledger);
+  w.ledger.cancel = async (uids) => {
+    await cancel(uids);
+    if (w.time.now() > at("12:01:02")) return;
+    // While PostgreSQL is at it, the next one comes.
+    w.jobs.remove(`gone${(deleted += 1)}`);
+    await new Promise<void>((resolve) => w.time.after(50, resolve));
+  };
+  start(w);
+  await w.time.advanceTo(at("12:00:59"));
+  w.jobs.remove("gone0");
+  await w.time.advanceTo(at("12:01:05"));
+  expect(deleted).toBeGreaterThan(30);
+  const [run] = w.ledger.runs.filter(({ uid }) => uid === "a");
+  expect(run?.createdAt).toBeLessThan(at("12:01:00.200"));
+});
+
 describe("the store is lossy or away", () => {
   test("an expired position lists again; deletions in the gap are found", async () => {
     const w = world();
@@ -353,6 +377,57 @@ describe("the store is lossy or away", () => {
     start(w);
     await w.time.advanceTo(at("12:00:40"));
     expect(watches).toBeLessThan(200);
+  });
+});
+
+/** Every watch answers, and breaks a moment later at the place at which it began. */
+function breaking(w: ReturnType<typeof world>, afterMs: number, error: () => Error) {
+  const seen = { watches: 0 };
+  w.jobs.watch = async function* (position, signal) {
+    seen.watches += 1;
+    yield { type: "bookmark", position };
+    await pause(afterMs, w.time, signal);
+    throw error();
+  };
+  return seen;
+}
+
+describe("a store that lets nobody watch it for long", () => {
+  test("what it never tells of is found by a list", async () => {
+    const w = world();
+    w.jobs.put(minutely("a"));
+    breaking(w, 10, () => new DependencyUnavailable("kubernetes"));
+    const { controller } = start(w);
+    await w.time.advanceTo(at("12:00:40"));
+    w.jobs.putQuietly(minutely("b"));
+    await w.time.advanceTo(at("12:02"));
+    expect([keys(w, "a"), keys(w, "b")]).toEqual([
+      ["12:01", "12:02"],
+      ["12:01", "12:02"],
+    ]);
+    expect(controller.blindMs).toBe(0);
+  });
+
+  test("broken every minute, it is listed by the resync all the same", async () => {
+    const w = world();
+    w.jobs.put(minutely("a"));
+    breaking(w, 60_000, () => new DependencyUnavailable("kubernetes"));
+    start(w, { resyncMs: 240_000 });
+    await w.time.advanceTo(at("12:00:40"));
+    w.jobs.putQuietly(minutely("b"));
+    await w.time.advanceTo(at("12:10"));
+    expect(keys(w, "b").at(-1)).toBe("12:10");
+    expect(w.jobs.lists).toBeLessThan(5);
+  });
+
+  test("one whose positions expire at once is not listed without a pause", async () => {
+    const w = world();
+    w.jobs.put(minutely("a"));
+    const seen = breaking(w, 10, () => new PositionExpired("too old"));
+    start(w);
+    await w.time.advanceTo(at("12:02:30"));
+    expect(seen.watches).toBeLessThan(50);
+    expect(keys(w)).toEqual(["12:01", "12:02"]);
   });
 });
 

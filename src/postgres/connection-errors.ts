@@ -42,13 +42,27 @@ export function isConnectionError(error: unknown): boolean {
   return SOCKET_CODES.has(code) || UNAVAILABLE_STATES.has(code) || /^(?:08|53|58)/.test(code);
 }
 
+/** OpenSSL's and Node's names for a certificate that is refused, and for a handshake that fails. */
+const TLS_CODES =
+  /^(?:CERT_|CRL_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|INVALID_|HOSTNAME_MISMATCH|ERR_TLS_|ERR_SSL_)/;
+
+/** pg's, of a server that has no TLS, or something else in its place. */
+const TLS_MESSAGES =
+  /^(?:The server does not support SSL connections|There was an error establishing an SSL connection)/;
+
 /**
- * Class 28 (password, pg_hba.conf, a role that may not log in), a database that is not there, and one that takes
- * no connections, or none of this role: the SQLSTATEs of the latter are those of statements as well.
+ * Whether no connection is made although somebody is there. Class 28 (password, pg_hba.conf, a role that may not
+ * log in), a database that is not there, and one that takes no connections, or none of this role: the SQLSTATEs of
+ * the latter are those of statements as well. A certificate that has expired. And what our own system refuses: one
+ * more file descriptor, or port.
  */
 export function isRefusal(error: unknown): boolean {
-  if (/^(?:28|3D000)/.test(sqlState(error) ?? "")) return true;
-  return error instanceof Error && "routine" in error && error.routine === "CheckMyDatabase";
+  if (!(error instanceof Error)) return false;
+  if (error instanceof AggregateError) return error.errors.some(isRefusal);
+  const code = sqlState(error) ?? "";
+  if (/^(?:28|3D000)/.test(code) || TLS_CODES.test(code)) return true;
+  if ("syscall" in error || TLS_MESSAGES.test(error.message)) return true;
+  return "routine" in error && error.routine === "CheckMyDatabase";
 }
 
 /** Connection-class errors become DependencyUnavailable; every other error stays what it is. */

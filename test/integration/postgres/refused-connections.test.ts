@@ -1,0 +1,105 @@
+import { once } from "node:events";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { connect, createServer, type AddressInfo, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createServer as createTlsServer } from "node:tls";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
+import { isRefusal } from "../../../src/postgres/connection-errors.ts";
+import { createPool, transaction, type Pool } from "../../../src/postgres/pool.ts";
+import { createAuthority } from "../../network/certificates.ts";
+import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
+
+const authority = createAuthority();
+const good = authority.issue(["127.0.0.1"]);
+
+let database: TestDatabase;
+let front: Awaited<ReturnType<typeof startFront>>;
+let directory: string;
+beforeAll(async () => {
+  database = await createTestDatabase();
+  front = await startFront();
+  directory = await mkdtemp(join(tmpdir(), "carillon-ca-"));
+  await writeFile(join(directory, "ca.crt"), authority.certificate);
+});
+afterAll(async () => {
+  front?.close();
+  await rm(directory, { recursive: true, force: true });
+  await database?.drop();
+});
+
+/** PostgreSQL behind TLS of our own. */
+async function startFront() {
+  const upstream = new URL(database.url);
+  const clients = new Set<Socket>();
+  let answer = "S";
+  const tls = createTlsServer((client) => {
+    const server = connect(Number(upstream.port), upstream.hostname);
+    for (const socket of [client, server]) socket.on("error", () => undefined);
+    client.pipe(server).pipe(client);
+  });
+  const plain = createServer((client) => {
+    clients.add(client);
+    client.on("error", () => undefined);
+    // SSLRequest: the answer is one byte.
+    client.once("data", () => {
+      client.write(answer);
+      if (answer === "S") tls.emit("connection", client);
+    });
+  });
+  plain.listen(0, "127.0.0.1");
+  await once(plain, "listening");
+  return {
+    port: (plain.address() as AddressInfo).port,
+    /** New connections meet this; those that there were are cut. */
+    become(certificate: typeof good, says = "S") {
+      tls.setSecureContext(certificate);
+      answer = says;
+      for (const client of clients) client.destroy();
+      clients.clear();
+    },
+    close() {
+      for (const client of clients) client.destroy();
+      plain.close();
+    },
+  };
+}
+
+function behindFront(): Pool {
+  const url = new URL(database.url);
+  url.host = `127.0.0.1:${front.port}`;
+  url.search = `?sslmode=verify-full&sslrootcert=${directory}/ca.crt`;
+  return createPool({ url: url.href, applicationName: "behind TLS", max: 1 });
+}
+
+const troubles = [
+  { what: "a certificate that has expired", as: authority.issue(["127.0.0.1"], { expired: true }) },
+  { what: "a certificate of another authority", as: createAuthority().issue(["127.0.0.1"]) },
+  { what: "a certificate of another host", as: authority.issue(["other.example"]) },
+  { what: "a server without TLS", as: good, says: "N" },
+  { what: "a server of something else", as: good, says: "H" },
+];
+
+test.each(troubles)("a process that was let in waits as in an outage: $what", async (trouble) => {
+  front.become(good);
+  const pool = behindFront();
+  await pool.query("select 1");
+  front.become(trouble.as, trouble.says);
+  await expect.poll(() => pool.totalCount).toBe(0);
+  await expect(pool.query("select 1")).rejects.toThrow(DependencyUnavailable);
+  await expect(transaction(pool, async () => 1)).rejects.toThrow(DependencyUnavailable);
+  front.become(good);
+  await pool.query("select 1");
+  await pool.end();
+});
+
+test("what the system refuses is no fault of the statement's", () => {
+  const refused = Object.assign(new Error("connect EMFILE"), {
+    code: "EMFILE",
+    syscall: "connect",
+  });
+  expect(isRefusal(refused)).toBe(true);
+  expect(isRefusal(new AggregateError([refused]))).toBe(true);
+  expect(isRefusal(Object.assign(new Error("duplicate key"), { code: "23505" }))).toBe(false);
+});

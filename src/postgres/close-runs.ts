@@ -46,8 +46,11 @@ function newer(column: string): string {
   return `${column} = case when excluded.executed_at >= h.executed_at then excluded.${column} else h.${column} end`;
 }
 
+/** Of several outcomes at once, that of the cursor's generation: behind a store that was restored it is not the last. */
+const OUTCOME = "coalesce(array_position(f.scheduled, c.generation), 1)";
+
 /** Whether the outcome is the one-time job's. */
-const SETTLES = `(f.scheduled is not null and ${awaits("f", "f.scheduled")})`;
+const SETTLES = `(f.scheduled is not null and ${awaits("f", `f.scheduled[${OUTCOME}]`)})`;
 
 const HALTED = "(c.generation = any(f.halted) is true)";
 
@@ -167,12 +170,12 @@ async function closeOnce(
                .join(", ")}
      ), final as materialized (
        select job_uid, array_agg(generation) filter (where next = 'halted') as halted,
-              max(generation) filter (where trigger = 'schedule') as scheduled,
+              array_agg(generation order by generation desc) filter (where trigger = 'schedule') as scheduled,
               bool_or(one_time) filter (where trigger = 'schedule') as one_time,
-              (array_agg(status order by generation desc) filter (where trigger = 'schedule'))[1] as status
+              array_agg(status order by generation desc) filter (where trigger = 'schedule') as statuses
          from mine where next <> 'retry' group by job_uid order by job_uid
      ), judged as materialized (
-       select c.job_uid, c.version, f.status, ${HALTED} as halted, ${SETTLES} as settles
+       select c.job_uid, c.version, f.statuses[${OUTCOME}] as status, ${HALTED} as halted, ${SETTLES} as settles
          from final f join job_cursors c on ${byKey("c.job_uid", "f.job_uid")}
         where ${HALTED} or ${SETTLES} or f.one_time
      ), unmoved as materialized (

@@ -63,7 +63,7 @@ function edited(of: Job, change: Partial<JobSpec>): Job {
 
 const movedTo = (of: Job, at: number) => edited(of, { schedule: { kind: "once", at } });
 
-async function decided(of: Job): Promise<LedgerChange | undefined> {
+async function decided(of: Job, storeWins = false): Promise<LedgerChange | undefined> {
   const from = (await fixture.ledger.cursors([of.uid])).get(of.uid);
   const unfinished = (await fixture.ledger.unfinished([of.uid])).get(of.uid) ?? [];
   const now = Date.now();
@@ -75,6 +75,7 @@ async function decided(of: Job): Promise<LedgerChange | undefined> {
     unfinished,
     now,
     horizon: now + AHEAD,
+    storeWins,
   });
   return changed ? { job: of, from, to, create, replace, missed } : undefined;
 }
@@ -83,6 +84,14 @@ async function decided(of: Job): Promise<LedgerChange | undefined> {
 async function reconcile(of: Job): Promise<void> {
   for (let change = await decided(of); change !== undefined; change = await decided(of))
     expect((await fixture.ledger.apply([change])).conflicts).toEqual([]);
+}
+
+/** The job store has been restored: an older generation counts again. */
+async function takenUpAgain(of: Job): Promise<void> {
+  const change = await decided(of, true);
+  if (change === undefined) throw new Error(`nothing changes about ${of.id}`);
+  await fixture.ledger.apply([change]);
+  await reconcile(of);
 }
 
 async function started(of: Job): Promise<ClaimedRun> {
@@ -335,6 +344,17 @@ describe("put back to a time that it has run at", () => {
       await fixture.queue.close([older(old), newer(await started(of))]);
       expect(await onceOf(of)).toBe(becomes);
     });
+
+  test("both outcomes at once, behind a job store that was restored: that of its time counts", async () => {
+    const at = Date.now() - 2_000;
+    const backup = once(at + 1_000);
+    const moved = movedTo(edited(backup, { name: "edited" }), at);
+    await reconcile(moved);
+    const given = await started(moved);
+    await takenUpAgain(backup);
+    await fixture.queue.close([failure(given), success(await started(backup))]);
+    expect(await onceOf(backup)).toBe("completed");
+  });
 
   test("a manual run of a newer generation leaves the outcome to the one at its time", async () => {
     const of = once(Date.now() - 1_000);

@@ -1,3 +1,4 @@
+import { isoUtc, SECOND } from "../domain/instant.ts";
 import type { ClaimedRun } from "../domain/run.ts";
 import { byKey } from "./by-key.ts";
 import { awaits, droppedAs } from "./drop-runs.ts";
@@ -23,7 +24,7 @@ export async function startRuns(
     name: "start_runs",
     text: `update runs r
           set started_at = clock_timestamp()
-         from ${CLAIMS} as i(id, token, generation), job_cursors c
+         from ${CLAIMS} as i(id, token, generation, start_by), job_cursors c
         where ${STILL_HELD} and ${byKey("c.job_uid", "r.job_uid")} and ${REASON} is null
        returning r.id`,
     values: claims(sorted),
@@ -46,8 +47,8 @@ async function dropUnwanted(database: Queryable, runs: readonly ClaimedRun[]): P
   const { rows } = await database.query<{ job_uid: string }>({
     name: "drop_unwanted_runs",
     text: `with mine as materialized (
-       select r.id, r.job_uid, r.account, r.trigger, r.generation, r.replaced
-         from runs r join ${CLAIMS} as i(id, token, generation) on ${STILL_HELD}
+       select r.id, r.job_uid, r.account, r.trigger, r.generation, r.replaced, i.start_by
+         from runs r join ${CLAIMS} as i(id, token, generation, start_by) on ${STILL_HELD}
         order by i.id for update of r
      ), judged as materialized (
        select r.id, r.job_uid, ${REASON} as reason, c.version,
@@ -86,12 +87,12 @@ async function dropUnwanted(database: Queryable, runs: readonly ClaimedRun[]): P
   ).catch(() => undefined);
 }
 
-const CLAIMS = "unnest($1::uuid[], $2::uuid[], $3::int[])";
+const CLAIMS = "unnest($1::uuid[], $2::uuid[], $3::int[], $4::timestamptz[])";
 
 const STILL_HELD = `${byKey("r.id", "i.id")} and r.claim_token = i.token
   and r.generation = i.generation and r.started_at is null and r.lease_until > clock_timestamp()`;
 
-/** Of run `r` and its job's cursor `c`: why the job no longer wants it; null if it does. */
+/** Of run `r`, until when it may start, and its job's cursor `c`: why the job no longer wants it; null if it does. */
 const REASON = `case
   when c.job_uid is null or c.deleted_at is not null then 'deleted'
   when c.account is null or exists (
@@ -100,6 +101,7 @@ const REASON = `case
   when r.replaced then 'overlap'
   when c.generation <> r.generation then 'superseded'
   when r.trigger = 'schedule' and not c.startable then 'paused'
+  when start_by < clock_timestamp() then 'deadline'
 end`;
 
 function claims(runs: readonly ClaimedRun[]): string[] {
@@ -107,5 +109,19 @@ function claims(runs: readonly ClaimedRun[]): string[] {
     plainArray(runs.map((run) => run.id)),
     plainArray(runs.map((run) => run.claimToken)),
     plainArray(runs.map((run) => run.generation)),
+    plainArray(runs.map(startBy)),
   ];
+}
+
+/**
+ * Until when a run may start. Whoever creates a run when it is due or late has looked at the starting deadline;
+ * one that was prepared may have met nobody when its time came. What an open circuit held up has the
+ * delivery deadline.
+ */
+function startBy(run: ClaimedRun): string | null {
+  const { scheduledAt, spec } = run;
+  const prepared = run.trigger === "schedule" && run.createdAt < scheduledAt && run.attempt === 1;
+  if (spec.startingDeadlineSeconds === null || !prepared || run.notBefore > scheduledAt)
+    return null;
+  return isoUtc(scheduledAt + spec.startingDeadlineSeconds * SECOND);
 }

@@ -38,7 +38,8 @@ export interface RunQueue {
   }): Promise<ClaimedRun[]>;
   /**
    * Commits `started` for those that may start: claim and lease valid, revision current, job startable
-   * and undeleted (manual runs ignore suspension), not replaced. Returns the ids that may be sent;
+   * and undeleted (manual runs ignore suspension), not replaced, and when it was prepared, its starting
+   * deadline not passed. Returns the ids that may be sent;
    * the others are closed as superseded or belong to somebody else.
    */
   start(runs: readonly ClaimedRun[]): Promise<Set<string>>;

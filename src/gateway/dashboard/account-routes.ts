@@ -1,3 +1,4 @@
+import { InvalidInput } from "../../domain/findings.ts";
 import { isoUtc } from "../../domain/instant.ts";
 import type { Accounts, JobsLeft, Users } from "../../domain/ports/accounts.ts";
 import type { Invitation, Invitations, SignInBrake } from "../../domain/ports/dashboard.ts";
@@ -134,7 +135,7 @@ export function accountRoutes(options: AccountRouteOptions) {
       } catch (error) {
         // An account that nobody can get into would only be in the way of its name.
         await accounts.delete(account.id);
-        throw error;
+        throw error instanceof InvalidInput ? ofOwner(error) : error;
       }
     },
 
@@ -178,6 +179,13 @@ function unknownUser(): ApiError {
 
 function invitationView({ id, email, role, createdAt, expiresAt }: Invitation) {
   return { id, email, role, created_at: isoUtc(createdAt), expires_at: isoUtc(expiresAt) };
+}
+
+/** The invitation's `email` is the `owner_email` of who creates the account. */
+function ofOwner({ findings }: InvalidInput): InvalidInput {
+  return new InvalidInput(
+    findings.map((found) => (found.field === "email" ? { ...found, field: "owner_email" } : found)),
+  );
 }
 
 function noNamespaces(): ApiError {

@@ -275,6 +275,15 @@ describe("invitations", () => {
     expect((await harness.request({ path: "/jobs", key: raw })).status).toBe(401);
   });
 
+  test("an owner whom the account cannot have is refused by the field that names them", async () => {
+    const { users } = (await owner.get("/users")).json as { users: { email: string }[] };
+    const taken = { name: "fourth", owner_email: users[0]?.email };
+    const refused = await owner.post("/accounts", taken);
+    expect(refused).toMatchObject({ status: 400, json: { details: [{ field: "owner_email" }] } });
+    const made = await owner.post("/accounts", { ...taken, owner_email: "fourth@example.com" });
+    expect(made.status).toBe(201);
+  });
+
   test("the last owner cannot be removed", async () => {
     const { users } = (await owner.get("/users")).json as { users: { id: string; role: string }[] };
     const last = users.find(({ role }) => role === "owner");

@@ -61,6 +61,9 @@ afterAll(async () => {
   await database.drop();
 });
 
+/** Runs of so far ahead are prepared; until they are due a test is over, on a busy machine too. */
+const AHEAD_MS = 60_000;
+
 function startController(reporter?: StatusReporter) {
   const abort = new AbortController();
   const done = createController({
@@ -71,6 +74,7 @@ function startController(reporter?: StatusReporter) {
     random: Math.random,
     metrics: createMetrics({ version: "test", nodeMetrics: false }),
     log: createLogger({ level: "silent" }),
+    prepareAheadMs: 2 * AHEAD_MS,
     ...(reporter ? { reporter } : {}),
   }).run(abort.signal);
   return async () => {
@@ -94,7 +98,7 @@ test("two leaders, one database: each of 300 jobs is created once, ahead of its 
   const { jobs, account } = parts;
   const stops = [startController(), startController()];
   try {
-    const spec = onceIn(14_000);
+    const spec = onceIn(AHEAD_MS);
     for (let n = 0; n < 300; n += 1) await jobs.create({ account, id: `herd-${n}`, spec });
     await until(
       "300 runs",
@@ -120,7 +124,7 @@ test("a prepared run follows a payload edit, is taken back by a pause and cancel
     return rows.map((row) => row.generation).join();
   };
   try {
-    const spec = onceIn(14_000);
+    const spec = onceIn(AHEAD_MS);
     let job = await jobs.create({ account, id: "edited", spec });
     await until("prepared", async () => (await runs()) === "1");
     job = await jobs.update(job, { ...spec, name: "other" });

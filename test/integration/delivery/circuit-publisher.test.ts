@@ -111,7 +111,7 @@ test("while the database is away the latest state is kept, and published afterwa
   expect(tries).toBe(1);
   away = false;
   await expect
-    .poll(async () => (await circuits.list(account)).map(({ state }) => state), { timeout: 5_000 })
+    .poll(async () => (await circuits.list(account)).map(({ state }) => state))
     .toEqual(["open"]);
   await circuits.forget("w2");
   expect(await circuits.list(account)).toEqual([]);

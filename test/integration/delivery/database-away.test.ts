@@ -150,7 +150,7 @@ describe("PostgreSQL away while a delivery is under way: recorded after, and not
       url: fixture.url,
       applicationName: "small",
       max: 1,
-      connectTimeoutMs: 500,
+      connectTimeoutMs: 2_000,
     });
     ends.push(() => pool.end());
     const target = await startReceiver();
@@ -160,7 +160,7 @@ describe("PostgreSQL away while a delivery is under way: recorded after, and not
     ends.push(() => worker.stop());
     const of = webhookJob(target.url);
     await create(of, Date.now());
-    await outlasted(2_000);
+    await outlasted(4_000);
     expect(target.received).toEqual([]);
     taken.release();
     expect(await fixture.executions(of, 1)).toMatchObject([{ status: "success", attempt: 1 }]);

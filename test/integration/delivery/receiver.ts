@@ -43,7 +43,7 @@ export async function startReceiver(
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     received,
-    count: (calls, timeoutMs = 10_000) =>
+    count: (calls, timeoutMs = 15_000) =>
       new Promise((resolve, reject) => {
         const timer = setTimeout(() => {
           reject(new Error(`${received.length} of ${calls} calls within ${timeoutMs} ms`));

@@ -380,6 +380,6 @@ describe("a mail server that greylists", () => {
       account,
     }));
     await Promise.all(jobs.map(create));
-    await expect.poll(() => running.transitions, { timeout: 10_000 }).toEqual(["open"]);
+    await expect.poll(() => running.transitions).toEqual(["open"]);
   });
 });

@@ -50,12 +50,17 @@ afterAll(() => {
   dns.close();
 });
 
+/** The system's resolver, without the name servers that this machine has, or has not. */
+const system = async (host: string) => {
+  if (host === "localhost") return ["::1", "127.0.0.1"];
+  throw Object.assign(new Error(`no such name: ${host}`), { code: "ENOTFOUND" });
+};
 const none = async () => parseDestinationRules("");
 const dialWith = (options: Partial<Parameters<typeof createGuardedDial>[0]> = {}) =>
   createGuardedDial({
     rules: parseDestinationRules(""),
     accountRules: none,
-    lookup: createLookup({ servers: () => [dns.address] }),
+    lookup: createLookup({ servers: () => [dns.address], system }),
     timeoutMs: 1_500,
     ...options,
   });

@@ -59,9 +59,7 @@ test("a server whose clock jumped is believed at once", async () => {
   });
   await clock.start();
   jump = 60_000;
-  await expect
-    .poll(() => Math.abs(clock.now() - Date.now()), { timeout: 10_000, interval: 5 })
-    .toBeLessThan(1_000);
+  await expect.poll(() => Math.abs(clock.now() - Date.now()), { interval: 5 }).toBeLessThan(1_000);
   clock.stop();
 });
 

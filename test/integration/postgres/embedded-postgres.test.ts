@@ -61,7 +61,7 @@ test("a server that outlived its owner is adopted", async () => {
 test("a server that was killed leaves a lock file that does not matter", async () => {
   const server = await startEmbeddedPostgres({ dataDir, settings });
   process.kill(server.pid, "SIGKILL");
-  expect(await waitForExit(server.pid, 5_000)).toBe(true);
+  expect(await waitForExit(server.pid, 15_000)).toBe(true);
   const again = await startEmbeddedPostgres({ dataDir, settings });
   expect(again.adopted).toBe(false);
   await again.stop();
@@ -122,7 +122,7 @@ describe.skipIf(process.platform !== "linux")("a server of another place", () =>
   test("is replaced at once when it is dead, though its number is somebody's here", async () => {
     const server = await startEmbeddedPostgres({ dataDir, settings });
     process.kill(server.pid, "SIGKILL");
-    await waitForExit(server.pid, 5_000);
+    await waitForExit(server.pid, 15_000);
     await writeFile(lockFile(), elsewhere);
     const lock = `${process.pid}\n${join(dataDir, "data")}\n0\n5432\n\n127.0.0.1\n0 0\nready   \n`;
     await writeFile(join(dataDir, "data", "postmaster.pid"), lock);
@@ -140,7 +140,7 @@ describe.skipIf(process.platform !== "linux")("a server of another place", () =>
     const child = Number.parseInt(children);
     process.kill(child, "SIGSTOP");
     process.kill(server.pid, "SIGKILL");
-    await waitForExit(server.pid, 5_000);
+    await waitForExit(server.pid, 15_000);
     await expect(find()).rejects.toThrow(/processes of a PostgreSQL that was killed/);
     process.kill(child, "SIGCONT");
     const again = await startEmbeddedPostgres({ dataDir, settings });

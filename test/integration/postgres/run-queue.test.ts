@@ -339,26 +339,25 @@ describe("close", () => {
   });
 
   test("what a deadlock undoes is said again", async () => {
+    const { pool } = fixture;
     const of = job();
     const run = await claimed(fixture, of);
     await fixture.queue.start([run]);
-    const other = await fixture.pool.connect();
-    // Whoever looks for a deadlock first is its victim.
-    await other.query("begin; set local deadlock_timeout = '60s'");
-    await other.query("select from job_cursors where job_uid = $1 for update", [of.uid]);
-    const closing = fixture.queue.close([failure(run, "halted")]);
-    await until("the closing has the run, and waits for the cursor", async () => {
-      const { rows } = await fixture.pool.query(
-        `select from pg_stat_activity
-          where datname = current_database() and cardinality(pg_blocking_pids(pid)) > 0`,
-      );
-      return rows.length === 1;
-    });
-    await other.query("select from runs where id = $1 for update", [run.id]);
-    await other.query("commit");
-    other.release();
-    expect(await closing).toEqual(new Set([run.id]));
+    // Of a real one the victim is whoever looks for it first, once, a second after it began to wait.
+    await pool.query(
+      `create sequence tries;
+       create function deadlock() returns trigger language plpgsql as $$
+       begin
+         if nextval('tries') = 1 then raise 'chosen' using errcode = 'deadlock_detected'; end if;
+         return new;
+       end $$;
+       create trigger deadlock before insert on executions for each row execute function deadlock()`,
+    );
+    expect(await fixture.queue.close([failure(run, "halted")])).toEqual(new Set([run.id]));
     expect(await executionsOf(of)).toHaveLength(1);
+    const { rows } = await pool.query("select last_value::int as tries from tries");
+    expect(rows).toEqual([{ tries: 2 }]);
+    await pool.query("drop trigger deadlock on executions");
   });
 
   test("the run of an older time does not settle a one-time that got a new time", async () => {

@@ -56,7 +56,7 @@ test("ends although a caller keeps its connection after the last answer", async 
   answer();
   const [received] = (await once(socket, "data")) as [Buffer];
   expect(received.toString()).toMatch(/^HTTP\/1\.1 200 /);
-  await expect.poll(connections, { timeout: 3_000 }).toBe(0);
+  await expect.poll(connections).toBe(0);
   end();
 });
 
@@ -165,7 +165,7 @@ test("broken HTTP: answers that are ready, and wait for one before them, arrive 
   await once(socket, "end");
   expect(received).toMatch(/^HTTP\/1\.1 200 [^]*slowHTTP\/1\.1 200 [^]*fast$/);
   socket.end();
-  await expect.poll(connections, { timeout: 3_000 }).toBe(0);
+  await expect.poll(connections).toBe(0);
   end();
 });
 
@@ -198,7 +198,7 @@ test.each(["nonsense\r\n\r\n", "CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n"])(
     socket.write(text);
     const [answer] = (await once(socket, "data")) as [Buffer];
     expect(answer.toString()).toMatch(/^HTTP\/1\.1 4/);
-    await expect.poll(connections, { timeout: 3_000 }).toBe(0);
+    await expect.poll(connections).toBe(0);
     end();
   },
 );
@@ -231,7 +231,7 @@ test("requests that come without waiting for answers are bounded, and those befo
   await expect.poll(() => read).toBe(160);
   for (const answer of waiting.slice(50)) answer();
   await expect.poll(() => received).toContain("send no more before");
-  await expect.poll(connections, { timeout: 3_000 }).toBe(0);
+  await expect.poll(connections).toBe(0);
   expect(waiting).toHaveLength(100);
   const answers = received.split(/(?=HTTP\/1\.1 )/);
   expect(answers.slice(0, 100).map((text) => text.split("\r\n").at(-1))).toEqual(
@@ -259,7 +259,7 @@ test("a flood of requests on one connection is cut off", async () => {
   const { socket, connections, end } = await stubborn({ handle: () => (asked += 1) });
   socket.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n".repeat(1_101));
   await expect.poll(() => asked).toBe(100);
-  await expect.poll(connections, { timeout: 3_000 }).toBe(0);
+  await expect.poll(connections).toBe(0);
   expect(asked).toBe(100);
   end();
 });
@@ -271,7 +271,7 @@ test("a client that does not read its answer is let go", async () => {
   });
   socket.pause();
   socket.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-  await expect.poll(connections, { timeout: 3_000 }).toBe(1);
-  await expect.poll(connections, { timeout: 3_000 }).toBe(0);
+  await expect.poll(connections).toBe(1);
+  await expect.poll(connections).toBe(0);
   end();
 });

@@ -65,6 +65,7 @@ describe("GET /logs refuses", () => {
   });
 });
 
+/** In milliseconds of the processor: others may be busy too. */
 describe("what is refused at length is refused at once", () => {
   const cases = [
     { name: "what cannot be decoded", query: "%&".repeat(8_000), error: /percent-encoded/ },
@@ -75,16 +76,16 @@ describe("what is refused at length is refused at once", () => {
     },
   ];
   test.each(cases)("$name", ({ query, error }) => {
-    const began = performance.now();
+    const before = process.cpuUsage();
     for (let i = 0; i < 10; i += 1) expect(() => logs(query)).toThrow(error);
-    expect(performance.now() - began).toBeLessThan(200);
+    expect(process.cpuUsage(before).user / 1_000).toBeLessThan(200);
   });
 
   test("a thousand names that a body does not know", () => {
     const names = Array.from({ length: 1_000 }, (_, index) => ["webhook_".repeat(7) + index, 1]);
     const check = createValidators().compile(jobCreate);
-    const began = performance.now();
+    const before = process.cpuUsage();
     expect(() => check(Object.fromEntries(names))).toThrow(/more\)$/);
-    expect(performance.now() - began).toBeLessThan(500);
+    expect(process.cpuUsage(before).user / 1_000).toBeLessThan(500);
   });
 });

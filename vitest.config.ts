@@ -53,7 +53,8 @@ export default defineConfig({
           include: ["test/e2e/**/*.test.ts"],
           exclude: ["test/e2e/kubernetes/**"],
           globalSetup: ["test/postgres/global-setup.ts"],
-          testTimeout: 60_000,
+          // Single tests start the whole program three times, or browse through it.
+          testTimeout: 120_000,
           hookTimeout: 120_000,
           fileParallelism: false,
         },

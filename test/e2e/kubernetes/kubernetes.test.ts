@@ -113,11 +113,15 @@ describe.runIf(inject("kubeconfig") !== "")("Carillon on Kubernetes", async () =
     await carillon.kube(`-n ${TEAM} patch sj ${name} --type merge -p {"spec":${spec}}`);
     return carillon.kube(`-n ${TEAM} get sj ${name} -o jsonpath={.metadata.generation}`);
   };
-  const sends = (name: string, version: number) =>
-    until(`version ${version} is sent`, async () => {
-      await runNow(name, `${performance.now()}`);
-      return receiver.at(`/${name}`).some(({ body }) => body === `{"v":${version}}`);
-    });
+  const sends = (name: string, version: number, withinMs?: number) =>
+    until(
+      `version ${version} is sent`,
+      async () => {
+        await runNow(name, `${performance.now()}`);
+        return receiver.at(`/${name}`).some(({ body }) => body === `{"v":${version}}`);
+      },
+      withinMs,
+    );
   const everyController = (what: string, is: (controller: Process) => boolean) =>
     until(`every controller ${what}`, () => [...controllers.values()].every(is), 60_000);
 
@@ -388,7 +392,8 @@ describe.runIf(inject("kubeconfig") !== "")("Carillon on Kubernetes", async () =
     await controlPlane.restore();
     expect(await setVersion("restored", 3)).toBe("2");
     for (const process of controllers.values()) process.signal("SIGCONT");
-    await sends("restored", 3);
+    // A leader has to be found first, and all jobs to be listed.
+    await sends("restored", 3, 60_000);
   }, 180_000);
 
   test("SIGTERM ends every process in order, and uninstalling keeps the jobs", async () => {

@@ -146,7 +146,7 @@ describe.runIf(kubeconfig !== "")("status and events", () => {
       observedGeneration: 1,
       type: "webhook",
       schedule: "0 3 1 1 *",
-      nextScheduleTime: `${new Date().getUTCFullYear() + 1}-01-01T03:00:00Z`,
+      nextScheduleTime: expect.stringMatching(/^\d{4}-01-01T03:00:00Z$/),
     });
     expect(status?.lastExecution).toBeUndefined();
     expect(await conditions("fresh")).toMatchObject({
@@ -255,19 +255,22 @@ describe.runIf(kubeconfig !== "")("status and events", () => {
     expect(await readEvents()).toHaveLength(1);
   });
 
+  const written = async () =>
+    (await client.metrics.statusWrites.get()).values.reduce((sum, { value }) => sum + value, 0);
+
   test("reports in a row become one write, the latest", async () => {
     const { start, create } = await leader();
     const job = await create("busy");
     const writer = start();
-    const first = (await read("busy")).metadata.resourceVersion;
+    const before = await written();
     for (let i = 0; i < 100; i += 1)
       writer.report({ ...job, spec: { ...job.spec, suspend: i % 2 === 0 } }, observed(job));
     const paused = { ...job, spec: { ...job.spec, suspend: true } };
     writer.report(paused, observed(paused));
     await until("the latest status", async () => (await statusOf("busy"))?.phase === "Paused");
     await until("nothing left to write", () => writer.behind() === 0);
-    const writes = Number((await read("busy")).metadata.resourceVersion) - Number(first);
-    expect(writes).toBeLessThanOrEqual(3);
+    // Not by versions: whatever anybody writes to the cluster moves them on.
+    expect((await written()) - before).toBeLessThanOrEqual(3);
   });
 
   test("a herd is written at the configured rate", async () => {

@@ -169,7 +169,7 @@ describe.runIf(inject("tokenSecret") !== "")("watching through faults", () => {
     const client = connect(controlPlane.kubeconfig);
     closing.push(() => client.close());
     const { metrics } = client;
-    const options = { client, accountNamespaces, metrics, ...realTime, inactivityMs: 1_500 };
+    const options = { client, accountNamespaces, metrics, ...realTime, inactivityMs: 5_000 };
     const seen: string[] = [];
     const watching = async () => {
       const jobs = createKubernetesJobStore(options);

@@ -61,7 +61,7 @@ export function createGuardedDial(options: {
     const host = request.host.replace(/^\[|\]$/g, "");
     const refused = (): DestinationRefused => new DestinationRefused(protocol, request.host, port);
 
-    const addresses = isIP(host) ? [host] : await resolve(host, refused, signal);
+    const addresses = isIP(host) ? [host] : await resolve(account, host, refused, signal);
     const [own, ownService] = await untilAborted(
       Promise.all([accountRules(account), isOwnService(account, host)]),
       signal,
@@ -78,6 +78,7 @@ export function createGuardedDial(options: {
   }
 
   async function resolve(
+    account: string,
     host: string,
     refused: () => Error,
     signal: AbortSignal,
@@ -85,11 +86,10 @@ export function createGuardedDial(options: {
     try {
       return await untilAborted(lookup(fullName(host)), signal);
     } catch (error) {
-      // Whether an internal name exists is nobody's business either. That a name server is away is no such
-      // news, and passes.
-      if (!signal.aborted && INTERNAL_NAME.test(host) && codeOf(error) !== "EAI_AGAIN")
-        throw refused();
-      throw error;
+      // Whether an internal name exists is nobody's business either, but for the account's own Services. That
+      // a name server is away is no such news, and passes.
+      if (signal.aborted || !INTERNAL_NAME.test(host) || codeOf(error) === "EAI_AGAIN") throw error;
+      throw (await untilAborted(isOwnService(account, host), signal)) ? error : refused();
     }
   }
 

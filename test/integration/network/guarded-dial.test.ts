@@ -205,6 +205,23 @@ test.each([
   expect(error instanceof DestinationRefused).toBe(refused);
 });
 
+test.each([
+  { host: "web.team-a.svc", account: "team-a", refused: false },
+  { host: "web.team-a.svc.cluster.local", account: "team-a", refused: false },
+  { host: "web.team-a.svc", account: "team-b", refused: true },
+])("a Service $host that is not there, asked for by $account: refused is $refused", async (row) => {
+  const dial = dialWith({
+    clusterNamespace: async (account) => account,
+    lookup: async () => {
+      throw Object.assign(new Error("ENOTFOUND"), { code: "ENOTFOUND" });
+    },
+  });
+  const error = await dial(to(row.host, { account: row.account, port: 80 })).catch(
+    (reason: unknown) => reason,
+  );
+  expect(error instanceof DestinationRefused).toBe(row.refused);
+});
+
 const never = () => new Promise<never>(() => undefined);
 
 describe("a caller's signal", () => {

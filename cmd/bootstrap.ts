@@ -42,7 +42,8 @@ export async function bootstrap(options: {
         if (email !== undefined && password !== undefined && known.length === 0)
           await users.create({ account: account.id, email, password, admin: true });
         const bound = namespace === undefined ? "" : `, bound to namespace ${namespace}`;
-        say(`Created the account ${name}${bound}${email === undefined ? "" : ` and ${email}`}`);
+        const user = email === undefined ? "" : `, with the user ${email}`;
+        say(`Created the account ${name}${bound}${user}`);
       },
     });
   } finally {

@@ -20,7 +20,7 @@ import { createFoundation, type Foundation } from "./foundation.ts";
 import { chooseJobStore } from "./job-store.ts";
 import type { JobStoreChoice } from "./job-store-choice.ts";
 import { logOptions } from "./log-options.ts";
-import { reportFailure } from "./problem.ts";
+import { problemOf, reportFailure } from "./problem.ts";
 import { outliveReaders } from "./say.ts";
 import { timers } from "./system.ts";
 import { aborted, untilTerminated } from "./termination.ts";
@@ -117,7 +117,7 @@ export async function serve(
     ending.add("metrics", () => health.close());
     log.info({ port: health.port, version: VERSION }, "metrics and probes");
 
-    await databaseReady(foundation, terminated);
+    await databaseReady(foundation, databaseUrl, terminated);
     if (!terminated.aborted) {
       const pod = configuration.podName ?? hostname();
       const identity = `${pod}-${process.pid}-${Date.now().toString(36)}`;
@@ -133,8 +133,13 @@ export async function serve(
   process.exit();
 }
 
-async function databaseReady(foundation: Foundation, signal: AbortSignal): Promise<void> {
+async function databaseReady(
+  foundation: Foundation,
+  databaseUrl: string,
+  signal: AbortSignal,
+): Promise<void> {
   const { pool, keyRing, clock, log } = foundation;
+  let said: string | undefined;
   while (!signal.aborted) {
     try {
       await checkSchema({ pool, appVersion: VERSION });
@@ -143,7 +148,10 @@ async function databaseReady(foundation: Foundation, signal: AbortSignal): Promi
       return;
     } catch (error) {
       if (!(error instanceof DependencyUnavailable)) throw error;
-      log.warn({ err: error }, "waiting for PostgreSQL");
+      // Once, not every second: who waits for a database has nothing else to say.
+      const reason = problemOf(error, databaseUrl);
+      if (reason !== said) log.warn({ reason }, "waiting for PostgreSQL");
+      said = reason;
       await pause(RETRY_MS, timers);
     }
   }

@@ -215,11 +215,9 @@ function announce(lines: {
   const besides = lines.allowed.length === 0 ? "" : ` and ${lines.allowed.join(", ")}`;
   say(`May be called: public addresses${besides} (CARILLON_ALLOW_DESTINATIONS).`);
   say(`Metrics: ${lines.metricsUrl}/metrics`);
-  if (credentials) {
-    say(`API key: ${credentials.apiKey}`);
-    say(`Dashboard: ${url}/dashboard/`);
-    say(`Sign in: ${credentials.email} ${credentials.password}`);
-  }
+  if (credentials) say(`API key: ${credentials.apiKey}`);
+  say(`Dashboard: ${url}/dashboard/`);
+  if (credentials) say(`Sign in: ${credentials.email} ${credentials.password}`);
   say(`Mail catcher: ${lines.catcherUrl}`);
   say(`Ready: ${url}`);
   const key = credentials?.apiKey ?? "$CARILLON_API_KEY";

@@ -674,6 +674,15 @@ const CASES: Case[] = [
     changed: true,
   },
   {
+    name: "one-time past its time, bound to an account: runs",
+    spec: once("12:10"),
+    cursor: { startable: false },
+    now: "12:30",
+    create: ["12:10"],
+    once: "fired",
+    changed: true,
+  },
+  {
     name: "one-time resumed past its deadline",
     spec: { ...once("12:10"), startingDeadlineSeconds: 60 },
     before: { ...once("12:10"), suspend: true },

@@ -12,6 +12,12 @@ const RETRY_MS = 100;
 const AGAIN_MS = 1_000;
 /** A connection to a server that is gone without a goodbye looks well: a statement now and then finds out. */
 const CHECK_MS = 15_000;
+/**
+ * The same for PostgreSQL. A machine that loses its power says no goodbye, and by the system's defaults its lock would
+ * be kept for two hours, in which no other standalone, nor the same one after its reboot, would start.
+ */
+const LOOK_AFTER_US =
+  "set tcp_keepalives_idle = 10; set tcp_keepalives_interval = 5; set tcp_keepalives_count = 3";
 
 export interface DatabaseLock {
   release(): Promise<void>;
@@ -37,7 +43,7 @@ export async function lockDatabase(options: {
   const end = new AbortController();
   const released = end.signal;
   let client = open(url);
-  await translating(() => client.connect());
+  await translating(() => connect(client));
   const deadline = performance.now() + WAIT_MS;
   while (!(await tryLock(client))) {
     if (performance.now() > deadline) {
@@ -64,7 +70,7 @@ export async function lockDatabase(options: {
     for (; !released.aborted; await delay(AGAIN_MS)) {
       client = open(url);
       try {
-        await client.connect();
+        await connect(client);
         for (; !released.aborted; await delay(AGAIN_MS)) {
           if (await tryLock(client)) {
             onHeld();
@@ -90,6 +96,11 @@ export async function lockDatabase(options: {
 
 function open(url: string): Client {
   return createClient({ url, applicationName: "carillon standalone lock" });
+}
+
+async function connect(client: Client): Promise<void> {
+  await client.connect();
+  await client.query(LOOK_AFTER_US);
 }
 
 async function tryLock(client: Client): Promise<boolean> {

@@ -1,3 +1,5 @@
+import { once } from "node:events";
+import { connect, createServer, type AddressInfo } from "node:net";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { createClient } from "../../../src/postgres/pool.ts";
 import { lockDatabase, type DatabaseLock } from "../../../src/standalone/database-lock.ts";
@@ -20,9 +22,9 @@ afterAll(async () => {
   await database.drop();
 });
 
-const take = () =>
+const take = (url = database.url) =>
   lockDatabase({
-    url: database.url,
+    url,
     onLost: () => news.push("lost"),
     onTaken: () => news.push("taken"),
     onHeld: () => news.push("held"),
@@ -70,4 +72,23 @@ test("somebody who took the database meanwhile is told of once, and followed", a
   await other.end();
   await until("the lock is held again", () => news.length === 3);
   expect(news).toEqual(["lost", "taken", "held"]);
+});
+
+test("PostgreSQL is asked to look after who holds it: a machine may go without a goodbye", async () => {
+  await lock.release();
+  const { hostname, port } = new URL(database.url);
+  let said = "";
+  const proxy = createServer((client) => {
+    const server = connect(Number(port), hostname);
+    for (const socket of [client, server]) socket.on("error", () => undefined);
+    client.on("data", (data) => (said += data.toString("latin1")));
+    client.pipe(server).pipe(client);
+  });
+  proxy.listen(0, "127.0.0.1");
+  await once(proxy, "listening");
+  const proxied = new URL(database.url);
+  proxied.host = `127.0.0.1:${(proxy.address() as AddressInfo).port}`;
+  lock = await take(proxied.href);
+  expect(said).toMatch(/set tcp_keepalives_idle = 10;.*pg_try_advisory_lock/s);
+  proxy.close();
 });

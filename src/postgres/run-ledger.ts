@@ -5,6 +5,7 @@ import { ChangeRefused, type LedgerChange, type RunLedger } from "../domain/port
 import { sameRevision } from "../domain/revision.ts";
 import type { MissedReason, NewRun, RunTrigger, UnfinishedRun } from "../domain/run.ts";
 import { byKey } from "./by-key.ts";
+import { createJobCancellation } from "./cancel-jobs.ts";
 import { sqlState } from "./connection-errors.ts";
 import { dropReplaced, dropUnstarted, type Drop } from "./drop-runs.ts";
 import { tellOfJobs } from "./ledger-news.ts";
@@ -103,36 +104,7 @@ export function createRunLedger({ pool }: { pool: Pool }): RunLedger {
       return rows.map((row) => row.job_uid);
     },
 
-    cancel: async (jobUids) => {
-      if (jobUids.length === 0) return;
-      const uids = [...jobUids].sort();
-      await transaction(pool, async (client) => {
-        // A job deleted before the leader ever saw it gets a cursor too: a leader that still holds the
-        // job in memory would otherwise find none and create its runs.
-        await client.query(
-          `insert into job_cursors as c
-             (job_uid, job_id, position, schedule_hash, generation, startable, once, deleted_at)
-           select uid, '', clock_timestamp(), '', 0, false, 'armed', clock_timestamp()
-             from unnest($1::uuid[]) as uid
-           on conflict (job_uid) do update
-             set deleted_at = excluded.deleted_at, startable = false, version = c.version + 1
-             where c.deleted_at is null`,
-          [uids],
-        );
-        await dropUnstarted(
-          client,
-          uids.map((jobUid) => ({
-            jobUid,
-            generation: 0,
-            destination: "",
-            scope: "all",
-            reason: "deleted",
-            decidedUpTo: null,
-            again: [],
-          })),
-        );
-      });
-    },
+    cancel: createJobCancellation({ pool }),
 
     runNow: async (job, key) => {
       if (job.account === null) return false;

@@ -55,8 +55,11 @@ export interface RunLedger {
   orphans(known: ReadonlySet<string>): Promise<string[]>;
   /** Uids under which the id may still run: a job that is there, and those whose deletion broke off. */
   undeleted(account: string, jobId: string): Promise<string[]>;
-  /** Marks jobs deleted and cancels their unstarted runs (recorded). Idempotent. */
-  cancel(jobUids: readonly string[]): Promise<void>;
+  /**
+   * Marks jobs deleted and cancels their unstarted runs (recorded). Idempotent. Of one `account` one call is under
+   * way at a time, and those that are made meanwhile go together after it.
+   */
+  cancel(jobUids: readonly string[], account?: string): Promise<void>;
   /**
    * A run asked for by REST; the same key again is no second run. False: no cursor, one that has not got to the
    * job's generation yet, or deleted.

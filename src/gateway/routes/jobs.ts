@@ -132,7 +132,7 @@ export function jobRoutes(options: JobRouteOptions) {
       // The store first: a delete that it refuses must not cancel anything. Then PostgreSQL, before the
       // answer: no run starts once the caller has heard that the job is gone.
       await jobs.delete(job);
-      await ledger.cancel([job.uid]);
+      await ledger.cancel([job.uid], request.account);
       return { status: 200, body: { message: "job deleted" } };
     },
 
@@ -174,7 +174,10 @@ export function jobRoutes(options: JobRouteOptions) {
     const uids = await ledger.undeleted(account, id);
     if (uids.length === 0) return;
     const job = await jobs.get(account, id);
-    await ledger.cancel(uids.filter((uid) => uid !== job?.uid));
+    await ledger.cancel(
+      uids.filter((uid) => uid !== job?.uid),
+      account,
+    );
   }
 
   async function detail(job: Job): Promise<ApiAnswer> {

@@ -383,6 +383,28 @@ describe("cancel, orphans, runNow", () => {
     expect((await cursorOf(fixture.ledger, of)).deleted).toBe(true);
   });
 
+  test("however many jobs an account deletes at a time, and whatever holds them up, others go on", async () => {
+    const jobs = Array.from({ length: 10 }, () => job());
+    await fixture.ledger.apply(jobs.map((of) => change(of)));
+    const ledger = fixture.anotherLedger();
+    const holder = await fixture.pool.connect();
+    await holder.query("begin");
+    const uids = jobs.map((of) => of.uid);
+    await holder.query("select from job_cursors where job_uid = any($1) for update", [uids]);
+    const cancelled = Promise.all(uids.map((uid) => ledger.cancel([uid], "one account")));
+    const other = job();
+    try {
+      await ledger.cancel([other.uid], "another");
+      expect((await cursorOf(ledger, other)).deleted).toBe(true);
+    } finally {
+      await holder.query("rollback");
+      holder.release();
+    }
+    await cancelled;
+    const cursors = await ledger.cursors(uids);
+    expect(uids.map((uid) => cursors.get(uid)?.deleted)).toEqual(uids.map(() => true));
+  });
+
   test("a cancelled job's started run is told to stop", async () => {
     const of = job();
     const run = await claimed(fixture, of);

@@ -1,10 +1,10 @@
-/** So many at a time, in the order in which they came. */
+/** So many at a time, in the order in which they came; of several parties, one of each after the other. */
 export interface Turns {
   /**
    * True: it is the caller's turn, until it says `done`. False: the signal or `close` came first, or as
-   * many wait already as may.
+   * many wait already as may. Without a party all are one.
    */
-  take(signal?: AbortSignal): Promise<boolean>;
+  take(signal?: AbortSignal, party?: string): Promise<boolean>;
   /** Once for each turn. */
   done(): void;
   /** Those who wait, and whoever comes yet, get no turn. */
@@ -15,38 +15,51 @@ export function createTurns(options: { atOnce: number; maxWaiting?: number }): T
   const { maxWaiting = Infinity } = options;
   let free = options.atOnce;
   let closed = false;
-  const waiting = new Set<(turn: boolean) => void>();
+  /** By party; the one whose turn is next, first. */
+  const waiting = new Map<string, Set<(turn: boolean) => void>>();
+  let count = 0;
 
   return {
-    take: async (signal) => {
+    take: async (signal, party = "") => {
       if (closed || signal?.aborted) return false;
       if (free > 0) {
         free -= 1;
         return true;
       }
-      if (waiting.size >= maxWaiting) return false;
+      if (count >= maxWaiting) return false;
       return new Promise((resolve) => {
+        const theirs = waiting.get(party) ?? new Set();
         const answer = (turn: boolean): void => {
-          waiting.delete(answer);
+          theirs.delete(answer);
+          if (theirs.size === 0) waiting.delete(party);
+          count -= 1;
           signal?.removeEventListener("abort", giveUp);
           resolve(turn);
         };
         const giveUp = (): void => {
           answer(false);
         };
-        waiting.add(answer);
+        waiting.set(party, theirs.add(answer));
+        count += 1;
         signal?.addEventListener("abort", giveUp, { once: true });
       });
     },
     done: () => {
       // It passes from hand to hand: who comes in between does not get ahead of those who wait.
-      const [next] = waiting;
-      if (next) next(true);
-      else free += 1;
+      const [first] = waiting;
+      if (!first) {
+        free += 1;
+        return;
+      }
+      const [party, theirs] = first;
+      const [next] = theirs;
+      waiting.delete(party);
+      if (theirs.size > 1) waiting.set(party, theirs);
+      next?.(true);
     },
     close: () => {
       closed = true;
-      for (const answer of waiting) answer(false);
+      for (const theirs of waiting.values()) for (const answer of theirs) answer(false);
     },
   };
 }

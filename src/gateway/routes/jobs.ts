@@ -199,7 +199,7 @@ export function jobRoutes(options: JobRouteOptions) {
   async function* all(account: string): AsyncGenerator<{ job: Job; cursor: Cursor | undefined }> {
     let next: string | undefined;
     do {
-      await pageTurn();
+      await pageTurn(account);
       try {
         const page = await jobs.list({
           account,
@@ -215,13 +215,13 @@ export function jobRoutes(options: JobRouteOptions) {
     } while (next !== undefined);
   }
 
-  /** Throws ApiError 429 when it does not come in time. */
-  async function pageTurn(): Promise<void> {
+  /** Throws ApiError 429 when it does not come in time, which no other account's crowd can bring about. */
+  async function pageTurn(account: string): Promise<void> {
     const late = new AbortController();
     const patience = timers.after(PAGE_PATIENCE_MS, () => {
       late.abort();
     });
-    const mine = await pages.take(late.signal);
+    const mine = await pages.take(late.signal, account);
     patience.cancel();
     if (!mine)
       throw new ApiError("rate_limited", "too many lists of jobs are being read: try again later", {

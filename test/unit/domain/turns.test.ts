@@ -30,6 +30,26 @@ test("so many at a time, the others in their order", async () => {
   expect(order.slice(2)).toEqual(["c: true", "d: true", "e: true", "f: true"]);
 });
 
+test("one party's crowd is one of those who wait", async () => {
+  const turns = createTurns({ atOnce: 1 });
+  const order: string[] = [];
+  const join = async (name: string, signal?: AbortSignal): Promise<void> => {
+    const turn = await turns.take(signal, name.slice(0, 1));
+    order.push(`${name}: ${turn}`);
+    if (turn) turns.done();
+  };
+  await turns.take(undefined, "a");
+  const gone = new AbortController();
+  const all = ["a1", "a2", "a3", "b1", "c1", "b2"].map((name) => join(name));
+  const given = join("d1", gone.signal);
+  gone.abort();
+  turns.done();
+  await Promise.all([...all, given]);
+  expect(order.filter((line) => line !== "d1: false")).toEqual(
+    ["a1", "b1", "c1", "a2", "b2", "a3"].map((name) => `${name}: true`),
+  );
+});
+
 test("who gives up is passed over, and takes no turn", async () => {
   const turns = createTurns({ atOnce: 1 });
   const order: string[] = [];

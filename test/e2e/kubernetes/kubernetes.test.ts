@@ -338,14 +338,15 @@ describe.runIf(inject("kubeconfig") !== "")("Carillon on Kubernetes", async () =
   });
 
   test("kill -9 of the leader: the next fire time is kept, and runs once", async () => {
-    const at = inSeconds(5);
+    // Still to come when the leader is found and killed, on a busy machine too.
+    const at = inSeconds(15);
     await apply(manifest("kept", { schedule: { at } }));
     await statusOf("kept", ({ nextScheduleTime }) => nextScheduleTime !== undefined);
     const old = await leader();
     await old.end("SIGKILL");
     controllers.delete(old.name);
     // A lease that nobody gave back runs out after 15 s, and candidates look every 2 to 4.4 s.
-    const [call] = await called("/kept", 1, 30_000);
+    const [call] = await called("/kept", 1, 60_000);
     expect(call?.headers["carillon-scheduled-at"]).toBe(at);
     expect((await leader()).name).not.toBe(old.name);
     await statusOf("kept", ({ phase }) => phase === "Completed");

@@ -7,10 +7,17 @@ import { JOBS_CHANNEL, type Notifications } from "./notifications.ts";
 import type { Pool, Queryable } from "./pool.ts";
 
 const BATCH = 1_000;
+/** Jobs that are read whole at a time: one has up to 256 KiB. */
+const WHOLE = 50;
 /** Milliseconds from changes found to the next look: what follows in a burst is found together. */
 const COLLECT_MS = 50;
 
-type ChangeRow = JobRow & { xid: string };
+/** What says whether a job has changed since it was delivered. */
+interface Change {
+  uid: string;
+  version: number;
+  xid: string;
+}
 
 /** Every transaction before it is over: its changes are visible, or never will be. */
 export async function currentPosition(database: Queryable): Promise<string> {
@@ -39,20 +46,27 @@ export async function* watchJobs(request: {
     bell.ring();
   });
   /** Delivered, but not yet behind the position: uid → version. */
-  let ahead = new Map<string, { version: number; xid: bigint }>();
+  let ahead = new Map<string, { version: number }>();
   try {
     let position = xidOf(request.position);
     while (!signal.aborted) {
       const safe = await safePosition(pool, position);
       const stillAhead: typeof ahead = new Map();
       let found = false;
-      for await (const row of changesSince(pool, position)) {
-        if (signal.aborted) return;
-        const xid = BigInt(row.xid);
-        if (xid >= safe) stillAhead.set(row.uid, { version: row.version, xid });
-        if (ahead.get(row.uid)?.version === row.version) continue;
-        found = true;
-        yield eventOf(row, String(xid < safe ? xid : safe));
+      for await (const changes of changesSince(pool, position)) {
+        const fresh: Change[] = [];
+        for (const change of changes) {
+          const known = ahead.get(change.uid)?.version === change.version;
+          if (!known) fresh.push(change);
+          else if (BigInt(change.xid) >= safe)
+            stillAhead.set(change.uid, { version: change.version });
+        }
+        for await (const { row, xid } of wholeOf(pool, fresh)) {
+          if (signal.aborted) return;
+          if (xid >= safe) stillAhead.set(row.uid, { version: row.version });
+          found = true;
+          yield eventOf(row, String(xid < safe ? xid : safe));
+        }
       }
       ahead = stillAhead;
       if (safe > position) {
@@ -81,22 +95,44 @@ async function safePosition(pool: Pool, position: bigint): Promise<bigint> {
   return BigInt(row.safe);
 }
 
-async function* changesSince(pool: Pool, position: bigint): AsyncGenerator<ChangeRow> {
-  let last: { xid: string; uid: string } | undefined;
+/** Without what the jobs hold: behind a transaction that stays open for long, all of them are looked at again. */
+async function* changesSince(pool: Pool, position: bigint): AsyncGenerator<readonly Change[]> {
+  let last: Change | undefined;
   for (;;) {
-    const { rows } = await pool.query<ChangeRow>(
-      `select *, changed_xid::text as xid from jobs
+    const { rows } = await pool.query<Change>(
+      `select uid, version, changed_xid::text as xid from jobs
         where changed_xid >= $1::xid8 and ($2::xid8 is null or (changed_xid, uid) > ($2::xid8, $3::uuid))
         order by changed_xid, uid limit ${BATCH}`,
       [String(position), last?.xid ?? null, last?.uid ?? null],
     );
-    yield* rows;
+    yield rows;
     last = rows.at(-1);
     if (rows.length < BATCH) return;
   }
 }
 
-function eventOf(row: ChangeRow, position: string): JobEvent {
+/**
+ * The jobs as they are by now, which may be later than `changes` says, each with the transaction that was seen to
+ * change it. One that is gone by now has been purged, which expires the position.
+ */
+async function* wholeOf(
+  pool: Pool,
+  changes: readonly Change[],
+): AsyncGenerator<{ row: JobRow; xid: bigint }> {
+  for (let from = 0; from < changes.length; from += WHOLE) {
+    const some = changes.slice(from, from + WHOLE);
+    const { rows } = await pool.query<JobRow>("select * from jobs where uid = any($1::uuid[])", [
+      some.map(({ uid }) => uid),
+    ]);
+    const byUid = new Map(rows.map((row) => [row.uid, row]));
+    for (const { uid, xid } of some) {
+      const row = byUid.get(uid);
+      if (row) yield { row, xid: BigInt(xid) };
+    }
+  }
+}
+
+function eventOf(row: JobRow, position: string): JobEvent {
   return row.deleted_at === null
     ? { type: "changed", job: jobOf(row), position }
     : { type: "deleted", uid: row.uid, account: row.account, id: row.id, position };

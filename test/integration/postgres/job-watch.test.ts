@@ -1,0 +1,50 @@
+import { randomUUID } from "node:crypto";
+import { expect, onTestFinished, test } from "vitest";
+import { timers } from "../../../cmd/system.ts";
+import { createNotifications } from "../../../src/postgres/notifications.ts";
+import { createPool } from "../../../src/postgres/pool.ts";
+import { createPostgresJobStore } from "../../../src/postgres/postgres-job-store.ts";
+import { cronSpec } from "../../conformance/job-store.ts";
+import { createTestDatabase } from "../../postgres/database.ts";
+
+test("behind a transaction that stays open, what was delivered is not read whole again and again", async () => {
+  const database = await createTestDatabase();
+  const pool = createPool({ url: database.url, applicationName: "test", max: 10 });
+  const notifications = createNotifications({ url: database.url, applicationName: "test" });
+  const store = createPostgresJobStore({ pool, notifications, timers });
+  const ending = new AbortController();
+  const open = await pool.connect();
+  onTestFinished(async () => {
+    ending.abort();
+    await open.query("rollback");
+    open.release();
+    await notifications.close();
+    await pool.end();
+    await database.drop();
+  });
+  await open.query("begin");
+  await open.query("select pg_current_xact_id()");
+
+  const account = randomUUID();
+  const { position } = await store.list({ limit: 1 });
+  const events = store.watch(position, ending.signal)[Symbol.asyncIterator]();
+  const next = async (): Promise<string | undefined> => {
+    for (;;) {
+      const { value, done } = await events.next();
+      if (done === true) return undefined;
+      if (value.type === "changed") return value.job.id;
+    }
+  };
+  let whole = 0;
+  const query = pool.query.bind(pool) as (...given: unknown[]) => Promise<{ rows: object[] }>;
+  pool.query = (async (...given: unknown[]) => {
+    const result = await query(...given);
+    whole += result.rows.filter((row) => "spec" in row).length;
+    return result;
+  }) as typeof pool.query;
+  for (let n = 1; n <= 10; n += 1) {
+    const job = await store.create({ account, id: `job-${n}`, spec: cronSpec() });
+    expect(await next()).toBe(job.id);
+  }
+  expect(whole).toBe(10);
+});

@@ -1,5 +1,5 @@
 /** One delivery worker in a process of its own, so that its memory is nobody else's. Run by backlog.ts. */
-import { collectGarbage } from "./collect-garbage.ts";
+import { collectGarbage } from "../test/collect-garbage.ts";
 import { createBenchWorker } from "./durable-delivery.ts";
 
 const [databaseUrl = ""] = process.argv.slice(2);

@@ -1,14 +1,16 @@
 import { monotonic } from "../../../cmd/system.ts";
-import { createWebhookSender } from "../../../src/delivery/webhook.ts";
+import { createWebhookSender, type SecretHeaders } from "../../../src/delivery/webhook.ts";
 import { parseDestinationRules } from "../../../src/network/destination-rules.ts";
 import { createGuardedDial } from "../../../src/network/guarded-dial.ts";
-import { createMetrics } from "../../../src/telemetry/metrics.ts";
+import { createMetrics, type Metrics } from "../../../src/telemetry/metrics.ts";
 
 /** May call the loopback and nothing else. */
 export function loopbackSender(
   change: {
     dial?: Partial<Parameters<typeof createGuardedDial>[0]>;
     ca?: string;
+    secretHeaders?: SecretHeaders;
+    metrics?: Metrics;
   } = {},
 ) {
   const { dial, ...rest } = change;

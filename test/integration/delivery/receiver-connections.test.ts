@@ -7,6 +7,7 @@ import {
   createReceiverConnections,
   type ReceiverConnections,
 } from "../../../src/delivery/receiver-connections.ts";
+import { collectGarbage } from "../../collect-garbage.ts";
 import { until } from "../../until.ts";
 
 let server: Server;
@@ -79,6 +80,39 @@ test("calls one after another share a connection, calls at once do not", async (
   expect(opened).toBe(3);
 });
 
+test("the connection used last is used next, so that those too many come to rest", async () => {
+  const [first, second] = [
+    await connections.take("a", origin),
+    await connections.take("a", origin),
+  ];
+  first.release(true);
+  second.release(true);
+  const next = await connections.take("a", origin);
+  expect(next.client).toBe(second.client);
+  next.release(true);
+});
+
+test.each([
+  { scheme: "http", port: 80 },
+  { scheme: "https", port: 443 },
+])("$scheme without a port is port $port", async ({ scheme, port }) => {
+  const asked: object[] = [];
+  const own = createReceiverConnections({
+    dial: ({ host, port }) => {
+      asked.push({ host, port });
+      return Promise.reject(new Error("far enough"));
+    },
+    monotonic: () => time,
+  });
+  const url = new URL(`${scheme}://receiver.example/`);
+  const connection = await own.take("a", url.origin);
+  const { signal } = new AbortController();
+  const request = { connection, url, headers: {}, body: "{}", signal, timeoutMs: 5_000 };
+  await expect(post({ ...request, maySend: () => true })).rejects.toThrow("far enough");
+  expect(asked).toEqual([{ host: "receiver.example", port }]);
+  await own.close();
+});
+
 test("an account never uses a connection that was dialled for another", async () => {
   await call("a");
   await call("b");
@@ -133,6 +167,27 @@ test.each<{ does: string; end: (socket: Socket) => void }>([
     expect(opened).toBe(2);
   },
 );
+
+test("nothing is kept of a connection that is closed", async () => {
+  answers.set("/close", (_request, response) => {
+    response.setHeader("Connection", "close");
+    response.end("ok");
+  });
+  const used: WeakRef<object>[] = [];
+  const one = async (): Promise<void> => {
+    const connection = await connections.take("a", origin);
+    used.push(new WeakRef(connection.client));
+    const { signal } = new AbortController();
+    const request = { connection, url: new URL("/close", origin), headers: {}, body: "{}", signal };
+    await post({ ...request, timeoutMs: 5_000, maySend: () => true });
+  };
+  for (let n = 0; n < 5; n += 1) await one();
+  // Whoever called last may still be on the way.
+  await until("all but one are forgotten", () => {
+    collectGarbage();
+    return used.filter((client) => client.deref() !== undefined).length <= 1;
+  });
+});
 
 test("a call that is given up closes its connection", async () => {
   const asked = Promise.withResolvers<void>();

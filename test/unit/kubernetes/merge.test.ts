@@ -1,10 +1,6 @@
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 import { expect, test } from "vitest";
 import { merge } from "../../../src/kubernetes/merge.ts";
-
-setFlagsFromString("--expose-gc");
-const collectGarbage = runInNewContext("gc") as () => void;
+import { collectGarbage } from "../../collect-garbage.ts";
 
 /** A source that brings what it is told to, and knows how often it was asked. */
 function source() {

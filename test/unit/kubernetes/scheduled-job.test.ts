@@ -84,8 +84,15 @@ describe("spec to resource and back", () => {
     );
   });
 
-  test("a payload keeps numbers that a double cannot hold", () => {
-    const payload = '{"a":9007199254740993,"b":[12345678901234567890]}';
+  test.each([
+    '{"a":9007199254740993}',
+    '{"a":-9007199254740993}',
+    '{"a":[9007199254740993]}',
+    '{"a":[1,9007199254740993]}',
+    '{"a":"9007199254740993","b":[12345678901234567890]}',
+    "[9007199254740993]",
+    "9007199254740993",
+  ])("a payload keeps numbers that a double cannot hold: %s", (payload) => {
     const original: Target = {
       kind: "webhook",
       url: "https://example.com/",

@@ -33,4 +33,13 @@ describe("watchEvents", () => {
   test.each(BAD)("$title ends the watch", async ({ line }) => {
     await expect(read(`${line}\n`)).rejects.toThrow(MalformedWatch);
   });
+
+  test("a line without end ends the watch, and does not fill the memory", async () => {
+    let sent = 0;
+    async function* endless(): AsyncGenerator<Buffer> {
+      for (; sent < 64; sent += 1) yield Buffer.alloc(1 << 20, "x");
+    }
+    await expect(watchEvents(endless()).next()).rejects.toThrow(MalformedWatch);
+    expect(sent).toBeLessThan(20);
+  });
 });

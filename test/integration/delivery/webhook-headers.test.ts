@@ -1,0 +1,119 @@
+import { afterEach, describe, expect, test } from "vitest";
+import type { SecretHeaders } from "../../../src/delivery/webhook.ts";
+import type { WebhookTarget } from "../../../src/domain/job.ts";
+import { createMetrics } from "../../../src/telemetry/metrics.ts";
+import { claimedRun } from "./claimed-run.ts";
+import { loopbackSender } from "./loopback-sender.ts";
+import { startReceiver } from "./receiver.ts";
+import { SECRET } from "./worker-fixture.ts";
+
+let ends: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const end of ends) await end();
+  ends = [];
+});
+
+/** One call: what comes of it, and what the receiver got. */
+async function send(
+  target: Partial<WebhookTarget>,
+  change: Parameters<typeof loopbackSender>[0] = {},
+) {
+  const receiver = await startReceiver();
+  const sender = loopbackSender(change);
+  ends.push(
+    () => sender.close(),
+    () => receiver.close(),
+  );
+  const run = claimedRun({ url: receiver.url, ...target }, { attempt: 3, scheduledAt: 1_000 });
+  if (run.spec.target.kind !== "webhook") throw new Error("a webhook");
+  const outcome = await sender.send({
+    run,
+    target: run.spec.target,
+    secrets: [SECRET],
+    signal: new AbortController().signal,
+    maySend: () => true,
+  });
+  return { run, outcome, received: receiver.received };
+}
+
+const headersFrom = [{ header: "X-Token", secretName: "s", secretKey: "k" }];
+const resolved =
+  (headers: Record<string, string>): SecretHeaders =>
+  async () => ({ kind: "resolved", headers });
+
+test("a call says which run of which job it is, and which attempt", async () => {
+  const before = Math.floor(Date.now() / 1_000);
+  const { run, received } = await send({});
+  expect(received).toMatchObject([
+    {
+      headers: {
+        "webhook-id": run.id,
+        "carillon-job-id": run.jobId,
+        "carillon-scheduled-at": "1970-01-01T00:00:01.000Z",
+        "carillon-attempt": "3",
+        "user-agent": "Carillon/1",
+      },
+    },
+  ]);
+  const timestamp = Number(received[0]?.headers["webhook-timestamp"]);
+  expect(timestamp).toBeGreaterThanOrEqual(before);
+  expect(timestamp).toBeLessThanOrEqual(Date.now() / 1_000);
+});
+
+describe("headers of the job's own", () => {
+  test("go along, those from Secrets before those that are written down", async () => {
+    const { received } = await send(
+      { headers: { "X-Team": "a", "X-Token": "old" }, headersFrom },
+      { secretHeaders: resolved({ "X-Token": "new" }) },
+    );
+    expect(received).toMatchObject([{ headers: { "x-team": "a", "x-token": "new" } }]);
+  });
+
+  test("never take the place of ours, nor end a line", async () => {
+    const { outcome, run, received } = await send(
+      {
+        headers: { "Webhook-Id": "mine", "Content-Type": "text/plain", "X-A": "a\r\nX-B: b" },
+        headersFrom,
+      },
+      { secretHeaders: resolved({ "Carillon-Attempt": "9", "X-Token": "t\r\nX-C: c" }) },
+    );
+    expect(outcome).toMatchObject({ kind: "delivered" });
+    const headers = received[0]?.headers ?? {};
+    expect(headers).toMatchObject({
+      "webhook-id": run.id,
+      "content-type": "application/json",
+      "carillon-attempt": "3",
+    });
+    for (const name of ["x-a", "x-b", "x-c", "x-token"]) expect(headers).not.toHaveProperty(name);
+  });
+
+  test("that cannot be had: nobody is called, which says nothing of the receiver", async () => {
+    const { outcome, received } = await send(
+      { headersFrom },
+      { secretHeaders: async () => ({ kind: "unavailable", error: "no Secret s" }) },
+    );
+    expect(outcome).toEqual({
+      kind: "retryable",
+      httpStatus: 500,
+      error: "no Secret s",
+      retryAfterMs: null,
+      destinationFault: null,
+    });
+    expect(received).toEqual([]);
+  });
+
+  test("from Secrets, where there are none: the same", async () => {
+    const { outcome, received } = await send({ headersFrom });
+    expect(outcome).toMatchObject({ error: "headers from Secrets need Kubernetes" });
+    expect(received).toEqual([]);
+  });
+});
+
+test("a destination that is refused is counted", async () => {
+  const metrics = createMetrics({ version: "test", nodeMetrics: false });
+  const { outcome } = await send({ url: "http://10.0.0.1/" }, { metrics });
+  expect(outcome).toMatchObject({ kind: "permanent" });
+  expect((await metrics.render()).text).toContain(
+    'carillon_destinations_refused_total{protocol="webhook"} 1',
+  );
+});

@@ -1,0 +1,157 @@
+import { describe, expect, test } from "vitest";
+import { createAttempt, type EmailLogRecord } from "../../../src/delivery/attempt.ts";
+import type { MailResult } from "../../../src/domain/mail.ts";
+import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
+import type { ClaimedRun } from "../../../src/domain/run.ts";
+import { createLogger } from "../../../src/telemetry/logger.ts";
+import { claimedRun } from "../../integration/delivery/claimed-run.ts";
+
+type Options = Parameters<typeof createAttempt>[0];
+
+/** What an attempt comes to, and which mails have been logged. */
+async function attempt(
+  run: ClaimedRun,
+  change: {
+    webhook?: Options["webhook"]["send"];
+    mailer?: Options["mailer"]["send"];
+    signal?: AbortSignal;
+    maySend?: () => boolean;
+  } = {},
+) {
+  const logged: EmailLogRecord[] = [];
+  const nobody = () => Promise.reject(new Error("called"));
+  const outcome = await createAttempt({
+    webhook: { send: change.webhook ?? nobody },
+    mailer: { send: change.mailer ?? nobody },
+    emailLog: { add: (record) => logged.push(record) },
+    log: createLogger({ level: "silent" }),
+  })({
+    run,
+    secrets: [],
+    signal: change.signal ?? new AbortController().signal,
+    maySend: change.maySend ?? (() => true),
+  });
+  return { outcome, logged };
+}
+
+const call = claimedRun({});
+const to = "owner@example.com";
+const mail: ClaimedRun = {
+  ...call,
+  spec: {
+    ...call.spec,
+    target: { kind: "email", to, subject: "Report", body: "<p>Hello</p>", isHtml: true },
+  },
+};
+const away = () => Promise.reject(new DependencyUnavailable("postgres"));
+
+test.each([
+  { kind: "webhook", run: call },
+  { kind: "email", run: mail },
+])("a claim that is lost before it begins asks for nothing: $kind", async ({ run }) => {
+  expect(await attempt(run, { maySend: () => false })).toEqual({
+    outcome: { kind: "not_sent" },
+    logged: [],
+  });
+});
+
+test.each([
+  { kind: "webhook", run: call, change: { webhook: away } },
+  { kind: "email", run: mail, change: { mailer: away } },
+])("what cannot be read for now has sent nothing: $kind", async ({ run, change }) => {
+  expect((await attempt(run, change)).outcome).toEqual({ kind: "not_sent" });
+});
+
+test("what nobody expected may have been sent", async () => {
+  const webhook = () => Promise.reject(new Error("ours"));
+  expect((await attempt(call, { webhook })).outcome).toMatchObject({
+    kind: "retryable",
+    error: "internal error: outcome unknown",
+  });
+});
+
+test("a spec that is refused reaches nobody, and says nothing of the destination", async () => {
+  const refusal = { field: "webhook_payload", message: "is too large" };
+  const run = { ...call, spec: { ...call.spec, refusal } };
+  expect((await attempt(run)).outcome).toEqual({
+    kind: "permanent",
+    httpStatus: 500,
+    error: "webhook_payload is too large",
+    destinationFault: null,
+  });
+});
+
+describe("a mail", () => {
+  const cutOff: MailResult = {
+    kind: "failed",
+    error: "timed out",
+    retryable: true,
+    outcomeUnknown: false,
+    withdrawn: true,
+  };
+
+  test("is sent as the run's, for as long as the claim holds", async () => {
+    const ending = new AbortController();
+    let holds = true;
+    const { outcome, logged } = await attempt(mail, {
+      mailer: async (account, message, signal, maySend) => {
+        expect(account).toBe(mail.account);
+        // One Message-ID for all attempts: whoever removes doubles sees one mail.
+        expect(message).toMatchObject({ ...mail.spec.target, kind: "job", messageId: mail.id });
+        expect(signal).toBe(ending.signal);
+        expect(maySend?.()).toBe(true);
+        return { kind: "accepted", messageId: mail.id };
+      },
+      signal: ending.signal,
+      maySend: () => holds,
+    });
+    expect(outcome).toEqual({ kind: "delivered", httpStatus: 200 });
+    const record = { account: mail.account, kind: "job", to, subject: "Report" };
+    expect(logged).toEqual([{ ...record, status: "sent", errorMessage: null }]);
+
+    const late = await attempt(mail, {
+      mailer: async (_account, _message, _signal, maySend) => {
+        holds = false;
+        expect(maySend?.()).toBe(false);
+        return cutOff;
+      },
+      maySend: () => holds,
+    });
+    expect(late).toEqual({ outcome: { kind: "not_sent" }, logged: [] });
+  });
+
+  test("that failed is logged with its error", async () => {
+    const { outcome, logged } = await attempt(mail, { mailer: async () => cutOff });
+    expect(outcome).toMatchObject({ kind: "retryable", error: "timed out" });
+    expect(logged).toMatchObject([{ status: "failed", errorMessage: "timed out" }]);
+  });
+
+  test("that we took back before the server had all of it has not been sent", async () => {
+    const signal = AbortSignal.abort();
+    expect(await attempt(mail, { mailer: async () => cutOff, signal })).toEqual({
+      outcome: { kind: "not_sent" },
+      logged: [],
+    });
+    const lost: MailResult = { ...cutOff, outcomeUnknown: true, withdrawn: false };
+    expect(await attempt(mail, { mailer: async () => lost, signal })).toMatchObject({
+      outcome: { kind: "retryable", error: "timed out (outcome unknown)" },
+      logged: [{ status: "failed" }],
+    });
+  });
+
+  test("without SMTP settings is no mail, and not logged as one", async () => {
+    expect(await attempt(mail, { mailer: async () => ({ kind: "unconfigured" }) })).toMatchObject({
+      outcome: { kind: "permanent", error: "no SMTP configuration has been set up" },
+      logged: [],
+    });
+  });
+
+  test("to what is no single address asks no server, and says nothing of one", async () => {
+    const target = { ...mail.spec.target, to: "a@example.com, b@example.com" };
+    const run = { ...mail, spec: { ...mail.spec, target } };
+    expect(await attempt(run)).toMatchObject({
+      outcome: { kind: "permanent", destinationFault: null },
+      logged: [{ status: "failed" }],
+    });
+  });
+});

@@ -1,0 +1,257 @@
+import { describe, expect, test } from "vitest";
+import type { AttemptOutcome } from "../../../src/delivery/attempt.ts";
+import type { Permit } from "../../../src/delivery/circuit-breaker.ts";
+import { createStarter } from "../../../src/delivery/starter.ts";
+import type { Claim, Closing } from "../../../src/domain/ports/run-queue.ts";
+import type { ClaimedRun } from "../../../src/domain/run.ts";
+import { createLogger } from "../../../src/telemetry/logger.ts";
+import { createMetrics } from "../../../src/telemetry/metrics.ts";
+import { claimedRun } from "../../integration/delivery/claimed-run.ts";
+
+const NOW = 1_000_000;
+
+type Verdict = Parameters<Permit["settle"]>[0];
+type Options = Parameters<typeof createStarter>[0];
+
+/** One run, `job-1`, and what its worker does with it. */
+function startOne(
+  change: {
+    attempt?: (input: Parameters<Options["attempt"]>[0]) => Promise<AttemptOutcome>;
+    start?: (runs: readonly ClaimedRun[]) => Promise<Set<string>>;
+    admit?: Options["breakers"]["admit"];
+    signingKeys?: Options["signingKeys"];
+    holds?: (claim: Claim) => boolean;
+    run?: Partial<ClaimedRun>;
+  } = {},
+) {
+  const run = claimedRun({}, { scheduledAt: NOW - 250, createdAt: NOW - 250, ...change.run });
+  const verdicts: Verdict[] = [];
+  const released: (number | undefined)[] = [];
+  const closed: Closing[] = [];
+  const [forgotten, freed, finished]: [Claim[], ClaimedRun[], number[]] = [[], [], []];
+  const metrics = createMetrics({ version: "test", nodeMetrics: false });
+  let waiting = [run];
+  let time = 0;
+  const starter = createStarter({
+    queue: { start: change.start ?? (async (runs) => new Set(runs.map(({ id }) => id))) },
+    clock: { now: () => NOW, known: true },
+    random: () => 0,
+    monotonic: () => (time += 500),
+    metrics,
+    log: createLogger({ level: "silent" }),
+    held: {
+      takeReady: () => waiting.splice(0),
+      finished: (of: ClaimedRun) => freed.push(of),
+    } as unknown as Options["held"],
+    leases: {
+      holds: change.holds ?? (() => true),
+      remove: (claim: Claim) => forgotten.push(claim),
+    } as unknown as Options["leases"],
+    records: {
+      close: (closing: Closing) => closed.push(closing),
+      release: (_run: ClaimedRun, notBefore?: number) => released.push(notBefore),
+    } as unknown as Options["records"],
+    breakers: {
+      admit:
+        change.admit ??
+        (() => ({ kind: "admitted", permit: { settle: (verdict) => verdicts.push(verdict) } })),
+      size: 0,
+      close: () => undefined,
+    },
+    signingKeys: change.signingKeys ?? (async () => ["secret"]),
+    attempt: change.attempt ?? (async () => ({ kind: "delivered", httpStatus: 200 })),
+    onFinished: () => finished.push(1),
+  });
+  const metric = async (name: string) => {
+    const { text } = await metrics.render();
+    return text.split("\n").filter((line) => line.startsWith(`carillon_${name}`));
+  };
+  return {
+    run,
+    starter,
+    metric,
+    verdicts,
+    released,
+    closed,
+    forgotten,
+    /** Its slot, and whoever waits for one has been told. */
+    free: () => freed.length === 1 && finished.length === 1,
+  };
+}
+
+const FAILED: AttemptOutcome = {
+  kind: "retryable",
+  httpStatus: 503,
+  error: "busy",
+  retryAfterMs: null,
+};
+const REFUSED: AttemptOutcome = { kind: "permanent", httpStatus: 404, error: "no" };
+const going = () => new AbortController().signal;
+
+/** Until the signal, as one that hangs. */
+const hanging: Options["attempt"] = ({ signal }) =>
+  new Promise((resolve) => {
+    signal.addEventListener("abort", () => {
+      resolve(FAILED);
+    });
+  });
+
+test("an attempt that was made is recorded and measured, and its slot is free", async () => {
+  const { starter, closed, verdicts, released, free, metric } = startOne();
+  expect(await starter.startReady(going())).toBe(1);
+  await starter.idle();
+  expect(closed).toMatchObject([{ next: "finished", execution: { durationMs: 500 } }]);
+  expect(verdicts).toEqual(["success"]);
+  expect(released).toEqual([]);
+  expect(free()).toBe(true);
+  expect(starter.ids()).toEqual([]);
+  expect(await metric("runs_in_flight")).toEqual(["carillon_runs_in_flight 0"]);
+  expect(await metric("runs_total")).toEqual([
+    'carillon_runs_total{type="webhook",outcome="delivered"} 1',
+  ]);
+  expect(await metric("run_lateness_seconds_sum")).toEqual([
+    'carillon_run_lateness_seconds_sum{type="webhook"} 0.25',
+  ]);
+  expect(await metric("run_delivery_duration_seconds_sum")).toEqual([
+    'carillon_run_delivery_duration_seconds_sum{type="webhook"} 0.5',
+  ]);
+});
+
+test("lateness is of the first attempt", async () => {
+  const { starter, metric } = startOne({ run: { attempt: 2 } });
+  await starter.startReady(going());
+  await starter.idle();
+  expect(await metric("run_lateness_seconds_sum")).toEqual([]);
+});
+
+test.each<{ title: string; outcome: AttemptOutcome; verdict: Verdict }>([
+  { title: "a failure that may pass", outcome: FAILED, verdict: "failure" },
+  { title: "an answer that is no", outcome: REFUSED, verdict: "success" },
+  {
+    title: "410",
+    outcome: { kind: "gone", httpStatus: 410, error: "gone" },
+    verdict: "success",
+  },
+  { title: "nothing sent", outcome: { kind: "not_sent" }, verdict: "neutral" },
+  {
+    title: "a permanent failure that is the destination's",
+    outcome: { ...REFUSED, destinationFault: true },
+    verdict: "failure",
+  },
+  {
+    title: "a failure that is not the destination's",
+    outcome: { ...FAILED, destinationFault: false },
+    verdict: "success",
+  },
+  {
+    title: "a failure before anybody was called",
+    outcome: { ...FAILED, destinationFault: null },
+    verdict: "neutral",
+  },
+])("what $title says of a destination: $verdict", async ({ outcome, verdict }) => {
+  const { starter, verdicts } = startOne({ attempt: async () => outcome });
+  await starter.startReady(going());
+  await starter.idle();
+  expect(verdicts).toEqual([verdict]);
+});
+
+test("an attempt that breaks off without a word gives its leave and its slot back", async () => {
+  const { starter, verdicts, free } = startOne({
+    attempt: () => Promise.reject(new Error("ours")),
+  });
+  await starter.startReady(going());
+  await starter.idle();
+  expect(verdicts).toEqual(["neutral"]);
+  expect(free()).toBe(true);
+});
+
+test("an attempt is ended for the first reason, and says nothing of its destination", async () => {
+  const { starter, run, closed, verdicts, metric } = startOne({ attempt: hanging });
+  await starter.startReady(going());
+  expect(await metric("runs_in_flight")).toEqual(["carillon_runs_in_flight 1"]);
+  expect(starter.ids()).toEqual([run.id]);
+  expect(starter.abort("another", "deleted")).toBe(false);
+  expect(starter.abort(run.id, "replaced")).toBe(true);
+  starter.abortAll("interrupted");
+  await starter.idle();
+  expect(closed).toMatchObject([{ execution: { errorMessage: "replaced: outcome unknown" } }]);
+  expect(verdicts).toEqual(["neutral"]);
+});
+
+test("a claim that was lost meanwhile is forgotten, and nothing recorded", async () => {
+  const { starter, run, closed, released, forgotten, free } = startOne({ attempt: hanging });
+  await starter.startReady(going());
+  starter.abort(run.id, "lost");
+  await starter.idle();
+  expect(forgotten).toEqual([run]);
+  expect([closed, released]).toEqual([[], []]);
+  expect(free()).toBe(true);
+});
+
+test("an attempt may send as long as its claim holds", async () => {
+  let holds = true;
+  const { starter, released } = startOne({
+    holds: () => holds,
+    attempt: async ({ maySend }) => {
+      expect(maySend()).toBe(true);
+      holds = false;
+      expect(maySend()).toBe(false);
+      return { kind: "not_sent" };
+    },
+  });
+  await starter.startReady(going());
+  await starter.idle();
+  expect(released).toEqual([NOW + 1_000]);
+});
+
+describe("handed back without an attempt, with its leave and its slot", () => {
+  const ended = new AbortController();
+  ended.abort();
+  const never: Options["attempt"] = () => Promise.reject(new Error("attempted"));
+
+  test.each<{ title: string; change: Parameters<typeof startOne>[0]; signal?: AbortSignal }>([
+    { title: "not started", change: { start: async () => new Set() } },
+    { title: "started while the worker ends", change: {}, signal: ended.signal },
+    { title: "with a lease that has run out", change: { holds: () => false } },
+  ])("$title", async ({ change, signal = going() }) => {
+    const { starter, released, verdicts, free, closed } = startOne({ ...change, attempt: never });
+    expect(await starter.startReady(signal)).toBe(1);
+    expect(starter.ids()).toEqual([]);
+    expect(released).toEqual([undefined]);
+    expect(verdicts).toEqual(["neutral"]);
+    expect(free()).toBe(true);
+    expect(closed).toEqual([]);
+  });
+
+  test("a start that nobody answered for, which is told", async () => {
+    const away = new Error("away");
+    const { starter, released, verdicts, free } = startOne({
+      attempt: never,
+      start: () => Promise.reject(away),
+    });
+    await expect(starter.startReady(going())).rejects.toBe(away);
+    expect(released).toEqual([undefined]);
+    expect(verdicts).toEqual(["neutral"]);
+    expect(free()).toBe(true);
+  });
+
+  test("without secrets to sign with, for a second", async () => {
+    const { starter, released, free } = startOne({
+      attempt: never,
+      signingKeys: () => Promise.reject(new Error("away")),
+    });
+    expect(await starter.startReady(going())).toBe(1);
+    expect(released).toEqual([NOW + 1_000]);
+    expect(free()).toBe(true);
+  });
+
+  test("behind an open circuit, until the breaker says", async () => {
+    const { starter, released, free } = startOne({
+      attempt: never,
+      admit: () => ({ kind: "open", until: NOW + 7_000 }),
+    });
+    expect(await starter.startReady(going())).toBe(1);
+    expect(released).toEqual([NOW + 7_000]);
+    expect(free()).toBe(true);
+  });
+});

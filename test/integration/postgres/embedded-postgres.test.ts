@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -35,6 +35,9 @@ test("starts, answers with its own password only, and stops", async () => {
   expect((await stat(join(dataDir, "password"))).mode & 0o777).toBe(0o600);
   await server.stop();
   expect(await isRunning(server.pid)).toBe(false);
+  // Nothing that only the initialisation needed, such as a second file with the password.
+  const kept = ["data", "password", "postgres.lock", "postgres.log"];
+  expect((await readdir(dataDir)).toSorted()).toEqual(kept);
 });
 
 test("a server that outlived its owner is adopted", async () => {

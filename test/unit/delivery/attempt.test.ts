@@ -8,6 +8,8 @@ import { claimedRun } from "../../integration/delivery/claimed-run.ts";
 
 type Options = Parameters<typeof createAttempt>[0];
 
+const nobody = () => Promise.reject(new Error("called"));
+
 /** What an attempt comes to, and which mails have been logged. */
 async function attempt(
   run: ClaimedRun,
@@ -19,7 +21,6 @@ async function attempt(
   } = {},
 ) {
   const logged: EmailLogRecord[] = [];
-  const nobody = () => Promise.reject(new Error("called"));
   const outcome = await createAttempt({
     webhook: { send: change.webhook ?? nobody },
     mailer: { send: change.mailer ?? nobody },
@@ -63,8 +64,7 @@ test.each([
 });
 
 test("what nobody expected may have been sent", async () => {
-  const webhook = () => Promise.reject(new Error("ours"));
-  expect((await attempt(call, { webhook })).outcome).toMatchObject({
+  expect((await attempt(call, { webhook: nobody })).outcome).toMatchObject({
     kind: "retryable",
     error: "internal error: outcome unknown",
   });

@@ -204,10 +204,11 @@ test("an attempt may send as long as its claim holds", async () => {
   expect(released).toEqual([NOW + 1_000]);
 });
 
+const never: Options["attempt"] = () => Promise.reject(new Error("attempted"));
+
 describe("handed back without an attempt, with its leave and its slot", () => {
   const ended = new AbortController();
   ended.abort();
-  const never: Options["attempt"] = () => Promise.reject(new Error("attempted"));
 
   test.each<{ title: string; change: Parameters<typeof startOne>[0]; signal?: AbortSignal }>([
     { title: "not started", change: { start: async () => new Set() } },

@@ -1,0 +1,89 @@
+import { describe, expect, test } from "vitest";
+import { problemOf } from "../../../cmd/problem.ts";
+import { StartProblem } from "../../../src/configuration/start-problem.ts";
+import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
+
+const DATABASE = "postgres://carillon:secret@db.example:5432/carillon";
+const failure = (fields: object, message = "it failed") =>
+  Object.assign(new Error(message), fields);
+
+describe("one line for what a person can do something about", () => {
+  test.each<{ title: string; error: unknown; url?: string; line: string }>([
+    { title: "our own words", error: new StartProblem("set PORT"), line: "set PORT" },
+    {
+      title: "a port in use",
+      error: failure({ syscall: "listen", code: "EADDRINUSE", port: 80, address: "::1" }),
+      line: "port 80 on ::1 is in use: stop the other program, or set PORT or CARILLON_METRICS_PORT to a free one",
+    },
+    {
+      title: "a port that is not for everybody",
+      error: failure({ syscall: "listen", code: "EACCES", port: 80, address: "0.0.0.0" }),
+      line: "0.0.0.0:80 may not be listened on: set PORT or CARILLON_METRICS_PORT to one above 1023",
+    },
+    {
+      title: "an address of another machine",
+      error: failure({ syscall: "listen", code: "EADDRNOTAVAIL", port: 80, address: "192.0.2.1" }),
+      line: "cannot listen on 192.0.2.1:80 (EADDRNOTAVAIL): set CARILLON_HOST to an address of this machine",
+    },
+    {
+      title: "a name that is none",
+      error: failure({ syscall: "getaddrinfo", code: "ENOTFOUND", hostname: "nowhere" }),
+      line: "cannot listen on nowhere (ENOTFOUND): set CARILLON_HOST to an address of this machine",
+    },
+    {
+      title: "an API server that does not answer",
+      error: new DependencyUnavailable("kubernetes", {
+        cause: new Error("get /x", { cause: new Error("connect ECONNREFUSED") }),
+      }),
+      line: "the Kubernetes API does not answer: connect ECONNREFUSED",
+    },
+    {
+      title: "a database that is away, without its password",
+      error: new DependencyUnavailable("postgres", { cause: new Error("connection\nrefused") }),
+      url: DATABASE,
+      line: "PostgreSQL at db.example:5432 cannot be used: connection refused (DATABASE_URL)",
+    },
+    {
+      title: "a database behind a socket",
+      error: new DependencyUnavailable("postgres", { cause: new Error("gone") }),
+      url: "postgres:///carillon?host=%2Frun%2Fpostgresql",
+      line: "PostgreSQL at /run/postgresql cannot be used: gone (DATABASE_URL)",
+    },
+    {
+      title: "a password that is wrong",
+      error: failure({ code: "28P01" }, "password authentication failed"),
+      url: DATABASE,
+      line: "PostgreSQL at db.example:5432 cannot be used: password authentication failed (DATABASE_URL)",
+    },
+    {
+      title: "a certificate that is not believed",
+      error: failure({ code: "SELF_SIGNED_CERT_IN_CHAIN" }, "self-signed certificate"),
+      url: DATABASE,
+      line: "PostgreSQL at db.example:5432 cannot be used: self-signed certificate (DATABASE_URL)",
+    },
+    {
+      title: "a disk that is full",
+      error: failure({ syscall: "write", code: "ENOSPC" }, "ENOSPC: no space left on device"),
+      line: "ENOSPC: no space left on device",
+    },
+    {
+      title: "a file that may not be read",
+      error: failure({ syscall: "open", code: "EACCES", path: "/x" }, "EACCES: /x"),
+      line: "EACCES: /x",
+    },
+  ])("$title", ({ error, url, line }) => {
+    expect(problemOf(error, url)).toBe(line);
+  });
+
+  test.each([
+    { title: "a fault of ours", error: new TypeError("x is not a function") },
+    {
+      title: "a syscall that nobody can do anything about",
+      error: failure({ syscall: "read", code: "EIO" }),
+    },
+    { title: "a statement that PostgreSQL does not take", error: failure({ code: "42601" }) },
+    { title: "what is no error", error: "no" },
+  ])("none for $title", ({ error }) => {
+    expect(problemOf(error, DATABASE)).toBeUndefined();
+  });
+});

@@ -139,6 +139,5 @@ function codeOf(error: unknown): string | undefined {
   if (!(error instanceof Error)) return undefined;
   if ("code" in error && typeof error.code === "string") return error.code;
   // Of undici; it comes without a code.
-  if (error.name === "HTTPParserError") return error.name;
-  return error.cause === undefined ? undefined : codeOf(error.cause);
+  return error.name === "HTTPParserError" ? error.name : undefined;
 }

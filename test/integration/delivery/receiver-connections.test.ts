@@ -71,6 +71,12 @@ async function call(account: string, path = "/", signal?: AbortSignal): Promise<
   });
 }
 
+/** The last one may be in the hands of the machine yet. */
+function remaining(used: readonly WeakRef<object>[]): number {
+  collectGarbage();
+  return used.filter((object) => object.deref() !== undefined).length;
+}
+
 test("calls one after another share a connection, calls at once do not", async () => {
   for (let n = 0; n < 5; n += 1) await call("a");
   expect(opened).toBe(1);
@@ -182,17 +188,23 @@ test("nothing is kept of a connection that is closed", async () => {
     await post({ ...request, timeoutMs: 5_000, maySend: () => true });
   };
   for (let n = 0; n < 5; n += 1) await one();
-  let kept = used.length;
-  await until(
-    () => `${kept} are kept`,
-    () => {
-      collectGarbage();
-      kept = used.filter((client) => client.deref() !== undefined).length;
-      // The last one may be in the hands of the machine yet.
-      return kept <= 1;
-    },
-  );
+  await until("all but one are forgotten", () => remaining(used) <= 1);
   expect(opened).toBe(5);
+});
+
+test("nothing is kept of a call that is over, however long it might have taken", async () => {
+  // As that of a worker, it outlives the calls.
+  const { signal } = new AbortController();
+  const used: WeakRef<object>[] = [];
+  const one = async (): Promise<void> => {
+    const connection = await connections.take("a", origin);
+    used.push(new WeakRef(connection));
+    const request = { connection, url: new URL(origin), headers: {}, body: "{}", signal };
+    await post({ ...request, timeoutMs: 600_000, maySend: () => true });
+  };
+  for (let n = 0; n < 5; n += 1) await one();
+  await until("all but one are forgotten", () => remaining(used) <= 1);
+  expect(signal.aborted).toBe(false);
 });
 
 test("a call that is given up closes its connection", async () => {

@@ -1,7 +1,8 @@
-import { spawn } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
 import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { serverDirectory } from "../../../src/postgres/probe.ts";
 import { startEmbeddedPostgres } from "../../../src/standalone/embedded-postgres.ts";
@@ -33,6 +34,9 @@ test("starts, answers with its own password only, and stops", async () => {
   wrong.password = "wrong";
   await expect(serverDirectory(wrong.href)).rejects.toThrow(/password authentication failed/);
   expect((await stat(join(dataDir, "password"))).mode & 0o777).toBe(0o600);
+  // A Ctrl-C goes to a whole group: the server must not end before what is under way.
+  const group = await promisify(execFile)("ps", ["-o", "pgid=", "-p", String(server.pid)]);
+  expect(Number(group.stdout)).toBe(server.pid);
   await server.stop();
   expect(await isRunning(server.pid)).toBe(false);
   // Nothing that only the initialisation needed, such as a second file with the password.

@@ -2,9 +2,13 @@ import { useDebouncedCallback } from "@mantine/hooks";
 import { useEffect, useState } from "react";
 import { NavigationType, useLocation, useNavigationType, useSearchParams } from "react-router";
 import { router } from "./routes.tsx";
+import { useStillHere } from "./still-here.ts";
 
 /** Far behind the last one of any list; what is behind that is no page. */
 const LAST_PAGE = 1_000_000;
+
+/** What the entries of the history that filters make are known by. */
+const OWN = "filters";
 
 /**
  * A list's filters, kept in the address: a reload, a bookmark and the way back show the same. What is
@@ -13,35 +17,33 @@ const LAST_PAGE = 1_000_000;
 export function useFilters(typed: string) {
   const [params, setParams] = useSearchParams();
   const [text, setText] = useState(params.get(typed) ?? "");
+  const stillHere = useStillHere();
   const change = (name: string, value: string | null, replace = name === typed) => {
+    // What nobody chose would take the place of the page that somebody goes to, while its code is loaded.
+    if (replace && !stillHere()) return;
     write.cancel();
-    setParams(
-      (before) => {
-        const next = new URLSearchParams(before);
-        // What is typed and not yet written goes along.
-        for (const [each, set] of [
-          [typed, text.trim()],
-          [name, value],
-        ] as const)
-          if (set === null || set === "") next.delete(each);
-          else next.set(each, set);
-        if (name !== "page") next.delete("page");
-        return next;
-      },
-      { replace },
-    );
+    // Of the router itself: a filter that was chosen just before may not be rendered yet.
+    const next = new URLSearchParams(router.state.location.search);
+    // What is typed and not yet written goes along.
+    for (const [each, set] of [
+      [typed, text.trim()],
+      [name, value],
+    ] as const)
+      if (set === null || set === "") next.delete(each);
+      else next.set(each, set);
+    if (name !== "page") next.delete("page");
+    setParams(next, { replace, state: OWN });
   };
   // Not each letter: Safari lets a page write its address a hundred times in ten seconds, and then throws.
   const write = useDebouncedCallback((value: string) => {
-    // It would take the place of the page that somebody goes to, while the code of that one is loaded. The
-    // router is asked itself: what is rendered may not know of the click yet.
-    if (router.state.navigation.state === "idle") change(typed, value);
+    change(typed, value);
   }, 200);
-  // The way back and a link to the list itself change the address under the box; its own letters replace.
-  const { key } = useLocation();
+  // The way back and a link to the list itself change the address under the box. What the filters write comes out
+  // of it, and may be rendered when more is typed already.
+  const { key, state } = useLocation();
   const how = useNavigationType();
   useEffect(() => {
-    if (how === NavigationType.Replace) return;
+    if (how !== NavigationType.Pop && state === OWN) return;
     write.cancel();
     setText(params.get(typed) ?? "");
   }, [key]);

@@ -1,7 +1,7 @@
 import { notifications } from "@mantine/notifications";
 import { useQuery, useQueryClient, type QueryClient } from "@tanstack/react-query";
 import { ApiError, get } from "./api.ts";
-import type { Session } from "./api-types.ts";
+import type { Account, Session } from "./api-types.ts";
 import { dropUnsavedOfOthers, keepUnsaved } from "./unsaved.ts";
 
 const KEY = ["session"];
@@ -66,6 +66,19 @@ export function signedInAs(client: QueryClient, session: Session | null): void {
   dropUnsavedOfOthers(session?.user.id);
   notifications.hide(ENDED);
   client.setQueryData(KEY, session);
+  tellOtherTabs();
+}
+
+/** By whoever is signed in. By somebody before, whose answer comes late: then it changes nothing here. */
+export function accountChanged(client: QueryClient, account: Account): void {
+  const session = client.getQueryData<Session | null>(KEY);
+  if (session?.account.id !== account.id) return;
+  void client.cancelQueries({ queryKey: KEY });
+  client.setQueryData(KEY, { ...session, account });
+  tellOtherTabs();
+}
+
+function tellOtherTabs(): void {
   try {
     localStorage.setItem(SIGNAL, String(Date.now()));
   } catch {

@@ -1,6 +1,7 @@
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { findChrome } from "./chrome.ts";
+import { hold } from "./held.ts";
 import { heading, place } from "./locators.ts";
 import { openStage, type Stage } from "./stage.ts";
 
@@ -10,19 +11,6 @@ const button = (page: Page, name: string) => page.getByRole("button", { name, ex
 const dialog = (page: Page) => page.getByRole("dialog");
 const choice = (page: Page, name: string) =>
   page.getByRole("combobox", { name }).or(page.getByRole("textbox", { name })).first();
-
-/** Requests `method path` are held until `release`. */
-async function hold(page: Page, method: string, path: string) {
-  const asked = Promise.withResolvers<void>();
-  const released = Promise.withResolvers<void>();
-  await page.route(path, async (route) => {
-    if (route.request().method() !== method) return route.fallback();
-    asked.resolve();
-    await released.promise;
-    await route.continue();
-  });
-  return { asked: asked.promise, release: () => released.resolve() };
-}
 
 /** What is shown while an answer is on its way, and what an answer may still change when it comes late. */
 describe.skipIf(chrome === undefined)("an answer that comes late, or cut off", () => {

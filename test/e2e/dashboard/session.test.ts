@@ -2,6 +2,7 @@ import type { Page, Route } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { findChrome } from "./chrome.ts";
 import type { Owner } from "./owner.ts";
+import { hold } from "./held.ts";
 import { heading } from "./locators.ts";
 import { openStage, type Stage } from "./stage.ts";
 
@@ -78,6 +79,12 @@ describe.skipIf(chrome === undefined)("a session that ends", () => {
   afterAll(() => stage?.close());
 
   const open = (path: string) => stage.openPage(path);
+  /** One that has asked all that it asks by itself, so that only what is done then finds the session ended. */
+  const openForm = async (path: string) => {
+    const opened = await open(path);
+    await opened.page.getByText("At 03:00, every day").waitFor();
+    return opened;
+  };
 
   test("is said, also when the page only looked", async () => {
     const { context, page } = await open("jobs/new");
@@ -89,7 +96,7 @@ describe.skipIf(chrome === undefined)("a session that ends", () => {
   });
 
   test("does not end the next one: an answer to who was signed in comes late", async () => {
-    const { context, page } = await open("jobs/new");
+    const { context, page } = await openForm("jobs/new");
     const session = await endWith(page, "GET", "**/dashboard/api/session");
     await lookAt(page);
     await session.held;
@@ -113,14 +120,14 @@ describe.skipIf(chrome === undefined)("a session that ends", () => {
     await enter(page, owner);
     await heading(page, "Kept").waitFor();
     await run.release();
-    await page.getByRole("link", { name: "Jobs", exact: true }).first().click({ timeout: 5_000 });
+    await page.getByRole("link", { name: "Jobs", exact: true }).first().click();
     await heading(page, "Jobs").waitFor();
     expect(await page.getByText("Your session has ended.").count()).toBe(0);
     await context.close();
   });
 
   test("who is signed in cannot be asked for a moment: the page stays", async () => {
-    const { context, page } = await open("jobs/new");
+    const { context, page } = await openForm("jobs/new");
     await field(page, "Name").fill("Half of it");
     let asked = 0;
     await page.route("**/dashboard/api/session", async (route) => {
@@ -128,20 +135,21 @@ describe.skipIf(chrome === undefined)("a session that ends", () => {
       await route.fulfill({ status: 503, json: { error: "the database is away" } });
     });
     await lookAt(page);
-    await expect.poll(() => asked, { timeout: 10_000 }).toBe(3);
+    await expect.poll(() => asked).toBe(3);
     await page.evaluate("new Promise((done) => requestAnimationFrame(done))");
     expect(await field(page, "Name").inputValue()).toBe("Half of it");
     await context.close();
   });
 
   test("what was typed is there again for the same user, but for headers", async () => {
-    const { context, page } = await open("jobs/new");
+    const { context, page } = await openForm("jobs/new");
     await field(page, "Name").fill("Half of it");
     await button(page, "Add a header").click();
     await page.getByLabel("Header 1 name").fill("Authorization");
     await page.getByLabel("Header 1 value").fill("Bearer secret");
-    await context.clearCookies();
     await field(page, "URL").fill("https://example.com/half");
+    await context.clearCookies();
+    await lookAt(page);
     await enter(page, owner);
     await page.getByText("What you typed is here again").waitFor();
     expect(await field(page, "Name").inputValue()).toBe("Half of it");
@@ -155,9 +163,10 @@ describe.skipIf(chrome === undefined)("a session that ends", () => {
   });
 
   test("an edit goes on with what was changed, and changes nothing else", async () => {
-    const { context, page } = await open(`jobs/${job}/edit`);
-    await context.clearCookies();
+    const { context, page } = await openForm(`jobs/${job}/edit`);
     await field(page, "Name").fill("Kept, renamed");
+    await context.clearCookies();
+    await lookAt(page);
     await enter(page, owner);
     await page.getByText("What you typed is here again").waitFor();
     const sent = page.waitForRequest((request) => request.method() === "PATCH");
@@ -171,18 +180,34 @@ describe.skipIf(chrome === undefined)("a session that ends", () => {
     { what: "another user", signsOut: false, as: () => other },
     { what: "whoever signs in after somebody signed out", signsOut: true, as: () => owner },
   ])("nothing that was typed is there for $what", async ({ signsOut, as }) => {
-    const { context, page } = await open("jobs/new");
+    const { context, page } = await openForm("jobs/new");
     await field(page, "Name").fill("Half of it");
     if (signsOut) {
       await page.getByRole("button", { name: /your user/ }).click();
       await page.getByRole("menuitem", { name: "Sign out" }).click();
     } else {
       await context.clearCookies();
-      await field(page, "URL").fill("https://example.com/half");
+      await lookAt(page);
     }
     await enter(page, as());
     await heading(page, "Create a job").waitFor();
     expect(await field(page, "Name").inputValue()).toBe("");
+    await context.close();
+  });
+
+  test("is not there again when an answer to it comes late", async () => {
+    const { context, page } = await open("settings");
+    const save = await hold(page, "PATCH", "**/dashboard/api/account", "answer");
+    await button(page, "Save").click();
+    await save.asked;
+    await page.getByRole("button", { name: /your user/ }).click();
+    await page.getByRole("menuitem", { name: "Sign out" }).click();
+    await enter(page, other);
+    await button(page, "other: your user").waitFor();
+    save.release();
+    await page.getByText("Settings saved").waitFor();
+    await page.evaluate("new Promise((done) => requestAnimationFrame(done))");
+    expect(await button(page, "other: your user").count()).toBe(1);
     await context.close();
   });
 });

@@ -18,10 +18,13 @@ export function BindAccount(props: { account: Account | undefined; close: () => 
       post<Account>(`/accounts/${account?.id ?? ""}/namespace`, { namespace: namespace.trim() }),
     onSuccess: async () => {
       await client.invalidateQueries({ queryKey: ["accounts"] });
-      leave();
+      close();
+      setNamespace("");
     },
   });
+  // Not while it is done: its end would close what is opened next.
   const leave = () => {
+    if (bind.isPending) return;
     close();
     setNamespace("");
     bind.reset();
@@ -32,6 +35,7 @@ export function BindAccount(props: { account: Account | undefined; close: () => 
       onClose={leave}
       title={`Bind ${account?.name ?? ""} to a namespace`}
       size="lg"
+      withCloseButton={!bind.isPending}
       closeButtonProps={{ "aria-label": "Close" }}
     >
       <form

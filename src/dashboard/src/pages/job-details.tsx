@@ -97,8 +97,8 @@ export function JobDetails({ view }: { view: JobView }) {
 
 function Coming({ job }: { job: Job }) {
   const check = useQuery({
-    // Anew when a run has passed.
-    queryKey: ["coming", job.id, job.next_run_at],
+    // Anew when a run has passed, or for another schedule that only begins with the same run.
+    queryKey: ["coming", job.id, job.next_run_at, job.cron_expression, job.timezone],
     queryFn: () => post<JobCheck>("/jobs/check", bodyOf(draftOf(job)).body),
     staleTime: 60_000,
   });

@@ -6,7 +6,7 @@ import { call, get, post } from "../api.ts";
 import type { Job, JobView } from "../api-types.ts";
 import { Page, Waiting } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
-import { useNavigateFromHere } from "../navigate-from-here.ts";
+import { useNavigateFromHere } from "../still-here.ts";
 import { useSession } from "../session.ts";
 import { JobForm } from "./job-form.tsx";
 import { draftOf, emptyDraft } from "./job-draft.ts";
@@ -38,6 +38,7 @@ export function NewJobPage() {
       {!ready && !source.error && <Waiting rows={8} />}
       {ready && (
         <JobForm
+          key={from}
           start={
             source.data
               ? {
@@ -88,6 +89,7 @@ export function EditJobPage() {
       )}
       {view.data && !owner && (
         <JobForm
+          key={id}
           start={draftOf(view.data.job)}
           id={id}
           action="Save"

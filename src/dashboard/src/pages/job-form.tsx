@@ -18,13 +18,14 @@ import {
 import { useDebouncedValue } from "@mantine/hooks";
 import { notifications } from "@mantine/notifications";
 import { keepPreviousData, useMutation, useQuery } from "@tanstack/react-query";
-import { useEffect, useRef, useState } from "react";
+import { useEffect, useState } from "react";
 import { ApiError, post } from "../api.ts";
 import type { JobCheck } from "../api-types.ts";
 import { BusyButton } from "../components/busy-button.tsx";
 import { Problem } from "../components/problem.tsx";
 import { TimeZoneSelect } from "../components/time-zone-select.tsx";
 import { useSession } from "../session.ts";
+import { useStillHere } from "../still-here.ts";
 import { MY_ZONE } from "../time.ts";
 import { useUnsaved } from "../unsaved.ts";
 import { bodyOf, changesOf, changesToCheck, type JobDraft } from "./job-draft.ts";
@@ -76,30 +77,26 @@ export function JobForm(props: {
   const [touched, setTouched] = useState<ReadonlySet<string>>(new Set());
   const [all, setAll] = useState(false);
   const creating = props.id === undefined;
-  const toSave = creating ? bodyOf(draft) : changesOf(draft, start);
-  const shown = useRef(false);
-  useEffect(() => {
-    shown.current = true;
-    return () => {
-      shown.current = false;
-    };
-  }, []);
+  const bodyToSave = (of: JobDraft) => (creating ? bodyOf(of) : changesOf(of, start));
+  const toSave = bodyToSave(draft);
+  const stillHere = useStillHere();
   const save = useMutation({
-    mutationFn: async () => {
-      if (!toSave.ok)
+    mutationFn: async (saved: JobDraft) => {
+      const result = bodyToSave(saved);
+      if (!result.ok)
         throw new ApiError(400, {
           error: "",
-          details: [{ field: toSave.field, message: toSave.message }],
+          details: [{ field: result.field, message: result.message }],
         });
-      await props.save(toSave.body);
+      await props.save(result.body);
     },
-    onError: (error) => {
+    onError: (error, { name }) => {
       // Whoever went elsewhere meanwhile is told there.
-      if (!shown.current)
+      if (!stillHere())
         notifications.show({
           color: "red.9",
           autoClose: false,
-          message: `“${draft.name}” was not saved: ${error.message}`,
+          message: `“${name}” was not saved: ${error.message}`,
         });
     },
   });
@@ -124,7 +121,8 @@ export function JobForm(props: {
   });
   const findings = [
     ...(toSave.ok ? [] : [{ field: toSave.field, message: toSave.message }]),
-    ...(save.error instanceof ApiError ? save.error.details : []),
+    // Not when the draft was corrected while that was under way.
+    ...(save.error instanceof ApiError && save.variables === draft ? save.error.details : []),
     ...(check.data?.findings ?? []),
   ];
   const problem = (field: string) => {
@@ -167,7 +165,7 @@ export function JobForm(props: {
       onSubmit={(event) => {
         event.preventDefault();
         setAll(true);
-        save.mutate();
+        save.mutate(draft);
       }}
     >
       {unsaved && (

@@ -11,13 +11,18 @@ import { Confirm } from "../components/confirm.tsx";
 import { Page, Waiting } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
 import { Status } from "../components/status.tsx";
-import { useNavigateFromHere } from "../navigate-from-here.ts";
+import { useNavigateFromHere } from "../still-here.ts";
 import { curlOf } from "./job-curl.ts";
 import { JobDetails } from "./job-details.tsx";
 import { JobHistory } from "./job-history.tsx";
 
 export function JobPage() {
   const { id = "" } = useParams();
+  // Another job is another page: what was asked or answered about the one before stays there.
+  return <OneJob key={id} id={id} />;
+}
+
+function OneJob({ id }: { id: string }) {
   const path = `/jobs/${encodeURIComponent(id)}`;
   const [deleting, setDeleting] = useState(false);
   const more = useRef<HTMLButtonElement>(null);
@@ -28,15 +33,9 @@ export function JobPage() {
     queryFn: () => get<JobView>(path),
     refetchInterval: 3_000,
   });
-  const act = useMutation({
-    mutationFn: (action: "run" | "pause" | "resume") => post(`${path}/${action}`),
-    onSuccess: async (_, action) => {
-      const said = { run: "Run queued", pause: "Job paused", resume: "Job resumed" };
-      notifications.show({ color: "green.9", message: said[action] });
-      await client.invalidateQueries({ queryKey: ["job", id] });
-      await client.invalidateQueries({ queryKey: ["executions", id] });
-    },
-  });
+  // Each of its own: the end of the one, or why it failed, says nothing about the other.
+  const run = useAction(id);
+  const change = useAction(id);
   const { data } = view;
   const job = data?.job;
   const owned = data?.managed_by !== null && data !== undefined;
@@ -62,9 +61,9 @@ export function JobPage() {
           <>
             <BusyButton
               leftSection={<IconPlayerPlay size={16} />}
-              busy={act.isPending && act.variables === "run"}
+              busy={run.isPending}
               onClick={() => {
-                act.mutate("run");
+                run.mutate("run");
               }}
             >
               Run now
@@ -72,9 +71,9 @@ export function JobPage() {
             {(job.status === "active" || paused) && !owned && (
               <BusyButton
                 variant="default"
-                busy={act.isPending && act.variables !== "run"}
+                busy={change.isPending}
                 onClick={() => {
-                  act.mutate(paused ? "resume" : "pause");
+                  change.mutate(paused ? "resume" : "pause");
                 }}
               >
                 {paused ? "Resume" : "Pause"}
@@ -97,7 +96,8 @@ export function JobPage() {
     >
       {view.isPending && <Waiting rows={8} />}
       {view.error && <Problem error={view.error} />}
-      {act.error && <Problem error={act.error} />}
+      {run.error && <Problem error={run.error} />}
+      {change.error && <Problem error={change.error} />}
       {data?.managed_by && (
         <Alert color="orange">
           <strong>{data.managed_by.tool}</strong> manages this job ({data.managed_by.name}). Change,
@@ -141,6 +141,20 @@ export function JobPage() {
       </Confirm>
     </Page>
   );
+}
+
+function useAction(id: string) {
+  const client = useQueryClient();
+  return useMutation({
+    mutationFn: (action: "run" | "pause" | "resume") =>
+      post(`/jobs/${encodeURIComponent(id)}/${action}`),
+    onSuccess: async (_, action) => {
+      const said = { run: "Run queued", pause: "Job paused", resume: "Job resumed" };
+      notifications.show({ color: "green.9", message: said[action] });
+      await client.invalidateQueries({ queryKey: ["job", id] });
+      await client.invalidateQueries({ queryKey: ["executions", id] });
+    },
+  });
 }
 
 function More(props: {

@@ -28,6 +28,7 @@ export function JobsPage() {
   const { page, change } = filters;
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   const all = useRef<HTMLInputElement>(null);
+  const bar = useRef<HTMLDivElement>(null);
   const client = useQueryClient();
   const [status, type, sort] = [filters.of("status"), filters.of("type"), filters.of("sort")];
 
@@ -46,8 +47,7 @@ export function JobsPage() {
     placeholderData: keepPreviousData,
   });
   const bulk = useMutation({
-    mutationFn: async (action: "pause" | "resume") => {
-      const ids = [...selected];
+    mutationFn: async ({ action, ids }: { action: "pause" | "resume"; ids: string[] }) => {
       const answers: BulkAnswer[] = [];
       for (let index = 0; index < ids.length; index += BULK_SIZE)
         answers.push(
@@ -61,10 +61,11 @@ export function JobsPage() {
         failures: answers.flatMap(({ failures }) => failures),
       };
     },
-    onSuccess: async ({ changed, failures }, action) => {
-      // The buttons go away with the selection, and the focus must not fall with them.
-      all.current?.focus({ preventScroll: true });
-      setSelected(new Set());
+    onSuccess: async ({ changed, failures }, { action, ids }) => {
+      // The buttons may go away with the selection, and the focus must not fall with them.
+      if (bar.current?.contains(document.activeElement) === true)
+        all.current?.focus({ preventScroll: true });
+      select(ids, false);
       notifications.show({
         color: failures.length > 0 ? "orange.9" : "green.9",
         autoClose: failures.length === 0,
@@ -171,6 +172,7 @@ export function JobsPage() {
               <JobTable jobs={data.jobs} selected={selected} select={select} all={all} />
               {selected.size > 0 && (
                 <Group
+                  ref={bar}
                   gap="xs"
                   className="panel selection"
                   role="region"
@@ -186,7 +188,7 @@ export function JobsPage() {
                       variant="default"
                       busy={bulk.isPending}
                       onClick={() => {
-                        bulk.mutate(action);
+                        bulk.mutate({ action, ids: [...selected] });
                       }}
                     >
                       {action === "pause" ? "Pause" : "Resume"}

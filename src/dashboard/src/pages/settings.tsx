@@ -19,7 +19,7 @@ import { Confirm } from "../components/confirm.tsx";
 import { Page } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
 import { TimeZoneSelect } from "../components/time-zone-select.tsx";
-import { useSession, useSignedIn } from "../session.ts";
+import { accountChanged, useSession, useSignedIn } from "../session.ts";
 import { UsersCard } from "./users-card.tsx";
 
 export function SettingsPage() {
@@ -36,9 +36,8 @@ export function SettingsPage() {
 }
 
 function AccountCard() {
-  const session = useSession();
-  const signedIn = useSignedIn();
-  const { account, installation } = session;
+  const { account, installation } = useSession();
+  const client = useQueryClient();
   const [zone, setZone] = useState(account.time_zone);
   const [days, setDays] = useState<number | string>(account.retention_days ?? "");
   const most = installation.retention_days;
@@ -49,7 +48,7 @@ function AccountCard() {
         retention_days: days === "" ? null : Number(days),
       }),
     onSuccess: (changed) => {
-      signedIn({ ...session, account: changed });
+      accountChanged(client, changed);
       notifications.show({ color: "green.9", message: "Settings saved" });
     },
   });

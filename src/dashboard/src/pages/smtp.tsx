@@ -54,36 +54,34 @@ function SmtpForm({ saved }: { saved: SmtpSettings | null }) {
   const [password, setPassword] = useState("");
   const [from, setFrom] = useState(saved?.from ?? "");
   const [to, setTo] = useState(user.email);
+  // What is said of the settings as they were is not true of others, also when it is said late.
+  const [edition, setEdition] = useState(0);
 
-  const body = () => ({
-    host: host.trim(),
-    port: Number(port),
-    tls,
-    username: username === "" ? null : username,
-    from: from.trim(),
-    ...(password === "" ? {} : { password }),
-  });
+  const typed = { edition, host, port, tls, username, password, from, to };
   const save = useMutation({
-    mutationFn: () => post<{ settings: SmtpSettings }>("/smtp", body()),
-    onSuccess: ({ settings }) => {
+    mutationFn: (sent: typeof typed) => post<{ settings: SmtpSettings }>("/smtp", settingsOf(sent)),
+    onSuccess: ({ settings }, sent) => {
       client.setQueryData(["smtp"], settings);
-      // As the server has them: in lower case, without spaces.
-      setHost(settings.host);
-      setFrom(settings.from);
-      setPassword("");
+      // As the server has them: in lower case, without spaces. What was typed meanwhile stays.
+      setHost((now) => (now === sent.host ? settings.host : now));
+      setFrom((now) => (now === sent.from ? settings.from : now));
+      setPassword((now) => (now === sent.password ? "" : now));
       notifications.show({ color: "green.9", message: "SMTP settings saved" });
     },
   });
   const test = useMutation({
-    mutationFn: () => post<SmtpTest>("/smtp/test", { ...body(), to: to.trim() }),
+    mutationFn: (sent: typeof typed) =>
+      post<SmtpTest>("/smtp/test", { ...settingsOf(sent), to: sent.to.trim() }),
   });
-  // What was said of the settings as they were is not true of others.
   const edited = () => {
+    setEdition((before) => before + 1);
     for (const each of [save, test]) if (!each.isPending) each.reset();
   };
+  const tested = test.variables?.edition === edition && test.variables.to === to;
   const problem = (field: string) =>
-    [save.error, test.error]
-      .flatMap((error) => (error instanceof ApiError ? error.details : []))
+    [save, test]
+      .filter(({ variables }) => variables?.edition === edition)
+      .flatMap(({ error }) => (error instanceof ApiError ? error.details : []))
       .find((detail) => detail.field === field)?.message;
   const keeps =
     saved?.password_set === true &&
@@ -98,7 +96,7 @@ function SmtpForm({ saved }: { saved: SmtpSettings | null }) {
         onChange={edited}
         onSubmit={(event) => {
           event.preventDefault();
-          save.mutate();
+          save.mutate(typed);
         }}
       >
         <Card withBorder className="panel">
@@ -215,7 +213,7 @@ function SmtpForm({ saved }: { saved: SmtpSettings | null }) {
         }}
         onSubmit={(event) => {
           event.preventDefault();
-          test.mutate();
+          test.mutate(typed);
         }}
       >
         <Card withBorder className="panel">
@@ -251,12 +249,32 @@ function SmtpForm({ saved }: { saved: SmtpSettings | null }) {
               </BusyButton>
             </Group>
             {test.error && <Problem error={test.error} />}
-            {test.data && <TestResult test={test.data} />}
+            {tested && test.data && <TestResult test={test.data} />}
           </Stack>
         </Card>
       </form>
     </Stack>
   );
+}
+
+/** As POST /smtp takes them. */
+function settingsOf(typed: {
+  host: string;
+  port: number | string;
+  tls: TlsMode;
+  username: string;
+  password: string;
+  from: string;
+}) {
+  const { host, port, tls, username, password, from } = typed;
+  return {
+    host: host.trim(),
+    port: Number(port),
+    tls,
+    username: username === "" ? null : username,
+    from: from.trim(),
+    ...(password === "" ? {} : { password }),
+  };
 }
 
 function TestResult({ test }: { test: SmtpTest }) {

@@ -1,0 +1,34 @@
+import { useLayoutEffect, useRef } from "react";
+import { useHref, useLocation, useNavigate } from "react-router";
+import { router } from "./routes.tsx";
+
+/**
+ * Whether somebody is still on the page that asks, and not on the way to another whose code is being loaded. The
+ * router is asked itself: what is rendered may not know of the click yet.
+ */
+export function useStillHere(): () => boolean {
+  const href = useHref(useLocation().pathname);
+  const shown = useRef(false);
+  useLayoutEffect(() => {
+    shown.current = true;
+    return () => {
+      shown.current = false;
+    };
+  }, []);
+  return () =>
+    shown.current &&
+    router.state.navigation.state === "idle" &&
+    router.state.location.pathname === href;
+}
+
+/**
+ * Leads on from the page that asked for something, when the answer is there. Whoever has gone elsewhere
+ * meanwhile stays there.
+ */
+export function useNavigateFromHere(): (to: string) => Promise<void> {
+  const navigate = useNavigate();
+  const stillHere = useStillHere();
+  return async (to) => {
+    if (stillHere()) await navigate(to);
+  };
+}

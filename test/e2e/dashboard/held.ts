@@ -1,0 +1,20 @@
+import type { Page } from "playwright-core";
+
+/** Requests `method path` are held until `release`, or are done and only their answers are held. */
+export async function hold(
+  page: Page,
+  method: string,
+  path: string,
+  what: "request" | "answer" = "request",
+) {
+  const asked = Promise.withResolvers<void>();
+  const released = Promise.withResolvers<void>();
+  await page.route(path, async (route) => {
+    if (route.request().method() !== method) return route.fallback();
+    const response = what === "answer" ? await route.fetch() : undefined;
+    asked.resolve();
+    await released.promise;
+    await (response ? route.fulfill({ response }) : route.continue());
+  });
+  return { asked: asked.promise, release: () => released.resolve() };
+}

@@ -1,0 +1,293 @@
+import type { Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { findChrome } from "./chrome.ts";
+import { hold } from "./held.ts";
+import { heading, place } from "./locators.ts";
+import { openStage, type Stage } from "./stage.ts";
+
+const chrome = findChrome();
+
+const button = (page: Page, name: string) => page.getByRole("button", { name, exact: true });
+const dialog = (page: Page) => page.getByRole("dialog");
+const choice = (page: Page, name: string) =>
+  page.getByRole("combobox", { name }).or(page.getByRole("textbox", { name })).first();
+
+/** One step after the other as events come on a busy machine: React has no time between them for what can wait. */
+const hurry = (page: Page, ...steps: string[]) =>
+  page.evaluate(`(async () => {
+    const named = (selector, text) =>
+      [...document.querySelectorAll(selector)].find((each) => each.textContent === text);
+    const type = (label, text) => {
+      const box = document.querySelector("[aria-label=" + label + "]");
+      box.focus();
+      Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value").set.call(box, text);
+      box.dispatchEvent(new Event("input", { bubbles: true }));
+    };
+    const steps = [${steps.map((step) => `() => ${step}`).join(", ")}];
+    for (const step of steps) await scheduler.postTask(step, { priority: "user-blocking" });
+  })()`);
+
+/** An answer is awaited, or what was clicked is not yet shown, and somebody goes on. */
+describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
+  let stage: Stage;
+  beforeAll(async () => {
+    stage = await openStage({ name: "meanwhile", chrome });
+  });
+  afterAll(() => stage?.close());
+
+  const open = (path: string) => stage.openPage(path);
+  const createJob = (name: string) => stage.createJob({ name });
+
+  test("a job that is saved while another page is loaded does not keep from that page", async () => {
+    const { context, page } = await open(`jobs/${await createJob("Saved")}/edit`);
+    const save = await hold(page, "PATCH", "**/dashboard/api/jobs/*");
+    const code = await hold(page, "GET", "**/assets/api-keys-*.js");
+    await page.getByLabel("Name").fill("Saved, renamed");
+    await button(page, "Save").click();
+    await save.asked;
+    await place(page, "API keys").click();
+    await code.asked;
+    save.release();
+    await page.getByText("Job saved").waitFor();
+    code.release();
+    await heading(page, "API keys").waitFor();
+    expect(new URL(page.url()).pathname).toBe("/dashboard/api-keys");
+    await context.close();
+  });
+
+  test("that a job was not saved is said to whoever is on the way to another page", async () => {
+    const id = await createJob("Never saved");
+    const { context, page } = await open(`jobs/${id}/edit`);
+    const save = await hold(page, "PATCH", "**/dashboard/api/jobs/*");
+    const code = await hold(page, "GET", "**/assets/api-keys-*.js");
+    await page.getByLabel("Name").fill("Never saved, renamed");
+    await button(page, "Save").click();
+    await save.asked;
+    await place(page, "API keys").click();
+    await code.asked;
+    await stage.rest({ method: "DELETE", path: `/jobs/${id}` });
+    save.release();
+    await page.getByText("“Never saved, renamed” was not saved").waitFor();
+    code.release();
+    await heading(page, "API keys").waitFor();
+    expect(await page.getByText("“Never saved, renamed” was not saved").count()).toBe(1);
+    await context.close();
+  });
+
+  test("a double click makes one job", async () => {
+    const { context, page } = await open("jobs/new");
+    let asked = 0;
+    await page.route("**/dashboard/api/jobs", async (route) => {
+      asked += 1;
+      await route.continue();
+    });
+    await page.getByLabel("Name").fill("Once");
+    await page.getByLabel("URL").fill("https://example.com/once");
+    const click = `named("button", "Create job").click()`;
+    await hurry(page, click, click);
+    await heading(page, "Once").waitFor();
+    expect(asked).toBe(1);
+    await context.close();
+  });
+
+  test("a second filter does not take back the first one", async () => {
+    await createJob("Choice");
+    const { context, page } = await open("jobs");
+    await choice(page, "Status").click();
+    await page.getByRole("option", { name: "paused" }).waitFor();
+    await hurry(
+      page,
+      `named("[role=option]", "paused").click()`,
+      `document.querySelector("input[aria-label=Type]").click()`,
+      `named("[role=option]", "webhook").click()`,
+    );
+    await expect.poll(() => new URL(page.url()).search).toBe("?status=paused&type=webhook");
+    await context.close();
+  });
+
+  test("what is typed after a filter was chosen stays", async () => {
+    await createJob("Choice");
+    const { context, page } = await open("jobs");
+    await choice(page, "Status").click();
+    await page.getByRole("option", { name: "paused" }).waitFor();
+    await hurry(page, `named("[role=option]", "paused").click()`, `type("Search", "Cho")`);
+    await expect.poll(() => new URL(page.url()).search).toBe("?status=paused&q=Cho");
+    expect(await page.getByLabel("Search").inputValue()).toBe("Cho");
+    // The way back and a link to the list itself are other addresses, and the box shows theirs.
+    await page.goBack();
+    await expect.poll(() => page.getByLabel("Search").inputValue()).toBe("");
+    await page.goForward();
+    await expect.poll(() => page.getByLabel("Search").inputValue()).toBe("Cho");
+    await context.close();
+  });
+
+  test("a page that is not there any more does not keep from leaving", async () => {
+    const ids: string[] = [];
+    for (let count = 0; count < 30; count += 1) ids.push(await createJob(`Crowd ${count}`));
+    const { context, page } = await open("jobs?page=2");
+    await page.getByRole("link", { name: "Crowd 0" }).waitFor();
+    const code = await hold(page, "GET", "**/assets/api-keys-*.js");
+    const list = await hold(page, "GET", "**/dashboard/api/jobs?*");
+    for (const id of ids) await stage.rest({ method: "DELETE", path: `/jobs/${id}` });
+    await list.asked;
+    await place(page, "API keys").click();
+    await code.asked;
+    list.release();
+    await page.getByText(/^\d jobs?$/).waitFor();
+    code.release();
+    await heading(page, "API keys").waitFor();
+    expect(new URL(page.url()).pathname).toBe("/dashboard/api-keys");
+    await context.close();
+  });
+
+  test("what was tested are the settings as they were, not as they are now", async () => {
+    const { context, page } = await open("smtp");
+    const tested = await hold(page, "POST", "**/dashboard/api/smtp/test", "answer");
+    const send = button(page, "Send a test");
+    await send.click();
+    await tested.asked;
+    await page.getByLabel("Host").fill("elsewhere.example.com");
+    tested.release();
+    await expect.poll(() => send.getAttribute("aria-disabled")).toBe("false");
+    expect(await page.getByText("The server accepted the mail.").count()).toBe(0);
+    await context.close();
+  });
+
+  test("what is typed while settings are saved stays", async () => {
+    const { context, page } = await open("smtp");
+    const saved = await hold(page, "POST", "**/dashboard/api/smtp", "answer");
+    const [from, password] = [
+      page.getByLabel("From address"),
+      page.locator("input[type=password]"),
+    ];
+    await button(page, "Save").click();
+    await saved.asked;
+    await from.fill("typed@example.com");
+    await password.fill("typed");
+    saved.release();
+    await page.getByText("SMTP settings saved").waitFor();
+    await expect.poll(() => button(page, "Save").getAttribute("aria-disabled")).toBe("false");
+    expect([await from.inputValue(), await password.inputValue()]).toEqual([
+      "typed@example.com",
+      "typed",
+    ]);
+    await context.close();
+  });
+
+  test("what is corrected while it is saved is not refused for what it was", async () => {
+    const { context, page } = await open(`jobs/${await createJob("Refused")}/edit`);
+    const save = await hold(page, "PATCH", "**/dashboard/api/jobs/*");
+    await page.getByLabel("URL").fill("ftp://example.com");
+    await button(page, "Save").click();
+    await save.asked;
+    await page.getByLabel("URL").fill("https://example.com");
+    save.release();
+    await page.getByRole("alert").getByText("URL: must").waitFor();
+    const errors = page.locator(".mantine-InputWrapper-error");
+    await expect.poll(() => errors.allTextContents()).toEqual([]);
+    await context.close();
+  });
+
+  test("a namespace is bound with its dialog open, so that its end closes no other", async () => {
+    const { context, page } = await open("");
+    await page.route("**/dashboard/api/session", async (route) => {
+      const response = await route.fetch();
+      const session = (await response.json()) as { installation: object };
+      await route.fulfill({
+        json: { ...session, installation: { ...session.installation, kubernetes: true } },
+      });
+    });
+    const bound = await hold(page, "POST", "**/dashboard/api/accounts/*/namespace");
+    await page.goto("/dashboard/accounts");
+    await page.getByRole("button", { name: /^Bind/ }).click();
+    const namespace = dialog(page).getByLabel("Kubernetes namespace");
+    await namespace.fill("team-a");
+    await dialog(page).getByRole("button", { name: "Bind" }).click();
+    await bound.asked;
+    await page.keyboard.press("Escape");
+    await page.mouse.click(5, 400);
+    expect(await dialog(page).getByRole("button", { name: "Close" }).count()).toBe(0);
+    expect(await namespace.inputValue()).toBe("team-a");
+    bound.release();
+    // It has no cluster, and says so.
+    await dialog(page).getByRole("alert").waitFor();
+    await page.keyboard.press("Escape");
+    await dialog(page).waitFor({ state: "detached" });
+    await context.close();
+  });
+
+  test("what is selected, and where the focus is, while selected jobs are paused", async () => {
+    await createJob("First");
+    await createJob("Second");
+    const { context, page } = await open("jobs");
+    const bulk = await hold(page, "POST", "**/dashboard/api/jobs/bulk");
+    const [first, second] = [page.getByLabel("Select First"), page.getByLabel("Select Second")];
+    await first.check();
+    await button(page, "Pause").click();
+    await bulk.asked;
+    await second.check();
+    const search = page.getByLabel("Search");
+    await search.focus();
+    bulk.release();
+    await page.getByText("1 job paused").waitFor();
+    await expect.poll(() => first.isChecked()).toBe(false);
+    expect(await second.isChecked()).toBe(true);
+    expect(await search.and(page.locator(":focus")).count()).toBe(1);
+    await context.close();
+  });
+
+  test("a job that is paused while it is run: each of both is done once, and why one failed is said", async () => {
+    const { context, page } = await open(`jobs/${await createJob("Both")}`);
+    const released = Promise.withResolvers<void>();
+    let runs = 0;
+    await page.route("**/run", async (route) => {
+      runs += 1;
+      await released.promise;
+      await route.fulfill({ status: 503, json: { error: "the database is away" } });
+    });
+    await button(page, "Run now").click();
+    await button(page, "Pause").click();
+    await button(page, "Resume").waitFor();
+    await button(page, "Run now").click({ force: true });
+    released.resolve();
+    await page.getByRole("alert").getByText("The database is away.").waitFor();
+    expect(runs).toBe(1);
+    await context.close();
+  });
+
+  test("from the form of one job straight to that of another: what was typed does not go along", async () => {
+    for (const name of ["One", "Two"]) await createJob(name);
+    const { context, page } = await open("jobs");
+    const edit = async (name: string) => {
+      await page.getByRole("link", { name, exact: true }).click();
+      await heading(page, name).waitFor();
+      await page.getByRole("link", { name: "Edit" }).click();
+      await heading(page, `Edit ${name}`).waitFor();
+    };
+    await edit("One");
+    await place(page, "Jobs").click();
+    await edit("Two");
+    await page.getByLabel("Name").fill("Two, renamed");
+    // As from the list that a browser shows at its button for the way back.
+    await page.evaluate("history.go(-3)");
+    await heading(page, "Edit One").waitFor();
+    expect(await page.getByLabel("Name").inputValue()).toBe("One");
+    await context.close();
+  });
+
+  test("another schedule that begins with the same run has its own fire times", async () => {
+    const hour = new Date().getUTCHours();
+    const [soon, later] = [(hour + 2) % 24, (hour + 12) % 24];
+    const id = await stage.createJob({ name: "Often", cron_expression: `0 ${soon} * * *` });
+    const { context, page } = await open(`jobs/${id}`);
+    const times = page.locator("td").filter({ hasText: new RegExp(`, ${pad(later)}:00$`) });
+    await page.getByText(`At ${pad(soon)}:00, every day`).waitFor();
+    expect(await times.count()).toBe(0);
+    const body = { cron_expression: `0 ${soon},${later} * * *` };
+    await stage.rest({ method: "PATCH", path: `/jobs/${id}`, body });
+    await times.first().waitFor();
+    await context.close();
+  });
+});
+
+const pad = (hour: number) => String(hour).padStart(2, "0");

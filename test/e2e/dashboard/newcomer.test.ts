@@ -55,7 +55,7 @@ describe.skipIf(chrome === undefined).each([
     await signIn(page, owner);
     // The heading is there before what the overview has to ask for.
     const steps = page.getByText("First steps");
-    await expect.poll(() => steps.isVisible(), { timeout: 15_000 }).toBe(true);
+    await expect.poll(() => steps.isVisible()).toBe(true);
   });
 
   test("creates an API key, which is shown once and works", async () => {
@@ -146,7 +146,7 @@ describe.skipIf(chrome === undefined).each([
     await page.getByRole("menuitem", { name: "Duplicate" }).click();
     await page.getByRole("heading", { level: 1, name: "Create a job" }).waitFor();
     const name = page.getByLabel("Name");
-    await expect.poll(() => name.inputValue(), { timeout: 15_000 }).toBe("Order tea (copy)");
+    await expect.poll(() => name.inputValue()).toBe("Order tea (copy)");
     await button("Create job").click();
     await page.getByRole("heading", { level: 1, name: "Order tea (copy)" }).waitFor();
   });

@@ -43,7 +43,6 @@ describe.skipIf(chrome === undefined)("everything that opens", () => {
         view,
         scheme,
       });
-      page.setDefaultTimeout(8_000);
       await signIn(page, owner);
       const found: string[] = [];
       for (const { path, what, open, only } of OPENINGS) {
@@ -71,6 +70,7 @@ describe.skipIf(chrome === undefined)("everything that opens", () => {
       expect(complaints).toEqual([]);
       await context.close();
     },
-    180_000,
+    // Of each, the page and what opens on it are looked at as a whole.
+    OPENINGS.length * 20_000,
   );
 });

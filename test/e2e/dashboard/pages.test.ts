@@ -68,7 +68,7 @@ describe.skipIf(chrome === undefined)("every page", () => {
       expect(complaints).toEqual([]);
       await context.close();
     },
-    120_000,
+    PAGES.length * 20_000,
   );
 
   test("texts that want to be more than text are only text", async () => {
@@ -124,7 +124,7 @@ describe.skipIf(chrome === undefined)("every page", () => {
     expect(dialogs).toEqual([]);
     expect(complaints).toEqual([]);
     await context.close();
-  }, 120_000);
+  }, 240_000);
 
   test("a second account, made by the administrator, sees nothing of the first", async () => {
     const first = await openWindow(browser, program.url);
@@ -161,7 +161,7 @@ describe.skipIf(chrome === undefined)("every page", () => {
     expect(await page.getByRole("link", { name: "Accounts" }).count()).toBe(0);
     expect(complaints).toEqual([]);
     await context.close();
-  }, 120_000);
+  }, 240_000);
 
   test("the API's routes have their own methods, whatever paths the pages have", async () => {
     const reply = await fetch(`${program.url}/dashboard/api/signing-secret/rotate`);

@@ -182,7 +182,7 @@ describe.skipIf(chrome === undefined)("users and how they sign in", () => {
     await expect.poll(() => role(other.email).inputValue()).toBe("member");
     expect(await violations(page)).toEqual([]);
     await theirs.page.getByRole("link", { name: "SMTP" }).click();
-    await theirs.page.getByText("Only owners of the account may do this.").waitFor();
+    await theirs.page.getByText("Only owners of the account may").waitFor();
     await theirs.page.reload();
     await theirs.page.getByRole("link", { name: "Settings" }).waitFor();
     expect(await theirs.page.getByRole("link", { name: "SMTP" }).count()).toBe(0);

@@ -108,6 +108,7 @@ describe.runIf(inject("tokenSecret") !== "")("leader election", () => {
     const [leader, follower] = await leaderAndFollower();
     leader.process.kill("SIGTERM");
     await until("the release", () => leader.lines.at(-1)?.text === "released");
+    expect((await record()).holderIdentity).not.toBe("a");
     await until("a new leader", () => follower.leads(), RETRY_MS);
     const lost = leader.lines.find(
       (line) => line.text === "not leading" && line !== leader.lines[0],

@@ -1,16 +1,10 @@
-import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { findChrome } from "./chrome.ts";
 import { hold } from "./held.ts";
-import { heading, place } from "./locators.ts";
+import { button, choice, dialog, heading, place } from "./locators.ts";
 import { openStage, type Stage } from "./stage.ts";
 
 const chrome = findChrome();
-
-const button = (page: Page, name: string) => page.getByRole("button", { name, exact: true });
-const dialog = (page: Page) => page.getByRole("dialog");
-const choice = (page: Page, name: string) =>
-  page.getByRole("combobox", { name }).or(page.getByRole("textbox", { name })).first();
 
 /** What is shown while an answer is on its way, and what an answer may still change when it comes late. */
 describe.skipIf(chrome === undefined)("an answer that comes late, or cut off", () => {

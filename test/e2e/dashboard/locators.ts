@@ -7,3 +7,12 @@ export const place = (page: Page, name: string): Locator =>
 /** A page's own heading. */
 export const heading = (page: Page, name: string): Locator =>
   page.getByRole("heading", { level: 1, name });
+
+export const button = (page: Page, name: string): Locator =>
+  page.getByRole("button", { name, exact: true });
+
+export const dialog = (page: Page): Locator => page.getByRole("dialog");
+
+/** What is chosen from a list: Mantine gives the field one role or the other. */
+export const choice = (page: Page, name: string): Locator =>
+  page.getByRole("combobox", { name }).or(page.getByRole("textbox", { name })).first();

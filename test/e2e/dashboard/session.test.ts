@@ -3,13 +3,11 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { findChrome } from "./chrome.ts";
 import type { Owner } from "./owner.ts";
 import { hold } from "./held.ts";
-import { heading } from "./locators.ts";
+import { button, heading } from "./locators.ts";
 import { openStage, type Stage } from "./stage.ts";
 
 const chrome = findChrome();
 const PASSWORD = "a very good password";
-
-const button = (page: Page, name: string) => page.getByRole("button", { name, exact: true });
 
 const field = (page: Page, name: string) => page.getByRole("textbox", { name, exact: true });
 

@@ -5,7 +5,7 @@ import type { Receiver } from "../receiver.ts";
 import { findChrome } from "./chrome.ts";
 import { keyboard } from "./keyboard.ts";
 import { openWindow, PHONE, signIn, type Owner, type View } from "./owner.ts";
-import { place } from "./locators.ts";
+import { dialog, place } from "./locators.ts";
 import { openStage, type Stage } from "./stage.ts";
 
 const chrome = findChrome();
@@ -13,7 +13,6 @@ const chrome = findChrome();
 const ZOOMED: View = { width: 640, height: 430 };
 
 const button = (page: Page, name: string | RegExp) => page.getByRole("button", { name });
-const dialog = (page: Page) => page.getByRole("dialog");
 
 /** The least contrast of an edge of a field with what it lies on (WCAG 2.2, 1.4.11 wants 3). */
 const FAINTEST_EDGE = `(() => {

@@ -36,6 +36,12 @@ function OneJob({ id }: { id: string }) {
   // Each of its own: the end of the one, or why it failed, says nothing about the other.
   const run = useAction(id);
   const change = useAction(id);
+  const ask = (action: Action) => {
+    const [asked, other] = action === "run" ? [run, change] : [change, run];
+    // Why it failed is over with the next click.
+    if (other.isError) other.reset();
+    asked.mutate(action);
+  };
   const { data } = view;
   const job = data?.job;
   const owned = data?.managed_by !== null && data !== undefined;
@@ -63,7 +69,7 @@ function OneJob({ id }: { id: string }) {
               leftSection={<IconPlayerPlay size={16} />}
               busy={run.isPending}
               onClick={() => {
-                run.mutate("run");
+                ask("run");
               }}
             >
               Run now
@@ -73,7 +79,7 @@ function OneJob({ id }: { id: string }) {
                 variant="default"
                 busy={change.isPending}
                 onClick={() => {
-                  change.mutate(paused ? "resume" : "pause");
+                  ask(paused ? "resume" : "pause");
                 }}
               >
                 {paused ? "Resume" : "Pause"}
@@ -143,11 +149,12 @@ function OneJob({ id }: { id: string }) {
   );
 }
 
+type Action = "run" | "pause" | "resume";
+
 function useAction(id: string) {
   const client = useQueryClient();
   return useMutation({
-    mutationFn: (action: "run" | "pause" | "resume") =>
-      post(`/jobs/${encodeURIComponent(id)}/${action}`),
+    mutationFn: (action: Action) => post(`/jobs/${encodeURIComponent(id)}/${action}`),
     onSuccess: async (_, action) => {
       const said = { run: "Run queued", pause: "Job paused", resume: "Job resumed" };
       notifications.show({ color: "green.9", message: said[action] });

@@ -1,4 +1,4 @@
-import { randomUUID } from "node:crypto";
+import { randomBytes } from "node:crypto";
 
 /**
  * JSON of the API server in and out of a process without changing a number: an int64 beyond 2^53 is
@@ -23,6 +23,9 @@ const SUSPICIOUS = /(?:^|[:,[])\s*-?\d{16}/;
 /** A string or a number of a JSON text: digits in a string are none of our business. */
 const STRING_OR_NUMBER = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
 
+/** Of a text that is put together, in a block. */
+const PIECES = 10_000;
+
 /**
  * JSON.parse; numbers that do not survive a round trip become raw JSON values. Not by a reviver, which nests as
  * the text does: whoever may write one resource would end the reading of all others with its depth.
@@ -30,11 +33,8 @@ const STRING_OR_NUMBER = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d
 export function parseExactJson(text: string): unknown {
   if (!SUSPICIOUS.test(text)) return JSON.parse(text);
   // Nobody who wrote the text knows it.
-  const mark = `${randomUUID()} `;
-  const marked = text.replaceAll(STRING_OR_NUMBER, (token) =>
-    !/^-?\d{16,}$/.test(token) || String(Number(token)) === token ? token : `"${mark}${token}"`,
-  );
-  const root: { value: unknown } = { value: JSON.parse(marked) };
+  const mark = randomBytes(9).toString("base64url");
+  const root: { value: unknown } = { value: parseMarked(text, mark) };
   const open: Record<string, unknown>[] = [root];
   for (let container = open.pop(); container !== undefined; container = open.pop())
     for (const key of Object.keys(container)) {
@@ -44,6 +44,25 @@ export function parseExactJson(text: string): unknown {
         container[key] = JSON.rawJSON(value.slice(mark.length));
     }
   return root.value;
+}
+
+/**
+ * JSON.parse, with each number that does not survive as a string that begins with `mark`. There may be millions: the
+ * marked text is put together by the block, where `replaceAll` would keep all that it finds until the end.
+ */
+function parseMarked(text: string, mark: string): unknown {
+  const blocks: string[] = [];
+  let pieces: string[] = [];
+  let end = 0;
+  for (const { 0: token, index } of text.matchAll(STRING_OR_NUMBER)) {
+    if (!/^-?\d{16,}$/.test(token) || String(Number(token)) === token) continue;
+    pieces.push(text.slice(end, index), `"${mark}${token}"`);
+    end = index + token.length;
+    if (pieces.length < PIECES) continue;
+    blocks.push(pieces.join(""));
+    pieces = [];
+  }
+  return JSON.parse([...blocks, ...pieces, text.slice(end)].join(""));
 }
 
 /** Whether containers are in each other more than so many levels deep, the value itself being the first. */

@@ -274,3 +274,9 @@ test("a payload of more than a million values, which is too large, is written wi
   expect(canonicalJson(payload)).toHaveLength(3_000_003);
   expect(process.cpuUsage(before).user / 1_000).toBeLessThan(700);
 });
+
+test("numbers that a double cannot hold stay what they are, however many there are", () => {
+  const numbers = Array.from({ length: 20_001 }, (_, n) => `123456789012345${n}`).join(",");
+  const text = `{"a":[${numbers}],"b":"12345678901234567, \\" 12345678901234567","c":1.5,"d":[-9223372036854775808]}`;
+  expect(JSON.stringify(parseExactJson(text))).toBe(text);
+});

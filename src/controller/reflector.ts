@@ -31,7 +31,7 @@ export interface ReflectorSink {
 const LONGEST_WAIT_MS = MINUTE;
 /** A watch that reconnects is normal; a store away for longer pauses scheduling. */
 const STALE_AFTER_MS = 10_000;
-/** A watch that breaks sooner, and has brought nothing, says little for the next one. */
+/** A watch that breaks sooner, and where it began, says little for the next one. */
 const BRIEF_MS = 5_000;
 /** After so many of them in a row a list is what may get past the place where they break. */
 const MOST_BRIEF = 3;
@@ -129,7 +129,7 @@ export function createReflector(deps: {
       let at: { position: string } | undefined;
       let failures = 0;
       let failingSince: number | undefined;
-      /** Watches in a row that broke at once, and where they had begun. */
+      /** Failures in a row of a store that answers: watches that break at once, and where they began. */
       let brief = 0;
       /** Of the next list, monotonic: however often watches break, it comes. */
       let resyncAt = Infinity;
@@ -151,7 +151,7 @@ export function createReflector(deps: {
         const cycle = new AbortController();
         const both = AbortSignal.any([signal, cycle.signal]);
         let resync: { cancel(): void } | undefined;
-        let began: { position: string; at: number; answered: boolean } | undefined;
+        let began: { position: string; at: number } | undefined;
         interrupt = () => {
           cycle.abort();
         };
@@ -166,26 +166,21 @@ export function createReflector(deps: {
             answered();
           }
           resync = timers.after(resyncAt - monotonic(), relist);
-          const mine = { position: at.position, at: monotonic(), answered: false };
-          began = mine;
-          const heard = (): void => {
-            mine.answered = true;
-            answered();
-          };
-          await watch(at, sink, heard, both);
+          began = { position: at.position, at: monotonic() };
+          await watch(at, sink, answered, both);
           brief = 0;
           // A watch that ends by itself was closed by the server: not worth a word, but not a busy loop.
           if (!both.aborted) await pause(backoffMs(0, random), timers, signal);
         } catch (error) {
           if (signal.aborted) break;
           if (cycle.signal.aborted) continue;
-          const expired = error instanceof PositionExpired && at !== undefined;
-          const broke = began?.position === at?.position && (expired || began?.answered === true);
-          brief = broke && monotonic() - (began?.at ?? 0) < BRIEF_MS ? brief + 1 : 0;
-          if (expired) {
+          const gotOn =
+            began && (at?.position !== began.position || monotonic() - began.at >= BRIEF_MS);
+          brief = failures > 0 || gotOn ? 0 : brief + 1;
+          if (error instanceof PositionExpired && at !== undefined) {
             log.debug({ err: error }, "the watch cannot go on; listing again");
             at = undefined;
-            await pause(backoffMs(Math.max(0, brief - 1), random), timers, signal);
+            await pause(backoffMs(brief, random), timers, signal);
             continue;
           }
           if (brief >= MOST_BRIEF) at = undefined;
@@ -194,8 +189,8 @@ export function createReflector(deps: {
           failingSince ??= monotonic();
           // Not only while watching: a list fails after a resync, an expired position or a rebinding too.
           if (monotonic() - failingSince > STALE_AFTER_MS) distrust();
-          const waitMs = backoffMs(Math.max(failures, brief), random);
-          await pause(askedForMs(error) + waitMs, timers, signal);
+          const waitMs = askedForMs(error) + backoffMs(Math.max(failures, brief), random);
+          await pause(waitMs, timers, signal);
         } finally {
           resync?.cancel();
         }

@@ -380,12 +380,17 @@ describe("the store is lossy or away", () => {
   });
 });
 
-/** Every watch answers, and breaks a moment later at the place at which it began. */
-function breaking(w: ReturnType<typeof world>, afterMs: number, error: () => Error) {
+/** Every watch answers, and breaks a moment later: where it began, unless it `getsOn`. */
+function breaking(
+  w: ReturnType<typeof world>,
+  afterMs: number,
+  error: () => Error,
+  { getsOn = false } = {},
+) {
   const seen = { watches: 0 };
   w.jobs.watch = async function* (position, signal) {
     seen.watches += 1;
-    yield { type: "bookmark", position };
+    yield { type: "bookmark", position: getsOn ? `${position}+` : position };
     await pause(afterMs, w.time, signal);
     throw error();
   };
@@ -406,6 +411,16 @@ describe("a store that lets nobody watch it for long", () => {
       ["12:01", "12:02"],
     ]);
     expect(controller.blindMs).toBe(0);
+    expect(w.jobs.lists).toBeLessThan(60);
+  });
+
+  test("while each watch takes up where the one before broke, nothing is listed", async () => {
+    const w = world();
+    const seen = breaking(w, 10, () => new DependencyUnavailable("kubernetes"), { getsOn: true });
+    start(w);
+    await w.time.advanceTo(at("12:01"));
+    expect(seen.watches).toBeGreaterThan(10);
+    expect(w.jobs.lists).toBe(1);
   });
 
   test("broken every minute, it is listed by the resync all the same", async () => {

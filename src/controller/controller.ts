@@ -256,6 +256,15 @@ export function createController(deps: ControllerDeps): Controller {
     bell.ring();
   }
 
+  async function cancelSome(): Promise<boolean> {
+    if (tombstones.size === 0) return false;
+    cancelledLast = true;
+    const gone = [...tombstones].slice(0, batchSize);
+    await ledger.cancel(gone);
+    for (const uid of gone) tombstones.delete(uid);
+    return true;
+  }
+
   /** One piece of work; false when there is none at the moment. Throws when PostgreSQL fails. */
   async function step(batch: { limit: number; taken: string[] }): Promise<boolean> {
     const startedIn = term;
@@ -264,13 +273,7 @@ export function createController(deps: ControllerDeps): Controller {
       await loadCursors(current);
       return true;
     }
-    if (tombstones.size > 0 && !cancelledLast) {
-      cancelledLast = true;
-      const gone = [...tombstones].slice(0, batchSize);
-      await ledger.cancel(gone);
-      for (const uid of gone) tombstones.delete(uid);
-      return true;
-    }
+    if (!cancelledLast && (await cancelSome())) return true;
     if (touched.due) {
       await touched.load(batchSize, current);
       return true;
@@ -285,7 +288,7 @@ export function createController(deps: ControllerDeps): Controller {
     }
     metrics.reconcileQueueDepth.set(queue.depth);
     batch.taken = queue.take(batch.limit);
-    if (batch.taken.length === 0) return tombstones.size > 0;
+    if (batch.taken.length === 0) return cancelSome();
     await reconciler.reconcile(batch.taken, current);
     return true;
   }

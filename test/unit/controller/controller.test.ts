@@ -289,6 +289,26 @@ test("deletions that follow each other without a pause keep nobody from their ti
   expect(run?.createdAt).toBeLessThan(at("12:01:00.200"));
 });
 
+test("while PostgreSQL is away, deletions that wait ask for it ever more rarely", async () => {
+  const w = world();
+  w.jobs.put(minutely("a"));
+  w.jobs.put(minutely("b"));
+  let asked = 0;
+  const cancel = w.ledger.cancel.bind(w.ledger);
+  w.ledger.cancel = async (uids) => {
+    asked += 1;
+    if (w.time.now() < at("12:00:55")) throw new DependencyUnavailable("postgres");
+    await cancel(uids);
+  };
+  start(w);
+  await w.time.advanceTo(at("12:00:31"));
+  w.jobs.remove("b");
+  await w.time.advanceTo(at("12:02"));
+  expect(asked).toBeLessThan(15);
+  expect(w.ledger.cancelled).toContain("b");
+  expect(keys(w, "a")).toEqual(["12:01", "12:02"]);
+});
+
 describe("the store is lossy or away", () => {
   test("an expired position lists again; deletions in the gap are found", async () => {
     const w = world();

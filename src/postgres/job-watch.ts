@@ -46,7 +46,7 @@ export async function* watchJobs(request: {
     bell.ring();
   });
   /** Delivered, but not yet behind the position: uid → version. */
-  let ahead = new Map<string, { version: number }>();
+  let ahead = new Map<string, number>();
   try {
     let position = xidOf(request.position);
     while (!signal.aborted) {
@@ -56,14 +56,12 @@ export async function* watchJobs(request: {
       for await (const changes of changesSince(pool, position)) {
         const fresh: Change[] = [];
         for (const change of changes) {
-          const known = ahead.get(change.uid)?.version === change.version;
-          if (!known) fresh.push(change);
-          else if (BigInt(change.xid) >= safe)
-            stillAhead.set(change.uid, { version: change.version });
+          if (ahead.get(change.uid) !== change.version) fresh.push(change);
+          else if (BigInt(change.xid) >= safe) stillAhead.set(change.uid, change.version);
         }
         for await (const { row, xid } of wholeOf(pool, fresh)) {
           if (signal.aborted) return;
-          if (xid >= safe) stillAhead.set(row.uid, { version: row.version });
+          if (xid >= safe) stillAhead.set(row.uid, row.version);
           found = true;
           yield eventOf(row, String(xid < safe ? xid : safe));
         }

@@ -148,6 +148,20 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
     await context.close();
   });
 
+  test("an address that is corrected while the test is sent is not refused for what it was", async () => {
+    const { context, page } = await open("smtp");
+    const tested = await hold(page, "POST", "**/dashboard/api/smtp/test");
+    const to = page.getByLabel("Send the test to");
+    await to.fill("ada..lovelace@example.com");
+    await button(page, "Send a test").click();
+    await tested.asked;
+    await to.fill("ada.lovelace@example.com");
+    tested.release();
+    await page.getByRole("alert").waitFor();
+    expect(await page.locator(".mantine-InputWrapper-error").allTextContents()).toEqual([]);
+    await context.close();
+  });
+
   test("what is typed while settings are saved stays", async () => {
     const { context, page } = await open("smtp");
     const saved = await hold(page, "POST", "**/dashboard/api/smtp", "answer");

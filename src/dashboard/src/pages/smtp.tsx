@@ -79,9 +79,8 @@ function SmtpForm({ saved }: { saved: SmtpSettings | null }) {
   };
   const tested = test.variables?.edition === edition && test.variables.to === to;
   const problem = (field: string) =>
-    [save, test]
-      .filter(({ variables }) => variables?.edition === edition)
-      .flatMap(({ error }) => (error instanceof ApiError ? error.details : []))
+    [save.variables?.edition === edition && save.error, tested && test.error]
+      .flatMap((error) => (error instanceof ApiError ? error.details : []))
       .find((detail) => detail.field === field)?.message;
   const keeps =
     saved?.password_set === true &&

@@ -131,15 +131,7 @@ async function halt(of: Job): Promise<void> {
 
 const onceOf = async (of: Job): Promise<OnceState> => (await cursorOf(fixture.ledger, of)).once;
 
-const runsOf = async (of: Job) => (await fixture.ledger.unfinished([of.uid])).get(of.uid) ?? [];
-
-const reasonsOf = async (of: Job) =>
-  (
-    await fixture.pool.query<{ reason: string }>(
-      "select reason from missed_spans where job_uid = $1 order by recorded_at",
-      [of.uid],
-    )
-  ).rows.map(({ reason }) => reason);
+const reasonsOf = async (of: Job) => (await fixture.missedOf(of)).map(({ reason }) => reason);
 
 async function waiting(sessions: number): Promise<boolean> {
   const { rows } = await fixture.pool.query<{ count: number }>(
@@ -210,7 +202,7 @@ describe("put back to a time that it has run at", () => {
       if (change === undefined) throw new Error("nothing to apply");
       expect(await fixture.ledger.apply([change])).toEqual({ conflicts: [], created: 0 });
       expect(await onceOf(of)).toBe(becomes);
-      expect(await runsOf(of)).toEqual([]);
+      expect(await fixture.runsOf(of)).toEqual([]);
       // The caller thinks that it is one version further: it is told of the other.
       expect((await cursorOf(fixture.ledger, of)).version).toBe((change.from?.version ?? 0) + 2);
       await vi.waitFor(() => expect(told).toContain(of.uid));
@@ -228,7 +220,7 @@ describe("put back to a time that it has run at", () => {
     await fixture.queue.close([success(await started(later))]);
     expect(await onceOf(of)).toBe("completed");
     await reconcile(movedTo(later, at));
-    expect(await runsOf(of)).toEqual([]);
+    expect(await fixture.runsOf(of)).toEqual([]);
     expect(await onceOf(of)).toBe("failed");
   });
 
@@ -240,7 +232,7 @@ describe("put back to a time that it has run at", () => {
     const earlier = movedTo(of, at);
     await reconcile(earlier);
     await delivers(earlier, at);
-    expect(await runsOf(of)).toEqual([]);
+    expect(await fixture.runsOf(of)).toEqual([]);
   });
 
   test("while that run is under way: its outcome is yet to come", async () => {
@@ -385,7 +377,7 @@ describe("refused at its start", () => {
     await vi.waitFor(() => expect(told).toContain(of.uid));
 
     await reconcile(of);
-    expect(await runsOf(of)).toEqual([]);
+    expect(await fixture.runsOf(of)).toEqual([]);
     await fixture.ledger.liftHalt(of);
     await reconcile(of);
     await delivers(of, at);
@@ -415,7 +407,7 @@ describe("refused at its start", () => {
     expect(await reasonsOf(of)).toEqual([]);
     await fixture.ledger.liftHalt(of);
     await reconcile(of);
-    expect(await runsOf(of)).toEqual([]);
+    expect(await fixture.runsOf(of)).toEqual([]);
   });
 
   test("superseded by an edit that made no run of its own: it runs as edited", async () => {
@@ -425,7 +417,7 @@ describe("refused at its start", () => {
     await refused(await claimOne(fixture.queue, of));
     expect(await onceOf(of)).toBe("armed");
     await reconcile(newer);
-    expect((await runsOf(of)).map(({ generation }) => generation)).toEqual([2]);
+    expect((await fixture.runsOf(of)).map(({ generation }) => generation)).toEqual([2]);
     await delivers(newer, at);
   });
 
@@ -487,10 +479,10 @@ describe("refused at its start", () => {
     await refused(run);
     await leader.query("commit");
     leader.release();
-    expect((await runsOf(of)).map(({ state }) => state)).toEqual(["claimed"]);
+    expect((await fixture.runsOf(of)).map(({ state }) => state)).toEqual(["claimed"]);
     expect(await onceOf(of)).toBe("fired");
     await refused(run);
-    expect(await runsOf(of)).toEqual([]);
+    expect(await fixture.runsOf(of)).toEqual([]);
     expect(await onceOf(of)).toBe("armed");
   });
 
@@ -517,7 +509,7 @@ describe("refused at its start", () => {
     await other.query("commit");
     other.release();
     await refusing;
-    expect((await runsOf(of)).map(({ state }) => state)).toEqual(["claimed"]);
+    expect((await fixture.runsOf(of)).map(({ state }) => state)).toEqual(["claimed"]);
     expect(await fixture.queue.start([run])).toEqual(new Set([run.id]));
     await fixture.queue.close([success(run)]);
     expect(await onceOf(of)).toBe("completed");
@@ -531,7 +523,7 @@ describe("refused at its start", () => {
     await fixture.queue.release([run], Date.now() - 1);
     await refused(await claimOne(fixture.queue, of));
     expect(await reasonsOf(of)).toEqual(["deleted"]);
-    expect(await runsOf(of)).toEqual([]);
+    expect(await fixture.runsOf(of)).toEqual([]);
     expect(await onceOf(of)).toBe("fired");
   });
 
@@ -604,7 +596,7 @@ describe("dropped by a change", () => {
     await halt(of);
     await fixture.queue.release([waiting], Date.now() - 1);
     await fixture.ledger.liftHalt(of);
-    expect(await runsOf(of)).toEqual([]);
+    expect(await fixture.runsOf(of)).toEqual([]);
     await reconcile(of);
     await delivers(of, at);
   });
@@ -613,7 +605,7 @@ describe("dropped by a change", () => {
     const of = once(Date.now() - 1_000);
     await reconcile(of);
     await fixture.ledger.cancel([of.uid]);
-    expect(await runsOf(of)).toEqual([]);
+    expect(await fixture.runsOf(of)).toEqual([]);
     expect(await reasonsOf(of)).toEqual(["deleted"]);
   });
 
@@ -630,7 +622,7 @@ describe("dropped by a change", () => {
     await fixture.ledger.apply([change]);
     await vi.waitFor(() => expect(told).toContain(of.uid));
     await reconcile(newer);
-    expect((await runsOf(of)).map(({ generation }) => generation)).toEqual([2]);
+    expect((await fixture.runsOf(of)).map(({ generation }) => generation)).toEqual([2]);
     await delivers(newer, at);
   });
 
@@ -657,7 +649,7 @@ describe("dropped by a change", () => {
       const of = { ...once(at), id: "applied", account: gone.id };
       await reconcile(of);
       await accounts.delete(gone.id);
-      expect(await runsOf(of)).toEqual([]);
+      expect(await fixture.runsOf(of)).toEqual([]);
       await reconcile({ ...of, account: null });
       const rebound = { ...of, account: next.id };
       await reconcile(rebound);
@@ -735,7 +727,7 @@ describe("what a leader tells of it", () => {
   test("put back to a time that it has run at: completed", async () => {
     const at = Date.now() - 1_000;
     const of = await jobs.create({ account, id: "job-reverted", spec: onceSpec(at) });
-    await until("created", async () => (await runsOf(of)).length > 0);
+    await until("created", async () => (await fixture.runsOf(of)).length > 0);
     await fixture.queue.close([success(await started(of))]);
     await reported(of, "completed");
     const later = await jobs.update(of, onceSpec(at + HOUR));
@@ -750,15 +742,15 @@ describe("what a leader tells of it", () => {
       id: "job-halted",
       spec: onceSpec(Date.now() - 1_000),
     });
-    await until("created", async () => (await runsOf(of)).length > 0);
+    await until("created", async () => (await fixture.runsOf(of)).length > 0);
     const run = await claimOne(fixture.queue, of);
     await halt(of);
     await refused(run);
     await reported(of, "paused");
     await fixture.ledger.liftHalt(of);
-    await until("created again", async () => (await runsOf(of)).length > 0);
+    await until("created again", async () => (await fixture.runsOf(of)).length > 0);
     await delivers(of, run.scheduledAt);
     await reported(of, "completed");
-    expect(await runsOf(of)).toEqual([]);
+    expect(await fixture.runsOf(of)).toEqual([]);
   });
 });

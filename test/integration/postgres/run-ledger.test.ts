@@ -25,18 +25,8 @@ afterAll(async () => {
   await fixture?.close();
 });
 
-const missedOf = async (uid: string) =>
-  (
-    await fixture.pool.query<{ reason: string; count: number }>(
-      "select reason, count from missed_spans where job_uid = $1 order by recorded_at",
-      [uid],
-    )
-  ).rows;
-
 /** An index keeps a text of one letter small. */
 const incompressible = (length: number) => randomBytes(length / 2).toString("hex");
-
-const runsOf = async (uid: string) => (await fixture.ledger.unfinished([uid])).get(uid) ?? [];
 
 describe("apply", () => {
   test("two ledgers with the same change create each run once", async () => {
@@ -80,8 +70,8 @@ describe("apply", () => {
       change(b, { from: await cursorOf(fixture.ledger, b), create: [scheduled(5)] }),
     ]);
     expect(result).toEqual({ conflicts: [a.uid], created: 1 });
-    expect(await runsOf(a.uid)).toEqual([]);
-    expect(await missedOf(a.uid)).toEqual([]);
+    expect(await fixture.runsOf(a)).toEqual([]);
+    expect(await fixture.missedOf(a)).toEqual([]);
     expect((await cursorOf(fixture.ledger, a)).position).toBe(1_000);
     await fixture.ledger.cancel([a.uid, b.uid]);
   });
@@ -104,8 +94,8 @@ describe("apply", () => {
       await fixture.ledger.apply([
         change({ ...of, ...edit }, { from, to: { position: now, ...to } }),
       ]);
-      expect(await runsOf(of.uid)).toEqual([]);
-      expect(await missedOf(of.uid)).toEqual([{ reason, count: 2 }]);
+      expect(await fixture.runsOf(of)).toEqual([]);
+      expect(await fixture.missedOf(of)).toEqual([{ reason, count: 2 }]);
     });
 
   test("a started run outlives an edit", async () => {
@@ -114,7 +104,7 @@ describe("apply", () => {
     expect(await fixture.queue.start([run])).toEqual(new Set([run.id]));
     const from = await cursorOf(fixture.ledger, of);
     await fixture.ledger.apply([change({ ...of, generation: 2 }, { from, to: { generation: 2 } })]);
-    expect((await runsOf(of.uid)).map((left) => left.state)).toEqual(["started"]);
+    expect((await fixture.runsOf(of)).map((left) => left.state)).toEqual(["started"]);
     expect(await fixture.queue.close([success(run)])).toEqual(new Set([run.id]));
   });
 
@@ -129,8 +119,8 @@ describe("apply", () => {
         { from, create: [scheduled(at)], to: { once: "fired", generation: 2 } },
       ),
     ]);
-    expect((await runsOf(of.uid)).map((run) => run.generation)).toEqual([2]);
-    expect(await missedOf(of.uid)).toEqual([]);
+    expect((await fixture.runsOf(of)).map((run) => run.generation)).toEqual([2]);
+    expect(await fixture.missedOf(of)).toEqual([]);
     await fixture.ledger.cancel([of.uid]);
   });
 
@@ -145,8 +135,8 @@ describe("apply", () => {
         { from, create: [scheduled(at)], to: { generation: 2, position: at } },
       ),
     ]);
-    expect((await runsOf(of.uid)).map((run) => run.generation)).toEqual([2]);
-    expect(await missedOf(of.uid)).toEqual([]);
+    expect((await fixture.runsOf(of)).map((run) => run.generation)).toEqual([2]);
+    expect(await fixture.missedOf(of)).toEqual([]);
     await fixture.ledger.cancel([of.uid]);
   });
 
@@ -158,8 +148,8 @@ describe("apply", () => {
     await fixture.ledger.apply([
       change({ ...of, generation: 2 }, { from, to: { position: at - 1 } }),
     ]);
-    expect(await runsOf(of.uid)).toEqual([]);
-    expect(await missedOf(of.uid)).toEqual([]);
+    expect(await fixture.runsOf(of)).toEqual([]);
+    expect(await fixture.missedOf(of)).toEqual([]);
   });
 
   test("a run that was delivered while an edit was decided is not created a second time", async () => {
@@ -173,7 +163,7 @@ describe("apply", () => {
     );
     await fixture.queue.close([success(run)]);
     expect(await fixture.ledger.apply([edit])).toEqual({ conflicts: [], created: 0 });
-    expect(await runsOf(of.uid)).toEqual([]);
+    expect(await fixture.runsOf(of)).toEqual([]);
   });
 
   test("nor one whose closing commits while the edit is being applied", async () => {
@@ -200,7 +190,7 @@ describe("apply", () => {
     await closing.query("commit");
     closing.release();
     expect(await applying).toEqual({ conflicts: [], created: 0 });
-    expect(await runsOf(of.uid)).toEqual([]);
+    expect(await fixture.runsOf(of)).toEqual([]);
   });
 
   test("a manual run moves to the new generation, and a claim on the old one is void", async () => {
@@ -227,8 +217,8 @@ describe("apply", () => {
     const from = await cursorOf(fixture.ledger, of);
     const to = { position: Date.now() - 60_000, startable: false };
     await fixture.ledger.apply([change({ ...of, account: null }, { from, to })]);
-    expect(await runsOf(of.uid)).toEqual([]);
-    expect(await missedOf(of.uid)).toEqual([{ reason: "account_deleted", count: 1 }]);
+    expect(await fixture.runsOf(of)).toEqual([]);
+    expect(await fixture.missedOf(of)).toEqual([{ reason: "account_deleted", count: 1 }]);
   });
 
   test("a manual run between attempts, which must all send the same, ends with its generation", async () => {
@@ -240,8 +230,8 @@ describe("apply", () => {
     await fixture.queue.close([retry(run, Date.now())]);
     const from = await cursorOf(fixture.ledger, of);
     await fixture.ledger.apply([change({ ...of, generation: 2 }, { from })]);
-    expect(await runsOf(of.uid)).toEqual([]);
-    expect(await missedOf(of.uid)).toEqual([]);
+    expect(await fixture.runsOf(of)).toEqual([]);
+    expect(await fixture.missedOf(of)).toEqual([]);
   });
 
   test("a one-time whose retries an edit ends has failed", async () => {
@@ -254,9 +244,9 @@ describe("apply", () => {
     await fixture.ledger.apply([
       change({ ...of, generation: 2 }, { from, to: { generation: 2, once: "fired" } }),
     ]);
-    expect(await runsOf(of.uid)).toEqual([]);
+    expect(await fixture.runsOf(of)).toEqual([]);
     expect((await cursorOf(fixture.ledger, of)).once).toBe("failed");
-    expect(await missedOf(of.uid)).toEqual([]);
+    expect(await fixture.missedOf(of)).toEqual([]);
   });
 
   test("replace marks started runs and drops the others", async () => {
@@ -267,7 +257,7 @@ describe("apply", () => {
     await fixture.ledger.apply([
       change(of, { from: await cursorOf(fixture.ledger, of), create: [scheduled(now - 500)] }),
     ]);
-    const older = await runsOf(of.uid);
+    const older = await fixture.runsOf(of);
     await fixture.ledger.apply([
       change(of, {
         from: await cursorOf(fixture.ledger, of),
@@ -276,12 +266,12 @@ describe("apply", () => {
       }),
     ]);
     expect(await fixture.queue.unwanted([started.id])).toEqual(new Map([[started.id, "replaced"]]));
-    const left = await runsOf(of.uid);
+    const left = await fixture.runsOf(of);
     expect(left.map((run) => [run.state, run.scheduledAt])).toEqual([
       ["started", started.scheduledAt],
       ["queued", now],
     ]);
-    expect(await missedOf(of.uid)).toEqual([{ reason: "overlap", count: 1 }]);
+    expect(await fixture.missedOf(of)).toEqual([{ reason: "overlap", count: 1 }]);
     await fixture.queue.close([success(started)]);
     await fixture.ledger.cancel([of.uid]);
   });
@@ -293,8 +283,8 @@ describe("apply", () => {
     await fixture.queue.close([retry(run, Date.now() + 60_000)]);
     const from = await cursorOf(fixture.ledger, of);
     await fixture.ledger.apply([change(of, { from, replace: [run.id] })]);
-    expect(await runsOf(of.uid)).toEqual([]);
-    expect(await missedOf(of.uid)).toEqual([]);
+    expect(await fixture.runsOf(of)).toEqual([]);
+    expect(await fixture.missedOf(of)).toEqual([]);
   });
 
   test("what PostgreSQL cannot hold is refused by name, and nothing beside it is written", async () => {
@@ -467,8 +457,8 @@ describe("cancel, orphans, runNow", () => {
     await starting.query("commit");
     starting.release();
     await cancelling;
-    expect((await runsOf(of.uid)).map(({ state }) => state)).toEqual(["started"]);
-    expect(await missedOf(of.uid)).toEqual([]);
+    expect((await fixture.runsOf(of)).map(({ state }) => state)).toEqual(["started"]);
+    expect(await fixture.missedOf(of)).toEqual([]);
     expect(await fixture.queue.close([success(run)])).toEqual(new Set([run.id]));
   });
 
@@ -491,9 +481,9 @@ describe("cancel, orphans, runNow", () => {
     expect(await fixture.queue.start([run])).toEqual(new Set([run.id]));
     await fixture.queue.close([success(run)]);
     expect(await fixture.ledger.runNow(of, "key-1")).toBe(true);
-    expect(await runsOf(of.uid)).toEqual([]);
+    expect(await fixture.runsOf(of)).toEqual([]);
     expect(await fixture.ledger.runNow(of, "key-2")).toBe(true);
-    expect(await runsOf(of.uid)).toHaveLength(1);
+    expect(await fixture.runsOf(of)).toHaveLength(1);
     await fixture.ledger.cancel([of.uid]);
     expect(await fixture.ledger.runNow(of, "key-3")).toBe(false);
     expect(await fixture.ledger.runNow(job(), "key")).toBe(false);
@@ -504,7 +494,7 @@ describe("cancel, orphans, runNow", () => {
     await fixture.ledger.apply([change(of)]);
     const newer = { ...of, generation: 2, spec: spec({ name: "edited" }) };
     expect(await fixture.ledger.runNow(newer, "key")).toBe(false);
-    expect(await runsOf(of.uid)).toEqual([]);
+    expect(await fixture.runsOf(of)).toEqual([]);
     const from = await cursorOf(fixture.ledger, of);
     await fixture.ledger.apply([change(newer, { from })]);
     expect(await fixture.ledger.runNow(newer, "key")).toBe(true);
@@ -534,6 +524,6 @@ describe("cancel, orphans, runNow", () => {
     await deleting.query("commit");
     deleting.release();
     expect(await asked).toBe(false);
-    expect(await runsOf(of.uid)).toEqual([]);
+    expect(await fixture.runsOf(of)).toEqual([]);
   });
 });

@@ -27,7 +27,6 @@ afterAll(async () => {
 });
 
 const HOUR = 3_600_000;
-const runsOf = async (of: Job) => (await fixture.ledger.unfinished([of.uid])).get(of.uid) ?? [];
 const executionsOf = (of: Job) =>
   fixture.history.executions({ account: of.account ?? "", jobId: of.id, limit: 100, offset: 0 });
 const expireLease = (id: string) =>
@@ -176,12 +175,10 @@ describe("start", () => {
       const run = await claimed(fixture, of);
       await by(run, of);
       expect(await fixture.queue.start([run])).toEqual(new Set());
-      const { rows } = await fixture.pool.query<{ reason: string }>(
-        "select reason from missed_spans where job_uid = $1",
-        [of.uid],
+      expect((await fixture.missedOf(of)).map(({ reason }) => reason)).toEqual(
+        recorded === null ? [] : [recorded],
       );
-      expect(rows.map((row) => row.reason)).toEqual(recorded === null ? [] : [recorded]);
-      expect(await runsOf(of)).toHaveLength(recorded === null ? 1 : 0);
+      expect(await fixture.runsOf(of)).toHaveLength(recorded === null ? 1 : 0);
       await fixture.ledger.cancel([of.uid]);
     });
 
@@ -203,7 +200,7 @@ describe("start", () => {
       of.uid,
     ]);
     expect(await fixture.queue.start([second])).toEqual(new Set());
-    expect(await runsOf(of)).toEqual([]);
+    expect(await fixture.runsOf(of)).toEqual([]);
     const { account, id: jobId } = of;
     const page = { account: account ?? "", jobId, limit: 10, offset: 0 };
     const history = await fixture.history.executionsAndMissed(page);
@@ -234,7 +231,7 @@ describe("close", () => {
     await fixture.queue.start([run]);
     expect(await fixture.queue.close([success(run)])).toEqual(new Set([run.id]));
     expect(await fixture.queue.close([success(run)])).toEqual(new Set());
-    expect(await runsOf(of)).toEqual([]);
+    expect(await fixture.runsOf(of)).toEqual([]);
     const [execution, ...others] = await executionsOf(of);
     expect(others).toEqual([]);
     expect(execution).toMatchObject({
@@ -313,7 +310,7 @@ describe("close", () => {
     await fixture.queue.start([run]);
     await fixture.pool.query("update runs set replaced = true where id = $1", [run.id]);
     await fixture.queue.close([retry(run, Date.now())]);
-    expect(await runsOf(of)).toEqual([]);
+    expect(await fixture.runsOf(of)).toEqual([]);
   });
 
   test("a run that is replaced while its retry waits for the row ends, and is recorded", async () => {
@@ -334,7 +331,7 @@ describe("close", () => {
     await replacing.query("commit");
     replacing.release();
     expect(await closing).toEqual(new Set([run.id]));
-    expect(await runsOf(of)).toEqual([]);
+    expect(await fixture.runsOf(of)).toEqual([]);
     expect(await executionsOf(of)).toHaveLength(1);
   });
 
@@ -514,7 +511,7 @@ describe("reap", () => {
         attempt: 1,
       },
     ]);
-    expect(await runsOf(of)).toEqual([]);
+    expect(await fixture.runsOf(of)).toEqual([]);
     // The worker was only asleep: its late answer finds nothing.
     expect(await fixture.queue.close([success(run)])).toEqual(new Set());
   });
@@ -532,7 +529,7 @@ describe("reap", () => {
     await fixture.queue.start([again]);
     await expireLease(run.id);
     await fixture.queue.reap();
-    expect(await runsOf(of)).toEqual([]);
+    expect(await fixture.runsOf(of)).toEqual([]);
     expect(await executionsOf(of)).toHaveLength(2);
   });
 
@@ -561,7 +558,7 @@ describe("reap", () => {
     await fixture.pool.query(`alter table executions
       add constraint refused check (job_uid <> '${bad.uid}') not valid`);
     await expect(fixture.queue.reap()).rejects.toThrow("refused");
-    expect(await runsOf(sound)).toEqual([]);
+    expect(await fixture.runsOf(sound)).toEqual([]);
     await fixture.pool.query("alter table executions drop constraint refused");
     // It has been taken over all the same: its worker holds it no more.
     expect(await fixture.queue.renew([asleep], 30_000)).toEqual(new Set());

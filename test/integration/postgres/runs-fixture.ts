@@ -5,7 +5,7 @@ import { isoUtc } from "../../../src/domain/instant.ts";
 import type { Closing, RunQueue } from "../../../src/domain/ports/run-queue.ts";
 import type { LedgerChange, RunHistory, RunLedger } from "../../../src/domain/ports/run-ledger.ts";
 import { revisionOf } from "../../../src/domain/revision.ts";
-import type { ClaimedRun, NewRun } from "../../../src/domain/run.ts";
+import type { ClaimedRun, NewRun, UnfinishedRun } from "../../../src/domain/run.ts";
 import { createNotifications } from "../../../src/postgres/notifications.ts";
 import { createPool, type Pool } from "../../../src/postgres/pool.ts";
 import { createRunHistory } from "../../../src/postgres/run-history.ts";
@@ -23,6 +23,10 @@ export interface RunsFixture {
   /** A queue of another process: connections of its own. */
   anotherQueue(pool?: Pool): RunQueue;
   anotherLedger(): RunLedger;
+  /** The job's unfinished runs. */
+  runsOf(of: Job): Promise<readonly UnfinishedRun[]>;
+  /** What is recorded of fire times that the job missed, in the order in which it was. */
+  missedOf(of: Job): Promise<{ reason: string; count: number }[]>;
   close(): Promise<void>;
 }
 
@@ -47,14 +51,23 @@ export async function runsFixture(given?: TestDatabase): Promise<RunsFixture> {
     });
   };
   const pool = pools(10);
+  const ledger = createRunLedger({ pool });
   return {
     url,
     pool,
-    ledger: createRunLedger({ pool }),
+    ledger,
     history: createRunHistory({ pool }),
     queue: anotherQueue(),
     anotherQueue,
     anotherLedger: () => createRunLedger({ pool: pools(4) }),
+    runsOf: async ({ uid }) => (await ledger.unfinished([uid])).get(uid) ?? [],
+    missedOf: async ({ uid }) => {
+      const { rows } = await pool.query<{ reason: string; count: number }>(
+        "select reason, count from missed_spans where job_uid = $1 order by recorded_at",
+        [uid],
+      );
+      return rows;
+    },
     close: async () => {
       for (const end of ends.toReversed()) await end();
       await database.drop();

@@ -34,8 +34,6 @@ const missedOf = async (of: Job) =>
     )
   ).rows;
 
-const runsOf = async (of: Job) => (await fixture.ledger.unfinished([of.uid])).get(of.uid) ?? [];
-
 /** As if the run had been created ten seconds before its time, and nobody had been there since. */
 async function prepared(of: Job, at: number, once: "armed" | "fired" = "armed") {
   const run = await claimed(fixture, of, { at, once });
@@ -60,7 +58,7 @@ describe("a prepared run whose time passed while nobody was there", () => {
   test("beyond the starting deadline it does not start, and is missed", async () => {
     const [of, at] = [late(30), Date.now() - 60_000];
     expect(await starts(await prepared(of, at))).toBe(false);
-    expect(await runsOf(of)).toEqual([]);
+    expect(await fixture.runsOf(of)).toEqual([]);
     expect(await missedOf(of)).toEqual([{ reason: "deadline", count: 1, first_at: at }]);
   });
 
@@ -71,7 +69,7 @@ describe("a prepared run whose time passed while nobody was there", () => {
       spec: onceSpec(at, { startingDeadlineSeconds: 30 }),
     });
     expect(await starts(await prepared(of, at, "fired"))).toBe(false);
-    expect(await runsOf(of)).toEqual([]);
+    expect(await fixture.runsOf(of)).toEqual([]);
     const from = await cursorOf(fixture.ledger, of);
     expect(from.once).toBe("armed");
     const decision = decide({

@@ -7,6 +7,7 @@ import type { Claim, Closing, RunQueue } from "../domain/ports/run-queue.ts";
 import type { ClaimedRun, RunTrigger } from "../domain/run.ts";
 import { closeRuns } from "./close-runs.ts";
 import { byKey } from "./by-key.ts";
+import { sqlState } from "./connection-errors.ts";
 import { createTeller } from "./ledger-news.ts";
 import {
   CLOSED_CHANNEL,
@@ -20,6 +21,7 @@ import { startRuns } from "./start-runs.ts";
 
 const INTERRUPTED = "interrupted: outcome unknown";
 const REPLACED = "replaced: outcome unknown";
+const TOO_MANY_CONNECTIONS = "53300";
 /** Runs that one reap closes in one transaction. */
 const REAP_BATCH = 500;
 /** Milliseconds; an integer of PostgreSQL. */
@@ -130,12 +132,17 @@ export function createRunQueue(options: {
 
     renew: async (claims, leaseMs) => {
       if (claims.length === 0) return new Set();
-      const { rows } = await leasePool.query<{ id: string }>({
+      const renewal = {
         name: "renew_claims",
         text: `with ${MINE}
          update runs r set lease_until = clock_timestamp() + $3 * interval '1 millisecond'
            from mine where ${byKey("r.id", "mine.id")} returning r.id`,
         values: [...identify(claims), leaseMs],
+      };
+      const { rows } = await leasePool.query<{ id: string }>(renewal).catch((error: unknown) => {
+        // The server has no connection left, as when others took those that broke: the runs' may have come back.
+        if (sqlState(error) !== TOO_MANY_CONNECTIONS) throw error;
+        return pool.query<{ id: string }>(renewal);
       });
       return new Set(rows.map((row) => row.id));
     },

@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
   change,
@@ -14,6 +15,10 @@ import {
   type RunsFixture,
 } from "./runs-fixture.ts";
 import { CLOSED_CHANNEL, createNotifications } from "../../../src/postgres/notifications.ts";
+import { createPool, type Pool } from "../../../src/postgres/pool.ts";
+import { createRunQueue } from "../../../src/postgres/run-queue.ts";
+import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
+import { admin } from "../../postgres/admin.ts";
 import { until } from "../../until.ts";
 import { destinationKey } from "../../../src/domain/destination.ts";
 import type { Job } from "../../../src/domain/job.ts";
@@ -480,6 +485,31 @@ describe("release and renew", () => {
       expect(await fixture.queue.renew([run], 30_000)).toEqual(new Set([run.id]));
     } finally {
       for (const client of clients) client.release();
+    }
+    await fixture.ledger.cancel([of.uid]);
+  });
+
+  test("renewing works while the server has no connection for it, but for the runs", async () => {
+    const of = job();
+    const run = await claimed(fixture, of, { worker: "crowded out" });
+    const crowded = new URL(fixture.url);
+    crowded.username = `crowded_${randomBytes(4).toString("hex")}`;
+    crowded.password = "out";
+    await admin(
+      fixture.url,
+      `create role ${crowded.username} login password 'out' connection limit 0`,
+    );
+    const leasePool = createPool({ url: crowded.href, applicationName: "test" });
+    const notifications = createNotifications({ url: fixture.url, applicationName: "test" });
+    const options = { notifications, random: () => 0.5 };
+    const renewing = (pool: Pool) =>
+      createRunQueue({ ...options, pool, leasePool }).renew([run], 30_000);
+    try {
+      expect(await renewing(fixture.pool)).toEqual(new Set([run.id]));
+      await expect(renewing(leasePool)).rejects.toThrow(DependencyUnavailable);
+    } finally {
+      await leasePool.end();
+      await admin(fixture.url, `drop role ${crowded.username}`);
     }
     await fixture.ledger.cancel([of.uid]);
   });

@@ -73,7 +73,8 @@ types.setTypeParser(builtIn.builtins.TIMESTAMPTZ, instantOf);
 /**
  * What every session has, whatever the defaults of server, database and role. For the moments see `instantOf`.
  * Statements rely on seeing what was committed while they waited for a row; other levels refuse to go on then.
- * Who listens is idle, and reads everything anew after each reconnect. Our time limits are in `clientConfig`.
+ * Who listens is idle, and reads everything anew after each reconnect. The clock comes as a float, and columns with
+ * gaps as arrays. Our time limits are in `clientConfig`.
  * A role's transaction_timeout stays, and is an outage: a server older than 17 would not take it, and could not be
  * told apart as too old.
  */
@@ -82,6 +83,8 @@ const SESSION = [
   "datestyle=ISO",
   "default_transaction_isolation=read\\ committed",
   "idle_session_timeout=0",
+  "extra_float_digits=1",
+  "array_nulls=on",
 ]
   .map((setting) => `-c ${setting}`)
   .join(" ");

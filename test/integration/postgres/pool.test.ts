@@ -89,6 +89,20 @@ test("a role's defaults neither bear on what a statement sees nor end sessions",
   await own.end();
 });
 
+test("a role's defaults change no value on its way", async () => {
+  const theirs = ["extra_float_digits=-15", "array_nulls=off", "bytea_output=escape"];
+  const options = theirs.map((setting) => `-c ${setting}`).join(" ");
+  const url = `${database.url}?options=${encodeURIComponent(options)}`;
+  const own = createPool({ url, applicationName: "own defaults", max: 1 });
+  const bytes = Buffer.from([0, 92, 255]);
+  const { rows } = await own.query(
+    "select 1763835000123.25::float8 as float, $1::int[] as gaps, $2::bytea as bytes",
+    [[1, null], bytes],
+  );
+  expect(rows).toEqual([{ float: 1763835000123.25, gaps: [1, null], bytes }]);
+  await own.end();
+});
+
 test.each([
   { mode: "require", becomes: "verify-full" },
   { mode: "no-verify", becomes: "no-verify" },

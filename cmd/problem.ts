@@ -5,6 +5,7 @@ import { NamespaceInUse } from "../src/domain/ports/accounts.ts";
 import { DependencyUnavailable } from "../src/domain/ports/dependency-down.ts";
 import { UnknownKeyId, WrongKey } from "../src/postgres/key-ring.ts";
 import {
+  DatabaseNotUtf8,
   DatabaseTooNew,
   DatabaseTooOld,
   MigrationFailed,
@@ -27,6 +28,7 @@ export function problemOf(error: unknown, databaseUrl?: string): string | undefi
     error instanceof DatabaseTooNew ||
     error instanceof DatabaseTooOld ||
     error instanceof ServerTooOld ||
+    error instanceof DatabaseNotUtf8 ||
     error instanceof MigrationFailed ||
     error instanceof UnknownKeyId ||
     error instanceof WrongKey

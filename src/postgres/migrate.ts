@@ -21,6 +21,11 @@ export class ServerTooOld extends Error {
   override name = "ServerTooOld";
 }
 
+/** The database has an encoding that cannot hold every text. */
+export class DatabaseNotUtf8 extends Error {
+  override name = "DatabaseNotUtf8";
+}
+
 /** The migrations could not be applied, and none of them was. */
 export class MigrationFailed extends Error {
   override name = "MigrationFailed";
@@ -48,8 +53,8 @@ export interface MigrateOptions {
  * Brings the schema up to this release: plain SQL files in order, each once, all in one transaction,
  * under an advisory lock (several processes at once are safe: the others wait, then find nothing to do).
  * Forward only; an older release keeps working on a migrated database unless `min_app_version` in
- * carillon_meta says otherwise: then this throws DatabaseTooNew, and ServerTooOld on an older PostgreSQL, and
- * changes nothing.
+ * carillon_meta says otherwise: then this throws DatabaseTooNew, ServerTooOld on an older PostgreSQL, and
+ * DatabaseNotUtf8 in another encoding, and changes nothing.
  */
 export async function migrate(options: MigrateOptions): Promise<{ applied: string[] }> {
   const client = createClient({
@@ -63,6 +68,7 @@ export async function migrate(options: MigrateOptions): Promise<{ applied: strin
     await client.connect();
     try {
       await refuseOldServer(client);
+      await refuseOtherEncoding(client);
       await refuseNewer(client, options.appVersion);
       if ((await pending(client)).length === 0) {
         await forgetOtherClusters(client);
@@ -133,6 +139,18 @@ async function refuseOldServer(database: Queryable): Promise<void> {
     throw new ServerTooOld(
       `the server of DATABASE_URL is PostgreSQL ${version}: Carillon needs ${LEAST_SERVER} or newer`,
     );
+}
+
+/** Else it would be found out text by text, by what is written once a mail has left. */
+async function refuseOtherEncoding(database: Queryable): Promise<void> {
+  const { rows } = await database.query<{ name: string; encoding: string }>(
+    "select current_database() as name, current_setting('server_encoding') as encoding",
+  );
+  for (const { name, encoding } of rows)
+    if (encoding !== "UTF8")
+      throw new DatabaseNotUtf8(
+        `the database ${name} of DATABASE_URL has the encoding ${encoding}: Carillon needs UTF8 (CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0)`,
+      );
 }
 
 async function refuseNewer(database: Queryable, appVersion: string): Promise<void> {

@@ -20,11 +20,11 @@ export async function createTestDatabase(): Promise<TestDatabase> {
   };
 }
 
-/** An empty database: for the migrations themselves. */
-export async function createEmptyDatabase(): Promise<TestDatabase> {
+/** An empty database: for the migrations themselves. `options` are those of CREATE DATABASE. */
+export async function createEmptyDatabase(options = ""): Promise<TestDatabase> {
   const adminUrl = inject("postgresAdminUrl");
   const name = `carillon_empty_${randomBytes(6).toString("hex")}`;
-  await admin(adminUrl, `create database ${name}`);
+  await admin(adminUrl, `create database ${name} ${options}`);
   const url = new URL(adminUrl);
   url.pathname = `/${name}`;
   return {

@@ -4,6 +4,7 @@ import { timers } from "../../../cmd/system.ts";
 import {
   checkSchema,
   compareVersions,
+  DatabaseNotUtf8,
   DatabaseTooNew,
   DatabaseTooOld,
   migrate,
@@ -16,8 +17,8 @@ import { admin } from "../../postgres/admin.ts";
 import { createEmptyDatabase, type TestDatabase } from "../../postgres/database.ts";
 
 const databases: TestDatabase[] = [];
-async function empty(): Promise<TestDatabase> {
-  const database = await createEmptyDatabase();
+async function empty(options?: string): Promise<TestDatabase> {
+  const database = await createEmptyDatabase(options);
   databases.push(database);
   return database;
 }
@@ -52,6 +53,20 @@ test("a database that needs a newer program is refused, and left alone", async (
   await checkSchema({ pool, appVersion: "2.1.0" });
   await pool.end();
 });
+
+test.each(["WIN1252", "SQL_ASCII"])(
+  "a database in %s is refused, and left alone",
+  async (encoding) => {
+    const { url } = await empty(`encoding '${encoding}' locale 'C' template template0`);
+    const refused = await migrate({ url, appVersion: "1.0.0" }).catch((error: unknown) => error);
+    expect(refused).toBeInstanceOf(DatabaseNotUtf8);
+    expect(refused).toMatchObject({ message: expect.stringContaining(encoding) });
+    const pool = createPool({ url, applicationName: "test" });
+    const { rows } = await pool.query("select from pg_class where relname = 'carillon_migrations'");
+    expect(rows).toEqual([]);
+    await pool.end();
+  },
+);
 
 test("a release that is one behind works on a database that is ahead", async () => {
   const { url } = await empty();

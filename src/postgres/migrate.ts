@@ -68,6 +68,8 @@ export async function migrate(options: MigrateOptions): Promise<{ applied: strin
     await client.connect();
     try {
       await refuseOldServer(client);
+      // Which a role may have, and only a server that is new enough knows: a large table takes its time.
+      await client.query("set transaction_timeout = 0");
       await refuseOtherEncoding(client);
       await refuseNewer(client, options.appVersion);
       if ((await pending(client)).length === 0) {

@@ -41,6 +41,21 @@ test("several processes at once: one migrates, the others wait and find nothing 
   expect(await migrate({ url, appVersion: "1.0.0" })).toEqual({ applied: [] });
 });
 
+test("a migration takes its time, whatever time limits the role has", async () => {
+  const { url } = await empty();
+  const slow = "begin perform pg_sleep(0.02); end";
+  await admin(
+    url,
+    `create function slow() returns event_trigger language plpgsql as $$ ${slow} $$`,
+  );
+  await admin(url, "create event trigger slow on ddl_command_end execute function slow()");
+  const theirs = ["transaction_timeout", "statement_timeout", "lock_timeout"];
+  const options = theirs.map((setting) => `-c ${setting}=500ms`).join(" ");
+  const limited = `${url}?options=${encodeURIComponent(options)}`;
+  const { applied } = await migrate({ url: limited, appVersion: "1.0.0" });
+  expect(applied).not.toEqual([]);
+});
+
 test("a database that needs a newer program is refused, and left alone", async () => {
   const { url } = await empty();
   await migrate({ url, appVersion: "1.0.0" });

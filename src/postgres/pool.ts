@@ -116,7 +116,8 @@ export function clientConfig(options: PoolOptions): ClientConfig {
     // A server behind a cut network never answers: unacknowledged data is not covered by keep-alive.
     query_timeout: statementTimeout === 0 ? 0 : statementTimeout + 2_000,
     lock_timeout: options.lockTimeoutMs ?? 5_000,
-    idle_in_transaction_session_timeout: 60_000,
+    // Whoever stands still holds up renewals of leases by its locks: far less than a lease.
+    idle_in_transaction_session_timeout: 10_000,
     connectionTimeoutMillis: options.connectTimeoutMs ?? 5_000,
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,

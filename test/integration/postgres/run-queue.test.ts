@@ -489,6 +489,30 @@ describe("release and renew", () => {
     await fixture.ledger.cancel([of.uid]);
   });
 
+  test("a process that stands still in a transaction does not cost others their leases", async () => {
+    const [locked, other] = [job(), job()];
+    const mine = [await claimed(fixture, locked), await claimed(fixture, other)];
+    await fixture.queue.start(mine);
+    await fixture.queue.renew(mine, 20_000);
+    const still = await fixture.pool.connect();
+    let lost = 0;
+    try {
+      await still.query("begin");
+      await still.query("select from runs where id = $1 for update", [mine[0]?.id]);
+      // Each try waits for the lock as long as a statement may.
+      const renew = async () => {
+        const renewed = await fixture.queue.renew(mine, 20_000).catch(() => undefined);
+        lost += (await fixture.queue.reap()).interrupted;
+        return renewed;
+      };
+      await until(() => `the end of the lock; ${lost} lost`, renew, 25_000);
+    } finally {
+      still.release(true);
+    }
+    expect(lost).toBe(0);
+    await fixture.queue.close(mine.map((run) => success(run)));
+  });
+
   test("renewing works while the server has no connection for it, but for the runs", async () => {
     const of = job();
     const run = await claimed(fixture, of, { worker: "crowded out" });

@@ -13,6 +13,15 @@ import { mailOptions, smtpOptions } from "./smtp-options.ts";
 
 export type SendResult = Exclude<MailResult, { kind: "unconfigured" }>;
 
+/**
+ * `stale`: the connection had been closed, and nothing was sent. `crowded`: the server did not take the mail for now,
+ * perhaps only because of our other connections.
+ */
+type Attempt =
+  | SendResult
+  | { kind: "stale" }
+  | { kind: "crowded"; failure: Extract<SendResult, { kind: "failed" }> };
+
 /** How long a mail may take. */
 export interface TimeLimit {
   signal: AbortSignal;
@@ -42,6 +51,11 @@ export interface TransportPool {
 /** Below the shortest common idle limits of servers, so that it is we who close. */
 const IDLE_TIMEOUT = 30_000;
 
+/** Mails that get through before a server that had too many connections is tried with one more. */
+const BEFORE_ONE_MORE = 50;
+/** Those whom a server sent away wait apart and have every other turn: their time goes on. */
+const SENT_AWAY = "sent away";
+
 export function createTransportPool(options: {
   account: string;
   settings: SmtpSettings;
@@ -63,12 +77,15 @@ export function createTransportPool(options: {
   const turns = createTurns({ atOnce: options.connections });
   let inFlight = 0;
   let retired = false;
+  /** Turns that nobody gets, since the server takes fewer, and the mails that got through meanwhile. */
+  let withheld = 0;
+  let through = 0;
 
   async function attempt(
     message: MailMessage & { messageId: string },
     signal: AbortSignal,
     maySend?: () => boolean,
-  ): Promise<SendResult | "stale"> {
+  ): Promise<Attempt> {
     let ended = false;
     try {
       if (signal.aborted) throw unsent(signal.reason);
@@ -93,42 +110,60 @@ export function createTransportPool(options: {
     } catch (error) {
       // The account's rules could not be read to check the server: no mail has left.
       if (error instanceof DependencyUnavailable) throw error;
-      if (!signal.aborted && !ended && closedWhileIdle(error)) return "stale";
-      return smtpFailure({ error, bodyEnded: ended, secrets });
+      if (!signal.aborted && !ended && closedWhileIdle(error)) return { kind: "stale" };
+      const failure = smtpFailure({ error, bodyEnded: ended, secrets });
+      return tooMany(error, ended) ? { kind: "crowded", failure } : failure;
     }
+  }
+
+  async function inTurn(...mail: Parameters<typeof attempt>): Promise<Attempt> {
+    const first = await attempt(...mail);
+    return first.kind === "stale" ? attempt(...mail) : first;
+  }
+
+  function oneMore(): void {
+    through += 1;
+    if (withheld === 0 || through < BEFORE_ONE_MORE) return;
+    through = 0;
+    withheld -= 1;
+    turns.done();
   }
 
   return {
     revision: settings.revision,
     from: settings.from,
     send: async (message, { signal, begin }, maySend) => {
-      if (!(await turns.take(signal)))
-        return signal.aborted
-          ? smtpFailure({ error: unsent(signal.reason), bodyEnded: false, secrets })
-          : { kind: "retired" };
-      if (retired) {
-        // Between its turn and here.
-        turns.done();
-        return { kind: "retired" };
-      }
-      inFlight += 1;
-      try {
-        begin();
-        const first = await attempt(message, signal, maySend);
-        if (first !== "stale") return first;
-        const second = await attempt(message, signal, maySend);
-        if (second !== "stale") return second;
-        return {
-          kind: "failed",
-          error: "SMTP server: connection closed before the mail was sent",
-          retryable: true,
-          outcomeUnknown: false,
-          serverFault: true,
-        };
-      } finally {
-        inFlight -= 1;
-        turns.done();
-        if (retired && inFlight === 0) pool.close();
+      let sentAway: Extract<SendResult, { kind: "failed" }> | undefined;
+      for (;;) {
+        if (!(await turns.take(signal, sentAway && SENT_AWAY))) {
+          if (!signal.aborted) return { kind: "retired" };
+          if (sentAway) return { ...sentAway, withdrawn: true };
+          return smtpFailure({ error: unsent(signal.reason), bodyEnded: false, secrets });
+        }
+        if (retired) {
+          // Between its turn and here.
+          turns.done();
+          return { kind: "retired" };
+        }
+        inFlight += 1;
+        sentAway = undefined;
+        try {
+          begin();
+          const ended = await inTurn(message, signal, maySend);
+          if (ended.kind === "stale") return CLOSED_TWICE;
+          if (ended.kind === "accepted") oneMore();
+          if (ended.kind !== "crowded") return ended;
+          // By itself it was not one too many.
+          if (inFlight === 1 || signal.aborted) return ended.failure;
+          sentAway = ended.failure;
+        } finally {
+          inFlight -= 1;
+          if (sentAway) {
+            withheld += 1;
+            through = 0;
+          } else turns.done();
+          if (retired && inFlight === 0) pool.close();
+        }
       }
     },
     retire: () => {
@@ -143,6 +178,14 @@ export function createTransportPool(options: {
     },
   };
 }
+
+const CLOSED_TWICE: SendResult = {
+  kind: "failed",
+  error: "SMTP server: connection closed before the mail was sent",
+  retryable: true,
+  outcomeUnknown: false,
+  serverFault: true,
+};
 
 /** Why a mail was ended before anything was done for it. */
 function unsent(reason: unknown): Error {
@@ -177,4 +220,13 @@ async function sendThrough(
 function closedWhileIdle(error: unknown): boolean {
   const { code, command, responseCode } = readFields(error);
   return code === "ECONNECTION" && command === undefined && responseCode === undefined;
+}
+
+/**
+ * "Closing transmission channel" (RFC 5321, 4.2.3) is what servers say to one connection too many, and Microsoft 365
+ * says 432 of it once it has read a mail. 421 that late could be anything.
+ */
+function tooMany(error: unknown, bodyEnded: boolean): boolean {
+  const { responseCode } = readFields(error);
+  return responseCode === 432 || (responseCode === 421 && !bodyEnded);
 }

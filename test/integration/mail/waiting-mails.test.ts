@@ -140,3 +140,71 @@ describe("a mail that waits for a connection", () => {
     expect(server.seen.mails).toBe(1);
   });
 });
+
+describe("a server that takes fewer connections at once than we have", () => {
+  const AT_ONCE = 3;
+  const MAILS = 12;
+
+  /** Its own words, where it says them: Exim, Postfix, Microsoft 365. */
+  test.each([
+    { where: "when greeting", verb: "GREETING", says: "421 Too many concurrent SMTP connections" },
+    { where: "at the sender", verb: "MAIL", says: "421 4.7.0 Error: too many connections" },
+    { where: "at a mail's end", verb: "END", says: "432 4.3.2 Concurrent connections limit" },
+  ])("and says so $where gets all mails, each once", async ({ verb, says }) => {
+    const refused = Promise.withResolvers<void>();
+    let taken = 0;
+    let inside = 0;
+    const full = (): boolean =>
+      verb === "END" ? inside > AT_ONCE : server.seen.connections - server.seen.closed > AT_ONCE;
+    const orRefuse = (friendly: string) => (): string => {
+      if (!full()) return friendly;
+      refused.resolve();
+      return says;
+    };
+    const server = await scriptedServer({
+      ...(verb === "END" ? {} : { [verb]: orRefuse(verb === "MAIL" ? "250 ok" : "220 hello") }),
+      END: async () => {
+        inside += 1;
+        const answer = verb === "END" ? orRefuse("250 queued")() : "250 queued";
+        await refused.promise;
+        inside -= 1;
+        if (answer.startsWith("250")) taken += 1;
+        return answer;
+      },
+    });
+    const sending = mailer(server.port);
+    const sent = await Promise.all(Array.from({ length: MAILS }, () => sending.send("a", HELLO)));
+    expect(sent.map(({ kind }) => kind)).toEqual(Array(MAILS).fill("accepted"));
+    expect(taken).toBe(MAILS);
+  });
+
+  test("and later more of them is tried with one more", async () => {
+    let refusing = true;
+    const server = await scriptedServer({
+      GREETING: () =>
+        refusing && server.seen.connections - server.seen.closed > 1 ? "421 busy" : "220 hello",
+      MAIL: async () => {
+        await until("somebody refused", () => !refusing || server.seen.closed > 0);
+        return "250 ok";
+      },
+    });
+    const sending = mailer(server.port, {}, PATIENT, { poolSize: 2 });
+    const send = (mails: number) =>
+      Promise.all(Array.from({ length: mails }, () => sending.send("a", HELLO)));
+    await send(2);
+    refusing = false;
+    const { connections } = server.seen;
+    await send(48);
+    expect(server.seen.connections).toBe(connections);
+    await send(2);
+    expect(server.seen.connections).toBe(connections + 1);
+  });
+
+  test("and takes none by itself: the mail fails", async () => {
+    const server = await scriptedServer({ GREETING: "421 busy" });
+    const sending = mailer(server.port);
+    const sent = await Promise.all(Array.from({ length: MAILS }, () => sending.send("a", HELLO)));
+    for (const result of sent)
+      expect(result).toMatchObject({ kind: "failed", retryable: true, serverFault: true });
+  });
+});

@@ -127,6 +127,7 @@ const NETWORK_ERRORS: Readonly<Record<string, string>> = {
   UND_ERR_SOCKET: "connection closed by the receiver",
   UND_ERR_ABORTED: "aborted",
   UND_ERR_HEADERS_OVERFLOW: "the answer's headers are too large",
+  UND_ERR_RES_CONTENT_LENGTH_MISMATCH: "the receiver's answer is not as long as it says",
   HTTPParserError: "the receiver's answer is not HTTP/1.1",
   CERT_HAS_EXPIRED: "the receiver's certificate has expired",
   DEPTH_ZERO_SELF_SIGNED_CERT: "the receiver's certificate is self-signed",
@@ -137,6 +138,12 @@ const NETWORK_ERRORS: Readonly<Record<string, string>> = {
   CERT_SIGNATURE_FAILURE: "the receiver's certificate cannot be verified",
   ERR_SSL_WRONG_VERSION_NUMBER: "the receiver does not speak TLS",
   ERR_SSL_PACKET_LENGTH_TOO_LONG: "the receiver does not speak TLS",
+  ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION: "the receiver does not speak TLS 1.2 or 1.3",
+  ERR_SSL_UNSUPPORTED_PROTOCOL: "the receiver does not speak TLS 1.2 or 1.3",
+  ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL: "the receiver does not speak HTTP/1.1",
+  ERR_SSL_TLSV1_UNRECOGNIZED_NAME: "the receiver does not know itself by this host name",
+  "ERR_SSL_SSL/TLS_ALERT_HANDSHAKE_FAILURE":
+    "the receiver refused the TLS handshake; it may ask for a client certificate",
   ERR_TLS_CERT_ALTNAME_INVALID: "the receiver's certificate is for another name",
 };
 

@@ -91,8 +91,14 @@ function describe(error: unknown, fields: ErrorFields): string {
   const system = fields.originalCode ?? fields.code ?? "";
   if (SYSTEM_CODE.test(system)) return `SMTP server: ${classifyNetwork(system).error}`;
   if (fields.code === "EABORT") return "aborted before the SMTP server answered";
+  if (error.message === NO_GREETING) return `${NO_GREETING}; ${OTHER_TLS}`;
   return error.message;
 }
+
+/** nodemailer's words. A server that waits for a handshake, on port 465 for one, says nothing before. */
+const NO_GREETING = "Greeting never received";
+const OTHER_TLS =
+  "a server that begins with TLS, as most do on port 465, needs TLS from the start (implicit)";
 
 const SYSTEM_CODE =
   /^(?:ECONNREFUSED|ECONNRESET|EPIPE|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN|CERT_.+|DEPTH_ZERO.+|SELF_SIGNED.+|UNABLE_TO.+|ERR_TLS.+|ERR_SSL.+)$/;

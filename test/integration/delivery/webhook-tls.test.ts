@@ -1,8 +1,9 @@
 import { once } from "node:events";
 import { createServer as createPlainServer } from "node:http";
+import { createSecureServer } from "node:http2";
 import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
-import type { TLSSocket } from "node:tls";
+import { createServer as createTlsServer, type TlsOptions, type TLSSocket } from "node:tls";
 import { afterAll, afterEach, describe, expect, test } from "vitest";
 import { createAuthority, selfSigned, type Certificate } from "../../network/certificates.ts";
 import { claimedRun } from "./claimed-run.ts";
@@ -27,10 +28,10 @@ interface Call {
   body: string;
 }
 
-let servers: { close(): unknown; closeAllConnections(): void }[] = [];
+let servers: { close(): unknown; closeAllConnections?(): void }[] = [];
 afterEach(() => {
   for (const server of servers) {
-    server.closeAllConnections();
+    server.closeAllConnections?.();
     server.close();
   }
   servers = [];
@@ -132,6 +133,34 @@ describe("https", () => {
       retryAfterMs: null,
     });
     expect(calls).toEqual([]);
+  });
+
+  const own = (): Certificate => authority.issue([NAME]);
+  const tls = (options: TlsOptions) => createTlsServer({ ...own(), ...options });
+  test.each([
+    {
+      is: "speaks TLS 1.1",
+      server: () => tls({ minVersion: "TLSv1", maxVersion: "TLSv1.1", ciphers: "ALL:@SECLEVEL=0" }),
+      error: "the receiver does not speak TLS 1.2 or 1.3",
+    },
+    {
+      is: "breaks the handshake off",
+      server: () => tls({ ciphers: "PSK", maxVersion: "TLSv1.2" }),
+      error: "the receiver refused the TLS handshake; it may ask for a client certificate",
+    },
+    {
+      is: "speaks HTTP/2 alone",
+      server: () => createSecureServer(own()),
+      error: "the receiver does not speak HTTP/1.1",
+    },
+  ])("to a receiver that $is fails in words", async ({ server, error }) => {
+    const started = server();
+    started.on("tlsClientError", () => undefined);
+    servers.push(started);
+    started.listen(0, "127.0.0.1");
+    await once(started, "listening");
+    const { port } = started.address() as AddressInfo;
+    expect(await send(`https://${NAME}:${port}/`)).toMatchObject({ kind: "retryable", error });
   });
 
   test("of an authority of our own is not trusted without it", async () => {

@@ -69,6 +69,11 @@ describe("what a failed conversation means", () => {
       error: marked("the claim was lost before the mail was sent", { code: "ESTREAM" }),
       is: { serverFault: false, error: "the claim was lost before the mail was sent" },
     },
+    {
+      name: "silence from the start",
+      error: marked("Greeting never received", { code: "ETIMEDOUT", command: "CONN" }),
+      is: { error: expect.stringMatching(/^Greeting never received; .* 465, .*implicit/) },
+    },
     { name: "silence before the mail's end", error: timeOut, is: { error: "Timeout" } },
     {
       name: "silence after it",

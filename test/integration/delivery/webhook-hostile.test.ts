@@ -155,6 +155,13 @@ describe("whatever a receiver does has an outcome within the deadline", () => {
       outcome: { kind: "delivered", httpStatus: 204 },
     },
     {
+      does: "says to go on, which nobody asked it",
+      onRequest: write(
+        `${"HTTP/1.1 100 Continue\r\n\r\n".repeat(2)}HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n`,
+      ),
+      outcome: { kind: "delivered", httpStatus: 204 },
+    },
+    {
       does: "sends early hints without an end",
       onRequest: write("HTTP/1.1 103 Early Hints\r\n\r\n".repeat(200)),
       outcome: {

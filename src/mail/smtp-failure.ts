@@ -91,14 +91,15 @@ function describe(error: unknown, fields: ErrorFields): string {
   const system = fields.originalCode ?? fields.code ?? "";
   if (SYSTEM_CODE.test(system)) return `SMTP server: ${classifyNetwork(system).error}`;
   if (fields.code === "EABORT") return "aborted before the SMTP server answered";
-  if (error.message === NO_GREETING) return `${NO_GREETING}; ${OTHER_TLS}`;
-  return error.message;
+  return SILENCE[error.message] ?? error.message;
 }
 
-/** nodemailer's words. A server that waits for a handshake, on port 465 for one, says nothing before. */
-const NO_GREETING = "Greeting never received";
-const OTHER_TLS =
-  "a server that begins with TLS, as most do on port 465, needs TLS from the start (implicit)";
+/** By nodemailer's words. Before a handshake, which it waits for on port 465, a server says nothing. */
+const SILENCE: Readonly<Record<string, string>> = {
+  "Greeting never received":
+    "Greeting never received; a server that begins with TLS, as most do on port 465, needs TLS from the start (implicit)",
+  Timeout: "the SMTP server stopped answering",
+};
 
 const SYSTEM_CODE =
   /^(?:ECONNREFUSED|ECONNRESET|EPIPE|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN|CERT_.+|DEPTH_ZERO.+|SELF_SIGNED.+|UNABLE_TO.+|ERR_TLS.+|ERR_SSL.+)$/;

@@ -16,6 +16,7 @@ const failed = (is: Partial<ReturnType<typeof smtpFailure>>) => ({
 
 describe("what a failed conversation means", () => {
   const timeOut = marked("Timeout", { code: "ETIMEDOUT", command: "DATA" });
+  const STOPPED = "the SMTP server stopped answering";
   const aborted = marked("aborted", { code: "EABORT" });
   test.each([
     {
@@ -74,12 +75,12 @@ describe("what a failed conversation means", () => {
       error: marked("Greeting never received", { code: "ETIMEDOUT", command: "CONN" }),
       is: { error: expect.stringMatching(/^Greeting never received; .* 465, .*implicit/) },
     },
-    { name: "silence before the mail's end", error: timeOut, is: { error: "Timeout" } },
+    { name: "silence before the mail's end", error: timeOut, is: { error: STOPPED } },
     {
       name: "silence after it",
       error: timeOut,
       bodyEnded: true,
-      is: { outcomeUnknown: true, error: "Timeout" },
+      is: { outcomeUnknown: true, error: STOPPED },
     },
     {
       name: "ended by us before the mail's end",

@@ -232,19 +232,19 @@ function decideOnce(input: Input, at: Instant, startable: boolean): Scheduled {
   }
   if (once !== "armed" || !startable) return { ...idle, once, position };
 
-  if (at < job.createdAt - PAST_AT_CREATION) return missedOnce(at, "past_at_creation");
+  if (at < job.createdAt - PAST_AT_CREATION) return missedOnce(input, at, "past_at_creation");
   if (at > now) {
     const ahead = job.spec.concurrencyPolicy === "Allow" ? horizon - now : 0;
     if (at > now + ahead) return { ...idle, once, position, wakeAt: at - ahead };
     return { ...idle, once: "fired", position: at, create: [scheduledRun(at)] };
   }
   if ((cursor === undefined || input.takenUpAgain) && job.createdAt <= now - FIRST_SIGHT)
-    return missedOnce(at, "downtime");
+    return missedOnce(input, at, "downtime");
   const deadline = job.spec.startingDeadlineSeconds;
-  if (deadline !== null && now - at > deadline * SECOND) return missedOnce(at, "deadline");
+  if (deadline !== null && now - at > deadline * SECOND) return missedOnce(input, at, "deadline");
   const overlap = overlapping(input, at);
   if (job.spec.concurrencyPolicy === "Forbid" && overlap.length > 0)
-    return missedOnce(at, "overlap");
+    return missedOnce(input, at, "overlap");
   return {
     ...idle,
     once: "fired",
@@ -254,11 +254,10 @@ function decideOnce(input: Input, at: Instant, startable: boolean): Scheduled {
   };
 }
 
-function missedOnce(at: Instant, reason: MissedReason): Scheduled {
+function missedOnce({ now }: Input, at: Instant, reason: MissedReason): Scheduled {
   return {
     once: "missed",
-    // Before `at`: a run that was taken back is dropped without a second record.
-    position: at - 1,
+    position: now,
     create: [],
     replace: [],
     missed: [{ first: at, last: at, count: 1, reason }],

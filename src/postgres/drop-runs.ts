@@ -20,7 +20,7 @@ export interface Drop {
    * ever does a manual run.
    */
   decidedUpTo: Instant | null;
-  /** Keys of scheduled runs that are created anew in the same change: they are not missed. */
+  /** Keys of fire times that the same change creates anew, or records itself: these are not recorded here. */
   again: readonly string[];
 }
 

@@ -1,5 +1,6 @@
 import type { Cursor } from "../domain/cursor.ts";
 import { destinationKey } from "../domain/destination.ts";
+import { isoUtc } from "../domain/instant.ts";
 import type { Job } from "../domain/job.ts";
 import { ChangeRefused, type LedgerChange, type RunLedger } from "../domain/ports/run-ledger.ts";
 import { sameRevision } from "../domain/revision.ts";
@@ -248,7 +249,8 @@ async function storeRevisions(client: Queryable, changes: readonly LedgerChange[
 }
 
 /** Which unstarted runs this change makes impossible, and what is recorded about them. */
-function dropOf({ job, from, to, create }: LedgerChange): Drop[] {
+function dropOf(change: LedgerChange): Drop[] {
+  const { job, from, to } = change;
   const impossible = to.deleted || job.account === null;
   if (from === undefined && !impossible) return [];
   const same = from !== undefined && sameRevision(from, to);
@@ -263,9 +265,16 @@ function dropOf({ job, from, to, create }: LedgerChange): Drop[] {
       scope: impossible ? "all" : older ? "older" : "scheduled",
       reason: dropReason(job, to),
       decidedUpTo: to.deleted ? null : to.position,
-      again: create.flatMap((run) => (run.trigger === "schedule" ? [run.key] : [])),
+      again: decidedHere(change),
     },
   ];
+}
+
+/** Keys of the fire times that the change itself creates a run for, or records: the one of a one-time. */
+function decidedHere({ job, create, missed }: LedgerChange): string[] {
+  const created = create.flatMap((run) => (run.trigger === "schedule" ? [run.key] : []));
+  if (job.spec.schedule.kind === "cron") return created;
+  return [...created, ...missed.map(({ first }) => isoUtc(first))];
 }
 
 function dropReason(job: Job, to: LedgerChange["to"]): MissedReason {

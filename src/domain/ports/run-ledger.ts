@@ -42,8 +42,9 @@ export interface RunLedger {
    *    generation in the same change. An identity that exists already, also as a run that started or
    *    finished meanwhile, is not inserted a second time (no error): a worker may start a prepared run
    *    between the scheduler's decision to drop and create it anew and this transaction.
-   * 2. A dropped scheduled run is recorded as missed only when its scheduledAt ≤ `to.position` and its
-   *    identity is not in `create`; any other leaves no trace, because the scheduler decides it again.
+   * 2. A dropped scheduled run is recorded as missed only when its scheduledAt ≤ `to.position`, its identity
+   *    is not in `create`, and it is not the fire time of a one-time that is in `missed`; any other leaves no
+   *    trace, because the scheduler decides it again.
    * 3. A new cursor has version 1; every write to a cursor, also a worker's (completed, failed, halted),
    *    adds 1: the scheduler keeps cursors in memory and learns of such a write by the conflict.
    * Manual runs are never dropped for suspension.

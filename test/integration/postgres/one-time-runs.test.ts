@@ -149,6 +149,40 @@ async function delivers(of: Job, at: number): Promise<void> {
   expect(await reasonsOf(of)).toEqual([]);
 }
 
+describe("a time that has been missed already takes the place of one whose run waits", () => {
+  const cases: { name: string; earlierBy: number; policy: Partial<JobSpec>; recorded: string[] }[] =
+    [
+      {
+        name: "the starting deadline",
+        earlierBy: 1_000,
+        policy: { startingDeadlineSeconds: 0 },
+        recorded: ["deadline", "superseded"],
+      },
+      {
+        name: "the run that waits",
+        earlierBy: 1_000,
+        policy: { concurrencyPolicy: "Forbid" },
+        recorded: ["overlap", "superseded"],
+      },
+      {
+        name: "the starting deadline, of the same time",
+        earlierBy: 0,
+        policy: { startingDeadlineSeconds: 0 },
+        recorded: ["deadline"],
+      },
+    ];
+  for (const { name, earlierBy, policy, recorded } of cases)
+    test(`by ${name}: recorded ${recorded.join(" and ")}`, async () => {
+      const at = Date.now() - 1_000;
+      const of = once(at);
+      await reconcile(of);
+      await reconcile(edited(of, { schedule: { kind: "once", at: at - earlierBy }, ...policy }));
+      expect(await fixture.runsOf(of)).toEqual([]);
+      expect((await reasonsOf(of)).toSorted()).toEqual(recorded);
+      expect(await onceOf(of)).toBe("missed");
+    });
+});
+
 describe("put back to a time that it has run at", () => {
   const cases: {
     name: string;

@@ -46,6 +46,8 @@ class World {
     if (from?.version !== this.cursor?.version) return false;
     const { to } = decision;
     const keys = new Set(decision.create.map((run) => run.key));
+    if (job.spec.schedule.kind === "once")
+      for (const { first } of decision.missed) keys.add(isoUtc(first));
     for (const run of this.runs) {
       if (run.finished || run.state === "started") continue;
       if (run.generation === job.generation && to.startable) continue;

@@ -1157,7 +1157,7 @@ const CASES: Case[] = [
     storeWins: true,
     now: "14:05",
     missed: ["downtime 13:00 13:00 1"],
-    position: "12:59:59.999",
+    position: "14:05",
     once: "missed",
     wakeAt: null,
     changed: true,

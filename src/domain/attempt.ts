@@ -107,7 +107,8 @@ export function parseRetryAfter(header: string | null | undefined, now: Instant)
   if (value === undefined || value === "") return null;
   if (/^\d+$/.test(value)) return Number(value) * SECOND;
   if (!HTTP_DATE.test(value)) return null;
-  const date = Date.parse(value);
+  // The form of asctime() names no zone and means GMT; Date.parse would take it for this machine's.
+  const date = Date.parse(/ \d{4}$/.test(value) ? `${value} GMT` : value);
   return Number.isNaN(date) ? null : Math.max(0, date - now);
 }
 

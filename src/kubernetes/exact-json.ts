@@ -1,8 +1,9 @@
 import { randomBytes } from "node:crypto";
 
 /**
- * JSON of the API server in and out of a process without changing a number: an int64 beyond 2^53 is
- * valid in a resource and in a payload, and JSON.parse alone would round it.
+ * JSON of the API server in and out of a process without changing a number or a key: an int64 beyond 2^53 is
+ * valid in a resource and in a payload, and JSON.parse alone would round it; and keys that are written with
+ * escapes it may take for others.
  */
 
 /** A number that a double cannot hold, kept as it was written. JSON.stringify writes it unchanged. */
@@ -20,6 +21,13 @@ declare global {
 /** An integer of sixteen digits: only then can one have lost something. Not so in a uid or a hash. */
 const SUSPICIOUS = /(?:^|[:,[])\s*-?\d{16}/;
 
+/**
+ * A key with an escape in it. V8 may take one for a key that an object which began alike had in its place: once
+ * {"\\":1} has been parsed, for whomever, {"\"":1} has that key as well (nodejs/node#63785). Not those that
+ * managedFields names the items of lists by: every resource has some, and nobody reads them.
+ */
+const ESCAPED_KEY = /\\.(?<!"k:\{\\"\w+\\":\\"[^"\\]*\\")[^"\\]*"\s*:/;
+
 /** A string or a number of a JSON text: digits in a string are none of our business. */
 const STRING_OR_NUMBER = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
 
@@ -31,38 +39,74 @@ const PIECES = 10_000;
  * the text does: whoever may write one resource would end the reading of all others with its depth.
  */
 export function parseExactJson(text: string): unknown {
-  if (!SUSPICIOUS.test(text)) return JSON.parse(text);
+  if (!SUSPICIOUS.test(text) && !ESCAPED_KEY.test(text)) return JSON.parse(text);
   // Nobody who wrote the text knows it.
   const mark = randomBytes(9).toString("base64url");
-  const root: { value: unknown } = { value: parseMarked(text, mark) };
+  const keys: string[] = [];
+  const root: { value: unknown } = { value: parseMarked(text, mark, keys) };
   const open: Record<string, unknown>[] = [root];
   for (let container = open.pop(); container !== undefined; container = open.pop())
     for (const key of Object.keys(container)) {
       const value = container[key];
-      if (typeof value === "object" && value !== null) open.push(value as Record<string, unknown>);
-      else if (typeof value === "string" && value.startsWith(mark))
+      if (typeof value === "object" && value !== null) {
+        const own = withOwnKeys(value as Record<string, unknown>, mark, keys);
+        if (own !== value) container[key] = own;
+        open.push(own);
+      } else if (typeof value === "string" && value.startsWith(mark))
         container[key] = JSON.rawJSON(value.slice(mark.length));
     }
   return root.value;
 }
 
 /**
- * JSON.parse, with each number that does not survive as a string that begins with `mark`. There may be millions: the
- * marked text is put together by the block, where `replaceAll` would keep all that it finds until the end.
+ * JSON.parse, with each number that does not survive as a string that begins with `mark`, and each key with an escape
+ * as one that does and goes on with its place in `keys`. There may be millions: the marked text is put together by the
+ * block, where `replaceAll` would keep all that it finds until the end.
  */
-function parseMarked(text: string, mark: string): unknown {
+function parseMarked(text: string, mark: string, keys: string[]): unknown {
+  const places = new Map<string, number>();
   const blocks: string[] = [];
   let pieces: string[] = [];
   let end = 0;
   for (const { 0: token, index } of text.matchAll(STRING_OR_NUMBER)) {
-    if (!/^-?\d{16,}$/.test(token) || String(Number(token)) === token) continue;
-    pieces.push(text.slice(end, index), `"${mark}${token}"`);
-    end = index + token.length;
+    const after = index + token.length;
+    let marked = token;
+    if (token.startsWith('"')) {
+      if (!token.includes("\\") || !isKey(text, after)) continue;
+      const place = places.get(token) ?? keys.push(JSON.parse(token) as string) - 1;
+      places.set(token, place);
+      marked = String(place);
+    } else if (!/^-?\d{16,}$/.test(token) || String(Number(token)) === token) continue;
+    pieces.push(text.slice(end, index), `"${mark}${marked}"`);
+    end = after;
     if (pieces.length < PIECES) continue;
     blocks.push(pieces.join(""));
     pieces = [];
   }
   return JSON.parse([...blocks, ...pieces, text.slice(end)].join(""));
+}
+
+/** Whether what ends before is a key. */
+const COLON = /\s*:/y;
+
+function isKey(text: string, end: number): boolean {
+  COLON.lastIndex = end;
+  return COLON.test(text);
+}
+
+/** The container, or where it has marked keys, one like it that has the keys themselves. */
+function withOwnKeys(
+  container: Record<string, unknown>,
+  mark: string,
+  keys: readonly string[],
+): Record<string, unknown> {
+  if (keys.length === 0 || Array.isArray(container)) return container;
+  const written = Object.keys(container);
+  if (!written.some((key) => key.startsWith(mark))) return container;
+  const own = (key: string) => keys[Number(key.slice(mark.length))] ?? key;
+  return Object.fromEntries(
+    written.map((key) => [key.startsWith(mark) ? own(key) : key, container[key]]),
+  );
 }
 
 /** Whether containers are in each other more than so many levels deep, the value itself being the first. */

@@ -53,7 +53,15 @@ export function runController(options: {
   const { foundation, configuration, jobs, leadership, reporter, secretHeaders, worker } = options;
   const { pool, runPool, leasePool, notifications, clock, metrics, log, keyRing, mailer, dial } =
     foundation;
-  const queue = createRunQueue({ pool: runPool, leasePool, notifications, random });
+  const queue = createRunQueue({
+    pool: runPool,
+    leasePool,
+    notifications,
+    random,
+    onPastDeadline: (count) => {
+      metrics.runsMissed.inc({ reason: "deadline" }, count);
+    },
+  });
   const controller = createController({
     jobs,
     ledger: createRunLedger({ pool: runPool }),

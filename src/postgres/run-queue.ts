@@ -38,8 +38,10 @@ export function createRunQueue(options: {
   notifications: Notifications;
   /** For the backoff of interrupted runs. */
   random: Random;
+  /** So many fire times have been missed at the start of their runs, whose starting deadline had passed. */
+  onPastDeadline?: (count: number) => void;
 }): RunQueue {
-  const { pool, leasePool, notifications, random } = options;
+  const { pool, leasePool, notifications, random, onPastDeadline } = options;
   const teller = createTeller({ database: pool });
 
   async function close(closings: readonly Closing[]): Promise<Set<string>> {
@@ -112,7 +114,7 @@ export function createRunQueue(options: {
       });
     },
 
-    start: (runs) => startRuns(pool, runs),
+    start: (runs) => startRuns(pool, runs, onPastDeadline),
 
     close,
 

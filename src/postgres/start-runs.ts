@@ -11,11 +11,13 @@ import { plainArray } from "./rows.ts";
  * The last gate before bytes leave: commits `started` for claims that still hold and whose job still
  * wants them, judged on the cursor under the run's row lock. Pausing, editing and deleting write the
  * same rows, so whichever commits first decides. What may not start any more is removed, and recorded as
- * missed or decided again. Returns the ids that may be sent.
+ * missed or decided again: `onPastDeadline` hears how many are missed because their starting deadline had passed.
+ * Returns the ids that may be sent.
  */
 export async function startRuns(
   database: Queryable,
   runs: readonly ClaimedRun[],
+  onPastDeadline: (count: number) => void = () => undefined,
 ): Promise<Set<string>> {
   if (runs.length === 0) return new Set();
   // Everybody locks runs in this order.
@@ -34,6 +36,7 @@ export async function startRuns(
     await dropUnwanted(
       database,
       sorted.filter((run) => !started.has(run.id)),
+      onPastDeadline,
     );
   return started;
 }
@@ -43,8 +46,12 @@ export async function startRuns(
  * whose run goes is settled with it (`droppedAs`), or both stay for the next start if its cursor is being
  * written: who writes it locks runs after cursors, and this is the other way round.
  */
-async function dropUnwanted(database: Queryable, runs: readonly ClaimedRun[]): Promise<void> {
-  const { rows } = await database.query<{ job_uid: string }>({
+async function dropUnwanted(
+  database: Queryable,
+  runs: readonly ClaimedRun[],
+  onPastDeadline: (count: number) => void,
+): Promise<void> {
+  const { rows } = await database.query<{ job_uid: string | null; late: number }>({
     name: "drop_unwanted_runs",
     text: `with mine as materialized (
        select r.id, r.job_uid, r.account, r.trigger, r.generation, r.replaced, i.start_by
@@ -74,16 +81,21 @@ async function dropUnwanted(database: Queryable, runs: readonly ClaimedRun[]): P
        insert into missed_spans (account, job_id, job_uid, first_at, last_at, count, reason)
        select account, job_id, job_uid, min(scheduled_at), max(scheduled_at), count(*), reason
          from dropped where attempts = 0 and not settles group by account, job_id, job_uid, reason
+       returning count, reason
      )
      -- A leader that has not heard of the account's deletion would create the run again, to be refused again.
-     select job_uid from settled where reason <> 'account_deleted'`,
+     select job_uid, 0 as late from settled where reason <> 'account_deleted'
+     union all
+     select null, count::int from recorded where reason = 'deadline'`,
     values: claims(runs),
   });
+  const late = rows.reduce((sum, row) => sum + row.late, 0);
+  if (late > 0) onPastDeadline(late);
   // The hint gets lost with the connection, as others do: whoever listens reads everything anew after that.
   await tellOfJobs(
     database,
     CURSORS_CHANNEL,
-    rows.map((row) => row.job_uid),
+    rows.flatMap((row) => row.job_uid ?? []),
   ).catch(() => undefined);
 }
 

@@ -23,6 +23,8 @@ export interface RunsFixture {
   /** A queue of another process: connections of its own. */
   anotherQueue(pool?: Pool): RunQueue;
   anotherLedger(): RunLedger;
+  /** Fire times that its queues missed at the start. */
+  readonly pastDeadline: number;
   /** The job's unfinished runs. */
   runsOf(of: Job): Promise<readonly UnfinishedRun[]>;
   /** What is recorded of fire times that the job missed, in the order in which it was. */
@@ -35,6 +37,7 @@ export async function runsFixture(given?: TestDatabase): Promise<RunsFixture> {
   const database = given ?? (await createTestDatabase());
   const { url } = database;
   const ends: (() => Promise<void>)[] = [];
+  let pastDeadline = 0;
   const pools = (max: number) => {
     const pool = createPool({ url, applicationName: "test", max, plans: "fixed" });
     ends.push(() => pool.end());
@@ -48,6 +51,9 @@ export async function runsFixture(given?: TestDatabase): Promise<RunsFixture> {
       leasePool: pools(1),
       notifications,
       random: () => 0.5,
+      onPastDeadline: (count) => {
+        pastDeadline += count;
+      },
     });
   };
   const pool = pools(10);
@@ -59,6 +65,9 @@ export async function runsFixture(given?: TestDatabase): Promise<RunsFixture> {
     history: createRunHistory({ pool }),
     queue: anotherQueue(),
     anotherQueue,
+    get pastDeadline() {
+      return pastDeadline;
+    },
     anotherLedger: () => createRunLedger({ pool: pools(4) }),
     runsOf: async ({ uid }) => (await ledger.unfinished([uid])).get(uid) ?? [],
     missedOf: async ({ uid }) => {

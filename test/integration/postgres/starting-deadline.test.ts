@@ -57,9 +57,11 @@ const late = (startingDeadlineSeconds: number | null) =>
 describe("a prepared run whose time passed while nobody was there", () => {
   test("beyond the starting deadline it does not start, and is missed", async () => {
     const [of, at] = [late(30), Date.now() - 60_000];
+    const before = fixture.pastDeadline;
     expect(await starts(await prepared(of, at))).toBe(false);
     expect(await fixture.runsOf(of)).toEqual([]);
     expect(await missedOf(of)).toEqual([{ reason: "deadline", count: 1, first_at: at }]);
+    expect(fixture.pastDeadline - before).toBe(1);
   });
 
   test("a one-time's is decided again: missed", async () => {
@@ -68,8 +70,10 @@ describe("a prepared run whose time passed while nobody was there", () => {
       createdAt: at - 60_000,
       spec: onceSpec(at, { startingDeadlineSeconds: 30 }),
     });
+    const before = fixture.pastDeadline;
     expect(await starts(await prepared(of, at, "fired"))).toBe(false);
     expect(await fixture.runsOf(of)).toEqual([]);
+    expect(fixture.pastDeadline).toBe(before);
     const from = await cursorOf(fixture.ledger, of);
     expect(from.once).toBe("armed");
     const decision = decide({

@@ -100,7 +100,7 @@ export function createMetrics(options: { version: string; nodeMetrics?: boolean 
     ),
     emailDuration: histogram(
       "email_duration_seconds",
-      "Time from handing an email to SMTP to the server's answer.",
+      "Time from taking on an email to the server's answer, with the wait for a connection.",
       DELIVERY_SECONDS,
       ["kind"],
     ),
@@ -111,15 +111,21 @@ export function createMetrics(options: { version: string; nodeMetrics?: boolean 
     ),
 
     // Runs.
-    runsCreated: counter("runs_created_total", "Runs created, by trigger (schedule, manual).", [
-      "trigger",
-    ]),
+    runsCreated: counter(
+      "runs_created_total",
+      "Runs that the leader created, by trigger (schedule, manual: by annotation); not those that REST asked for.",
+      ["trigger"],
+    ),
     runCreationLateness: histogram(
       "run_creation_lateness_seconds",
       "Time from a scheduled run's time to its creation; 0 for runs prepared ahead of time.",
       LATENESS_SECONDS,
     ),
-    runsMissed: counter("runs_missed_total", "Fire times that did not run, by reason.", ["reason"]),
+    runsMissed: counter(
+      "runs_missed_total",
+      "Fire times that did not run, by reason (downtime, deadline, overlap, past_at_creation); not those of runs that a change dropped.",
+      ["reason"],
+    ),
     runs: counter(
       "runs_total",
       "Attempts recorded, by job type and outcome (delivered, retryable, permanent, gone, interrupted, replaced, deleted, circuit_open).",

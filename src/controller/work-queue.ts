@@ -35,7 +35,7 @@ export class WorkQueue {
     this.#ready.add(key);
   }
 
-  /** Tries the key again later; the n-th time in a row after up to 2^n seconds, at most a minute. */
+  /** Tries the key again later; the n-th time in a row after up to 2^(n-1) seconds, at most a minute. */
   retry(key: string, now: Instant): void {
     this.#ready.delete(key);
     const failures = this.#failures.get(key) ?? 0;

@@ -31,11 +31,11 @@ export interface Decision extends Pick<LedgerChange, "to" | "create" | "replace"
 }
 
 /** A job seen for the first time this long after its creation has lost its cursor (docs/decisions/0004). */
-export const FIRST_SIGHT = HOUR;
+const FIRST_SIGHT = HOUR;
 /** How late a fire time before the first sight, and how old a `run-now` of a new job, may be. */
-export const NEW_JOB_GRACE = MINUTE;
+const NEW_JOB_GRACE = MINUTE;
 /** A one-time whose time lies further before its creation comes from a backup. */
-export const PAST_AT_CREATION = MINUTE;
+const PAST_AT_CREATION = MINUTE;
 
 interface DecideInput {
   job: Job;

@@ -90,7 +90,7 @@ export type MissedReason =
   | "downtime"
   /** The starting deadline had passed. */
   | "deadline"
-  /** concurrencyPolicy Forbid and an older run unfinished. */
+  /** concurrencyPolicy Forbid and an older run unfinished, or Replace before the older one had started. */
   | "overlap"
   /** The job was changed, paused or deleted before the run started. */
   | "superseded"

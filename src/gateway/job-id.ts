@@ -19,7 +19,7 @@ export function derivedJobId(account: string, idempotencyKey: string): string {
 }
 
 /** RFC 9562, 5.7: 48 bits of Unix milliseconds, version, 74 random bits. */
-export function uuidV7(now: Instant, random: Uint8Array): string {
+function uuidV7(now: Instant, random: Uint8Array): string {
   const bytes = Buffer.alloc(16);
   bytes.writeUIntBE(now, 0, 6);
   bytes.set(random.subarray(0, 10), 6);

@@ -23,7 +23,7 @@ const SELECTABLE = [
 ] as const;
 
 /** The CustomResourceDefinition as an object. */
-export function customResourceDefinition() {
+function customResourceDefinition() {
   return {
     apiVersion: "apiextensions.k8s.io/v1",
     kind: "CustomResourceDefinition",

@@ -6,7 +6,7 @@ import { ApiError } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
 
 /** A Secret's owner releases it for webhooks with this label; nothing else is ever read. */
-export const RELEASE_LABEL = "carillon.dev/webhook-headers";
+const RELEASE_LABEL = "carillon.dev/webhook-headers";
 
 interface Secret {
   metadata: { labels?: Record<string, string> };

@@ -33,7 +33,7 @@ export function createDestinationPolicy(options: {
   };
 }
 
-export function urlPort(url: URL): number {
+function urlPort(url: URL): number {
   if (url.port !== "") return Number(url.port);
   return url.protocol === "https:" ? 443 : 80;
 }

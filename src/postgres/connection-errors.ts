@@ -32,7 +32,7 @@ const MESSAGES =
   /^(Connection terminated|timeout exceeded when trying to connect|timeout expired|Query read timeout|Client has encountered a connection error|Client was closed|The server closed|Cannot use a pool after calling end)/;
 
 /** Whether an error of pg means that PostgreSQL cannot be used right now. */
-export function isConnectionError(error: unknown): boolean {
+function isConnectionError(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   if (error instanceof AggregateError) return error.errors.some(isConnectionError);
   const code = "code" in error && typeof error.code === "string" ? error.code : undefined;

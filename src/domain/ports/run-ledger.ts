@@ -1,7 +1,7 @@
-import type { Cursor, OnceState } from "../cursor.ts";
+import type { Cursor } from "../cursor.ts";
 import type { Instant } from "../instant.ts";
 import type { Job } from "../job.ts";
-import type { Execution, MissedSpan, NewRun, RunTrigger, UnfinishedRun } from "../run.ts";
+import type { Execution, MissedSpan, NewRun, UnfinishedRun } from "../run.ts";
 
 /** The change that one reconcile decided on for one job. Applied whole or not at all. */
 export interface LedgerChange {
@@ -110,5 +110,3 @@ export interface RunHistory {
   /** Whether any trace (cursor, execution, missed span) of the job exists. */
   known(account: string, jobId: string): Promise<boolean>;
 }
-
-export type { OnceState, RunTrigger };

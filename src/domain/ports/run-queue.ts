@@ -40,7 +40,7 @@ export interface RunQueue {
    * Commits `started` for those that may start: claim and lease valid, revision current, job startable
    * and undeleted (manual runs ignore suspension), not replaced, and when it was prepared, its starting
    * deadline not passed. Returns the ids that may be sent;
-   * the others are closed as superseded or belong to somebody else.
+   * the others are gone, recorded as missed or to be decided again, or belong to somebody else.
    */
   start(runs: readonly ClaimedRun[]): Promise<Set<string>>;
   /** Execution and run in one transaction. Returns the ids that were closed; the rest had been taken over. */

@@ -92,8 +92,8 @@ export function offsetFormat(timeZone: string): Intl.DateTimeFormat | undefined 
 const CHUNK = 400 * DAY;
 
 /**
- * Asking Intl for an offset costs 2 µs, so a table is sampled. No zone has had two changes less than
- * 7 days apart since 1970 (Brazil's north-east, October 2000, is the record).
+ * Asking Intl for an offset costs 2 µs, so a table is sampled. No zone has two changes less than 6 days
+ * apart since 1970 (Brazil's north-east in October 2000, and Gaza by its rules for 2040: an hour less than 7).
  */
 const SAMPLE = 3 * DAY;
 

@@ -46,6 +46,12 @@ describe.runIf(kubeconfig !== "")("a job whose payload is larger than it may be"
     account = accountNamespaces.bind(namespace);
   });
   afterAll(async () => {
+    // 60 MB: every list of the whole cluster in the files that follow would carry them.
+    await client?.call({
+      verb: "delete",
+      resource: "scheduledjobs",
+      path: `/apis/carillon.dev/v1/namespaces/${namespace}/scheduledjobs`,
+    });
     await client?.close();
   });
 

@@ -31,6 +31,9 @@ export function createAccountNamespaces(dependencies: {
    * deleting entries would abort the fetches under way, and fail whoever waits for them.
    */
   let generation = 0;
+  let forgotten = 0;
+  /** What `forgotten` was when a namespace was; one that falls out is asked for again anyway, by its age. */
+  const generations = new LRUCache<string, number>({ max: MAX_ENTRIES });
   let known: string | undefined;
 
   const accountByNamespace = new LRUCache<string, { account: string | null }>({
@@ -71,12 +74,12 @@ export function createAccountNamespaces(dependencies: {
     return found;
   }
 
-  const keyOf = (name: string) => `${generation}/${name}`;
-
   return {
     revision,
-    forget() {
-      generation += 1;
+    forget(namespace) {
+      forgotten += 1;
+      if (namespace === undefined) generation += 1;
+      else generations.set(namespace, forgotten);
     },
     async changedSince(before, signal) {
       let now = before;
@@ -87,10 +90,12 @@ export function createAccountNamespaces(dependencies: {
       }
     },
     async accountOf(namespace) {
-      return (await accountByNamespace.forceFetch(keyOf(namespace))).account;
+      const key = `${generation}.${generations.get(namespace) ?? 0}/${namespace}`;
+      return (await accountByNamespace.forceFetch(key)).account;
     },
     async namespaceOf(account) {
-      return (await namespaceByAccount.forceFetch(keyOf(account))).namespace;
+      const key = `${generation}.${forgotten}/${account}`;
+      return (await namespaceByAccount.forceFetch(key)).namespace;
     },
   };
 }

@@ -93,11 +93,13 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
         try {
           // Tells the caller that the store answers; the next real event may be a minute away.
           yield { type: "bookmark", position: at };
-          for await (const event of watchEvents<ScheduledJob>(body as AsyncIterable<Buffer>)) {
+          const asked = new Set<string>();
+          const pieces = each(body as AsyncIterable<Buffer>, () => asked.clear());
+          for await (const event of watchEvents<ScheduledJob>(pieces)) {
             if (event.type === "ERROR") throw watchError(event.object);
             const { resourceVersion } = event.object.metadata;
             if (event.type === "BOOKMARK") yield { type: "bookmark", position: resourceVersion };
-            else yield await jobEvent(event.type, event.object);
+            else yield await jobEvent(event.type, event.object, asked);
             at = resourceVersion;
           }
         } finally {
@@ -170,13 +172,19 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
   async function jobEvent(
     type: "ADDED" | "MODIFIED" | "DELETED",
     resource: ScheduledJob,
+    asked: Set<string>,
   ): Promise<JobEvent> {
     const { metadata } = resource;
     const deleted = type === "DELETED" || metadata.deletionTimestamp !== undefined;
     // A namespace that is deleted deletes its jobs first. One that is made again under its name is
     // another one, whose jobs must not be taken for those of the account that the first was bound to.
+    // Asked about once for all that has come in before: where jobs come and go all the time, everybody
+    // else's would wait behind the questions.
     if (deleted) suspects.add(metadata.namespace);
-    else if (suspects.delete(metadata.namespace)) accountNamespaces.forget();
+    else if (suspects.delete(metadata.namespace) && !asked.has(metadata.namespace)) {
+      asked.add(metadata.namespace);
+      accountNamespaces.forget(metadata.namespace);
+    }
     const account = await accountNamespaces.accountOf(metadata.namespace);
     const position = metadata.resourceVersion;
     if (deleted)
@@ -250,6 +258,14 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
     // No event tells of it: which account a job belongs to is known by PostgreSQL, not by the resource.
     if (rebound) throw new PositionExpired("a namespace was bound to another account");
   };
+}
+
+/** `onPiece`: everything that this piece holds has happened by now. */
+async function* each(body: AsyncIterable<Buffer>, onPiece: () => void): AsyncGenerator<Buffer> {
+  for await (const piece of body) {
+    onPiece();
+    yield piece;
+  }
 }
 
 /** Positions that are no numbers say nothing about each other. */

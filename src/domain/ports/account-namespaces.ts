@@ -7,8 +7,8 @@ export interface AccountNamespaces {
   accountOf(namespace: string): Promise<string | null>;
   /** Undefined when the account is bound to no namespace, or its namespace is gone. */
   namespaceOf(account: string): Promise<string | undefined>;
-  /** What is asked from now on is looked up anew. */
-  forget(): void;
+  /** What is asked from now on is looked up anew: everything, or whose this namespace is. */
+  forget(namespace?: string): void;
   /** All bindings as one comparable text; for `changedSince`. */
   revision(): Promise<string>;
   /**

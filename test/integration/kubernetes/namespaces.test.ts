@@ -1,6 +1,7 @@
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { Readable } from "node:stream";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import type { Account } from "../../../src/domain/account.ts";
 import type { Job, JobSpec } from "../../../src/domain/job.ts";
@@ -12,6 +13,7 @@ import { createKubernetesJobStore } from "../../../src/kubernetes/kubernetes-job
 import { specFromResource } from "../../../src/kubernetes/scheduled-job.ts";
 import type { ScheduledJob } from "../../../src/kubernetes/scheduled-job.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
+import { jobsPath } from "../../../src/kubernetes/scope.ts";
 import { lookAt } from "../../../src/kubernetes/unlisted.ts";
 import { connect, createNamespace, installCrd } from "../../kubernetes/cluster.ts";
 import { namespaceAccounts } from "../../kubernetes/namespace-accounts.ts";
@@ -407,6 +409,78 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
     const remade = of({ ...account, namespaceUid: "of-an-earlier-namespace" });
     expect(await remade.accountOf(name)).toBeNull();
     expect(await remade.namespaceOf("account-1")).toBeUndefined();
+  });
+
+  test("jobs that come and go are no reason to ask for each of them whose it is", async () => {
+    const [busy, quiet] = [await createNamespace(admin, "busy"), await createNamespace(admin, "q")];
+    const asked: string[] = [];
+    const accountNamespaces = createAccountNamespaces({
+      client: admin,
+      monotonic: () => 1_000,
+      timers: realTime.timers,
+      accounts: {
+        list: async () => [],
+        get: async () => undefined,
+        byNamespace: async (namespace) => {
+          asked.push(namespace);
+          return undefined;
+        },
+      },
+    });
+    const timesAsked = ({ name }: { name: string }) => asked.filter((each) => each === name).length;
+    // What one read of the connection brings is chance. Here there are two: up to a job in the middle, and the rest.
+    const client: typeof admin = {
+      ...admin,
+      async watch(options) {
+        let told = "";
+        for await (const piece of await admin.watch(options)) {
+          told += String(piece);
+          if (told.includes('"name":"last"') && told.endsWith("\n")) break;
+        }
+        const halfway = told.indexOf("\n", told.indexOf('"name":"halfway"')) + 1;
+        const pieces = [told.slice(0, halfway), told.slice(halfway)].map((text) =>
+          Buffer.from(text),
+        );
+        return Readable.from(pieces) as Awaited<ReturnType<typeof admin.watch>>;
+      },
+    };
+    const store = createKubernetesJobStore({
+      client,
+      accountNamespaces,
+      metrics: admin.metrics,
+      ...realTime,
+    });
+    const { position } = await store.list({ limit: 1 });
+    const create = (namespace: { name: string }, name: string) =>
+      admin.call({
+        verb: "create",
+        resource: "scheduledjobs",
+        path: jobsPath(namespace.name),
+        body: {
+          apiVersion: "carillon.dev/v1",
+          kind: "ScheduledJob",
+          metadata: { name },
+          spec: { schedule: { cron: "@daily" }, webhook: { url: "https://example.com/" } },
+        },
+      });
+    const comeAndGo = async () => {
+      for (let i = 0; i < 5; i += 1) {
+        await create(busy, "passing");
+        const passing = jobsPath(busy.name, "passing");
+        await admin.call({ verb: "delete", resource: "scheduledjobs", path: passing });
+      }
+    };
+    await create(quiet, "first");
+    await comeAndGo();
+    await create(quiet, "halfway");
+    await comeAndGo();
+    await create(quiet, "last");
+
+    for await (const event of store.watch(position, new AbortController().signal))
+      if (event.type === "changed" && event.job.id === "last") break;
+    // At first, and then, as it may have been made again, once for each piece.
+    expect(timesAsked(busy)).toBe(3);
+    expect(timesAsked(quiet)).toBe(1);
   });
 
   test("what kubectl made is REST's to change, what a GitOps tool made is not", async () => {

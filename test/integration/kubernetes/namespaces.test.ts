@@ -411,6 +411,43 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
     expect(await remade.namespaceOf("account-1")).toBeUndefined();
   });
 
+  test("what is bound between a list and its watch sends back to the list", async () => {
+    const { name, uid } = await createNamespace(admin, "late");
+    const bound: Account[] = [];
+    const accountNamespaces = createAccountNamespaces({
+      client: admin,
+      monotonic: realTime.monotonic,
+      // Looked for every few seconds.
+      timers: { after: (milliseconds, run) => realTime.timers.after(milliseconds / 100, run) },
+      accounts: {
+        list: async () => bound,
+        get: async () => undefined,
+        byNamespace: async () => undefined,
+      },
+    });
+    const store = createKubernetesJobStore({
+      client: admin,
+      accountNamespaces,
+      metrics: admin.metrics,
+      ...realTime,
+    });
+    const { position } = await store.list({ limit: 1 });
+    bound.push({
+      id: "account-1",
+      name: "Team",
+      namespace: name,
+      namespaceUid: uid,
+      retentionDays: null,
+      timeZone: "UTC",
+      createdAt: 0,
+      deletedAt: null,
+    });
+    const watched = async () => {
+      for await (const _ of store.watch(position, AbortSignal.timeout(10_000)));
+    };
+    await expect(watched()).rejects.toThrow(PositionExpired);
+  });
+
   test("jobs that come and go are no reason to ask for each of them whose it is", async () => {
     const [busy, quiet] = [await createNamespace(admin, "busy"), await createNamespace(admin, "q")];
     const asked: string[] = [];

@@ -165,6 +165,35 @@ describe.runIf(inject("tokenSecret") !== "")("watching through faults", () => {
     expect(counts.lists).toBe(1);
   });
 
+  test("a silent watch is taken up where it was, not where it began", async () => {
+    const proxy = await http();
+    const { known, metrics } = await follow(proxy.url, 1_000);
+    await churn(3);
+    await converges(known);
+    const watches = () =>
+      proxy.seen
+        .filter(({ path }) => path.includes("watch=true"))
+        .map(({ path }) => new URL(path, proxy.url).searchParams.get("resourceVersion"));
+    const [silences, began] = [await ends(metrics, "inactive"), watches().length];
+    await until("silence", async () => (await ends(metrics, "inactive")) > silences);
+    await until("another watch", () => watches().length > began);
+    expect(Number(watches().at(-1))).toBeGreaterThan(Number(watches()[0]));
+  });
+
+  test("watches that end as soon as they have begun are not begun again all the time", async () => {
+    const proxy = await http();
+    proxy.decide((_method, path) => (path.includes("watch=true") ? { status: 200 } : undefined));
+    const { known } = await follow(proxy.url);
+    const watches = () => proxy.seen.filter(({ path }) => path.includes("watch=true"));
+    await until("five watches", () => watches().length >= 5);
+    const [first, , , , fifth] = watches().map(({ at }) => at);
+    // At the least 100, 200, 400 and 800 ms, half of each by chance.
+    expect((fifth ?? 0) - (first ?? 0)).toBeGreaterThan(700);
+    proxy.decide(undefined);
+    await churn(3);
+    await converges(known);
+  });
+
   test("a position that etcd has not come to, as after a restore: silence, and then a list", async () => {
     const client = connect(controlPlane.kubeconfig);
     closing.push(() => client.close());

@@ -406,6 +406,24 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
     expect(await right.accountOf("default")).toBeNull();
     expect(await right.accountOf("no-such-namespace")).toBeNull();
 
+    const bound: Account[] = [account];
+    const moving = createAccountNamespaces({
+      client: admin,
+      monotonic: () => now,
+      timers: realTime.timers,
+      accounts: {
+        list: async () => bound,
+        get: async () => account,
+        byNamespace: async () => bound[0],
+      },
+    });
+    await moving.revision();
+    expect(await moving.accountOf(name)).toBe("account-1");
+    bound.length = 0;
+    await moving.revision();
+    // At once: whoever has seen that a binding changed lists all jobs by what is asked now.
+    expect(await moving.accountOf(name)).toBeNull();
+
     const remade = of({ ...account, namespaceUid: "of-an-earlier-namespace" });
     expect(await remade.accountOf(name)).toBeNull();
     expect(await remade.namespaceOf("account-1")).toBeUndefined();
@@ -596,6 +614,28 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
     expect(await store.get("nobody", "a")).toBeUndefined();
     expect((await store.list({ account: "nobody", limit: 10 })).jobs).toEqual([]);
   });
+
+  test("so does an account whose namespace is being deleted", async () => {
+    const { name } = await createNamespace(admin, "ending");
+    const account = bindings.bind(name);
+    const path = `/api/v1/namespaces/${name}`;
+    await admin.call({ verb: "delete", resource: "namespaces", path });
+    const store = storeOf(admin);
+    await expect(store.create({ account, id: "a", spec: SPEC })).rejects.toThrow(
+      "carillon admin account bind",
+    );
+  });
+
+  test.runIf(inject("tokenSecret") !== "")(
+    "a namespace that we may not even look at counts as refused, not as gone with its jobs",
+    async () => {
+      const { name } = await createNamespace(admin, "hidden");
+      const { tokenFor } = createTokenSigner(inject("tokenSecret"));
+      const stranger = connect(kubeconfig, { token: tokenFor("nobody-in-particular") });
+      expect(await lookAt(stranger, name)).toBe("refused");
+      await stranger.close();
+    },
+  );
 });
 
 async function lastPage(store: JobStore): Promise<JobPage> {

@@ -259,6 +259,22 @@ describe.runIf(inject("tokenSecret") !== "")("watching through faults", () => {
     expect(counts.lists).toBeLessThanOrEqual(2);
   });
 
+  test("a watch that is refused waits for as long as the server asks for", async () => {
+    const proxy = await http();
+    const refused: number[] = [];
+    proxy.decide((_method, path) => {
+      if (!path.includes("watch=true") || refused.length >= 3) return undefined;
+      refused.push(performance.now());
+      return { status: 429, headers: { "retry-after": "1" }, body: "busy" };
+    });
+    const { known } = await follow(proxy.url);
+    await churn(3);
+    await converges(known);
+    const waits = refused.map((at, index) => at - (refused[index - 1] ?? -Infinity));
+    expect(waits).toHaveLength(3);
+    expect(Math.min(...waits)).toBeGreaterThanOrEqual(1_000);
+  });
+
   test("garbage in the stream: listed again", async () => {
     const proxy = await http();
     const { known, counts, metrics } = await follow(proxy.url);

@@ -46,8 +46,8 @@ export function createUsers({ pool }: { pool: Pool }): Users {
       passwordWork.admit(async () => {
         await first?.();
         const address = parseAddress(email);
-        const { rows } = await pool.query<User & { hash: string | null }>(
-          `select u.password_hash as hash, ${USER_COLUMNS}
+        const { rows } = await pool.query<User & { passwordHash: string | null }>(
+          `select u.password_hash as "passwordHash", ${USER_COLUMNS}
            from users u join accounts a on a.id = u.account
            where u.email = $1 and a.deleted_at is null`,
           [address.kind === "valid" ? normaliseAddress(address.address) : ""],
@@ -56,11 +56,18 @@ export function createUsers({ pool }: { pool: Pool }): Users {
         // The same work for a user who is not there: the answer's time tells nobody who is.
         const matches =
           password.length <= MAX_PASSWORD &&
-          (await passwordMatches(password, found?.hash ?? UNKNOWN_USER_HASH));
-        if (!matches || found === undefined) return undefined;
-        const { hash: _, ...user } = found;
-        return user;
+          (await passwordMatches(password, found?.passwordHash ?? UNKNOWN_USER_HASH));
+        if (!matches || found === undefined || found.passwordHash === null) return undefined;
+        const { passwordHash, ...user } = found;
+        return { user, passwordHash };
       }),
+    async stillVerified({ user, passwordHash }) {
+      const { rowCount } = await pool.query(
+        "select 1 from users where id = $1 and password_hash = $2",
+        [user.id, passwordHash],
+      );
+      return rowCount === 1;
+    },
     async get(id) {
       if (!isUuid(id)) return undefined;
       const { rows } = await pool.query<User>(

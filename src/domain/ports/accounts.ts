@@ -86,7 +86,13 @@ export interface Users {
    * Constant time whether or not the user exists. `first` runs before all else, when it is sure that the password
    * is going to be looked at.
    */
-  verify(email: string, password: string, first?: () => Promise<void>): Promise<User | undefined>;
+  verify(
+    email: string,
+    password: string,
+    first?: () => Promise<void>,
+  ): Promise<Verified | undefined>;
+  /** Whether that is the user's password still: it may be replaced while a sign-in with it is under way. */
+  stillVerified(verified: Verified): Promise<boolean>;
   get(id: string): Promise<User | undefined>;
   byEmail(email: string): Promise<User | undefined>;
   list(account: string): Promise<User[]>;
@@ -99,6 +105,13 @@ export interface Users {
   setRole(account: string, id: string, role: UserRole, by: Asker): Promise<User | undefined>;
   /** False: the account has no such user. Throws LastOwner, AdministratorsOnly and LastAdministrator. */
   delete(account: string, id: string, by: Asker): Promise<boolean>;
+}
+
+/** A user whose password was right. */
+export interface Verified {
+  user: User;
+  /** Which password that was. For no answer and no log. */
+  passwordHash: string;
 }
 
 /** Who asks for a change of users: what an administrator may do is not for every owner. */

@@ -1,6 +1,6 @@
 import type { Account, User } from "../../domain/account.ts";
 import { isoUtc } from "../../domain/instant.ts";
-import type { Accounts, Sessions, Users } from "../../domain/ports/accounts.ts";
+import type { Accounts, Sessions, Users, Verified } from "../../domain/ports/accounts.ts";
 import type { Invitations, SignInBrake } from "../../domain/ports/dashboard.ts";
 import type { IdentityProvider } from "../../domain/ports/single-sign-on.ts";
 import type { ApiAnswer } from "../endpoint.ts";
@@ -25,9 +25,16 @@ export function sessionRoutes(options: SessionRouteOptions) {
   return {
     async signIn(request: DashboardRequest<SignIn>): Promise<ApiAnswer> {
       const { email, password } = request.body;
-      const user = await verified({ brake, users }, { email, password, client: request.client });
-      if (!user) throw new ApiError("sign_in_failed", "the address or the password is wrong");
-      return begin(request, user, 200);
+      const found = await verified({ brake, users }, { email, password, client: request.client });
+      if (!found) throw signInFailed();
+      const { token } = await sessions.create(found.user.id);
+      // Whoever replaces a password ends the sessions after that: one that is begun with the old password
+      // meanwhile is either among them or known by this look.
+      if (!(await users.stillVerified(found))) {
+        await sessions.delete(token);
+        throw signInFailed();
+      }
+      return begun(request, found.user, token, 200);
     },
 
     /** What the page needs to know before anybody is signed in. */
@@ -76,14 +83,19 @@ export function sessionRoutes(options: SessionRouteOptions) {
     async acceptInvitation(request: DashboardRequest<InvitationAccept>): Promise<ApiAnswer> {
       const user = await invitations.accept(request.body.token, request.body.password);
       if (!user) throw unknownInvitation();
-      return begin(request, user, 201);
+      const { token } = await sessions.create(user.id);
+      return begun(request, user, token, 201);
     },
   };
 
-  /** A new session, whatever cookie came along: nobody can make somebody sign in to a session of theirs. */
-  async function begin(request: DashboardRequest, user: User, status: number): Promise<ApiAnswer> {
+  /** Of a new session, whatever cookie came along: nobody can make somebody sign in to a session of theirs. */
+  async function begun(
+    request: DashboardRequest,
+    user: User,
+    token: string,
+    status: number,
+  ): Promise<ApiAnswer> {
     if (request.token !== undefined) await sessions.delete(request.token);
-    const { token } = await sessions.create(user.id);
     return {
       status,
       body: await sessionView(user),
@@ -107,9 +119,9 @@ export function sessionRoutes(options: SessionRouteOptions) {
 async function verified(
   { brake, users }: { brake: SignInBrake; users: Pick<Users, "verify"> },
   attempt: { email: string; password: string; client: string },
-): Promise<User | undefined> {
+): Promise<Verified | undefined> {
   const { email, password, client } = attempt;
-  const user = await users.verify(email, password, async () => {
+  const found = await users.verify(email, password, async () => {
     const may = await brake.take(email, client);
     if (may.kind === "wait")
       throw new ApiError(
@@ -118,8 +130,8 @@ async function verified(
         { retryAfterSeconds: may.retryAfterSeconds },
       );
   });
-  if (user) await brake.forget(email, client);
-  return user;
+  if (found) await brake.forget(email, client);
+  return found;
 }
 
 /**
@@ -138,8 +150,9 @@ export async function confirmPassword(
       "is not set for you: sign out, sign in again, and do this within ten minutes after that";
     throw invalid([{ field: given.field, message }]);
   }
-  const user = await verified(parts, { email, password: given.password, client: request.client });
-  if (user?.id !== id) throw invalid([{ field: given.field, message: "is not your password" }]);
+  const found = await verified(parts, { email, password: given.password, client: request.client });
+  if (found?.user.id !== id)
+    throw invalid([{ field: given.field, message: "is not your password" }]);
 }
 
 export function userView(user: User) {
@@ -156,6 +169,10 @@ export function accountView(account: Account) {
     retention_days: account.retentionDays,
     created_at: isoUtc(account.createdAt),
   };
+}
+
+function signInFailed(): ApiError {
+  return new ApiError("sign_in_failed", "the address or the password is wrong");
 }
 
 function unknownInvitation(): ApiError {

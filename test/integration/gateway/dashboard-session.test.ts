@@ -6,9 +6,21 @@ import { startHarness, type Harness } from "./harness.ts";
 const PASSWORD = "correct horse battery";
 
 let harness: Harness;
+/** What happens when a password has been looked at, and before anything is made of it. */
+let onceVerified: (() => Promise<void>) | undefined;
 beforeAll(async () => {
-  // The tests' own address: whoever adds X-Forwarded-For is a proxy to them.
-  harness = await startHarness({ trustedProxies: parseTrustedProxies(["127.0.0.1"]) });
+  harness = await startHarness({
+    // The tests' own address: whoever adds X-Forwarded-For is a proxy to them.
+    trustedProxies: parseTrustedProxies(["127.0.0.1"]),
+    users: (users) => ({
+      ...users,
+      async verify(...attempt) {
+        const found = await users.verify(...attempt);
+        await onceVerified?.();
+        return found;
+      },
+    }),
+  });
   const { account } = harness.first;
   await harness.users.create({ account, email: "owner@example.com", password: PASSWORD });
   await harness.users.create({
@@ -98,6 +110,23 @@ describe("session", () => {
     expect(changed.status).toBe(200);
     expect((await one.get("/session")).status).toBe(200);
     expect((await two.get("/session")).status).toBe(401);
+  });
+
+  test("a sign-in with a password that is replaced meanwhile is none", async () => {
+    const { account } = harness.first;
+    const email = "replaced@example.com";
+    const user = await harness.users.create({ account, email, password: PASSWORD });
+    onceVerified = async () => {
+      await harness.users.setPassword(user.id, "another horse battery");
+      await harness.sessions.deleteAll(user.id);
+    };
+    const somebody = visitor(harness);
+    const reply = await somebody.signIn(email, PASSWORD);
+    onceVerified = undefined;
+    expect(reply).toMatchObject({ status: 401, json: { code: "sign_in_failed" } });
+    expect(somebody.cookie()).toBeUndefined();
+    const left = await harness.pool.query("select 1 from sessions where user_id = $1", [user.id]);
+    expect(left.rowCount).toBe(0);
   });
 });
 

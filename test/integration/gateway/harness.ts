@@ -4,6 +4,7 @@ import { Writable } from "node:stream";
 import { monotonic, timers } from "../../../cmd/system.ts";
 import type { Job } from "../../../src/domain/job.ts";
 import type { Cursor } from "../../../src/domain/cursor.ts";
+import type { Users } from "../../../src/domain/ports/accounts.ts";
 import type { JobStore } from "../../../src/domain/ports/job-store.ts";
 import type { EmailLog, Mailer } from "../../../src/domain/ports/mail.ts";
 import { revisionOf } from "../../../src/domain/revision.ts";
@@ -66,6 +67,7 @@ export interface Overrides {
   mailer?: (mailer: Mailer) => Mailer;
   emailLog?: (log: EmailLog) => EmailLog;
   jobs?: (jobs: JobStore) => JobStore;
+  users?: (users: Users) => Users;
   limits?: GatewayOptions["limits"];
   bodyBytes?: GatewayOptions["bodyBytes"];
   timers?: GatewayOptions["timers"];
@@ -122,10 +124,11 @@ export async function startHarness(overrides: Overrides = {}) {
   });
 
   const users = createUsers({ pool });
+  const sessions = createSessions({ pool });
   const gateway = createGateway({
     dashboard: {
-      users,
-      sessions: createSessions({ pool }),
+      users: overrides.users?.(users) ?? users,
+      sessions,
       accounts,
       apiKeys,
       smtpSettings: settings,
@@ -184,6 +187,7 @@ export async function startHarness(overrides: Overrides = {}) {
     ledger,
     clock,
     users,
+    sessions,
     settings,
     first,
     second,

@@ -258,15 +258,18 @@ describe("users and sessions", () => {
       password: "correct horse",
     });
     expect(user).toMatchObject({ account, email: "ann@example.com", role: "owner", admin: false });
-    expect(await users.verify("ANN@example.com", "correct horse")).toEqual(user);
+    const verified = await users.verify("ANN@example.com", "correct horse");
+    expect(verified?.user).toEqual(user);
     expect(await users.verify("ann@example.com", "wrong horse")).toBeUndefined();
     expect(await users.verify("nobody@example.com", "correct horse")).toBeUndefined();
     expect(await users.verify("not an address\0", "correct horse")).toBeUndefined();
     expect(await users.get(user.id)).toEqual(user);
     expect(await users.list(account)).toEqual([user]);
+    expect(verified && (await users.stillVerified(verified))).toBe(true);
     await users.setPassword(user.id, "another horse");
+    expect(verified && (await users.stillVerified(verified))).toBe(false);
     expect(await users.verify("ann@example.com", "correct horse")).toBeUndefined();
-    expect(await users.verify("ann@example.com", "another horse")).toEqual(user);
+    expect((await users.verify("ann@example.com", "another horse"))?.user).toEqual(user);
     const again = users.create({ account, email: "ann@example.com", password: "correct horse" });
     await expect(again).rejects.toThrow(InvalidInput);
     await expect(users.create({ account, email: "b", password: "short" })).rejects.toMatchObject({
@@ -389,7 +392,7 @@ describe("a first start of standalone", () => {
     const kept = await smtpSettings.revision(account);
     const { apiKey, email, password } = await createCredentials(stores, catcher);
     expect(await apiKeys.authenticate(apiKey)).toMatchObject({ account });
-    expect(await users.verify(email, password)).toMatchObject({ account, admin: true });
+    expect((await users.verify(email, password))?.user).toMatchObject({ account, admin: true });
     expect(await users.verify(email, first.password)).toBeUndefined();
     expect(await smtpSettings.revision(account)).toBe(kept);
   });

@@ -24,6 +24,16 @@ const PAGES = [
   { path: "nowhere", title: "There is no such page" },
 ];
 
+/** Pixels by which the first letter of a link that begins with it at the right is outside of the link's box. */
+const hiddenBeginning = (letter: string) => `(() => {
+  const links = [...document.querySelectorAll("a.row-link")];
+  const link = links.find(({ textContent }) => textContent.startsWith("${letter}"));
+  const first = document.createRange();
+  first.setStart(link.firstChild, 0);
+  first.setEnd(link.firstChild, 1);
+  return first.getBoundingClientRect().right - link.closest(".clip").getBoundingClientRect().right;
+})()`;
+
 describe.skipIf(chrome === undefined)("every page", () => {
   let stage: Stage;
   let program: Standalone;
@@ -125,6 +135,19 @@ describe.skipIf(chrome === undefined)("every page", () => {
     expect(complaints).toEqual([]);
     await context.close();
   }, 240_000);
+
+  test("a name that runs from right to left loses its end where there is no room, not its beginning", async () => {
+    const name = "\u05e9\u05dc\u05d5\u05dd ".repeat(40).trim();
+    await stage.createJob({ name, cron_expression: "* * * * *" });
+    const { context, page } = await openWindow(browser, program.url, { view: PHONE });
+    await signIn(page, owner);
+    for (const path of ["", "jobs"]) {
+      await page.goto(`/dashboard/${path}`);
+      await page.getByRole("link", { name }).first().waitFor();
+      expect(await page.evaluate(hiddenBeginning("\u05e9"))).toBeLessThan(1);
+    }
+    await context.close();
+  });
 
   test("a second account, made by the administrator, sees nothing of the first", async () => {
     const first = await openWindow(browser, program.url);

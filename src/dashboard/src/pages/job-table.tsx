@@ -73,7 +73,7 @@ const Row = memo(function Row(props: {
         />
       </Table.Td>
       <Table.Td className="main">
-        <div className="clip">
+        <div className="clip" dir="auto">
           <Link className="row-link" to={`/jobs/${job.id}`} title={job.name}>
             {job.name}
           </Link>

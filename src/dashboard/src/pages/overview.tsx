@@ -179,7 +179,7 @@ function NextRuns({ data }: { data: Overview }) {
         <Stack gap="xs">
           {data.next_runs.map(({ id, name, at }) => (
             <Group key={id} justify="space-between" wrap="nowrap">
-              <Link className="row-link clip" to={`/jobs/${id}`}>
+              <Link className="row-link clip" dir="auto" to={`/jobs/${id}`}>
                 {name}
               </Link>
               <Text size="sm" c="dimmed" component="div">
@@ -223,7 +223,7 @@ function Trouble({ data }: { data: Overview }) {
         {failing.jobs.map(({ id, name, error_message: error, executed_at: at }) => (
           <Stack key={id} gap={2}>
             <Group justify="space-between" wrap="nowrap">
-              <Link className="row-link clip" to={`/jobs/${id}`}>
+              <Link className="row-link clip" dir="auto" to={`/jobs/${id}`}>
                 {name}
               </Link>
               <Text size="sm" c="dimmed" component="div">

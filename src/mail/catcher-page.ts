@@ -81,10 +81,15 @@ async function refresh() {
     const { messages, total } = await answer.json();
     $("count").textContent = total + (total === 1 ? " message" : " messages");
     $("empty").hidden = messages.length > 0;
-    $("list").replaceChildren(...messages.map((m) => {
+    // What stays is not touched: it may have the focus, or be under a finger.
+    const kept = new Set(messages.map((m) => m.id)), shown = new Set();
+    for (const item of [...$("list").children])
+      if (kept.has(item.dataset.id)) shown.add(item.dataset.id);
+      else item.remove();
+    $("list").prepend(...messages.filter((m) => !shown.has(m.id)).map((m) => {
       const item = element("li"), button = element("button");
+      item.dataset.id = m.id;
       button.type = "button";
-      button.dataset.id = m.id;
       button.setAttribute("aria-current", String(m.id === current));
       button.append(element("b", m.subject || "(no subject)"), element("span", "to " + m.to), element("span", new Date(m.received_at).toLocaleString()));
       button.addEventListener("click", () => { location.hash = m.id; });
@@ -97,10 +102,12 @@ async function show() {
   const id = location.hash.slice(1);
   if (id === "") { $("mail").hidden = true; current = null; return; }
   const answer = await fetch("api/messages/" + encodeURIComponent(id));
-  if (!answer.ok) { $("mail").hidden = true; return; }
-  const m = await answer.json();
+  const m = answer.ok ? await answer.json() : null;
+  // Late: another one was chosen meanwhile.
+  if (location.hash.slice(1) !== id) return;
+  if (m === null) { $("mail").hidden = true; return; }
   current = m.id;
-  for (const button of document.querySelectorAll("nav button")) button.setAttribute("aria-current", String(button.dataset.id === current));
+  for (const button of document.querySelectorAll("nav button")) button.setAttribute("aria-current", String(button.parentElement.dataset.id === current));
   $("subject").textContent = m.subject || "(no subject)";
   const fields = [["From", m.from], ["To", m.to], ["Cc", m.cc], ["Reply-To", m.reply_to], ["Envelope to", m.envelope_to.join(", ")], ["Received", new Date(m.received_at).toLocaleString()]];
   $("fields").replaceChildren(...fields.filter(([, v]) => v !== "").flatMap(([n, v]) => [element("dt", n), element("dd", v)]));

@@ -1,0 +1,71 @@
+import type { Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { findChrome } from "./chrome.ts";
+import { hold } from "./held.ts";
+import { openWindow } from "./owner.ts";
+import { openStage, type Stage } from "./stage.ts";
+
+const chrome = findChrome();
+
+const listed = (page: Page, subject: string) =>
+  page.getByRole("navigation", { name: "Messages" }).getByRole("button", { name: subject });
+const shown = (page: Page, subject: string) =>
+  page.getByRole("heading", { level: 2, name: subject });
+
+describe.skipIf(chrome === undefined)("the mail catcher's page", () => {
+  let stage: Stage;
+  beforeAll(async () => {
+    stage = await openStage({ name: "mail-catcher", chrome });
+  });
+  afterAll(() => stage?.close());
+
+  const send = async (subject: string) => {
+    const body = { to: "you@example.com", subject, body: `The text of ${subject}.` };
+    expect((await stage.rest({ method: "POST", path: "/send", body })).status).toBe(200);
+  };
+  const open = async () => {
+    const window = await openWindow(stage.browser, stage.program.catcherUrl);
+    await window.page.goto("/");
+    return window;
+  };
+
+  test("shows the mail that was chosen last, whichever answer comes last", async () => {
+    await send("slow");
+    await send("quick");
+    const { context, page, complaints } = await open();
+    await listed(page, "slow").click();
+    await shown(page, "slow").waitFor();
+    const slow = new URL(page.url()).hash.slice(1);
+    await listed(page, "quick").click();
+    await shown(page, "quick").waitFor();
+    const held = await hold(page, "GET", `**/api/messages/${slow}`, "answer");
+    await listed(page, "slow").click();
+    await held.asked;
+    await listed(page, "quick").click();
+    const late = page.waitForResponse(`**/api/messages/${slow}`);
+    held.release();
+    await (await late).finished();
+    // What is asked for behind the late answer comes when that would have been drawn.
+    await page.evaluate(`fetch("api/messages").then((answer) => answer.text())`);
+    await shown(page, "quick").waitFor();
+    expect(await shown(page, "slow").count()).toBe(0);
+    expect(complaints).toEqual([]);
+    await context.close();
+  });
+
+  test("a mail that arrives leaves the focus where it is", async () => {
+    await send("looked at");
+    const { context, page } = await open();
+    const button = listed(page, "looked at");
+    await button.focus();
+    await send("just arrived");
+    await listed(page, "just arrived").waitFor();
+    expect(await button.and(page.locator(":focus")).count()).toBe(1);
+    const subjects = await page.getByRole("navigation").locator("b").allTextContents();
+    expect(subjects.slice(0, 2)).toEqual(["just arrived", "looked at"]);
+    await page.getByRole("button", { name: "Delete all" }).click();
+    await page.getByText("No mail yet.").waitFor();
+    expect(await page.getByRole("navigation").getByRole("button").count()).toBe(0);
+    await context.close();
+  });
+});

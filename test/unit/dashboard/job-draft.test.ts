@@ -4,6 +4,7 @@ import {
   bodyOf,
   changesOf,
   changesToCheck,
+  copyOf,
   draftOf,
   emptyDraft,
   type JobDraft,
@@ -273,8 +274,16 @@ describe("a new job is sent whole", () => {
     });
   });
 
+  test.each([
+    { what: "any name", name: "Nightly report", copy: "Nightly report (copy)" },
+    { what: "255 letters", name: "x".repeat(255), copy: `${"x".repeat(248)} (copy)` },
+    { what: "255 bells", name: "\u{1f514}".repeat(255), copy: `${"\u{1f514}".repeat(248)} (copy)` },
+  ])("a copy says so: $what", ({ name, copy }) => {
+    expect(copyOf({ ...CRON, name }).name).toBe(copy);
+  });
+
   test("a copy has the time of the original", () => {
     for (const job of [MILLISECONDS, REPEATED_HOUR])
-      expect(bodyOf(draftOf(job)).body["run_at"]).toBe(job.run_at);
+      expect(bodyOf(copyOf(job)).body["run_at"]).toBe(job.run_at);
   });
 });

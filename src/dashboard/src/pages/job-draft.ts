@@ -84,6 +84,18 @@ export function draftOf(job: Job): JobDraft {
   };
 }
 
+/** Characters of a name. */
+const MOST_NAME = 255;
+const COPY = " (copy)";
+
+/** What a new job that is to be like this one begins as. The name is cut between characters, as they are counted. */
+export function copyOf(job: Job): JobDraft {
+  const name = Array.from(job.name)
+    .slice(0, MOST_NAME - COPY.length)
+    .join("");
+  return { ...draftOf(job), name: name + COPY };
+}
+
 /** `2026-11-21T12:00:00` in the browser's zone, for `<input type=datetime-local>`. */
 export function localInput(iso: string): string {
   const date = new Date(iso);

@@ -9,7 +9,7 @@ import { Problem } from "../components/problem.tsx";
 import { useNavigateFromHere } from "../still-here.ts";
 import { useSession } from "../session.ts";
 import { JobForm } from "./job-form.tsx";
-import { draftOf, emptyDraft } from "./job-draft.ts";
+import { copyOf, draftOf, emptyDraft } from "./job-draft.ts";
 
 /** `?from=ID` starts with a copy of another job. */
 export function NewJobPage() {
@@ -39,14 +39,7 @@ export function NewJobPage() {
       {ready && (
         <JobForm
           key={from}
-          start={
-            source.data
-              ? {
-                  ...draftOf(source.data.job),
-                  name: `${source.data.job.name} (copy)`.slice(0, 255),
-                }
-              : emptyDraft(account.time_zone)
-          }
+          start={source.data ? copyOf(source.data.job) : emptyDraft(account.time_zone)}
           action="Create job"
           save={async (body) => {
             const job = await post<Job>("/jobs", body);

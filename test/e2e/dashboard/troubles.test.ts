@@ -2,6 +2,7 @@ import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Standalone } from "../program.ts";
 import type { Receiver } from "../receiver.ts";
+import { violations } from "./axe.ts";
 import { findChrome } from "./chrome.ts";
 import { keyboard } from "./keyboard.ts";
 import { openWindow, PHONE, signIn, type Owner, type View } from "./owner.ts";
@@ -83,6 +84,22 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
     await page.reload();
     await page.getByText("It has not run yet.").waitFor();
     expect(receiver.received.length).toBe(before);
+    await context.close();
+  });
+
+  test("a page whose files are gone says so to everybody, and can be loaded again", async () => {
+    const { context, page } = await open("");
+    await page.getByText("Next runs").waitFor();
+    const gone = "**/dashboard/assets/jobs-*.js";
+    await page.route(gone, (route) => route.fulfill({ status: 404 }));
+    await place(page, "Jobs").click();
+    const title = page.getByRole("heading", { level: 1, name: "This page could not be shown" });
+    await expect.poll(() => keyboard(page).has(title)).toBe(true);
+    expect(await page.title()).toBe("This page could not be shown · Carillon");
+    expect(await violations(page)).toEqual([]);
+    await page.unroute(gone);
+    await button(page, "Load again").click();
+    await page.getByRole("heading", { level: 1, name: "Jobs" }).waitFor();
     await context.close();
   });
 

@@ -1,4 +1,4 @@
-import { Anchor, Button, Container, Stack, Text, Title } from "@mantine/core";
+import { Anchor, Button, Container, Text } from "@mantine/core";
 import { Link } from "react-router";
 import { Page } from "../components/page.tsx";
 
@@ -30,12 +30,13 @@ export function NotAllowed({ title, who }: { title: string; who: "owner" | "admi
 /** A page that could not be loaded or drawn: after an update its files may be gone. */
 export function RouteProblem() {
   return (
-    <Container size="xs" py="xl">
-      <Stack align="flex-start">
-        <Title order={1}>This page could not be shown</Title>
+    <Container component="main" size="xs" py="xl">
+      <Page title="This page could not be shown">
         <Text>Carillon may have been updated, or cannot be reached at the moment.</Text>
-        <Button onClick={() => location.reload()}>Load again</Button>
-      </Stack>
+        <div>
+          <Button onClick={() => location.reload()}>Load again</Button>
+        </div>
+      </Page>
     </Container>
   );
 }

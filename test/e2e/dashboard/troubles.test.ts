@@ -359,6 +359,25 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
     await context.close();
   });
 
+  test("in forced colours what lies over a page has an edge", async () => {
+    const { context, page } = await open(`jobs/${await createJob()}`);
+    await page.emulateMedia({ forcedColors: "active" });
+    const edge = (selector: string) =>
+      page.evaluate(
+        `getComputedStyle(document.querySelector(${JSON.stringify(selector)})).borderTopStyle`,
+      );
+    await button(page, "More actions").click();
+    await page.getByRole("menuitem", { name: "Copy as curl" }).click();
+    await page.getByText("Command copied").waitFor();
+    expect(await edge(".mantine-Notification-root")).toBe("solid");
+    await button(page, "More actions").click();
+    expect(await edge("[role=menu]")).toBe("solid");
+    await page.getByRole("menuitem", { name: /Delete/ }).click();
+    await dialog(page).waitFor();
+    expect(await edge(".mantine-Modal-content")).toBe("solid");
+    await context.close();
+  });
+
   test("a form says what is wrong by its own words, and no longer than it is", async () => {
     const { context, page } = await open("jobs/new");
     const errors = page.locator(".mantine-InputWrapper-error");

@@ -20,10 +20,12 @@ export function catcherPage(nonce: string): string {
   <article id="mail" hidden>
     <h2 id="subject"></h2>
     <dl id="fields"></dl>
-    <div role="tablist" aria-label="View">
-      <button role="tab" type="button" data-view="html">HTML</button>
-      <button role="tab" type="button" data-view="text">Text</button>
-      <button role="tab" type="button" data-view="headers">Headers</button>
+    <div id="views">
+      <div role="tablist" aria-label="View">
+        <button role="tab" type="button" data-view="html">HTML</button>
+        <button role="tab" type="button" data-view="text">Text</button>
+        <button role="tab" type="button" data-view="headers">Headers</button>
+      </div>
       <a id="raw" target="_blank" rel="noopener">Source</a>
     </div>
     <iframe id="html" title="HTML body" sandbox="" referrerpolicy="no-referrer"></iframe>
@@ -58,6 +60,8 @@ article[hidden] { display: none }
 h2 { margin: 0; overflow-wrap: anywhere; font-size: 1.2rem }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem .8rem; margin: 0 }
 dt { opacity: .65 } dd { margin: 0; overflow-wrap: anywhere }
+#views { display: flex; gap: .5rem; align-items: center }
+[role=tab] { min-height: 24px }
 [role=tab][aria-selected=true] { font-weight: 600; text-decoration: underline }
 iframe { flex: 1; min-height: 20rem; border: 1px solid var(--line); background: #fff; color-scheme: light }
 pre { margin: 0; white-space: pre-wrap; overflow-wrap: anywhere; font: 13px/1.5 ui-monospace, monospace }

@@ -1,5 +1,6 @@
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { violations } from "./axe.ts";
 import { findChrome } from "./chrome.ts";
 import { hold } from "./held.ts";
 import { openWindow } from "./owner.ts";
@@ -50,6 +51,16 @@ describe.skipIf(chrome === undefined)("the mail catcher's page", () => {
     await shown(page, "quick").waitFor();
     expect(await shown(page, "slow").count()).toBe(0);
     expect(complaints).toEqual([]);
+    await context.close();
+  });
+
+  test("reads well for everybody", async () => {
+    await send("to be read");
+    const { context, page } = await open();
+    expect(await violations(page)).toEqual([]);
+    await listed(page, "to be read").click();
+    await shown(page, "to be read").waitFor();
+    expect(await violations(page)).toEqual([]);
     await context.close();
   });
 

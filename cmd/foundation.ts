@@ -111,6 +111,11 @@ export function createFoundation(options: {
   });
   const mailer = createMailer({ settings: smtpSettings, dial, timers, metrics, log });
 
+  /** Where the server has no connection left for the runs, the requests' own say nothing of it. */
+  async function pingDatabase(): Promise<void> {
+    await Promise.all([pool, runPool].map((each) => each.query("select 1")));
+  }
+
   metrics.beforeScrape("database", async () => {
     const idle = pool.idleCount + runPool.idleCount;
     const all = pool.totalCount + runPool.totalCount;
@@ -119,7 +124,7 @@ export function createFoundation(options: {
     metrics.databasePoolWaiting.set(pool.waitingCount + runPool.waitingCount);
     if (clock.known) metrics.clockOffset.set((clock.now() - Date.now()) / 1_000);
     metrics.databaseUp.set(0);
-    await pool.query("select 1");
+    await pingDatabase();
     metrics.databaseUp.set(1);
   });
 
@@ -139,9 +144,7 @@ export function createFoundation(options: {
     keyRing,
     metrics,
     log,
-    async pingDatabase(): Promise<void> {
-      await pool.query("select 1");
-    },
+    pingDatabase,
     /** After everything that uses it has ended. */
     async close(): Promise<void> {
       closing = true;

@@ -6,7 +6,7 @@ import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { ApiError, parseStatus } from "./api-error.ts";
 import { createCredentials } from "./credentials.ts";
-import { canonicalJson, parseExactJson } from "./exact-json.ts";
+import { canonicalJson, parseExactJson } from "../domain/exact-json.ts";
 import { pause } from "../domain/pause.ts";
 import { untilAborted } from "../domain/until-aborted.ts";
 

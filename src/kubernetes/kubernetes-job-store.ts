@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
+import { canonicalJson } from "../domain/exact-json.ts";
 import { InvalidInput } from "../domain/findings.ts";
 import type { Job } from "../domain/job.ts";
 import { isResourceName } from "../domain/kubernetes-name.ts";
@@ -18,7 +19,6 @@ import type { ResourceList } from "./account-list.ts";
 import { ApiError, isAlreadyExists, isConflict, isExpired, isNotFound } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
 import { deleteResource } from "./delete-resource.ts";
-import { canonicalJson } from "./exact-json.ts";
 import { invalidInput } from "./invalid-input.ts";
 import { createJobList } from "./job-list.ts";
 import { createJobWatch } from "./job-watch.ts";

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { canonicalJson } from "./exact-json.ts";
+import { canonicalJson } from "../domain/exact-json.ts";
 import type { ScheduledJob } from "./scheduled-job.ts";
 import type { ScheduledJobStatus } from "./status-content.ts";
 

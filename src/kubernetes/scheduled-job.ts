@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { parseAddress } from "../domain/address.ts";
+import { canonicalJson, isDeeper, parseExactJson } from "../domain/exact-json.ts";
 import type { Finding } from "../domain/findings.ts";
 import type { Instant } from "../domain/instant.ts";
 import { SPEC_DEFAULTS } from "../domain/job.ts";
@@ -11,7 +12,6 @@ import type {
   SecretHeader,
   Target,
 } from "../domain/job.ts";
-import { canonicalJson, isDeeper, parseExactJson } from "./exact-json.ts";
 import { oversize, withoutBulk } from "../domain/oversize.ts";
 import { webhookUrlProblem } from "../domain/rest-job.ts";
 import { LIMITS } from "../domain/schema/fields.ts";

@@ -1,6 +1,6 @@
 import { StringDecoder } from "node:string_decoder";
+import { parseExactJson } from "../domain/exact-json.ts";
 import type { ApiStatus } from "./api-error.ts";
-import { parseExactJson } from "./exact-json.ts";
 
 export type WatchEvent<T> =
   | { type: "ADDED" | "MODIFIED" | "DELETED"; object: T }

@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { Cursor } from "../../domain/cursor.ts";
 import type { Job, JobSpec } from "../../domain/job.ts";
 import { circuitOf } from "../../domain/circuit-of.ts";
+import { canonicalJson, parseExactJson } from "../../domain/exact-json.ts";
 import type { Circuits } from "../../domain/ports/circuits.ts";
 import { pause } from "../../domain/pause.ts";
 import type { Clock, Monotonic, Timers } from "../../domain/ports/clock.ts";
@@ -302,7 +303,7 @@ function isSame(one: JobSpec, other: JobSpec): boolean {
 function comparable(spec: JobSpec): object {
   const { target } = spec;
   return target.kind === "webhook"
-    ? { ...spec, target: { ...target, payload: JSON.parse(target.payload) as unknown } }
+    ? { ...spec, target: { ...target, payload: canonicalJson(parseExactJson(target.payload)) } }
     : spec;
 }
 

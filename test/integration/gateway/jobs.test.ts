@@ -260,6 +260,17 @@ describe("POST /jobs", () => {
     });
     expect([second.status, second.json["id"]]).toEqual([201, first.json["id"]]);
   });
+
+  test("Idempotency-Key: nor does it matter what keys the payloads of others had", async () => {
+    const headers = { "Idempotency-Key": "job-4" };
+    const payload = { first_of_job_4: 1, '"': 1 };
+    await post({ ...webhookCron, webhook_payload: { first_of_job_4: 1, "\\": 1 } });
+    const first = await post({ ...webhookCron, webhook_payload: payload }, { headers });
+    await h.pool.query("delete from idempotency_keys where key = 'job-4'");
+    const reordered = { '"': 1, first_of_job_4: 1 };
+    const second = await post({ ...webhookCron, webhook_payload: reordered }, { headers });
+    expect([second.status, second.json["id"]]).toEqual([201, first.json["id"]]);
+  });
 });
 
 describe("GET /jobs", () => {

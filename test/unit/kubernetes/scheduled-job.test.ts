@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { JobSpec, Schedule, Target } from "../../../src/domain/job.ts";
-import { canonicalJson, parseExactJson } from "../../../src/kubernetes/exact-json.ts";
+import { canonicalJson, parseExactJson } from "../../../src/domain/exact-json.ts";
 import {
   jobFromResource,
   keptJobFromResource,

@@ -1,9 +1,9 @@
 import { randomBytes } from "node:crypto";
 
 /**
- * JSON of the API server in and out of a process without changing a number or a key: an int64 beyond 2^53 is
- * valid in a resource and in a payload, and JSON.parse alone would round it; and keys that are written with
- * escapes it may take for others.
+ * JSON of the API server and of payloads in and out of a process without changing a number or a key: an int64
+ * beyond 2^53 is valid in a resource and in a payload, and JSON.parse alone would round it; and keys that are
+ * written with escapes it may take for others.
  */
 
 /** A number that a double cannot hold, kept as it was written. JSON.stringify writes it unchanged. */
@@ -24,7 +24,8 @@ const SUSPICIOUS = /(?:^|[:,[])\s*-?\d{16}/;
 /**
  * A key with an escape in it. V8 may take one for a key that an object which began alike had in its place: once
  * {"\\":1} has been parsed, for whomever, {"\"":1} has that key as well (nodejs/node#63785). Not those that
- * managedFields names the items of lists by: every resource has some, and nobody reads them.
+ * managedFields names the items of lists by: every resource has some, and nobody reads them. A payload that has
+ * no others is left to JSON.parse, too.
  */
 const ESCAPED_KEY = /\\.(?<!"k:\{\\"\w+\\":\\"[^"\\]*\\")[^"\\]*"\s*:/;
 

@@ -76,6 +76,7 @@ export function createTransportPool(options: {
   // A mail that waited in nodemailer's own queue would have its time run out there.
   const turns = createTurns({ atOnce: options.connections });
   let inFlight = 0;
+  let begun = 0;
   let retired = false;
   /** Turns that nobody gets, since the server takes fewer, and the mails that got through meanwhile. */
   let withheld = 0;
@@ -146,6 +147,8 @@ export function createTransportPool(options: {
           return { kind: "retired" };
         }
         inFlight += 1;
+        begun += 1;
+        const alone = inFlight === 1 ? begun : undefined;
         sentAway = undefined;
         try {
           begin();
@@ -153,15 +156,15 @@ export function createTransportPool(options: {
           if (ended.kind === "stale") return CLOSED_TWICE;
           if (ended.kind === "accepted") oneMore();
           if (ended.kind !== "crowded") return ended;
-          // By itself it was not one too many.
-          if (inFlight === 1 || signal.aborted) return ended.failure;
+          // With none beside it, from its beginning to here, it was not one too many.
+          if (alone === begun || signal.aborted) return ended.failure;
           sentAway = ended.failure;
         } finally {
           inFlight -= 1;
-          if (sentAway) {
-            withheld += 1;
-            through = 0;
-          } else turns.done();
+          if (sentAway) through = 0;
+          // One is left, for those who wait.
+          if (sentAway && withheld < options.connections - 1) withheld += 1;
+          else turns.done();
           if (retired && inFlight === 0) pool.close();
         }
       }

@@ -200,9 +200,26 @@ describe("a server that takes fewer connections at once than we have", () => {
     expect(server.seen.connections).toBe(connections + 1);
   });
 
+  test("and refuses one beside a mail that is through when that is heard", async () => {
+    const refused = Promise.withResolvers<void>();
+    const server = await scriptedServer({
+      GREETING: () =>
+        server.seen.connections === 2 ? refused.promise.then(() => "421 busy") : "220 hello",
+      END: async () => {
+        await until("the second connection", () => server.seen.connections > 1);
+        refused.resolve();
+        return "250 queued";
+      },
+    });
+    const sending = mailer(server.port, {}, PATIENT, { poolSize: 2 });
+    const sent = await Promise.all([sending.send("a", HELLO), sending.send("a", HELLO)]);
+    expect(sent).toMatchObject([{ kind: "accepted" }, { kind: "accepted" }]);
+    expect(server.seen).toMatchObject({ connections: 2, mails: 2 });
+  });
+
   test("and takes none by itself: the mail fails", async () => {
     const server = await scriptedServer({ GREETING: "421 busy" });
-    const sending = mailer(server.port);
+    const sending = mailer(server.port, {}, PATIENT);
     const sent = await Promise.all(Array.from({ length: MAILS }, () => sending.send("a", HELLO)));
     for (const result of sent)
       expect(result).toMatchObject({ kind: "failed", retryable: true, serverFault: true });

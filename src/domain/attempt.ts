@@ -128,7 +128,8 @@ const NETWORK_ERRORS: Readonly<Record<string, string>> = {
   UND_ERR_SOCKET: "connection closed by the receiver",
   UND_ERR_ABORTED: "aborted",
   UND_ERR_HEADERS_OVERFLOW: "the answer's headers are too large",
-  UND_ERR_RES_CONTENT_LENGTH_MISMATCH: "the receiver's answer is not as long as it says",
+  // What undici makes of a fault in headers that have named a length.
+  UND_ERR_RES_CONTENT_LENGTH_MISMATCH: "the receiver's answer is not HTTP/1.1",
   HTTPParserError: "the receiver's answer is not HTTP/1.1",
   CERT_HAS_EXPIRED: "the receiver's certificate has expired",
   DEPTH_ZERO_SELF_SIGNED_CERT: "the receiver's certificate is self-signed",
@@ -143,6 +144,9 @@ const NETWORK_ERRORS: Readonly<Record<string, string>> = {
   ERR_SSL_UNSUPPORTED_PROTOCOL: "the receiver does not speak TLS 1.2 or 1.3",
   ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL: "the receiver does not speak HTTP/1.1",
   ERR_SSL_TLSV1_UNRECOGNIZED_NAME: "the receiver does not know itself by this host name",
+  // Go's servers (Caddy, Traefik), for a name for which they find none.
+  ERR_SSL_TLSV1_ALERT_INTERNAL_ERROR:
+    "the receiver broke off the TLS handshake; it may have no certificate for this host name",
   "ERR_SSL_SSL/TLS_ALERT_HANDSHAKE_FAILURE":
     "the receiver refused the TLS handshake; it may ask for a client certificate",
   ERR_TLS_CERT_ALTNAME_INVALID: "the receiver's certificate is for another name",

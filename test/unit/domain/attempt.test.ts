@@ -284,6 +284,11 @@ test("Retry-After is read from retryable answers", () => {
 test.each([
   { code: "ECONNREFUSED", error: "connection refused" },
   { code: "UND_ERR_HEADERS_TIMEOUT", error: "timed out while waiting for the answer" },
+  {
+    code: "ERR_SSL_TLSV1_ALERT_INTERNAL_ERROR",
+    error:
+      "the receiver broke off the TLS handshake; it may have no certificate for this host name",
+  },
   { code: "EWHATEVER", error: "network error (EWHATEVER)" },
   { code: undefined, error: "network error" },
 ])("network $code is retryable", ({ code, error }) => {

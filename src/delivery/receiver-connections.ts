@@ -16,8 +16,9 @@ const TLS_TIMEOUT = 10_000;
 /** Bytes. An answer that is read for its status has mostly less. */
 const PIECE = 1_024;
 
-const UNASKED = Buffer.from("HTTP/1.1 100 ");
-const PROCESSING = Buffer.from("HTTP/1.1 102 ");
+const UNASKED = Buffer.from("HTTP/1.1 100");
+/** Of 102 Processing. */
+const TWO = 0x32;
 
 /** One connection for one call at a time. */
 export interface Connection {
@@ -165,6 +166,7 @@ export function createReceiverConnections(options: {
  */
 function inPieces(socket: Socket): Socket {
   const read = socket.read.bind(socket) as (size?: number) => unknown;
+  const takeContinue = continueTaker();
   socket.read = (size) => {
     if (socket.destroyed) return null;
     const piece = read(size ?? (Math.min(PIECE, socket.readableLength) || undefined));
@@ -177,9 +179,18 @@ function inPieces(socket: Socket): Socket {
 /**
  * undici hangs up on a "100 Continue" that was not asked for, which a client has to pass over (RFC 9110, 15.2.1):
  * the receiver goes on with a call that we would record as failed. It passes over 102, and of a body that has these
- * words nobody reads anything.
+ * words nobody reads anything. They may be spread over several pieces.
  */
-function takeContinue(piece: Buffer): void {
-  for (let at = piece.indexOf(UNASKED); at !== -1; at = piece.indexOf(UNASKED, at))
-    PROCESSING.copy(piece, at);
+function continueTaker(): (piece: Buffer) => void {
+  let matched = 0;
+  return (piece) => {
+    for (let at = 0; at < piece.length; at += 1) {
+      // None of it but its first begins it anew.
+      if (piece[at] !== UNASKED[matched]) matched = 0;
+      if (piece[at] === UNASKED[matched]) matched += 1;
+      if (matched < UNASKED.length) continue;
+      piece[at] = TWO;
+      matched = 0;
+    }
+  };
 }

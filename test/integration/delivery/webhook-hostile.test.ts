@@ -143,6 +143,15 @@ describe("whatever a receiver does has an outcome within the deadline", () => {
       },
     },
     {
+      does: "says two lengths",
+      onRequest: write("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab"),
+      outcome: {
+        kind: "retryable",
+        httpStatus: 500,
+        error: "the receiver's answer is not HTTP/1.1",
+      },
+    },
+    {
       does: "switches protocols",
       onRequest: write("HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"),
       outcome: { kind: "retryable", httpStatus: 500 },
@@ -157,7 +166,7 @@ describe("whatever a receiver does has an outcome within the deadline", () => {
     {
       does: "says to go on, which nobody asked it",
       onRequest: write(
-        `${"HTTP/1.1 100 Continue\r\n\r\n".repeat(2)}HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n`,
+        `${"HTTP/1.1 100 Continue\r\n\r\n".repeat(60)}HTTP/1.1 100\r\n\r\nHTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n`,
       ),
       outcome: { kind: "delivered", httpStatus: 204 },
     },

@@ -275,6 +275,32 @@ describe("a new job is sent whole", () => {
   });
 
   test.each([
+    "9007199254740993",
+    "-12345678901234567890",
+    "0.12345678901234567890",
+    "1e400",
+    "1e-400",
+    "123456789012345678.90E2",
+  ])("a number that the browser would change is not sent: %s", (number) => {
+    const draft = { ...emptyDraft("UTC"), webhook_payload: `{"id":[${number}]}` };
+    expect(bodyOf(draft)).toMatchObject({
+      ok: false,
+      field: "webhook_payload",
+      message: `the number ${number} would change in a JSON round trip; send it as a string`,
+    });
+  });
+
+  test("all other numbers are, and what looks like one in a string or a name", () => {
+    const long = "12345678901234567890";
+    const payload = `{"${long}":"\\" ${long}","n":[0,-0.0,1.50,1e2,1E+21,-9007199254740992,12300000000000000000000]}`;
+    const draft = { ...emptyDraft("UTC"), webhook_payload: payload };
+    expect(bodyOf(draft)).toMatchObject({
+      ok: true,
+      body: { webhook_payload: JSON.parse(payload) },
+    });
+  });
+
+  test.each([
     { what: "any name", name: "Nightly report", copy: "Nightly report (copy)" },
     { what: "255 letters", name: "x".repeat(255), copy: `${"x".repeat(248)} (copy)` },
     { what: "255 bells", name: "\u{1f514}".repeat(255), copy: `${"\u{1f514}".repeat(248)} (copy)` },

@@ -228,12 +228,33 @@ function parsePayload(
   if (text.trim() === "") return { ok: true, value: {} };
   try {
     const value: unknown = JSON.parse(text);
-    if (typeof value === "object" && value !== null && !Array.isArray(value))
-      return { ok: true, value: value as Record<string, unknown> };
-    return { ok: false, message: "must be a JSON object, in braces" };
+    if (typeof value !== "object" || value === null || Array.isArray(value))
+      return { ok: false, message: "must be a JSON object, in braces" };
+    const inexact = inexactNumber(text);
+    if (inexact === undefined) return { ok: true, value: value as Record<string, unknown> };
+    return {
+      ok: false,
+      message: `the number ${inexact.slice(0, 40)} would change in a JSON round trip; send it as a string`,
+    };
   } catch (error) {
     return { ok: false, message: `is not JSON: ${(error as Error).message}` };
   }
+}
+
+/** Of a JSON text, the first that the server would refuse, and does not get to see: JSON.parse has rounded it. */
+function inexactNumber(text: string): string | undefined {
+  const tokens = text.match(/"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.eE+-]*/g) ?? [];
+  return tokens.find(
+    (token) => !token.startsWith('"') && digitsOf(token) !== digitsOf(String(Number(token))),
+  );
+}
+
+/** Of a number without its sign, point, exponent and outer zeros: they stay when it is read and written again. */
+function digitsOf(number: string): string {
+  return number
+    .replace(/e.*/i, "")
+    .replace(/\D/g, "")
+    .replace(/^0+|0+$/g, "");
 }
 
 function numberOr<T>(value: number | string, otherwise: T): number | T {

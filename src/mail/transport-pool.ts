@@ -65,8 +65,17 @@ export function createTransportPool(options: {
 }): TransportPool {
   const { settings } = options;
   const secrets = secretsOf(settings);
+  let open = 0;
+  const dial: Dial = async (request) => {
+    const socket = await options.dial(request);
+    open += 1;
+    socket.once("close", () => {
+      open -= 1;
+    });
+    return socket;
+  };
   const pool = new SMTPPool({
-    ...smtpOptions(options),
+    ...smtpOptions({ ...options, dial }),
     maxConnections: options.connections,
     // A requeued mail could go out twice; the one safe case is handled below.
     maxRequeues: 0,
@@ -117,9 +126,12 @@ export function createTransportPool(options: {
     }
   }
 
+  /** Each of the connections may have been closed meanwhile, or have brought all the mails that the server takes of one. */
   async function inTurn(...mail: Parameters<typeof attempt>): Promise<Attempt> {
-    const first = await attempt(...mail);
-    return first.kind === "stale" ? attempt(...mail) : first;
+    for (let left = Math.max(1, open); ; left -= 1) {
+      const ended = await attempt(...mail);
+      if (ended.kind !== "stale" || left === 0) return ended;
+    }
   }
 
   function oneMore(): void {
@@ -153,7 +165,7 @@ export function createTransportPool(options: {
         try {
           begin();
           const ended = await inTurn(message, signal, maySend);
-          if (ended.kind === "stale") return CLOSED_TWICE;
+          if (ended.kind === "stale") return CLOSED_AGAIN;
           if (ended.kind === "accepted") oneMore();
           if (ended.kind !== "crowded") return ended;
           // With none beside it, from its beginning to here, it was not one too many.
@@ -182,7 +194,7 @@ export function createTransportPool(options: {
   };
 }
 
-const CLOSED_TWICE: SendResult = {
+const CLOSED_AGAIN: SendResult = {
   kind: "failed",
   error: "SMTP server: connection closed before the mail was sent",
   retryable: true,
@@ -218,7 +230,7 @@ async function sendThrough(
 
 /**
  * The connection was closed by the server before a byte of the mail was read: nodemailer would requeue
- * (and with maxRequeues 0 fails with an error that belongs to no command). Sending once more is safe.
+ * (and with maxRequeues 0 fails with an error that belongs to no command). Sending again is safe.
  */
 function closedWhileIdle(error: unknown): boolean {
   const { code, command, responseCode } = readFields(error);

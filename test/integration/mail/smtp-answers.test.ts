@@ -270,4 +270,28 @@ describe("what a server does", () => {
     expect(await sending.send("a", HELLO)).toMatchObject({ kind: "accepted" });
     expect(server.seen).toMatchObject({ connections: 2, mails: 2 });
   });
+
+  test("takes so many mails of a connection and no more: the next one goes out over a new one, once", async () => {
+    const warm = 3;
+    const atOnce = Promise.withResolvers<void>();
+    let begun = 0;
+    const server = await scriptedServer({
+      // The connections that have brought one already say so, one after the other.
+      MAIL: () => {
+        begun += 1;
+        return begun > warm && begun <= 2 * warm ? "421 too many messages" : "250 ok";
+      },
+      END: async () => {
+        if (server.seen.mails === warm) atOnce.resolve();
+        await atOnce.promise;
+        return "250 queued";
+      },
+    });
+    const sending = mailer(server.port);
+    const accepted = { kind: "accepted" };
+    const first = Array.from({ length: warm }, () => sending.send("a", HELLO));
+    expect(await Promise.all(first)).toMatchObject(Array.from({ length: warm }, () => accepted));
+    expect(await sending.send("a", HELLO)).toMatchObject(accepted);
+    expect(server.seen).toMatchObject({ connections: warm + 1, mails: warm + 1 });
+  });
 });

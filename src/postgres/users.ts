@@ -63,10 +63,19 @@ export function createUsers({ pool }: { pool: Pool }): Users {
       }),
     async stillVerified({ user, passwordHash }) {
       const { rowCount } = await pool.query(
-        "select 1 from users where id = $1 and password_hash = $2",
+        "select 1 from users where id = $1 and password_hash is not distinct from $2",
         [user.id, passwordHash],
       );
       return rowCount === 1;
+    },
+    async replacePassword({ user, passwordHash: old }, password) {
+      const passwordHash = await newPasswordHash(password);
+      const { rowCount } = await pool.query(
+        `update users set password_hash = $3
+         where id = $1 and password_hash is not distinct from $2`,
+        [user.id, old, passwordHash],
+      );
+      return rowCount === 1 ? { user, passwordHash } : undefined;
     },
     async get(id) {
       if (!isUuid(id)) return undefined;

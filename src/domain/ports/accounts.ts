@@ -93,6 +93,8 @@ export interface Users {
   ): Promise<Verified | undefined>;
   /** Whether that is the user's password still: it may be replaced while a sign-in with it is under way. */
   stillVerified(verified: Verified): Promise<boolean>;
+  /** Sessions stay. Undefined: that is the user's password no longer. Throws InvalidInput. */
+  replacePassword(verified: Verified, password: string): Promise<Verified | undefined>;
   get(id: string): Promise<User | undefined>;
   byEmail(email: string): Promise<User | undefined>;
   list(account: string): Promise<User[]>;
@@ -107,11 +109,11 @@ export interface Users {
   delete(account: string, id: string, by: Asker): Promise<boolean>;
 }
 
-/** A user whose password was right. */
+/** A user whose password was right, or who has none. */
 export interface Verified {
   user: User;
-  /** Which password that was. For no answer and no log. */
-  passwordHash: string;
+  /** Which password that was; null: none. For no answer and no log. */
+  passwordHash: string | null;
 }
 
 /** Who asks for a change of users: what an administrator may do is not for every owner. */

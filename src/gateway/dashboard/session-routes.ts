@@ -27,13 +27,8 @@ export function sessionRoutes(options: SessionRouteOptions) {
       const { email, password } = request.body;
       const found = await verified({ brake, users }, { email, password, client: request.client });
       if (!found) throw signInFailed();
-      const { token } = await sessions.create(found.user.id);
-      // Whoever replaces a password ends the sessions after that: one that is begun with the old password
-      // meanwhile is either among them or known by this look.
-      if (!(await users.stillVerified(found))) {
-        await sessions.delete(token);
-        throw signInFailed();
-      }
+      const token = await sessionOf(found);
+      if (token === undefined) throw signInFailed();
       return begun(request, found.user, token, 200);
     },
 
@@ -61,15 +56,16 @@ export function sessionRoutes(options: SessionRouteOptions) {
     },
 
     async changePassword(request: DashboardRequest<PasswordChange>): Promise<ApiAnswer> {
-      const user = signedIn(request);
-      await confirmPassword({ brake, users }, request, {
-        field: "current_password",
-        password: request.body.current_password ?? "",
-      });
-      await users.setPassword(user.id, request.body.new_password);
+      const { current_password: password = "", new_password: wanted } = request.body;
+      const field = "current_password";
+      const confirmed = await confirmPassword({ brake, users }, request, { field, password });
+      // Who knows a password that is replaced meanwhile does not take the new one back.
+      const changed = await users.replacePassword(confirmed, wanted);
+      if (!changed) throw notYours(field);
       // Whoever knew the old password, or stole a session, is out.
-      await sessions.deleteAll(user.id);
-      const { token } = await sessions.create(user.id);
+      await sessions.deleteAll(changed.user.id);
+      const token = await sessionOf(changed);
+      if (token === undefined) throw notYours(field);
       return { ...DONE, headers: { "Set-Cookie": sessionCookie(token, request.host) } };
     },
 
@@ -87,6 +83,17 @@ export function sessionRoutes(options: SessionRouteOptions) {
       return begun(request, user, token, 201);
     },
   };
+
+  /**
+   * A new session's token. Whoever replaces a password ends the sessions after that: one that is begun with the
+   * old password meanwhile is either among them or known by this look. Undefined: it has been replaced.
+   */
+  async function sessionOf(verified: Verified): Promise<string | undefined> {
+    const { token } = await sessions.create(verified.user.id);
+    if (await users.stillVerified(verified)) return token;
+    await sessions.delete(token);
+    return undefined;
+  }
 
   /** Of a new session, whatever cookie came along: nobody can make somebody sign in to a session of theirs. */
   async function begun(
@@ -142,17 +149,18 @@ export async function confirmPassword(
   parts: { brake: SignInBrake; users: Pick<Users, "verify"> },
   request: Pick<DashboardRequest, "user" | "client" | "fresh">,
   given: { field: string; password: string },
-): Promise<void> {
-  const { id, email, hasPassword } = signedIn(request);
+): Promise<Verified> {
+  const user = signedIn(request);
+  const { id, email, hasPassword } = user;
   if (!hasPassword) {
-    if (request.fresh) return;
+    if (request.fresh) return { user, passwordHash: null };
     const message =
       "is not set for you: sign out, sign in again, and do this within ten minutes after that";
     throw invalid([{ field: given.field, message }]);
   }
   const found = await verified(parts, { email, password: given.password, client: request.client });
-  if (found?.user.id !== id)
-    throw invalid([{ field: given.field, message: "is not your password" }]);
+  if (found?.user.id !== id) throw notYours(given.field);
+  return found;
 }
 
 export function userView(user: User) {
@@ -169,6 +177,10 @@ export function accountView(account: Account) {
     retention_days: account.retentionDays,
     created_at: isoUtc(account.createdAt),
   };
+}
+
+function notYours(field: string): ApiError {
+  return invalid([{ field, message: "is not your password" }]);
 }
 
 function signInFailed(): ApiError {

@@ -6,7 +6,7 @@ import { startHarness, type Harness } from "./harness.ts";
 const PASSWORD = "correct horse battery";
 
 let harness: Harness;
-/** What happens when a password has been looked at, and before anything is made of it. */
+/** What happens when the next password has been looked at, and before anything is made of it. */
 let onceVerified: (() => Promise<void>) | undefined;
 beforeAll(async () => {
   harness = await startHarness({
@@ -117,16 +117,40 @@ describe("session", () => {
     const email = "replaced@example.com";
     const user = await harness.users.create({ account, email, password: PASSWORD });
     onceVerified = async () => {
+      onceVerified = undefined;
       await harness.users.setPassword(user.id, "another horse battery");
       await harness.sessions.deleteAll(user.id);
     };
     const somebody = visitor(harness);
     const reply = await somebody.signIn(email, PASSWORD);
-    onceVerified = undefined;
     expect(reply).toMatchObject({ status: 401, json: { code: "sign_in_failed" } });
     expect(somebody.cookie()).toBeUndefined();
     const left = await harness.pool.query("select 1 from sessions where user_id = $1", [user.id]);
     expect(left.rowCount).toBe(0);
+  });
+
+  test("a change of a password that is replaced meanwhile is none", async () => {
+    const { account } = harness.first;
+    const email = "changed@example.com";
+    const user = await harness.users.create({ account, email, password: PASSWORD });
+    const thief = visitor(harness);
+    await thief.signIn(email, PASSWORD);
+    onceVerified = async () => {
+      onceVerified = undefined;
+      await harness.users.setPassword(user.id, "another horse battery");
+      await harness.sessions.deleteAll(user.id);
+    };
+    const taken = "the horse of a thief";
+    const reply = await thief.post("/password", {
+      current_password: PASSWORD,
+      new_password: taken,
+    });
+    expect(reply.json["details"]).toEqual([
+      { field: "current_password", message: "is not your password" },
+    ]);
+    expect((await thief.get("/session")).status).toBe(401);
+    expect((await visitor(harness).signIn(email, taken)).status).toBe(401);
+    expect((await visitor(harness).signIn(email, "another horse battery")).status).toBe(200);
   });
 });
 

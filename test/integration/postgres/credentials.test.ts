@@ -268,6 +268,7 @@ describe("users and sessions", () => {
     expect(verified && (await users.stillVerified(verified))).toBe(true);
     await users.setPassword(user.id, "another horse");
     expect(verified && (await users.stillVerified(verified))).toBe(false);
+    expect(verified && (await users.replacePassword(verified, "a third horse"))).toBeUndefined();
     expect(await users.verify("ann@example.com", "correct horse")).toBeUndefined();
     expect((await users.verify("ann@example.com", "another horse"))?.user).toEqual(user);
     const again = users.create({ account, email: "ann@example.com", password: "correct horse" });

@@ -23,6 +23,7 @@ import { Problem } from "../components/problem.tsx";
 import { Status } from "../components/status.tsx";
 import { useSession } from "../session.ts";
 import { utcDay } from "../time.ts";
+import { successRate } from "./success-rate.ts";
 
 type Range = "24h" | "7d" | "30d";
 
@@ -113,7 +114,6 @@ function barsOf(
 function ActivityCard(props: { title: string; bars: Bar[]; good: string; bad: string }) {
   const good = props.bars.reduce((sum, bar) => sum + bar.good, 0);
   const bad = props.bars.reduce((sum, bar) => sum + bar.bad, 0);
-  const rate = good + bad === 0 ? null : (100 * good) / (good + bad);
   return (
     <Card withBorder className="panel">
       <Group justify="space-between" align="flex-start" mb="sm">
@@ -128,7 +128,7 @@ function ActivityCard(props: { title: string; bars: Bar[]; good: string; bad: st
         </Stack>
         <Stack gap={0} align="flex-end">
           <Text size="xl" fw={700} className="number">
-            {rate === null ? "–" : `${rate === 100 ? "100" : rate.toFixed(1)} %`}
+            {successRate(good, bad)}
           </Text>
           <Text size="xs" c="dimmed">
             success

@@ -53,6 +53,7 @@ nav button { display: block; width: 100%; text-align: left; border: 0; border-bo
 nav button:hover, nav button:focus-visible { background: #8882 }
 nav button[aria-current=true] { background: color-mix(in srgb, var(--accent) 18%, transparent) }
 nav b, nav span { display: block; overflow: hidden; text-overflow: ellipsis; white-space: nowrap }
+nav b { text-align: left }
 nav span { opacity: .7; font-size: .87rem }
 #empty { padding: 1rem; opacity: .7 }
 article { flex: 1; display: flex; flex-direction: column; min-width: 0; padding: 1rem; gap: .6rem; overflow-y: auto }
@@ -60,12 +61,13 @@ article[hidden] { display: none }
 h2 { margin: 0; overflow-wrap: anywhere; font-size: 1.2rem }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem .8rem; margin: 0 }
 dt { opacity: .65 } dd { margin: 0; overflow-wrap: anywhere }
-#views { display: flex; gap: .5rem; align-items: center }
+#views { display: flex; flex-wrap: wrap; gap: .5rem; align-items: center }
 [role=tab] { min-height: 24px }
 [role=tab][aria-selected=true] { font-weight: 600; text-decoration: underline }
 iframe { flex: 1; min-height: 20rem; border: 1px solid var(--line); background: #fff; color-scheme: light }
 pre { margin: 0; white-space: pre-wrap; overflow-wrap: anywhere; font: 13px/1.5 ui-monospace, monospace }
 [hidden] { display: none !important }
+@media (forced-colors: active) { nav button[aria-current=true] { background: Highlight; color: HighlightText; forced-color-adjust: none } }
 `;
 
 const SCRIPT = `
@@ -95,7 +97,9 @@ async function refresh() {
       item.dataset.id = m.id;
       button.type = "button";
       button.setAttribute("aria-current", String(m.id === current));
-      button.append(element("b", m.subject || "(no subject)"), element("span", "to " + m.to), element("span", new Date(m.received_at).toLocaleString()));
+      const subject = element("b", m.subject || "(no subject)");
+      subject.dir = "auto";
+      button.append(subject, element("span", "to " + m.to), element("span", new Date(m.received_at).toLocaleString()));
       button.addEventListener("click", () => { location.hash = m.id; });
       item.append(button);
       return item;

@@ -13,6 +13,15 @@ const listed = (page: Page, subject: string) =>
 const shown = (page: Page, subject: string) =>
   page.getByRole("heading", { level: 2, name: subject });
 
+/** Pixels by which the first letter of the newest mail's subject, at the right, is outside of its line. */
+const hiddenBeginning = `(() => {
+  const line = document.querySelector("nav b");
+  const first = document.createRange();
+  first.setStart(line.firstChild, 0);
+  first.setEnd(line.firstChild, 1);
+  return first.getBoundingClientRect().right - line.getBoundingClientRect().right;
+})()`;
+
 describe.skipIf(chrome === undefined)("the mail catcher's page", () => {
   let stage: Stage;
   beforeAll(async () => {
@@ -61,6 +70,31 @@ describe.skipIf(chrome === undefined)("the mail catcher's page", () => {
     await listed(page, "to be read").click();
     await shown(page, "to be read").waitFor();
     expect(await violations(page)).toEqual([]);
+    await context.close();
+  });
+
+  test("a subject that runs from right to left loses its end where there is no room, not its beginning", async () => {
+    const subject = "\u05e9\u05dc\u05d5\u05dd ".repeat(40).trim();
+    await send(subject);
+    const { context, page } = await open();
+    await listed(page, subject).waitFor();
+    expect(await page.evaluate(hiddenBeginning)).toBeLessThan(1);
+    await context.close();
+  });
+
+  test("forced colours keep the mail that is shown apart from the others", async () => {
+    await send("other");
+    await send("marked");
+    const { context, page } = await open();
+    await page.emulateMedia({ forcedColors: "active" });
+    await listed(page, "marked").click();
+    await shown(page, "marked").waitFor();
+    // The ground has another colour in any case, of which nothing is seen.
+    const words = (current: boolean) =>
+      page.evaluate(
+        `getComputedStyle(document.querySelector("nav [aria-current=${current}]")).color`,
+      );
+    await expect.poll(async () => (await words(true)) === (await words(false))).toBe(false);
     await context.close();
   });
 

@@ -306,6 +306,17 @@ test.each([
   expect(canonicalJson(parseExactJson(text))).toBe(is);
 });
 
+test("a flood of keys with escapes changes none, and no number", () => {
+  JSON.parse('{"a8":1,"\\\\":1}');
+  const flood = Array.from({ length: 30_000 }, (_, n) => `"\\"${n}":${n}`).join(",");
+  const text = `[{"a8":1,"\\"":1},{${flood}},{"n":12345678901234567}]`;
+  const [first, flooded, last] = parseExactJson(text) as Record<string, unknown>[];
+  expect(first).toEqual({ a8: 1, '"': 1 });
+  expect(Object.keys(flooded ?? {})).toHaveLength(30_000);
+  expect(flooded).toMatchObject({ '"0': 0, '"19999': 19_999, '"20000': 20_000, '"29999': 29_999 });
+  expect(JSON.stringify(last)).toBe('{"n":12345678901234567}');
+});
+
 test("numbers that a double cannot hold stay what they are, however many there are", () => {
   const numbers = Array.from({ length: 20_001 }, (_, n) => `123456789012345${n}`).join(",");
   const text = `{"a":[${numbers}],"b":"12345678901234567, \\" 12345678901234567","c":1.5,"d":[-9223372036854775808]}`;

@@ -368,16 +368,7 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
 
   test("a binding is by name and uid, and is asked for again after a while", async () => {
     const { name, uid } = await createNamespace(admin, "bound");
-    const account: Account = {
-      id: "account-1",
-      name: "Team",
-      namespace: name,
-      namespaceUid: uid,
-      retentionDays: null,
-      timeZone: "UTC",
-      createdAt: 0,
-      deletedAt: null,
-    };
+    const account = boundTo({ name, uid });
     let asked = 0;
     let now = 1_000;
     const of = (bound: Account) =>
@@ -430,7 +421,7 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
   });
 
   test("what is bound between a list and its watch sends back to the list", async () => {
-    const { name, uid } = await createNamespace(admin, "late");
+    const late = await createNamespace(admin, "late");
     const bound: Account[] = [];
     const accountNamespaces = createAccountNamespaces({
       client: admin,
@@ -450,16 +441,7 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
       ...realTime,
     });
     const { position } = await store.list({ limit: 1 });
-    bound.push({
-      id: "account-1",
-      name: "Team",
-      namespace: name,
-      namespaceUid: uid,
-      retentionDays: null,
-      timeZone: "UTC",
-      createdAt: 0,
-      deletedAt: null,
-    });
+    bound.push(boundTo(late));
     const watched = async () => {
       for await (const _ of store.watch(position, AbortSignal.timeout(10_000)));
     };
@@ -643,4 +625,18 @@ async function lastPage(store: JobStore): Promise<JobPage> {
   while (page.continue !== undefined)
     page = await store.list({ limit: 500, continue: page.continue });
   return page;
+}
+
+/** The account account-1, bound to the namespace. */
+function boundTo({ name, uid }: { name: string; uid: string }): Account {
+  return {
+    id: "account-1",
+    name: "Team",
+    namespace: name,
+    namespaceUid: uid,
+    retentionDays: null,
+    timeZone: "UTC",
+    createdAt: 0,
+    deletedAt: null,
+  };
 }

@@ -1,4 +1,3 @@
-import { randomBytes } from "node:crypto";
 import { afterEach, expect, test } from "vitest";
 import { createFoundation } from "../../../cmd/foundation.ts";
 import { readConfiguration } from "../../../src/configuration/configuration.ts";
@@ -6,8 +5,8 @@ import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down
 import { parseKeyRing } from "../../../src/postgres/key-ring.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
-import { admin } from "../../postgres/admin.ts";
 import { createTestDatabase } from "../../postgres/database.ts";
+import { createLimitedRole } from "../../postgres/limited-role.ts";
 
 const ends: (() => Promise<void>)[] = [];
 afterEach(async () => {
@@ -18,19 +17,12 @@ afterEach(async () => {
 async function foundationOf(connections: number) {
   const database = await createTestDatabase();
   ends.push(() => database.drop());
-  const role = `few_${randomBytes(4).toString("hex")}`;
-  await admin(
-    database.url,
-    `create role ${role} login password 'few' connection limit ${connections}`,
-  );
-  ends.push(() => admin(database.url, `drop role ${role}`));
-  const url = new URL(database.url);
-  url.username = role;
-  url.password = "few";
+  const role = await createLimitedRole(database.url, connections);
+  ends.push(() => role.drop());
   const foundation = createFoundation({
     program: "standalone",
     configuration: readConfiguration("standalone", {}),
-    databaseUrl: url.href,
+    databaseUrl: role.url,
     keyRing: parseKeyRing(`k1:${Buffer.alloc(32, 1).toString("base64")}`),
     metrics: createMetrics({ version: "test", nodeMetrics: false }),
     log: createLogger({ level: "silent" }),

@@ -1,4 +1,3 @@
-import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
   change,
@@ -18,7 +17,7 @@ import { CLOSED_CHANNEL, createNotifications } from "../../../src/postgres/notif
 import { createPool, type Pool } from "../../../src/postgres/pool.ts";
 import { createRunQueue } from "../../../src/postgres/run-queue.ts";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
-import { admin } from "../../postgres/admin.ts";
+import { createLimitedRole } from "../../postgres/limited-role.ts";
 import { until } from "../../until.ts";
 import { destinationKey } from "../../../src/domain/destination.ts";
 import type { Job } from "../../../src/domain/job.ts";
@@ -516,14 +515,8 @@ describe("release and renew", () => {
   test("renewing works while the server has no connection for it, but for the runs", async () => {
     const of = job();
     const run = await claimed(fixture, of, { worker: "crowded out" });
-    const crowded = new URL(fixture.url);
-    crowded.username = `crowded_${randomBytes(4).toString("hex")}`;
-    crowded.password = "out";
-    await admin(
-      fixture.url,
-      `create role ${crowded.username} login password 'out' connection limit 0`,
-    );
-    const leasePool = createPool({ url: crowded.href, applicationName: "test" });
+    const crowded = await createLimitedRole(fixture.url, 0);
+    const leasePool = createPool({ url: crowded.url, applicationName: "test" });
     const notifications = createNotifications({ url: fixture.url, applicationName: "test" });
     const options = { notifications, random: () => 0.5 };
     const renewing = (pool: Pool) =>
@@ -533,7 +526,7 @@ describe("release and renew", () => {
       await expect(renewing(leasePool)).rejects.toThrow(DependencyUnavailable);
     } finally {
       await leasePool.end();
-      await admin(fixture.url, `drop role ${crowded.username}`);
+      await crowded.drop();
     }
     await fixture.ledger.cancel([of.uid]);
   });

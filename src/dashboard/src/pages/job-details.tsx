@@ -87,7 +87,7 @@ export function JobDetails({ view }: { view: JobView }) {
             <Code text={view.manifest} label="ScheduledJob YAML" copyLabel="Copy the YAML" />
           </Tabs.Panel>
           <Tabs.Panel value="curl">
-            <Code text={curlOf(job)} label="curl" copyLabel="Copy the command" />
+            <Code text={curlOf(job, location.origin)} label="curl" copyLabel="Copy the command" />
           </Tabs.Panel>
         </Tabs>
       </Card>

@@ -115,21 +115,10 @@ export type BodyResult =
 
 /** The whole draft, as POST /jobs takes it. */
 export function bodyOf(draft: JobDraft): BodyResult {
-  const numbers = (
-    [
-      "max_retries",
-      "min_backoff_seconds",
-      "max_backoff_seconds",
-      "delivery_deadline_seconds",
-    ] as const
-  ).map((name) => [name, numberOr(draft[name], null)] as const);
   const body: Record<string, unknown> = {
     name: draft.name,
     type: draft.type,
     schedule_type: draft.schedule_type,
-    ...Object.fromEntries(numbers),
-    starting_deadline_seconds: numberOr(draft.starting_deadline_seconds, null),
-    concurrency_policy: draft.concurrency_policy,
   };
   const problems: (FieldProblem | null)[] = [];
   if (draft.schedule_type === "cron") {
@@ -147,9 +136,19 @@ export function bodyOf(draft: JobDraft): BodyResult {
       email_is_html: draft.email_is_html,
     });
   else problems.push(...addWebhook(body, draft));
+  for (const name of POLICY_NUMBERS) body[name] = numberOrNull(draft[name]);
+  body["concurrency_policy"] = draft.concurrency_policy;
   const problem = problems.find((each) => each !== null);
   return problem ? { ok: false, body, ...problem } : { ok: true, body };
 }
+
+const POLICY_NUMBERS = [
+  "max_retries",
+  "min_backoff_seconds",
+  "max_backoff_seconds",
+  "starting_deadline_seconds",
+  "delivery_deadline_seconds",
+] as const;
 
 /** Into `body`, as far as it can be sent; gives what keeps the rest from it. */
 function addWebhook(body: Record<string, unknown>, draft: JobDraft): (FieldProblem | null)[] {
@@ -158,7 +157,7 @@ function addWebhook(body: Record<string, unknown>, draft: JobDraft): (FieldProbl
     .filter(({ name, value }) => name !== "" || value !== "");
   Object.assign(body, {
     webhook_url: draft.webhook_url.trim(),
-    timeout_seconds: numberOr(draft.timeout_seconds, null),
+    timeout_seconds: numberOrNull(draft.timeout_seconds),
     webhook_headers: Object.fromEntries(headers.map(({ name, value }) => [name, value])),
   });
   const payload = parsePayload(draft.webhook_payload);
@@ -257,6 +256,6 @@ function digitsOf(number: string): string {
     .replace(/^0+|0+$/g, "");
 }
 
-function numberOr<T>(value: number | string, otherwise: T): number | T {
-  return value === "" || Number.isNaN(Number(value)) ? otherwise : Number(value);
+function numberOrNull(value: number | string): number | null {
+  return value === "" || Number.isNaN(Number(value)) ? null : Number(value);
 }

@@ -190,7 +190,7 @@ function More(props: {
         </Menu.Item>
         <Menu.Item
           onClick={() => {
-            void copy(curlOf(view.job), "Command");
+            void copy(curlOf(view.job, location.origin), "Command");
           }}
         >
           Copy as curl

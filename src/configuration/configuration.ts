@@ -56,7 +56,7 @@ export function unknownVariables(env: Readonly<Record<string, string | undefined
 }
 
 /** Names that our documents and tests give to callers, receivers and themselves. */
-const ELSEWHERE = /^CARILLON_(?:API_KEY|SIGNING_SECRET|TEST_\w+|FUZZ_SEED)$/;
+const ELSEWHERE = /^CARILLON_(?:API_KEY|URL|SIGNING_SECRET|TEST_\w+|FUZZ_SEED)$/;
 const SERVICE_LINK = /_(?:SERVICE_(?:HOST|PORT(?:_\w+)?)|PORT_\d+_(?:TCP|UDP|SCTP)(?:_\w+)?)$/;
 
 export function defaultOf(variable: Variable<unknown>, program: Program): string | undefined {

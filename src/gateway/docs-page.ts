@@ -182,7 +182,7 @@ function curl(
   const lines = [
     `curl ${method === "GET" ? "" : `-X ${method} `}"$CARILLON_URL${path.replace("{id}", "$JOB_ID")}"`,
   ];
-  if (operation.security.length > 0) lines.push(`-H "X-API-Key: $CARILLON_KEY"`);
+  if (operation.security.length > 0) lines.push(`-H "X-API-Key: $CARILLON_API_KEY"`);
   if (schema?.examples?.[0] !== undefined) {
     lines.push(`-H "Content-Type: application/json"`);
     lines.push(`-d '${JSON.stringify(schema.examples[0]).replaceAll("'", "'\\''")}'`);

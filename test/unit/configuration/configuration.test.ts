@@ -4,6 +4,9 @@ import {
   readConfiguration,
   unknownVariables,
 } from "../../../src/configuration/configuration.ts";
+import { SNIPPETS } from "../../../src/dashboard/src/pages/verification-snippets.ts";
+import { docsPage } from "../../../src/gateway/docs-page.ts";
+import { openApiDocument } from "../../../src/gateway/openapi.ts";
 
 const GATEWAY = {
   DATABASE_URL: "postgres://u:secret-word@db/carillon",
@@ -132,6 +135,19 @@ test("names that look like ours and are none are found, what others set is not",
     CARILLON_TEST_KUBECONFIG: "x",
   };
   expect(unknownVariables(env)).toEqual(["CARILLON_RETENTON_DAYS", "CARILLON_METRIC_PORT"]);
+});
+
+test("the names that our pages give to callers and receivers are not pointed out", () => {
+  const shown = [
+    docsPage(openApiDocument({ version: "1.0.0" })).html,
+    ...SNIPPETS.map(({ code }) => code),
+  ].join("\n");
+  const names = new Set(shown.match(/CARILLON_\w+/g));
+
+  expect(names).toContain("CARILLON_API_KEY");
+  expect(unknownVariables(Object.fromEntries(Array.from(names, (name) => [name, "x"])))).toEqual(
+    [],
+  );
 });
 
 function failure(action: () => unknown): Error {

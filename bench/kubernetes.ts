@@ -17,7 +17,7 @@ const HERD = 1_000;
 /** Long enough for the writer to be busy, whatever the bound. */
 const WINDOW_MS = 20_000;
 
-export interface ReadyFigures {
+interface ReadyFigures {
   /** From the start of the process until every job had been reconciled. */
   fromStartSeconds: number;
   /** The same from the moment at which the process led. */

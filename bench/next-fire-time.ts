@@ -8,7 +8,7 @@ import { Cron } from "croner";
 import { compileSchedule } from "../src/domain/schedule.ts";
 
 /** Microseconds per next() that we allow ourselves. */
-export const NEXT_FIRE_TIME_LIMIT_US = 10;
+const NEXT_FIRE_TIME_LIMIT_US = 10;
 
 export interface NextFireTimeFigures {
   /** Microseconds per call, on average. */

@@ -15,7 +15,6 @@ export interface Account {
 
 export interface ApiKey {
   id: string;
-  account: string;
   label: string;
   /** The first characters of the raw key, enough to recognise it. */
   prefix: string;

@@ -11,7 +11,6 @@ export interface JobRoster {
   has(uid: string): boolean;
   /** Oldest first, the id as tie-break. A new array after each change. */
   jobs(): readonly ListedJob[];
-  readonly size: number;
   /** About what it holds in memory, with what a reader makes of it for searching. */
   readonly bytes: number;
 }
@@ -42,9 +41,6 @@ export function createJobRoster(): JobRoster {
     has: (uid) => byUid.has(uid),
     // A Map keeps the place of what is replaced: the sort finds nearly everything in order.
     jobs: () => (sorted ??= [...byUid.values()].sort(byCreation)),
-    get size() {
-      return byUid.size;
-    },
     get bytes() {
       return bytes;
     },

@@ -1,5 +1,5 @@
-import { randomBytes as cryptoRandomBytes } from "node:crypto";
-import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import { randomBytes } from "node:crypto";
+import type { Server } from "node:http";
 import { getHeapStatistics } from "node:v8";
 import { Router } from "@koa/router";
 import Koa from "koa";
@@ -70,13 +70,9 @@ export interface GatewayOptions {
   trustedProxies?: TrustedProxies;
   /** Sign-in, the dashboard's API and its pages; undefined: a page that says how to go on without. */
   dashboard?: DashboardOptions;
-  /** For the ids of jobs. */
-  randomBytes?: (count: number) => Buffer;
 }
 
 export interface Gateway {
-  app: Koa<GatewayState>;
-  callback(): (req: IncomingMessage, res: ServerResponse) => void;
   /** An HTTP server that also answers in JSON what never becomes a request. Call once, then listen. */
   server(): Server;
   /** Stops accepting; resolves when the last answer is out, after 25 s at most. */
@@ -92,7 +88,6 @@ type Handlers = {
 /** The REST API over the domain's ports. Knows no database, mail or Kubernetes library. */
 export function createGateway(options: GatewayOptions): Gateway {
   const { log, metrics } = options;
-  const randomBytes = options.randomBytes ?? cryptoRandomBytes;
   const report = (error: unknown) => {
     log.warn({ err: error }, "after the answer");
   };
@@ -138,8 +133,6 @@ export function createGateway(options: GatewayOptions): Gateway {
 
   let server: Server | undefined;
   return {
-    app,
-    callback: () => app.callback(),
     server: () => (server ??= createHttpServer({ handle: app.callback(), metrics })),
     async close() {
       if (server?.listening) await endServer(server, options.timers);

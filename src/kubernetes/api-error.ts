@@ -5,9 +5,6 @@ export interface ApiStatus {
   reason?: string;
   code?: number;
   details?: {
-    kind?: string;
-    name?: string;
-    retryAfterSeconds?: number;
     causes?: { reason?: string; message?: string; field?: string }[];
   };
 }

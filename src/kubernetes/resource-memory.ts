@@ -23,7 +23,6 @@ export interface ResourceMemory {
   wrote(uid: string, status: ScheduledJobStatus): void;
   get(uid: string): RememberedResource | undefined;
   forget(uid: string): void;
-  readonly size: number;
 }
 
 type Kept = [namespace: string, name: string, digest: string, ...transitions: Transition[]];
@@ -59,9 +58,6 @@ export function createResourceMemory(): ResourceMemory {
     get,
     forget(uid) {
       resources.delete(uid);
-    },
-    get size() {
-      return resources.size;
     },
   };
 }

@@ -12,12 +12,11 @@ export interface DialRequest {
   /** A name or a literal, IPv6 with or without brackets. */
   host: string;
   port: number;
-  signal?: AbortSignal;
 }
 
 /**
- * Opens a TCP connection, or rejects: `DestinationRefused` by the guard, the abort reason, or the
- * network's own error with its `code`. TLS is the caller's, with the original name for SNI.
+ * Opens a TCP connection, or rejects: `DestinationRefused` by the guard, or the network's own error with its
+ * `code`. TLS is the caller's, with the original name for SNI.
  */
 export type Dial = (request: DialRequest) => Promise<Socket>;
 
@@ -45,11 +44,10 @@ export function createGuardedDial(options: {
 
   return async (request) => {
     const timeout = AbortSignal.timeout(timeoutMs);
-    const signal = request.signal ? AbortSignal.any([request.signal, timeout]) : timeout;
     try {
-      return await dial(request, signal);
+      return await dial(request, timeout);
     } catch (error) {
-      if (!timeout.aborted || request.signal?.aborted) throw error;
+      if (!timeout.aborted) throw error;
       throw Object.assign(new Error(`not connected within ${timeoutMs} ms`, { cause: error }), {
         code: "ETIMEDOUT",
       });

@@ -18,7 +18,7 @@ const FLUSH_AFTER_MS = 1_000;
 /** svc_live_ and what base64url can be; longer than any key we make, shorter than an attack. */
 const RAW = /^svc_live_[A-Za-z0-9_-]{27,128}$/;
 
-const COLUMNS = `id, account, label, prefix, ${instantOf("created_at")} as "createdAt",
+const COLUMNS = `id, label, prefix, ${instantOf("created_at")} as "createdAt",
   ${instantOf("last_used_at")} as "lastUsedAt"`;
 
 /**

@@ -11,6 +11,8 @@ const BATCH = 1_000;
 const WHOLE = 50;
 /** Milliseconds from changes found to the next look: what follows in a burst is found together. */
 const COLLECT_MS = 50;
+/** Milliseconds that a change may stay unseen when its notification is lost. */
+const POLL_MS = 1_000;
 
 /** What says whether a job has changed since it was delivered. */
 interface Change {
@@ -36,7 +38,6 @@ export async function* watchJobs(request: {
   pool: Pool;
   notifications: Notifications;
   timers: Timers;
-  pollMs: number;
   position: string;
   signal: AbortSignal;
 }): AsyncGenerator<JobEvent, void, undefined> {
@@ -72,7 +73,7 @@ export async function* watchJobs(request: {
         yield { type: "bookmark", position: String(position) };
       }
       if (found) await pause(COLLECT_MS, timers, signal);
-      await bell.wait(request.pollMs, signal);
+      await bell.wait(POLL_MS, signal);
     }
   } finally {
     unsubscribe();

@@ -16,12 +16,10 @@ export interface KeyRing {
 /** Data that none of the ring's keys can open. */
 export class UnknownKeyId extends Error {
   override name = "UnknownKeyId";
-  readonly keyId: string;
   constructor(keyId: string) {
     super(
       `there is data under the encryption key id "${keyId}", which CARILLON_ENCRYPTION_KEYS does not have`,
     );
-    this.keyId = keyId;
   }
 }
 

@@ -20,8 +20,6 @@ export function createPostgresJobStore(options: {
   pool: Pool;
   notifications: Notifications;
   timers: Timers;
-  /** How long a change may stay unseen when its notification is lost; default 1,000. */
-  pollMs?: number;
 }): JobStore {
   const { pool, notifications, timers } = options;
   const changed = createHint({ database: pool, channel: JOBS_CHANNEL });
@@ -105,8 +103,7 @@ export function createPostgresJobStore(options: {
       changed();
     },
 
-    watch: (position, signal) =>
-      watchJobs({ pool, notifications, timers, pollMs: options.pollMs ?? 1_000, position, signal }),
+    watch: (position, signal) => watchJobs({ pool, notifications, timers, position, signal }),
 
     ping: async () => {
       await pool.query("select 1");

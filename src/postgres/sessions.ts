@@ -1,9 +1,7 @@
 import type { User } from "../domain/account.ts";
-import type { Instant } from "../domain/instant.ts";
 import type { Sessions } from "../domain/ports/accounts.ts";
 import { deleteInBatches, type Batches } from "./batches.ts";
 import { hashOf, isToken, newToken } from "./bearer-token.ts";
-import { instantOf } from "./instant-of.ts";
 import { USER_COLUMNS } from "./users.ts";
 import type { Pool } from "./pool.ts";
 
@@ -12,29 +10,25 @@ export function createSessions({ pool }: { pool: Pool }): Sessions {
   return {
     async create(user) {
       const token = newToken();
-      const { rows } = await pool.query<{ expiresAt: Instant }>(
+      await pool.query(
         `insert into sessions (token_hash, user_id, expires_at)
-         values ($2, $1, now() + interval '7 days')
-         returning ${instantOf("expires_at")} as "expiresAt"`,
+         values ($2, $1, now() + interval '7 days')`,
         [user, hashOf(token)],
       );
-      const [row] = rows;
-      if (row === undefined) throw new Error("PostgreSQL returned no row for an insert");
-      return { token, expiresAt: row.expiresAt };
+      return { token };
     },
     async authenticate(token) {
       if (!isToken(token)) return undefined;
-      const { rows } = await pool.query<User & { sessionId: string; fresh: boolean }>(
-        `select s.id as "sessionId", s.created_at > now() - interval '10 minutes' as fresh,
-           ${USER_COLUMNS}
+      const { rows } = await pool.query<User & { fresh: boolean }>(
+        `select s.created_at > now() - interval '10 minutes' as fresh, ${USER_COLUMNS}
          from sessions s join users u on u.id = s.user_id join accounts a on a.id = u.account
          where s.token_hash = $1 and s.expires_at > now() and a.deleted_at is null`,
         [hashOf(token)],
       );
       const [found] = rows;
       if (found === undefined) return undefined;
-      const { sessionId, fresh, ...user } = found;
-      return { user, sessionId, fresh };
+      const { fresh, ...user } = found;
+      return { user, fresh };
     },
     async delete(token) {
       await pool.query("delete from sessions where token_hash = $1", [hashOf(token)]);

@@ -77,15 +77,6 @@ export function createUsers({ pool }: { pool: Pool }): Users {
       );
       return rowCount === 1 ? { user, passwordHash } : undefined;
     },
-    async get(id) {
-      if (!isUuid(id)) return undefined;
-      const { rows } = await pool.query<User>(
-        `select ${USER_COLUMNS} from users u join accounts a on a.id = u.account
-         where u.id = $1 and a.deleted_at is null`,
-        [id],
-      );
-      return rows[0];
-    },
     async byEmail(email) {
       const address = parseAddress(email);
       if (address.kind === "invalid") return undefined;

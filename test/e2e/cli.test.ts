@@ -140,7 +140,7 @@ test("a forgotten password: a new one, and whoever knew the old one is out", asy
   const { id } = JSON.parse(created) as { id: string };
   const { token } = await sessions.create(id);
   const other = await users.create({
-    account: (await users.get(id))?.account ?? "",
+    account: (await users.byEmail("ann@example.com"))?.account ?? "",
     email: "bob@example.com",
     password: "correct horse",
   });

@@ -19,8 +19,6 @@ export interface Segment {
 
 /** An IANA time zone. One object per zone, shared by all schedules in it. */
 export interface Zone {
-  /** As Intl spells it; links stay distinct from their targets only where Intl keeps them so. */
-  readonly name: string;
   /** The segment that contains the instant. Throws RangeError outside the range of Date. */
   at(instant: Instant): Segment;
 }
@@ -103,7 +101,6 @@ const LOOK_BACK = 3 * DAY;
 function createZone(format: Intl.DateTimeFormat): Zone {
   const chunks = new Map<number, readonly Segment[]>();
   return {
-    name: format.resolvedOptions().timeZone,
     at(instant) {
       const index = Math.floor(instant / CHUNK);
       let chunk = chunks.get(index);

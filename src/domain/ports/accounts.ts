@@ -95,7 +95,6 @@ export interface Users {
   stillVerified(verified: Verified): Promise<boolean>;
   /** Sessions stay. Undefined: that is the user's password no longer. Throws InvalidInput. */
   replacePassword(verified: Verified, password: string): Promise<Verified | undefined>;
-  get(id: string): Promise<User | undefined>;
   byEmail(email: string): Promise<User | undefined>;
   list(account: string): Promise<User[]>;
   /** Sessions stay. Throws InvalidInput. */
@@ -153,11 +152,9 @@ export class LastAdministrator extends Error {
 
 export interface Sessions {
   /** The raw token is for the cookie; its hash is stored. */
-  create(user: string): Promise<{ token: string; expiresAt: Instant }>;
+  create(user: string): Promise<{ token: string }>;
   /** `fresh`: the user signed in within the last ten minutes. */
-  authenticate(
-    token: string,
-  ): Promise<{ user: User; sessionId: string; fresh: boolean } | undefined>;
+  authenticate(token: string): Promise<{ user: User; fresh: boolean } | undefined>;
   delete(token: string): Promise<void>;
   deleteAll(user: string): Promise<void>;
 }

@@ -1,6 +1,6 @@
 import { once } from "node:events";
-import { createServer, type AddressInfo, type Server, type Socket } from "node:net";
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { createServer, type AddressInfo, type Server } from "node:net";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { DestinationRefused } from "../../../src/network/destination-refused.ts";
 import { parseDestinationRules } from "../../../src/network/destination-rules.ts";
 import { createGuardedDial } from "../../../src/network/guarded-dial.ts";
@@ -220,56 +220,4 @@ test.each([
     (reason: unknown) => reason,
   );
   expect(error instanceof DestinationRefused).toBe(row.refused);
-});
-
-const never = () => new Promise<never>(() => undefined);
-
-describe("a caller's signal", () => {
-  const gone = new Error("given up");
-  const rules = parseDestinationRules("127.0.0.0/8");
-
-  test("ends a dial whose name nobody answers, and says why", async () => {
-    const controller = new AbortController();
-    const { signal } = controller;
-    const dialing = dialWith({ lookup: never })(to("receiver.internal", { signal }));
-    controller.abort(gone);
-    await expect(dialing).rejects.toBe(gone);
-  });
-
-  test("takes the time limit from nobody", async () => {
-    const { signal } = new AbortController();
-    const dialing = dialWith({ lookup: never, timeoutMs: 20 })(to("receiver.example", { signal }));
-    await expect(dialing).rejects.toMatchObject({ code: "ETIMEDOUT" });
-  });
-
-  test("closes a connection that is being made", async () => {
-    const controller = new AbortController();
-    const { signal } = controller;
-    // Whoever does not close from its own side.
-    const quiet = createServer().listen(0, "127.0.0.1");
-    onTestFinished(() => {
-      quiet.close();
-    });
-    await once(quiet, "listening");
-    const accepted = once(quiet, "connection");
-    const { port: there } = quiet.address() as AddressInfo;
-    const dialing = dialWith({ rules })(to("127.0.0.1", { signal, port: there }));
-    // The event loop does not turn: the connection has been asked for, and nobody can have heard of it yet.
-    for (let ticks = 0; ticks < 10; ticks += 1)
-      await new Promise<void>((resolve) => {
-        process.nextTick(resolve);
-      });
-    controller.abort(gone);
-    await expect(dialing).rejects.toBe(gone);
-    const [socket] = (await accepted) as [Socket];
-    if (!socket.closed) await once(socket, "close");
-  });
-
-  test("is no longer heard by a connection that was made", async () => {
-    const controller = new AbortController();
-    const socket = await dialWith({ rules })(to("127.0.0.1", { signal: controller.signal }));
-    controller.abort(gone);
-    expect(socket.destroyed).toBe(false);
-    socket.destroy();
-  });
 });

@@ -263,7 +263,7 @@ describe("users and sessions", () => {
     expect(await users.verify("ann@example.com", "wrong horse")).toBeUndefined();
     expect(await users.verify("nobody@example.com", "correct horse")).toBeUndefined();
     expect(await users.verify("not an address\0", "correct horse")).toBeUndefined();
-    expect(await users.get(user.id)).toEqual(user);
+    expect(await users.byEmail("Ann@example.com")).toEqual(user);
     expect(await users.list(account)).toEqual([user]);
     expect(verified && (await users.stillVerified(verified))).toBe(true);
     await users.setPassword(user.id, "another horse");
@@ -280,7 +280,7 @@ describe("users and sessions", () => {
     await expect(users.delete(account, user.id, owner)).rejects.toThrow(LastOwner);
     await users.create({ account, email: "bob@example.com", password: "correct horse" });
     expect(await users.delete(account, user.id, owner)).toBe(true);
-    expect(await users.get(user.id)).toBeUndefined();
+    expect(await users.byEmail("ann@example.com")).toBeUndefined();
   });
 
   test("a role changes in place; of two owners who leave at once, one stays", async () => {

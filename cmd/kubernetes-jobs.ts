@@ -72,9 +72,6 @@ export function createKubernetesJobs(options: {
   });
   const leadership: Leadership = {
     holds: () => election.holds(),
-    get epoch() {
-      return election.epoch;
-    },
     onChange: (listener) => election.onChange(listener),
     // Who stands for election writes status while elected.
     run: async (signal, fit = () => true) => {

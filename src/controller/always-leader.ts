@@ -4,7 +4,6 @@ import type { Leadership } from "../domain/ports/leadership.ts";
 export function alwaysLeader(): Leadership {
   return {
     holds: () => true,
-    epoch: 1,
     onChange(listener) {
       listener(true);
       return () => {};

@@ -3,7 +3,6 @@ import type { Instant } from "../domain/instant.ts";
 import type { Monotonic, Random, Timers } from "../domain/ports/clock.ts";
 import type { Leadership } from "../domain/ports/leadership.ts";
 import type { Logger } from "../telemetry/logger.ts";
-import { isNotFound } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
 import { createLeaseLock, microTime } from "./lease.ts";
 import type { ElectionRecord } from "./lease.ts";
@@ -59,7 +58,6 @@ export function createLeaseElection(dependencies: LeaseElectionDependencies): Le
     name: dependencies.name,
     // Half the deadline, as client-go does: one call that hangs leaves time for a second.
     timeoutMs: renewDeadlineMs / 2,
-    isNotFound,
   });
   const listeners = new Set<(leading: boolean) => void>();
   /** The record as last seen, and when it was seen to change. */
@@ -214,9 +212,6 @@ export function createLeaseElection(dependencies: LeaseElectionDependencies): Le
 
   return {
     holds: () => leading && monotonic() < heldUntil,
-    get epoch() {
-      return observed?.transitions ?? 0;
-    },
     onChange(listener) {
       listeners.add(listener);
       listener(leading);
@@ -225,7 +220,7 @@ export function createLeaseElection(dependencies: LeaseElectionDependencies): Le
     async run(signal, fit = () => true) {
       while (await acquire(signal, fit)) {
         if (!signal.aborted) {
-          log.info({ epoch: observed?.transitions }, "this process leads");
+          log.info({ transitions: observed?.transitions }, "this process leads");
           setLeading(true);
           await renew(signal, fit);
         }

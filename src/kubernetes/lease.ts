@@ -1,4 +1,5 @@
 import type { Instant } from "../domain/instant.ts";
+import { isNotFound } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
 
 /** coordination.k8s.io/v1 Lease, as the elector reads and writes it. */
@@ -39,7 +40,6 @@ export function createLeaseLock(input: {
   name: string;
   /** Milliseconds for each call. */
   timeoutMs: number;
-  isNotFound(error: unknown): boolean;
 }): LeaseLock {
   const { client, namespace, name, timeoutMs } = input;
   const collection = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`;
@@ -57,7 +57,7 @@ export function createLeaseLock(input: {
           path,
         });
       } catch (error) {
-        if (input.isNotFound(error)) return undefined;
+        if (isNotFound(error)) return undefined;
         throw error;
       }
       const spec = last.spec ?? {};

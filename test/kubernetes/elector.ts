@@ -31,7 +31,7 @@ process.once("SIGTERM", () => end.abort());
 let held = false;
 const watching = setInterval(() => {
   const holds = election.holds();
-  if (holds !== held) say(holds ? `leading ${election.epoch}` : "holds no more");
+  if (holds !== held) say(holds ? "leading" : "holds no more");
   held = holds;
 }, 10);
 await election.run(end.signal);

@@ -2,8 +2,6 @@
 export interface Leadership {
   /** True while leadership is held by the local monotonic clock; checked before each batch of runs. */
   holds(): boolean;
-  /** Rises with every change of leader. */
-  readonly epoch: number;
   /** Calls back on each change, and once at subscription. Returns the unsubscribe. */
   onChange(listener: (leading: boolean) => void): () => void;
   /**

@@ -58,7 +58,7 @@ describe.runIf(inject("tokenSecret") !== "")("leader election", () => {
     const candidate = {
       process: child,
       lines,
-      leads: () => lines.at(-1)?.text.startsWith("leading") ?? false,
+      leads: () => lines.at(-1)?.text === "leading",
     };
     candidates.push(candidate);
     return candidate;
@@ -100,7 +100,6 @@ describe.runIf(inject("tokenSecret") !== "")("leader election", () => {
     await until("a new leader", () => follower.leads(), LEASE_MS + RETRY_MS);
     // The leader renewed up to one retry period before it died.
     expect(performance.now() - killed).toBeGreaterThan(LEASE_MS - 600);
-    expect(follower.lines.at(-1)?.text).toBe("leading 1");
     expect(await record()).toMatchObject({ holderIdentity: "b", leaseTransitions: 1 });
   });
 
@@ -127,7 +126,7 @@ describe.runIf(inject("tokenSecret") !== "")("leader election", () => {
       leader.lines.slice(before).some((line) => line.text === "not leading"),
     );
     // Not one word of leading after it woke up.
-    expect(leader.lines.slice(before).map((line) => line.text)).not.toContain("leading 0");
+    expect(leader.lines.slice(before).map((line) => line.text)).not.toContain("leading");
     expect(leader.lines.slice(before)[0]?.text).toMatch(/holds no more|not leading/);
     expect(follower.leads()).toBe(true);
     expect(await record()).toMatchObject({ holderIdentity: "b" });
@@ -165,7 +164,7 @@ describe.runIf(inject("tokenSecret") !== "")("leader election", () => {
     await overwrite({ holderIdentity: "intruder", leaseTransitions: 7 });
     await until("stepping down", () => !leader.leads(), RETRY_MS);
     await until("leading again", () => leader.leads(), LEASE_MS + RETRY_MS);
-    expect(leader.lines.at(-1)?.text).toBe("leading 8");
+    expect(await record()).toMatchObject({ holderIdentity: "a", leaseTransitions: 8 });
   });
 
   const SKEWS = [

@@ -249,7 +249,6 @@ export class SwitchableLeadership implements Leadership {
   #leading: boolean;
   /** What `holds` says when it already knows better than the listener. */
   lapsed = false;
-  epoch = 1;
   readonly #listeners = new Set<(leading: boolean) => void>();
   constructor(leading: boolean) {
     this.#leading = leading;
@@ -265,7 +264,6 @@ export class SwitchableLeadership implements Leadership {
   set(leading: boolean): void {
     this.#leading = leading;
     this.lapsed = false;
-    this.epoch += 1;
     for (const listener of this.#listeners) listener(leading);
   }
   async run(): Promise<void> {}

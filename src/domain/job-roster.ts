@@ -1,3 +1,4 @@
+import { byCreation } from "./job.ts";
 import type { ListedJob } from "./listed-job.ts";
 
 /**
@@ -50,11 +51,6 @@ export function createJobRoster(): JobRoster {
 /** A name may have 255 characters and a URL 2,048; both are kept once more to be searched. */
 function bytesOf(job: ListedJob): number {
   return JOB_BYTES + 2 * (job.spec.name.length + job.address.length);
-}
-
-function byCreation(a: ListedJob, b: ListedJob): number {
-  if (a.createdAt !== b.createdAt) return a.createdAt - b.createdAt;
-  return a.id < b.id ? -1 : Number(a.id > b.id);
 }
 
 function isSame(a: ListedJob, b: ListedJob): boolean {

@@ -96,5 +96,14 @@ export interface Job {
   runNow: string | null;
 }
 
+/** The order of every list of jobs: oldest first, the id as tie-break. */
+export function byCreation(
+  a: Pick<Job, "createdAt" | "id">,
+  b: Pick<Job, "createdAt" | "id">,
+): number {
+  if (a.createdAt !== b.createdAt) return a.createdAt - b.createdAt;
+  return a.id < b.id ? -1 : Number(a.id > b.id);
+}
+
 /** REST `status`. */
 export type JobStatus = "active" | "paused" | "completed" | "failed" | "invalid";

@@ -6,8 +6,8 @@ import { isNotFound } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
 import { deleteResource } from "./delete-resource.ts";
 import { namespaceUid } from "./namespace-uid.ts";
-import { resourceOwner } from "./resource-owner.ts";
-import { MANAGED_BY, MANAGED_BY_LABEL, PLURAL } from "./scheduled-job.ts";
+import { MANAGED_BY, MANAGED_BY_LABEL, resourceOwner } from "./resource-owner.ts";
+import { PLURAL } from "./scheduled-job.ts";
 import type { ScheduledJob } from "./scheduled-job.ts";
 import { jobsPath } from "./scope.ts";
 

@@ -1,5 +1,5 @@
 import { LRUCache } from "lru-cache";
-import type { Job } from "../domain/job.ts";
+import { byCreation, type Job } from "../domain/job.ts";
 import type { AccountNamespaces } from "../domain/ports/account-namespaces.ts";
 import type { Monotonic, Random } from "../domain/ports/clock.ts";
 import { JOBS_PER_PAGE } from "../domain/ports/job-store.ts";
@@ -108,11 +108,6 @@ function keyOf(account: string, namespace: string, snapshot: number): string {
 function parseToken(text: string): Token {
   const [snapshot, createdAt, ...id] = text.split("/");
   return { snapshot: Number(snapshot), createdAt: Number(createdAt), id: id.join("/") };
-}
-
-function byCreation(a: Pick<Job, "createdAt" | "id">, b: Pick<Job, "createdAt" | "id">): number {
-  if (a.createdAt !== b.createdAt) return a.createdAt - b.createdAt;
-  return a.id < b.id ? -1 : Number(a.id > b.id);
 }
 
 /** Where the page after the token begins; also when that job has been deleted meanwhile. */

@@ -185,10 +185,9 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
       asked.add(metadata.namespace);
       accountNamespaces.forget(metadata.namespace);
     }
-    const account = await accountNamespaces.accountOf(metadata.namespace);
     const position = metadata.resourceVersion;
-    if (deleted)
-      return { type: "deleted", uid: metadata.uid, account, id: metadata.name, position };
+    if (deleted) return { type: "deleted", uid: metadata.uid, position };
+    const account = await accountNamespaces.accountOf(metadata.namespace);
     dependencies.memory?.seen(resource);
     return { type: "changed", job: keptJobFromResource(resource, account), position };
   }

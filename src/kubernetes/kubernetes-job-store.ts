@@ -23,12 +23,10 @@ import { invalidInput } from "./invalid-input.ts";
 import { createJobList } from "./job-list.ts";
 import { createJobWatch } from "./job-watch.ts";
 import type { ResourceMemory } from "./resource-memory.ts";
-import { resourceOwner } from "./resource-owner.ts";
+import { MANAGED_BY, MANAGED_BY_LABEL, resourceOwner } from "./resource-owner.ts";
 import {
   API_VERSION,
   KIND,
-  MANAGED_BY,
-  MANAGED_BY_LABEL,
   PLURAL,
   jobFromResource,
   specFromResource,

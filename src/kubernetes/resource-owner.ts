@@ -1,5 +1,9 @@
 import type { JobOwner } from "../domain/job.ts";
 
+/** Marks what REST made: nobody else owns it. */
+export const MANAGED_BY_LABEL = "app.kubernetes.io/managed-by";
+export const MANAGED_BY = "carillon";
+
 interface OwnedMeta {
   labels?: Record<string, string>;
   annotations?: Record<string, string>;
@@ -37,10 +41,10 @@ export function resourceOwner(metadata: OwnedMeta): JobOwner | null {
   const controller = metadata.ownerReferences?.find((reference) => reference.controller === true);
   if (controller) return { tool: bounded(controller.kind), name: bounded(controller.name) };
 
-  const manager = labels["app.kubernetes.io/managed-by"];
-  if (manager && manager !== "carillon") {
+  const manager = labels[MANAGED_BY_LABEL];
+  if (manager && manager !== MANAGED_BY) {
     const name = labels["app.kubernetes.io/instance"] ?? labels["app.kubernetes.io/name"];
-    return { tool: manager, name: name ?? "app.kubernetes.io/managed-by" };
+    return { tool: manager, name: name ?? MANAGED_BY_LABEL };
   }
   return null;
 }

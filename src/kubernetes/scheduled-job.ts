@@ -25,9 +25,6 @@ export const KIND = "ScheduledJob";
 export const PLURAL = "scheduledjobs";
 /** Each new value of this annotation asks for one run at once, whatever the schedule says. */
 export const RUN_NOW_ANNOTATION = "carillon.dev/run-now";
-/** Marks what REST made: no GitOps tool owns it. */
-export const MANAGED_BY_LABEL = "app.kubernetes.io/managed-by";
-export const MANAGED_BY = "carillon";
 
 export interface ObjectMeta {
   name: string;

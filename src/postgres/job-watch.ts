@@ -134,7 +134,7 @@ async function* wholeOf(
 function eventOf(row: JobRow, position: string): JobEvent {
   return row.deleted_at === null
     ? { type: "changed", job: jobOf(row), position }
-    : { type: "deleted", uid: row.uid, account: row.account, id: row.id, position };
+    : { type: "deleted", uid: row.uid, position };
 }
 
 function xidOf(position: string): bigint {

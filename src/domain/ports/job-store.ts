@@ -49,7 +49,7 @@ export interface JobPage {
 
 export type JobEvent =
   | { type: "changed"; job: Job; position: string }
-  | { type: "deleted"; uid: string; account: string | null; id: string; position: string }
+  | { type: "deleted"; uid: string; position: string }
   | { type: "bookmark"; position: string };
 
 export class JobExists extends Error {

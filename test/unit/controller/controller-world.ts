@@ -72,8 +72,7 @@ export class MemoryJobs implements Pick<JobStore, "list" | "watch"> {
     const job = this.jobs.get(uid);
     this.jobs.delete(uid);
     if (job === undefined || quietly) return;
-    const { account, id } = job;
-    this.#emit((position) => ({ type: "deleted", uid, account, id, position }));
+    this.#emit((position) => ({ type: "deleted", uid, position }));
   }
   /** Puts a job without an event, as when an event is lost. */
   putQuietly(job: Job): void {

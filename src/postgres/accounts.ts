@@ -4,7 +4,6 @@ import { InvalidInput } from "../domain/findings.ts";
 import type { Finding } from "../domain/findings.ts";
 import { isNamespaceName } from "../domain/kubernetes-name.ts";
 import type { Accounts } from "../domain/ports/accounts.ts";
-import { instantOf } from "./instant-of.ts";
 import { transaction } from "./pool.ts";
 import type { Pool, Queryable } from "./pool.ts";
 import { administratorsKept } from "./users.ts";
@@ -12,7 +11,7 @@ import { isUuid } from "./uuid.ts";
 
 const COLUMNS = `id, name, namespace, namespace_uid as "namespaceUid",
   retention_days as "retentionDays", time_zone as "timeZone",
-  ${instantOf("created_at")} as "createdAt", ${instantOf("deleted_at")} as "deletedAt"`;
+  created_at as "createdAt", deleted_at as "deletedAt"`;
 
 const NAME = /^[A-Za-z0-9](?:[A-Za-z0-9 ._-]{0,62}[A-Za-z0-9])?$/;
 const MAX_RETENTION_DAYS = 36_500;

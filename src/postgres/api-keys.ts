@@ -6,7 +6,6 @@ import type { ApiKeys } from "../domain/ports/accounts.ts";
 import type { Timers } from "../domain/ports/clock.ts";
 import { hashOf } from "./bearer-token.ts";
 import { createGroupCommit } from "./group-commit.ts";
-import { instantOf } from "./instant-of.ts";
 import { isUuid } from "./uuid.ts";
 import type { Pool } from "./pool.ts";
 
@@ -18,8 +17,8 @@ const FLUSH_AFTER_MS = 1_000;
 /** svc_live_ and what base64url can be; longer than any key we make, shorter than an attack. */
 const RAW = /^svc_live_[A-Za-z0-9_-]{27,128}$/;
 
-const COLUMNS = `id, label, prefix, ${instantOf("created_at")} as "createdAt",
-  ${instantOf("last_used_at")} as "lastUsedAt"`;
+const COLUMNS = `id, label, prefix, created_at as "createdAt",
+  last_used_at as "lastUsedAt"`;
 
 /**
  * API keys. There is no cache on purpose: a request is judged by an indexed query that began after it

@@ -1,11 +1,10 @@
 import type { Circuit, Circuits } from "../domain/ports/circuits.ts";
 import { deleteInBatches, type Batches } from "./batches.ts";
-import { instantOf } from "./instant-of.ts";
 import { isUuid } from "./uuid.ts";
 import type { Pool } from "./pool.ts";
 
 /** A killed process never says goodbye; what it left is not believed for ever. */
-const PUBLISHED = `select account, destination, worker, state, ${instantOf("since")} as since
+const PUBLISHED = `select account, destination, worker, state, since
    from circuits where updated_at > now() - interval '1 hour'`;
 
 export function createCircuits({ pool }: { pool: Pool }): Circuits {

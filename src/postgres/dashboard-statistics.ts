@@ -2,7 +2,6 @@ import type { OnceState } from "../domain/cursor.ts";
 import type { DashboardStatistics, LastRun } from "../domain/ports/dashboard.ts";
 import type { StatusCursor } from "../domain/job-status.ts";
 import { deleteInBatches, type Batches } from "./batches.ts";
-import { instantOf } from "./instant-of.ts";
 import type { Pool } from "./pool.ts";
 import { isUuid } from "./uuid.ts";
 
@@ -35,7 +34,7 @@ export function createDashboardStatistics({ pool }: { pool: Pool }): DashboardSt
            select date_trunc($2, hour) as at, status, sum(entries) as entries
              from execution_counts, span where account = $1 and hour >= first group by 1, 2
          )
-         select ${instantOf("b.at")} as at,
+         select b.at,
                 coalesce((select entries from mail m where m.at = b.at and status = 'sent'), 0)::float8 as "mailSent",
                 coalesce((select entries from mail m where m.at = b.at and status = 'failed'), 0)::float8 as "mailFailed",
                 coalesce((select entries from runs r where r.at = b.at and status = 'success'), 0)::float8 as "runsSucceeded",

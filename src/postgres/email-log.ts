@@ -5,7 +5,6 @@ import type { EmailLog } from "../domain/ports/mail.ts";
 import { sqlState } from "./connection-errors.ts";
 import { ensureEmailLogMonth } from "./email-log-retention.ts";
 import { createGroupCommit } from "./group-commit.ts";
-import { instantOf } from "./instant-of.ts";
 import { lacksPartition } from "./partitions.ts";
 import type { Pool } from "./pool.ts";
 
@@ -52,7 +51,7 @@ export function createEmailLog({ pool, timers }: { pool: Pool; timers?: Timers }
 }
 
 const ENTRY_COLUMNS = `e.id, e.kind, e.recipient as "to", e.subject, e.status,
-  e.error_message as "errorMessage", ${instantOf("e.sent_at")} as "sentAt"`;
+  e.error_message as "errorMessage", e.sent_at as "sentAt"`;
 const NEWEST_FIRST = "order by sent_at desc, id desc";
 
 async function insert(pool: Pool, entries: readonly NewEntry[]): Promise<EmailLogEntry[]> {
@@ -74,7 +73,7 @@ async function insert(pool: Pool, entries: readonly NewEntry[]): Promise<EmailLo
         on conflict (account, day, kind, status)
           do update set entries = c.entries + excluded.entries
       )
-      select id, ${instantOf("now()")} as "sentAt" from entries order by position`,
+      select id, now() as "sentAt" from entries order by position`,
     values: [
       entries.map((e) => e.account),
       entries.map((e) => e.kind),

@@ -4,13 +4,12 @@ import { InvalidInput } from "../domain/findings.ts";
 import type { Invitation, Invitations } from "../domain/ports/dashboard.ts";
 import { deleteInBatches, type Batches } from "./batches.ts";
 import { hashOf, isToken, newToken } from "./bearer-token.ts";
-import { instantOf } from "./instant-of.ts";
 import { transaction, type Pool, type Queryable } from "./pool.ts";
 import { insertUser, newPasswordHash } from "./users.ts";
 import { isUuid } from "./uuid.ts";
 
-const COLUMNS = `i.id, i.account, i.email, i.role, ${instantOf("i.created_at")} as "createdAt",
-  ${instantOf("i.expires_at")} as "expiresAt"`;
+const COLUMNS = `i.id, i.account, i.email, i.role, i.created_at as "createdAt",
+  i.expires_at as "expiresAt"`;
 
 /** Links that make their holder a user of an account. */
 export function createInvitations({ pool }: { pool: Pool }): Invitations {

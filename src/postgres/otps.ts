@@ -2,7 +2,6 @@ import { createHmac, randomInt } from "node:crypto";
 import type { Instant } from "../domain/instant.ts";
 import type { Otps } from "../domain/ports/mail.ts";
 import { deleteInBatches, type Batches } from "./batches.ts";
-import { instantOf } from "./instant-of.ts";
 import type { KeyRing } from "./key-ring.ts";
 import type { Pool } from "./pool.ts";
 
@@ -46,7 +45,7 @@ export function createOtps({
              wrong_tries = 0, failures = moments_within(o.failures, '1 hour'),
              sends = moments_within(o.sends, '10 minutes') || now(), updated_at = now()
            where cardinality(moments_within(o.sends, '10 minutes')) < $4
-           returning id, ${instantOf("expires_at")} as "expiresAt"`,
+           returning id, expires_at as "expiresAt"`,
           [account, address, hmac, SENDS_PER_TEN_MINUTES],
         );
         const [row] = issued.rows;

@@ -41,7 +41,7 @@ export async function fixPlans(client: Queryable): Promise<void> {
   await client.query(FIXED_PLANS.map((setting) => `set local ${setting}`).join("; "));
 }
 
-/** `2026-11-21 12:00:00.123+00` (sessions run in UTC) to epoch milliseconds. */
+/** `2026-11-21 12:00:00.123456+00` (sessions run in UTC) to whole epoch milliseconds, those that have begun. */
 function instantOf(text: string): number {
   if (text === lastText) return lastInstant;
   const utc = text.endsWith("+00") ? `${text.slice(0, -3).replace(" ", "T")}Z` : text;

@@ -2,7 +2,6 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { InvalidInput } from "../domain/findings.ts";
 import type { SigningSecrets } from "../domain/ports/accounts.ts";
 import { createGroupCommit } from "./group-commit.ts";
-import { instantOf } from "./instant-of.ts";
 import { sealContext } from "./key-ring.ts";
 import type { KeyRing } from "./key-ring.ts";
 import { isUuid } from "./uuid.ts";
@@ -98,7 +97,7 @@ export function createSigningSecrets({
         );
         const { rows } = await client.query<{ until: number }>(
           `insert into signing_secrets (id, account, secret) values ($1, $2, $3)
-           returning ${instantOf("now() + interval '24 hours'")} as until`,
+           returning now() + interval '24 hours' as until`,
           [made.id, account, made.sealed],
         );
         const [row] = rows;

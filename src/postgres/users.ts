@@ -9,7 +9,6 @@ import {
   type Asker,
   type Users,
 } from "../domain/ports/accounts.ts";
-import { instantOf } from "./instant-of.ts";
 import { hashPassword, passwordMatches, UNKNOWN_USER_HASH } from "./password-hash.ts";
 import { passwordWork } from "./password-work.ts";
 import { isUuid } from "./uuid.ts";
@@ -18,7 +17,7 @@ import { transaction, type Pool, type Queryable } from "./pool.ts";
 /** The columns of a User, for a table alias `u`. */
 export const USER_COLUMNS = `u.id, u.account, u.email, u.role, u.admin,
   u.password_hash is not null as "hasPassword",
-  ${instantOf("u.created_at")} as "createdAt"`;
+  u.created_at as "createdAt"`;
 
 /** NIST SP 800-63B: at least 8 characters, no rule about their kinds, long ones welcome. */
 const MIN_PASSWORD = 8;

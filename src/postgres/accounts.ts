@@ -7,6 +7,7 @@ import type { Accounts } from "../domain/ports/accounts.ts";
 import { transaction } from "./pool.ts";
 import type { Pool, Queryable } from "./pool.ts";
 import { administratorsKept } from "./users.ts";
+import { unknownAccount } from "./unknown-account.ts";
 import { isUuid } from "./uuid.ts";
 
 const COLUMNS = `id, name, namespace, namespace_uid as "namespaceUid",
@@ -232,8 +233,4 @@ function movedMeanwhile(): InvalidInput {
   return new InvalidInput([
     { field: "account", message: "was bound or deleted by somebody else at the same time" },
   ]);
-}
-
-function unknownAccount(id: string): InvalidInput {
-  return new InvalidInput([{ field: "account", message: `there is no account ${id}` }]);
 }

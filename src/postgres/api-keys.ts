@@ -1,11 +1,11 @@
 import { randomBytes } from "node:crypto";
 import type { ApiKey } from "../domain/account.ts";
 import { InvalidInput } from "../domain/findings.ts";
-import type { Finding } from "../domain/findings.ts";
 import type { ApiKeys } from "../domain/ports/accounts.ts";
 import type { Timers } from "../domain/ports/clock.ts";
 import { hashOf } from "./bearer-token.ts";
 import { createGroupCommit } from "./group-commit.ts";
+import { unknownAccount } from "./unknown-account.ts";
 import { isUuid } from "./uuid.ts";
 import type { Pool } from "./pool.ts";
 
@@ -76,15 +76,14 @@ export function createApiKeys({
   return {
     flush,
     async create(account, label) {
-      const findings: Finding[] = [];
       if (Array.from(label).length > 100 || /\p{Cc}/u.test(label))
-        findings.push({
-          field: "label",
-          message: "must be one line of at most 100 characters, none of them a control character",
-        });
-      if (!isUuid(account))
-        findings.push({ field: "account", message: `there is no account ${account}` });
-      if (findings.length > 0) throw new InvalidInput(findings);
+        throw new InvalidInput([
+          {
+            field: "label",
+            message: "must be one line of at most 100 characters, none of them a control character",
+          },
+        ]);
+      if (!isUuid(account)) throw unknownAccount(account);
       const raw = PREFIX + randomBytes(RANDOM_BYTES).toString("base64url");
       const { rows } = await pool.query<ApiKey>(
         `insert into api_keys (account, label, prefix, hash)
@@ -93,8 +92,7 @@ export function createApiKeys({
         [account, label, raw.slice(0, DISPLAYED), hashOf(raw)],
       );
       const [key] = rows;
-      if (key === undefined)
-        throw new InvalidInput([{ field: "account", message: `there is no account ${account}` }]);
+      if (key === undefined) throw unknownAccount(account);
       return { key, raw };
     },
     async list(account) {

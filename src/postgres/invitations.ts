@@ -6,6 +6,7 @@ import { deleteInBatches, type Batches } from "./batches.ts";
 import { hashOf, isToken, newToken } from "./bearer-token.ts";
 import { transaction, type Pool, type Queryable } from "./pool.ts";
 import { insertUser, newPasswordHash } from "./users.ts";
+import { unknownAccount } from "./unknown-account.ts";
 import { isUuid } from "./uuid.ts";
 
 const COLUMNS = `i.id, i.account, i.email, i.role, i.created_at as "createdAt",
@@ -117,8 +118,4 @@ export async function acceptInvitation(
 /** For the retention task. */
 export async function deleteExpiredInvitations(options: { pool: Pool } & Batches): Promise<number> {
   return deleteInBatches({ ...options, table: "invitations", where: "expires_at <= now()" });
-}
-
-function unknownAccount(account: string): InvalidInput {
-  return new InvalidInput([{ field: "account", message: `there is no account ${account}` }]);
 }

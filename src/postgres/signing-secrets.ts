@@ -4,6 +4,7 @@ import type { SigningSecrets } from "../domain/ports/accounts.ts";
 import { createGroupCommit } from "./group-commit.ts";
 import { sealContext } from "./key-ring.ts";
 import type { KeyRing } from "./key-ring.ts";
+import { unknownAccount } from "./unknown-account.ts";
 import { isUuid } from "./uuid.ts";
 import { transaction } from "./pool.ts";
 import type { Pool } from "./pool.ts";
@@ -106,10 +107,6 @@ export function createSigningSecrets({
       });
     },
   };
-}
-
-function unknownAccount(account: string): InvalidInput {
-  return new InvalidInput([{ field: "account", message: `there is no account ${account}` }]);
 }
 
 function tooManySigning(): InvalidInput {

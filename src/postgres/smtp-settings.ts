@@ -1,8 +1,8 @@
 import type { SmtpSettings } from "../domain/account.ts";
-import { InvalidInput } from "../domain/findings.ts";
 import type { SmtpSettingsStore } from "../domain/ports/accounts.ts";
 import { sealContext } from "./key-ring.ts";
 import type { KeyRing } from "./key-ring.ts";
+import { unknownAccount } from "./unknown-account.ts";
 import { isUuid } from "./uuid.ts";
 import type { Pool } from "./pool.ts";
 
@@ -64,10 +64,6 @@ export function createSmtpSettingsStore({
         await pool.query("delete from smtp_settings where account = $1", [account]);
     },
   };
-}
-
-function unknownAccount(account: string): InvalidInput {
-  return new InvalidInput([{ field: "account", message: `there is no account ${account}` }]);
 }
 
 function context(account: string): string {

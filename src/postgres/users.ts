@@ -11,6 +11,7 @@ import {
 } from "../domain/ports/accounts.ts";
 import { hashPassword, passwordMatches, UNKNOWN_USER_HASH } from "./password-hash.ts";
 import { passwordWork } from "./password-work.ts";
+import { unknownAccount } from "./unknown-account.ts";
 import { isUuid } from "./uuid.ts";
 import { transaction, type Pool, type Queryable } from "./pool.ts";
 
@@ -219,8 +220,4 @@ function passwordFindings(password: string): Finding[] {
   return ok
     ? []
     : [{ field: "password", message: `must be ${MIN_PASSWORD} to ${MAX_PASSWORD} characters` }];
-}
-
-function unknownAccount(account: string): InvalidInput {
-  return new InvalidInput([{ field: "account", message: `there is no account ${account}` }]);
 }

@@ -72,8 +72,7 @@ export function overviewRoutes(options: OverviewRouteOptions) {
             })),
           },
           circuits: circuits.map(({ destination, state, since }) => ({
-            // Which account it is, the account knows.
-            destination: destination.replace(`${account} `, ""),
+            destination,
             state,
             since: isoUtc(since),
           })),

@@ -5,7 +5,7 @@ export type ParsedAddress =
   { kind: "valid"; address: string } | { kind: "invalid"; reason: string };
 
 /** Octets: RFC 5321 4.5.3.1 with the path's brackets taken off (erratum 1690). */
-const MAX_ADDRESS_OCTETS = 254;
+export const MAX_ADDRESS_OCTETS = 254;
 const MAX_LOCAL_OCTETS = 64;
 const MAX_DOMAIN_OCTETS = 253;
 

@@ -1,5 +1,5 @@
 import type { Finding } from "./findings.ts";
-import { LIMITS } from "./schema/fields.ts";
+import { HEADER_NAME, HEADER_VALUE, LIMITS } from "./schema/fields.ts";
 
 /**
  * Headers that a job's author cannot set: they frame the request (RFC 9112), belong to the connection,
@@ -29,10 +29,8 @@ export const RESERVED_WEBHOOK_HEADERS: ReadonlySet<string> = new Set([
 ]);
 export const RESERVED_WEBHOOK_HEADER_PREFIXES = ["webhook-", "carillon-", "proxy-", "sec-"];
 
-/** RFC 9110 token. */
-const NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
-/** Visible ASCII, spaces and tabs inside: what every HTTP implementation reads alike. */
-const VALUE = /^(?:[\x21-\x7e](?:[\t\x20-\x7e]*[\x21-\x7e])?)?$/;
+const NAME = new RegExp(HEADER_NAME);
+const VALUE = new RegExp(HEADER_VALUE);
 
 export function isReservedWebhookHeader(name: string): boolean {
   const lower = name.toLowerCase();

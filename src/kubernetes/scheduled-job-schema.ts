@@ -1,4 +1,5 @@
 import { Type } from "typebox";
+import { CRON_MACROS } from "../domain/cron/grammar.ts";
 import { SPEC_DEFAULTS } from "../domain/job.ts";
 import * as field from "../domain/schema/fields.ts";
 import {
@@ -32,7 +33,6 @@ function words(schema: object): string {
   throw new Error("a field of the REST API has lost its description");
 }
 
-const MACROS = ["yearly", "annually", "monthly", "weekly", "daily", "midnight", "hourly"];
 const NAMES = [
   "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec",
   "sun|mon|tue|wed|thu|fri|sat",
@@ -44,8 +44,8 @@ const cron = Type.String({
   description: words(field.cronExpression),
   ...rules(
     [
-      `!self.startsWith('@') || self in [${MACROS.map((name) => celString(`@${name}`)).join(", ")}]`,
-      `the macros are ${MACROS.map((name) => `@${name}`).join(", ")}; write any other schedule as five fields`,
+      `!self.startsWith('@') || self in [${CRON_MACROS.map(celString).join(", ")}]`,
+      `the macros are ${CRON_MACROS.join(", ")}; write any other schedule as five fields`,
     ],
     [
       `self.startsWith('@') || ${matches("^[^ ]+( +[^ ]+){4}$")}`,
@@ -104,8 +104,7 @@ function notReserved(name: string): string {
 const sameHeader = (one: string, other: string) => `${one}.lowerAscii() == ${other}.lowerAscii()`;
 const RESERVED_MESSAGE =
   "sets a reserved header: those that frame, identify or sign the call (Host, Content-*, User-Agent, webhook-*, Carillon-*, Proxy-*, Sec-*, …) are ours; remove it";
-const HEADER_NAME = "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$";
-const HEADER_VALUE = "^([!-~]([\\t -~]*[!-~])?)?$";
+const HEADER_NAME = `^${field.HEADER_NAME_CHARACTER}{1,${LIMITS.headerName}}$`;
 
 const headers = Type.Unsafe<Record<string, string>>({
   ...field.webhookHeaders,
@@ -120,7 +119,7 @@ const headers = Type.Unsafe<Record<string, string>>({
       "a header is given twice, in two spellings; keep one of them",
     ],
     [
-      `self.all(name, ${matches(HEADER_VALUE, "self[name]")})`,
+      `self.all(name, ${matches(field.HEADER_VALUE, "self[name]")})`,
       "a value must be printable ASCII without line breaks and without spaces around it",
     ],
   ),

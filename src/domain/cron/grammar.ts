@@ -17,6 +17,8 @@ const MACROS: Readonly<Record<string, string>> = {
   "@hourly": "0 * * * *",
 };
 
+export const CRON_MACROS: readonly string[] = Object.keys(MACROS);
+
 interface FieldRule {
   name: string;
   min: number;
@@ -121,7 +123,7 @@ function refuseShape(expression: string): string | null {
   if (/^(?:CRON_)?TZ=/i.test(expression))
     return "must not name a time zone: set the job's time zone instead";
   if (expression.startsWith("@") && !Object.hasOwn(MACROS, expression))
-    return `${quote(expression)} is not a known macro: use one of ${Object.keys(MACROS).join(", ")}, or five fields`;
+    return `${quote(expression)} is not a known macro: use one of ${CRON_MACROS.join(", ")}, or five fields`;
   return null;
 }
 

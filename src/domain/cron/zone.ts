@@ -26,7 +26,7 @@ export interface Zone {
 export type ZoneResult = { ok: true; zone: Zone } | { ok: false; message: string };
 
 /** The longest IANA name has 32 characters. */
-const MAX_NAME_LENGTH = 64;
+export const MAX_ZONE_LENGTH = 64;
 const NAME = /^[a-z][a-z0-9_+-]*(?:\/[a-z0-9_+-]+){0,2}$/i;
 
 /**
@@ -44,7 +44,7 @@ const zones = new Map<string, Zone>();
  * and POSIX strings are refused, with a message that says what to write instead.
  */
 export function findZone(name: string): ZoneResult {
-  const key = name.length <= MAX_NAME_LENGTH ? name.toLowerCase() : "";
+  const key = name.length <= MAX_ZONE_LENGTH ? name.toLowerCase() : "";
   const known = zones.get(key);
   if (known) return { ok: true, zone: known };
   const message = refuseName(name);
@@ -61,7 +61,7 @@ function refuseName(name: string): string | null {
   // GMT+0 and GMT-0 are names of the database, as Etc/GMT+5 is; other offsets are none.
   if (/^(?:UTC|GMT)?[+\-\u2212]?\d/i.test(name) && !/^GMT[+-]?0$/i.test(name))
     return `${quote(name)} is an offset, which knows no daylight saving time: use an IANA name such as Europe/Paris, or UTC`;
-  if (name.length > MAX_NAME_LENGTH || !NAME.test(name) || /^SystemV\//i.test(name))
+  if (name.length > MAX_ZONE_LENGTH || !NAME.test(name) || /^SystemV\//i.test(name))
     return unknownName(name);
   if (name.length === 3 && !THREE_LETTERS.has(name.toLowerCase()))
     return `${quote(name)} is an abbreviation that several zones share: use an IANA name such as Europe/Paris, or UTC`;

@@ -1,4 +1,7 @@
 import { Type, type TSchema } from "typebox";
+import { MAX_ADDRESS_OCTETS } from "../address.ts";
+import { CRON_MACROS, MAX_CRON_LENGTH } from "../cron/grammar.ts";
+import { MAX_ZONE_LENGTH } from "../cron/zone.ts";
 import { SPEC_DEFAULTS } from "../job.ts";
 
 /**
@@ -15,12 +18,12 @@ const MIB = 1_024 * KIB;
 
 /** Sizes are characters unless the name says bytes. */
 export const LIMITS = {
-  address: 254,
+  address: MAX_ADDRESS_OCTETS,
   name: 255,
   subject: 998,
   url: 2_048,
-  cron: 256,
-  timeZone: 64,
+  cron: MAX_CRON_LENGTH,
+  timeZone: MAX_ZONE_LENGTH,
   runAt: 64,
   jobEmailBodyBytes: 256 * KIB,
   payloadBytes: 256 * KIB,
@@ -110,8 +113,7 @@ export const scheduleType = oneOf(["cron", "one_time"], {
 export const cronExpression = Type.String({
   minLength: 1,
   maxLength: LIMITS.cron,
-  description:
-    "Standard cron expression of five fields (names allowed), or one of @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly.",
+  description: `Standard cron expression of five fields (names allowed), or one of ${CRON_MACROS.join(", ")}.`,
   examples: ["0 3 * * *"],
 });
 
@@ -148,16 +150,22 @@ export const webhookPayload = Type.Unsafe<Record<string, unknown>>({
   examples: [{ report: "daily" }],
 });
 
+/** Of a token (RFC 9110, 5.6.2). */
+export const HEADER_NAME_CHARACTER = "[!#$%&'*+.^_`|~0-9A-Za-z-]";
+export const HEADER_NAME = `^${HEADER_NAME_CHARACTER}+$`;
+/** Visible ASCII, spaces and tabs inside: what every HTTP implementation reads alike. */
+export const HEADER_VALUE = "^([!-~]([\\t -~]*[!-~])?)?$";
+
 export const webhookHeaders = Type.Unsafe<Record<string, string>>({
   type: "object",
   additionalProperties: {
     type: "string",
     maxLength: LIMITS.headerValue,
-    "x-documented": { pattern: "^([!-~]([\\t -~]*[!-~])?)?$" },
+    "x-documented": { pattern: HEADER_VALUE },
   },
   maxProperties: LIMITS.headers,
   "x-documented": {
-    propertyNames: { pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$", maxLength: LIMITS.headerName },
+    propertyNames: { pattern: HEADER_NAME, maxLength: LIMITS.headerName },
   },
   description:
     "Additional request headers. Those that frame or sign the call (Host, Content-*, webhook-*, Carillon-*, …) are refused.",

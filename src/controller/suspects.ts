@@ -15,12 +15,13 @@ interface Suspect {
   judgedBy: number;
 }
 
-/** For the news that are on their way: with two that schedule, every list ends a moment behind the other. */
+/** Time for news that are on their way: where two processes schedule, one always knows of a job a moment later. */
 const GRACE_MS = 1_000;
 
 /**
- * What only a list that begins later can prove. A job may have been made, and given a cursor by another
- * leader, after a list had passed its place; and a cursor may be ahead of the store's news.
+ * Cursors that do not fit what the store has said, until a list that began later proves them right or wrong.
+ * Before that they may be right: a job may have been made, and given a cursor by another leader, after the list had
+ * passed its place; and the store's news of a change may still be on their way.
  */
 export class Suspects {
   /** How many have begun. */

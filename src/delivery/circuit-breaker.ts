@@ -24,7 +24,7 @@ export interface CircuitBreakers {
   admit(
     destination: string,
   ): { kind: "admitted"; permit: Permit } | { kind: "open"; until: Instant };
-  /** For tests and metrics. */
+  /** How many there are; for tests. */
   readonly size: number;
   close(): void;
 }

@@ -16,7 +16,7 @@ export interface DeliveryLimits {
   buffer: number;
   /** Runs of one claim. */
   claimBatch: number;
-  /** Characters of payloads and mails that are held, about: one claim may go beyond it, and see `room`. */
+  /** About how many characters of payloads and mails are held. One claim may go beyond it; see `room`. */
   characters: number;
 }
 

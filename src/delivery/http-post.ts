@@ -84,7 +84,7 @@ export function post(request: {
         method: "POST",
         headers: { ...headers },
         body,
-        // The total deadline is the signal's.
+        // `timeoutMs` bounds all of it.
         headersTimeout: 0,
         bodyTimeout: 0,
       },

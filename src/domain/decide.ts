@@ -338,8 +338,8 @@ function overlapping({ unfinished }: Input, fireTime: Instant): string[] {
 }
 
 /**
- * As that of a job that has just been resumed: what went by does not fire. A one-time whose only run was
- * cancelled has it to come, if its time is.
+ * The cursor to go on from when the store is right and the cursor is not: that of a job that has just been
+ * resumed. Fire times that went by do not fire. A one-time whose only run was cancelled is armed again.
  */
 function takenUpAgain(cursor: Cursor): Cursor {
   const once = cursor.deleted && cursor.once === "fired" ? "armed" : cursor.once;

@@ -32,7 +32,7 @@ const ESCAPED_KEY = /\\.(?<!"k:\{\\"\w+\\":\\"[^"\\]*\\")[^"\\]*"\s*:/;
 /** A string or a number of a JSON text: digits in a string are none of our business. */
 const STRING_OR_NUMBER = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
 
-/** Of a text that is put together, in a block. */
+/** How many pieces of a text are joined at a time. */
 const PIECES = 10_000;
 
 /**
@@ -106,9 +106,9 @@ function parseMarked(options: {
   return JSON.parse([...blocks, ...pieces, text.slice(end)].join(""));
 }
 
-/** Whether what ends before is a key. */
 const COLON = /\s*:/y;
 
+/** Whether the string that ends at `end` is a key. */
 function isKey(text: string, end: number): boolean {
   COLON.lastIndex = end;
   return COLON.test(text);

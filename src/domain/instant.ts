@@ -15,6 +15,6 @@ export function isoUtc(instant: Instant): string {
   return lastText;
 }
 
-/** A herd has one fire time and ends within few milliseconds: mostly it is the one asked for last. */
+/** The runs of a herd have one fire time, and end within milliseconds: mostly it is the moment asked for last. */
 let lastInstant = Number.NaN;
 let lastText = "";

@@ -1,8 +1,11 @@
-/** So many at a time, in the order in which they came; of several parties, one of each after the other. */
+/**
+ * Lets so many work at a time, the others wait in the order in which they came. Where they are of several parties,
+ * the parties take turns, so that one with many does not hold up one with few.
+ */
 export interface Turns {
   /**
-   * True: it is the caller's turn, until it says `done`. False: the signal or `close` came first, or as
-   * many wait already as may. Without a party all are one.
+   * True: it is the caller's turn, until it says `done`. False: the signal or `close` came first, or too many
+   * wait already. Those who name no party are one party.
    */
   take(signal?: AbortSignal, party?: string): Promise<boolean>;
   /** Once for each turn. */

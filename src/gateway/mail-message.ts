@@ -32,6 +32,7 @@ const ASCII_ONLY = new Set(["in-reply-to", "references", "otp-token"]);
 
 /** RFC 5322 field name, without what MIME parsers stumble over. */
 const HEADER_NAME = /^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/;
+
 /** What the schema cannot say: addresses, headers, sizes in bytes, base64. Throws ApiError 400. */
 export function mailMessage(request: SendRequest): MailMessage {
   const attachments = request.attachments?.map((attachment) => ({

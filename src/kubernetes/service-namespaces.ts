@@ -2,7 +2,10 @@ import { LRUCache } from "lru-cache";
 import type { AccountNamespaces } from "../domain/ports/account-namespaces.ts";
 import type { Monotonic, Timers } from "../domain/ports/clock.ts";
 
-/** As long as a binding is taken as it was last seen: longer than a herd, shorter than a rebinding's talk. */
+/**
+ * For how long the last answer is used without asking again: a herd asks once, and an account that is bound to
+ * another namespace calls the Services of that one soon.
+ */
 const FRESH_MS = 30_000;
 /** Of the ten seconds that a connection has. */
 const PATIENCE_MS = 3_000;

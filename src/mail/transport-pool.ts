@@ -53,7 +53,7 @@ const IDLE_TIMEOUT = 30_000;
 
 /** Mails that get through before a server that had too many connections is tried with one more. */
 const BEFORE_ONE_MORE = 50;
-/** Those whom a server sent away wait apart and have every other turn: their time goes on. */
+/** The party of mails that the server sent away: they get every other turn, since their time is running. */
 const SENT_AWAY = "sent away";
 
 export function createTransportPool(options: {

@@ -11,8 +11,8 @@ export async function purgeableAccounts({ pool }: { pool: Pool }): Promise<strin
 }
 
 /**
- * Removes what this half of the schema holds of a deleted account, the account itself last. Purge its
- * runs and executions before. Interrupted, it goes on where it was when called again.
+ * Removes what is left of a deleted account, the account itself last; the caller has removed its jobs, runs and
+ * their history. Interrupted, it goes on where it was when called again.
  */
 export async function purgeAccount({
   pool,

@@ -52,7 +52,7 @@ function instantOf(text: string): number {
   return instant;
 }
 
-/** Columns of a run, and runs of a herd, mostly have one moment: it need not be read again. */
+/** The moments of a run, and of the runs of a herd, are mostly one and the same: it is read once. */
 let lastText = "";
 let lastInstant = Number.NaN;
 

@@ -1,5 +1,5 @@
 /**
- * Which account a namespace belongs to, both ways (docs/architecture.md: accounts are namespaces). The
+ * Which account a namespace belongs to, both ways (docs/kubernetes.md: accounts are namespaces). The
  * binding is by name and uid: a namespace that was deleted and made again is another one.
  */
 export interface AccountNamespaces {

@@ -32,7 +32,7 @@ create table api_keys (
   account uuid not null references accounts on delete cascade,
   label text not null,
   prefix text not null,
-  -- SHA-256 of the raw key; a key has 160 random bits, so it needs no salt and no slow hash.
+  -- SHA-256 of the raw key; a key has 192 random bits, so it needs no salt and no slow hash.
   hash bytea not null unique check (octet_length(hash) = 32),
   created_at timestamptz not null default now(),
   last_used_at timestamptz

@@ -4,7 +4,6 @@ import { callbackify } from "node:util";
 import { buildConnector, Client } from "undici";
 import type { Monotonic } from "../domain/ports/clock.ts";
 import type { Dial } from "../network/guarded-dial.ts";
-import { trustBesides } from "../network/trust.ts";
 
 /** Milliseconds. A changed rule or name counts within this time for connections that are kept busy. */
 const CONNECTION_TTL = 60_000;
@@ -50,17 +49,10 @@ interface Kept {
 export function createReceiverConnections(options: {
   dial: Dial;
   monotonic: Monotonic;
-  /** PEM certificates to trust besides the system's. */
-  ca?: string;
 }): ReceiverConnections {
-  const { dial, monotonic, ca } = options;
+  const { dial, monotonic } = options;
   const connect = callbackify(dial);
-  const secureContext = trustBesides(ca);
-  const upgrade = buildConnector({
-    allowH2: false,
-    timeout: TLS_TIMEOUT,
-    ...(secureContext ? { secureContext } : {}),
-  });
+  const upgrade = buildConnector({ allowH2: false, timeout: TLS_TIMEOUT });
   /** Last used last. An origin without an idle connection has no entry. */
   const idle = new Map<string, Kept[]>();
   const all = new Set<Kept>();

@@ -48,11 +48,9 @@ export function createWebhookSender(options: {
   /** For the User-Agent. */
   version: string;
   secretHeaders?: SecretHeaders;
-  /** PEM certificates to trust besides the system's. */
-  ca?: string;
 }): WebhookSender {
-  const { dial, clock, monotonic, metrics, version, secretHeaders, ca } = options;
-  const connections = createReceiverConnections({ dial, monotonic, ...(ca ? { ca } : {}) });
+  const { dial, clock, monotonic, metrics, version, secretHeaders } = options;
+  const connections = createReceiverConnections({ dial, monotonic });
 
   return {
     send: async ({ run, target, secrets, signal, maySend }) => {

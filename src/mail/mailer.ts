@@ -34,11 +34,8 @@ export function createMailer(options: {
   poolSize?: number;
   /** Milliseconds that one mail may take: a server that trickles defeats the other limits. */
   sendTimeoutMs?: number;
-  /** PEM certificates to trust besides the system's. */
-  ca?: string;
 }): Mailer {
-  const { settings, dial, metrics, log, poolSize = 10, sendTimeoutMs = 60_000, ca } = options;
-  const extra = ca === undefined ? {} : { ca };
+  const { settings, dial, metrics, log, poolSize = 10, sendTimeoutMs = 60_000 } = options;
   const pools = new LRUCache<string, TransportPool>({
     max: MAX_POOLS,
     ttl: POOL_IDLE,
@@ -62,7 +59,6 @@ export function createMailer(options: {
       settings: current,
       dial,
       connections: poolSize,
-      ...extra,
     });
     pools.set(account, pool);
     return pool;
@@ -117,7 +113,6 @@ export function createMailer(options: {
           dial,
           signal,
           messageId: messageIdOf(undefined, candidate.from),
-          ...extra,
         });
       }),
     close: async () => {

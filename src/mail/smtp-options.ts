@@ -2,7 +2,6 @@ import { callbackify } from "node:util";
 import type { SmtpSettings } from "../domain/account.ts";
 import type { MailMessage } from "../domain/mail.ts";
 import type { Dial } from "../network/guarded-dial.ts";
-import { trustBesides } from "../network/trust.ts";
 import type { SendMailOptions } from "nodemailer";
 import type { SMTPTransportOptions } from "nodemailer/lib/smtp-transport";
 import { boundReplies } from "./bounded-replies.ts";
@@ -26,11 +25,8 @@ export function smtpOptions(input: {
   account: string;
   settings: Omit<SmtpSettings, "revision">;
   dial: Dial;
-  /** PEM certificates to trust besides the system's. */
-  ca?: string;
 }): SMTPTransportOptions {
-  const { account, settings, dial, ca } = input;
-  const secureContext = trustBesides(ca);
+  const { account, settings, dial } = input;
   const { host, port, tls, username } = settings;
   const credentials = username === null ? null : { user: username, pass: settings.password ?? "" };
   const connect = callbackify(async () => ({
@@ -43,7 +39,7 @@ export function smtpOptions(input: {
     // Never in the clear because a server (or somebody in between) does not offer STARTTLS.
     requireTLS: tls === "starttls",
     ignoreTLS: tls === "none",
-    tls: { minVersion: "TLSv1.2", ...(secureContext ? { secureContext } : {}) },
+    tls: { minVersion: "TLSv1.2" },
     ...(credentials === null
       ? {}
       : {

@@ -19,7 +19,6 @@ export async function testSettings(input: {
   dial: Dial;
   messageId: string;
   signal: AbortSignal;
-  ca?: string;
 }): Promise<{ result: MailResult; transcript: string[] }> {
   const { settings, to, messageId, signal } = input;
   const secrets = secretsOf(settings);

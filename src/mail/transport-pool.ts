@@ -61,7 +61,6 @@ export function createTransportPool(options: {
   settings: SmtpSettings;
   dial: Dial;
   connections: number;
-  ca?: string;
 }): TransportPool {
   const { settings } = options;
   const secrets = secretsOf(settings);

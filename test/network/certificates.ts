@@ -1,5 +1,6 @@
 import { generateKeyPairSync, randomBytes, sign, type KeyObject } from "node:crypto";
 import { isIP } from "node:net";
+import { getCACertificates, setDefaultCACertificates } from "node:tls";
 
 /** A certificate with its key, both in PEM: what `tls.createServer` takes. */
 export interface Certificate {
@@ -36,6 +37,11 @@ export function createAuthority(): CertificateAuthority {
       };
     },
   };
+}
+
+/** Whatever this process connects to from now on may have a certificate of it, as with NODE_EXTRA_CA_CERTS. */
+export function trust({ certificate }: CertificateAuthority): void {
+  setDefaultCACertificates([...getCACertificates("default"), certificate]);
 }
 
 export function selfSigned(names: readonly string[]): Certificate {

@@ -8,7 +8,6 @@ import { createMetrics, type Metrics } from "../../../src/telemetry/metrics.ts";
 export function loopbackSender(
   change: {
     dial?: Partial<Parameters<typeof createGuardedDial>[0]>;
-    ca?: string;
     secretHeaders?: SecretHeaders;
     metrics?: Metrics;
   } = {},

@@ -18,8 +18,7 @@ export async function maintain(
   const retention = createRetention({
     pool,
     clock,
-    executionsDays: retentionDays,
-    logsDays: retentionDays,
+    retentionDays,
     onRemoved: (what, count) => {
       log.info({ what, count }, "removed what is past its retention");
     },

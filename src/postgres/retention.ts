@@ -22,10 +22,8 @@ import { deleteExpiredSingleSignOns } from "./single-sign-ons.ts";
 export interface RetentionOptions {
   pool: Pool;
   clock: Clock;
-  /** The installation's maximum for executions and missed spans, days; 0 keeps all. */
-  executionsDays: number;
-  /** The installation's maximum for the email log, days; 0 keeps all. */
-  logsDays: number;
+  /** The installation's maximum for executions, missed spans and the email log, days; 0 keeps all. */
+  retentionDays: number;
   /** One line a step that removed something. */
   onRemoved?: (what: string, count: number) => void;
   /** Most rows that one statement removes. */
@@ -43,7 +41,7 @@ const REMEMBERED_DAYS = 7;
 export function createRetention(options: RetentionOptions): {
   run(signal: AbortSignal): Promise<void>;
 } {
-  const { pool, clock, executionsDays, logsDays } = options;
+  const { pool, clock, retentionDays } = options;
   const size = options.batchSize === undefined ? {} : { size: options.batchSize };
 
   function removed(what: string, count: number): void {
@@ -61,8 +59,8 @@ export function createRetention(options: RetentionOptions): {
 
   async function executions(signal: AbortSignal): Promise<void> {
     await ensureMonthsAhead(pool);
-    if (executionsDays > 0) {
-      const before = clock.now() - executionsDays * DAY;
+    if (retentionDays > 0) {
+      const before = clock.now() - retentionDays * DAY;
       const dropped = await dropMonthsBefore(pool, before);
       removed("months of executions", dropped.length);
       const spans = await deleteInBatches({
@@ -76,19 +74,19 @@ export function createRetention(options: RetentionOptions): {
       });
       removed("missed spans", spans);
     }
-    for (const { id, days } of await choosers(executionsDays)) {
+    for (const { id, days } of await choosers()) {
       const before = clock.now() - days * DAY;
       await deleteHistory(id, before, signal);
     }
   }
 
   /** Accounts that keep less than the installation does. */
-  async function choosers(maximum: number): Promise<{ id: string; days: number }[]> {
+  async function choosers(): Promise<{ id: string; days: number }[]> {
     const { rows } = await pool.query<{ id: string; days: number }>(
       `select id, retention_days as days from accounts
         where retention_days is not null and deleted_at is null
           and ($1 = 0 or retention_days < $1)`,
-      [maximum],
+      [retentionDays],
     );
     return rows;
   }
@@ -112,12 +110,12 @@ export function createRetention(options: RetentionOptions): {
 
   async function emailLog(signal: AbortSignal): Promise<void> {
     await ensureEmailLogMonth({ pool });
-    if (logsDays > 0) {
-      const before = new Date(clock.now() - logsDays * DAY).toISOString().slice(0, 7);
+    if (retentionDays > 0) {
+      const before = new Date(clock.now() - retentionDays * DAY).toISOString().slice(0, 7);
       for (const month of await emailLogMonths({ pool }))
         if (month < before && !signal.aborted) await dropEmailLogMonth({ pool, month });
     }
-    for (const { id, days } of await choosers(logsDays))
+    for (const { id, days } of await choosers())
       await inBatches({ ...size, signal }, (limit) =>
         deleteOldEmailLog({ pool, account: id, days, limit }),
       );

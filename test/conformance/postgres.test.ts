@@ -25,7 +25,7 @@ jobStoreConformance("PostgreSQL", async () => {
       );
       await pool.query("update jobs set deleted_at = now() - interval '2 days' where id = 'gone'");
       const clock = { known: true, now: () => Date.now() };
-      const retention = createRetention({ pool, clock, executionsDays: 90, logsDays: 90 });
+      const retention = createRetention({ pool, clock, retentionDays: 90 });
       await retention.run(new AbortController().signal);
       // Until then, lists begin at what other tests still have open on this server.
       await until("lists begin after the deletion", async () => {

@@ -24,12 +24,11 @@ afterAll(async () => {
   await fixture?.close();
 });
 
-const run = (executionsDays: number, batchSize?: number) =>
+const run = (retentionDays: number, batchSize?: number) =>
   createRetention({
     pool: fixture.pool,
     clock: { known: true, now: () => Date.now() },
-    executionsDays,
-    logsDays: 90,
+    retentionDays,
     ...(batchSize === undefined ? {} : { batchSize }),
   }).run(new AbortController().signal);
 
@@ -88,8 +87,8 @@ test("an account that keeps less loses its own older rows only", async () => {
     await missed(of, 20, 3);
   }
   // Also where the installation keeps all.
-  for (const executionsDays of [0, 90]) {
-    await run(executionsDays);
+  for (const retentionDays of [0, 90]) {
+    await run(retentionDays);
     expect(await ages(short)).toEqual([3]);
     expect(await count("missed_spans", short.uid)).toBe(1);
     expect(await ages(long)).toEqual([3, 20]);
@@ -209,8 +208,7 @@ test("one that is told to end removes nothing more", async () => {
   const retention = createRetention({
     pool: fixture.pool,
     clock: { known: true, now: () => Date.now() },
-    executionsDays: 90,
-    logsDays: 90,
+    retentionDays: 90,
   });
   await retention.run(AbortSignal.abort());
   expect(await ages(of)).toEqual([400]);

@@ -1,3 +1,4 @@
+import { LRUCache } from "lru-cache";
 import type { AccountNamespaces } from "../domain/ports/account-namespaces.ts";
 import type { Monotonic, Random, Timers } from "../domain/ports/clock.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
@@ -47,6 +48,7 @@ const SHORTEST_MS = 1_000;
 const REFUSED_MS = 10_000;
 /** Between two looks at a namespace that could not be listed. */
 const LOOK_AGAIN_MS = 30_000;
+const MAX_SUSPECTS = 1_000;
 
 /**
  * The `watch` of the JobStore port. A watch that the server ends in good order is taken up again from
@@ -58,8 +60,16 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
   const inactivityMs = dependencies.inactivityMs ?? INACTIVITY_MS;
   const scopes = scopesOf(dependencies.namespaces);
   const several = scopes.length > 1;
-  /** Namespaces in which jobs were deleted since one was last seen to be there. */
-  const suspects = new Set<string>();
+  /**
+   * Namespaces in which jobs were deleted since one was last seen to be there. Where namespaces come and go all the
+   * time most stay gone: of more than so many, whose the oldest are is forgotten without waiting for another job.
+   */
+  const suspects = new LRUCache<string, true>({
+    max: MAX_SUSPECTS,
+    dispose: (_, namespace, reason) => {
+      if (reason === "evict") accountNamespaces.forget(namespace);
+    },
+  });
 
   async function* watchScope(
     scope: Scope,
@@ -180,7 +190,7 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
     // another one, whose jobs must not be taken for those of the account that the first was bound to.
     // Asked about once for all that has come in before: where jobs come and go all the time, everybody
     // else's would wait behind the questions.
-    if (deleted) suspects.add(metadata.namespace);
+    if (deleted) suspects.set(metadata.namespace, true);
     else if (suspects.delete(metadata.namespace) && !asked.has(metadata.namespace)) {
       asked.add(metadata.namespace);
       accountNamespaces.forget(metadata.namespace);

@@ -18,6 +18,7 @@ import { statusDigest } from "./resource-memory.ts";
 import type { ResourceMemory } from "./resource-memory.ts";
 import { PLURAL } from "./scheduled-job.ts";
 import { jobsPath } from "./scope.ts";
+import { createStatusBacklog } from "./status-backlog.ts";
 import { statusContent } from "./status-content.ts";
 import type { ScheduledJobStatus } from "./status-content.ts";
 import { createTokenBucket } from "./token-bucket.ts";
@@ -77,7 +78,8 @@ const CONCURRENT_WRITES = 8;
 /**
  * Writes what PostgreSQL says into `status`, as the leader: the whole of it, on the subresource, for this
  * incarnation of the job only. Latest wins, whatever was never written is nobody's loss; the rate is
- * bounded, so that a herd of a thousand runs does not keep the API server from its work. Workers record
+ * bounded, so that a herd of a thousand runs does not keep the API server from its work, and shared out by
+ * namespace. Workers record
  * results on other replicas and say so (`closed`); as that may get lost, the history is read again shortly
  * after each fire time, then ever less often.
  */
@@ -88,8 +90,7 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
   const circuits = createOpenCircuits({ circuits: dependencies.circuits, monotonic });
   const bucket = createTokenBucket({ perSecond, burst: CONCURRENT_WRITES, monotonic });
   const entries = new Map<string, Entry>();
-  /** Uid → since when, monotonic; the oldest first. */
-  const dirty = new Map<string, number>();
+  const dirty = createStatusBacklog();
   const writing = new Set<string>();
   /** A cleared reporter must not take in what was under way for the former term. */
   let term = 0;
@@ -111,7 +112,7 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
     const known = memory.get(uid);
     if (!known || monotonic() < entry.writeAt) return false;
     if (statusDigest(desired(entry, now)) === known.digest) return false;
-    if (!dirty.has(uid)) dirty.set(uid, monotonic());
+    dirty.add({ uid, namespace: known.namespace, since: monotonic() });
     return true;
   }
 
@@ -211,15 +212,15 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
         entry.writeAt = monotonic() + Math.min(LAST_LOOK_MS, FIRST_LOOK_MS * 2 ** entry.refusals);
         entry.lookAt = entry.writeAt;
         dirty.delete(uid);
-      } else if (began === term && entries.has(uid) && !dirty.has(uid)) dirty.set(uid, monotonic());
+      } else if (began === term && entries.has(uid))
+        dirty.add({ uid, namespace: known.namespace, since: monotonic() });
     }
   }
 
   function startWrites(): void {
-    for (const [uid, since] of dirty) {
-      if (writing.size >= CONCURRENT_WRITES || monotonic() - since < settleMs) return;
-      if (writing.has(uid)) continue;
-      if (!bucket.take()) return;
+    while (writing.size < CONCURRENT_WRITES) {
+      const uid = dirty.next(monotonic() - settleMs, writing);
+      if (uid === undefined || !bucket.take()) return;
       dirty.delete(uid);
       writing.add(uid);
       void write(uid, term).finally(() => writing.delete(uid));

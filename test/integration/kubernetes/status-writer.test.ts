@@ -112,11 +112,11 @@ describe.runIf(kubeconfig !== "")("status and events", () => {
     return { store, memory, history, circuits, events, start, create, learn };
   }
 
-  async function read(id: string): Promise<ScheduledJob> {
+  async function read(id: string, within = namespace): Promise<ScheduledJob> {
     return client.call<ScheduledJob>({
       verb: "get",
       resource: "scheduledjobs",
-      path: `/apis/carillon.dev/v1/namespaces/${namespace}/scheduledjobs/${id}`,
+      path: `/apis/carillon.dev/v1/namespaces/${within}/scheduledjobs/${id}`,
     });
   }
 
@@ -290,6 +290,25 @@ describe.runIf(kubeconfig !== "")("status and events", () => {
     );
     // 8 at once, then 20 a second.
     expect(performance.now() - began).toBeGreaterThan(((60 - 8) / 20) * 1_000 - 100);
+  });
+
+  test("a herd in one namespace holds up no other namespace's status", async () => {
+    const { start, create, store, learn } = await leader({ writesPerSecond: 2 });
+    const herd = await Promise.all(Array.from({ length: 60 }, (_, i) => create(`herd-${i}`)));
+    const other = (await createNamespace(client, "status")).name;
+    const neighbour = await store.create({
+      account: accountNamespaces.bind(other),
+      id: "neighbour",
+      spec: SPEC,
+    });
+    await learn();
+    const writer = start();
+    for (const job of [...herd, neighbour]) writer.report(job, observed(job));
+    await until(
+      "the neighbour's status",
+      async () => (await read("neighbour", other)).status !== undefined,
+    );
+    expect(writer.behind()).toBeGreaterThan(herd.length / 2);
   });
 
   test.runIf(inject("tokenSecret") !== "")(

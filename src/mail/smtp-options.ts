@@ -3,6 +3,7 @@ import type { SmtpSettings } from "../domain/account.ts";
 import type { MailMessage } from "../domain/mail.ts";
 import type { Dial } from "../network/guarded-dial.ts";
 import type { SendMailOptions } from "nodemailer";
+import { encodeWord } from "nodemailer/lib/mime-funcs";
 import type { SMTPTransportOptions } from "nodemailer/lib/smtp-transport";
 import { boundReplies } from "./bounded-replies.ts";
 import { cramMd5 } from "./cram-md5.ts";
@@ -75,6 +76,17 @@ function listed(headers: Readonly<Record<string, string>>): { key: string; value
   return Object.entries(headers).map(([key, value]) => ({ key, value }));
 }
 
+/** Characters of an encoded word, as nodemailer has them: with its frame, a line takes it (RFC 2047, 2). */
+const WORD = 52;
+
+/**
+ * A text that looks encoded (RFC 2047) would be shown as what it stands for: another subject than the log has,
+ * with the line breaks that none may have. nodemailer encodes what is not ASCII, and leaves such a text alone.
+ */
+function subjectText(subject: string): string {
+  return subject.includes("=?") ? encodeWord(subject, "B", WORD) : subject;
+}
+
 /**
  * Address objects and an explicit envelope: an address in a string could name further recipients. The
  * body is always a string under a typed name: as an object it could name a file to mail.
@@ -89,7 +101,7 @@ export function mailOptions(message: MailMessage, from: string): SendMailOptions
     ...(cc.length > 0 ? { cc: cc.map(person) } : {}),
     ...(message.replyTo === undefined ? {} : { replyTo: person(message.replyTo) }),
     envelope: { from: person(from), to: [message.to, ...cc, ...bcc].map(person) },
-    subject: message.subject,
+    subject: subjectText(message.subject),
     [message.isHtml ? "html" : "text"]: message.body,
     ...(message.messageId === undefined ? {} : { messageId: `<${message.messageId}>` }),
     ...(message.headers === undefined ? {} : { headers: listed(message.headers) }),

@@ -45,6 +45,18 @@ describe("a mail", () => {
     expect(mail?.headers).toContainEqual({ name: "x-tag", value: "one" });
   });
 
+  test.each([
+    "=?utf-8?Q?a=0D=0ABcc:_x@evil.example?=",
+    "Hello =?utf-8?B?QWRh?= and 😀 =?utf-8?Q?b?= too",
+    `=?utf-8?Q?${"long_".repeat(60)}?=`,
+  ])("with the subject %s, which is no code for another one", async (subject) => {
+    const caught = await catcher();
+    await mailer(caught.smtpPort).send("a", { ...HELLO, subject });
+    const [mail] = caught.messages();
+    expect(mail?.subject).toBe(subject);
+    expect(mail?.raw.toString("latin1")).toMatch(/^(?:[ -~]{0,76}\r\n)+$/);
+  });
+
   test("with headers called key and value, which name no other", async () => {
     const caught = await catcher();
     const headers = { key: "Sender", value: "boss@bank.example" };

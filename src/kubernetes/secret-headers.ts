@@ -1,8 +1,9 @@
 import type { ClaimedRun } from "../domain/run.ts";
 import type { AccountNamespaces } from "../domain/ports/account-namespaces.ts";
+import { isResourceName } from "../domain/kubernetes-name.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import { isWebhookHeaderValue } from "../domain/webhook-headers.ts";
-import { ApiError } from "./api-error.ts";
+import { ApiError, isNotFound } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
 
 /** A Secret's owner releases it for webhooks with this label; nothing else is ever read. */
@@ -33,6 +34,8 @@ export function createSecretHeaders(dependencies: {
   const { client, accountNamespaces, namespaces } = dependencies;
 
   async function readSecret(namespace: string, name: string): Promise<Secret | string> {
+    // As a path it could name something else, about which the API server's answer says something else.
+    if (!isResourceName(name)) return notReleased(name);
     try {
       return await client.call<Secret>({
         verb: "get",
@@ -41,9 +44,7 @@ export function createSecretHeaders(dependencies: {
         timeoutMs: 5_000,
       });
     } catch (error) {
-      // 400: a name that no Secret can have.
-      if (error instanceof ApiError && (error.code === 404 || error.code === 400))
-        return notReleased(name);
+      if (isNotFound(error)) return notReleased(name);
       if (error instanceof ApiError && error.code === 403) return notListed(namespace);
       return cannotBeAsked(error);
     }

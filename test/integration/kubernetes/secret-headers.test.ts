@@ -133,6 +133,11 @@ describe.runIf(kubeconfig !== "")("headersFrom", () => {
       ...UNLISTED,
       error: expect.stringContaining("header Authorization: this installation may not read"),
     });
+    // As a path, this one would ask for a part of a Secret, which nobody may see.
+    const elsewhere = { ...from, secretName: "../../other/secrets/token" };
+    expect(
+      await createSecretHeaders({ client: stranger, accountNamespaces })(run(elsewhere)),
+    ).toMatchObject({ error: expect.stringContaining("no Secret ../../other/secrets/token") });
     await stranger.close();
   });
 });

@@ -16,7 +16,7 @@ import { redactText } from "../src/telemetry/redact.ts";
 
 /**
  * What a person can do something about, in one line for each problem; undefined for a fault of ours,
- * which is reported with its stack. `databaseUrl` is named without its password.
+ * which is reported with its stack. `databaseUrl`, and any other URL, is named without its password.
  */
 export function problemOf(error: unknown, databaseUrl?: string): string | undefined {
   if (!(error instanceof Error)) return undefined;
@@ -33,7 +33,7 @@ export function problemOf(error: unknown, databaseUrl?: string): string | undefi
     error instanceof UnknownKeyId ||
     error instanceof WrongKey
   )
-    return error.message;
+    return redactText(error.message);
   const listening = listenProblem(error);
   if (listening !== undefined) return listening;
   if (error instanceof DependencyUnavailable && error.dependency === "kubernetes")

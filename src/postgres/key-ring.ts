@@ -58,16 +58,16 @@ export function parseKeyRing(text: string): KeyRing {
   const keys = new Map<string, Buffer>();
   for (const [index, part] of text.split(",").entries()) {
     const [id = "", encoded = "", ...rest] = part.trim().split(":");
+    // By its place: what stands where the id belongs may be a key.
+    const entry = `entry ${index + 1}`;
     if (!KEY_ID.test(id) || rest.length > 0)
-      refuse(
-        `entry ${index + 1} must be id:base64, the id of up to 32 letters, digits, "_", "." or "-"`,
-      );
-    if (keys.has(id)) refuse(`the key id "${id}" is there twice`);
+      refuse(`${entry} must be id:base64, the id of up to 32 letters, digits, "_", "." or "-"`);
+    if (keys.has(id)) refuse(`${entry}: its id is there twice`);
     // Buffer skips what is not base64, so the length alone would accept a mistyped key.
-    if (!/^[A-Za-z0-9+/_-]*={0,2}$/.test(encoded)) refuse(`key "${id}" is not base64`);
+    if (!/^[A-Za-z0-9+/_-]*={0,2}$/.test(encoded)) refuse(`${entry}: the key is not base64`);
     const key = Buffer.from(encoded, "base64");
     if (key.length !== 32)
-      refuse(`key "${id}" must be 32 bytes in base64 (openssl rand -base64 32)`);
+      refuse(`${entry}: the key must be 32 bytes in base64 (openssl rand -base64 32)`);
     keys.set(id, key);
   }
   return createKeyRing(keys);

@@ -11,6 +11,11 @@ describe("one line for what a person can do something about", () => {
   test.each<{ title: string; error: unknown; url?: string; line: string }>([
     { title: "our own words", error: new StartProblem("set PORT"), line: "set PORT" },
     {
+      title: "our own words about a URL, without its password",
+      error: new StartProblem('it is "https://ada:secret@id.example/"'),
+      line: 'it is "https://ada:[redacted]@id.example/"',
+    },
+    {
       title: "a port in use",
       error: failure({ syscall: "listen", code: "EADDRINUSE", port: 80, address: "::1" }),
       line: "port 80 on ::1 is in use: stop the other program, or set PORT or CARILLON_METRICS_PORT to a free one",

@@ -15,6 +15,7 @@ export function catcherPage(nonce: string): string {
   <p id="count" role="status">Loading…</p>
   <button id="clear" type="button">Delete all</button>
 </header>
+<p id="problem" role="alert" hidden></p>
 <main>
   <nav aria-label="Messages"><ul id="list"></ul><p id="empty" hidden>No mail yet. Whatever Carillon sends arrives here and goes no further.</p></nav>
   <article id="mail" hidden>
@@ -46,6 +47,7 @@ body { margin: 0; display: flex; flex-direction: column; height: 100vh }
 header { display: flex; gap: 1rem; align-items: baseline; padding: .6rem 1rem; border-bottom: 1px solid var(--line) }
 h1 { font-size: 1.1rem; margin: 0 }
 header p { flex: 1; margin: 0; opacity: .7 }
+#problem { margin: 0; padding: .6rem 1rem; border-bottom: 1px solid var(--line); border-left: 4px solid #d33 }
 main { flex: 1; display: flex; min-height: 0 }
 nav { width: 24rem; max-width: 45vw; overflow-y: auto; border-right: 1px solid var(--line) }
 nav ul { list-style: none; margin: 0; padding: 0 }
@@ -75,9 +77,14 @@ const $ = (id) => document.getElementById(id);
 const views = ["html", "text", "headers"];
 let current = null, etag = null;
 function element(name, text) { const e = document.createElement(name); if (text !== undefined) e.textContent = text; return e; }
+function tell(problem) { $("problem").textContent = problem; $("problem").hidden = problem === ""; }
 function view(name) {
   for (const v of views) $(v).hidden = v !== name;
   for (const tab of document.querySelectorAll("[role=tab]")) tab.setAttribute("aria-selected", String(tab.dataset.view === name));
+}
+function mark(id) {
+  current = id;
+  for (const button of document.querySelectorAll("nav button")) button.setAttribute("aria-current", String(button.parentElement.dataset.id === current));
 }
 async function refresh() {
   try {
@@ -108,14 +115,19 @@ async function refresh() {
 }
 async function show() {
   const id = location.hash.slice(1);
-  if (id === "") { $("mail").hidden = true; current = null; return; }
-  const answer = await fetch("api/messages/" + encodeURIComponent(id));
-  const m = answer.ok ? await answer.json() : null;
+  if (id === "") { $("mail").hidden = true; mark(null); return; }
+  let m = null, problem = "";
+  try {
+    const answer = await fetch("api/messages/" + encodeURIComponent(id));
+    if (answer.ok) m = await answer.json();
+    else problem = "The mail is not here any more.";
+  } catch { problem = "The mail cannot be shown: Carillon cannot be reached. Is it running?"; }
   // Late: another one was chosen meanwhile.
   if (location.hash.slice(1) !== id) return;
-  if (m === null) { $("mail").hidden = true; return; }
-  current = m.id;
-  for (const button of document.querySelectorAll("nav button")) button.setAttribute("aria-current", String(button.parentElement.dataset.id === current));
+  tell(problem);
+  // So that choosing it again asks again.
+  if (m === null) { $("mail").hidden = true; history.replaceState(null, "", "#"); mark(null); return; }
+  mark(m.id);
   $("subject").textContent = m.subject || "(no subject)";
   const fields = [["From", m.from], ["To", m.to], ["Cc", m.cc], ["Reply-To", m.reply_to], ["Envelope to", m.envelope_to.join(", ")], ["Received", new Date(m.received_at).toLocaleString()]];
   $("fields").replaceChildren(...fields.filter(([, v]) => v !== "").flatMap(([n, v]) => [element("dt", n), element("dd", v)]));
@@ -131,7 +143,15 @@ async function show() {
   $("mail").hidden = false;
 }
 for (const tab of document.querySelectorAll("[role=tab]")) tab.addEventListener("click", () => view(tab.dataset.view));
-$("clear").addEventListener("click", async () => { await fetch("api/messages", { method: "DELETE" }); location.hash = ""; etag = null; await refresh(); });
+async function clear() {
+  tell("");
+  const deleted = await fetch("api/messages", { method: "DELETE" }).then((answer) => answer.ok, () => false);
+  if (!deleted) { tell("Nothing was deleted: Carillon cannot be reached. Is it running?"); return; }
+  location.hash = "";
+  etag = null;
+  await refresh();
+}
+$("clear").addEventListener("click", clear);
 addEventListener("hashchange", show);
 setInterval(refresh, 2000);
 refresh(); show();

@@ -35,6 +35,8 @@ export async function startMailCatcher(options: {
   let kept: CaughtMail[] = [];
   let bytes = 0;
   let version = 0;
+  // Pages outlive the program that they came from, whose count of versions began where this one's does.
+  const started = randomUUID();
 
   function keep(mail: CaughtMail): void {
     kept.push(mail);
@@ -118,7 +120,7 @@ export async function startMailCatcher(options: {
   }
 
   function list(request: IncomingMessage, response: ServerResponse): void {
-    const etag = `"${version}"`;
+    const etag = `"${started}.${version}"`;
     if (request.headers["if-none-match"] === etag) {
       response.writeHead(304, { ETag: etag }).end();
       return;

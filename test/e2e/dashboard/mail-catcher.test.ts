@@ -98,6 +98,26 @@ describe.skipIf(chrome === undefined)("the mail catcher's page", () => {
     await context.close();
   });
 
+  test("what is asked for while the program is away is told as not done", async () => {
+    await send("first");
+    await send("second");
+    const { context, page } = await open();
+    await listed(page, "first").click();
+    await shown(page, "first").waitFor();
+    await page.route("**/api/messages**", (route) => route.abort());
+    const problem = page.getByRole("alert");
+    await page.getByRole("button", { name: "Delete all" }).click();
+    await problem.getByText("Nothing was deleted").waitFor();
+    await listed(page, "second").click();
+    await problem.getByText("The mail cannot be shown").waitFor();
+    expect(await shown(page, "first").count()).toBe(0);
+    await page.unroute("**/api/messages**");
+    await listed(page, "first").click();
+    await shown(page, "first").waitFor();
+    await expect.poll(() => problem.count()).toBe(0);
+    await context.close();
+  });
+
   test("a mail that arrives leaves the focus where it is", async () => {
     await send("looked at");
     const { context, page } = await open();

@@ -290,6 +290,33 @@ describe("a new job is sent whole", () => {
     });
   });
 
+  test.each([
+    { payload: '{"to":"ada","to":"grace"}', key: '"to"' },
+    { payload: '{"list":[1,{"a":{"b":1},"b":2,"a":3}]}', key: '"a"' },
+    { payload: '{ "\\u0061" : 1, "a" : 2 }', key: '"a"' },
+    { payload: '{"__proto__":1,"__proto__":2}', key: '"__proto__"' },
+    { payload: '{"say \\"a\\":":1,"x":"","say \\"a\\":":1}', key: '"say \\"a\\":"' },
+  ])("a key of which the browser would drop one is not sent: $payload", ({ payload, key }) => {
+    const draft = { ...emptyDraft("UTC"), webhook_payload: payload };
+    expect(bodyOf(draft)).toMatchObject({
+      ok: false,
+      field: "webhook_payload",
+      message: `the key ${key} is given twice`,
+    });
+  });
+
+  test.each([
+    '{"a":{"a":{"a":"a"}},"b":["a","a",{"a":1},{"a":1}]}',
+    '{"a":"\\"a\\":1","b":"{\\"a\\":1,\\"a\\":1}"}',
+    '{"A":1,"a":2,"":3}',
+  ])("the same key in another object, or in a string, is sent: %s", (payload) => {
+    const draft = { ...emptyDraft("UTC"), webhook_payload: payload };
+    expect(bodyOf(draft)).toMatchObject({
+      ok: true,
+      body: { webhook_payload: JSON.parse(payload) },
+    });
+  });
+
   test("all other numbers are, and what looks like one in a string or a name", () => {
     const long = "12345678901234567890";
     const payload = `{"${long}":"\\" ${long}","n":[0,-0.0,1.50,1e2,1E+21,-9007199254740992,12300000000000000000000]}`;

@@ -1,4 +1,5 @@
 import type { Job, JobType, ScheduleType } from "../api-types.ts";
+import { parsePayload } from "./payload-text.ts";
 
 /** A job as it stands in the form: text where the person types text. */
 export interface JobDraft {
@@ -219,41 +220,6 @@ function headerProblem(names: readonly string[]): FieldProblem | null {
   const lower = names.map((name) => name.toLowerCase());
   const twice = names.find((_, index) => lower.indexOf(lower[index] ?? "") < index);
   return twice === undefined ? null : { field: `${field}.${twice}`, message: "is given twice" };
-}
-
-function parsePayload(
-  text: string,
-): { ok: true; value: Record<string, unknown> } | { ok: false; message: string } {
-  if (text.trim() === "") return { ok: true, value: {} };
-  try {
-    const value: unknown = JSON.parse(text);
-    if (typeof value !== "object" || value === null || Array.isArray(value))
-      return { ok: false, message: "must be a JSON object, in braces" };
-    const inexact = inexactNumber(text);
-    if (inexact === undefined) return { ok: true, value: value as Record<string, unknown> };
-    return {
-      ok: false,
-      message: `the number ${inexact.slice(0, 40)} would change in a JSON round trip; send it as a string`,
-    };
-  } catch (error) {
-    return { ok: false, message: `is not JSON: ${(error as Error).message}` };
-  }
-}
-
-/** Of a JSON text, the first that the server would refuse, and does not get to see: JSON.parse has rounded it. */
-function inexactNumber(text: string): string | undefined {
-  const tokens = text.match(/"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.eE+-]*/g) ?? [];
-  return tokens.find(
-    (token) => !token.startsWith('"') && digitsOf(token) !== digitsOf(String(Number(token))),
-  );
-}
-
-/** Of a number without its sign, point, exponent and outer zeros: they stay when it is read and written again. */
-function digitsOf(number: string): string {
-  return number
-    .replace(/e.*/i, "")
-    .replace(/\D/g, "")
-    .replace(/^0+|0+$/g, "");
 }
 
 function numberOrNull(value: number | string): number | null {

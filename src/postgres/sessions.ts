@@ -10,12 +10,13 @@ export function createSessions({ pool }: { pool: Pool }): Sessions {
   return {
     async create(user) {
       const token = newToken();
-      await pool.query(
+      const { rowCount } = await pool.query(
+        // Locked as the foreign key locks it: a removal under way is waited for, and not run into.
         `insert into sessions (token_hash, user_id, expires_at)
-         values ($2, $1, now() + interval '7 days')`,
+         select $2, id, now() + interval '7 days' from users where id = $1 for key share`,
         [user, hashOf(token)],
       );
-      return { token };
+      return rowCount === 1 ? { token } : undefined;
     },
     async authenticate(token) {
       if (!isToken(token)) return undefined;

@@ -151,8 +151,8 @@ export class LastAdministrator extends Error {
 }
 
 export interface Sessions {
-  /** The raw token is for the cookie; its hash is stored. */
-  create(user: string): Promise<{ token: string }>;
+  /** The raw token is for the cookie; its hash is stored. Undefined: the user has been removed. */
+  create(user: string): Promise<{ token: string } | undefined>;
   /** `fresh`: the user signed in within the last ten minutes. */
   authenticate(token: string): Promise<{ user: User; fresh: boolean } | undefined>;
   delete(token: string): Promise<void>;

@@ -79,19 +79,21 @@ export function sessionRoutes(options: SessionRouteOptions) {
     async acceptInvitation(request: DashboardRequest<InvitationAccept>): Promise<ApiAnswer> {
       const user = await invitations.accept(request.body.token, request.body.password);
       if (!user) throw unknownInvitation();
-      const { token } = await sessions.create(user.id);
-      return begun(request, user, token, 201);
+      const session = await sessions.create(user.id);
+      if (!session) throw unknownInvitation();
+      return begun(request, user, session.token, 201);
     },
   };
 
   /**
    * A new session's token. Whoever replaces a password ends the sessions after that: one that is begun with the
-   * old password meanwhile is either among them or known by this look. Undefined: it has been replaced.
+   * old password meanwhile is either among them or known by this look. Undefined: it has been replaced, or the
+   * user removed.
    */
   async function sessionOf(verified: Verified): Promise<string | undefined> {
-    const { token } = await sessions.create(verified.user.id);
-    if (await users.stillVerified(verified)) return token;
-    await sessions.delete(token);
+    const session = await sessions.create(verified.user.id);
+    if (!session || (await users.stillVerified(verified))) return session?.token;
+    await sessions.delete(session.token);
     return undefined;
   }
 

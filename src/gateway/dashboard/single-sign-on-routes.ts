@@ -72,8 +72,9 @@ export function singleSignOnRoutes(options: SingleSignOnRouteOptions) {
         if (typeof result === "string") return notIn(host, result);
         if (request.token !== undefined) await sessions.delete(request.token);
         // Always a new one: nobody can make somebody sign in to a session of theirs.
-        const { token } = await sessions.create(result.user);
-        return back(host, "/dashboard/", sessionCookie(token, host));
+        const session = await sessions.create(result.user);
+        if (!session) return notIn(host, "unknown");
+        return back(host, "/dashboard/", sessionCookie(session.token, host));
       } catch (error) {
         // A person's browser is here, not a program: in any case it gets back to the page.
         log.error({ err: error, request_id: requestId }, "single sign-on failed");

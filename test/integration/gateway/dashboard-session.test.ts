@@ -129,6 +129,20 @@ describe("session", () => {
     expect(left.rowCount).toBe(0);
   });
 
+  test("a sign-in of somebody who is removed meanwhile is none", async () => {
+    const { account } = harness.first;
+    const email = "removed@example.com";
+    const user = await harness.users.create({ account, email, password: PASSWORD });
+    onceVerified = async () => {
+      onceVerified = undefined;
+      await harness.users.delete(account, user.id, { admin: false });
+    };
+    const somebody = visitor(harness);
+    const reply = await somebody.signIn(email, PASSWORD);
+    expect(reply).toMatchObject({ status: 401, json: { code: "sign_in_failed" } });
+    expect(somebody.cookie()).toBeUndefined();
+  });
+
   test("a change of a password that is replaced meanwhile is none", async () => {
     const { account } = harness.first;
     const email = "changed@example.com";

@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import type { Identities } from "../../../src/domain/ports/single-sign-on.ts";
 import { CALLBACK_PATH, createOpenIdProvider } from "../../../src/oidc/openid-provider.ts";
 import { createIdentities } from "../../../src/postgres/identities.ts";
 import {
@@ -30,6 +31,19 @@ function relyingParty() {
   });
 }
 
+/** What happens when it is known next who somebody is, and before anything is made of it. */
+let onceKnown: (() => Promise<void>) | undefined;
+function knowing(identities: Identities): Identities {
+  return {
+    ...identities,
+    async userOf(person) {
+      const found = await identities.userOf(person);
+      await onceKnown?.();
+      return found;
+    },
+  };
+}
+
 beforeAll(async () => {
   const port = await freePort();
   dashboard = `http://127.0.0.1:${port}`;
@@ -43,7 +57,7 @@ beforeAll(async () => {
     singleSignOn: (pool) => ({
       provider: relyingParty(),
       attempts: createSingleSignOns({ pool }),
-      identities: createIdentities({ pool }),
+      identities: knowing(createIdentities({ pool })),
     }),
   });
   const { account } = harness.first;
@@ -229,6 +243,18 @@ describe("nobody is signed in", () => {
     browser.jarOf(dashboard).set(UNDER_WAY, token);
     expect((await browser.go(callback)).location).toMatch(/#sign-in=expired$/);
     expect(await sessionsIn()).toBe(before);
+  });
+
+  test("who is removed meanwhile", async () => {
+    const { account } = harness.first;
+    const email = "removed@example.com";
+    const user = await harness.users.create({ account, email, password: PASSWORD });
+    person("removed", email);
+    onceKnown = async () => {
+      onceKnown = undefined;
+      await harness.users.delete(account, user.id, { admin: false });
+    };
+    expect((await signIn(traveller(), "removed")).location).toMatch(/#sign-in=unknown$/);
   });
 
   test("who comes back twice", async () => {

@@ -157,7 +157,7 @@ describe("accounts", () => {
       email: "l@example.com",
       password: "long enough",
     });
-    const { token } = await sessions.create(user.id);
+    const token = (await sessions.create(user.id))?.token ?? "";
     await log.append({
       account: id,
       kind: "email",

@@ -374,7 +374,8 @@ describe("users and sessions", () => {
     expect(await sessions.authenticate(three.token)).toBeUndefined();
     const four = await sessions.create(user.id);
     await users.delete(account, user.id, owner);
-    expect(await sessions.authenticate(four.token)).toBeUndefined();
+    expect(await sessions.authenticate(four?.token ?? "")).toBeUndefined();
+    expect(await sessions.create(user.id)).toBeUndefined();
     expect(await sessions.authenticate("x")).toBeUndefined();
   });
 });

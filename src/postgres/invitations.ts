@@ -6,11 +6,15 @@ import { deleteInBatches, type Batches } from "./batches.ts";
 import { hashOf, isToken, newToken } from "./bearer-token.ts";
 import { transaction, type Pool, type Queryable } from "./pool.ts";
 import { insertUser, newPasswordHash } from "./users.ts";
-import { unknownAccount } from "./unknown-account.ts";
 import { isUuid } from "./uuid.ts";
 
 const COLUMNS = `i.id, i.account, i.email, i.role, i.created_at as "createdAt",
   i.expires_at as "expiresAt"`;
+
+/** Of an invitation `i`. */
+const VALID = `i.expires_at > now() and (i.invited_by is null or exists (
+  select 1 from users u where u.id = i.invited_by
+    and (u.admin or (u.role = 'owner' and u.account = i.account))))`;
 
 /** Links that make their holder a user of an account. */
 export function createInvitations({ pool }: { pool: Pool }): Invitations {
@@ -19,18 +23,18 @@ export function createInvitations({ pool }: { pool: Pool }): Invitations {
     const { rows } = await pool.query<Invitation & { accountName: string }>(
       `select ${COLUMNS}, a.name as "accountName"
          from invitations i join accounts a on a.id = i.account
-        where i.token_hash = $1 and i.expires_at > now() and a.deleted_at is null`,
+        where i.token_hash = $1 and ${VALID} and a.deleted_at is null`,
       [hashOf(token)],
     );
     return rows[0];
   }
 
   return {
-    async create({ account, email, role }) {
+    async create({ account, email, role, by }) {
       const address = parseAddress(email);
       if (address.kind === "invalid")
         throw new InvalidInput([{ field: "email", message: address.reason }]);
-      if (!isUuid(account)) throw unknownAccount(account);
+      if (!isUuid(account) || !isUuid(by)) return undefined;
       const normalised = normaliseAddress(address.address);
       const taken = await pool.query("select 1 from users where email = $1", [normalised]);
       if (taken.rowCount !== 0)
@@ -39,24 +43,26 @@ export function createInvitations({ pool }: { pool: Pool }): Invitations {
         ]);
       const token = newToken();
       const { rows } = await pool.query<Invitation>(
-        `insert into invitations as i (account, email, role, token_hash, expires_at)
-         select id, $2, $3, $4, now() + interval '7 days'
-           from accounts where id = $1 and deleted_at is null
+        // The user is locked as the foreign key does: a removal under way is waited for, and not run into.
+        `insert into invitations as i (account, email, role, token_hash, expires_at, invited_by)
+         select a.id, $2, $3, $4, now() + interval '7 days', u.id
+           from accounts a, users u where a.id = $1 and a.deleted_at is null and u.id = $5
+            for key share of u
          on conflict (account, email) do update set role = excluded.role,
-           token_hash = excluded.token_hash, created_at = now(), expires_at = excluded.expires_at
+           token_hash = excluded.token_hash, created_at = now(), expires_at = excluded.expires_at,
+           invited_by = excluded.invited_by
          returning ${COLUMNS}`,
-        [account, normalised, role, hashOf(token)],
+        [account, normalised, role, hashOf(token), by],
       );
       const [invitation] = rows;
-      if (invitation === undefined) throw unknownAccount(account);
-      return { invitation, token };
+      return invitation && { invitation, token };
     },
 
     async list(account) {
       if (!isUuid(account)) return [];
       const { rows } = await pool.query<Invitation>(
         `select ${COLUMNS} from invitations i
-          where i.account = $1 and i.expires_at > now() order by i.created_at, i.id`,
+          where i.account = $1 and ${VALID} order by i.created_at, i.id`,
         [account],
       );
       return rows;
@@ -98,7 +104,7 @@ export async function lockInvitation(
   const { rows } = await client.query<LockedInvitation>(
     `select i.account, i.email, i.role from invitations i
        join accounts a on a.id = i.account and a.deleted_at is null
-      where i.token_hash = $1 and i.expires_at > now() for update of i for share of a`,
+      where i.token_hash = $1 and ${VALID} for update of i for share of a`,
     [hashOf(token)],
   );
   return rows[0];

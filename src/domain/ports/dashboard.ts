@@ -55,14 +55,21 @@ export interface Invitation {
   expiresAt: Instant;
 }
 
-/** Invitations to an account. The token is for the link and is shown once; its hash is stored. */
+/**
+ * Invitations to an account. The token is for the link and is shown once; its hash is stored. They are valid for
+ * seven days, and for as long as whoever made them may: nobody leaves a way back open.
+ */
 export interface Invitations {
-  /** Valid for seven days; takes the place of an earlier one for the address. Throws InvalidInput. */
+  /**
+   * Takes the place of an earlier one for the address. Undefined: the account, or the user `by`, who
+   * invites, is gone. Throws InvalidInput.
+   */
   create(input: {
     account: string;
     email: string;
     role: UserRole;
-  }): Promise<{ invitation: Invitation; token: string }>;
+    by: string;
+  }): Promise<{ invitation: Invitation; token: string } | undefined>;
   list(account: string): Promise<Invitation[]>;
   find(token: string): Promise<(Invitation & { accountName: string }) | undefined>;
   /** Makes the user; the token is used up. Undefined: it is not valid. Throws InvalidInput. */

@@ -1,3 +1,4 @@
+import type { UserRole } from "../../domain/account.ts";
 import { InvalidInput } from "../../domain/findings.ts";
 import { isoUtc } from "../../domain/instant.ts";
 import type { Accounts, JobsLeft, Users } from "../../domain/ports/accounts.ts";
@@ -96,7 +97,7 @@ export function accountRoutes(options: AccountRouteOptions) {
     async invite(request: DashboardRequest<InviteBody>): Promise<ApiAnswer> {
       const { email, role, send } = request.body;
       const { account } = request;
-      const { invitation, token } = await invitations.create({ account, email, role });
+      const { invitation, token } = await invited(request, { account, email, role });
       const link = linkOf(request, token);
       const mail = send === true ? await mailed(request, invitation, link) : null;
       return { status: 201, body: { invitation: invitationView(invitation), link, mail } };
@@ -122,7 +123,7 @@ export function accountRoutes(options: AccountRouteOptions) {
         ...(namespaceUid ? { namespaceUid } : {}),
       });
       try {
-        const made = await invitations.create({ account: account.id, email, role: "owner" });
+        const made = await invited(request, { account: account.id, email, role: "owner" });
         const link = linkOf(request, made.token);
         return {
           status: 201,
@@ -150,6 +151,15 @@ export function accountRoutes(options: AccountRouteOptions) {
       return { status: 200, body: accountView(bound) };
     },
   };
+
+  async function invited(
+    request: DashboardRequest,
+    to: { account: string; email: string; role: UserRole },
+  ): Promise<{ invitation: Invitation; token: string }> {
+    const made = await invitations.create({ ...to, by: signedIn(request).id });
+    if (!made) throw new ApiError("signed_out", "you are not signed in");
+    return made;
+  }
 
   async function mailed(
     request: DashboardRequest,

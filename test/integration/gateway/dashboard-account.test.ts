@@ -284,6 +284,34 @@ describe("invitations", () => {
     expect(made.status).toBe(201);
   });
 
+  test.each([
+    { name: "removed", take: (id: string) => owner.ask("DELETE", `/users/${id}`) },
+    { name: "demoted", take: (id: string) => patch(owner, id, { role: "member" }) },
+  ])("of an owner who is $name are open no longer", async ({ name, take }) => {
+    const { account } = harness.first;
+    const email = `${name}@example.com`;
+    const { id } = await harness.users.create({ account, email, password: PASSWORD });
+    const leaving = visitor(harness);
+    await leaving.signIn(email, PASSWORD);
+    const back = { email: `back-${email}`, role: "owner" };
+    const links = await Promise.all([
+      leaving.post("/invitations", back),
+      owner.post("/invitations", { email: `other-${email}`, role: "member" }),
+    ]);
+    const [theirs, others] = links.map(({ json }) => String(json["link"]).split("#")[1] ?? "");
+    const guest = visitor(harness);
+    expect((await guest.post("/invitation", { token: theirs })).status).toBe(200);
+    expect((await take(id)).status).toBe(200);
+    expect((await guest.post("/invitation", { token: theirs })).status).toBe(404);
+    const accepted = await guest.post("/invitation/accept", { token: theirs, password: PASSWORD });
+    expect(accepted.status).toBe(404);
+    expect((await owner.get("/users")).text).not.toContain(back.email);
+    expect((await guest.post("/invitation", { token: others })).status).toBe(200);
+    // Another owner may invite the same person.
+    expect((await owner.post("/invitations", back)).status).toBe(201);
+    expect((await owner.get("/users")).text).toContain(back.email);
+  });
+
   test("the last owner cannot be removed", async () => {
     const { users } = (await owner.get("/users")).json as { users: { id: string; role: string }[] };
     const last = users.find(({ role }) => role === "owner");

@@ -1,8 +1,11 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import type { UserRole } from "../../../src/domain/account.ts";
+import type { Invitations } from "../../../src/domain/ports/dashboard.ts";
 import { createAccounts } from "../../../src/postgres/accounts.ts";
 import { createInvitations } from "../../../src/postgres/invitations.ts";
 import { passwordWork } from "../../../src/postgres/password-work.ts";
 import { createPool, type Pool } from "../../../src/postgres/pool.ts";
+import { createSessions } from "../../../src/postgres/sessions.ts";
 import { createUsers } from "../../../src/postgres/users.ts";
 import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
 import { until } from "../../until.ts";
@@ -13,10 +16,15 @@ let database: TestDatabase;
 let pool: Pool;
 let account: string;
 let email: string;
+/** May invite to any account. */
+let by: string;
 let count = 0;
 beforeAll(async () => {
   database = await createTestDatabase();
   pool = createPool({ url: database.url, applicationName: "test" });
+  const own = await createAccounts({ pool }).create({ name: "of the administrator" });
+  const administrator = { account: own.id, email: "admin@example.com", password: PASSWORD };
+  by = (await createUsers({ pool }).create({ ...administrator, admin: true })).id;
 });
 afterAll(async () => {
   await oneByOne?.end();
@@ -28,6 +36,15 @@ beforeEach(async () => {
   account = (await createAccounts({ pool }).create({ name: `invited ${count}` })).id;
   email = `guest${count}@example.com`;
 });
+
+async function invite(
+  invitations: Invitations,
+  to: { account: string; email: string; role: UserRole; by?: string },
+) {
+  const made = await invitations.create({ by, ...to });
+  if (!made) throw new Error("whoever invites is gone");
+  return made;
+}
 
 /** On one connection: what is asked first is answered first. */
 function inOrder(): Pool {
@@ -42,17 +59,17 @@ function passwordsWait(): { go(): void } {
   return { go: gate.resolve };
 }
 
-async function statementsWaitForALock(): Promise<boolean> {
+async function statementsThatWaitForALock(): Promise<number> {
   const { rowCount } = await pool.query(
     "select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
   );
-  return rowCount !== 0;
+  return rowCount ?? 0;
 }
 
 describe("an invitation that is accepted, while the password waits for its turn,", () => {
   test("and withdrawn meanwhile makes no user", async () => {
     const invitations = createInvitations({ pool: inOrder() });
-    const { invitation, token } = await invitations.create({ account, email, role: "member" });
+    const { invitation, token } = await invite(invitations, { account, email, role: "member" });
     const passwords = passwordsWait();
     const accepted = invitations.accept(token, PASSWORD);
     expect(await invitations.delete(account, invitation.id)).toBe(true);
@@ -63,13 +80,36 @@ describe("an invitation that is accepted, while the password waits for its turn,
 
   test("and replaced by one with less rights makes no user", async () => {
     const invitations = createInvitations({ pool: inOrder() });
-    const { token } = await invitations.create({ account, email, role: "owner" });
+    const { token } = await invite(invitations, { account, email, role: "owner" });
     const passwords = passwordsWait();
     const accepted = invitations.accept(token, PASSWORD);
-    await invitations.create({ account, email, role: "member" });
+    await invite(invitations, { account, email, role: "member" });
     passwords.go();
     expect(await accepted).toBeUndefined();
   });
+});
+
+test("somebody who is being removed invites nobody and signs in no more", async () => {
+  const inviter = await createUsers({ pool }).create({
+    account,
+    email: `inviter${count}@example.com`,
+    password: PASSWORD,
+  });
+  const removal = await pool.connect();
+  try {
+    await removal.query("begin");
+    await removal.query("delete from users where id = $1", [inviter.id]);
+    const to = { account, email, role: "owner", by: inviter.id } as const;
+    const tried = Promise.all([
+      createInvitations({ pool }).create(to),
+      createSessions({ pool }).create(inviter.id),
+    ]);
+    await until("both inserts wait", async () => (await statementsThatWaitForALock()) === 2);
+    await removal.query("commit");
+    expect(await tried).toEqual([undefined, undefined]);
+  } finally {
+    removal.release();
+  }
 });
 
 test("of two accounts' invitations that one person accepts at once, one counts", async () => {
@@ -77,7 +117,7 @@ test("of two accounts' invitations that one person accepts at once, one counts",
   const other = await createAccounts({ pool }).create({ name: "the other" });
   const tokens: string[] = [];
   for (const to of [account, other.id])
-    tokens.push((await invitations.create({ account: to, email, role: "member" })).token);
+    tokens.push((await invite(invitations, { account: to, email, role: "member" })).token);
   const accepted = await Promise.allSettled(
     tokens.map((token) => invitations.accept(token, PASSWORD)),
   );
@@ -105,7 +145,10 @@ test("a user who is made while the account is deleted does not keep the address"
       .finally(() => {
         settled = true;
       });
-    await until("the insert waits", async () => settled || (await statementsWaitForALock()));
+    await until(
+      "the insert waits",
+      async () => settled || (await statementsThatWaitForALock()) > 0,
+    );
     await deletion.query("commit");
     expect(await made).toBe("refused");
   } finally {

@@ -164,7 +164,8 @@ export function UsersCard() {
             </>
           ) : (
             <>
-              <strong>{doomed?.email}</strong> can no longer sign in to this account.
+              <strong>{doomed?.email}</strong> can no longer sign in to this account. Invitations
+              that they made and nobody has accepted are withdrawn; API keys go on working.
             </>
           )}
         </Text>

@@ -13,6 +13,7 @@ import { RouterProvider } from "react-router/dom";
 import { ApiError } from "./api.ts";
 import { router } from "./routes.tsx";
 import { followOtherTabs, lookAgain } from "./session.ts";
+import { createSteadyScheduler } from "./steady.ts";
 import { cssVariables, theme } from "./theme.ts";
 
 const nonce = document.querySelector<HTMLMetaElement>('meta[property="csp-nonce"]')?.nonce ?? "";
@@ -25,7 +26,7 @@ function onError(error: unknown): void {
 
 // What a click has begun is shown before the next click or key comes. By default a timer is between them, and
 // a question could be closed while it is being done.
-notifyManager.setScheduler(queueMicrotask);
+notifyManager.setScheduler(createSteadyScheduler());
 
 const queryClient = new QueryClient({
   queryCache: new QueryCache({ onError }),

@@ -1,5 +1,5 @@
 import { useLayoutEffect, useRef } from "react";
-import { useHref, useLocation, useNavigate } from "react-router";
+import { useLocation, useNavigate } from "react-router";
 import { router } from "./routes.tsx";
 
 /**
@@ -7,7 +7,7 @@ import { router } from "./routes.tsx";
  * router is asked itself: what is rendered may not know of the click yet.
  */
 export function useStillHere(): () => boolean {
-  const href = useHref(useLocation().pathname);
+  const { pathname } = useLocation();
   const shown = useRef(false);
   useLayoutEffect(() => {
     shown.current = true;
@@ -18,7 +18,8 @@ export function useStillHere(): () => boolean {
   return () =>
     shown.current &&
     router.state.navigation.state === "idle" &&
-    router.state.location.pathname === href;
+    // As it is in the address, where there may be a slash too many.
+    (router.state.location.pathname.slice(router.basename?.length) || "/") === pathname;
 }
 
 /**

@@ -85,6 +85,42 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
     await context.close();
   });
 
+  test("what is answered while a button is pressed moves it only when it is up", async () => {
+    const { context, page } = await open("jobs/new");
+    await page.getByText("Once", { exact: true }).click();
+    await page.getByText("appear here").waitFor();
+    const check = await hold(page, "POST", "**/jobs/check", "answer");
+    for (const name of ["Nameless", ""]) await page.getByLabel("Name").fill(name);
+    await page.getByLabel("URL").fill("no URL");
+    await check.asked;
+    const create = button(page, "Create job");
+    // What is at its end goes down with the form's.
+    const form = page.locator("form");
+    const before = await form.boundingBox();
+    await create.hover();
+    await page.mouse.down();
+    const answer = page.waitForResponse("**/jobs/check");
+    check.release();
+    await (await answer).finished();
+    // Drawn twice after what is asked for behind the answer has come.
+    await page.evaluate(`fetch("/healthz").then(() => new Promise((drawn) =>
+      requestAnimationFrame(() => requestAnimationFrame(drawn))))`);
+    expect(await form.boundingBox()).toEqual(before);
+    await page.mouse.up();
+    await page.getByRole("alert").getByText("Time: ").waitFor();
+    await expect.poll(() => form.boundingBox()).not.toEqual(before);
+    await context.close();
+  });
+
+  test("a list is filtered at an address with a slash too many", async () => {
+    for (const name of ["Slashed", "Other"]) await createJob(name);
+    const { context, page } = await open("jobs//");
+    await page.getByLabel("Search").fill("Slashed");
+    await page.getByText("1 job", { exact: true }).waitFor();
+    expect(new URL(page.url()).search).toBe("?q=Slashed");
+    await context.close();
+  });
+
   test("a second filter does not take back the first one", async () => {
     await createJob("Choice");
     const { context, page } = await open("jobs");

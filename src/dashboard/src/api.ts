@@ -17,31 +17,58 @@ export class ApiError extends Error {
   }
 }
 
+/** Far longer than an answer takes: over a network that went away without a word, a request would wait for minutes. */
+const PATIENCE_MS = { GET: 30_000, others: 120_000 };
+
 type Method = "GET" | "POST" | "PATCH" | "DELETE";
 
 /** One exchange with the dashboard's API. Throws ApiError, also when the server cannot be reached. */
 export async function call<T>(method: Method, path: string, body?: unknown): Promise<T> {
+  const patience = new AbortController();
+  const timer = setTimeout(
+    () => {
+      patience.abort();
+    },
+    method === "GET" ? PATIENCE_MS.GET : PATIENCE_MS.others,
+  );
+  try {
+    return await exchange<T>(method, path, body, patience.signal);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+async function exchange<T>(
+  method: Method,
+  path: string,
+  body: unknown,
+  signal: AbortSignal,
+): Promise<T> {
+  const inDoubt = method === "GET" ? "" : " Look whether it was done all the same.";
   const asked = Date.now();
   let response: Response;
   try {
     response = await fetch(`/dashboard/api${path}`, {
       method,
       credentials: "same-origin",
+      signal,
       ...(body === undefined
         ? {}
         : { headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) }),
     });
   } catch {
-    throw new ApiError(0, { error: "Carillon cannot be reached. Is it running?" });
+    throw new ApiError(0, {
+      error: signal.aborted
+        ? `Carillon does not answer.${inDoubt}`
+        : "Carillon cannot be reached. Is it running?",
+    });
   }
   hearServerClock(response.headers.get("Date"), asked);
   const answer: unknown = await response.json().catch(() => undefined);
   if (!response.ok) throw new ApiError(response.status, answer ?? {});
   if (answer === undefined)
     throw new ApiError(0, {
-      error:
-        "Carillon's answer cannot be read: it was cut off, or is another program's." +
-        (method === "GET" ? "" : " Look whether it was done all the same."),
+      error: `Carillon's answer cannot be read: it was cut off, or is another program's.${inDoubt}`,
     });
   return answer as T;
 }

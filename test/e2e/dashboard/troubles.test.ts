@@ -428,6 +428,40 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
     await context.close();
   });
 
+  test("what could not be loaded can be asked for again", async () => {
+    const id = await createJob();
+    const { context, page } = await open("");
+    for (const path of [`jobs/${id}/edit`, `jobs/new?from=${id}`, "signing-secret", "settings"]) {
+      await page.route(/\/api\/(jobs\/|signing-secret|users)/, (route) =>
+        route.fulfill({ status: 503, json: { error: "the database is away" } }),
+      );
+      await page.goto(`/dashboard/${path}`);
+      const problem = page.getByRole("alert").filter({ hasText: "The database is away." });
+      await problem.getByRole("button", { name: "Try again" }).waitFor();
+      await page.unrouteAll();
+      await problem.getByRole("button", { name: "Try again" }).click();
+      await expect.poll(() => problem.count()).toBe(0);
+    }
+    await context.close();
+  });
+
+  test("a server that does not answer is given up, and what may have been done all the same is said so", async () => {
+    const { context, page } = await open("");
+    await page.clock.install();
+    await page.route(/\/api\/(logs|api-keys)/, () => undefined);
+    /** Meanwhile so much time goes by that nobody would wait. */
+    const told = async (text: string) => {
+      await page.clock.fastForward("02:01");
+      return page.getByRole("alert").getByText(text).count();
+    };
+    await place(page, "Email log").click();
+    await expect.poll(() => told("Carillon does not answer.")).toBe(1);
+    await place(page, "API keys").click();
+    await createKey(page, "unanswered");
+    await expect.poll(() => told("Look whether it was done all the same.")).toBe(1);
+    await context.close();
+  });
+
   test("a check that cannot be made is not taken for a schedule that is wrong", async () => {
     const { context, page } = await open("");
     await page.route("**/jobs/check", (route) =>

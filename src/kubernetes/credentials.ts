@@ -1,3 +1,4 @@
+import { readFile } from "node:fs/promises";
 import type { AgentOptions, RequestOptions } from "node:https";
 import type { KubeConfig } from "@kubernetes/client-node";
 import { Agent, ProxyAgent } from "undici";
@@ -52,6 +53,9 @@ export function createCredentials(input: {
     for (const [name, value] of Object.entries(options.headers ?? {}))
       headers[name.toLowerCase()] = String(value);
     if (options.auth) headers.authorization = `Basic ${btoa(options.auth)}`;
+    const tokenFile = tokenFileOf(kubeConfig);
+    if (tokenFile !== undefined)
+      headers.authorization = `Bearer ${(await readFile(tokenFile, "utf8")).trim()}`;
     const tls = kubeConfig.createDispatcherOptions(
       kubeConfig.getCurrentCluster(),
       tlsOptions(options),
@@ -93,6 +97,16 @@ export function createCredentials(input: {
       readAt = Number.NEGATIVE_INFINITY;
     },
   };
+}
+
+/**
+ * A pod's token is read here: client-node goes on with what it has read for a minute of the wall clock, which
+ * may be set back, and also when that has been refused.
+ */
+function tokenFileOf(kubeConfig: KubeConfig): string | undefined {
+  const user = kubeConfig.getCurrentUser();
+  const provider = user?.authProvider as { config?: { tokenFile?: string } } | undefined;
+  return provider?.config?.tokenFile;
 }
 
 /** What of the options describes the TLS peer: the rest is about one request. */

@@ -1,7 +1,10 @@
 import { once } from "node:events";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { KubeConfig } from "@kubernetes/client-node";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { KubeConfig, type User } from "@kubernetes/client-node";
 import { afterEach, describe, expect, test } from "vitest";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
 import { ApiError } from "../../../src/kubernetes/api-error.ts";
@@ -19,7 +22,7 @@ interface Reply {
 }
 
 /** A server that answers one thing after the other, the last for ever; `cut` closes without an answer. */
-async function world(replies: readonly (Reply | "cut")[]) {
+async function world(replies: readonly (Reply | "cut")[], user: User = { name: "u" }) {
   const seen: IncomingMessage[] = [];
   const server = createServer((request: IncomingMessage, response: ServerResponse) => {
     const reply = replies[Math.min(seen.length, replies.length - 1)] ?? "cut";
@@ -39,7 +42,7 @@ async function world(replies: readonly (Reply | "cut")[]) {
   const kubeConfig = new KubeConfig();
   kubeConfig.loadFromClusterAndUser(
     { name: "c", server: `http://127.0.0.1:${port}/`, skipTLSVerify: true },
-    { name: "u" },
+    user,
   );
   let now = 0;
   const waits: number[] = [];
@@ -64,7 +67,8 @@ async function world(replies: readonly (Reply | "cut")[]) {
     () => server.close(),
     () => client.close(),
   );
-  return { client, seen, waits, end: () => server.close() };
+  const later = (ms: number) => (now += ms);
+  return { client, seen, waits, later, end: () => server.close() };
 }
 
 const GET: ApiCall = { verb: "get", resource: "things", path: "/things/a" };
@@ -162,6 +166,40 @@ describe("what is not asked for again", () => {
     const error: unknown = await made.client.call(GET).catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(ApiError);
     expect(made.seen).toHaveLength(times);
+  });
+});
+
+/** The credentials of each request. */
+const shown = ({ seen }: { seen: IncomingMessage[] }) =>
+  seen.map(({ headers }) => headers.authorization);
+
+/** Which has made a call with its first token, and has a second one since. */
+async function pod(replies: readonly Reply[]) {
+  const folder = await mkdtemp(join(tmpdir(), "carillon-token-"));
+  closing.push(() => rm(folder, { recursive: true }));
+  const tokenFile = join(folder, "token");
+  await writeFile(tokenFile, "first");
+  const authProvider = { name: "tokenFile", config: { tokenFile } };
+  const made = await world(replies, { name: "pod", authProvider });
+  await made.client.call(GET);
+  await writeFile(tokenFile, "second\n");
+  return made;
+}
+
+describe("a token in a file that is replaced, as a pod's", () => {
+  test("counts as soon as the one before is refused", async () => {
+    const made = await pod([{ status: 200 }, { status: 401 }, { status: 200 }]);
+    await made.client.call(GET);
+    expect(shown(made)).toEqual(["Bearer first", "Bearer first", "Bearer second"]);
+  });
+
+  test("counts within ten seconds", async () => {
+    const made = await pod([{ status: 200 }]);
+    made.later(9_000);
+    await made.client.call(GET);
+    made.later(1_000);
+    await made.client.call(GET);
+    expect(shown(made)).toEqual(["Bearer first", "Bearer first", "Bearer second"]);
   });
 });
 

@@ -94,6 +94,8 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
   const writing = new Set<string>();
   /** A cleared reporter must not take in what was under way for the former term. */
   let term = 0;
+  /** Nor may a write that still waits for its turn undo what the next leader writes. */
+  let ending = new AbortController();
   let readsFail = false;
   let writesFail = false;
 
@@ -187,6 +189,7 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
         resource: `${PLURAL}/status`,
         path: `${jobsPath(known.namespace, known.name)}/status`,
         query: { fieldManager: "carillon-controller" },
+        signal: ending.signal,
         patch: "json",
         // A merge patch's uid is not looked at on this subresource; the test keeps a job of the same
         // name that was made meanwhile from getting its predecessor's status.
@@ -200,6 +203,7 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
       writesFail = false;
       entry.refusals = 0;
     } catch (error) {
+      if (began !== term) return;
       metrics.statusWrites.inc({ outcome: "error" });
       // Deleted or replaced meanwhile: the watch will say so.
       if (isNotFound(error) || isTestFailure(error)) return;
@@ -212,7 +216,7 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
         entry.writeAt = monotonic() + Math.min(LAST_LOOK_MS, FIRST_LOOK_MS * 2 ** entry.refusals);
         entry.lookAt = entry.writeAt;
         dirty.delete(uid);
-      } else if (began === term && entries.has(uid))
+      } else if (entries.has(uid))
         dirty.add({ uid, namespace: known.namespace, since: monotonic() });
     }
   }
@@ -266,6 +270,8 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
     },
     clear() {
       term += 1;
+      ending.abort();
+      ending = new AbortController();
       entries.clear();
       dirty.clear();
     },

@@ -1,3 +1,4 @@
+import { KubeConfig } from "@kubernetes/client-node";
 import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from "vitest";
 import type { Cursor } from "../../../src/domain/cursor.ts";
 import type { Job, JobSpec } from "../../../src/domain/job.ts";
@@ -16,6 +17,7 @@ import type { ScheduledJob } from "../../../src/kubernetes/scheduled-job.ts";
 import { createStatusWriter } from "../../../src/kubernetes/status-writer.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { connect, createNamespace, installCrd } from "../../kubernetes/cluster.ts";
+import { startHttpProxy } from "../../kubernetes/http-proxy.ts";
 import { namespaceAccounts } from "../../kubernetes/namespace-accounts.ts";
 import { realTime } from "../../kubernetes/real-time.ts";
 import { createTokenSigner } from "../../kubernetes/token-webhook.ts";
@@ -33,6 +35,13 @@ interface KubernetesEvent {
   type: string;
   regarding: { name: string };
   series?: { count: number };
+}
+
+async function addressOfCluster(): Promise<{ server: string; ca: string }> {
+  const config = new KubeConfig();
+  config.loadFromFile(kubeconfig);
+  const { server = "", caData = "" } = config.getCurrentCluster() ?? {};
+  return { server, ca: Buffer.from(caData, "base64").toString() };
 }
 
 describe.runIf(kubeconfig !== "")("status and events", () => {
@@ -76,9 +85,9 @@ describe.runIf(kubeconfig !== "")("status and events", () => {
       wallClock: Date.now,
       ...realTime,
     });
-    const start = () => {
+    const start = (through: typeof client = client) => {
       const writer = createStatusWriter({
-        client,
+        client: through,
         memory,
         events,
         metrics,
@@ -253,6 +262,30 @@ describe.runIf(kubeconfig !== "")("status and events", () => {
     await until("the marker's status", async () => (await statusOf("marker"))?.phase === "Active");
     expect((await read("handed-over")).metadata.resourceVersion).toBe(resourceVersion);
     expect(await readEvents()).toHaveLength(1);
+  });
+
+  test("a write that waits when leadership is lost does not undo what the next leader writes", async () => {
+    const { start, create } = await leader();
+    const job = await create("contested");
+    const proxy = await startHttpProxy(await addressOfCluster());
+    closing.push(() => proxy.close());
+    const throttled = connect(kubeconfig, { server: proxy.url });
+    closing.push(() => throttled.close());
+    let patience = true;
+    proxy.decide((method) =>
+      method === "PATCH" && patience ? { status: 429, headers: { "retry-after": "1" } } : undefined,
+    );
+    const old = start(throttled);
+    old.report(job, observed(job));
+    await until("a write that waits", () => proxy.seen.some(({ method }) => method === "PATCH"));
+    old.clear();
+    const next = start();
+    const paused = { ...job, spec: { ...job.spec, suspend: true } };
+    next.report(paused, observed(paused));
+    await until("the next one's", async () => (await statusOf("contested"))?.phase === "Paused");
+    patience = false;
+    await until("the end of the first", () => old.behind() === 0);
+    expect((await statusOf("contested"))?.phase).toBe("Paused");
   });
 
   const written = async () =>
@@ -454,6 +487,7 @@ function bound(writer: ReturnType<typeof createStatusWriter>) {
     report: (job: Job, seen: Observed) => writer.report(job, seen),
     closed: (uids: readonly string[]) => writer.closed(uids),
     forget: (uid: string) => writer.forget(uid),
+    clear: () => writer.clear(),
   };
 }
 

@@ -1,0 +1,178 @@
+import { afterEach, describe, expect, test } from "vitest";
+import type { Job } from "../../../src/domain/job.ts";
+import { jobStatus } from "../../../src/domain/job-status.ts";
+import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
+import { timingOf } from "../../../src/domain/timing.ts";
+import type { KubernetesClient } from "../../../src/kubernetes/client.ts";
+import { createResourceMemory } from "../../../src/kubernetes/resource-memory.ts";
+import type { ScheduledJob } from "../../../src/kubernetes/scheduled-job.ts";
+import { createStatusWriter } from "../../../src/kubernetes/status-writer.ts";
+import { createMetrics } from "../../../src/telemetry/metrics.ts";
+import { FakeTime, settle } from "../controller/controller-world.ts";
+import { aCursor, aJob, at } from "../domain/decide-builders.ts";
+
+const running: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const stop of running.splice(0)) await stop();
+});
+
+/** A writer in time that only the test moves, and what it asks of PostgreSQL and the API server. */
+function world() {
+  const time = new FakeTime(at("12:00"));
+  const memory = createResourceMemory();
+  const looks: number[] = [];
+  const writes: { path: string; phase: string; answer: (error?: Error) => void }[] = [];
+  const warnings: unknown[] = [];
+  const call = async (asked: Parameters<KubernetesClient["call"]>[0]): Promise<never> => {
+    const [, { value }] = asked.body as [unknown, { value: { phase: string } }];
+    const { promise, resolve, reject } = Promise.withResolvers<never>();
+    const answer = (error?: Error) => (error ? reject(error) : resolve(undefined as never));
+    writes.push({ path: asked.path, phase: value.phase, answer });
+    return promise;
+  };
+  const writer = createStatusWriter({
+    client: { call } as Pick<KubernetesClient, "call"> as KubernetesClient,
+    memory,
+    events: { record: () => undefined },
+    metrics: createMetrics({ version: "test", nodeMetrics: false }),
+    history: {
+      summary: async () => {
+        looks.push(time.now());
+        return new Map();
+      },
+    },
+    circuits: { listAll: async () => [] },
+    clock: time,
+    timers: time,
+    monotonic: () => time.now(),
+    log: { warn: (...said: unknown[]) => warnings.push(said) },
+  });
+  const end = new AbortController();
+  const done = writer.run(end.signal);
+  running.push(async () => {
+    end.abort();
+    await done;
+  });
+  const report = (job: Job) => {
+    const metadata = { uid: job.uid, namespace: "a", name: job.id };
+    if (!memory.get(job.uid)) memory.seen({ metadata } as ScheduledJob);
+    const timing = timingOf(job.spec);
+    const cursor = aCursor(job);
+    writer.report(job, { cursor, timing, status: jobStatus(job, cursor, timing), missed: [] });
+  };
+  const seconds = (count: number) => time.advanceTo(time.now() + count * 1_000);
+  return { time, writer, looks, writes, warnings, report, seconds };
+}
+
+const yearly = (change: Parameters<typeof aJob>[0] = {}) => {
+  const schedule = { kind: "cron", expression: "0 0 1 1 *", timeZone: "UTC" } as const;
+  return aJob({ ...change, spec: { schedule, ...change.spec } });
+};
+
+describe("writes", () => {
+  test("eight at once, whatever is due", async () => {
+    const { report, writes, seconds } = world();
+    for (let n = 0; n < 20; n += 1) report(yearly({ uid: `uid-${n}`, id: `job-${n}` }));
+    await seconds(5);
+    expect(writes).toHaveLength(8);
+    for (const { answer } of writes.splice(0)) answer();
+    await seconds(5);
+    expect(writes).toHaveLength(8);
+  });
+
+  test("of one job one at a time, and what changed meanwhile is the next", async () => {
+    const { report, writes, seconds } = world();
+    report(yearly());
+    await seconds(3);
+    report(yearly({ generation: 2, spec: { suspend: true } }));
+    await seconds(5);
+    expect(writes.map(({ phase }) => phase)).toEqual(["Active"]);
+    writes[0]?.answer();
+    await seconds(5);
+    expect(writes.map(({ phase }) => phase)).toEqual(["Active", "Paused"]);
+  });
+
+  test("what has been written is known without a word of the watch", async () => {
+    const { report, writes, seconds } = world();
+    report(yearly());
+    await seconds(2);
+    writes[0]?.answer();
+    await seconds(600);
+    expect(writes).toHaveLength(1);
+  });
+
+  test("one that is lost is made again, and each outage is told of once", async () => {
+    const { report, writes, warnings, seconds } = world();
+    report(yearly());
+    for (const outage of [1, 2]) {
+      for (const failure of [1, 2]) {
+        await seconds(5);
+        expect(writes).toHaveLength(1);
+        writes.pop()?.answer(new DependencyUnavailable("kubernetes"));
+        await settle();
+        expect(warnings, `failure ${failure}`).toHaveLength(outage);
+      }
+      await seconds(5);
+      writes.pop()?.answer();
+      report(yearly({ generation: outage + 1 }));
+    }
+  });
+
+  test("none once leadership is lost", async () => {
+    const { report, writer, writes, warnings, seconds } = world();
+    report(yearly());
+    report(yearly({ uid: "uid-2", id: "job-2" }));
+    await seconds(1);
+    expect([writer.behind, writes.length]).toEqual([2, 0]);
+    writer.clear();
+    await seconds(400);
+    expect([writer.behind, writes.length]).toEqual([0, 0]);
+    report(yearly());
+    await seconds(3);
+    writer.clear();
+    writes.pop()?.answer(new DependencyUnavailable("kubernetes"));
+    await seconds(400);
+    expect([writer.behind, writes, warnings]).toEqual([0, [], []]);
+  });
+});
+
+/** Seconds from each to the next. */
+const gaps = (looks: readonly number[]) =>
+  looks.slice(1).map((look, n) => Math.round((look - (looks[n] ?? 0)) / 1_000));
+
+describe("looks at the history", () => {
+  test("ever less often, at least every five minutes, and anew once something has ended", async () => {
+    const { report, writer, writes, looks, seconds } = world();
+    report(yearly());
+    await seconds(3);
+    writes.pop()?.answer();
+    looks.length = 0;
+    await seconds(3_000);
+    expect(Math.max(...gaps(looks))).toBe(300);
+    expect(looks.length).toBeLessThan(20);
+    looks.length = 0;
+    writer.closed(["uid-1", "somebody-else"]);
+    await seconds(10);
+    expect(gaps(looks)).toEqual([1, 2, 4]);
+  });
+
+  test("a second after the fire time", async () => {
+    const { report, writes, looks, time } = world();
+    report(aJob());
+    await time.advanceTo(at("12:00:03"));
+    writes.pop()?.answer();
+    await time.advanceTo(at("12:09:50"));
+    looks.length = 0;
+    await time.advanceTo(at("12:10:03"));
+    expect(looks[0]).toBeGreaterThanOrEqual(at("12:10:01"));
+    expect(looks[0]).toBeLessThan(at("12:10:02"));
+  });
+
+  test("none while nobody knows the time", async () => {
+    const { report, looks, seconds, time } = world();
+    time.known = false;
+    report(yearly());
+    await seconds(60);
+    expect(looks).toEqual([]);
+  });
+});

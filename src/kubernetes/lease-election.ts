@@ -226,7 +226,6 @@ export function createLeaseElection(dependencies: LeaseElectionDependencies): Le
         }
         // First stop, then let go: whoever reads a free lease starts at once.
         setLeading(false);
-        heldUntil = Number.NEGATIVE_INFINITY;
         if (!signal.aborted)
           log.warn(
             fit()

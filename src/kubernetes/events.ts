@@ -62,8 +62,8 @@ interface Series {
 /** Events of events.k8s.io/v1 on ScheduledJobs: what repeats becomes one Event with a series. */
 export function createEventRecorder(dependencies: EventRecorderDependencies): EventRecorder {
   const { client, monotonic, wallClock, metrics } = dependencies;
-  const perf = { now: monotonic };
-  const series = new LRUCache<string, Series>({ max: MAX_OBJECTS, ttl: SERIES_MS, perf });
+  const time = { perf: { now: monotonic }, ttlResolution: 0 };
+  const series = new LRUCache<string, Series>({ max: MAX_OBJECTS, ttl: SERIES_MS, ...time });
   const buckets = new LRUCache<string, TokenBucket>({ max: MAX_OBJECTS });
   const waiting: (() => Promise<void>)[] = [];
   let pumping: Promise<void> = Promise.resolve();

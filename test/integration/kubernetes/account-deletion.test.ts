@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import { parse } from "yaml";
+import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
 import { createAccountDeletion } from "../../../src/kubernetes/account-deletion.ts";
 import { createKubernetesJobStore } from "../../../src/kubernetes/kubernetes-job-store.ts";
 import { specFromResource } from "../../../src/kubernetes/scheduled-job.ts";
@@ -190,7 +191,41 @@ describe.runIf(kubeconfig !== "")("an account is deleted, and another gets its n
       await apply(namespace, "job-of-the-next", MADE_BY_REST);
     });
     expect(left).toBeUndefined();
-    expect(await jobsIn(namespace)).toEqual(["job-by-hand", "job-of-the-next", "of-a-tool"]);
+    const others = ["job-by-hand", "job-of-the-next", "of-a-tool"];
+    expect(await jobsIn(namespace)).toEqual(others);
+    // Whoever asks for the same again does not mean the next one's.
+    expect(await deletion(account.id, async () => {})).toBeUndefined();
+    expect(await jobsIn(namespace)).toEqual(others);
+  });
+
+  test("however many jobs there are, and although the first look failed", async () => {
+    const { account, namespace } = await settled("many");
+    const names = Array.from({ length: 60 }, (_, n) => `job-many-${n}`);
+    await Promise.all(names.map((name) => apply(namespace, name, MADE_BY_REST)));
+    let looks = 0;
+    const call: typeof cluster.call = (asked) => {
+      if (asked.verb === "list" && (looks += 1) === 1)
+        return Promise.reject(new DependencyUnavailable("kubernetes"));
+      return cluster.call(asked);
+    };
+    const deletion = createAccountDeletion({ client: { call }, accounts: accounts() });
+    expect(await deletion(account.id, () => accounts().delete(account.id))).toBeUndefined();
+    expect(await jobsIn(namespace)).toEqual(["job-by-hand", "of-a-tool"]);
+  });
+
+  test("a job that somebody makes under the name of one that was listed stays", async () => {
+    const { account, namespace } = await settled("same-name");
+    const call: typeof cluster.call = async (asked) => {
+      if (asked.verb === "delete") {
+        const { path: made, resource } = asked;
+        await cluster.call({ verb: "delete", path: made, resource });
+        await apply(namespace, MADE);
+      }
+      return cluster.call(asked);
+    };
+    const deletion = createAccountDeletion({ client: { call }, accounts: accounts() });
+    expect(await deletion(account.id, () => accounts().delete(account.id))).toBeUndefined();
+    expect(await jobsIn(namespace)).toContain(MADE);
   });
 
   test("a namespace that was made again under its name is left alone", async () => {

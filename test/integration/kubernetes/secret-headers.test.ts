@@ -3,6 +3,7 @@ import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down
 import type { SecretHeader } from "../../../src/domain/job.ts";
 import type { ClaimedRun } from "../../../src/domain/run.ts";
 import { specFromResource } from "../../../src/kubernetes/scheduled-job.ts";
+import { namespaceUid } from "../../../src/kubernetes/namespace-uid.ts";
 import { createSecretHeaders } from "../../../src/kubernetes/secret-headers.ts";
 import { connect, createNamespace } from "../../kubernetes/cluster.ts";
 import { createTokenSigner } from "../../kubernetes/token-webhook.ts";
@@ -27,7 +28,12 @@ describe.runIf(kubeconfig !== "")("headersFrom", () => {
       {
         name: "token",
         labels: RELEASED,
-        stringData: { value: "Bearer abc\n", bad: "a\r\nHost: b" },
+        stringData: {
+          value: "Bearer abc\n",
+          bad: "a\r\nHost: b",
+          padded: "abc \n",
+          open: "abc\n\n",
+        },
       },
       { name: "private", labels: {}, stringData: { value: "never" } },
       {
@@ -48,9 +54,9 @@ describe.runIf(kubeconfig !== "")("headersFrom", () => {
     await client?.close();
   });
 
-  function run(from: SecretHeader, of = account): ClaimedRun {
+  function run(from: SecretHeader | SecretHeader[], of = account): ClaimedRun {
     const spec = specFromResource({ webhook: { url: "https://example.com/" } }, "x");
-    const target = { ...spec.target, headersFrom: [from] } as ClaimedRun["spec"]["target"];
+    const target = { ...spec.target, headersFrom: [from].flat() } as ClaimedRun["spec"]["target"];
     return {
       id: "run",
       claimToken: "token",
@@ -76,12 +82,39 @@ describe.runIf(kubeconfig !== "")("headersFrom", () => {
     });
   });
 
+  test("each header its own, and each time as it is now", async () => {
+    const both = run([
+      { header: "Authorization", secretName: "token", secretKey: "value" },
+      { header: "X-Token", secretName: "rotated", secretKey: "value" },
+    ]);
+    for (const value of ["before", "after"]) {
+      const body = {
+        apiVersion: "v1",
+        kind: "Secret",
+        metadata: { name: "rotated", labels: RELEASED },
+      };
+      await client.call({
+        verb: "apply",
+        resource: "secrets",
+        path: `/api/v1/namespaces/${namespace}/secrets/rotated`,
+        query: { fieldManager: "test" },
+        body: { ...body, stringData: { value } },
+      });
+      expect(await resolve(both)).toEqual({
+        kind: "resolved",
+        headers: { Authorization: "Bearer abc", "X-Token": value },
+      });
+    }
+  });
+
   const REFUSED = [
     { title: "not released", secretName: "private", secretKey: "value", error: "label" },
     { title: "withheld", secretName: "withheld", secretKey: "value", error: "label" },
     { title: "not there", secretName: "nothing", secretKey: "value", error: "label" },
     { title: "no name at all", secretName: "to%6ben", secretKey: "value", error: "label" },
     { title: "without the key", secretName: "token", secretKey: "other", error: "no key other" },
+    { title: "a space at its end", secretName: "token", secretKey: "padded", error: "printable" },
+    { title: "two line breaks", secretName: "token", secretKey: "open", error: "printable" },
     { title: "a second header in it", secretName: "token", secretKey: "bad", error: "printable" },
   ];
   test.each(REFUSED)("$title: says so", async ({ secretName, secretKey, error }) => {
@@ -96,9 +129,17 @@ describe.runIf(kubeconfig !== "")("headersFrom", () => {
   ])("an API server $server says nothing about a Secret: no attempt", async ({ options }) => {
     const away = connect(kubeconfig, options);
     const from = { header: "Authorization", secretName: "token", secretKey: "value" };
-    await expect(
-      createSecretHeaders({ client: away, accountNamespaces })(run(from)),
-    ).rejects.toThrow(DependencyUnavailable);
+    // Nor about the namespace that the account is bound to.
+    const lost = { namespaceOf: () => namespaceUid(away, namespace) };
+    const ways = [
+      createSecretHeaders({ client: away, accountNamespaces }),
+      createSecretHeaders({ client, accountNamespaces: lost }),
+    ];
+    await Promise.all(
+      ways.map((resolveWith) =>
+        expect(resolveWith(run(from))).rejects.toThrow(DependencyUnavailable),
+      ),
+    );
     await away.close();
   });
 

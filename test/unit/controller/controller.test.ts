@@ -5,6 +5,7 @@ import type { Observed } from "../../../src/domain/ports/status-reporter.ts";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
 import { PositionExpired } from "../../../src/domain/ports/job-store.ts";
 import type { JobStore } from "../../../src/domain/ports/job-store.ts";
+import type { UnfinishedRun } from "../../../src/domain/run.ts";
 import { revisionOf } from "../../../src/domain/revision.ts";
 import { pause } from "../../../src/domain/pause.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
@@ -49,6 +50,8 @@ function start(
   const metrics = createMetrics({ version: "test", nodeMetrics: false });
   const reports: { uid: string; observed: Observed }[] = [];
   const closed: string[] = [];
+  const forgotten: string[] = [];
+  let cleared = 0;
   const controller = createController({
     jobs: w.jobs as unknown as JobStore,
     ledger: w.ledger,
@@ -65,8 +68,12 @@ function start(
       closed: (uids) => {
         closed.push(...uids);
       },
-      forget: () => {},
-      clear: () => {},
+      forget: (uid) => {
+        forgotten.push(uid);
+      },
+      clear: () => {
+        cleared += 1;
+      },
     },
     prepareAheadMs: 0,
     ...options,
@@ -79,7 +86,22 @@ function start(
     await done;
   };
   running.push(stop);
-  return { controller, leadership, metrics, reports, closed, stop };
+  const counted = async (name: string): Promise<number | undefined> => {
+    const { text } = await metrics.render();
+    const line = text.split("\n").find((each) => each.startsWith(`${name} `));
+    return line === undefined ? undefined : Number(line.slice(name.length));
+  };
+  return {
+    controller,
+    leadership,
+    metrics,
+    reports,
+    closed,
+    forgotten,
+    cleared: () => cleared,
+    counted,
+    stop,
+  };
 }
 
 /** Fires every minute; created before the test begins. */
@@ -188,12 +210,13 @@ describe("changes", () => {
   test("a deleted job is cancelled and fires no more", async () => {
     const w = world();
     w.jobs.put(minutely("a"));
-    start(w);
+    const { forgotten } = start(w);
     await w.time.advanceTo(at("12:01"));
     w.jobs.remove("a");
     await w.time.advanceTo(at("12:03"));
     expect(keys(w)).toEqual(["12:01"]);
     expect(w.ledger.cancelled).toEqual(["a"]);
+    expect(forgotten).toEqual(["a"]);
   });
 
   test("a job that is deleted while its first decision is written is not counted", async () => {
@@ -234,6 +257,18 @@ describe("changes", () => {
     expect(keys(w)).toEqual([]);
     expect(w.ledger.stored.get("a")?.startable).toBe(false);
     expect((await metrics.render()).text).toMatch(/carillon_jobs\{status="paused"\} 1/);
+  });
+
+  test("however often others have written to it, a run is not late for it", async () => {
+    const w = world();
+    w.jobs.put(minutely("a"));
+    start(w);
+    for (let minute = 1; minute <= 8; minute += 1) {
+      await w.time.advanceTo(at(`12:0${minute}`) - 1_000);
+      w.ledger.write("a", {});
+    }
+    await w.time.advanceTo(at("12:08:30"));
+    expect(w.ledger.runs.map((run) => run.createdAt - run.scheduledAt)).toEqual(Array(8).fill(0));
   });
 
   test("an invalid schedule does not disturb its neighbours", async () => {
@@ -307,6 +342,32 @@ test("while PostgreSQL is away, deletions that wait ask for it ever more rarely"
   expect(asked).toBeLessThan(15);
   expect(w.ledger.cancelled).toContain("b");
   expect(keys(w, "a")).toEqual(["12:01", "12:02"]);
+});
+
+test.each([
+  { who: "a leader forgets none", leading: true, cancelled: 50_003 },
+  { who: "a follower the oldest", leading: false, cancelled: 50_000 },
+])("deletions that wait by the ten thousand: $who", async ({ leading, cancelled }) => {
+  const w = world();
+  const batches: number[] = [];
+  const cancel = w.ledger.cancel.bind(w.ledger);
+  w.ledger.cancel = async (uids) => {
+    await cancel(uids);
+    batches.push(uids.length);
+  };
+  const { leadership } = start(w, { leadership: new SwitchableLeadership(leading) });
+  await w.time.advanceTo(at("12:00:31"));
+  w.ledger.down = true;
+  for (let n = 0; n < 50_003; n += 1) {
+    w.jobs.put(minutely(`gone${n}`));
+    w.jobs.remove(`gone${n}`);
+  }
+  await w.time.advanceTo(at("12:00:35"));
+  w.ledger.down = false;
+  leadership.set(true);
+  await w.time.advanceTo(at("12:00:50"));
+  expect(new Set(w.ledger.cancelled).size).toBe(cancelled);
+  expect(Math.max(...batches)).toBe(2_000);
 });
 
 describe("the store is lossy or away", () => {
@@ -482,6 +543,7 @@ describe("the store fails just when it is to be listed", () => {
     expect(w.ledger.runs).toEqual([]);
     // Unknown for all but the first ten seconds of it, and one backoff.
     expect(controller.blindMs).toBeGreaterThan(90_000);
+    expect(controller.blindMs).toBeLessThan(120_000);
     w.jobs.put(minutely("a", { generation: 2, spec: { suspend: true } }));
     w.jobs.down = false;
     await w.time.advanceTo(at("12:02:40"));
@@ -609,13 +671,20 @@ describe("PostgreSQL is away", () => {
     const w = world();
     for (let n = 0; n < 100; n += 1) w.jobs.put(minutely(`j${n}`));
     const apply = w.ledger.apply.bind(w.ledger);
+    let most = 10;
     w.ledger.apply = async (changes) => {
-      if (changes.length > 10) throw new DependencyUnavailable("postgres");
+      if (changes.length > most) throw new DependencyUnavailable("postgres");
       return apply(changes);
     };
     start(w);
     await w.time.advanceTo(at("12:01:20"));
     expect(w.ledger.runs).toHaveLength(100);
+    // And grows again once it is quicker.
+    most = 100;
+    await w.time.advanceTo(at("12:02:20"));
+    w.ledger.batches.length = 0;
+    await w.time.advanceTo(at("12:03:20"));
+    expect(w.ledger.batches).toEqual([100]);
   });
 
   test("it may answer and refuse every write: no job is suspected and put off", async () => {
@@ -638,11 +707,28 @@ describe("PostgreSQL is away", () => {
     for (let n = 0; n < 200; n += 1) w.jobs.put(minutely(`j${n}`));
     for (let n = 50; n < 90; n += 1) w.ledger.poison.add(`j${n}`);
     start(w);
+    await settle();
+    expect(w.ledger.stored.size).toBe(160);
     await w.time.advanceTo(at("12:01"));
     expect(w.ledger.runs).toHaveLength(160);
     w.ledger.poison.clear();
     await w.time.advanceTo(at("12:03"));
     expect(keys(w, "j77")).toContain("12:03");
+  });
+
+  test("one that fails in its own way for hours is put off alone for as long", async () => {
+    const w = world();
+    for (let n = 0; n < 20; n += 1) w.jobs.put(minutely(`j${n}`));
+    const apply = w.ledger.apply.bind(w.ledger);
+    w.ledger.apply = async (changes) => {
+      if (changes.some(({ job }) => job.uid === "j7")) throw new Error("nobody knows why");
+      return apply(changes);
+    };
+    start(w);
+    await w.time.advanceTo(at("14:00:30"));
+    expect(w.ledger.runs).toHaveLength(19 * 120);
+    const late = w.ledger.runs.filter(({ createdAt, scheduledAt }) => createdAt > scheduledAt);
+    expect(late).toEqual([]);
   });
 });
 
@@ -671,6 +757,21 @@ describe("leadership", () => {
     leadership.set(true);
     await w.time.advanceTo(at("12:04"));
     expect(keys(w)).toEqual(["12:03", "12:04"]);
+  });
+
+  test("what was about to be decided when it was lost is not written", async () => {
+    const w = world();
+    w.jobs.put(minutely("a", { spec: { concurrencyPolicy: "Forbid" } }));
+    const { leadership } = start(w);
+    await w.time.advanceTo(at("12:00:40"));
+    const { attempts } = w.ledger;
+    const answer = Promise.withResolvers<Map<string, UnfinishedRun[]>>();
+    w.ledger.unfinished = () => answer.promise;
+    await w.time.advanceTo(at("12:01"));
+    leadership.set(false);
+    answer.resolve(new Map());
+    await settle();
+    expect(w.ledger.attempts).toBe(attempts);
   });
 
   test("two that both believe they lead create each run once", async () => {
@@ -712,6 +813,27 @@ describe("leadership", () => {
     leadership.set(true);
     await settle();
     expect(reports).toHaveLength(told + 1);
+  });
+
+  test("jobs are counted and told of by who leads, in each term anew", async () => {
+    const w = world();
+    w.jobs.put(minutely("a", { spec: { schedule: { kind: "once", at: at("18:00") } } }));
+    const { leadership, reports, cleared, counted, stop } = start(w);
+    const active = () => counted('carillon_jobs{status="active"}');
+    const leader = () => counted("carillon_leader");
+    await settle();
+    expect([await leader(), await active(), reports.length, cleared()]).toEqual([1, 1, 1, 0]);
+    leadership.set(false);
+    await settle();
+    expect([await leader(), await active(), reports.length, cleared()]).toEqual([0, 0, 1, 1]);
+    leadership.set(true);
+    await settle();
+    expect([await leader(), await active(), reports.length, cleared()]).toEqual([1, 1, 2, 1]);
+    await stop();
+    expect([await leader(), cleared()]).toEqual([0, 2]);
+    leadership.set(false);
+    leadership.set(true);
+    expect(await leader()).toBe(0);
   });
 
   test("jobs deleted while nobody led are cancelled, but only when a later list confirms it", async () => {
@@ -952,6 +1074,25 @@ describe("what others write", () => {
     news.cursors(["a"]);
     await w.time.advanceTo(at("12:02:32"));
     expect(statuses(reports, "a")).toHaveLength(heard);
+  });
+
+  test("news that were lost while all cursors are read are looked for once more", async () => {
+    const { w, news, reports } = await halted();
+    const cursors = w.ledger.cursors.bind(w.ledger);
+    const answer = Promise.withResolvers<void>();
+    w.ledger.cursors = async (uids) => {
+      w.ledger.cursors = cursors;
+      const read = await cursors(uids);
+      await answer.promise;
+      return read;
+    };
+    news.cursors(undefined);
+    await settle();
+    w.ledger.write("b", { haltedGeneration: 1, startable: false });
+    news.cursors(undefined);
+    answer.resolve();
+    await settle();
+    expect(statuses(reports, "b").at(-1)).toBe("paused");
   });
 
   test("news that cannot be read because PostgreSQL is away are read later", async () => {

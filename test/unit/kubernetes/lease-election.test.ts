@@ -1,0 +1,140 @@
+import { afterEach, expect, test } from "vitest";
+import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
+import { ApiError } from "../../../src/kubernetes/api-error.ts";
+import type { ApiCall, KubernetesClient } from "../../../src/kubernetes/client.ts";
+import { createLeaseElection } from "../../../src/kubernetes/lease-election.ts";
+import type { Lease } from "../../../src/kubernetes/lease.ts";
+import { createLogger } from "../../../src/telemetry/logger.ts";
+import { FakeTime } from "../controller/controller-world.ts";
+import { at } from "../domain/decide-builders.ts";
+
+const running: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const stop of running.splice(0)) await stop();
+});
+
+/** One candidate with the default times, in time that only the test moves; the API server keeps one Lease. */
+function world(spec?: Lease["spec"]) {
+  const time = new FakeTime(at("12:00"));
+  const server = {
+    spec,
+    version: 1,
+    /** How long a call takes. */
+    delayMs: 0,
+    silent: false,
+    overwrite(change: NonNullable<Lease["spec"]>) {
+      server.spec = { ...server.spec, ...change };
+      server.version += 1;
+    },
+  };
+  const lease = () => ({
+    metadata: { name: "lease", namespace: "a", resourceVersion: String(server.version) },
+    spec: server.spec,
+  });
+  const answer = ({ verb, body }: ApiCall) => {
+    if (verb === "get" && server.spec === undefined) throw new ApiError(404, undefined, "get");
+    if (verb === "get") return lease();
+    const { metadata, spec: wanted } = body as Lease;
+    if (verb === "update" && metadata.resourceVersion !== String(server.version))
+      throw new ApiError(409, undefined, "update");
+    server.overwrite(wanted ?? {});
+    return lease();
+  };
+  const call = async (asked: ApiCall) => {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const away = () => reject(new DependencyUnavailable("kubernetes"));
+    const late = time.after(asked.timeoutMs ?? Infinity, away);
+    asked.signal?.addEventListener("abort", away);
+    if (server.delayMs > 0) time.after(server.delayMs, resolve);
+    else if (!server.silent) resolve();
+    await promise.finally(() => late.cancel());
+    return answer(asked);
+  };
+  const election = createLeaseElection({
+    client: { call } as Pick<KubernetesClient, "call"> as KubernetesClient,
+    namespace: "a",
+    name: "lease",
+    identity: "me",
+    monotonic: () => time.now(),
+    timers: time,
+    random: () => 0,
+    wallClock: () => time.now(),
+    log: createLogger({ level: "silent" }),
+  });
+  /** Changes of leadership, and whom the record named at that moment. */
+  const changes: { leading: boolean; holder: string | undefined; after: number }[] = [];
+  election.onChange((leading) => {
+    const after = (time.now() - at("12:00")) / 1_000;
+    changes.push({ leading, holder: server.spec?.holderIdentity, after });
+  });
+  changes.length = 0;
+  const end = new AbortController();
+  const done = election.run(end.signal);
+  const stop = async () => {
+    end.abort();
+    server.silent = false;
+    await time.advanceTo(time.now() + 20_000);
+    await done;
+  };
+  running.push(stop);
+  const seconds = (count: number) => time.advanceTo(at("12:00") + count * 1_000);
+  return { server, election, changes, stop, seconds };
+}
+
+test("a lease that was given up is free at once, whatever it says of its duration", async () => {
+  const { changes, seconds } = world({ holderIdentity: "", leaseDurationSeconds: 600 });
+  await seconds(0);
+  expect(changes).toEqual([{ leading: true, holder: "me", after: 0 }]);
+});
+
+test("leadership lasts from when a renewal was sent, not from when it was answered", async () => {
+  const { server, election, seconds } = world();
+  await seconds(1);
+  server.delayMs = 4_000;
+  await seconds(6.5);
+  [server.delayMs, server.silent] = [0, true];
+  await seconds(11.9);
+  expect(election.holds()).toBe(true);
+  await seconds(12.1);
+  expect(election.holds()).toBe(false);
+});
+
+test("a leader that nobody answers steps down when its time to renew is over", async () => {
+  const { server, changes, seconds } = world();
+  await seconds(1);
+  server.silent = true;
+  await seconds(11.9);
+  expect(changes).toMatchObject([{ leading: true }]);
+  await seconds(12.1);
+  expect(changes).toMatchObject([{ leading: true }, { leading: false, after: 12 }]);
+});
+
+test("a leader that another has overwritten steps down at its next renewal, and leaves it the lease", async () => {
+  const { server, changes, seconds } = world();
+  await seconds(1);
+  server.overwrite({ holderIdentity: "intruder" });
+  await seconds(3);
+  expect(changes).toMatchObject([{ leading: true }, { leading: false, after: 2 }]);
+  expect(server.spec?.holderIdentity).toBe("intruder");
+  await seconds(18);
+  expect(changes).toMatchObject([{}, {}, { leading: true, holder: "me" }]);
+});
+
+test("renewals and the release keep the number of a leadership, and when it began", async () => {
+  const { server, stop, seconds } = world({ holderIdentity: "", leaseTransitions: 4 });
+  await seconds(1);
+  const began = server.spec;
+  expect(began).toMatchObject({ leaseTransitions: 5, acquireTime: "2026-03-10T12:00:00.000000Z" });
+  await seconds(7);
+  expect(server.spec).toEqual({ ...began, renewTime: "2026-03-10T12:00:06.000000Z" });
+  await stop();
+  expect(server.spec).toMatchObject({ holderIdentity: "", leaseTransitions: 5 });
+});
+
+test("who ends stops leading before the lease is free", async () => {
+  const { server, changes, stop, seconds } = world();
+  await seconds(1);
+  await stop();
+  expect(changes).toMatchObject([{ leading: true }, { leading: false, holder: "me" }]);
+  expect(server.spec?.holderIdentity).toBe("");
+});

@@ -45,7 +45,7 @@ export function createKubernetesJobs(options: {
     timers,
     log,
   });
-  const events = createEventRecorder({ client, instance, monotonic, wallClock, metrics });
+  const events = createEventRecorder({ client, instance, monotonic, timers, wallClock, metrics });
   const reporter = createStatusWriter({
     client,
     memory,
@@ -91,7 +91,7 @@ export function createKubernetesJobs(options: {
     }),
     close: () => {
       followed.close();
-      return events.settled();
+      return events.close();
     },
   };
 }

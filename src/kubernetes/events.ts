@@ -2,7 +2,7 @@ import { createHash, randomBytes } from "node:crypto";
 import { StringDecoder } from "node:string_decoder";
 import { LRUCache } from "lru-cache";
 import type { Instant } from "../domain/instant.ts";
-import type { Monotonic } from "../domain/ports/clock.ts";
+import type { Monotonic, Timers } from "../domain/ports/clock.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { isNotFound } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
@@ -29,6 +29,8 @@ export interface EventRecorder {
   record(news: JobNews): void;
   /** Resolves when everything recorded so far is written or dropped. */
   settled(): Promise<void>;
+  /** The same, for the end of a process: what an API server has not taken within two seconds is dropped. */
+  close(): Promise<void>;
 }
 
 export interface EventRecorderDependencies {
@@ -36,6 +38,7 @@ export interface EventRecorderDependencies {
   /** The replica, POD_NAME. */
   instance: string;
   monotonic: Monotonic;
+  timers: Timers;
   wallClock: () => Instant;
   metrics: Pick<Metrics, "kubernetesEvents">;
 }
@@ -49,6 +52,8 @@ const BURST = 10;
 const PER_SECOND = 1 / 60;
 const MAX_OBJECTS = 10_000;
 const MAX_WAITING = 1_000;
+/** One call to an API server that is silent may take longer than a process has to end. */
+const LAST_WRITES_MS = 2_000;
 /** The API server's, although its message speaks of characters. */
 const NOTE_BYTES = 1_024;
 
@@ -61,12 +66,13 @@ interface Series {
 
 /** Events of events.k8s.io/v1 on ScheduledJobs: what repeats becomes one Event with a series. */
 export function createEventRecorder(dependencies: EventRecorderDependencies): EventRecorder {
-  const { client, monotonic, wallClock, metrics } = dependencies;
+  const { client, monotonic, timers, wallClock, metrics } = dependencies;
   const time = { perf: { now: monotonic }, ttlResolution: 0 };
   const series = new LRUCache<string, Series>({ max: MAX_OBJECTS, ttl: SERIES_MS, ...time });
   const buckets = new LRUCache<string, TokenBucket>({ max: MAX_OBJECTS });
   const waiting: (() => Promise<void>)[] = [];
   let pumping: Promise<void> = Promise.resolve();
+  const ended = new AbortController();
 
   function later(write: () => Promise<void>): void {
     if (waiting.length >= MAX_WAITING) {
@@ -95,6 +101,7 @@ export function createEventRecorder(dependencies: EventRecorderDependencies): Ev
       verb: "create",
       resource: "events",
       path: eventsPath(news.namespace),
+      signal: ended.signal,
       body: {
         apiVersion: "events.k8s.io/v1",
         kind: "Event",
@@ -130,6 +137,7 @@ export function createEventRecorder(dependencies: EventRecorderDependencies): Ev
         verb: "patch",
         resource: "events",
         path: `${eventsPath(news.namespace)}/${known.name}`,
+        signal: ended.signal,
         body: { series: seriesOf(count) },
       });
     } catch (error) {
@@ -173,8 +181,11 @@ export function createEventRecorder(dependencies: EventRecorderDependencies): Ev
       series.set(key, first);
       later(() => create(news, first));
     },
-    async settled() {
+    settled: () => pumping,
+    async close() {
+      const lastWrites = timers.after(LAST_WRITES_MS, () => ended.abort());
       await pumping;
+      lastWrites.cancel();
     },
   };
 }

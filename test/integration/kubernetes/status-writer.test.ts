@@ -410,7 +410,7 @@ describe.runIf(kubeconfig !== "")("status and events", () => {
   function recorder() {
     let now = 0;
     const { metrics } = client;
-    const options = { client, instance: "test", metrics, wallClock: Date.now };
+    const options = { ...realTime, client, instance: "test", metrics, wallClock: Date.now };
     const events = createEventRecorder({ ...options, monotonic: () => now });
     const news = {
       uid: "0190aaaa",

@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import type { ApiCall, KubernetesClient } from "../../../src/kubernetes/client.ts";
 import { createEventRecorder, type JobNews } from "../../../src/kubernetes/events.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
+import { FakeTime } from "../controller/controller-world.ts";
 import { at } from "../domain/decide-builders.ts";
 
 const FAILED: JobNews = {
@@ -16,24 +17,28 @@ const FAILED: JobNews = {
 
 /** A recorder in time that only the test moves, and what it asks of the API server. */
 function world() {
-  let now = 1_000;
+  const time = new FakeTime(at("12:00"));
   const calls: ApiCall[] = [];
   /** What the API server does with a call. */
   const server = { answer: async (): Promise<void> => undefined };
   const call = async (asked: ApiCall): Promise<never> => {
     calls.push(asked);
-    return (await server.answer()) as never;
+    const ended = Promise.withResolvers<never>();
+    if (asked.signal?.aborted) ended.reject(asked.signal.reason);
+    asked.signal?.addEventListener("abort", () => ended.reject(asked.signal?.reason));
+    return (await Promise.race([server.answer(), ended.promise])) as never;
   };
   const metrics = createMetrics({ version: "test", nodeMetrics: false });
   const events = createEventRecorder({
     client: { call } as Pick<KubernetesClient, "call"> as KubernetesClient,
     instance: "pod",
     metrics,
-    monotonic: () => now,
-    wallClock: () => at("12:00") + now,
+    monotonic: () => time.now(),
+    timers: time,
+    wallClock: () => time.now(),
   });
   const tell = async (news: JobNews, afterSeconds = 0): Promise<void> => {
-    now += afterSeconds * 1_000;
+    await time.advanceTo(time.now() + afterSeconds * 1_000);
     events.record(news);
     await events.settled();
   };
@@ -42,7 +47,7 @@ function world() {
     return values.find(({ labels }) => labels.outcome === outcome)?.value ?? 0;
   };
   const verbs = () => calls.map(({ verb }) => verb);
-  return { events, calls, server, tell, counted, verbs };
+  return { events, calls, server, time, tell, counted, verbs };
 }
 
 test("the same of two jobs is an event of each", async () => {
@@ -91,4 +96,23 @@ test("while the API server is silent a thousand wait, and one that fails keeps n
   first.reject(new Error("no answer"));
   await events.settled();
   expect([await counted("error"), await counted("written")]).toEqual([1, 999]);
+});
+
+test("the end of a process waits two seconds for a silent API server, and for all of an answering one", async () => {
+  const { events, server, time, counted } = world();
+  server.answer = () => new Promise(() => undefined);
+  for (let n = 0; n < 3; n += 1) events.record({ ...FAILED, uid: `uid-${n}` });
+  let closed = false;
+  const closing = events.close().then(() => (closed = true));
+  await time.advanceTo(time.now() + 1_999);
+  expect(closed).toBe(false);
+  await time.advanceTo(time.now() + 1);
+  expect(closed).toBe(true);
+  await closing;
+  expect(await counted("error")).toBe(3);
+
+  const answering = world();
+  for (let n = 0; n < 3; n += 1) answering.events.record({ ...FAILED, uid: `uid-${n}` });
+  await answering.events.close();
+  expect(await answering.counted("written")).toBe(3);
 });

@@ -69,6 +69,18 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
     await context.close();
   });
 
+  test("a job that somebody else deletes keeps its history, and offers nothing more to do", async () => {
+    const id = await createJob("Deleted elsewhere");
+    const { context, page } = await open(`jobs/${id}`);
+    await button(page, "Run now").waitFor();
+    await stage.rest({ method: "DELETE", path: `/jobs/${id}` });
+    await button(page, "Run now").waitFor({ state: "detached" });
+    await page.getByText("not found").waitFor();
+    await page.getByRole("heading", { name: "Executions" }).waitFor();
+    expect(await button(page, "More actions").count()).toBe(0);
+    await context.close();
+  });
+
   test("a double click makes one job", async () => {
     const { context, page } = await open("jobs/new");
     let asked = 0;

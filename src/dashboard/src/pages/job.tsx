@@ -4,7 +4,7 @@ import { IconDots, IconPencil, IconPlayerPlay } from "@tabler/icons-react";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useRef, useState, type Ref } from "react";
 import { Link, useParams } from "react-router";
-import { call, get, post } from "../api.ts";
+import { ApiError, call, get, post } from "../api.ts";
 import type { JobView } from "../api-types.ts";
 import { BusyButton } from "../components/busy-button.tsx";
 import { Confirm } from "../components/confirm.tsx";
@@ -46,6 +46,8 @@ function OneJob({ id }: { id: string }) {
   const job = data?.job;
   const owned = data?.managed_by !== null && data !== undefined;
   const paused = job?.status === "paused";
+  // Its history stays, and what was there last is shown beside it.
+  const gone = view.error instanceof ApiError && view.error.status === 404;
   return (
     <Page
       title={job?.name ?? "Job"}
@@ -63,7 +65,8 @@ function OneJob({ id }: { id: string }) {
         )
       }
       actions={
-        job && (
+        job &&
+        !gone && (
           <>
             <BusyButton
               leftSection={<IconPlayerPlay size={16} />}

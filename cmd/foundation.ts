@@ -76,6 +76,8 @@ export function createFoundation(options: {
     applicationName: `${applicationName} leases`,
     max: LEASE_CONNECTIONS,
     plans: "fixed",
+    // Others may have taken those that broke: the runs' may have come back.
+    lender: runPool,
     onError,
   });
   const notifications = createNotifications({ url, applicationName, onError });

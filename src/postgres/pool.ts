@@ -2,6 +2,7 @@ import { Client, Pool as PgPool, TypeOverrides, types as builtIn } from "pg";
 import type { ClientBase, ClientConfig } from "pg";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import { isRefusal, sqlState, translated } from "./connection-errors.ts";
+import { makeDoOnFullServer } from "./full-server.ts";
 
 /** A pool of pg whose `query` throws DependencyUnavailable for connection-class errors. */
 export type Pool = PgPool;
@@ -29,6 +30,8 @@ export interface PoolOptions {
    * for an empty queue reads and sorts the whole of a full one for each claim.
    */
   plans?: "fixed";
+  /** With the same plans. Its connections are taken while the server has none for this pool, not even one. */
+  lender?: Pool;
 }
 
 const FIXED_PLANS = ["bitmapscan", "hashjoin", "mergejoin", "seqscan"]
@@ -139,6 +142,7 @@ export function createPool(options: PoolOptions): Pool {
     // A checked-out connection can die between two statements; the next statement reports it.
     client.on("error", () => undefined);
   });
+  makeDoOnFullServer(pool, options.lender);
   const query = pool.query.bind(pool) as (...args: unknown[]) => Promise<unknown>;
   pool.query = (async (...args: unknown[]) => {
     try {

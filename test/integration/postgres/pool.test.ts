@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { createServer, type Server, type Socket } from "node:net";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
 import {
   clientConfig,
@@ -15,6 +15,7 @@ import {
   createTestDatabase,
   type TestDatabase,
 } from "../../postgres/database.ts";
+import { createLimitedRole } from "../../postgres/limited-role.ts";
 
 let database: TestDatabase;
 let pool: Pool;
@@ -155,6 +156,45 @@ test("the pool exhausted is an outage, and passes", async () => {
   client.release();
   await small.query("select 1");
   await small.end();
+});
+
+describe("on a server that has no connection left", () => {
+  const lookAround = (on: Pool) =>
+    Promise.all(Array.from({ length: 20 }, () => on.query("select pg_sleep(0.01)")));
+
+  test("a pool makes do with those that it has, and grows when it may", async () => {
+    const few = await createLimitedRole(database.url, 2);
+    const crowded = createPool({ url: few.url, applicationName: "crowded" });
+    await Promise.all([1, 2].map(() => crowded.query("select 1")));
+    await lookAround(crowded);
+    await Promise.all(
+      [1, 2, 3].map(() => transaction(crowded, (client) => client.query("select 1"))),
+    );
+    expect(crowded.totalCount).toBe(2);
+    await pool.query(`alter role ${new URL(few.url).username} connection limit 4`);
+    await expect
+      .poll(async () => {
+        await lookAround(crowded);
+        return crowded.totalCount;
+      })
+      .toBe(4);
+    await crowded.end();
+    await few.drop();
+  });
+
+  test("one that has none borrows, or is told", async () => {
+    const none = await createLimitedRole(database.url, 0);
+    const options = { url: none.url, applicationName: "crowded out" };
+    const [borrowing, alone] = [createPool({ ...options, lender: pool }), createPool(options)];
+    await lookAround(borrowing);
+    await transaction(borrowing, (client) => client.query("select 1"));
+    expect(borrowing.totalCount).toBe(0);
+    expect(pool.idleCount).toBe(pool.totalCount);
+    await expect(alone.query("select 1")).rejects.toThrow(DependencyUnavailable);
+    await expect(transaction(alone, async () => 1)).rejects.toThrow(DependencyUnavailable);
+    for (const one of [borrowing, alone]) await one.end();
+    await none.drop();
+  });
 });
 
 test("waiting too long for a lock is an outage, not a fault of the statement", async () => {

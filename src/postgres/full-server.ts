@@ -1,0 +1,59 @@
+import type { Pool, PoolClient } from "pg";
+import { sqlState } from "./connection-errors.ts";
+
+const TOO_MANY_CONNECTIONS = "53300";
+/** Milliseconds for which a pool asks for no more than it has: each refusal costs the server a process. */
+const CONTENT = 1_000;
+
+type Taken = (
+  error: Error | undefined,
+  client: PoolClient | undefined,
+  release: (broken?: unknown) => void,
+) => void;
+
+/**
+ * A server that has no connection left for the pool is none that is away: whoever asked waits for one that the pool
+ * has, as if it had its most, or where it has none gets one of the lender's.
+ */
+export function makeDoOnFullServer(pool: Pool, lender?: Pool): void {
+  const connect = pool.connect.bind(pool);
+  const { max } = pool.options;
+  let used = 0;
+  pool.on("acquire", () => (used += 1));
+  pool.on("release", () => (used -= 1));
+  let growing: NodeJS.Timeout | undefined;
+
+  function beContentWith(connections: number): void {
+    pool.options.max = connections;
+    growing ??= setTimeout(() => {
+      growing = undefined;
+      pool.options.max = max;
+    }, CONTENT).unref();
+  }
+
+  function take(taken: Taken): void {
+    connect((error, client, release) => {
+      // Without those that are only being made: they may be refused as well.
+      const own = used + pool.idleCount;
+      if (sqlState(error) !== TOO_MANY_CONNECTIONS) taken(error, client, release);
+      else if (own > 0) {
+        beContentWith(own);
+        take(taken);
+      } else if (lender) lender.connect(taken);
+      else taken(error, client, release);
+    });
+  }
+
+  function takeOrPromise(taken: Taken): void;
+  function takeOrPromise(): Promise<PoolClient>;
+  function takeOrPromise(taken?: Taken): Promise<PoolClient> | void {
+    if (taken) return take(taken);
+    return new Promise((resolve, reject) => {
+      take((error, client) => {
+        if (client) resolve(client);
+        else reject(error ?? new Error("no connection"));
+      });
+    });
+  }
+  pool.connect = takeOrPromise;
+}

@@ -54,8 +54,9 @@ export function createLeaseKeeper(options: {
         const entry = entryOf(claim);
         // Closed or handed back in the meantime.
         if (entry === undefined) continue;
-        if (still.has(claim.id)) entry.end = asked + leaseMs;
-        else {
+        const answer = still.get(claim.id);
+        if (answer === "renewed") entry.end = asked + leaseMs;
+        else if (answer === undefined) {
           held.delete(claim.id);
           onLost(claim);
         }

@@ -7,7 +7,6 @@ import type { Claim, Closing, RunQueue } from "../domain/ports/run-queue.ts";
 import type { ClaimedRun, RunTrigger } from "../domain/run.ts";
 import { closeRuns } from "./close-runs.ts";
 import { byKey } from "./by-key.ts";
-import { sqlState } from "./connection-errors.ts";
 import { createTeller } from "./ledger-news.ts";
 import {
   CLOSED_CHANNEL,
@@ -21,7 +20,6 @@ import { startRuns } from "./start-runs.ts";
 
 const INTERRUPTED = "interrupted: outcome unknown";
 const REPLACED = "replaced: outcome unknown";
-const TOO_MANY_CONNECTIONS = "53300";
 /** Runs that one reap closes in one transaction. */
 const REAP_BATCH = 500;
 /** Milliseconds; an integer of PostgreSQL. */
@@ -29,7 +27,7 @@ const LONGEST_DURATION = 2 ** 31 - 1;
 
 /**
  * Both pools have fixed plans. `leasePool` has connections of its own, so that leases are renewed while every
- * other connection waits. Locks are taken in the order of run ids everywhere: renewing, starting and closing
+ * other connection waits. Who waits for locks takes them in the order of run ids: starting, closing and giving back
  * meet on the same rows all the time.
  */
 export function createRunQueue(options: {
@@ -133,20 +131,24 @@ export function createRunQueue(options: {
     },
 
     renew: async (claims, leaseMs) => {
-      if (claims.length === 0) return new Set();
-      const renewal = {
+      if (claims.length === 0) return new Map();
+      // Closing and starting lock rows for a moment, an administrator perhaps for minutes: no other lease waits for that.
+      const { rows } = await leasePool.query<{ id: string; renewed: boolean }>({
         name: "renew_claims",
-        text: `with ${MINE}
-         update runs r set lease_until = clock_timestamp() + $3 * interval '1 millisecond'
-           from mine where ${byKey("r.id", "mine.id")} returning r.id`,
+        text: `with held as materialized (
+           select r.id, i.token from ${HELD}
+         ), free as materialized (
+           select r.id from runs r
+             join held on ${byKey("r.id", "held.id")} and r.claim_token = held.token
+              for update of r skip locked
+         ), renewed as (
+           update runs r set lease_until = clock_timestamp() + $3 * interval '1 millisecond'
+             from free where ${byKey("r.id", "free.id")} returning r.id
+         )
+         select id, id in (select id from renewed) as renewed from held`,
         values: [...identify(claims), leaseMs],
-      };
-      const { rows } = await leasePool.query<{ id: string }>(renewal).catch((error: unknown) => {
-        // The server has no connection left, as when others took those that broke: the runs' may have come back.
-        if (sqlState(error) !== TOO_MANY_CONNECTIONS) throw error;
-        return pool.query<{ id: string }>(renewal);
       });
-      return new Set(rows.map((row) => row.id));
+      return new Map(rows.map(({ id, renewed }) => [id, renewed ? "renewed" : "locked"]));
     },
 
     unwanted: async (runIds) => {
@@ -197,12 +199,13 @@ export function createRunQueue(options: {
   };
 }
 
-/** The rows of the claims ($1 ids, $2 tokens) that still hold, locked in everybody's order. */
+/** The rows of the claims ($1 ids, $2 tokens) that still hold. */
+const HELD = `runs r join unnest($1::uuid[], $2::uuid[]) as i(id, token)
+  on ${byKey("r.id", "i.id")} and r.claim_token = i.token`;
+
+/** Locked in everybody's order. */
 const MINE = `mine as materialized (
-  select r.id from runs r
-    join unnest($1::uuid[], $2::uuid[]) as i(id, token)
-      on ${byKey("r.id", "i.id")} and r.claim_token = i.token
-   order by i.id for update of r
+  select r.id from ${HELD} order by i.id for update of r
 )`;
 
 function identify(claims: readonly Claim[]): string[] {

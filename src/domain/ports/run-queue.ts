@@ -52,9 +52,13 @@ export interface RunQueue {
   release(runs: readonly ClaimedRun[], notBefore?: Instant): Promise<void>;
   /**
    * Extends the leases of these claims, and of no others: one whose answer got lost on the way to its
-   * worker must run out. Returns the run ids still held. Own connection.
+   * worker must run out. Returns those still held, by run id; of one that is locked by somebody at this moment
+   * the lease is as long as it was. Own connection.
    */
-  renew(claims: readonly Claim[], leaseMs: number): Promise<Set<string>>;
+  renew(
+    claims: readonly Claim[],
+    leaseMs: number,
+  ): Promise<ReadonlyMap<string, "renewed" | "locked">>;
   /** Those among these to abort, and why: a newer run has replaced them, or their job or account was deleted. */
   unwanted(runIds: readonly string[]): Promise<ReadonlyMap<string, "replaced" | "deleted">>;
   /**

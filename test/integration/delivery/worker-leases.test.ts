@@ -244,6 +244,44 @@ describe("a lease", () => {
     expect(target.received).toHaveLength(1);
   }, 30_000);
 
+  test("is kept while an administrator has another run's row locked, and neither run is called twice", async () => {
+    const answers: (() => void)[] = [];
+    const target = await receiver((_call, response) => {
+      answers.push(() => response.end());
+    });
+    const [locked, other] = [webhookJob(target.url), webhookJob(target.url)];
+    const holder = fixture.anotherQueue();
+    let renewals = 0;
+    const renewed = Promise.withResolvers<undefined>();
+    worker({
+      timing: SHORT,
+      queue: {
+        ...holder,
+        renew: async (...given) => {
+          const answer = await holder.renew(...given);
+          if (!Array.from(answer.values()).includes("locked")) return answer;
+          // Three times as long as the lease.
+          if ((renewals += 1) * SHORT.renew > 3 * SHORT.lease) renewed.resolve(undefined);
+          return answer;
+        },
+      },
+    });
+    await Promise.all([create(locked), create(other)]);
+    await target.count(2);
+    worker({ timing: SHORT });
+    const administrator = await fixture.pool.connect();
+    await administrator.query("begin; set local idle_in_transaction_session_timeout = 0");
+    await administrator.query("select from runs where job_uid = $1 for update", [locked.uid]);
+    await renewed.promise;
+    for (const answer of answers) answer();
+    await administrator.query("commit");
+    administrator.release();
+    expect(await fixture.executions(other, 1)).toMatchObject([{ status: "success", attempt: 1 }]);
+    // Its lease is up: whoever comes first after the lock, its worker or the one that takes over, ends it.
+    expect(await fixture.executions(locked, 1)).toHaveLength(1);
+    expect(target.received).toHaveLength(2);
+  }, 30_000);
+
   test("of a dead worker: what it had started is closed, what it had not is delivered", async () => {
     const target = await receiver();
     const queue = fixture.anotherQueue();

@@ -47,7 +47,6 @@ async function leavesSecond(
 
 describe("runs are locked in the order of their ids, whatever is done to them: they are", () => {
   const acts: { what: string; act: (runs: ClaimedRun[]) => Promise<unknown> }[] = [
-    { what: "renewed", act: (runs) => fixture.queue.renew(runs, 30_000) },
     { what: "started", act: (runs) => fixture.queue.start(runs) },
     { what: "given back", act: (runs) => fixture.queue.release(runs) },
     { what: "closed", act: (runs) => fixture.queue.close(runs.map((run) => success(run))) },

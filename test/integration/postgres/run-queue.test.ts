@@ -14,9 +14,8 @@ import {
   type RunsFixture,
 } from "./runs-fixture.ts";
 import { CLOSED_CHANNEL, createNotifications } from "../../../src/postgres/notifications.ts";
-import { createPool, type Pool } from "../../../src/postgres/pool.ts";
+import { createPool } from "../../../src/postgres/pool.ts";
 import { createRunQueue } from "../../../src/postgres/run-queue.ts";
-import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
 import { createLimitedRole } from "../../postgres/limited-role.ts";
 import { until } from "../../until.ts";
 import { destinationKey } from "../../../src/domain/destination.ts";
@@ -37,6 +36,7 @@ const expireLease = (id: string) =>
   fixture.pool.query("update runs set lease_until = now() - interval '1 second' where id = $1", [
     id,
   ]);
+const renewed = (...runs: { id: string }[]) => new Map(runs.map(({ id }) => [id, "renewed"]));
 
 describe("claim", () => {
   test("workers on several connections share the queue without overlap", async () => {
@@ -469,7 +469,7 @@ describe("release and renew", () => {
     await expireLease(mine.id);
     await expireLease(theirs.id);
     const stranger = { ...theirs, claimToken: mine.claimToken };
-    expect(await fixture.queue.renew([mine, stranger], 30_000)).toEqual(new Set([mine.id]));
+    expect(await fixture.queue.renew([mine, stranger], 30_000)).toEqual(renewed(mine));
     expect(await fixture.queue.reap()).toEqual({ requeued: 1, interrupted: 0 });
     expect(await fixture.queue.start([mine, theirs])).toEqual(new Set([mine.id]));
     await fixture.queue.close([success(mine)]);
@@ -481,49 +481,79 @@ describe("release and renew", () => {
     const run = await claimed(fixture, of, { worker: "busy" });
     const clients = await Promise.all(Array.from({ length: 10 }, () => fixture.pool.connect()));
     try {
-      expect(await fixture.queue.renew([run], 30_000)).toEqual(new Set([run.id]));
+      expect(await fixture.queue.renew([run], 30_000)).toEqual(renewed(run));
     } finally {
       for (const client of clients) client.release();
     }
     await fixture.ledger.cancel([of.uid]);
   });
 
-  test("a process that stands still in a transaction does not cost others their leases", async () => {
+  test("a run whose row somebody has locked holds up no other lease, and its own is not lost", async () => {
     const [locked, other] = [job(), job()];
-    const mine = [await claimed(fixture, locked), await claimed(fixture, other)];
-    await fixture.queue.start(mine);
-    await fixture.queue.renew(mine, 20_000);
+    const [mine, free] = [await claimed(fixture, locked), await claimed(fixture, other)];
+    await fixture.queue.start([mine, free]);
+    for (const { id } of [mine, free]) await expireLease(id);
+    const administrator = await fixture.pool.connect();
+    try {
+      await administrator.query("begin");
+      await administrator.query("select from runs where id = $1 for update", [mine.id]);
+      const partly = new Map([
+        [mine.id, "locked"],
+        [free.id, "renewed"],
+      ]);
+      expect(await fixture.queue.renew([mine, free], 20_000)).toEqual(partly);
+      expect((await fixture.queue.reap()).interrupted).toBe(0);
+    } finally {
+      await administrator.query("rollback");
+      administrator.release();
+    }
+    expect(await fixture.queue.renew([mine, free], 20_000)).toEqual(renewed(mine, free));
+    expect((await fixture.queue.reap()).interrupted).toBe(0);
+    expect(await fixture.queue.close([success(mine), success(free)])).toEqual(
+      new Set([mine.id, free.id]),
+    );
+  });
+
+  test("a process that stands still in a transaction lets go before a lease is up", async () => {
+    const of = job();
+    const run = await claimed(fixture, of);
+    await fixture.queue.start([run]);
+    await fixture.queue.renew([run], 20_000);
     const still = await fixture.pool.connect();
     let lost = 0;
     try {
       await still.query("begin");
-      await still.query("select from runs where id = $1 for update", [mine[0]?.id]);
-      // Each try waits for the lock as long as a statement may.
+      await still.query("select from runs where id = $1 for update", [run.id]);
       const renew = async () => {
-        const renewed = await fixture.queue.renew(mine, 20_000).catch(() => undefined);
+        const answers = await fixture.queue.renew([run], 20_000);
         lost += (await fixture.queue.reap()).interrupted;
-        return renewed;
+        return answers.get(run.id) === "renewed";
       };
       await until(() => `the end of the lock; ${lost} lost`, renew, 25_000);
     } finally {
       still.release(true);
     }
     expect(lost).toBe(0);
-    await fixture.queue.close(mine.map((run) => success(run)));
+    await fixture.queue.close([success(run)]);
   });
 
   test("renewing works while the server has no connection for it, but for the runs", async () => {
     const of = job();
     const run = await claimed(fixture, of, { worker: "crowded out" });
     const crowded = await createLimitedRole(fixture.url, 0);
-    const leasePool = createPool({ url: crowded.url, applicationName: "test" });
-    const notifications = createNotifications({ url: fixture.url, applicationName: "test" });
-    const options = { notifications, random: () => 0.5 };
-    const renewing = (pool: Pool) =>
-      createRunQueue({ ...options, pool, leasePool }).renew([run], 30_000);
+    const leasePool = createPool({
+      url: crowded.url,
+      applicationName: "test",
+      lender: fixture.pool,
+    });
+    const queue = createRunQueue({
+      pool: fixture.pool,
+      leasePool,
+      notifications: createNotifications({ url: fixture.url, applicationName: "test" }),
+      random: () => 0.5,
+    });
     try {
-      expect(await renewing(fixture.pool)).toEqual(new Set([run.id]));
-      await expect(renewing(leasePool)).rejects.toThrow(DependencyUnavailable);
+      expect(await queue.renew([run], 30_000)).toEqual(renewed(run));
     } finally {
       await leasePool.end();
       await crowded.drop();
@@ -608,7 +638,7 @@ describe("reap", () => {
     expect(await fixture.runsOf(sound)).toEqual([]);
     await fixture.pool.query("alter table executions drop constraint refused");
     // It has been taken over all the same: its worker holds it no more.
-    expect(await fixture.queue.renew([asleep], 30_000)).toEqual(new Set());
+    expect(await fixture.queue.renew([asleep], 30_000)).toEqual(new Map());
     expect(await fixture.queue.close([success(asleep)])).toEqual(new Set());
     await fixture.pool.query("update runs set lease_until = now() - interval '1 s'");
     expect((await fixture.queue.reap()).interrupted).toBe(1);

@@ -10,7 +10,7 @@ function keeper(stillHeld: (claims: readonly Claim[]) => readonly string[]) {
     queue: {
       renew: async (claims) => {
         asked.push([...claims]);
-        return new Set(stillHeld(claims));
+        return new Map(stillHeld(claims).map((id) => [id, id === "locked" ? "locked" : "renewed"]));
       },
     },
     leaseMs: 20_000,
@@ -68,6 +68,19 @@ test("only what is held here is renewed; what somebody else has is lost", async 
   expect(leases.holds(NEW)).toBe(true);
   sleep(2_000);
   expect(leases.holds(NEW)).toBe(false);
+});
+
+test("what somebody has locked is neither renewed nor lost", async () => {
+  const locked = { id: "locked", claimToken: "token" };
+  const { leases, lost, sleep } = keeper((claims) => claims.map(({ id }) => id));
+  leases.add([locked, NEW], 0);
+  sleep(18_000);
+  await leases.renew();
+  expect(leases.holds(locked)).toBe(true);
+  sleep(2_000);
+  expect(leases.holds(locked)).toBe(false);
+  expect(leases.holds(NEW)).toBe(true);
+  expect(lost).toEqual([]);
 });
 
 test("a lease counts from the moment at which it was asked for, and ends a second early", async () => {

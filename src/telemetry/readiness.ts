@@ -11,18 +11,28 @@ const CHECK_TIMEOUT_MS = 800;
 
 export interface DependencyState {
   name: string;
+  /** It answered in time. */
   up: boolean;
+  /** It has answered before, if late: a database that is far is none that was never there. */
+  reached: boolean;
 }
 
 /** Asks each dependency once, all at the same time; one that does not answer in time is down. */
 export function createDependencyChecks(
   checks: Readonly<Record<string, () => void | Promise<void>>>,
 ): () => Promise<DependencyState[]> {
+  const reached = new Set<string>();
   let running: Promise<DependencyState[]> | undefined;
   // Probes that overlap share one round of questions.
   return () => {
     running ??= Promise.all(
-      Object.entries(checks).map(async ([name, check]) => ({ name, up: await responds(check) })),
+      Object.entries(checks).map(async ([name, check]) => {
+        const up = await responds(async () => {
+          await check();
+          reached.add(name);
+        });
+        return { name, up, reached: reached.has(name) };
+      }),
     ).finally(() => {
       running = undefined;
     });
@@ -45,7 +55,7 @@ export function createReadiness(
   return async () => {
     const states = await dependencies();
     const up = states.every((state) => state.up);
-    wasReady ||= states.every((state) => state.up || optional.has(state.name));
+    wasReady ||= states.every((state) => state.reached || optional.has(state.name));
     return {
       status: up ? "ready" : wasReady ? "degraded" : "starting",
       dependencies: Object.fromEntries(states.map(({ name, up }) => [name, up ? "up" : "down"])),
@@ -53,19 +63,17 @@ export function createReadiness(
   };
 }
 
-async function responds(check: () => void | Promise<void>): Promise<boolean> {
+async function responds(check: () => Promise<void>): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<boolean>((resolve) => {
     timer = setTimeout(() => {
       resolve(false);
     }, CHECK_TIMEOUT_MS);
   });
-  const answered = Promise.resolve()
-    .then(check)
-    .then(
-      () => true,
-      () => false,
-    );
+  const answered = check().then(
+    () => true,
+    () => false,
+  );
   return Promise.race([answered, late]).finally(() => {
     clearTimeout(timer);
   });

@@ -1,4 +1,4 @@
-import { afterEach, expect, test } from "vitest";
+import { afterEach, expect, onTestFinished, test, vi } from "vitest";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
 import { startHealthServer, type HealthServer } from "../../../src/telemetry/health-server.ts";
 import { createDependencyChecks, createReadiness } from "../../../src/telemetry/readiness.ts";
@@ -50,6 +50,26 @@ test("is alive before it is ready, and stays ready when a dependency fails later
   const degraded = await get("/readyz");
   expect(degraded.status).toBe(200);
   expect(await degraded.json()).toEqual({ status: "degraded", dependencies: { postgres: "down" } });
+});
+
+test("is ready for a database that answers late, and says that it does", async () => {
+  vi.useFakeTimers();
+  onTestFinished(() => {
+    vi.useRealTimers();
+  });
+  const ready = createReadiness(
+    createDependencyChecks({
+      postgres: () => new Promise((resolve) => setTimeout(resolve, 1_000)),
+      jobs: async () => undefined,
+    }),
+  );
+  const asked = async () => {
+    const report = ready();
+    await vi.advanceTimersByTimeAsync(1_000);
+    return (await report).status;
+  };
+  expect(await asked()).toBe("starting");
+  expect(await asked()).toBe("degraded");
 });
 
 test("says what is optional, and is ready without it", async () => {

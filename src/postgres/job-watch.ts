@@ -4,7 +4,7 @@ import type { Timers } from "../domain/ports/clock.ts";
 import { PositionExpired, type JobEvent } from "../domain/ports/job-store.ts";
 import { jobOf, type JobRow } from "./job-row.ts";
 import { JOBS_CHANNEL, type Notifications } from "./notifications.ts";
-import type { Pool, Queryable } from "./pool.ts";
+import type { Pool } from "./pool.ts";
 
 const BATCH = 1_000;
 /** Jobs that are read whole at a time: one has up to 256 KiB. */
@@ -21,13 +21,8 @@ interface Change {
   xid: string;
 }
 
-/** Every transaction before it is over: its changes are visible, or never will be. */
-export async function currentPosition(database: Queryable): Promise<string> {
-  const { rows } = await database.query<{ position: string }>(
-    "select pg_snapshot_xmin(pg_current_snapshot())::text as position",
-  );
-  return rows[0]?.position ?? "0";
-}
+/** Of a statement that reads jobs: every transaction before it is over, its changes are read, or never will be. */
+export const POSITION = "pg_snapshot_xmin(pg_current_snapshot())::text";
 
 /**
  * Changes by the transaction that made them. A transaction may commit long after one with a higher id:

@@ -5,6 +5,7 @@ import { createJobRoster, type JobRoster } from "../domain/job-roster.ts";
 import type { ListedJob } from "../domain/listed-job.ts";
 import type { Monotonic } from "../domain/ports/clock.ts";
 import type { JobIndex } from "../domain/ports/job-index.ts";
+import { POSITION } from "./job-watch.ts";
 import type { Pool } from "./pool.ts";
 import { isUuid } from "./uuid.ts";
 
@@ -82,7 +83,7 @@ const COLUMNS = `uid, account, id, generation, created_at, deleted_at is not nul
 
 async function readAll(pool: Pool, account: string): Promise<Kept> {
   const { rows } = await pool.query<ListedRow & { position: string }>(
-    `select pg_snapshot_xmin(pg_current_snapshot())::text as position, j.*
+    `select ${POSITION} as position, j.*
        from (select) as one
        left join (select ${COLUMNS} from jobs where account = $1 and deleted_at is null) as j on true
       order by created_at, id`,

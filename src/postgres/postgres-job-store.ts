@@ -10,7 +10,7 @@ import {
 import { sqlState } from "./connection-errors.ts";
 import { createGroupCommit } from "./group-commit.ts";
 import { createHint } from "./hint.ts";
-import { currentPosition, watchJobs } from "./job-watch.ts";
+import { POSITION, watchJobs } from "./job-watch.ts";
 import { jobOf, type JobRow } from "./job-row.ts";
 import { JOBS_CHANNEL, type Notifications } from "./notifications.ts";
 import type { Pool } from "./pool.ts";
@@ -47,8 +47,6 @@ export function createPostgresJobStore(options: {
 
     list: async ({ account, limit, continue: token }) => {
       const after = token === undefined ? undefined : pageOf(token);
-      // Read before the first page: whatever commits while the pages are read is watched again.
-      const position = after?.position ?? (await currentPosition(pool));
       const values: unknown[] = [limit + 1];
       const parameter = (value: unknown) => `$${values.push(value)}`;
       const ofAccount = account === undefined ? "" : `and account = ${parameter(account)}`;
@@ -56,14 +54,20 @@ export function createPostgresJobStore(options: {
         after === undefined
           ? ""
           : `and (created_at, id, uid) > (${parameter(new Date(after.createdAt))}::timestamptz, ${parameter(after.id)}, ${parameter(after.uid)}::uuid)`;
-      const { rows } = await pool.query<JobRow>(
-        `select * from jobs where deleted_at is null ${ofAccount} ${behind}
-          order by created_at, id, uid limit $1`,
+      const { rows } = await pool.query<JobRow & { position: string }>(
+        `select ${POSITION} as position, j.*
+           from (select) as one
+           left join (select * from jobs where deleted_at is null ${ofAccount} ${behind}
+                       order by created_at, id, uid limit $1) as j on true
+          order by created_at, id, uid`,
         values,
       );
-      const jobs = rows.slice(0, limit).map(jobOf);
+      // The first page's: whatever commits while the others are read is watched again.
+      const position = after?.position ?? rows[0]?.position ?? "0";
+      const found = rows.filter(({ uid }) => uid !== null);
+      const jobs = found.slice(0, limit).map(jobOf);
       const last = jobs.at(-1);
-      return rows.length > limit && last !== undefined
+      return found.length > limit && last !== undefined
         ? { jobs, position, continue: tokenOf(last, position) }
         : { jobs, position };
     },

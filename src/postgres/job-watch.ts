@@ -21,8 +21,15 @@ interface Change {
   xid: string;
 }
 
+/**
+ * Transaction ids say nothing about another server, as after a failover or a restored backup, nor about a table that
+ * was filled anew; a server that was restarted is listed once more for that.
+ */
+export const ORIGIN =
+  "concat_ws('-', extract(epoch from pg_postmaster_start_time()), pg_relation_filenode('jobs'))";
+
 /** Of a statement that reads jobs: every transaction before it is over, its changes are read, or never will be. */
-export const POSITION = "pg_snapshot_xmin(pg_current_snapshot())::text";
+export const POSITION = `${ORIGIN} || ':' || pg_snapshot_xmin(pg_current_snapshot())`;
 
 /**
  * Changes by the transaction that made them. A transaction may commit long after one with a higher id:
@@ -44,9 +51,10 @@ export async function* watchJobs(request: {
   /** Delivered, but not yet behind the position: uid → version. */
   let ahead = new Map<string, number>();
   try {
-    let position = xidOf(request.position);
+    const { origin, xid } = placeOf(request.position);
+    let position = xid;
     while (!signal.aborted) {
-      const safe = await safePosition(pool, position);
+      const safe = await safePosition(pool, { origin, xid: position });
       const stillAhead: typeof ahead = new Map();
       let found = false;
       for await (const changes of changesSince(pool, position)) {
@@ -59,13 +67,13 @@ export async function* watchJobs(request: {
           if (signal.aborted) return;
           if (xid >= safe) stillAhead.set(row.uid, row.version);
           found = true;
-          yield eventOf(row, String(xid < safe ? xid : safe));
+          yield eventOf(row, `${origin}:${xid < safe ? xid : safe}`);
         }
       }
       ahead = stillAhead;
       if (safe > position) {
         position = safe;
-        yield { type: "bookmark", position: String(position) };
+        yield { type: "bookmark", position: `${origin}:${position}` };
       }
       if (found) await pause(COLLECT_MS, timers, signal);
       await bell.wait(POLL_MS, signal);
@@ -75,17 +83,23 @@ export async function* watchJobs(request: {
   }
 }
 
-/** Throws PositionExpired when deletions after `position` are forgotten, or the database is another one. */
-async function safePosition(pool: Pool, position: bigint): Promise<bigint> {
-  const { rows } = await pool.query<{ safe: string; end: string; purged: string | null }>(
-    `select pg_snapshot_xmin(s)::text as safe, pg_snapshot_xmax(s)::text as end,
+/** Throws PositionExpired when deletions after `at` are forgotten, or the database is another one. */
+async function safePosition(pool: Pool, at: Place): Promise<bigint> {
+  const { rows } = await pool.query<{
+    origin: string;
+    safe: string;
+    end: string;
+    purged: string | null;
+  }>(
+    `select ${ORIGIN} as origin, pg_snapshot_xmin(s)::text as safe, pg_snapshot_xmax(s)::text as end,
             (select value from carillon_meta where key = 'jobs_purged_xid') as purged
        from pg_current_snapshot() as s`,
   );
   const row = rows[0];
   if (row === undefined) throw new Error("no snapshot");
-  if (position <= BigInt(row.purged ?? "0") || position > BigInt(row.end))
-    throw new PositionExpired(`the position ${position} is no longer known: list again`);
+  const known = at.origin === row.origin && at.xid > BigInt(row.purged ?? "0");
+  if (!known || at.xid > BigInt(row.end))
+    throw new PositionExpired(`the position ${at.xid} is no longer known: list again`);
   return BigInt(row.safe);
 }
 
@@ -132,8 +146,14 @@ function eventOf(row: JobRow, position: string): JobEvent {
     : { type: "deleted", uid: row.uid, position };
 }
 
-function xidOf(position: string): bigint {
-  if (!/^\d{1,20}$/.test(position))
+interface Place {
+  origin: string;
+  xid: bigint;
+}
+
+function placeOf(position: string): Place {
+  const [, origin, xid] = /^(.+):(\d{1,20})$/.exec(position) ?? [];
+  if (origin === undefined || xid === undefined)
     throw new PositionExpired(`not a position of this store: ${position}`);
-  return BigInt(position);
+  return { origin, xid: BigInt(xid) };
 }

@@ -1,11 +1,49 @@
 import { randomUUID } from "node:crypto";
 import { expect, onTestFinished, test } from "vitest";
-import { timers } from "../../../cmd/system.ts";
+import { monotonic, timers } from "../../../cmd/system.ts";
+import { PositionExpired } from "../../../src/domain/ports/job-store.ts";
 import { createNotifications } from "../../../src/postgres/notifications.ts";
-import { createPool } from "../../../src/postgres/pool.ts";
+import { createPool, transaction } from "../../../src/postgres/pool.ts";
+import { createPostgresJobIndex } from "../../../src/postgres/postgres-job-index.ts";
 import { createPostgresJobStore } from "../../../src/postgres/postgres-job-store.ts";
 import { cronSpec } from "../../conformance/job-store.ts";
 import { createTestDatabase } from "../../postgres/database.ts";
+
+test("what was restored behind their backs is read anew by those who watch and those who look", async () => {
+  const database = await createTestDatabase();
+  const pool = createPool({ url: database.url, applicationName: "test", max: 10 });
+  const notifications = createNotifications({ url: database.url, applicationName: "test" });
+  onTestFinished(async () => {
+    await notifications.close();
+    await pool.end();
+    await database.drop();
+  });
+  const store = createPostgresJobStore({ pool, notifications, timers });
+  const index = createPostgresJobIndex({ pool, monotonic });
+  const account = randomUUID();
+  const ids = async () => (await index.jobs(account)).map(({ id }) => id);
+  const watched = async (position: string) => {
+    for await (const { type } of store.watch(position, AbortSignal.timeout(5_000))) return type;
+    return "nothing";
+  };
+
+  await store.create({ account, id: "saved", spec: cronSpec() });
+  await pool.query("create table backup as select * from jobs");
+  await store.create({ account, id: "forgotten", spec: cronSpec() });
+  expect(await ids()).toEqual(["saved", "forgotten"]);
+  const { position } = await store.list({ limit: 1 });
+  await transaction(pool, (client) =>
+    client.query("truncate jobs; insert into jobs select * from backup"),
+  );
+  await expect(watched(position)).rejects.toThrow(PositionExpired);
+  expect(await ids()).toEqual(["saved"]);
+
+  // A server that has taken over, and has got as far.
+  const now = (await store.list({ limit: 1 })).position;
+  await expect(watched(now.replace(/^[\d.]+/, "1795385240.5"))).rejects.toThrow(PositionExpired);
+  await store.create({ account, id: "next", spec: cronSpec() });
+  expect(await watched(now)).toBe("changed");
+});
 
 test("behind a transaction that stays open, what was delivered is not read whole again and again", async () => {
   const database = await createTestDatabase();

@@ -158,15 +158,15 @@ test("the pool exhausted is an outage, and passes", async () => {
   await small.end();
 });
 
-describe("on a server that has no connection left", () => {
-  const lookAround = (on: Pool) =>
-    Promise.all(Array.from({ length: 20 }, () => on.query("select pg_sleep(0.01)")));
+const many = (on: Pool) =>
+  Promise.all(Array.from({ length: 20 }, () => on.query("select pg_sleep(0.01)")));
 
+describe("on a server that has no connection left", () => {
   test("a pool makes do with those that it has, and grows when it may", async () => {
     const few = await createLimitedRole(database.url, 2);
     const crowded = createPool({ url: few.url, applicationName: "crowded" });
     await Promise.all([1, 2].map(() => crowded.query("select 1")));
-    await lookAround(crowded);
+    await many(crowded);
     await Promise.all(
       [1, 2, 3].map(() => transaction(crowded, (client) => client.query("select 1"))),
     );
@@ -174,7 +174,7 @@ describe("on a server that has no connection left", () => {
     await pool.query(`alter role ${new URL(few.url).username} connection limit 4`);
     await expect
       .poll(async () => {
-        await lookAround(crowded);
+        await many(crowded);
         return crowded.totalCount;
       })
       .toBe(4);
@@ -186,7 +186,7 @@ describe("on a server that has no connection left", () => {
     const none = await createLimitedRole(database.url, 0);
     const options = { url: none.url, applicationName: "crowded out" };
     const [borrowing, alone] = [createPool({ ...options, lender: pool }), createPool(options)];
-    await lookAround(borrowing);
+    await many(borrowing);
     await transaction(borrowing, (client) => client.query("select 1"));
     expect(borrowing.totalCount).toBe(0);
     expect(pool.idleCount).toBe(pool.totalCount);

@@ -2,8 +2,11 @@
 export interface StatusBacklog {
   /** One that is in it already keeps its place. */
   add(job: { uid: string; namespace: string; since: number }): void;
-  /** Whose turn it is, of those behind since `before` or longer, without the `busy`. It stays until deleted. */
+  /** Whose turn it is, of those behind since `before` or longer, without the `busy`. It stays until taken or deleted. */
   next(before: number, busy: ReadonlySet<string>): string | undefined;
+  /** It has had its turn, and so has its namespace. */
+  take(uid: string): void;
+  /** It needs no turn any more: the others of its namespace wait no longer for that. */
   delete(uid: string): void;
   clear(): void;
   readonly size: number;
@@ -14,6 +17,15 @@ export function createStatusBacklog(): StatusBacklog {
   /** Namespace → uid → since when; the namespace whose turn is next, first. */
   const waiting = new Map<string, Map<string, number>>();
   const namespaces = new Map<string, string>();
+
+  function remove(uid: string): void {
+    const namespace = namespaces.get(uid);
+    if (namespace === undefined) return;
+    namespaces.delete(uid);
+    const theirs = waiting.get(namespace);
+    theirs?.delete(uid);
+    if (theirs?.size === 0) waiting.delete(namespace);
+  }
 
   return {
     add({ uid, namespace, since }) {
@@ -30,15 +42,15 @@ export function createStatusBacklog(): StatusBacklog {
         }
       return undefined;
     },
-    delete(uid) {
-      const namespace = namespaces.get(uid);
-      const theirs = namespace === undefined ? undefined : waiting.get(namespace);
-      if (namespace === undefined || theirs === undefined) return;
-      namespaces.delete(uid);
-      theirs.delete(uid);
+    take(uid) {
+      const namespace = namespaces.get(uid) ?? "";
+      remove(uid);
+      const others = waiting.get(namespace);
+      if (others === undefined) return;
       waiting.delete(namespace);
-      if (theirs.size > 0) waiting.set(namespace, theirs);
+      waiting.set(namespace, others);
     },
+    delete: remove,
     clear() {
       waiting.clear();
       namespaces.clear();

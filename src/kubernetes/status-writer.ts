@@ -225,7 +225,7 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
     while (writing.size < CONCURRENT_WRITES) {
       const uid = dirty.next(monotonic() - settleMs, writing);
       if (uid === undefined || !bucket.take()) return;
-      dirty.delete(uid);
+      dirty.take(uid);
       writing.add(uid);
       void write(uid, term).finally(() => writing.delete(uid));
     }

@@ -15,7 +15,7 @@ function all(backlog: ReturnType<typeof createStatusBacklog>, busy = NOBODY): st
   const taken: string[] = [];
   for (let uid = backlog.next(Infinity, busy); uid; uid = backlog.next(Infinity, busy)) {
     taken.push(uid);
-    backlog.delete(uid);
+    backlog.take(uid);
   }
   return taken;
 }
@@ -24,6 +24,13 @@ test("one of each namespace after the other, in each the oldest first", () => {
   const backlog = backlogOf("a1", "a2", "a3", "a4", "b1", "b2", "c1");
   expect(all(backlog)).toEqual(["a1", "b1", "c1", "a2", "b2", "a3", "a4"]);
   expect(backlog.size).toBe(0);
+});
+
+test("a namespace in which jobs come and go keeps its turn", () => {
+  const backlog = backlogOf("a1", "a2", "b1", "b2");
+  backlog.take("a1");
+  backlog.delete("b2");
+  expect(all(backlog)).toEqual(["b1", "a2"]);
 });
 
 test("who is added again keeps its place, and the time since when it is behind", () => {
@@ -50,7 +57,7 @@ test("what is deleted or cleared is gone, and can come again", () => {
   const backlog = backlogOf("a1", "a2", "b1");
   backlog.delete("a1");
   backlog.delete("never there");
-  expect(all(backlog)).toEqual(["b1", "a2"]);
+  expect(all(backlog)).toEqual(["a2", "b1"]);
   const other = backlogOf("a1");
   other.clear();
   expect([other.size, other.next(Infinity, NOBODY)]).toEqual([0, undefined]);

@@ -26,7 +26,7 @@ function onError(error: unknown): void {
 
 // What a click has begun is shown before the next click or key comes. By default a timer is between them, and
 // a question could be closed while it is being done.
-notifyManager.setScheduler(createSteadyScheduler());
+notifyManager.setScheduler(createSteadyScheduler(window));
 
 const queryClient = new QueryClient({
   queryCache: new QueryCache({ onError }),

@@ -3,11 +3,25 @@ const LONGEST_PRESS_MS = 5_000;
 /** What a finger has tapped is clicked a moment after it is up. */
 const CLICK_COMES_WITHIN_MS = 100;
 
+interface Press {
+  isPrimary: boolean;
+  button: number;
+}
+
+/** The window, as far as it tells of them. */
+export interface Presses {
+  addEventListener(
+    type: "pointerdown" | "pointerup" | "pointercancel" | "click",
+    listener: (press: Press) => void,
+    capture: true,
+  ): void;
+}
+
 /**
- * Does at once what it is given, but while a finger or the mouse's button is down when it is up. What was loaded
+ * Does at once what it is given; while a finger or the mouse's button is down, not before it is up. What was loaded
  * would otherwise be drawn between press and release, move what is pressed, and the click would be lost.
  */
-export function createSteadyScheduler(): (callback: () => void) => void {
+export function createSteadyScheduler(page: Presses): (callback: () => void) => void {
   let held: (() => void)[] = [];
   let press: ReturnType<typeof setTimeout> | undefined;
 
@@ -22,7 +36,7 @@ export function createSteadyScheduler(): (callback: () => void) => void {
     });
   }
 
-  addEventListener(
+  page.addEventListener(
     "pointerdown",
     ({ isPrimary, button }) => {
       if (!isPrimary || button !== 0) return;
@@ -31,9 +45,10 @@ export function createSteadyScheduler(): (callback: () => void) => void {
     },
     true,
   );
-  addEventListener(
+  page.addEventListener(
     "pointerup",
-    () => {
+    ({ isPrimary }) => {
+      if (!isPrimary) return;
       const ended = press;
       setTimeout(() => {
         if (press === ended) release();
@@ -41,8 +56,15 @@ export function createSteadyScheduler(): (callback: () => void) => void {
     },
     true,
   );
+  page.addEventListener(
+    "pointercancel",
+    ({ isPrimary }) => {
+      if (isPrimary) release();
+    },
+    true,
+  );
   // What the click begins is shown before the next one comes.
-  for (const end of ["click", "pointercancel"]) addEventListener(end, release, true);
+  page.addEventListener("click", release, true);
 
   return (callback) => {
     if (press === undefined) queueMicrotask(callback);

@@ -18,33 +18,39 @@ export class ApiError extends Error {
 }
 
 /** Far longer than an answer takes: over a network that went away without a word, a request would wait for minutes. */
-const PATIENCE_MS = { GET: 30_000, others: 120_000 };
+const PATIENCE_MS = { toRead: 30_000, toChange: 120_000 };
 
 type Method = "GET" | "POST" | "PATCH" | "DELETE";
 
+interface Asked {
+  method: Method;
+  path: string;
+  body?: unknown;
+  /** Whether something may have been done, even if no answer comes. */
+  changes: boolean;
+}
+
 /** One exchange with the dashboard's API. Throws ApiError, also when the server cannot be reached. */
-export async function call<T>(method: Method, path: string, body?: unknown): Promise<T> {
+async function patiently<T>(asked: Asked): Promise<T> {
   const patience = new AbortController();
   const timer = setTimeout(
     () => {
       patience.abort();
     },
-    method === "GET" ? PATIENCE_MS.GET : PATIENCE_MS.others,
+    asked.changes ? PATIENCE_MS.toChange : PATIENCE_MS.toRead,
   );
   try {
-    return await exchange<T>(method, path, body, patience.signal);
+    return await exchange<T>(asked, patience.signal);
   } finally {
     clearTimeout(timer);
   }
 }
 
 async function exchange<T>(
-  method: Method,
-  path: string,
-  body: unknown,
+  { method, path, body, changes }: Asked,
   signal: AbortSignal,
 ): Promise<T> {
-  const inDoubt = method === "GET" ? "" : " Look whether it was done all the same.";
+  const inDoubt = changes ? " Look whether it was done all the same." : "";
   const asked = Date.now();
   let response: Response;
   try {
@@ -73,7 +79,13 @@ async function exchange<T>(
   return answer as T;
 }
 
-export const get = <T>(path: string): Promise<T> => call<T>("GET", path);
+export const get = <T>(path: string): Promise<T> =>
+  patiently<T>({ method: "GET", path, changes: false });
+/** What is read by POST, since the question is too long or too secret for an address. */
+export const ask = <T>(path: string, body: unknown): Promise<T> =>
+  patiently<T>({ method: "POST", path, body, changes: false });
+export const call = <T>(method: Exclude<Method, "GET">, path: string, body?: unknown): Promise<T> =>
+  patiently<T>({ method, path, body, changes: true });
 export const post = <T>(path: string, body?: unknown): Promise<T> => call<T>("POST", path, body);
 
 /** `?a=1&b=2` of the members that have a value. */

@@ -3,7 +3,7 @@ import { useDocumentTitle } from "@mantine/hooks";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useLocation, useNavigate } from "react-router";
-import { post } from "../api.ts";
+import { ask, post } from "../api.ts";
 import type { Session } from "../api-types.ts";
 import { BusyButton } from "../components/busy-button.tsx";
 import { Problem } from "../components/problem.tsx";
@@ -26,7 +26,7 @@ function Invitation({ token }: { token: string }) {
   const signedIn = useSignedIn();
   const found = useQuery({
     queryKey: ["invitation", token],
-    queryFn: () => post<{ email: string; role: string; account: string }>("/invitation", { token }),
+    queryFn: () => ask<{ email: string; role: string; account: string }>("/invitation", { token }),
     enabled: token !== "",
     retry: false,
   });

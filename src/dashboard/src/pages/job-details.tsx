@@ -1,7 +1,7 @@
 import { Card, Stack, Tabs, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
-import { post } from "../api.ts";
+import { ask } from "../api.ts";
 import type { Job, JobCheck, JobView } from "../api-types.ts";
 import { Code } from "../components/copy.tsx";
 import { Moment } from "../components/moment.tsx";
@@ -99,7 +99,7 @@ function Coming({ job }: { job: Job }) {
   const check = useQuery({
     // Anew when a run has passed, or for another schedule that only begins with the same run.
     queryKey: ["coming", job.id, job.next_run_at, job.cron_expression, job.timezone],
-    queryFn: () => post<JobCheck>("/jobs/check", bodyOf(draftOf(job)).body),
+    queryFn: () => ask<JobCheck>("/jobs/check", bodyOf(draftOf(job)).body),
     staleTime: 60_000,
   });
   return (

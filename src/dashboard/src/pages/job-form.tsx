@@ -19,7 +19,7 @@ import { useDebouncedValue } from "@mantine/hooks";
 import { notifications } from "@mantine/notifications";
 import { keepPreviousData, useMutation, useQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
-import { ApiError, post } from "../api.ts";
+import { ApiError, ask } from "../api.ts";
 import type { JobCheck } from "../api-types.ts";
 import { BusyButton } from "../components/busy-button.tsx";
 import { Problem } from "../components/problem.tsx";
@@ -111,7 +111,7 @@ export function JobForm(props: {
   const check = useQuery({
     queryKey: ["job-check", props.id ?? null, toCheck],
     queryFn: () =>
-      post<JobCheck>(
+      ask<JobCheck>(
         `/jobs/check${props.id === undefined ? "" : `?id=${encodeURIComponent(props.id)}`}`,
         toCheck,
       ),

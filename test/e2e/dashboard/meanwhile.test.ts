@@ -1,5 +1,8 @@
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import type { Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { findChrome } from "./chrome.ts";
 import { hold } from "./held.ts";
 import { button, choice, dialog, heading, place } from "./locators.ts";
@@ -70,14 +73,21 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
   });
 
   test("a job that somebody else deletes keeps its history, and offers nothing more to do", async () => {
-    const id = await createJob("Deleted elsewhere");
+    const receiver = createServer((_, response) => response.writeHead(410).end());
+    onTestFinished(() => void receiver.close());
+    await once(receiver.listen(0, "127.0.0.1"), "listening");
+    const { port } = receiver.address() as AddressInfo;
+    const webhook_url = `http://127.0.0.1:${port}/`;
+    const id = await stage.createJob({ name: "Deleted elsewhere", webhook_url });
     const { context, page } = await open(`jobs/${id}`);
-    await button(page, "Run now").waitFor();
+    await button(page, "Run now").click();
+    await page.getByText("no scheduled run starts").waitFor();
     await stage.rest({ method: "DELETE", path: `/jobs/${id}` });
     await button(page, "Run now").waitFor({ state: "detached" });
     await page.getByText("not found").waitFor();
     await page.getByRole("heading", { name: "Executions" }).waitFor();
     expect(await button(page, "More actions").count()).toBe(0);
+    expect(await page.getByText("no scheduled run starts").count()).toBe(0);
     await context.close();
   });
 

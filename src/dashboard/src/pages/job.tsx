@@ -107,13 +107,13 @@ function OneJob({ id }: { id: string }) {
       {view.error && <Problem error={view.error} />}
       {run.error && <Problem error={run.error} />}
       {change.error && <Problem error={change.error} />}
-      {data?.managed_by && (
+      {!gone && data?.managed_by && (
         <Alert color="orange">
           <strong>{data.managed_by.tool}</strong> manages this job ({data.managed_by.name}). Change,
           pause or delete it there; a change made here would be undone. Running it now is possible.
         </Alert>
       )}
-      {data?.halted === true && (
+      {!gone && data?.halted === true && (
         <Alert color="red">
           The receiver answered 410 Gone: no scheduled run starts until you resume the job or change
           it. Running it now is possible.

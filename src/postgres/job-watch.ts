@@ -2,6 +2,14 @@ import { Bell } from "../domain/bell.ts";
 import { pause } from "../domain/pause.ts";
 import type { Timers } from "../domain/ports/clock.ts";
 import { PositionExpired, type JobEvent } from "../domain/ports/job-store.ts";
+import {
+  parsePosition,
+  POSITION_AND_BOUNDS,
+  positionAfter,
+  positionText,
+  type BoundedPositionRow,
+  type JobPosition,
+} from "./job-position.ts";
 import { jobOf, type JobRow } from "./job-row.ts";
 import { JOBS_CHANNEL, type Notifications } from "./notifications.ts";
 import type { Pool } from "./pool.ts";
@@ -20,16 +28,6 @@ interface Change {
   version: number;
   xid: string;
 }
-
-/**
- * Transaction ids say nothing about another server, as after a failover or a restored backup, nor about a table that
- * was filled anew; a server that was restarted is listed once more for that.
- */
-export const ORIGIN =
-  "concat_ws('-', extract(epoch from pg_postmaster_start_time()), pg_relation_filenode('jobs'))";
-
-/** Of a statement that reads jobs: every transaction before it is over, its changes are read, or never will be. */
-export const POSITION = `${ORIGIN} || ':' || pg_snapshot_xmin(pg_current_snapshot())`;
 
 /**
  * Changes by the transaction that made them. A transaction may commit long after one with a higher id:
@@ -51,29 +49,29 @@ export async function* watchJobs(request: {
   /** Delivered, but not yet behind the position: uid → version. */
   let ahead = new Map<string, number>();
   try {
-    const { origin, xid } = placeOf(request.position);
-    let position = xid;
+    let position = parsePosition(request.position);
+    const { origin } = position;
     while (!signal.aborted) {
-      const safe = await safePosition(pool, { origin, xid: position });
+      const safe = await safePosition(pool, position);
       const stillAhead: typeof ahead = new Map();
       let found = false;
-      for await (const changes of changesSince(pool, position)) {
+      for await (const changes of changesSince(pool, position.xid)) {
         const fresh: Change[] = [];
         for (const change of changes) {
           if (ahead.get(change.uid) !== change.version) fresh.push(change);
-          else if (BigInt(change.xid) >= safe) stillAhead.set(change.uid, change.version);
+          else if (BigInt(change.xid) >= safe.xid) stillAhead.set(change.uid, change.version);
         }
         for await (const { row, xid } of wholeOf(pool, fresh)) {
           if (signal.aborted) return;
-          if (xid >= safe) stillAhead.set(row.uid, row.version);
+          if (xid >= safe.xid) stillAhead.set(row.uid, row.version);
           found = true;
-          yield eventOf(row, `${origin}:${xid < safe ? xid : safe}`);
+          yield eventOf(row, positionText(xid < safe.xid ? { origin, xid } : safe));
         }
       }
       ahead = stillAhead;
-      if (safe > position) {
+      if (safe.xid > position.xid) {
         position = safe;
-        yield { type: "bookmark", position: `${origin}:${position}` };
+        yield { type: "bookmark", position: positionText(position) };
       }
       if (found) await pause(COLLECT_MS, timers, signal);
       await bell.wait(POLL_MS, signal);
@@ -83,35 +81,23 @@ export async function* watchJobs(request: {
   }
 }
 
-/** Throws PositionExpired when deletions after `at` are forgotten, or the database is another one. */
-async function safePosition(pool: Pool, at: Place): Promise<bigint> {
-  const { rows } = await pool.query<{
-    origin: string;
-    safe: string;
-    end: string;
-    purged: string | null;
-  }>(
-    `select ${ORIGIN} as origin, pg_snapshot_xmin(s)::text as safe, pg_snapshot_xmax(s)::text as end,
-            (select value from carillon_meta where key = 'jobs_purged_xid') as purged
-       from pg_current_snapshot() as s`,
-  );
-  const row = rows[0];
-  if (row === undefined) throw new Error("no snapshot");
-  const known = at.origin === row.origin && at.xid > BigInt(row.purged ?? "0");
-  if (!known || at.xid > BigInt(row.end))
-    throw new PositionExpired(`the position ${at.xid} is no longer known: list again`);
-  return BigInt(row.safe);
+/** Throws PositionExpired when the changes since `at` cannot be told. */
+async function safePosition(pool: Pool, at: JobPosition): Promise<JobPosition> {
+  const { rows } = await pool.query<BoundedPositionRow>(`select ${POSITION_AND_BOUNDS}`);
+  const safe = positionAfter(at, rows);
+  if (!safe) throw new PositionExpired(`the position ${at.xid} is no longer known: list again`);
+  return safe;
 }
 
 /** Without what the jobs hold: behind a transaction that stays open for long, all of them are looked at again. */
-async function* changesSince(pool: Pool, position: bigint): AsyncGenerator<readonly Change[]> {
+async function* changesSince(pool: Pool, xid: bigint): AsyncGenerator<readonly Change[]> {
   let last: Change | undefined;
   for (;;) {
     const { rows } = await pool.query<Change>(
       `select uid, version, changed_xid::text as xid from jobs
         where changed_xid >= $1::xid8 and ($2::xid8 is null or (changed_xid, uid) > ($2::xid8, $3::uuid))
         order by changed_xid, uid limit ${BATCH}`,
-      [String(position), last?.xid ?? null, last?.uid ?? null],
+      [String(xid), last?.xid ?? null, last?.uid ?? null],
     );
     yield rows;
     last = rows.at(-1);
@@ -144,16 +130,4 @@ function eventOf(row: JobRow, position: string): JobEvent {
   return row.deleted_at === null
     ? { type: "changed", job: jobOf(row), position }
     : { type: "deleted", uid: row.uid, position };
-}
-
-interface Place {
-  origin: string;
-  xid: bigint;
-}
-
-function placeOf(position: string): Place {
-  const [, origin, xid] = /^(.+):(\d{1,20})$/.exec(position) ?? [];
-  if (origin === undefined || xid === undefined)
-    throw new PositionExpired(`not a position of this store: ${position}`);
-  return { origin, xid: BigInt(xid) };
 }

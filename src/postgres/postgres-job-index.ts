@@ -5,7 +5,15 @@ import { createJobRoster, type JobRoster } from "../domain/job-roster.ts";
 import type { ListedJob } from "../domain/listed-job.ts";
 import type { Monotonic } from "../domain/ports/clock.ts";
 import type { JobIndex } from "../domain/ports/job-index.ts";
-import { ORIGIN } from "./job-watch.ts";
+import {
+  POSITION,
+  POSITION_AND_BOUNDS,
+  positionAfter,
+  positionOf,
+  type BoundedPositionRow,
+  type JobPosition,
+  type PositionRow,
+} from "./job-position.ts";
 import type { Pool } from "./pool.ts";
 import { isUuid } from "./uuid.ts";
 
@@ -58,9 +66,7 @@ export function createPostgresJobIndex(options: { pool: Pool; monotonic: Monoton
 
 interface Kept {
   roster: JobRoster;
-  origin: string;
-  /** All transactions before it are in the roster. */
-  position: string;
+  position: JobPosition;
 }
 
 interface ListedRow {
@@ -83,8 +89,8 @@ const COLUMNS = `uid, account, id, generation, created_at, deleted_at is not nul
   coalesce(spec -> 'target' ->> 'url', spec -> 'target' ->> 'to') as address`;
 
 async function readAll(pool: Pool, account: string): Promise<Kept> {
-  const { rows } = await pool.query<ListedRow & { origin: string; position: string }>(
-    `select ${ORIGIN} as origin, pg_snapshot_xmin(pg_current_snapshot())::text as position, j.*
+  const { rows } = await pool.query<ListedRow & PositionRow>(
+    `select ${POSITION}, j.*
        from (select) as one
        left join (select ${COLUMNS} from jobs where account = $1 and deleted_at is null) as j on true
       order by created_at, id`,
@@ -92,33 +98,30 @@ async function readAll(pool: Pool, account: string): Promise<Kept> {
   );
   const roster = createJobRoster();
   for (const row of rows) if (row.uid !== null) roster.put(jobOf(row));
-  return { roster, origin: rows[0]?.origin ?? "", position: rows[0]?.position ?? "0" };
+  return { roster, position: positionOf(rows) };
 }
 
-/** Undefined: deletions since then are forgotten, or the database is another one. */
-async function caughtUp(pool: Pool, account: string, known: Kept): Promise<Kept | undefined> {
-  const { rows } = await pool.query<
-    ListedRow & { origin: string; position: string; end: string; purged: string | null }
-  >(
-    `select ${ORIGIN} as origin, pg_snapshot_xmin(s)::text as position, pg_snapshot_xmax(s)::text as end,
-            (select value from carillon_meta where key = 'jobs_purged_xid') as purged, j.*
-       from pg_current_snapshot() as s
+/** Undefined when the changes since then cannot be told. */
+async function caughtUp(
+  pool: Pool,
+  account: string,
+  { roster, position: from }: Kept,
+): Promise<Kept | undefined> {
+  const { rows } = await pool.query<ListedRow & BoundedPositionRow>(
+    `select ${POSITION_AND_BOUNDS}, j.*
+       from (select) as one
        left join (select ${COLUMNS} from jobs
                    where account = $1 and changed_xid >= $2::xid8) as j on true`,
-    [account, known.position],
+    [account, String(from.xid)],
   );
-  const state = rows[0];
-  if (state === undefined) throw new Error("no snapshot");
-  const position = BigInt(known.position);
-  if (state.origin !== known.origin) return undefined;
-  if (position <= BigInt(state.purged ?? "0") || position > BigInt(state.end)) return undefined;
-  const { roster, origin } = known;
+  const position = positionAfter(from, rows);
+  if (position === undefined) return undefined;
   for (const row of rows) {
     if (row.uid === null) continue;
     if (row.deleted) roster.remove(row.uid);
     else roster.put(jobOf(row));
   }
-  return { roster, origin, position: state.position };
+  return { roster, position };
 }
 
 function jobOf(row: ListedRow): ListedJob {

@@ -10,7 +10,8 @@ import {
 import { sqlState } from "./connection-errors.ts";
 import { createGroupCommit } from "./group-commit.ts";
 import { createHint } from "./hint.ts";
-import { POSITION, watchJobs } from "./job-watch.ts";
+import { POSITION, positionOf, positionText, type PositionRow } from "./job-position.ts";
+import { watchJobs } from "./job-watch.ts";
 import { jobOf, type JobRow } from "./job-row.ts";
 import { JOBS_CHANNEL, type Notifications } from "./notifications.ts";
 import type { Pool } from "./pool.ts";
@@ -54,8 +55,8 @@ export function createPostgresJobStore(options: {
         after === undefined
           ? ""
           : `and (created_at, id, uid) > (${parameter(new Date(after.createdAt))}::timestamptz, ${parameter(after.id)}, ${parameter(after.uid)}::uuid)`;
-      const { rows } = await pool.query<JobRow & { position: string }>(
-        `select ${POSITION} as position, j.*
+      const { rows } = await pool.query<JobRow & PositionRow>(
+        `select ${POSITION}, j.*
            from (select) as one
            left join (select * from jobs where deleted_at is null ${ofAccount} ${behind}
                        order by created_at, id, uid limit $1) as j on true
@@ -63,7 +64,7 @@ export function createPostgresJobStore(options: {
         values,
       );
       // The first page's: whatever commits while the others are read is watched again.
-      const position = after?.position ?? rows[0]?.position ?? "0";
+      const position = after?.position ?? positionText(positionOf(rows));
       const found = rows.filter(({ uid }) => uid !== null);
       const jobs = found.slice(0, limit).map(jobOf);
       const last = jobs.at(-1);

@@ -79,9 +79,8 @@ const CONCURRENT_WRITES = 8;
  * Writes what PostgreSQL says into `status`, as the leader: the whole of it, on the subresource, for this
  * incarnation of the job only. Latest wins, whatever was never written is nobody's loss; the rate is
  * bounded, so that a herd of a thousand runs does not keep the API server from its work, and shared out by
- * namespace. Workers record
- * results on other replicas and say so (`closed`); as that may get lost, the history is read again shortly
- * after each fire time, then ever less often.
+ * namespace. Workers record results on other replicas and say so (`closed`); as that may get lost, the history
+ * is read again shortly after each fire time, then ever less often.
  */
 export function createStatusWriter(dependencies: StatusWriterDependencies): StatusWriter {
   const { client, memory, history, events, clock, monotonic, timers, metrics } = dependencies;

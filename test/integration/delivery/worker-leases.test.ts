@@ -69,6 +69,23 @@ function unheard(queue: RunQueue): RunQueue {
   };
 }
 
+/** A worker's queue, and when leases were renewed, with answers that count, for three times as long as one lasts. */
+function renewing(counts: (answers: readonly string[]) => boolean): {
+  queue: RunQueue;
+  longer: Promise<void>;
+} {
+  const queue = fixture.anotherQueue();
+  const longer = Promise.withResolvers<void>();
+  let renewals = 0;
+  const renew: RunQueue["renew"] = async (...given) => {
+    const answers = await queue.renew(...given);
+    if (counts(Array.from(answers.values())) && (renewals += 1) * SHORT.renew > 3 * SHORT.lease)
+      longer.resolve();
+    return answers;
+  };
+  return { queue: { ...queue, renew }, longer: longer.promise };
+}
+
 async function taken(of: Job): Promise<void> {
   const [execution] = await fixture.executions(of, 1);
   expect(execution).toMatchObject({
@@ -219,26 +236,12 @@ describe("a lease", () => {
       answer = () => response.end();
     });
     const of = webhookJob(target.url, { target: { timeoutSeconds: 30 } });
-    const holder = fixture.anotherQueue();
-    let renewals = 0;
-    const renewed = Promise.withResolvers<undefined>();
-    worker({
-      timing: SHORT,
-      queue: {
-        ...holder,
-        renew: async (...given) => {
-          const held = await holder.renew(...given);
-          // Three times as long as the lease.
-          if (held.size > 0 && (renewals += 1) * SHORT.renew > 3 * SHORT.lease)
-            renewed.resolve(undefined);
-          return held;
-        },
-      },
-    });
+    const holder = renewing((answers) => answers.length > 0);
+    worker({ timing: SHORT, queue: holder.queue });
     await create(of);
     await target.count(1);
     worker({ timing: SHORT });
-    await renewed.promise;
+    await holder.longer;
     answer?.();
     expect(await fixture.executions(of, 1)).toMatchObject([{ status: "success", attempt: 1 }]);
     expect(target.received).toHaveLength(1);
@@ -250,29 +253,15 @@ describe("a lease", () => {
       answers.push(() => response.end());
     });
     const [locked, other] = [webhookJob(target.url), webhookJob(target.url)];
-    const holder = fixture.anotherQueue();
-    let renewals = 0;
-    const renewed = Promise.withResolvers<undefined>();
-    worker({
-      timing: SHORT,
-      queue: {
-        ...holder,
-        renew: async (...given) => {
-          const answer = await holder.renew(...given);
-          if (!Array.from(answer.values()).includes("locked")) return answer;
-          // Three times as long as the lease.
-          if ((renewals += 1) * SHORT.renew > 3 * SHORT.lease) renewed.resolve(undefined);
-          return answer;
-        },
-      },
-    });
+    const holder = renewing((answers) => answers.includes("locked"));
+    worker({ timing: SHORT, queue: holder.queue });
     await Promise.all([create(locked), create(other)]);
     await target.count(2);
     worker({ timing: SHORT });
     const administrator = await fixture.pool.connect();
     await administrator.query("begin; set local idle_in_transaction_session_timeout = 0");
     await administrator.query("select from runs where job_uid = $1 for update", [locked.uid]);
-    await renewed.promise;
+    await holder.longer;
     for (const answer of answers) answer();
     await administrator.query("commit");
     administrator.release();

@@ -1,4 +1,4 @@
-import { HOUR, MINUTE, SECOND } from "../domain/instant.ts";
+import { MINUTE, SECOND } from "../domain/instant.ts";
 import type { Job } from "../domain/job.ts";
 import type { Random, Timers } from "../domain/ports/clock.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
@@ -162,7 +162,7 @@ export function createReflector(deps: {
             at = { position: await list(sink, distrust, signal) };
             trusted = true;
             // Between 0.75 and 1.25 of the period: replicas and jobs must not resync in step.
-            resyncAt = monotonic() + Math.min(HOUR, resyncMs * (0.75 + random() / 2));
+            resyncAt = monotonic() + resyncMs * (0.75 + random() / 2);
             answered();
           }
           resync = timers.after(resyncAt - monotonic(), relist);

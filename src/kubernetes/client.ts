@@ -184,7 +184,7 @@ export function createKubernetesClient(dependencies: ClientDependencies): Kubern
           }
           if (answer.code !== 429 && answer.code < 500) throw error;
           if (METHODS[call.verb] !== "GET" && !wasRefusedUnread(answer))
-            throw unavailable(what, error, answer.retryAfterSeconds);
+            throw unavailable(what, error);
           trouble = error;
           asked = answer.retryAfterSeconds;
         } catch (error) {

@@ -58,6 +58,7 @@ export class MemoryJobs implements Pick<JobStore, "list" | "watch"> {
   #expiredBefore = 0;
   #wake = new Set<() => void>();
   down = false;
+  downWith: () => Error = () => new Error("store down");
   /** Jobs of a namespace that cannot be listed: neither shown nor gone. */
   readonly refused = new Set<string>();
   /** Lists are answered only after this. */
@@ -94,7 +95,7 @@ export class MemoryJobs implements Pick<JobStore, "list" | "watch"> {
 
   async list(options: { limit: number; continue?: string }): Promise<JobPage> {
     await this.held;
-    if (this.down) throw new Error("store down");
+    if (this.down) throw this.downWith();
     this.lists += 1;
     const all = [...this.jobs.values()].filter((job) => !this.refused.has(job.uid));
     const [from = 0, position = this.#events.length] =
@@ -114,7 +115,7 @@ export class MemoryJobs implements Pick<JobStore, "list" | "watch"> {
     let at = Number(position);
     while (!signal.aborted) {
       if (at < this.#expiredBefore) throw new PositionExpired("too old");
-      if (this.down) throw new Error("store down");
+      if (this.down) throw this.downWith();
       const event = this.#events[at];
       if (event !== undefined) {
         at += 1;

@@ -415,21 +415,30 @@ describe("the store is lossy or away", () => {
     expect([keys(w, "a"), keys(w, "b")]).toEqual([[], ["12:02"]]);
   });
 
-  test("two short outages are not one long one", async () => {
+  test.each([
+    { after: "events", expires: false, lists: 1 },
+    { after: "lists and no event", expires: true, lists: 3 },
+  ])("two short outages are not one long one, after $after", async ({ expires, lists }) => {
     const w = world();
     w.jobs.put(minutely("a"));
-    const { controller } = start(w);
+    const warnings: unknown[] = [];
+    const log = {
+      ...createLogger({ level: "silent" }),
+      warn: (line: unknown) => warnings.push(line),
+    };
+    const { controller } = start(w, { log });
     for (const minute of ["12:01", "12:02"]) {
       await w.time.advanceTo(at(`${minute}:10`));
       w.jobs.down = true;
-      w.jobs.wake();
+      if (expires) w.jobs.expire();
+      else w.jobs.wake();
       await w.time.advanceTo(at(`${minute}:16`));
       expect(controller.blindMs).toBe(0);
       w.jobs.down = false;
-      w.jobs.put(minutely(`since ${minute}`));
+      if (!expires) w.jobs.put(minutely(`since ${minute}`));
     }
     await w.time.advanceTo(at("12:03"));
-    expect(w.jobs.lists).toBe(1);
+    expect([w.jobs.lists, warnings.length]).toEqual([lists, 2]);
   });
 
   test.each([
@@ -495,6 +504,21 @@ describe("a store that lets nobody watch it for long", () => {
     expect(w.jobs.lists).toBeLessThan(60);
   });
 
+  test("it is listed after the third in a row that breaks at once, and after each from there on", async () => {
+    const w = world();
+    /** How often it had been listed when each watch began. */
+    const lists: number[] = [];
+    w.jobs.watch = async function* (position) {
+      const turn = lists.push(w.jobs.lists);
+      yield { type: "bookmark", position };
+      // Those end in good order, with two that break before each of them.
+      if (turn !== 3 && turn !== 6) throw new DependencyUnavailable("kubernetes");
+    };
+    start(w);
+    await w.time.advanceTo(at("12:02"));
+    expect(lists.slice(0, 11)).toEqual([1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 3]);
+  });
+
   test("while each watch takes up where the one before broke, nothing is listed", async () => {
     const w = world();
     const seen = breaking(w, 10, () => new DependencyUnavailable("kubernetes"), { getsOn: true });
@@ -529,14 +553,21 @@ describe("a store that lets nobody watch it for long", () => {
 
 describe("the store fails just when it is to be listed", () => {
   test.each([
-    { when: "at a resync", resyncMs: 8_000, expires: false },
-    { when: "after an expired position or a rebinding", resyncMs: 900_000, expires: true },
-  ])("$when: scheduling pauses until it is listed", async ({ resyncMs, expires }) => {
+    { when: "at a resync", resyncMs: 8_000, expires: false, late: false },
+    {
+      when: "after an expired position or a rebinding",
+      resyncMs: 900_000,
+      expires: true,
+      late: false,
+    },
+    { when: "as its pages expire on the way", resyncMs: 900_000, expires: true, late: true },
+  ])("$when: scheduling pauses until it is listed", async ({ resyncMs, expires, late }) => {
     const w = world();
     w.jobs.put(minutely("a"));
     w.jobs.put(minutely("b"));
     const { controller } = start(w, { resyncMs });
     await w.time.advanceTo(at("12:00:35"));
+    if (late) w.jobs.downWith = () => new PositionExpired("too old a page");
     w.jobs.down = true;
     if (expires) w.jobs.expire();
     await w.time.advanceTo(at("12:02:30"));
@@ -549,6 +580,23 @@ describe("the store fails just when it is to be listed", () => {
     await w.time.advanceTo(at("12:02:40"));
     expect([keys(w, "a"), keys(w, "b")]).toEqual([[], ["12:02"]]);
     expect(controller.blindMs).toBe(0);
+  });
+
+  test("a list that is under way at the end is not gone on with", async () => {
+    const w = world();
+    const page = Promise.withResolvers<void>();
+    let pages = 0;
+    w.jobs.list = async () => {
+      pages += 1;
+      await page.promise;
+      return { jobs: [], position: "0", ...(pages < 3 && { continue: "more" }) };
+    };
+    const { stop } = start(w);
+    await settle();
+    const stopped = stop();
+    page.resolve();
+    await stopped;
+    expect(pages).toBe(1);
   });
 
   test("a list that is not answered at all pauses scheduling too", async () => {

@@ -1,15 +1,19 @@
 import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import { createServer as createTlsServer } from "node:https";
+import { connect, type AddressInfo, type Server } from "node:net";
+import { pipeline, type Duplex } from "node:stream";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { KubeConfig, type User } from "@kubernetes/client-node";
+import { KubeConfig, type Cluster, type User } from "@kubernetes/client-node";
 import { afterEach, describe, expect, test } from "vitest";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
 import { ApiError } from "../../../src/kubernetes/api-error.ts";
 import { createKubernetesClient, type ApiCall } from "../../../src/kubernetes/client.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
+import { createAuthority } from "../../network/certificates.ts";
+import { until } from "../../until.ts";
 
 const closing: (() => unknown)[] = [];
 afterEach(async () => {
@@ -19,56 +23,90 @@ afterEach(async () => {
 interface Reply {
   status: number;
   retryAfter?: string;
+  /** Milliseconds of the client's time. */
+  takes?: number;
+  body?: readonly Buffer[];
 }
 
-/** A server that answers one thing after the other, the last for ever; `cut` closes without an answer. */
-async function world(replies: readonly (Reply | "cut")[], user: User = { name: "u" }) {
+/**
+ * A server that answers one thing after the other, the last for ever; `cut` closes without an answer, `hang` keeps
+ * the caller waiting.
+ */
+async function world(
+  replies: readonly (Reply | "cut" | "hang")[],
+  user: User = { name: "u" },
+  options: { cluster?: Partial<Cluster>; random?: number; timeoutMs?: number } = {},
+) {
+  const { cluster, random = 1, ...limits } = options;
   const seen: IncomingMessage[] = [];
   const server = createServer((request: IncomingMessage, response: ServerResponse) => {
     const reply = replies[Math.min(seen.length, replies.length - 1)] ?? "cut";
     seen.push(request);
     request.resume();
+    if (reply === "hang") return;
     if (reply === "cut") {
       request.socket.destroy();
       return;
     }
+    now += reply.takes ?? 0;
     if (reply.retryAfter !== undefined) response.setHeader("Retry-After", reply.retryAfter);
     response.statusCode = reply.status;
-    response.end("{}");
+    const [first = Buffer.from("{}"), ...others] = reply.body ?? [];
+    response.write(first, () => {
+      setImmediate(() => response.end(Buffer.concat(others)));
+    });
   });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   const { port } = server.address() as AddressInfo;
   const kubeConfig = new KubeConfig();
   kubeConfig.loadFromClusterAndUser(
-    { name: "c", server: `http://127.0.0.1:${port}/`, skipTLSVerify: true },
+    { name: "c", server: `http://127.0.0.1:${port}/`, skipTLSVerify: true, ...cluster },
     user,
   );
+  const metrics = createMetrics({ version: "test", nodeMetrics: false });
   let now = 0;
   const waits: number[] = [];
   const client = createKubernetesClient({
     kubeConfig,
     monotonic: () => now,
     timers: {
-      // The time of a whole call never runs out here; pauses are over at once.
+      // Time is over at once, but for long times, as that of a whole call, which never runs out here.
       after: (ms, callback) => {
-        if (ms === 30_000) return { cancel: () => undefined };
+        if (ms >= 20_000) return { cancel: () => undefined };
         waits.push(ms);
         now += ms;
         const immediate = setImmediate(callback);
         return { cancel: () => clearImmediate(immediate) };
       },
     },
-    random: () => 1,
-    metrics: createMetrics({ version: "test", nodeMetrics: false }),
+    random: () => random,
+    metrics,
     userAgent: "test",
+    ...limits,
   });
   closing.push(
     () => server.close(),
+    () => server.closeAllConnections(),
     () => client.close(),
   );
   const later = (ms: number) => (now += ms);
-  return { client, seen, waits, later, end: () => server.close() };
+  return { client, metrics, seen, waits, later, end: () => server.close() };
+}
+
+/** A server with TLS, whose certificate has this name: what a kubeconfig says of it. */
+async function secure(name: string) {
+  const authority = createAuthority();
+  const server = createTlsServer(authority.issue([name]), (_, response) => response.end("{}"));
+  const caData = Buffer.from(authority.certificate).toString("base64");
+  return { server: `https://${await listening(server)}`, caData, skipTLSVerify: false };
+}
+
+async function listening(server: Server): Promise<string> {
+  server.listen(0, "127.0.0.1");
+  closing.push(() => server.close());
+  await once(server, "listening");
+  return `127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
 const GET: ApiCall = { verb: "get", resource: "things", path: "/things/a" };
@@ -97,10 +135,14 @@ describe("what is asked for again, and when", () => {
       waits: [2_000],
     },
     {
-      name: "what a server says of the time in a way that it should not",
+      name: "what a server says of the time in ways that it should not",
       call: GET,
-      replies: [{ status: 429, retryAfter: "soon" }, { status: 200 }],
-      waits: [100],
+      replies: [
+        { status: 429, retryAfter: "soon" },
+        { status: 429, retryAfter: "-1" },
+        { status: 200 },
+      ],
+      waits: [100, 200],
     },
     {
       name: "once, when the credentials were refused",
@@ -115,15 +157,23 @@ describe("what is asked for again, and when", () => {
     expect(made.waits).toEqual(waits);
   });
 
-  test("ten times at most, less and less often", async () => {
-    const made = await world([{ status: 500 }]);
+  test.each([1, 0])("ten times at most, less and less often: random %d", async (random) => {
+    const made = await world([{ status: 500 }], { name: "u" }, { random });
     await expect(made.client.call(GET)).rejects.toThrow(DependencyUnavailable);
     expect(made.seen).toHaveLength(10);
-    expect(made.waits).toEqual(backoff);
+    expect(made.waits).toEqual(backoff.map((ms) => (random === 1 ? ms : ms / 2)));
   });
 
-  test("a change as well, when there was no connection", async () => {
-    const made = await world([{ status: 200 }]);
+  test.each([
+    { name: "connection", elsewhere: async () => ({}) },
+    { name: "such server", elsewhere: async () => ({ server: "http://nowhere.invalid" }) },
+    {
+      name: "certificate that can be believed",
+      elsewhere: async () => ({ ...(await secure("127.0.0.1")), caData: "" }),
+    },
+  ])("a change as well, when there was no $name", async ({ elsewhere }) => {
+    const cluster = await elsewhere();
+    const made = await world([{ status: 200 }], { name: "u" }, { cluster });
     made.end();
     await expect(made.client.call(POST)).rejects.toThrow(DependencyUnavailable);
     expect(made.waits).toEqual(backoff);
@@ -158,6 +208,32 @@ describe("what is not asked for again", () => {
       );
   });
 
+  test("what its caller gives up while the server is being waited for", async () => {
+    const made = await world([{ status: 429, retryAfter: "25" }]);
+    const leaving = new AbortController();
+    const called = made.client.call({ ...GET, signal: leaving.signal });
+    called.catch(() => undefined);
+    await until("the server has been asked", () => made.seen.length > 0);
+    const reason = new Error("the caller left");
+    leaving.abort(reason);
+    await expect(called).rejects.toBe(reason);
+    expect(made.seen).toHaveLength(1);
+  });
+
+  test.each([
+    { limits: { client: 5_000 }, counts: 5_000 },
+    { limits: { call: 7_000 }, counts: 7_000 },
+    { limits: { client: 5_000, call: 7_000 }, counts: 7_000 },
+  ])("what takes longer than the time for it, $limits", async ({ limits, counts }) => {
+    const { client: timeoutMs, call } = limits as { client?: number; call?: number };
+    const options = timeoutMs === undefined ? {} : { timeoutMs };
+    const made = await world(["hang"], { name: "u" }, options);
+    const asked = { ...GET, signal: new AbortController().signal };
+    const within = call === undefined ? asked : { ...asked, timeoutMs: call };
+    await expect(made.client.call(within)).rejects.toThrow(DependencyUnavailable);
+    expect(made.waits[0]).toBe(counts);
+  });
+
   test.each([
     { status: 404, times: 1 },
     { status: 401, times: 2 },
@@ -172,6 +248,12 @@ describe("what is not asked for again", () => {
 /** The credentials of each request. */
 const shown = ({ seen }: { seen: IncomingMessage[] }) =>
   seen.map(({ headers }) => headers.authorization);
+
+test("a name and a password", async () => {
+  const made = await world([{ status: 200 }], { name: "u", username: "ann", password: "p:w" });
+  await made.client.call(GET);
+  expect(shown(made)).toEqual([`Basic ${btoa("ann:p:w")}`]);
+});
 
 /** Which has made a call with its first token, and has a second one since. */
 async function pod(replies: readonly Reply[]) {
@@ -213,5 +295,79 @@ test.each([
   const [request] = made.seen;
   expect(request?.method).toBe("PATCH");
   expect(request?.url).toBe("/things/a?limit=1");
-  expect(request?.headers["content-type"]).toBe(type);
+  expect(request?.headers).toMatchObject({ "content-type": type, "user-agent": "test" });
+});
+
+test("a letter that arrives in two parts is one letter", async () => {
+  const text = Buffer.from('{"name":"café"}');
+  const body = [text.subarray(0, -3), text.subarray(-3)];
+  const { client } = await world([{ status: 200, body }]);
+  await expect(client.call(GET)).resolves.toEqual({ name: "café" });
+});
+
+test("each exchange is counted and timed, in seconds", async () => {
+  const made = await world([{ status: 500, takes: 250 }, "cut", { status: 200, takes: 250 }]);
+  await made.client.call(GET);
+  const { text } = await made.metrics.render();
+  for (const status of ["500", "error", "200"])
+    expect(text).toContain(
+      `carillon_kubernetes_requests_total{verb="get",resource="things",status="${status}"} 1\n`,
+    );
+  const labels = 'verb="get",resource="things"';
+  expect(text).toContain(`carillon_kubernetes_request_duration_seconds_sum{${labels}} 0.5\n`);
+});
+
+async function callAt(cluster: Partial<Cluster>): Promise<unknown> {
+  const { client } = await world([], { name: "u" }, { cluster });
+  return client.call(GET);
+}
+
+describe("what a kubeconfig says of the way to its server", () => {
+  test("the name in its certificate is another", async () => {
+    const cluster = await secure("api.example");
+    await expect(callAt({ ...cluster, tlsServerName: "api.example" })).resolves.toEqual({});
+  });
+
+  test("it is behind a proxy", async () => {
+    const asked: (string | undefined)[] = [];
+    const proxy = createServer();
+    proxy.on("connect", ({ url }: IncomingMessage, socket: Duplex) => {
+      asked.push(url);
+      const [host, port] = url?.split(":") ?? [];
+      const way = connect(Number(port), host, () => socket.write("HTTP/1.1 200 OK\r\n\r\n"));
+      pipeline(socket, way, socket, () => undefined);
+    });
+    const proxyUrl = `http://${await listening(proxy)}`;
+    const cluster = await secure("127.0.0.1");
+    await expect(callAt({ ...cluster, proxyUrl })).resolves.toEqual({});
+    expect(asked).toEqual([cluster.server.slice("https://".length)]);
+  });
+
+  test("it is behind a proxy of a kind that we do not speak to", async () => {
+    const cluster = { ...(await secure("127.0.0.1")), proxyUrl: "socks5://127.0.0.1:1080" };
+    const message = expect.stringContaining("a SOCKS proxy") as unknown;
+    await expect(callAt(cluster)).rejects.toMatchObject({ cause: { cause: { message } } });
+  });
+});
+
+describe("a watch", () => {
+  const open = { resource: "things", path: "/things", query: { watch: "true" } };
+  const begin = async (reply: Reply | "hang", signal = new AbortController().signal) => {
+    const made = await world([reply]);
+    return made.client.watch({ ...open, signal, inactivityMs: 100 });
+  };
+
+  test.each([
+    { reply: { status: 429, retryAfter: "7" }, error: { retryAfterSeconds: 7 } },
+    { reply: { status: 503 }, error: { name: "DependencyUnavailable" } },
+    { reply: { status: 410 }, error: { code: 410 } },
+    { reply: "hang", error: { name: "DependencyUnavailable" } },
+  ] as const)("that is answered with $reply", async ({ reply, error }) => {
+    await expect(begin(reply)).rejects.toMatchObject(error);
+  });
+
+  test("that its caller gives up, with the caller's reason", async () => {
+    const reason = new Error("the caller left");
+    await expect(begin("hang", AbortSignal.abort(reason))).rejects.toBe(reason);
+  });
 });

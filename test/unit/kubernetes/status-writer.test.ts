@@ -6,6 +6,7 @@ import { timingOf } from "../../../src/domain/timing.ts";
 import type { KubernetesClient } from "../../../src/kubernetes/client.ts";
 import { createResourceMemory } from "../../../src/kubernetes/resource-memory.ts";
 import type { ScheduledJob } from "../../../src/kubernetes/scheduled-job.ts";
+import type { ScheduledJobStatus } from "../../../src/kubernetes/status-content.ts";
 import { createStatusWriter } from "../../../src/kubernetes/status-writer.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
 import { FakeTime, settle } from "../controller/controller-world.ts";
@@ -21,13 +22,19 @@ function world() {
   const time = new FakeTime(at("12:00"));
   const memory = createResourceMemory();
   const looks: number[] = [];
-  const writes: { path: string; phase: string; answer: (error?: Error) => void }[] = [];
+  const writes: {
+    path: string;
+    phase: string;
+    conditions: NonNullable<ScheduledJobStatus["conditions"]>;
+    answer: (error?: Error) => void;
+  }[] = [];
   const warnings: unknown[] = [];
   const call = async (asked: Parameters<KubernetesClient["call"]>[0]): Promise<never> => {
-    const [, { value }] = asked.body as [unknown, { value: { phase: string } }];
+    const [, { value }] = asked.body as [unknown, { value: Required<ScheduledJobStatus> }];
     const { promise, resolve, reject } = Promise.withResolvers<never>();
     const answer = (error?: Error) => (error ? reject(error) : resolve(undefined as never));
-    writes.push({ path: asked.path, phase: value.phase, answer });
+    const { phase, conditions } = value;
+    writes.push({ path: asked.path, phase, conditions: conditions ?? [], answer });
     return promise;
   };
   const writer = createStatusWriter({
@@ -90,6 +97,23 @@ describe("writes", () => {
     writes[0]?.answer();
     await seconds(5);
     expect(writes.map(({ phase }) => phase)).toEqual(["Active", "Paused"]);
+  });
+
+  test("a condition says since when it is as it is", async () => {
+    const { report, writes, seconds } = world();
+    report(yearly());
+    await seconds(2);
+    writes[0]?.answer();
+    await seconds(8);
+    report(yearly({ generation: 2, spec: { suspend: true } }));
+    await seconds(10);
+    const since = writes.map(({ conditions }) =>
+      Object.fromEntries(conditions.map((each) => [each.type, each.lastTransitionTime.slice(-3)])),
+    );
+    expect(since).toMatchObject([
+      { Ready: "01Z", Scheduled: "01Z" },
+      { Ready: "01Z", Scheduled: "11Z" },
+    ]);
   });
 
   test("what has been written is known without a word of the watch", async () => {

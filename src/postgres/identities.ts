@@ -24,18 +24,19 @@ export function createIdentities({ pool }: { pool: Pool }): Identities {
       const { issuer, subject, email, emailVerified } = person;
       if (email === undefined || !emailVerified || parseAddress(email).kind === "invalid")
         return { kind: "unverified" };
-      const { rows } = await pool.query<{ id: string }>(
-        `select u.id from ${LIVE_USERS} where u.email = $1`,
-        [normaliseAddress(email)],
+      // The user is locked as the foreign key does: a removal under way is waited for, and not run into. The unique
+      // keys decide: of two people who come at once with one address, one is remembered.
+      const { rowCount } = await pool.query(
+        `with found as materialized (
+           select u.id from ${LIVE_USERS} where u.email = $3 for key share of u
+         ), added as (
+           insert into user_identities (issuer, subject, user_id)
+           select $1, $2, id from found on conflict do nothing
+         )
+         select from found`,
+        [issuer, subject, normaliseAddress(email)],
       );
-      const [found] = rows;
-      if (!found) return { kind: "unknown" };
-      // The unique keys decide: of two people who come at once with one address, one is remembered.
-      await pool.query(
-        `insert into user_identities (issuer, subject, user_id)
-         select $1, $2, id from users where id = $3 on conflict do nothing`,
-        [issuer, subject, found.id],
-      );
+      if (rowCount === 0) return { kind: "unknown" };
       const remembered = await known(person);
       return remembered ? { kind: "user", user: remembered } : { kind: "taken" };
     },

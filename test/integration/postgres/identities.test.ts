@@ -1,0 +1,54 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { ProviderPerson } from "../../../src/domain/ports/single-sign-on.ts";
+import { createAccounts } from "../../../src/postgres/accounts.ts";
+import { createIdentities } from "../../../src/postgres/identities.ts";
+import { createPool, type Pool } from "../../../src/postgres/pool.ts";
+import { createUsers } from "../../../src/postgres/users.ts";
+import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
+import { until } from "../../until.ts";
+
+const EMAIL = "leaving@example.com";
+const PERSON: ProviderPerson = {
+  issuer: "https://id.example.com",
+  subject: "leaving",
+  email: EMAIL,
+  emailVerified: true,
+};
+
+let database: TestDatabase;
+let pool: Pool;
+beforeAll(async () => {
+  database = await createTestDatabase();
+  pool = createPool({ url: database.url, applicationName: "test" });
+});
+afterAll(async () => {
+  await pool?.end();
+  await database?.drop();
+});
+
+async function statementsThatWaitForALock(): Promise<number> {
+  const { rowCount } = await pool.query(
+    "select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
+  );
+  return rowCount ?? 0;
+}
+
+test("who is being removed during the first sign-in is nobody's user", async () => {
+  const account = (await createAccounts({ pool }).create({ name: "left" })).id;
+  const user = await createUsers({ pool }).create({
+    account,
+    email: EMAIL,
+    password: "eight chars",
+  });
+  const removal = await pool.connect();
+  try {
+    await removal.query("begin");
+    await removal.query("delete from users where id = $1", [user.id]);
+    const found = createIdentities({ pool }).userOf(PERSON);
+    await until("it waits for the removal", async () => (await statementsThatWaitForALock()) === 1);
+    await removal.query("commit");
+    expect(await found).toEqual({ kind: "unknown" });
+  } finally {
+    removal.release();
+  }
+});

@@ -42,7 +42,10 @@ export function createRecords(options: {
       for (const { run } of items) {
         leases.remove(run);
         if (!closed.has(run.id))
-          log.warn({ run: run.id }, "an attempt's outcome came after the run had been taken over");
+          log.warn(
+            { run: run.id },
+            "an attempt's outcome is not recorded here: its run is over, deleted or taken over by another worker",
+          );
       }
     },
     // The lease runs out, and a reaper closes the run as interrupted.

@@ -43,7 +43,7 @@ export interface RunQueue {
    * the others are gone, recorded as missed or to be decided again, or belong to somebody else.
    */
   start(runs: readonly ClaimedRun[]): Promise<Set<string>>;
-  /** Execution and run in one transaction. Returns the ids that were closed; the rest had been taken over. */
+  /** Execution and run in one transaction. Returns the ids that were closed; the rest are over, deleted or taken over. */
   close(closings: readonly Closing[]): Promise<Set<string>>;
   /**
    * Gives claims back of which nothing was sent: unstarted ones, and started ones that an open circuit

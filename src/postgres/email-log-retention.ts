@@ -1,10 +1,12 @@
-import { transaction } from "./pool.ts";
+import { lockingBriefly } from "./partitions.ts";
 import type { Pool } from "./pool.ts";
 
 /** Makes the partitions of this month and the next, by the database's clock. Idempotent, safe at once. */
 export async function ensureEmailLogMonth({ pool }: { pool: Pool }): Promise<void> {
-  await pool.query("select email_log_ensure_month(now())");
-  await pool.query("select email_log_ensure_month(now() + interval '1 month')");
+  await lockingBriefly(pool, async (client) => {
+    await client.query("select email_log_ensure_month(now())");
+    await client.query("select email_log_ensure_month(now() + interval '1 month')");
+  });
 }
 
 /** Months that have a partition, oldest first, as `YYYY-MM` (UTC). */
@@ -18,11 +20,7 @@ export async function emailLogMonths({ pool }: { pool: Pool }): Promise<string[]
     .flatMap((match) => (match === null ? [] : [`${match[1]}-${match[2]}`]));
 }
 
-/**
- * Drops one month of the log with its counters, in one transaction, so that `total` stays exact.
- * Dropping a partition locks the whole log: it gives up after a second rather than hold up sends that
- * would queue behind it, and throws; the next round of retention tries again.
- */
+/** Drops one month of the log with its counters, in one transaction, so that `total` stays exact. */
 export async function dropEmailLogMonth({
   pool,
   month,
@@ -32,8 +30,7 @@ export async function dropEmailLogMonth({
   month: string;
 }): Promise<void> {
   if (!/^\d{4}-\d{2}$/.test(month)) throw new Error(`not a month: ${month}`);
-  await transaction(pool, async (client) => {
-    await client.query("set local lock_timeout = '1s'");
+  await lockingBriefly(pool, async (client) => {
     await client.query(`drop table if exists email_log_${month.replace("-", "_")}`);
     await client.query(
       `delete from email_log_counts

@@ -1,6 +1,6 @@
 import type { Instant } from "../domain/instant.ts";
 import { sqlState } from "./connection-errors.ts";
-import type { Queryable } from "./pool.ts";
+import { transaction, type Pool, type Queryable } from "./pool.ts";
 
 /** "no partition of relation … found for row": a check violation that names no constraint. */
 export function lacksPartition(error: unknown, table: "executions" | "email_log"): boolean {
@@ -22,18 +22,17 @@ export async function ensureExecutionMonths(
 }
 
 /** This month's partition and the next two: a retention task that runs at least monthly keeps ahead. */
-export async function ensureMonthsAhead(database: Queryable): Promise<void> {
-  await database.query(
-    "select executions_ensure_month(now() + n * interval '1 month') from generate_series(0, 2) as n",
+export async function ensureMonthsAhead(pool: Pool): Promise<void> {
+  await lockingBriefly(pool, (client) =>
+    client.query(
+      "select executions_ensure_month(now() + n * interval '1 month') from generate_series(0, 2) as n",
+    ),
   );
 }
 
-/**
- * Drops the partitions that hold nothing younger than `before`. Detaching would need a lock as well;
- * dropping a small catalogue entry is short, and lock_timeout bounds the wait for readers.
- */
-export async function dropMonthsBefore(database: Queryable, before: Instant): Promise<string[]> {
-  const { rows } = await database.query<{ name: string }>(
+/** Drops the partitions that hold nothing younger than `before`. */
+export async function dropMonthsBefore(pool: Pool, before: Instant): Promise<string[]> {
+  const { rows } = await pool.query<{ name: string }>(
     `select c.relname as name
        from pg_inherits i join pg_class c on c.oid = i.inhrelid
       where i.inhparent = 'executions'::regclass and c.relname ~ '^executions_\\d{4}_\\d{2}$'
@@ -41,6 +40,22 @@ export async function dropMonthsBefore(database: Queryable, before: Instant): Pr
       order by 1`,
     [new Date(before)],
   );
-  for (const { name } of rows) await database.query(`drop table ${name}`);
+  for (const { name } of rows)
+    await lockingBriefly(pool, (client) => client.query(`drop table ${name}`));
   return rows.map((row) => row.name);
+}
+
+/**
+ * A transaction that makes or drops a partition, under a lock on the whole table, for which it waits while somebody
+ * reads: a backup for its whole length. It gives up after a second rather than hold up those who queue behind it,
+ * and throws; the next round of retention tries again.
+ */
+export async function lockingBriefly<T>(
+  pool: Pool,
+  work: (client: Queryable) => Promise<T>,
+): Promise<T> {
+  return transaction(pool, async (client) => {
+    await client.query("set local lock_timeout = '1s'");
+    return work(client);
+  });
 }

@@ -15,6 +15,7 @@ import {
   type RunsFixture,
 } from "./runs-fixture.ts";
 import type { Job } from "../../../src/domain/job.ts";
+import { until } from "../../until.ts";
 
 let fixture: RunsFixture;
 beforeAll(async () => {
@@ -68,6 +69,64 @@ test("months beyond the maximum go; 0 keeps all; months ahead are there", async 
   );
   expect(rows[0]?.found).toBe(true);
 });
+
+const inMonths = (months: number) =>
+  `to_char(now() at time zone 'UTC' + interval '${months} months', 'YYYY_MM')`;
+
+test.each([
+  {
+    does: "drops a month of executions",
+    table: "executions",
+    before: "select executions_ensure_month(now() - interval '2 years')",
+    after: `select to_regclass('executions_' || ${inMonths(-24)}) is null as done`,
+  },
+  {
+    does: "makes a month of executions",
+    table: "executions",
+    before: `do $$ begin execute 'drop table executions_' || ${inMonths(2)}; end $$`,
+    after: `select to_regclass('executions_' || ${inMonths(2)}) is not null as done`,
+  },
+  {
+    does: "makes a month of the email log",
+    table: "email_log",
+    before: `do $$ begin execute 'drop table email_log_' || ${inMonths(1)}; end $$`,
+    after: `select to_regclass('email_log_' || ${inMonths(1)}) is not null as done`,
+  },
+])(
+  "while a backup holds the tables, who $does holds up nobody for long, and does it afterwards",
+  async ({ table, before, after }) => {
+    await run(90);
+    await fixture.pool.query(before);
+    const [backup, writer] = [await fixture.pool.connect(), await fixture.pool.connect()];
+    try {
+      await backup.query(`begin; lock table ${table} in access share mode`);
+      const ran = run(90).then(
+        () => "done",
+        () => "given up",
+      );
+      await until("it wants the table", async () => {
+        const { rowCount } = await fixture.pool.query(
+          "select from pg_locks where relation = $1::regclass and not granted",
+          [table],
+        );
+        return rowCount === 1;
+      });
+      // Less than the time that those who record wait for a lock.
+      await writer.query(
+        `begin; set local lock_timeout = '3s'; lock table ${table} in row exclusive mode`,
+      );
+      await writer.query("rollback");
+      expect(await ran).toBe("given up");
+      await backup.query("rollback");
+      await run(90);
+      const { rows } = await fixture.pool.query<{ done: boolean }>(after);
+      expect(rows).toEqual([{ done: true }]);
+    } finally {
+      backup.release(true);
+      writer.release(true);
+    }
+  },
+);
 
 test("an account that keeps less loses its own older rows only", async () => {
   const [short, long] = [job(), job()];

@@ -1,7 +1,7 @@
 import { fileURLToPath } from "node:url";
 import { readdir } from "node:fs/promises";
 import { createClient, type Pool, type Queryable } from "./pool.ts";
-import { translating } from "./connection-errors.ts";
+import { sqlState, translating } from "./connection-errors.ts";
 
 const DIRECTORY = fileURLToPath(new URL("migrations/", import.meta.url));
 const TABLE = "carillon_migrations";
@@ -51,7 +51,8 @@ export interface MigrateOptions {
 
 /**
  * Brings the schema up to this release: plain SQL files in order, each once, all in one transaction,
- * under an advisory lock (several processes at once are safe: the others wait, then find nothing to do).
+ * under an advisory lock (several processes at once are safe: the others wait, then find nothing to do). Beside
+ * programs that run: it holds none of them up for more than a second at a time, but for its own work.
  * Forward only; an older release keeps working on a migrated database unless `min_app_version` in
  * carillon_meta says otherwise: then this throws DatabaseTooNew, ServerTooOld on an older PostgreSQL, and
  * DatabaseNotUtf8 in another encoding, and changes nothing.
@@ -61,7 +62,7 @@ export async function migrate(options: MigrateOptions): Promise<{ applied: strin
     url: options.url,
     applicationName: "carillon migrate",
     statementTimeoutMs: 0,
-    lockTimeoutMs: 0,
+    lockTimeoutMs: 1_000,
     connectTimeoutMs: 10_000,
   });
   return translating(async () => {
@@ -78,24 +79,27 @@ export async function migrate(options: MigrateOptions): Promise<{ applied: strin
       }
       // Loaded only when there is work: it brings a TypeScript loader along.
       const { runner } = await import("node-pg-migrate");
-      const applied = await runner({
-        dbClient: client,
-        dir: DIRECTORY,
-        migrationsTable: TABLE,
-        migrationsSchema: await schemaOf(client, TABLE),
-        direction: "up",
-        singleTransaction: true,
-        advisoryLockMode: "wait",
-        logger: {
-          info: (line) => {
-            const name = /^> - (.+)$/.exec(line)?.[1];
-            if (name !== undefined) options.onProgress?.(`Migrating the database: ${name}`);
+      const schema = await schemaOf(client, TABLE);
+      const applied = await givingWay({ client, onProgress: options.onProgress }, (onProgress) =>
+        runner({
+          dbClient: client,
+          dir: DIRECTORY,
+          migrationsTable: TABLE,
+          migrationsSchema: schema,
+          direction: "up",
+          singleTransaction: true,
+          advisoryLockMode: "wait",
+          logger: {
+            info: (line) => {
+              const name = /^> - (.+)$/.exec(line)?.[1];
+              if (name !== undefined) onProgress?.(`Migrating the database: ${name}`);
+            },
+            warn: () => undefined,
+            // With the whole text of the migration, before it throws what PostgreSQL said.
+            error: () => undefined,
           },
-          warn: () => undefined,
-          // With the whole text of the migration, before it throws what PostgreSQL said.
-          error: () => undefined,
-        },
-      }).catch((cause: unknown) => {
+        }),
+      ).catch((cause: unknown) => {
         throw new MigrationFailed(cause);
       });
       // Somebody newer may have migrated while we waited for the lock.
@@ -107,6 +111,34 @@ export async function migrate(options: MigrateOptions): Promise<{ applied: strin
     }
   });
 }
+
+/**
+ * Who changes a table waits for everybody who has read it, a backup for its whole length; and whoever comes later, if
+ * only to read, waits behind. So it waits for a second, then lets the others through, and begins again, for as long as
+ * it takes. Of several tries the first one says what it does.
+ */
+async function givingWay<T>(
+  request: { client: Queryable; onProgress: MigrateOptions["onProgress"] },
+  work: (onProgress: MigrateOptions["onProgress"]) => Promise<T>,
+): Promise<T> {
+  const { client, onProgress } = request;
+  // Through PgBouncer the connection may have been made without it.
+  await client.query("set lock_timeout = '1s'");
+  for (let first = true; ; first = false) {
+    try {
+      return await work(first ? onProgress : undefined);
+    } catch (error) {
+      if (sqlState(error) !== LOCK_NOT_AVAILABLE) throw error;
+      if (first)
+        onProgress?.(
+          "Waiting for another migration, or for a transaction that holds a table, as a backup does",
+        );
+      await client.query("select pg_sleep(4)");
+    }
+  }
+}
+
+const LOCK_NOT_AVAILABLE = "55P03";
 
 /**
  * For processes that do not migrate: throws DatabaseTooNew or DatabaseTooOld when this release cannot

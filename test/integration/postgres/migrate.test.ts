@@ -15,6 +15,7 @@ import { createPostgresJobStore } from "../../../src/postgres/postgres-job-store
 import { cronSpec } from "../../conformance/job-store.ts";
 import { admin } from "../../postgres/admin.ts";
 import { createEmptyDatabase, type TestDatabase } from "../../postgres/database.ts";
+import { until } from "../../until.ts";
 
 const databases: TestDatabase[] = [];
 async function empty(options?: string): Promise<TestDatabase> {
@@ -54,6 +55,40 @@ test("a migration takes its time, whatever time limits the role has", async () =
   const limited = `${url}?options=${encodeURIComponent(options)}`;
   const { applied } = await migrate({ url: limited, appVersion: "1.0.0" });
   expect(applied).not.toEqual([]);
+});
+
+test("during a backup, which holds every table, it waits without holding up those who work on them", async () => {
+  const { url } = await empty();
+  await migrate({ url, appVersion: "1.0.0" });
+  const pool = createPool({ url, applicationName: "test" });
+  // As it was before the last migration that changes a table in use.
+  await pool.query("delete from carillon_migrations where name = '0011_runs_without_first_start'");
+  await pool.query("alter table runs add column first_started_at timestamptz(3)");
+  const backup = await pool.connect();
+  await backup.query("begin; lock table runs in access share mode");
+
+  const waiting = Promise.withResolvers<void>();
+  const migrated = migrate({
+    url,
+    appVersion: "1.0.0",
+    onProgress: (line) => {
+      if (line.startsWith("Waiting")) waiting.resolve();
+    },
+  });
+  const waitsForRuns = async () => {
+    const { rowCount } = await pool.query(
+      "select from pg_locks where relation = 'runs'::regclass and not granted",
+    );
+    return rowCount === 1;
+  };
+  await until("the migration wants the table", waitsForRuns);
+  // Well within the time that each program waits for a lock.
+  await pool.query("set lock_timeout = '3s'; select from runs for update");
+  await waiting.promise;
+  await backup.query("commit");
+  backup.release();
+  expect(await migrated).toEqual({ applied: ["0011_runs_without_first_start"] });
+  await pool.end();
 });
 
 test("a database that needs a newer program is refused, and left alone", async () => {

@@ -10,6 +10,7 @@ import {
   DatabaseTooOld,
   MigrationFailed,
   ServerTooOld,
+  TablesOfAnotherRole,
 } from "../src/postgres/migrate.ts";
 import { sqlState } from "../src/postgres/connection-errors.ts";
 import { redactText } from "../src/telemetry/redact.ts";
@@ -30,6 +31,7 @@ export function problemOf(error: unknown, databaseUrl?: string): string | undefi
     error instanceof ServerTooOld ||
     error instanceof DatabaseNotUtf8 ||
     error instanceof MigrationFailed ||
+    error instanceof TablesOfAnotherRole ||
     error instanceof UnknownKeyId ||
     error instanceof WrongKey
   )

@@ -26,6 +26,11 @@ export class DatabaseNotUtf8 extends Error {
   override name = "DatabaseNotUtf8";
 }
 
+/** The tables belong to a role that DATABASE_URL's is not: as after a restore by somebody else. */
+export class TablesOfAnotherRole extends Error {
+  override name = "TablesOfAnotherRole";
+}
+
 /** The migrations could not be applied, and none of them was. */
 export class MigrationFailed extends Error {
   override name = "MigrationFailed";
@@ -55,7 +60,7 @@ export interface MigrateOptions {
  * programs that run: it holds none of them up for more than a second at a time, but for its own work.
  * Forward only; an older release keeps working on a migrated database unless `min_app_version` in
  * carillon_meta says otherwise: then this throws DatabaseTooNew, ServerTooOld on an older PostgreSQL, and
- * DatabaseNotUtf8 in another encoding, and changes nothing.
+ * DatabaseNotUtf8 in another encoding, TablesOfAnotherRole where months could not be made, and changes nothing.
  */
 export async function migrate(options: MigrateOptions): Promise<{ applied: string[] }> {
   const client = createClient({
@@ -72,6 +77,7 @@ export async function migrate(options: MigrateOptions): Promise<{ applied: strin
       // Which a role may have, and only a server that is new enough knows: a large table takes its time.
       await client.query("set transaction_timeout = 0");
       await refuseOtherEncoding(client);
+      await refuseTablesOfAnother(client);
       await refuseNewer(client, options.appVersion);
       if ((await pending(client)).length === 0) {
         await forgetOtherClusters(client);
@@ -142,9 +148,10 @@ const LOCK_NOT_AVAILABLE = "55P03";
 
 /**
  * For processes that do not migrate: throws DatabaseTooNew or DatabaseTooOld when this release cannot
- * run on the schema as it is.
+ * run on the schema as it is, and TablesOfAnotherRole as `migrate` does.
  */
 export async function checkSchema(request: { pool: Pool; appVersion: string }): Promise<void> {
+  await refuseTablesOfAnother(request.pool);
   await refuseNewer(request.pool, request.appVersion);
   const missing = await pending(request.pool);
   if (missing.length > 0)
@@ -185,6 +192,21 @@ async function refuseOtherEncoding(database: Queryable): Promise<void> {
       throw new DatabaseNotUtf8(
         `the database ${name} of DATABASE_URL has the encoding ${encoding}: Carillon needs UTF8 (CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0)`,
       );
+}
+
+/**
+ * Only whoever owns a table makes and drops its months. With rights to read and write alone everything would go well
+ * until the months end that the owner has made.
+ */
+async function refuseTablesOfAnother(database: Queryable): Promise<void> {
+  const { rows } = await database.query<{ role: string; owner: string }>(
+    `select current_user as role, pg_get_userbyid(relowner) as owner from pg_class
+      where oid = to_regclass('executions') and not pg_has_role(relowner, 'usage')`,
+  );
+  for (const { role, owner } of rows)
+    throw new TablesOfAnotherRole(
+      `the tables belong to the role ${owner}, and ${role} of DATABASE_URL has to own them: ALTER TABLE ... OWNER TO, for each, or restore the dump with pg_restore --no-owner --role=${role}`,
+    );
 }
 
 async function refuseNewer(database: Queryable, appVersion: string): Promise<void> {

@@ -8,6 +8,7 @@ import {
   DatabaseTooNew,
   DatabaseTooOld,
   migrate,
+  TablesOfAnotherRole,
 } from "../../../src/postgres/migrate.ts";
 import { createNotifications } from "../../../src/postgres/notifications.ts";
 import { createPool } from "../../../src/postgres/pool.ts";
@@ -198,6 +199,31 @@ test("a role that may not create tables is told so, in one line", async () => {
       /^the migration failed: [^\n]*permission denied for schema public: the role of DATABASE_URL [^\n]*$/,
     );
   } finally {
+    await admin(url, `drop role ${role}`);
+  }
+});
+
+test("a role that may read and write, and owns nothing, is told so before a month ends", async () => {
+  const { url } = await empty();
+  await migrate({ url, appVersion: "1.0.0" });
+  const role = `granted_${randomBytes(4).toString("hex")}`;
+  await admin(url, `create role ${role} login password 'granted'`);
+  await admin(url, `grant all on schema public to ${role}`);
+  await admin(url, `grant all on all tables in schema public to ${role}`);
+  const granted = new URL(url);
+  granted.username = role;
+  granted.password = "granted";
+  const pool = createPool({ url: granted.href, applicationName: "test" });
+  try {
+    const told = new RegExp(`belong to the role .*, and ${role} .* --role=${role}$`);
+    await expect(migrate({ url: granted.href, appVersion: "1.0.0" })).rejects.toThrow(told);
+    await expect(checkSchema({ pool, appVersion: "1.0.0" })).rejects.toThrow(TablesOfAnotherRole);
+    // As good as the owner.
+    await admin(url, `do $$ begin execute format('grant %I to ${role}', current_user); end $$`);
+    await checkSchema({ pool, appVersion: "1.0.0" });
+  } finally {
+    await pool.end();
+    await admin(url, `drop owned by ${role}`);
     await admin(url, `drop role ${role}`);
   }
 });

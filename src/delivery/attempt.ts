@@ -65,7 +65,7 @@ export function createAttempt(options: {
       };
     // The run's id makes the Message-ID, so that all attempts are one mail to whoever removes doubles.
     const message = { subject, body, isHtml, messageId: run.id, kind: "job" } as const;
-    return mailer.send(run.account, { ...message, to: parsed.address }, signal, maySend);
+    return mailer.send(run.account, { ...message, to: parsed.address }, { signal, maySend });
   }
 
   function record(account: string, { to, subject }: EmailTarget, result: MailResult): void {

@@ -1,13 +1,8 @@
-import type { ApiKeys } from "../domain/ports/accounts.ts";
+import type { ApiKeys, Caller } from "../domain/ports/accounts.ts";
 import { ApiError } from "./errors.ts";
 
 /** `svc_live_` and the alphabet of base64url; anything else cannot be a key and costs no look-up. */
 const FORM = /^svc_live_[A-Za-z0-9_-]{20,200}$/;
-
-export interface Caller {
-  keyId: string;
-  account: string;
-}
 
 /** One text for every reason: it tells nobody which keys exist. */
 export const UNAUTHORIZED =

@@ -4,6 +4,8 @@ import type { JsonBody } from "./request-body.ts";
 export interface ApiRequest<Body = unknown, Query = unknown> {
   /** Empty for endpoints without authentication. */
   account: string;
+  /** As of the request's authentication: Caller. Undefined as well where that does not tell. */
+  smtpRevision?: string | undefined;
   requestId: string;
   /** Path parameters. */
   params: Readonly<Record<string, string>>;

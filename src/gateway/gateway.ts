@@ -148,9 +148,10 @@ export function createGateway(options: GatewayOptions): Gateway {
     router.register(pattern, [endpoint.method], async (ctx) => {
       ctx.state.route = endpoint.path;
       let account = "";
+      let smtpRevision: string | undefined;
       if (endpoint.authenticated) {
         const caller = await authenticate(options.apiKeys, ctx.get("x-api-key"));
-        account = caller.account;
+        ({ account, smtpRevision } = caller);
         ctx.state.account = account;
         ctx.state.keyId = caller.keyId;
         ctx.set(limiter.take(caller.keyId));
@@ -161,6 +162,7 @@ export function createGateway(options: GatewayOptions): Gateway {
         const body = checkBody?.(json?.value);
         const request: ApiRequest = {
           account,
+          smtpRevision,
           requestId: ctx.state.requestId,
           params: ctx.params,
           query,

@@ -3,7 +3,7 @@ import { LRUCache } from "lru-cache";
 import type { MailMessage, MailResult } from "../domain/mail.ts";
 import type { SmtpSettingsStore } from "../domain/ports/accounts.ts";
 import type { Timers } from "../domain/ports/clock.ts";
-import type { Mailer } from "../domain/ports/mail.ts";
+import type { Mailer, MailOptions } from "../domain/ports/mail.ts";
 import type { Dial } from "../network/guarded-dial.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
@@ -19,8 +19,8 @@ const POOL_IDLE = 5 * 60_000;
 
 /**
  * Mail through each account's own SMTP server, over pooled connections. Whether the settings are still
- * the ones a pool was built from is asked before every mail, so that a change counts at once; mails that
- * ask at the same time share the question. A mail waits for one of its account's connections, without a
+ * the ones a pool was built from is asked before every mail, so that a change counts at once, unless the caller
+ * has just read that; mails that ask at the same time share the question. A mail waits for one of its account's connections, without a
  * limit when its caller has a signal to end that with; otherwise the wait is part of its time.
  */
 export function createMailer(options: {
@@ -68,13 +68,14 @@ export function createMailer(options: {
   async function send(
     account: string,
     message: MailMessage,
-    signal?: AbortSignal,
-    maySend?: () => boolean,
+    { signal, maySend, smtpRevision }: MailOptions = {},
   ): Promise<MailResult> {
     return limited(sendTimeoutMs, signal, async (limit) => {
-      for (;;) {
+      const open = pools.get(account);
+      let known = open?.revision === smtpRevision ? open : undefined;
+      for (; ; known = undefined) {
         if (closed) throw new Error("the mailer is closed");
-        const pool = await currentPool(account);
+        const pool = known ?? (await currentPool(account));
         // Closed while it waited: nobody would close a new pool.
         if (closed) throw new Error("the mailer is closed");
         if (pool === null) return { kind: "unconfigured" };
@@ -88,10 +89,10 @@ export function createMailer(options: {
   }
 
   return {
-    send: async (account, message, signal, maySend) => {
+    send: async (account, message, options) => {
       const kind = message.kind ?? "email";
       const started = performance.now();
-      const result = await send(account, message, signal, maySend);
+      const result = await send(account, message, options);
       metrics.emails.inc({ kind, outcome: OUTCOME[result.kind] });
       if (result.kind === "unconfigured") return result;
       metrics.emailDuration.observe({ kind }, (performance.now() - started) / 1_000);

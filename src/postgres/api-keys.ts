@@ -116,7 +116,8 @@ export function createApiKeys({
       const key = await lookups.submit(hashOf(raw));
       if (key === undefined) return undefined;
       if (key.stale) noteUse(key.id);
-      return { keyId: key.id, account: key.account };
+      const { id: keyId, account, smtpRevision } = key;
+      return { keyId, account, smtpRevision: smtpRevision ?? undefined };
     },
   };
 }
@@ -124,6 +125,7 @@ export function createApiKeys({
 interface FoundKey {
   id: string;
   account: string;
+  smtpRevision: string | null;
   stale: boolean;
 }
 
@@ -135,8 +137,10 @@ async function findKeys(
   const { rows } = await pool.query<FoundKey & { hash: string }>({
     name: "api_keys_authenticate",
     text: `select encode(k.hash, 'hex') as hash, k.id, k.account,
-        (k.last_used_at is null or k.last_used_at < now() - interval '1 minute') as stale
+        (k.last_used_at is null or k.last_used_at < now() - interval '1 minute') as stale,
+        s.revision as "smtpRevision"
       from api_keys k join accounts a on a.id = k.account
+        left join smtp_settings s on s.account = k.account
       where k.hash = any(select decode(unnest($1::text[]), 'hex')) and a.deleted_at is null`,
     values: [[...new Set(names)]],
   });

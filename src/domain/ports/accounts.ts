@@ -49,13 +49,21 @@ export class JobsLeft extends Error {
   }
 }
 
+/** Who sent a request, as of the look-up of its key. */
+export interface Caller {
+  keyId: string;
+  account: string;
+  /** Of the account's SMTP settings; undefined when it has none. Read along, for those who send a mail next. */
+  smtpRevision: string | undefined;
+}
+
 export interface ApiKeys {
   /** The raw key is returned here and never again; only its SHA-256 is stored. */
   create(account: string, label: string): Promise<{ key: ApiKey; raw: string }>;
   list(account: string): Promise<ApiKey[]>;
   delete(account: string, id: string): Promise<boolean>;
   /** The key and its live account. `lastUsedAt` is written at most once a minute, never on the hot path. */
-  authenticate(raw: string): Promise<{ keyId: string; account: string } | undefined>;
+  authenticate(raw: string): Promise<Caller | undefined>;
 }
 
 export interface SmtpSettingsStore {

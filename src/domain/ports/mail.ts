@@ -3,19 +3,20 @@ import type { Instant } from "../instant.ts";
 import type { EmailLogEntry, MailKind, MailMessage, MailResult } from "../mail.ts";
 
 /** Sends through the account's own SMTP server. Expected failures are results, not errors. */
-export interface Mailer {
+export interface MailOptions {
+  /** A mail waits for a connection of its account's until it aborts; without one, as part of the mail's time. */
+  signal?: AbortSignal;
   /**
-   * It waits for a connection of its account's: until the signal aborts, or without one as part of the time
-   * that a mail may take. `maySend` is asked before the message's first byte and again before its end,
-   * which is what a server acts on (RFC 5321, 4.1.1.4). Where it says no, the connection is dropped and
-   * nobody gets the mail.
+   * Asked before the message's first byte and again before its end, which is what a server acts on (RFC 5321,
+   * 4.1.1.4). Where it says no, the connection is dropped and nobody gets the mail.
    */
-  send(
-    account: string,
-    message: MailMessage,
-    signal?: AbortSignal,
-    maySend?: () => boolean,
-  ): Promise<MailResult>;
+  maySend?: () => boolean;
+  /** The settings' revision that the caller has read: connections that were opened with it need not ask again. */
+  smtpRevision?: string | undefined;
+}
+
+export interface Mailer {
+  send(account: string, message: MailMessage, options?: MailOptions): Promise<MailResult>;
   configured(account: string): Promise<boolean>;
   /** One conversation with settings that are not saved yet; the transcript carries no secret. */
   test(

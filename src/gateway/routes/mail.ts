@@ -38,8 +38,9 @@ export function mailRoutes(options: MailRouteOptions) {
         repeatable: false,
         report: options.report,
         work: async () => {
-          const { to, subject } = request.body;
-          const result = await mailer.send(request.account, message);
+          const { smtpRevision, body } = request;
+          const { to, subject } = body;
+          const result = await mailer.send(request.account, message, { smtpRevision });
           if (result.kind === "unconfigured") throw smtpNotConfigured();
           const entry = await logged(request.account, "email", { to, subject }, result);
           if (result.kind === "failed") throw sendingFailed(result);
@@ -61,14 +62,14 @@ export function mailRoutes(options: MailRouteOptions) {
         // A second code takes the place of the first, whether or not that was mailed.
         repeatable: true,
         report: options.report,
-        work: () => sendCode(request.account, to),
+        work: () => sendCode(request, to),
       });
     },
 
     async verifyOtp(request: ApiRequest<OtpVerifyRequest>): Promise<ApiAnswer> {
       const { email, code } = request.body;
       refuseBadAddress("email", email);
-      if (!(await mailer.configured(request.account))) throw smtpNotConfigured();
+      await refuseWithoutSettings(request);
       const verified =
         CODE.test(code) && (await otps.verify(request.account, normaliseAddress(email), code));
       metrics.otps.inc({ outcome: verified ? "verified" : "refused" });
@@ -91,8 +92,9 @@ export function mailRoutes(options: MailRouteOptions) {
   };
 
   /** Invalidate the old code → mail the new one → make it count, only if its mail was accepted. */
-  async function sendCode(account: string, to: string): Promise<ApiAnswer> {
-    if (!(await mailer.configured(account))) throw smtpNotConfigured();
+  async function sendCode(request: ApiRequest, to: string): Promise<ApiAnswer> {
+    const { account, smtpRevision } = request;
+    await refuseWithoutSettings(request);
     const issued = await otps.issue(account, normaliseAddress(to));
     if (issued.kind === "limited") {
       metrics.otps.inc({ outcome: "limited" });
@@ -105,7 +107,7 @@ export function mailRoutes(options: MailRouteOptions) {
       code: issued.code,
       minutes: OTP_MINUTES,
     });
-    const result = await mailer.send(account, { ...message, kind: "otp" });
+    const result = await mailer.send(account, { ...message, kind: "otp" }, { smtpRevision });
     if (result.kind === "accepted") await otps.activate(issued.id);
     else await otps.discard(issued.id);
     // Settings deleted between the check and the send.
@@ -124,6 +126,11 @@ export function mailRoutes(options: MailRouteOptions) {
       status: 200,
       body: { message: "OTP sent", expires_at: isoUtc(issued.expiresAt) },
     };
+  }
+
+  async function refuseWithoutSettings({ account, smtpRevision }: ApiRequest): Promise<void> {
+    if (smtpRevision === undefined && !(await mailer.configured(account)))
+      throw smtpNotConfigured();
   }
 
   async function logged(

@@ -15,6 +15,36 @@ const mail = { to: "ada@example.com", subject: "Hello", body: "Hello, Ada." };
 const sixDigits = (): string => /\b\d{6}\b/.exec(h.catcher.messages()[0]?.text ?? "")?.[0] ?? "";
 
 describe("POST /send", () => {
+  test("goes by the SMTP settings that were read with the key", async () => {
+    const known: unknown[] = [];
+    const harness = await startHarness({
+      mailer: (mailer) => ({
+        ...mailer,
+        configured: () => Promise.reject(new Error("asked although it is known")),
+        send: (account, message, options) => {
+          known.push(options?.smtpRevision);
+          return mailer.send(account, message, options);
+        },
+      }),
+    });
+    try {
+      for (const path of ["/send", "/send/otp"])
+        expect(
+          await harness.request({
+            method: "POST",
+            path,
+            json: path === "/send" ? mail : { to: mail.to },
+          }),
+        ).toMatchObject({
+          status: 200,
+        });
+      const revision = await harness.settings.revision(harness.first.account);
+      expect(known).toEqual([revision, revision]);
+    } finally {
+      await harness.close();
+    }
+  });
+
   test("200: id, to, subject, status sent, sent_at; the mail arrives", async () => {
     const reply = await send(mail);
     expect(reply.status).toBe(200);

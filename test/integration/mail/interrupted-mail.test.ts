@@ -24,7 +24,7 @@ describe("a claim that is lost on the way", () => {
     // Over an open connection too, which is where a second try would come from.
     expect(await sending.send("a", HELLO)).toMatchObject({ kind: "accepted" });
     let times = 0;
-    const result = await sending.send("a", HELLO, undefined, () => (times += 1) < asked);
+    const result = await sending.send("a", HELLO, { maySend: () => (times += 1) < asked });
     expect(result).toMatchObject({ kind: "failed", outcomeUnknown: false });
     expect(times).toBe(asked);
     await expect.poll(() => server.seen.closed).toBe(1);
@@ -49,9 +49,12 @@ describe("a mail that the server does not read on", () => {
       },
     });
     let times = 0;
-    const sent = mailer(server.port, {}, PATIENT).send("a", LARGE, options.signal, () => {
-      times += 1;
-      return options.maySend?.() ?? true;
+    const sent = mailer(server.port, {}, PATIENT).send("a", LARGE, {
+      ...options,
+      maySend: () => {
+        times += 1;
+        return options.maySend?.() ?? true;
+      },
     });
     await stopped.promise;
     await expect.poll(() => times).toBeGreaterThan(0);
@@ -94,7 +97,7 @@ describe("a mail that the server does not read on", () => {
 
 test("a signal that has come before: nobody is connected", async () => {
   const server = await scriptedServer({});
-  const sent = mailer(server.port).send("a", HELLO, AbortSignal.abort());
+  const sent = mailer(server.port).send("a", HELLO, { signal: AbortSignal.abort() });
   expect(await sent).toMatchObject({ kind: "failed", outcomeUnknown: false });
   expect(server.seen.connections).toBe(0);
 });
@@ -108,7 +111,7 @@ test("the signal ends a mail on its way", async () => {
     },
   });
   const controller = new AbortController();
-  const sent = mailer(port, {}, PATIENT).send("a", HELLO, controller.signal);
+  const sent = mailer(port, {}, PATIENT).send("a", HELLO, { signal: controller.signal });
   await asked.promise;
   controller.abort();
   expect(await sent).toMatchObject(ABORTED);

@@ -99,6 +99,22 @@ describe("settings", () => {
     expect([first.messages().length, second.messages().length]).toEqual([1, 1]);
   });
 
+  test.each([
+    { of: "the open connections", known: "1", asked: 0 },
+    { of: "none: there were none", known: undefined, asked: 1 },
+    { of: "earlier settings", known: "0", asked: 1 },
+    { of: "later settings", known: "2", asked: 1 },
+  ])("a revision of $of that the caller has read", async ({ known, asked }) => {
+    const caught = await catcher();
+    const sending = mailer(caught.smtpPort);
+    await sending.send("a", HELLO);
+    const { revisions } = sending.state;
+    expect(await sending.send("a", HELLO, { smtpRevision: known })).toMatchObject({
+      kind: "accepted",
+    });
+    expect(sending.state.revisions - revisions).toBe(asked);
+  });
+
   test("mails at the same time share the question", async () => {
     const caught = await catcher();
     const sending = mailer(caught.smtpPort);

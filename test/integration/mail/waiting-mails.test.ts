@@ -20,7 +20,7 @@ async function busy(sendTimeoutMs: number) {
     END: () => ((ends += 1) === 1 ? first.promise : "250 queued"),
   });
   const sending = mailer(server.port, {}, sendTimeoutMs, ONE);
-  const inFlight = sending.send("a", HELLO, neverEnded());
+  const inFlight = sending.send("a", HELLO, { signal: neverEnded() });
   await until("the first mail at the server", () => server.seen.mails === 1);
   return {
     server,
@@ -32,7 +32,7 @@ async function busy(sendTimeoutMs: number) {
     /** Sends one more; resolves when that waits. */
     wait: async (signal: AbortSignal) => {
       const { revisions } = sending.state;
-      const sent = sending.send("a", HELLO, signal);
+      const sent = sending.send("a", HELLO, { signal });
       await until("its settings", () => sending.state.revisions > revisions);
       for (let turn = 0; turn < 10; turn += 1) await setImmediate();
       return { sent };
@@ -46,7 +46,7 @@ describe("a mail that waits for a connection", () => {
     const server = await scriptedServer({ END: () => ((ends += 1) < 3 ? "hang" : "250 queued") });
     const sending = mailer(server.port, {}, 700, ONE);
     // Those before it take up all of their own.
-    const sent = [1, 2, 3].map(() => sending.send("a", HELLO, neverEnded()));
+    const sent = [1, 2, 3].map(() => sending.send("a", HELLO, { signal: neverEnded() }));
     expect(await Promise.all(sent)).toMatchObject([
       { kind: "failed", outcomeUnknown: true },
       { kind: "failed", outcomeUnknown: true },
@@ -58,7 +58,10 @@ describe("a mail that waits for a connection", () => {
   test("does so no longer than a mail may take, when nobody could end it", async () => {
     const server = await scriptedServer({ RCPT: "hang" });
     const sending = mailer(server.port, {}, 700, ONE);
-    const ofJobs = [sending.send("a", HELLO, neverEnded()), sending.send("a", HELLO, neverEnded())];
+    const ofJobs = [
+      sending.send("a", HELLO, { signal: neverEnded() }),
+      sending.send("a", HELLO, { signal: neverEnded() }),
+    ];
     const result = await sending.send("a", HELLO);
     expect(result).toEqual({
       kind: "failed",
@@ -92,7 +95,7 @@ describe("a mail that waits for a connection", () => {
     const { inFlight, sending, goOn } = await busy(PATIENT);
     const order: number[] = [];
     const waiting = [1, 2, 3].map(async (mail) => {
-      const result = await sending.send("a", HELLO, neverEnded());
+      const result = await sending.send("a", HELLO, { signal: neverEnded() });
       order.push(mail);
       return result.kind;
     });

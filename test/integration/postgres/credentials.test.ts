@@ -36,6 +36,15 @@ afterAll(async () => {
   await database.drop();
 });
 
+const SMTP = {
+  host: "smtp.example.com",
+  port: 587,
+  username: "u",
+  password: "p@ss",
+  from: "noreply@example.com",
+  tls: "starttls" as const,
+};
+
 async function newAccount(): Promise<string> {
   made += 1;
   return (await createAccounts({ pool }).create({ name: `account ${made}` })).id;
@@ -56,7 +65,11 @@ describe("API keys", () => {
     );
     expect(stored.rows[0]?.hash).toEqual(createHash("sha256").update(raw).digest());
     expect(stored.rows[0]?.row).not.toContain(raw);
-    expect(await keys.authenticate(raw)).toEqual({ keyId: first.id, account });
+    expect(await keys.authenticate(raw)).toEqual({
+      keyId: first.id,
+      account,
+      smtpRevision: undefined,
+    });
     expect((await keys.list(account)).map((k) => k.id)).toEqual([first.id, second.key.id]);
     expect(await keys.delete(await newAccount(), first.id)).toBe(false);
     expect(await keys.delete(account, first.id)).toBe(true);
@@ -72,6 +85,23 @@ describe("API keys", () => {
     { raw: "x".repeat(100_000) },
   ])("nobody has the key $raw.length", async ({ raw }) => {
     expect(await createApiKeys({ pool }).authenticate(raw)).toBeUndefined();
+  });
+
+  test("bring the revision of the account's SMTP settings", async () => {
+    const keys = createApiKeys({ pool });
+    const settings = createSmtpSettingsStore({ pool, keyRing });
+    const [account, other] = [await newAccount(), await newAccount()];
+    const { raw } = await keys.create(account, "l");
+    const read = async () => (await keys.authenticate(raw))?.smtpRevision;
+    await settings.set(other, SMTP);
+    expect(await read()).toBeUndefined();
+    for (const port of [25, 26]) {
+      await settings.set(account, { ...SMTP, port });
+      expect(await read()).toEqual(expect.any(String));
+      expect(await read()).toBe(await settings.revision(account));
+    }
+    await settings.delete(account);
+    expect(await read()).toBeUndefined();
   });
 
   test("are judged as of the request, also when requests share a look-up", async () => {
@@ -120,40 +150,31 @@ describe("API keys", () => {
 });
 
 describe("SMTP settings", () => {
-  const settings = {
-    host: "smtp.example.com",
-    port: 587,
-    username: "u",
-    password: "p@ss",
-    from: "noreply@example.com",
-    tls: "starttls" as const,
-  };
-
   test("come back as set, sealed at rest, with a new revision each time", async () => {
     const store = createSmtpSettingsStore({ pool, keyRing });
     const account = await newAccount();
     expect(await store.get(account)).toBeUndefined();
     expect(await store.revision(account)).toBeUndefined();
-    await store.set(account, settings);
+    await store.set(account, SMTP);
     const first = await store.get(account);
-    expect(first).toEqual({ ...settings, revision: expect.any(String) });
+    expect(first).toEqual({ ...SMTP, revision: expect.any(String) });
     expect(await store.revision(account)).toBe(first?.revision);
     const { rows } = await pool.query("select * from smtp_settings where account = $1", [account]);
     expect(JSON.stringify(rows)).not.toContain("p@ss");
-    await store.set(account, { ...settings, username: null, password: null, tls: "none" });
+    await store.set(account, { ...SMTP, username: null, password: null, tls: "none" });
     const second = await store.get(account);
     expect(second).toMatchObject({ username: null, password: null, tls: "none" });
     expect(second?.revision).not.toBe(first?.revision);
     await store.delete(account);
     expect(await store.get(account)).toBeUndefined();
-    await expect(store.set(randomUUID(), settings)).rejects.toThrow(InvalidInput);
+    await expect(store.set(randomUUID(), SMTP)).rejects.toThrow(InvalidInput);
   });
 
   test("a password copied to another account's row does not open", async () => {
     const store = createSmtpSettingsStore({ pool, keyRing });
     const [from, to] = [await newAccount(), await newAccount()];
-    await store.set(from, settings);
-    await store.set(to, settings);
+    await store.set(from, SMTP);
+    await store.set(to, SMTP);
     await pool.query(
       `update smtp_settings set password = (select password from smtp_settings where account = $1)
        where account = $2`,

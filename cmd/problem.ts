@@ -12,6 +12,7 @@ import {
   ServerTooOld,
   TablesOfAnotherRole,
 } from "../src/postgres/migrate.ts";
+import { SessionsShared } from "../src/postgres/own-sessions.ts";
 import { sqlState } from "../src/postgres/connection-errors.ts";
 import { redactText } from "../src/telemetry/redact.ts";
 
@@ -32,6 +33,7 @@ export function problemOf(error: unknown, databaseUrl?: string): string | undefi
     error instanceof DatabaseNotUtf8 ||
     error instanceof MigrationFailed ||
     error instanceof TablesOfAnotherRole ||
+    error instanceof SessionsShared ||
     error instanceof UnknownKeyId ||
     error instanceof WrongKey
   )

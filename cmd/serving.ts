@@ -4,6 +4,7 @@ import { pause } from "../src/domain/pause.ts";
 import { DependencyUnavailable } from "../src/domain/ports/dependency-down.ts";
 import { parseKeyRing } from "../src/postgres/key-ring.ts";
 import { checkSchema } from "../src/postgres/migrate.ts";
+import { assertOwnSessions } from "../src/postgres/own-sessions.ts";
 import { assertKeysKnown } from "../src/postgres/sealed-columns.ts";
 import { startHealthServer } from "../src/telemetry/health-server.ts";
 import { createLogger } from "../src/telemetry/logger.ts";
@@ -138,10 +139,11 @@ async function databaseReady(
   databaseUrl: string,
   signal: AbortSignal,
 ): Promise<void> {
-  const { pool, keyRing, clock, log } = foundation;
+  const { pool, leasePool, keyRing, clock, log } = foundation;
   let said: string | undefined;
   while (!signal.aborted) {
     try {
+      await assertOwnSessions(pool, leasePool);
       await checkSchema({ pool, appVersion: VERSION });
       await assertKeysKnown({ pool, keyRing });
       await clock.start();

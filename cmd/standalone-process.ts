@@ -8,6 +8,7 @@ import { StartProblem } from "../src/configuration/start-problem.ts";
 import { alwaysLeader } from "../src/controller/always-leader.ts";
 import { parseKeyRing } from "../src/postgres/key-ring.ts";
 import { migrate } from "../src/postgres/migrate.ts";
+import { assertOwnSessions } from "../src/postgres/own-sessions.ts";
 import { createPostgresJobIndex } from "../src/postgres/postgres-job-index.ts";
 import { createPostgresJobStore } from "../src/postgres/postgres-job-store.ts";
 import { assertKeysKnown } from "../src/postgres/sealed-columns.ts";
@@ -108,7 +109,8 @@ async function start(ending: Ending): Promise<void> {
     log,
   });
   ending.add("database connections", () => foundation.close());
-  const { pool, notifications, accounts, apiKeys, smtpSettings, clock } = foundation;
+  const { pool, leasePool, notifications, accounts, apiKeys, smtpSettings, clock } = foundation;
+  await assertOwnSessions(pool, leasePool);
   await assertKeysKnown({ pool, keyRing });
   await clock.start();
   await directory.write(CONNECTION_FILE, `${databaseUrl}\n`);

@@ -59,6 +59,8 @@ export interface Controller {
 
 /** PostgreSQL's clock has no event for "known": look again. */
 const CLOCK_POLL_MS = 250;
+/** Nor for a step: our timers stand still while a machine sleeps, and another server's clock may be ahead. */
+const CLOCK_STEP_MS = 5_000;
 const CURSOR_PAGE = 5_000;
 /** Deletions a follower remembers for the case that it takes over. */
 const MAX_TOMBSTONES = 50_000;
@@ -296,7 +298,7 @@ export function createController(deps: ControllerDeps): Controller {
   /** Milliseconds until something is due by itself; the bell rings for everything else. */
   function idleMs(): number {
     const next = Math.min(heap.next() ?? Infinity, queue.nextRetry() ?? Infinity);
-    return Math.min(HOUR, Math.max(1, Math.ceil(next - clock.now())));
+    return Math.min(CLOCK_STEP_MS, Math.max(1, Math.ceil(next - clock.now())));
   }
 
   async function loop(signal: AbortSignal): Promise<void> {

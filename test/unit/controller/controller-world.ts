@@ -12,6 +12,7 @@ import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down
 /** Time that only the test moves. Timers fire in order, the event loop turning in between. */
 export class FakeTime implements Clock, Timers {
   #now: Instant;
+  #ahead = 0;
   known = true;
   readonly #timers = new Set<{ at: number; callback: () => void }>();
   longestTimer = 0;
@@ -20,7 +21,11 @@ export class FakeTime implements Clock, Timers {
     this.#now = now;
   }
   now(): Instant {
-    return this.#now;
+    return this.#now + this.#ahead;
+  }
+  /** The clock alone: no timer has come any nearer. */
+  stepTo(target: Instant): void {
+    this.#ahead = target - this.#now;
   }
   after(ms: number, callback: () => void): { cancel(): void } {
     this.longestTimer = Math.max(this.longestTimer, ms);
@@ -28,7 +33,8 @@ export class FakeTime implements Clock, Timers {
     this.#timers.add(timer);
     return { cancel: () => this.#timers.delete(timer) };
   }
-  async advanceTo(target: Instant): Promise<void> {
+  async advanceTo(moment: Instant): Promise<void> {
+    const target = moment - this.#ahead;
     await settle();
     for (;;) {
       const due = [...this.#timers].filter((t) => t.at <= target).sort((a, b) => a.at - b.at)[0];

@@ -149,6 +149,17 @@ describe("on time", () => {
     expect(w.time.longestTimer).toBeLessThanOrEqual(3_600_000);
   });
 
+  test("a clock that steps ahead of the timers, as when a machine has slept, is noticed in seconds", async () => {
+    const w = world();
+    start(w);
+    await settle();
+    w.jobs.put(minutely("a", { spec: { schedule: { kind: "once", at: at("18:00") } } }));
+    await settle();
+    w.time.stepTo(at("17:59:58"));
+    await w.time.advanceTo(at("18:00:05"));
+    expect(keys(w)).toEqual(["18:00"]);
+  });
+
   test("a herd is applied in batches", async () => {
     const w = world();
     for (let n = 0; n < 1_250; n += 1) w.jobs.put(minutely(`j${n}`));

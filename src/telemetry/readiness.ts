@@ -51,11 +51,10 @@ export function createReadiness(
   options: { optional?: readonly string[] } = {},
 ): Readiness {
   const optional = new Set(options.optional);
-  let wasReady = false;
   return async () => {
     const states = await dependencies();
     const up = states.every((state) => state.up);
-    wasReady ||= states.every((state) => state.reached || optional.has(state.name));
+    const wasReady = states.every((state) => state.reached || optional.has(state.name));
     return {
       status: up ? "ready" : wasReady ? "degraded" : "starting",
       dependencies: Object.fromEntries(states.map(({ name, up }) => [name, up ? "up" : "down"])),

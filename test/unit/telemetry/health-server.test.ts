@@ -1,18 +1,18 @@
 import { afterEach, expect, onTestFinished, test, vi } from "vitest";
-import { createMetrics } from "../../../src/telemetry/metrics.ts";
+import { createMetrics, type Metrics } from "../../../src/telemetry/metrics.ts";
 import { startHealthServer, type HealthServer } from "../../../src/telemetry/health-server.ts";
 import { createDependencyChecks, createReadiness } from "../../../src/telemetry/readiness.ts";
 
 let server: HealthServer | undefined;
-afterEach(async () => {
-  await server?.close();
+afterEach(() => {
+  server?.close();
 });
 
 async function start(
   checks: Record<string, () => Promise<void>>,
   options: Parameters<typeof createReadiness>[1] = {},
+  metrics: Pick<Metrics, "render"> = createMetrics({ version: "1.0.0", nodeMetrics: false }),
 ) {
-  const metrics = createMetrics({ version: "1.0.0", nodeMetrics: false });
   server = await startHealthServer({
     host: "127.0.0.1",
     port: 0,
@@ -20,7 +20,7 @@ async function start(
     readiness: createReadiness(createDependencyChecks(checks), options),
   });
   const base = `http://127.0.0.1:${server.port}`;
-  return (path: string) => fetch(base + path);
+  return (path: string, init?: RequestInit) => fetch(base + path, init);
 }
 
 test("serves the metrics in Prometheus' text format", async () => {
@@ -86,7 +86,34 @@ test("says what is optional, and is ready without it", async () => {
   expect(await response.json()).toEqual({ status: "degraded", dependencies });
 });
 
+test("probes that overlap ask once", async () => {
+  let asked = 0;
+  const ready = createReadiness(
+    createDependencyChecks({
+      postgres: async () => {
+        asked += 1;
+      },
+    }),
+  );
+  await Promise.all([ready(), ready()]);
+  expect(asked).toBe(1);
+  await ready();
+  expect(asked).toBe(2);
+});
+
 test("knows nothing else", async () => {
   const get = await start({});
   expect((await get("/")).status).toBe(404);
+  const refused = await get("/readyz", { method: "POST" });
+  expect([refused.status, refused.headers.get("allow")]).toEqual([405, "GET, HEAD"]);
+});
+
+test("a query changes nothing", async () => {
+  const get = await start({});
+  expect((await get("/healthz?from=prober")).status).toBe(200);
+});
+
+test("metrics that cannot be written are a 500, not silence", async () => {
+  const get = await start({}, {}, { render: () => Promise.reject(new Error("no")) });
+  expect((await get("/metrics")).status).toBe(500);
 });

@@ -1,3 +1,4 @@
+import { spawnSync } from "node:child_process";
 import { Writable } from "node:stream";
 import { describe, expect, test } from "vitest";
 import { createLogger } from "../../../src/telemetry/logger.ts";
@@ -65,7 +66,8 @@ describe("logger", () => {
 
   test("gives an error its name, code and stack, and not the row it failed on", () => {
     const { output, lines } = capture();
-    const err = Object.assign(new Error("duplicate key"), {
+    const cause = new AggregateError([new Error("no route"), new Error("refused")], "unreachable");
+    const err = Object.assign(new Error("duplicate key", { cause }), {
       code: "23505",
       detail: "Key (address)=(someone@example.com) already exists.",
     });
@@ -73,7 +75,29 @@ describe("logger", () => {
     const written = JSON.parse(lines[0] ?? "") as { err: Record<string, unknown> };
     expect(written.err).toMatchObject({ type: "Error", message: "duplicate key", code: "23505" });
     expect(written.err["stack"]).toContain("logger.test");
+    expect(written.err["cause"]).toMatchObject({
+      message: "unreachable",
+      errors: [{ message: "no route" }, { message: "refused" }],
+    });
     expect(lines[0]).not.toContain("someone@example.com");
+  });
+});
+
+describe("a stream of this process", () => {
+  const module = new URL("../../../src/telemetry/logger.ts", import.meta.url).href;
+  test.each([
+    { output: "stdout", pretty: false },
+    { output: "stdout", pretty: true },
+    { output: "stderr", pretty: false },
+    { output: "stderr", pretty: true },
+  ] as const)("$output, pretty $pretty: nothing on the other, no colours in a file", (options) => {
+    const program = `import { createLogger } from "${module}"; createLogger(${JSON.stringify(options)}).info("hello")`;
+    const written = spawnSync(process.execPath, ["--input-type=module", "-e", program], {
+      encoding: "utf8",
+    });
+    const { [options.output]: ours, stdout, stderr } = written;
+    expect(stdout + stderr).toBe(ours);
+    expect(ours).toMatch(options.pretty ? /^\[[\d:.]+\] INFO: hello\n$/ : /^\{.*"hello"\}\n$/);
   });
 });
 
@@ -95,7 +119,11 @@ describe("redact", () => {
       given: { url: "postgres://u:p@ss@h/db" },
       safe: { url: `postgres://u:${REDACTED}@h/db` },
     },
-    { name: "signing secret", given: ["whsec_AAAA"], safe: [`whsec_${REDACTED}`] },
+    { name: "signing secret", given: ["whsec_AA+A/A_-=."], safe: [`whsec_${REDACTED}.`] },
+    { name: "map", given: new Map([["password", "p"]]), safe: { password: REDACTED } },
+    { name: "headers", given: new Headers({ Cookie: "s" }), safe: { cookie: REDACTED } },
+    { name: "set", given: new Set(["whsec_AAAA"]), safe: [`whsec_${REDACTED}`] },
+    { name: "URL", given: new URL("https://u:pw@h/"), safe: `https://u:${REDACTED}@h/` },
     { name: "bytes", given: { data: new Uint8Array(3) }, safe: { data: "[3 bytes]" } },
   ])("$name", ({ given, safe }) => {
     expect(redact(given)).toEqual(safe);

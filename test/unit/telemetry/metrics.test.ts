@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
 
 const metrics = createMetrics({ version: "1.2.3" });
@@ -40,5 +40,17 @@ describe("metrics", () => {
     const scrape = await mine.render();
     expect(scrape.text).toContain('carillon_run_queue_depth{state="queued"} 7');
     expect(scrape.text).toContain('carillon_metrics_collection_errors_total{collector="broken"} 1');
+  });
+
+  test("a collector that never ends is given up before the scraper gives us up", async () => {
+    vi.useFakeTimers();
+    onTestFinished(() => {
+      vi.useRealTimers();
+    });
+    const mine = createMetrics({ version: "0", nodeMetrics: false });
+    mine.beforeScrape("endless", () => new Promise(() => undefined));
+    const scrape = mine.render();
+    await vi.advanceTimersByTimeAsync(9_000);
+    expect((await scrape).text).toContain('errors_total{collector="endless"} 1');
   });
 });

@@ -3,6 +3,7 @@ import { required, type Configuration } from "../src/configuration/configuration
 import { StartProblem } from "../src/configuration/start-problem.ts";
 import { InvalidInput } from "../src/domain/findings.ts";
 import type { Accounts } from "../src/domain/ports/accounts.ts";
+import type { Monotonic } from "../src/domain/ports/clock.ts";
 import { parseDestinationRules, type DestinationRules } from "../src/network/destination-rules.ts";
 
 /** A rule that an operator takes back goes on for this long at most. */
@@ -20,12 +21,16 @@ export function installationRules(configuration: Configuration): DestinationRule
 }
 
 /** The accounts' own allow-lists, asked at every connection: a herd to one account asks once. */
-export function createAccountRules(
-  accounts: Pick<Accounts, "allowedDestinations">,
-): (account: string) => Promise<DestinationRules> {
+export function createAccountRules(dependencies: {
+  accounts: Pick<Accounts, "allowedDestinations">;
+  monotonic: Monotonic;
+}): (account: string) => Promise<DestinationRules> {
+  const { accounts, monotonic } = dependencies;
   const cache = new LRUCache<string, Promise<DestinationRules>>({
     max: MOST_ACCOUNTS,
     ttl: FRESH_MS,
+    ttlResolution: 0,
+    perf: { now: monotonic },
   });
   return (account) => {
     const known = cache.get(account);

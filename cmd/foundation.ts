@@ -91,7 +91,7 @@ export function createFoundation(options: {
   });
   const apiKeys = createApiKeys({ pool, timers, onError: usesNotWritten });
   const smtpSettings = createSmtpSettingsStore({ pool, keyRing });
-  const accountRules = createAccountRules(accounts);
+  const accountRules = createAccountRules({ accounts, monotonic });
   const kubernetes = cluster && {
     ...cluster,
     accountNamespaces: createAccountNamespaces({

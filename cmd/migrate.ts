@@ -3,19 +3,14 @@
  * account when one is asked for. Safe to run at any time, and by several at once.
  */
 import { required } from "../src/configuration/configuration.ts";
-import { pause } from "../src/domain/pause.ts";
-import { DependencyUnavailable } from "../src/domain/ports/dependency-down.ts";
 import { migrate } from "../src/postgres/migrate.ts";
 import { bootstrap } from "./bootstrap.ts";
 import { readEnvironment } from "./environment.ts";
 import { reportFailure } from "./problem.ts";
 import { outliveReaders, say } from "./say.ts";
 import { monotonic, timers } from "./system.ts";
+import { untilAvailable } from "./until-available.ts";
 import { VERSION } from "./version.ts";
-
-const RETRY_MS = 1_000;
-/** Between two lines that say what is waited for. */
-const PROGRESS_MS = 10_000;
 
 outliveReaders();
 // The first process of a container, which this is in a pod, is ended by no signal that it does not handle.
@@ -29,33 +24,15 @@ try {
   const url = required(configuration, "databaseUrl");
   databaseUrl = url;
   const waitMs = required(configuration, "databaseWaitSeconds") * 1_000;
-  const { applied } = await available(waitMs, () =>
-    migrate({ url, appVersion: VERSION, onProgress: say }),
+  const patience = { waitMs, say, monotonic, timers };
+  const { applied } = await untilAvailable(
+    () => migrate({ url, appVersion: VERSION, onProgress: say }),
+    patience,
   );
   say(
     applied.length === 0 ? "The database is up to date" : `Applied ${applied.length} migration(s)`,
   );
-  await available(waitMs, () => bootstrap({ configuration, databaseUrl: url, say }));
+  await untilAvailable(() => bootstrap({ configuration, databaseUrl: url, say }), patience);
 } catch (error) {
   reportFailure(error, databaseUrl);
-}
-
-/** Tries again while something does not answer yet: a database that starts at the same time as we do. */
-async function available<T>(waitMs: number, work: () => Promise<T>): Promise<T> {
-  const began = monotonic();
-  let told = Number.NEGATIVE_INFINITY;
-  for (;;) {
-    try {
-      return await work();
-    } catch (error) {
-      const waited = monotonic() - began;
-      if (!(error instanceof DependencyUnavailable) || waited >= waitMs) throw error;
-      if (waited - told >= PROGRESS_MS) {
-        const name = error.dependency === "postgres" ? "PostgreSQL" : "the Kubernetes API";
-        say(`Waiting for ${name}, ${Math.round(waited / 1_000)} of ${waitMs / 1_000} s`);
-        told = waited;
-      }
-      await pause(RETRY_MS, timers);
-    }
-  }
 }

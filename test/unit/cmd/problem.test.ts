@@ -1,5 +1,5 @@
-import { describe, expect, test } from "vitest";
-import { problemOf } from "../../../cmd/problem.ts";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
+import { problemOf, reportFailure } from "../../../cmd/problem.ts";
 import { StartProblem } from "../../../src/configuration/start-problem.ts";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
 
@@ -43,6 +43,13 @@ describe("one line for what a person can do something about", () => {
       line: "the Kubernetes API does not answer: connect ECONNREFUSED",
     },
     {
+      title: "one behind a proxy, without its password, and the first of its addresses",
+      error: new DependencyUnavailable("kubernetes", {
+        cause: new AggregateError([new Error("http://ada:secret@proxy is away"), new Error("b")]),
+      }),
+      line: "the Kubernetes API does not answer: http://ada:[redacted]@proxy is away",
+    },
+    {
       title: "a database that is away, without its password",
       error: new DependencyUnavailable("postgres", { cause: new Error("connection\nrefused") }),
       url: DATABASE,
@@ -61,6 +68,24 @@ describe("one line for what a person can do something about", () => {
       line: "PostgreSQL at db.example:5432 cannot be used: password authentication failed (DATABASE_URL)",
     },
     {
+      title: "a database that is not there",
+      error: failure({ code: "3D000" }, 'database "carillon" does not exist'),
+      url: DATABASE,
+      line: 'PostgreSQL at db.example:5432 cannot be used: database "carillon" does not exist (DATABASE_URL)',
+    },
+    {
+      title: "a role that may not do it",
+      error: failure({ code: "42501" }, "permission denied for schema public"),
+      url: DATABASE,
+      line: "PostgreSQL at db.example:5432 cannot be used: permission denied for schema public (DATABASE_URL)",
+    },
+    {
+      title: "a server without TLS",
+      error: failure({}, "The server does not support SSL connections"),
+      url: DATABASE,
+      line: "PostgreSQL at db.example:5432 cannot be used: The server does not support SSL connections (DATABASE_URL)",
+    },
+    {
       title: "a certificate that is not believed",
       error: failure({ code: "SELF_SIGNED_CERT_IN_CHAIN" }, "self-signed certificate"),
       url: DATABASE,
@@ -70,6 +95,11 @@ describe("one line for what a person can do something about", () => {
       title: "a disk that is full",
       error: failure({ syscall: "write", code: "ENOSPC" }, "ENOSPC: no space left on device"),
       line: "ENOSPC: no space left on device",
+    },
+    {
+      title: "a quota that is used up",
+      error: failure({ syscall: "write", code: "EDQUOT" }, "EDQUOT: disk quota exceeded"),
+      line: "EDQUOT: disk quota exceeded",
     },
     {
       title: "a file that may not be read",
@@ -91,4 +121,28 @@ describe("one line for what a person can do something about", () => {
   ])("none for $title", ({ error }) => {
     expect(problemOf(error, DATABASE)).toBeUndefined();
   });
+});
+
+test.each([
+  {
+    title: "a problem",
+    error: new StartProblem("first\nsecond"),
+    says: /^carillon: first\ncarillon: second\n$/,
+  },
+  {
+    title: "a fault of ours, with its stack and without a password in it",
+    error: new TypeError("postgres://u:secret@h is null"),
+    says: /^TypeError: postgres:\/\/u:\[redacted\]@h is null\n +at /,
+  },
+  { title: "what is no error", error: "no", says: /^no\n$/ },
+])("$title ends the program with 1", ({ error, says }) => {
+  const write = vi.spyOn(process.stderr, "write").mockReturnValue(true);
+  const { exitCode } = process;
+  onTestFinished(() => {
+    vi.restoreAllMocks();
+    process.exitCode = exitCode;
+  });
+  reportFailure(error);
+  expect(write.mock.calls.flat().join("")).toMatch(says);
+  expect(process.exitCode).toBe(1);
 });

@@ -1,0 +1,59 @@
+import { once } from "node:events";
+import { createServer, type AddressInfo } from "node:net";
+import { expect, onTestFinished, test } from "vitest";
+import { startCatcher } from "../../../cmd/mail-catcher.ts";
+
+async function started(options: Partial<Parameters<typeof startCatcher>[0]> = {}) {
+  const said: string[] = [];
+  const catcher = await startCatcher({
+    remembered: undefined,
+    reserved: [],
+    say: (line) => said.push(line),
+    ...options,
+  });
+  onTestFinished(() => catcher.close());
+  return { said, ports: { smtpPort: catcher.smtpPort, httpPort: catcher.httpPort } };
+}
+
+async function listener() {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  onTestFinished(() => {
+    server.close();
+  });
+  const { port } = server.address() as AddressInfo;
+  return { port, free: () => once(server.close(), "close") };
+}
+
+/** Nobody listens on them any more. */
+async function freePorts() {
+  const [smtp, http] = await Promise.all([listener(), listener()]);
+  await Promise.all([smtp.free(), http.free()]);
+  return { smtpPort: smtp.port, httpPort: http.port };
+}
+
+test("is where it was last time", async () => {
+  const remembered = await freePorts();
+  expect(await started({ remembered })).toEqual({ said: [], ports: remembered });
+});
+
+test.each(["smtpPort", "httpPort"] as const)(
+  "is elsewhere, and says so, when its %s has been taken or is for us",
+  async (name) => {
+    const remembered = await freePorts();
+    const taken = await listener();
+    const inUse = { ...remembered, [name]: taken.port };
+    const cases = [{ remembered: inUse }, { remembered, reserved: [remembered[name]] }];
+    for (const options of cases) {
+      const { said, ports } = await started(options);
+      expect(said).toHaveLength(1);
+      expect(ports[name]).not.toBe(options.remembered[name]);
+    }
+  },
+);
+
+test("at a first start it is anywhere rather than on our own ports, without a word", async () => {
+  const { said, ports } = await started({ reserved: [1025] });
+  expect(ports.smtpPort).not.toBe(1025);
+  expect(said).toEqual([]);
+});

@@ -1,0 +1,39 @@
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { aborted, untilTerminated } from "../../../cmd/termination.ts";
+
+const SIGNALS = ["SIGTERM", "SIGINT", "SIGHUP"] as const;
+const before = new Map(SIGNALS.map((name) => [name, process.listeners(name)]));
+
+/** Those of ours alone: whoever runs the tests has its own. */
+function send(name: (typeof SIGNALS)[number]): void {
+  for (const listener of process.listeners(name))
+    if (!before.get(name)?.includes(listener)) listener(name);
+}
+
+beforeEach(() => {
+  vi.useFakeTimers();
+});
+afterEach(() => {
+  for (const name of SIGNALS)
+    for (const listener of process.listeners(name))
+      if (!before.get(name)?.includes(listener)) process.off(name, listener);
+  vi.useRealTimers();
+  vi.restoreAllMocks();
+});
+
+test.each(SIGNALS)("%s ends the process, and within 30 s whatever hangs", async (name) => {
+  const exit = vi.spyOn(process, "exit").mockReturnValue(undefined as never);
+  const said = vi.spyOn(process.stderr, "write").mockReturnValue(true);
+  const terminated = untilTerminated();
+  const waiting = aborted(terminated);
+  send(name);
+  await waiting;
+  await aborted(terminated);
+  vi.advanceTimersByTime(20_000);
+  // The same again, as npm passes it on: nothing begins anew.
+  send(name);
+  expect(exit).not.toHaveBeenCalled();
+  vi.advanceTimersByTime(9_999);
+  expect(exit.mock.calls).toEqual([[1]]);
+  expect(said.mock.calls).toEqual([["carillon: not everything ended in time\n"]]);
+});

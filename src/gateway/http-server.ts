@@ -154,7 +154,6 @@ export async function endServer(server: Server, timers: Timers): Promise<void> {
         if (error) reject(error);
         else resolve();
       });
-      server.closeIdleConnections();
     });
   } finally {
     patience.cancel();

@@ -227,6 +227,23 @@ describe("POST /jobs", () => {
     expect([changed.status, changed.json["code"]]).toEqual([409, "conflict"]);
   });
 
+  test("Idempotency-Key: a request whose predecessor died does the work, once that is certain", async () => {
+    const headers = { "Idempotency-Key": "job-of-the-dead" };
+    const first = await post(webhookCron, { headers });
+    const again = async (begun: string) => {
+      await h.pool.query(
+        `update idempotency_keys set status = null, body = null, started_at = now() - $1::interval
+         where key = 'job-of-the-dead'`,
+        [begun],
+      );
+      return post(webhookCron, { headers });
+    };
+    const busy = await again("30 seconds");
+    expect([busy.status, busy.json["code"]]).toEqual([409, "idempotency_in_flight"]);
+    const second = await again("61 seconds");
+    expect([second.status, second.json["id"]]).toEqual([201, first.json["id"]]);
+  });
+
   test("Idempotency-Key: the replay of a job whose time has come is the first answer", async () => {
     const headers = { "Idempotency-Key": "job-2" };
     const runAt = h.clock.now() + HOUR;

@@ -258,6 +258,15 @@ describe("Idempotency-Key on POST /send", () => {
     const reply = await send({ ...mail, subject: "Other" }, { headers, key: h.second.key });
     expect(reply.status).toBe(200);
   });
+  test("another endpoint's key is another key", async () => {
+    const reply = await h.request({
+      method: "POST",
+      path: "/send/otp",
+      json: { to: "order-1@example.com" },
+      headers: { "Idempotency-Key": "order-1" },
+    });
+    expect(reply.status).toBe(200);
+  });
   test("a failure frees the key", async () => {
     const headers = { "Idempotency-Key": "order-2" };
     const { key } = h.brokenSmtp;

@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { Agent, request as send, type IncomingMessage } from "node:http";
-import { connect, type AddressInfo } from "node:net";
+import { connect, type AddressInfo, type Socket } from "node:net";
+import { PassThrough } from "node:stream";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { createHttpServer, endServer } from "../../../src/gateway/http-server.ts";
@@ -182,6 +183,7 @@ async function stubborn(
   socket.on("error", () => undefined);
   return {
     server,
+    metrics,
     socket,
     connections: () => promisify(server.getConnections.bind(server))(),
     end: () => {
@@ -274,4 +276,35 @@ test("a client that does not read its answer is let go", async () => {
   await expect.poll(connections).toBe(1);
   await expect.poll(connections).toBe(0);
   end();
+});
+
+test("a client that asks for a tunnel and breaks off does no harm", async () => {
+  const { server, metrics, socket, end } = await stubborn({ handle: () => undefined });
+  const accepted = once(server, "connection") as Promise<[Socket]>;
+  socket.write("CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n");
+  const [theirs] = await accepted;
+  await once(socket, "data");
+  socket.resetAndDestroy();
+  await expect.poll(() => theirs.closed).toBe(true);
+  expect((await metrics.render()).text).toMatch(/^carillon_http_requests_total\{.*"405"\} 1$/m);
+  end();
+});
+
+test("a request that does not arrive in time is told so", async () => {
+  const { server, end } = await stubborn({ handle: () => undefined });
+  const told = new PassThrough();
+  server.emit("clientError", { code: "ERR_HTTP_REQUEST_TIMEOUT" }, told);
+  expect(String(told.read())).toMatch(/^HTTP\/1\.1 408 .*"request_timeout"/s);
+  end();
+});
+
+test("no connection is kept or waited for as Node would, and idle ones longer than a load balancer", () => {
+  const server = createHttpServer({
+    metrics: createMetrics({ version: "test", nodeMetrics: false }),
+    handle: () => undefined,
+  });
+  expect(server.keepAliveTimeout).toBeGreaterThan(60_000);
+  expect(server.headersTimeout).toBeLessThan(60_000);
+  expect(server.requestTimeout).toBeLessThan(300_000);
+  expect(server.timeout).toBeGreaterThan(0);
 });

@@ -1,5 +1,5 @@
 import { execFile, spawn } from "node:child_process";
-import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { appendFile, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -166,6 +166,15 @@ test("says when it has lost its server, and not when it stops it", async () => {
   await until("the loss is noticed", () => lost === 1);
   await server.stop();
   expect(lost).toBe(1);
+});
+
+test("a start that fails says what is wrong with it, not with one before, at once", async () => {
+  await appendFile(join(dataDir, "postgres.log"), "FATAL:  the trouble of yesterday\n");
+  const failing = startEmbeddedPostgres({ dataDir, settings: { ...settings, wal_level: "none" } });
+  await expect(failing).rejects.toThrow(
+    /^PostgreSQL did not start: [^|]*FATAL: [^|]*wal_level.*\(see /,
+  );
+  await expect(failing).rejects.not.toThrow("yesterday");
 });
 
 test("a data directory of another major version is refused in one sentence", async () => {

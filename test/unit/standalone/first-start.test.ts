@@ -68,13 +68,16 @@ describe("a first start", () => {
 
   test("that was killed before it had printed them says others, and makes nothing twice", async () => {
     const { stores, accounts, users, smtp } = installation();
+    const somebody = { id: "user 0", email: "a@example.com", password: "theirs", admin: true };
+    users.push(somebody);
     const first = await createCredentials(stores, CATCHER);
     smtp.set("id of default", OWN);
     const second = await createCredentials(stores, CATCHER);
     expect(accounts).toEqual(["default"]);
     expect(second.apiKey).not.toBe(first.apiKey);
     expect(second.password).not.toBe(first.password);
-    expect(users).toMatchObject([{ email: second.email, password: second.password }]);
+    const owner = { email: second.email, password: second.password };
+    expect(users).toMatchObject([{ password: "theirs" }, owner]);
     expect(smtp.get("id of default")).toEqual(OWN);
   });
 });

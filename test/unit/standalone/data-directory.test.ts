@@ -1,0 +1,44 @@
+import { mkdtemp, readdir, readFile, realpath, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { beforeEach, expect, onTestFinished, test } from "vitest";
+import { openDataDirectory } from "../../../src/standalone/data-directory.ts";
+
+let path: string;
+beforeEach(async () => {
+  const parent = await realpath(await mkdtemp(join(tmpdir(), "carillon-directory-")));
+  path = join(parent, "data");
+  onTestFinished(() => rm(parent, { recursive: true }));
+});
+
+test("is its owner's alone, and so are its files", async () => {
+  const directory = await openDataDirectory(path);
+  expect((await stat(path)).mode & 0o777).toBe(0o700);
+  expect(await readdir(path)).toEqual(["carillon.lock"]);
+  expect(await directory.read("state.json")).toBeUndefined();
+  for (const text of ["one", "two"]) {
+    await directory.write("state.json", text);
+    expect(await directory.read("state.json")).toBe(text);
+  }
+  expect((await stat(join(path, "state.json"))).mode & 0o777).toBe(0o600);
+  expect((await readdir(path)).toSorted()).toEqual(["carillon.lock", "state.json"]);
+  await directory.remove("state.json");
+  await directory.remove("state.json");
+  expect(await directory.read("state.json")).toBeUndefined();
+  await directory.release();
+});
+
+test("a second one hears who has it, until it is released", async () => {
+  const directory = await openDataDirectory(path);
+  const second = () => openDataDirectory(path);
+  await expect(second()).rejects.toThrow(`another Carillon (process ${process.pid}) is running`);
+  const lock = join(path, "carillon.lock");
+  const holder = JSON.parse(await readFile(lock, "utf8")) as object;
+  await writeFile(lock, JSON.stringify({ ...holder, host: "pod-1", place: "elsewhere" }));
+  const who = `(process ${process.pid} of another container or machine, pod-1)`;
+  await expect(second()).rejects.toThrow(who);
+  await writeFile(lock, "");
+  await expect(second()).rejects.toThrow("another Carillon is running");
+  await directory.release();
+  await (await second()).release();
+});

@@ -70,8 +70,19 @@ describe("carillon admin on DATABASE_URL", () => {
     expect(
       JSON.parse(await succeeds("admin account disallow team-a 10.0.0.0/8:8443")),
     ).toMatchObject({ allowed: [] });
+    const pool = createPool({ url: database.url, applicationName: "test" });
+    await pool.query(
+      `insert into job_cursors
+         (account, job_uid, job_id, position, schedule_hash, generation, startable, once)
+       select id, gen_random_uuid(), 'of-team-a', now(), '', 1, true, 'armed' from accounts`,
+    );
     await succeeds("admin account delete team-a");
     expect(JSON.parse(await succeeds("admin account list"))).toEqual([]);
+    const { rows } = await pool.query(
+      "select startable from job_cursors where job_id = 'of-team-a'",
+    );
+    await pool.end();
+    expect(rows).toEqual([{ startable: false }]);
   });
 
   test("an API key's life: the raw key alone on standard output", async () => {

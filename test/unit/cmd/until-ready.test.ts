@@ -17,6 +17,7 @@ test.each([
   const done = untilReady(async () => {
     times += 1;
     if (times === abortAt) ending.abort();
+    if (times > asked) throw new Error("it asks on and on");
     return { status: times >= readyAt ? "degraded" : "starting", dependencies: {} };
   }, ending.signal);
   await vi.advanceTimersByTimeAsync((asked - 1) * 1_000);

@@ -5,6 +5,7 @@ import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down
 import { parseKeyRing } from "../../../src/postgres/key-ring.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
+import { admin } from "../../postgres/admin.ts";
 import { createTestDatabase } from "../../postgres/database.ts";
 import { createLimitedRole } from "../../postgres/limited-role.ts";
 
@@ -28,7 +29,13 @@ async function foundationOf(connections: number) {
     log: createLogger({ level: "silent" }),
   });
   ends.push(() => foundation.close());
-  return foundation;
+  const lose = async () => {
+    const { username } = new URL(role.url);
+    await admin(database.url, `alter role ${username} nologin`);
+    const theirs = `from pg_stat_activity where usename = '${username}'`;
+    await admin(database.url, `select pg_terminate_backend(pid, 5000) ${theirs}`);
+  };
+  return { ...foundation, lose };
 }
 
 test("PostgreSQL is up where there is a connection for requests and one for runs", async () => {
@@ -36,4 +43,11 @@ test("PostgreSQL is up where there is a connection for requests and one for runs
   await enough.pingDatabase();
   const few = await foundationOf(1);
   await expect(few.pingDatabase()).rejects.toThrow(DependencyUnavailable);
+});
+
+test("each scrape says whether PostgreSQL is up at that time", async () => {
+  const { metrics, lose } = await foundationOf(2);
+  expect((await metrics.render()).text).toMatch(/^carillon_database_up 1$/m);
+  await lose();
+  expect((await metrics.render()).text).toMatch(/^carillon_database_up 0$/m);
 });

@@ -70,7 +70,7 @@ test("somebody who took the database meanwhile is told of once, and followed", a
   const tries = new Set<string>();
   await until("it is asked for again and again", async () => {
     const { rows } = await watcher.query<{ at: string }>(
-      "select query_start::text as at from pg_stat_activity where query ~ 'pg_try_advisory' and datname = current_database()",
+      "select query_start::text as at from pg_stat_activity where application_name = 'carillon standalone lock' and datname = current_database()",
     );
     for (const { at } of rows) tries.add(at);
     return tries.size > 2;

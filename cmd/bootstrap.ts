@@ -1,5 +1,6 @@
 import type { Configuration } from "../src/configuration/configuration.ts";
 import { StartProblem } from "../src/configuration/start-problem.ts";
+import { InvalidInput } from "../src/domain/findings.ts";
 import { namespaceUid } from "../src/kubernetes/namespace-uid.ts";
 import { createAccounts } from "../src/postgres/accounts.ts";
 import { oncePerDatabase } from "../src/postgres/once.ts";
@@ -8,6 +9,13 @@ import { createUsers } from "../src/postgres/users.ts";
 import { createMetrics } from "../src/telemetry/metrics.ts";
 import { connectCluster } from "./cluster.ts";
 import { VERSION } from "./version.ts";
+
+/** What the stores call by their own names. */
+const VARIABLE_OF: Partial<Record<string, string>> = {
+  name: "CARILLON_BOOTSTRAP_ACCOUNT",
+  email: "CARILLON_BOOTSTRAP_EMAIL",
+  password: "CARILLON_BOOTSTRAP_PASSWORD",
+};
 
 /**
  * Creates the account of CARILLON_BOOTSTRAP_ACCOUNT, bound to its namespace, and its dashboard user: once
@@ -21,7 +29,13 @@ export async function bootstrap(options: {
   const { configuration, databaseUrl: url, say } = options;
   const { bootstrapAccount: name, bootstrapNamespace: namespace } = configuration;
   const { bootstrapEmail: email, bootstrapPassword: password } = configuration;
-  if (name === undefined) return;
+  if (name === undefined) {
+    if (namespace !== undefined || email !== undefined || password !== undefined)
+      throw new StartProblem(
+        "CARILLON_BOOTSTRAP_ACCOUNT is not set: set it, or no CARILLON_BOOTSTRAP_*",
+      );
+    return;
+  }
   if ((email === undefined) !== (password === undefined))
     throw new StartProblem(
       "CARILLON_BOOTSTRAP_EMAIL and CARILLON_BOOTSTRAP_PASSWORD belong together: set both or none",
@@ -46,6 +60,12 @@ export async function bootstrap(options: {
         say(`Created the account ${name}${bound}${user}`);
       },
     });
+  } catch (error) {
+    if (!(error instanceof InvalidInput)) throw error;
+    const wrong = error.findings.map(
+      ({ field, message }) => `${VARIABLE_OF[field] ?? field}: ${message}`,
+    );
+    throw new StartProblem(wrong.join("; "), { cause: error });
   } finally {
     await pool.end();
   }

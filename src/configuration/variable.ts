@@ -73,7 +73,10 @@ export function postgresUrl(
     parse(given) {
       const url = URL.canParse(given) ? new URL(given) : undefined;
       if (url?.protocol !== "postgres:" && url?.protocol !== "postgresql:")
-        throw new Error("must look like postgres://user:password@host:5432/database");
+        // Without a password: whoever prints this takes what stands in its place for one.
+        throw new Error(
+          "must look like postgres://user@host:5432/database (user:password@ with one)",
+        );
       const mode = url.searchParams.get("sslmode");
       if (mode !== null && !SSL_MODES.includes(mode))
         throw new Error(`must have an sslmode of ${SSL_MODES.join(", ")}, not ${mode}`);
@@ -140,6 +143,19 @@ export function namespaces(variable: Omit<Variable<string[]>, "parse">): Variabl
           `must be namespaces' names with commas in between, which ${JSON.stringify(wrong)} is not: at most 63 lower case letters, digits and hyphens, with a letter or digit at both ends`,
         );
       return names;
+    },
+  };
+}
+
+export function domain(variable: Omit<Variable<string>, "parse">): Variable<string> {
+  return {
+    ...variable,
+    parse(given) {
+      if (!isResourceName(given))
+        throw new Error(
+          "must be a domain such as cluster.local: lower case letters, digits and hyphens, with a dot between its parts and none at the ends",
+        );
+      return given;
     },
   };
 }

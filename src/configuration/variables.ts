@@ -1,4 +1,5 @@
 import {
+  domain,
   integer,
   list,
   namespace,
@@ -107,7 +108,7 @@ export const VARIABLES = {
       "`true` or `false`: whether an account's webhooks and SMTP may reach the Services of the namespace that it is bound to, by the name `SERVICE.NAMESPACE.svc`.",
     default: "true",
   }),
-  clusterDomain: text({
+  clusterDomain: domain({
     name: "CARILLON_CLUSTER_DOMAIN",
     meaning: "Domain of the cluster's Service names.",
     default: "cluster.local",

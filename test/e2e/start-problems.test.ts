@@ -220,6 +220,22 @@ test("the mail catcher leaves our own ports to us", async () => {
   await program.finished;
 });
 
+test.each([
+  { first: { NAMESPACE: "team-a" }, says: "CARILLON_BOOTSTRAP_ACCOUNT is not set" },
+  { first: { ACCOUNT: "-" }, says: "CARILLON_BOOTSTRAP_ACCOUNT: must be 1 to 64 letters" },
+  {
+    first: { ACCOUNT: "first", EMAIL: "ada@example.com", PASSWORD: "short" },
+    says: "CARILLON_BOOTSTRAP_PASSWORD: must be 8 to 256 characters",
+  },
+])("a first account that cannot be: $says", async ({ first, says }) => {
+  const env = Object.entries(first).map(([name, value]) => [`CARILLON_BOOTSTRAP_${name}`, value]);
+  const { finished } = run("migrate", {
+    env: { DATABASE_URL: shared.url, ...Object.fromEntries(env) },
+  });
+  const { code, stderr } = await finished;
+  expect({ code, lines: stderr.trimEnd().split("\n") }).toEqual(oneLine(says));
+});
+
 test("migrate ends at SIGTERM, also as the first process of a container", async () => {
   const env = {
     DATABASE_URL: "postgres://u:hidden@127.0.0.1:1/db",

@@ -7,6 +7,7 @@ import {
 import { SNIPPETS } from "../../../src/dashboard/src/pages/verification-snippets.ts";
 import { docsPage } from "../../../src/gateway/docs-page.ts";
 import { openApiDocument } from "../../../src/gateway/openapi.ts";
+import { redactText } from "../../../src/telemetry/redact.ts";
 
 const GATEWAY = {
   DATABASE_URL: "postgres://u:secret-word@db/carillon",
@@ -98,6 +99,11 @@ describe("readConfiguration", () => {
       says: "CARILLON_HEADER_SECRET_NAMESPACES must be namespaces' names",
     },
     {
+      name: "a domain that ends with a dot",
+      env: { CARILLON_CLUSTER_DOMAIN: "cluster.local." },
+      says: "CARILLON_CLUSTER_DOMAIN must be a domain such as cluster.local",
+    },
+    {
       name: "other database",
       env: { DATABASE_URL: "mysql://u:secret-word@h" },
       says: "DATABASE_URL must look like postgres://",
@@ -108,6 +114,7 @@ describe("readConfiguration", () => {
     expect(error.message).toContain(says);
     expect(error.message).not.toContain("\n");
     expect(error.message).not.toContain("secret-word");
+    expect(redactText(error.message)).toBe(error.message);
   });
 
   test("names everything that is wrong at once", () => {

@@ -241,6 +241,12 @@ describe.runIf(inject("kubeconfig") !== "")("the chart's templates", () => {
     });
   });
 
+  test("a list that is null is empty", async () => {
+    const lists = ["watchNamespaces", "headerSecretNamespaces", "allowDestinations", "extraEnv"];
+    const values = { ...WITH_URL, ...Object.fromEntries(lists.map((list) => [list, null])) };
+    expect(keysOf(await render(values))).toEqual(keysOf(await render(WITH_URL)));
+  });
+
   test("without an address there is no first user, and no password that nobody has", async () => {
     const objects = await render({ ...WITH_URL, bootstrap: { email: "" } });
     const gateway = podOf(named(objects, "Deployment", "carillon-gateway"));
@@ -390,6 +396,21 @@ describe.runIf(inject("kubeconfig") !== "")("the chart's templates", () => {
       title: "a database URL of another kind",
       values: { database: { url: "mysql://x" } },
       message: "/database/url",
+    },
+    {
+      title: "a section with nothing in it",
+      values: { ...WITH_URL, gateway: { service: null } },
+      message: "at '/gateway': missing property 'service'",
+    },
+    {
+      title: "a host's name among addresses",
+      values: { ...WITH_URL, allowDestinations: ["db.internal:443"] },
+      message: "/allowDestinations/0",
+    },
+    {
+      title: "no image",
+      values: { ...WITH_URL, image: { repository: "" } },
+      message: "/image/repository",
     },
     {
       title: "no replica",

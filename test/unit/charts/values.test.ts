@@ -11,6 +11,7 @@ interface Schema {
   type?: string | string[];
   properties?: Record<string, Schema>;
   additionalProperties?: boolean;
+  required?: string[];
   minimum?: number;
   maximum?: number;
 }
@@ -61,6 +62,13 @@ describe("values.schema.json", async () => {
         (!properties || additionalProperties !== false),
     );
     expect(open.map(([path]) => path)).toEqual([]);
+  });
+
+  test("asks for every section: helm takes one that is null away, and templates look into it", () => {
+    for (const [, { properties = {}, required = [] }] of objects(schema)) {
+      const sections = Object.entries(properties).filter(([, inner]) => inner.properties);
+      expect(required).toEqual(sections.map(([key]) => key));
+    }
   });
 
   test.each([

@@ -71,7 +71,7 @@ export interface OpenApiDocument {
   servers: object[];
   tags: { name: string; description: string }[];
   paths: Record<string, Record<string, OpenApiOperation>>;
-  components: { schemas: Record<string, object>; securitySchemes: Record<string, object> };
+  components: Record<"schemas" | "headers" | "securitySchemes", Record<string, object>>;
 }
 
 /** The whole API as OpenAPI 3.1, from the table that also makes the router and the validators. */
@@ -110,6 +110,7 @@ export function openApiDocument(options: { version: string }): OpenApiDocument {
       schemas: Object.fromEntries(
         Object.entries(COMPONENTS).map(([name, schema]) => [name, inlined(schema, schema)]),
       ),
+      headers: RATE_HEADERS,
       securitySchemes: {
         apiKey: {
           type: "apiKey",
@@ -169,7 +170,7 @@ function operation(id: string, endpoint: EndpointDefinition): OpenApiOperation {
     responses: {
       [endpoint.success.status]: {
         description: endpoint.success.description,
-        ...(endpoint.idempotent ? { headers: REPLAYED } : {}),
+        ...headersOf([endpoint.authenticated && RATE, endpoint.idempotent && REPLAYED]),
         content: { "application/json": { schema: inlined(endpoint.success.schema) } },
       },
       ...(id === "readiness"
@@ -240,9 +241,11 @@ function errorResponses(endpoint: EndpointDefinition): Record<string, OpenApiRes
       String(status),
       {
         description: codes.map((code) => `\`${code}\`: ${ERROR_CODES[code].meaning}`).join("\n\n"),
-        ...(status === 429 || status === 503 || codes.includes("idempotency_in_flight")
-          ? { headers: RETRY_AFTER }
-          : {}),
+        ...headersOf([
+          endpoint.authenticated && !BEFORE_THE_RATE.has(status) && RATE,
+          (status === 429 || status === 503 || codes.includes("idempotency_in_flight")) &&
+            RETRY_AFTER,
+        ]),
         content: {
           "application/json": {
             schema: { $ref: "#/components/schemas/Error" },
@@ -255,6 +258,30 @@ function errorResponses(endpoint: EndpointDefinition): Record<string, OpenApiRes
     ]),
   );
 }
+
+function headersOf(
+  parts: (Record<string, object> | false | undefined)[],
+): Pick<OpenApiResponse, "headers"> {
+  const headers = Object.assign({}, ...parts) as Record<string, object>;
+  return Object.keys(headers).length === 0 ? {} : { headers };
+}
+
+const RATE_HEADERS = {
+  "RateLimit-Limit": rateHeader("Requests that the API key may make at once."),
+  "RateLimit-Remaining": rateHeader("How many of them are left."),
+  "RateLimit-Reset": rateHeader("Seconds until all of them are there again."),
+};
+
+function rateHeader(description: string): object {
+  return { description, schema: { type: "integer", minimum: 0 } };
+}
+
+const RATE = Object.fromEntries(
+  Object.keys(RATE_HEADERS).map((name) => [name, { $ref: `#/components/headers/${name}` }]),
+);
+
+/** Refused without a key whose rate could be said. */
+const BEFORE_THE_RATE = new Set([401, 408, 417, 431]);
 
 const RETRY_AFTER = {
   "Retry-After": { description: "Seconds to wait.", schema: { type: "integer", minimum: 1 } },

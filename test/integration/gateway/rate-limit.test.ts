@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { openApiDocument } from "../../../src/gateway/openapi.ts";
 import { startHarness, type Harness } from "./harness.ts";
 
 let h: Harness;
@@ -17,4 +18,21 @@ test("429 with Retry-After once the key's bucket is empty; other keys and open r
   expect((await h.request({ path: "/jobs", key: h.second.key })).status).toBe(200);
   expect((await h.request({ path: "/healthz" })).status).toBe(200);
   expect((await h.metrics.render()).text).toContain("carillon_http_rate_limited_total 1");
+});
+
+test("what an answer says of the rate is in the document, for each status", async () => {
+  const { responses } = openApiDocument({ version: "1" }).paths["/jobs/{id}"]?.["get"] ?? {};
+  const ask = async (path: string, key: string | null = h.second.key) => {
+    const { status, headers } = await h.request({ path, key });
+    const said = [...headers.keys()].filter((name) => name.startsWith("ratelimit-"));
+    const declared = Object.keys(responses?.[status]?.headers ?? {}).map((name) =>
+      name.toLowerCase(),
+    );
+    expect(declared.filter((name) => name.startsWith("ratelimit-"))).toEqual(said);
+    return status;
+  };
+  expect(await ask("/jobs/none?x=1")).toBe(400);
+  await ask("/jobs/none");
+  expect(await ask("/jobs/none")).toBe(429);
+  expect(await ask("/jobs/none", null)).toBe(401);
 });

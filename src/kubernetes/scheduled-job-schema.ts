@@ -262,7 +262,8 @@ export const scheduledJobSpec = Type.Object(
     retry: Type.Optional(retry),
   },
   {
-    description: "What the author asks for. Only the REST API writes it, never the controller.",
+    description:
+      "What the author asks for. The REST API may write it too, the controller never does.",
     ...rules([
       "has(self.webhook) != has(self.email)",
       "set exactly one of webhook and email: it says what a run does",

@@ -160,9 +160,11 @@ export function createMetrics(options: { version: string; nodeMetrics?: boolean 
     circuits: gauge("circuits", "Circuit breakers of this process by state (open, half_open).", [
       "state",
     ]),
-    circuitTransitions: counter("circuit_transitions_total", "Circuit breaker transitions.", [
-      "state",
-    ]),
+    circuitTransitions: counter(
+      "circuit_transitions_total",
+      "Circuit breaker transitions, by the state that follows (open, half_open, closed).",
+      ["state"],
+    ),
     circuitRejections: counter(
       "circuit_rejections_total",
       "Attempts put off because their circuit was open.",

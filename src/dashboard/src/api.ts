@@ -1,3 +1,4 @@
+import { parseExactly } from "./exact-json.ts";
 import { hearServerClock } from "./server-clock.ts";
 
 /** An answer of the gateway that is not a success. `details` name the fields that were refused. */
@@ -70,7 +71,10 @@ async function exchange<T>(
     });
   }
   hearServerClock(response.headers.get("Date"), asked);
-  const answer: unknown = await response.json().catch(() => undefined);
+  const answer = await response
+    .text()
+    .then(parseExactly)
+    .catch(() => undefined);
   if (!response.ok) throw new ApiError(response.status, answer ?? {});
   if (answer === undefined)
     throw new ApiError(0, {

@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import type { Job } from "../../../src/dashboard/src/api-types.ts";
+import { parseExactly } from "../../../src/dashboard/src/exact-json.ts";
+import { curlOf } from "../../../src/dashboard/src/pages/job-curl.ts";
 import {
   bodyOf,
   changesOf,
@@ -338,5 +340,29 @@ describe("a new job is sent whole", () => {
   test("a copy has the time of the original", () => {
     for (const job of [MILLISECONDS, REPEATED_HOUR])
       expect(bodyOf(copyOf(job)).body["run_at"]).toBe(job.run_at);
+  });
+});
+
+describe("a payload that kubectl made, with a number that a double does not hold", () => {
+  const text = '{"big":12345678901234567,"small":1.50}';
+  const job: Job = { ...CRON, webhook_payload: parseExactly(text) };
+
+  test("is shown as it is", () => {
+    expect(JSON.stringify(job.webhook_payload)).toBe('{"big":12345678901234567,"small":1.5}');
+    expect(curlOf(job, "http://127.0.0.1")).toContain('"big": 12345678901234567');
+  });
+
+  test("stays while something else is changed", () => {
+    const start = draftOf(job);
+    const changed = { ...start, name: "Other" };
+    expect(changesOf(changed, start)).toEqual({ ok: true, body: { name: "Other" } });
+  });
+
+  test("is not copied as another one", () => {
+    expect(bodyOf(copyOf(job))).toMatchObject({
+      ok: false,
+      field: "webhook_payload",
+      message: expect.stringContaining("the number 12345678901234567 would change") as string,
+    });
   });
 });

@@ -4,7 +4,9 @@ import { bodyOf, draftOf } from "./job-draft.ts";
 /** The command that makes a job like this one. */
 export function curlOf(job: Job, origin: string): string {
   const { body } = bodyOf(draftOf(job));
-  const given = Object.fromEntries(Object.entries(body).filter(([, value]) => value !== null));
+  // The payload also where the API is going to refuse it, with the reason.
+  const all = { ...body, webhook_payload: job.webhook_payload };
+  const given = Object.fromEntries(Object.entries(all).filter(([, value]) => value !== null));
   const text = JSON.stringify(given, null, 2).replaceAll("'", "'\\''");
   return `curl -sS ${origin}/jobs \\
   -H 'Content-Type: application/json' \\

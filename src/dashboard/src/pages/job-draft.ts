@@ -116,6 +116,20 @@ export type BodyResult =
 
 /** The whole draft, as POST /jobs takes it. */
 export function bodyOf(draft: JobDraft): BodyResult {
+  return resultOf(read(draft));
+}
+
+function resultOf({ body, problems }: Reading): BodyResult {
+  const [problem] = problems;
+  return problem ? { ok: false, body, ...problem } : { ok: true, body };
+}
+
+interface Reading {
+  body: Record<string, unknown>;
+  problems: readonly FieldProblem[];
+}
+
+function read(draft: JobDraft): Reading {
   const body: Record<string, unknown> = {
     name: draft.name,
     type: draft.type,
@@ -139,8 +153,7 @@ export function bodyOf(draft: JobDraft): BodyResult {
   else problems.push(...addWebhook(body, draft));
   for (const name of POLICY_NUMBERS) body[name] = numberOrNull(draft[name]);
   body["concurrency_policy"] = draft.concurrency_policy;
-  const problem = problems.find((each) => each !== null);
-  return problem ? { ok: false, body, ...problem } : { ok: true, body };
+  return { body, problems: problems.filter((each) => each !== null) };
 }
 
 const POLICY_NUMBERS = [
@@ -175,14 +188,17 @@ function addWebhook(body: Record<string, unknown>, draft: JobDraft): (FieldProbl
  * `schedule_type` brings all fields of its kind.
  */
 export function changesOf(draft: JobDraft, start: JobDraft): BodyResult {
-  const result = bodyOf(draft);
-  const before = bodyOf(start).body;
+  const after = read(draft);
+  const before = read(start).body;
   const body = Object.fromEntries(
-    Object.entries(result.body).filter(
+    Object.entries(after.body).filter(
       ([name, value]) => JSON.stringify(value) !== JSON.stringify(before[name]),
     ),
   );
-  return { ...result, body };
+  // A payload of kubectl's may have what cannot be sent from here; it stays as long as nobody touches it.
+  const kept = draft.webhook_payload === start.webhook_payload;
+  const problems = after.problems.filter(({ field }) => !kept || field !== "webhook_payload");
+  return resultOf({ body, problems });
 }
 
 const SCHEDULE_FIELDS = ["schedule_type", "cron_expression", "timezone", "run_at"];

@@ -1,3 +1,5 @@
+import { wouldChange } from "../exact-json.ts";
+
 /** What was typed as a payload, or why it cannot be sent as it was typed: in the server's words, where it has any. */
 export function parsePayload(
   text: string,
@@ -36,16 +38,8 @@ function lossIn(text: string): string | undefined {
       const key = JSON.parse(token) as string;
       if (open.at(-1)?.has(key) === true) return `the key ${JSON.stringify(key)} is given twice`;
       open.at(-1)?.add(key);
-    } else if (token !== ":" && digitsOf(token) !== digitsOf(String(Number(token))))
+    } else if (token !== ":" && wouldChange(token))
       return `the number ${token.slice(0, 40)} would change in a JSON round trip; send it as a string`;
   }
   return undefined;
-}
-
-/** Of a number without its sign, point, exponent and outer zeros: they stay when it is read and written again. */
-function digitsOf(number: string): string {
-  return number
-    .replace(/e.*/i, "")
-    .replace(/\D/g, "")
-    .replace(/^0+|0+$/g, "");
 }

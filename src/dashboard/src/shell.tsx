@@ -120,17 +120,19 @@ function SignedIn({ session }: { session: Session }) {
               size="sm"
               aria-label={opened ? "Close the navigation" : "Open the navigation"}
             />
-            <Anchor component={Link} to="/" underline="never" c="inherit">
+            <Anchor component={Link} to="/" underline="never" c="inherit" miw={0}>
               <Group gap={8} wrap="nowrap">
-                <IconBell size={22} aria-hidden />
-                <Text fw={700}>Carillon</Text>
+                <IconBell size={22} style={{ flex: "none" }} aria-hidden />
+                <Text fw={700} className="clip">
+                  Carillon
+                </Text>
               </Group>
             </Anchor>
             <Badge variant="light" color="gray" tt="none" className="clip" visibleFrom="xs">
               {account.name}
             </Badge>
           </Group>
-          <Group gap="xs" wrap="nowrap">
+          <Group gap="xs" wrap="nowrap" style={{ minWidth: 0 }}>
             <ColorScheme />
             <UserMenu session={session} />
           </Group>
@@ -197,6 +199,8 @@ function UserMenu({ session }: { session: Session }) {
           maw={220}
         >
           <span className="clip">{name}</span>
+          px="sm"
+          miw={0}
         </Button>
       </Menu.Target>
       <Menu.Dropdown>

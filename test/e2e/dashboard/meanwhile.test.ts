@@ -346,6 +346,18 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
     await context.close();
   });
 
+  test("fire times do not stand below the words of another schedule", async () => {
+    const { context, page } = await open("jobs/new");
+    await page.getByText("At 03:00, every day").waitFor();
+    const check = await hold(page, "POST", "**/jobs/check", "answer");
+    await page.getByLabel("Cron expression").fill("5 4 * * 1");
+    await check.asked;
+    expect(await page.getByText("At 03:00, every day").count()).toBe(1);
+    check.release();
+    await page.getByText("At 04:05, only on Monday").waitFor();
+    await context.close();
+  });
+
   test("another schedule that begins with the same run has its own fire times", async () => {
     const hour = new Date().getUTCHours();
     const [soon, later] = [(hour + 2) % 24, (hour + 12) % 24];

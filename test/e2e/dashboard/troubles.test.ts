@@ -35,6 +35,17 @@ const FAINTEST_EDGE = `(() => {
   }));
 })()`;
 
+/** The texts that their box cuts off, unless it says so with an ellipsis, and what lies over the name of the program. */
+const CUT = `(() => {
+  const boxes = [...document.querySelectorAll("header *, main *")].filter((each) =>
+    each.checkVisibility() && each.clientWidth > 1 && !each.closest(".clip, pre, svg") && !each.matches("input, textarea"));
+  const cut = boxes.filter((each) =>
+    getComputedStyle(each).overflowX === "hidden" && each.scrollWidth > each.clientWidth + 1);
+  const [name, colours] = ["header a .clip", "header button[aria-label$=colours]"].map((selector) =>
+    document.querySelector(selector).getBoundingClientRect());
+  return [...cut.map((each) => each.textContent), ...(name.right > colours.left ? ["Carillon"] : [])];
+})()`;
+
 const groundOf = async (page: Page, selector: string) => {
   await page.locator(selector).first().waitFor();
   return page.evaluate(
@@ -309,6 +320,28 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
     await context.close();
   });
 
+  test.each([
+    { path: "jobs", filter: "Search", none: "0 jobs" },
+    { path: "logs", filter: "Recipient", none: "0 emails" },
+  ])("that nothing on /$path matches is said to whoever does not see it", async (list) => {
+    await createJob();
+    await stage.rest({
+      method: "POST",
+      path: "/send",
+      body: { to: "ada@example.com", subject: "Hello", body: "Hello." },
+    });
+    const { context, page } = await open(list.path);
+    const count = page.getByRole("status").and(page.getByText(/ (jobs?|emails?)$/));
+    await count.evaluate((element) => Object.assign(globalThis, { before: element }));
+    await page.getByLabel(list.filter).fill("nobody@example.com");
+    await expect.poll(() => count.textContent()).toBe(list.none);
+    // The same element, so that its new text is read out.
+    expect(
+      await count.evaluate((element) => Object.is(Reflect.get(globalThis, "before"), element)),
+    ).toBe(true);
+    await context.close();
+  });
+
   test("at twice the size all of a page can be chosen, and the focus is not lost", async () => {
     await createJob();
     const { context, page } = await open("jobs", ZOOMED);
@@ -320,6 +353,20 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
     await expect.poll(() => keys.has(all)).toBe(true);
     await context.close();
   });
+
+  test.each([16, 24])(
+    "no text is cut on a window of 320 px with letters of %i px",
+    async (size) => {
+      const { context, page } = await open("", { width: 320, height: 640 });
+      for (const path of ["", "jobs/new", "settings"]) {
+        await page.goto(`/dashboard/${path}`);
+        await page.locator("main .panel").first().waitFor();
+        await page.evaluate(`document.documentElement.style.fontSize = "${size}px"`);
+        expect(await page.evaluate(CUT)).toEqual([]);
+      }
+      await context.close();
+    },
+  );
 
   test.each(["light", "dark"] as const)("%s: the edge of a field can be seen", async (scheme) => {
     const { context, page } = await openWindow(stage.browser, program.url, { scheme });

@@ -108,17 +108,23 @@ export function JobForm(props: {
   };
   const [settled] = useDebouncedValue(draft, 250);
   const toCheck = creating ? bodyOf(settled).body : changesToCheck(settled, start);
+  const { schedule_type, cron_expression, timezone } = settled;
   const check = useQuery({
     queryKey: ["job-check", props.id ?? null, toCheck],
-    queryFn: () =>
-      ask<JobCheck>(
+    // With its schedule: until another one's answer is there, these times are not to be read as that one's.
+    queryFn: async () => ({
+      schedule: { schedule_type, cron_expression, timezone },
+      ...(await ask<JobCheck>(
         `/jobs/check${props.id === undefined ? "" : `?id=${encodeURIComponent(props.id)}`}`,
         toCheck,
-      ),
+      )),
+    }),
     placeholderData: keepPreviousData,
     staleTime: 10_000,
     gcTime: 30_000,
   });
+  const asked = check.data?.schedule ?? draft;
+  const cron = asked.schedule_type === "cron";
   const findings = [
     ...(toSave.ok ? [] : [{ field: toSave.field, message: toSave.message }]),
     // Not when the draft was corrected while that was under way.
@@ -372,8 +378,8 @@ export function JobForm(props: {
                 />
               )}
               <FireTimes
-                expression={draft.schedule_type === "cron" ? draft.cron_expression : null}
-                zone={draft.schedule_type === "cron" ? draft.timezone : MY_ZONE}
+                expression={cron ? asked.cron_expression : null}
+                zone={cron ? asked.timezone : MY_ZONE}
                 times={check.data?.fire_times ?? []}
                 settled={draft === settled && !check.isFetching && !check.isError}
               />

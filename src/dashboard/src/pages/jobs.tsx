@@ -208,20 +208,23 @@ export function JobsPage() {
                   </Button>
                 </Group>
               )}
-              <Pager
-                total={data.total}
-                noun="job"
-                page={page}
-                pageSize={PAGE_SIZE}
-                current={!jobs.isPlaceholderData && data === jobs.data}
-                change={(to, correcting) => {
-                  change("page", String(to), correcting);
-                }}
-              />
             </>
           )}
         </Stack>
       )}
+          {/* Also of none: that nothing matches is said where how many do is said. */}
+          {data && (
+            <Pager
+              total={data.total}
+              noun="job"
+              page={page}
+              pageSize={PAGE_SIZE}
+              current={!jobs.isPlaceholderData && data === jobs.data}
+              change={(to, correcting) => {
+                change("page", String(to), correcting);
+              }}
+            />
+          )}
     </Page>
   );
 }

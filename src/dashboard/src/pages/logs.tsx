@@ -95,20 +95,19 @@ export function LogsPage() {
               No email matches. Change the filters; an address must be whole.
             </Text>
           )}
-          {data && data.total > 0 && (
-            <>
-              <LogTable logs={data.logs} />
-              <Pager
-                total={data.total}
-                noun="email"
-                page={page}
-                pageSize={PAGE_SIZE}
-                current={!logs.isPlaceholderData}
-                change={(to, correcting) => {
-                  change("page", String(to), correcting);
-                }}
-              />
-            </>
+          {data && data.total > 0 && <LogTable logs={data.logs} />}
+          {/* Also of none: that nothing matches is said where how many do is said. */}
+          {data && !asking && (
+            <Pager
+              total={data.total}
+              noun="email"
+              page={page}
+              pageSize={PAGE_SIZE}
+              current={!logs.isPlaceholderData}
+              change={(to, correcting) => {
+                change("page", String(to), correcting);
+              }}
+            />
           )}
         </Stack>
       )}

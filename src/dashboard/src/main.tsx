@@ -20,6 +20,9 @@ const nonce = document.querySelector<HTMLMetaElement>('meta[property="csp-nonce"
 // The scroll lock of modals writes a style element; this is the name by which it looks for the nonce.
 Object.assign(globalThis, { __webpack_nonce__: nonce });
 
+/** The session, or the role in it, is no longer what the page was drawn for. */
+const NOT_WHO_IT_SEEMS = ["signed_out", "forbidden"];
+
 function onError(error: unknown): void {
   if (error instanceof ApiError && error.code === "signed_out") lookAgain(queryClient);
 }

@@ -1,6 +1,6 @@
 import { Button, Group, Stack, Table, Text, TextInput } from "@mantine/core";
 import { IconKey, IconPlus, IconTrash } from "@tabler/icons-react";
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useRef, useState } from "react";
 import { call, get, post } from "../api.ts";
 import type { ApiKey } from "../api-types.ts";
@@ -14,6 +14,7 @@ import { Page, Waiting } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
 import { actionColumn, RowAction } from "../components/row-action.tsx";
 import { TableCard } from "../components/table-card.tsx";
+import { usePolled } from "../polled.ts";
 import { useSession } from "../session.ts";
 
 const KEYS = ["api-keys"];
@@ -25,7 +26,7 @@ export function ApiKeysPage() {
   const [doomed, setDoomed] = useState<ApiKey>();
   const opener = useRef<HTMLButtonElement>(null);
   const client = useQueryClient();
-  const keys = useQuery({
+  const keys = usePolled({
     queryKey: KEYS,
     queryFn: async () => (await get<{ keys: ApiKey[] }>("/api-keys")).keys,
     refetchInterval: 15_000,

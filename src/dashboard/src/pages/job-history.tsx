@@ -1,5 +1,5 @@
 import { Card, Group, Stack, Table, Text, Title } from "@mantine/core";
-import { keepPreviousData, useQuery } from "@tanstack/react-query";
+import { keepPreviousData } from "@tanstack/react-query";
 import { useState } from "react";
 import { get } from "../api.ts";
 import type { Execution, Missed } from "../api-types.ts";
@@ -10,6 +10,7 @@ import { Moment } from "../components/moment.tsx";
 import { Waiting } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
 import { Status } from "../components/status.tsx";
+import { usePolled } from "../polled.ts";
 import { formatDuration, formatTime } from "../time.ts";
 
 const STEP = 25;
@@ -30,7 +31,7 @@ const REASONS: Record<string, string> = {
 
 export function JobHistory({ id }: { id: string }) {
   const [limit, setLimit] = useState(STEP);
-  const history = useQuery({
+  const history = usePolled({
     queryKey: ["executions", id, limit],
     queryFn: () =>
       get<(Execution | Missed)[]>(

@@ -1,7 +1,7 @@
 import { Alert, Anchor, Button, Grid, Group, Menu, Text } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { IconDots, IconPencil, IconPlayerPlay } from "@tabler/icons-react";
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useRef, useState, type Ref } from "react";
 import { Link, useParams } from "react-router";
 import { ApiError, call, get, post } from "../api.ts";
@@ -11,6 +11,7 @@ import { Confirm } from "../components/confirm.tsx";
 import { Page, Waiting } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
 import { Status } from "../components/status.tsx";
+import { usePolled } from "../polled.ts";
 import { useNavigateFromHere } from "../still-here.ts";
 import { curlOf } from "./job-curl.ts";
 import { JobDetails } from "./job-details.tsx";
@@ -28,7 +29,7 @@ function OneJob({ id }: { id: string }) {
   const more = useRef<HTMLButtonElement>(null);
   const navigate = useNavigateFromHere();
   const client = useQueryClient();
-  const view = useQuery({
+  const view = usePolled({
     queryKey: ["job", id],
     queryFn: () => get<JobView>(path),
     refetchInterval: 3_000,

@@ -1,7 +1,7 @@
 import { Button, Group, Select, Stack, Text, TextInput } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { IconCalendarTime, IconPlus, IconSearch } from "@tabler/icons-react";
-import { keepPreviousData, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { keepPreviousData, useMutation, useQueryClient } from "@tanstack/react-query";
 import { useCallback, useDeferredValue, useRef, useState } from "react";
 import { Link } from "react-router";
 import { get, post, search } from "../api.ts";
@@ -12,6 +12,7 @@ import { Page, Waiting } from "../components/page.tsx";
 import { Pager } from "../components/pager.tsx";
 import { Problem } from "../components/problem.tsx";
 import { useFilters } from "../filters.ts";
+import { usePolled } from "../polled.ts";
 import { JobTable } from "./job-table.tsx";
 
 const PAGE_SIZE = 25;
@@ -40,7 +41,7 @@ export function JobsPage() {
     limit: PAGE_SIZE,
     offset: (page - 1) * PAGE_SIZE,
   };
-  const jobs = useQuery({
+  const jobs = usePolled({
     queryKey: ["jobs", query],
     queryFn: () => get<JobsAnswer>(`/jobs${search(query)}`),
     refetchInterval: 5_000,
@@ -210,8 +211,6 @@ export function JobsPage() {
               )}
             </>
           )}
-        </Stack>
-      )}
           {/* Also of none: that nothing matches is said where how many do is said. */}
           {data && (
             <Pager
@@ -226,5 +225,7 @@ export function JobsPage() {
             />
           )}
     </Page>
+        </Stack>
+      )}
   );
 }

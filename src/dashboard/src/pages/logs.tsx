@@ -1,6 +1,6 @@
 import { Button, Group, Select, Stack, Table, Text, TextInput } from "@mantine/core";
 import { IconMailForward, IconSearch } from "@tabler/icons-react";
-import { keepPreviousData, useQuery } from "@tanstack/react-query";
+import { keepPreviousData } from "@tanstack/react-query";
 import { Link } from "react-router";
 import { get, search } from "../api.ts";
 import type { LogEntry, LogsPage as LogsAnswer } from "../api-types.ts";
@@ -12,6 +12,7 @@ import { Problem } from "../components/problem.tsx";
 import { Status } from "../components/status.tsx";
 import { TableCard } from "../components/table-card.tsx";
 import { useFilters } from "../filters.ts";
+import { usePolled } from "../polled.ts";
 
 const PAGE_SIZE = 25;
 const KINDS: Record<string, string> = { email: "Email", otp: "Passcode", job: "Job" };
@@ -21,7 +22,7 @@ export function LogsPage() {
   const { page, change, settled: to } = filters;
   const [status, kind] = [filters.of("status"), filters.of("kind")];
   const query = { status, kind, to, limit: PAGE_SIZE, offset: (page - 1) * PAGE_SIZE };
-  const logs = useQuery({
+  const logs = usePolled({
     queryKey: ["logs", query],
     queryFn: () => get<LogsAnswer>(`/logs${search(query)}`),
     refetchInterval: 3_000,

@@ -1,19 +1,19 @@
 import { Card, Group, SimpleGrid, Stack, Text, Title } from "@mantine/core";
 import { IconPassword } from "@tabler/icons-react";
-import { useQuery } from "@tanstack/react-query";
 import { get } from "../api.ts";
 import type { LogEntry, OtpDay } from "../api-types.ts";
 import { BarChart } from "../components/bar-chart.tsx";
 import { Empty } from "../components/empty.tsx";
 import { Page, Waiting } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
+import { usePolled } from "../polled.ts";
 import { utcDay } from "../time.ts";
 import { LogTable } from "./logs.tsx";
 
 const DAYS = 30;
 
 export function OtpPage() {
-  const otp = useQuery({
+  const otp = usePolled({
     queryKey: ["otp"],
     queryFn: () => get<{ days: OtpDay[]; recent: LogEntry[] }>(`/otp?days=${DAYS}`),
     refetchInterval: 5_000,

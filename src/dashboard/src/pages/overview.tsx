@@ -11,7 +11,7 @@ import {
   Title,
 } from "@mantine/core";
 import { IconCheck, IconCircleDashed } from "@tabler/icons-react";
-import { keepPreviousData, useQuery } from "@tanstack/react-query";
+import { keepPreviousData } from "@tanstack/react-query";
 import { useState, type ReactNode } from "react";
 import { Link } from "react-router";
 import { get } from "../api.ts";
@@ -21,6 +21,7 @@ import { Moment } from "../components/moment.tsx";
 import { Page, Waiting } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
 import { Status } from "../components/status.tsx";
+import { usePolled } from "../polled.ts";
 import { useSession } from "../session.ts";
 import { utcDay } from "../time.ts";
 import { successRate } from "./success-rate.ts";
@@ -30,7 +31,7 @@ type Range = "24h" | "7d" | "30d";
 export function OverviewPage() {
   const { account } = useSession();
   const [range, setRange] = useState<Range>("24h");
-  const overview = useQuery({
+  const overview = usePolled({
     queryKey: ["overview", range],
     // With its range: until another one's answer is there, this one is shown, and must not be read as that.
     queryFn: async () => ({ range, ...(await get<Overview>(`/overview?range=${range}`)) }),

@@ -32,7 +32,8 @@ export function useFilters(typed: string) {
       if (set === null || set === "") next.delete(each);
       else next.set(each, set);
     if (name !== "page") next.delete("page");
-    setParams(next, { replace, state: OWN });
+    // Drawn before the next click: of a double one the second would begin where the first did.
+    setParams(next, { replace, state: OWN, flushSync: true });
   };
   // Not each letter: Safari lets a page write its address a hundred times in ten seconds, and then throws.
   const write = useDebouncedCallback((value: string) => {

@@ -5,6 +5,7 @@ import {
   Notification,
   Portal,
   type CSSVariablesResolver,
+  type NumberInputProps,
   type SelectProps,
 } from "@mantine/core";
 
@@ -29,6 +30,17 @@ export const theme = createTheme({
     Notification: Notification.extend({
       defaultProps: { closeButtonProps: { "aria-label": "Close the message" } },
     }),
+    // What is typed stays until somebody types something else: a number that corrected itself when it lost the focus
+    // would take away what is said of it, and move the button that is being pressed. By its name, as Select.
+    NumberInput: {
+      defaultProps: {
+        clampBehavior: "none",
+        trimLeadingZeroesOnBlur: false,
+        allowNegative: false,
+        // A finger does not hit the one that is meant; the arrow keys do the same.
+        hideControls: true,
+      } satisfies Partial<NumberInputProps>,
+    },
     // The list of options scrolls itself, so that it is the combobox's own and needs no focus.
     // By its name: the first load does without the component.
     Select: {

@@ -133,7 +133,6 @@ function SmtpForm({ saved }: { saved: SmtpSettings | null }) {
                 required
                 min={1}
                 max={65_535}
-                hideControls
                 value={port}
                 error={problem("port")}
                 onChange={(value) => {

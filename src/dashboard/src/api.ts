@@ -18,6 +18,9 @@ export class ApiError extends Error {
   }
 }
 
+/** Of an answer that did not come within the patience for it: asking once more would take as long again. */
+export const UNANSWERED = "unanswered";
+
 /** Far longer than an answer takes: over a network that went away without a word, a request would wait for minutes. */
 const PATIENCE_MS = { toRead: 30_000, toChange: 120_000 };
 
@@ -51,7 +54,11 @@ async function exchange<T>(
   { method, path, body, changes }: Asked,
   signal: AbortSignal,
 ): Promise<T> {
-  const inDoubt = changes ? " Look whether it was done all the same." : "";
+  const noAnswer = (why: string) => {
+    const [text, code] = signal.aborted ? ["Carillon does not answer.", UNANSWERED] : [why, ""];
+    const inDoubt = changes ? " Look whether it was done all the same." : "";
+    return new ApiError(0, { error: text + inDoubt, code });
+  };
   const asked = Date.now();
   let response: Response;
   try {
@@ -64,11 +71,7 @@ async function exchange<T>(
         : { headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) }),
     });
   } catch {
-    throw new ApiError(0, {
-      error: signal.aborted
-        ? `Carillon does not answer.${inDoubt}`
-        : "Carillon cannot be reached. Is it running?",
-    });
+    throw noAnswer("Carillon cannot be reached. Is it running?");
   }
   hearServerClock(response.headers.get("Date"), asked);
   const answer = await response
@@ -77,15 +80,13 @@ async function exchange<T>(
     .catch(() => undefined);
   if (!response.ok) throw new ApiError(response.status, answer ?? {});
   if (answer === undefined)
-    throw new ApiError(0, {
-      error: `Carillon's answer cannot be read: it was cut off, or is another program's.${inDoubt}`,
-    });
+    throw noAnswer("Carillon's answer cannot be read: it was cut off, or is another program's.");
   return answer as T;
 }
 
 export const get = <T>(path: string): Promise<T> =>
   patiently<T>({ method: "GET", path, changes: false });
-/** What is read by POST, since the question is too long or too secret for an address. */
+/** By POST, what may be asked again: what is too long or too secret for an address, and who somebody is. */
 export const ask = <T>(path: string, body: unknown): Promise<T> =>
   patiently<T>({ method: "POST", path, body, changes: false });
 export const call = <T>(method: Exclude<Method, "GET">, path: string, body?: unknown): Promise<T> =>

@@ -10,7 +10,7 @@ import {
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { RouterProvider } from "react-router/dom";
-import { ApiError } from "./api.ts";
+import { ApiError, UNANSWERED } from "./api.ts";
 import { router } from "./routes.tsx";
 import { followOtherTabs, lookAgain } from "./session.ts";
 import { createSteadyScheduler } from "./steady.ts";
@@ -24,7 +24,12 @@ Object.assign(globalThis, { __webpack_nonce__: nonce });
 const NOT_WHO_IT_SEEMS = ["signed_out", "forbidden"];
 
 function onError(error: unknown): void {
-  if (error instanceof ApiError && error.code === "signed_out") lookAgain(queryClient);
+  if (error instanceof ApiError && NOT_WHO_IT_SEEMS.includes(error.code)) lookAgain(queryClient);
+}
+
+/** Asked at once again, the same would be said, or as long be waited for. */
+function isFinal({ status, code }: ApiError): boolean {
+  return (status >= 400 && status < 500) || code === UNANSWERED;
 }
 
 // What a click has begun is shown before the next click or key comes. By default a timer is between them, and
@@ -41,8 +46,7 @@ const queryClient = new QueryClient({
     queries: {
       networkMode: "always",
       refetchOnReconnect: true,
-      retry: (failures, error) =>
-        failures < 2 && !(error instanceof ApiError && error.status >= 400 && error.status < 500),
+      retry: (failures, error) => failures < 2 && !(error instanceof ApiError && isFinal(error)),
       staleTime: 2_000,
     },
   },

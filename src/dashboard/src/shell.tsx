@@ -29,10 +29,11 @@ import {
 } from "@tabler/icons-react";
 import { useMutation } from "@tanstack/react-query";
 import { useEffect } from "react";
-import { Link, Outlet, useLocation } from "react-router";
+import { Link, Outlet, useLocation, useNavigation } from "react-router";
 import { ApiError, call } from "./api.ts";
 import type { Session } from "./api-types.ts";
 import { ColorScheme } from "./components/color-scheme.tsx";
+import { OnTheWay } from "./components/on-the-way.tsx";
 import { Problem, sentence } from "./components/problem.tsx";
 import { showExactTimes, useExactTimes } from "./exact-times.ts";
 import { NotAllowed } from "./pages/route-problem.tsx";
@@ -86,6 +87,7 @@ export function Shell() {
 function SignedIn({ session }: { session: Session }) {
   const [opened, { toggle, close }] = useDisclosure();
   const { pathname } = useLocation();
+  const navigation = useNavigation();
   const { user, account } = session;
   const isAt = (to: string) => (to === "/" ? pathname === "/" : pathname.startsWith(to));
   const places = PLACES.filter(
@@ -111,8 +113,9 @@ function SignedIn({ session }: { session: Session }) {
         Skip to the content
       </Button>
       <AppShell.Header px="md" className="panel">
-        <Group h="100%" justify="space-between" wrap="nowrap" gap="sm">
-          <Group gap="sm" wrap="nowrap" style={{ minWidth: 0 }}>
+        {navigation.state !== "idle" && <OnTheWay />}
+        <Group h="100%" justify="space-between" wrap="nowrap" gap="xs">
+          <Group gap="xs" wrap="nowrap" style={{ minWidth: 0 }}>
             <Burger
               opened={opened}
               onClick={toggle}
@@ -196,11 +199,11 @@ function UserMenu({ session }: { session: Session }) {
           variant="default"
           rightSection={<IconChevronDown size={14} aria-hidden />}
           aria-label={`${name}: your user`}
+          px="sm"
+          miw={0}
           maw={220}
         >
           <span className="clip">{name}</span>
-          px="sm"
-          miw={0}
         </Button>
       </Menu.Target>
       <Menu.Dropdown>

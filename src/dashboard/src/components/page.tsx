@@ -2,6 +2,7 @@ import { Group, Skeleton, Stack, Text, Title } from "@mantine/core";
 import { useDocumentTitle } from "@mantine/hooks";
 import { useEffect, useRef, type ReactNode } from "react";
 import { useLocation } from "react-router";
+import { OnTheWay } from "./on-the-way.tsx";
 
 /** The key of what the browser loaded itself. */
 const FIRST_LOCATION = "default";
@@ -12,6 +13,8 @@ export function Page(props: {
   about?: ReactNode;
   actions?: ReactNode;
   above?: ReactNode;
+  /** What is shown is what was asked for before. */
+  outdated?: boolean;
   children: ReactNode;
 }) {
   useDocumentTitle(`${props.title} · Carillon`);
@@ -24,6 +27,7 @@ export function Page(props: {
   }, [pathname]);
   return (
     <Stack gap="lg" pb="xl">
+      {props.outdated === true && <OnTheWay />}
       <Group justify="space-between" align="flex-start" gap="sm">
         <Stack gap={4} style={{ minWidth: 0 }}>
           {props.above}

@@ -98,6 +98,7 @@ export function JobsPage() {
   return (
     <Page
       title="Jobs"
+      outdated={jobs.isPlaceholderData}
       about="Webhooks and emails, on a schedule or once. Every run is recorded, and so is every run that was missed."
       actions={create}
     >
@@ -224,8 +225,8 @@ export function JobsPage() {
               }}
             />
           )}
-    </Page>
         </Stack>
       )}
+    </Page>
   );
 }

@@ -36,6 +36,7 @@ export function LogsPage() {
   return (
     <Page
       title="Email log"
+      outdated={logs.isPlaceholderData}
       about="Every email that was handed to your SMTP server, newest first: sends, passcodes and email jobs. It follows along by itself."
     >
       {none && !asking ? (

@@ -42,6 +42,7 @@ export function OverviewPage() {
   return (
     <Page
       title="Overview"
+      outdated={overview.isPlaceholderData}
       about={
         <>
           What the account <strong>{account.name}</strong> sent and ran.

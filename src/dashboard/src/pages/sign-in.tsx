@@ -13,7 +13,7 @@ import { useDocumentTitle } from "@mantine/hooks";
 import { IconBell } from "@tabler/icons-react";
 import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
-import { post } from "../api.ts";
+import { ask } from "../api.ts";
 import type { Session } from "../api-types.ts";
 import { BusyButton } from "../components/busy-button.tsx";
 import { ColorScheme } from "../components/color-scheme.tsx";
@@ -27,12 +27,12 @@ export function SignInPage() {
   const [password, setPassword] = useState("");
   const signedIn = useSignedIn();
   const signIn = useMutation({
-    mutationFn: () => post<Session>("/session", { email: email.trim(), password }),
+    mutationFn: () => ask<Session>("/session", { email: email.trim(), password }),
     onSuccess: signedIn,
   });
   const options = useSignInOptions();
   // At once with everything on it: nothing moves under the fingers.
-  if (options.isPending)
+  if (options.isPending && options.errorUpdateCount === 0)
     return (
       <Center h="100vh">
         <Loader aria-label="Loading" />
@@ -81,6 +81,9 @@ export function SignInPage() {
                 setPassword(event.currentTarget.value);
               }}
             />
+            {options.error && (
+              <Problem error={options.error} retry={() => void options.refetch()} />
+            )}
             {signIn.error && <Problem error={signIn.error} />}
             <BusyButton type="submit" busy={signIn.isPending} fullWidth>
               Sign in

@@ -1,0 +1,183 @@
+import type { Locator, Page, Route } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { violations } from "./axe.ts";
+import { findChrome } from "./chrome.ts";
+import { hold } from "./held.ts";
+import { button, dialog, heading, place } from "./locators.ts";
+import { openWindow } from "./owner.ts";
+import { openStage, type Stage } from "./stage.ts";
+
+const chrome = findChrome();
+
+/** What a person sees who waits: nothing at first, then that something is under way. */
+const waiting = (page: Page): Locator => page.getByRole("progressbar", { name: "Loading" });
+
+/** Two clicks in the browser's queue at once, as of a page that is busy while they come. */
+async function doubleClick(page: Page, target: Locator): Promise<void> {
+  await target.scrollIntoViewIfNeeded();
+  const { x = 0, y = 0, width = 0, height = 0 } = (await target.boundingBox()) ?? {};
+  const debug = await page.context().newCDPSession(page);
+  const at = { x: x + width / 2, y: y + height / 2, button: "left" } as const;
+  await Promise.all(
+    [1, 2].flatMap((clickCount) =>
+      (["mousePressed", "mouseReleased"] as const).map((type) =>
+        debug.send("Input.dispatchMouseEvent", { ...at, type, clickCount }),
+      ),
+    ),
+  );
+}
+
+const broken = (route: Route) =>
+  route.fulfill({ status: 503, json: { error: "the database is away" } });
+
+/** Answers take seconds, or never come: nothing looks as if it had not been heard, or were still to come. */
+describe.skipIf(chrome === undefined)("on a slow network", () => {
+  let stage: Stage;
+  beforeAll(async () => {
+    stage = await openStage({ name: "slow-network", chrome });
+    for (let count = 0; count < 60; count += 1) await stage.createJob({ name: `Crowd ${count}` });
+  });
+  afterAll(() => stage?.close());
+
+  test("the first page says that it is coming, or that it does not", async () => {
+    const { context, page } = await openWindow(stage.browser, stage.program.url);
+    const code = await hold(page, "GET", "**/dashboard/assets/index-*.js");
+    await page.goto("/dashboard/", { waitUntil: "commit" });
+    await code.asked;
+    await page.getByText("Loading …").waitFor();
+    expect(await violations(page)).toEqual([]);
+    code.release();
+    await page.getByLabel("Email").waitFor();
+    expect(await page.getByText("Loading …").count()).toBe(0);
+    await page.route("**/dashboard/assets/index-*.js", (route) => route.abort());
+    await page.reload();
+    await page.getByText("The dashboard could not be loaded.").waitFor();
+    await page.unrouteAll();
+    await page.getByRole("link", { name: "Load again" }).click();
+    await page.getByLabel("Email").waitFor();
+    await context.close();
+  });
+
+  test("a page that is still being loaded: the click was heard", async () => {
+    const { context, page } = await stage.openPage("");
+    const code = await hold(page, "GET", "**/dashboard/assets/jobs-*.js");
+    await place(page, "Jobs").click();
+    await code.asked;
+    await waiting(page).waitFor();
+    expect(await violations(page)).toEqual([]);
+    code.release();
+    await heading(page, "Jobs").waitFor();
+    await expect.poll(() => waiting(page).count()).toBe(0);
+    await context.close();
+  });
+
+  test("rows that are not yet those asked for are known by what goes on above them", async () => {
+    const { context, page } = await stage.openPage("jobs");
+    await page.getByRole("link", { name: "Crowd 59" }).waitFor();
+    const list = await hold(page, "GET", "**/dashboard/api/jobs?*offset=25");
+    await button(page, "Page 2").click();
+    await list.asked;
+    await waiting(page).waitFor();
+    list.release();
+    await page.getByRole("link", { name: "Crowd 34", exact: true }).waitFor();
+    await expect.poll(() => waiting(page).count()).toBe(0);
+    await context.close();
+  });
+
+  test("a double click leads two pages on", async () => {
+    const { context, page } = await stage.openPage("jobs");
+    await page.getByText("60 jobs").waitFor();
+    await doubleClick(page, button(page, "next page"));
+    await page.getByRole("link", { name: "Crowd 9", exact: true }).waitFor();
+    expect(new URL(page.url()).search).toBe("?page=3");
+    await context.close();
+  });
+
+  test("what does not come is said once its time is over, and not asked for again before", async () => {
+    const { context, page } = await stage.openPage("");
+    await page.clock.install();
+    let asked = 0;
+    await page.route("**/dashboard/api/api-keys", () => {
+      asked += 1;
+    });
+    await place(page, "API keys").click();
+    await expect.poll(() => asked).toBe(1);
+    await page.clock.runFor(31_000);
+    await page.getByRole("alert").getByText("Carillon does not answer.").waitFor();
+    expect(asked).toBe(1);
+    await context.close();
+  });
+
+  test("what is asked for again and again: that it failed stays until there is an answer", async () => {
+    const { context, page } = await stage.openPage("");
+    await page.route("**/dashboard/api/jobs?*", broken);
+    await page.goto("/dashboard/jobs");
+    const problem = page.getByRole("alert").getByText("The database is away.");
+    await problem.waitFor();
+    const again = await hold(page, "GET", "**/dashboard/api/jobs?*");
+    await again.asked;
+    expect(await problem.count()).toBe(1);
+    expect(await page.getByRole("status", { name: "Loading" }).count()).toBe(0);
+    await page.unroute("**/dashboard/api/jobs?*", broken);
+    again.release();
+    await page.getByText("60 jobs").waitFor();
+    await expect.poll(() => problem.count()).toBe(0);
+    await context.close();
+  });
+
+  test("a connection that breaks behind a question: it may have been done all the same", async () => {
+    const { context, page } = await stage.openPage("api-keys");
+    await page.route("**/dashboard/api/api-keys", async (route) => {
+      if (route.request().method() !== "POST") return route.fallback();
+      await route.fetch();
+      await route.abort("connectionreset");
+    });
+    await button(page, "Create API key").click();
+    await page.getByLabel("Label").fill("done, but not heard");
+    await page.keyboard.press("Enter");
+    await expect
+      .poll(() => dialog(page).getByRole("alert").textContent())
+      .toBe("Carillon cannot be reached. Is it running? Look whether it was done all the same.");
+    await page.reload();
+    await page.getByText("done, but not heard").waitFor();
+    await context.close();
+  });
+
+  test("a number that was refused is not corrected while the button is pressed that saves it", async () => {
+    const { context, page } = await stage.openPage("jobs/new");
+    const create = button(page, "Create job");
+    const retries = page.getByLabel("Retries", { exact: true });
+    await page.getByLabel("Name").fill("Refused");
+    await page.getByLabel("URL").fill("https://example.com/refused");
+    await button(page, "Retries, overlaps and deadlines").click();
+    await retries.fill("0099");
+    await retries.press("Enter");
+    await page.getByRole("alert").getByText("Retries: must").waitFor();
+    await create.hover();
+    // What is at its end goes up with the form's.
+    const form = page.locator("form");
+    const before = await form.boundingBox();
+    await page.mouse.down();
+    expect(await form.boundingBox()).toEqual(before);
+    const saved = page.waitForRequest("**/dashboard/api/jobs");
+    await page.mouse.up();
+    expect((await saved).postDataJSON()).toMatchObject({ max_retries: 99 });
+    await context.close();
+  });
+
+  test("how one can sign in is asked again by whoever wants to, and what was typed stays", async () => {
+    const { context, page } = await openWindow(stage.browser, stage.program.url);
+    await page.route("**/dashboard/api/sign-in", (route) => route.abort());
+    await page.goto("/dashboard/");
+    await page.getByLabel("Email").fill("ada@example.com");
+    await page.getByRole("alert").getByText("Carillon cannot be reached.").waitFor();
+    await page.unrouteAll();
+    const options = await hold(page, "GET", "**/dashboard/api/sign-in");
+    await button(page, "Try again").click();
+    await options.asked;
+    expect(await page.getByLabel("Email").inputValue()).toBe("ada@example.com");
+    options.release();
+    await expect.poll(() => page.getByRole("alert").count()).toBe(0);
+    await context.close();
+  });
+});

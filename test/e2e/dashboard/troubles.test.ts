@@ -41,7 +41,7 @@ const CUT = `(() => {
     each.checkVisibility() && each.clientWidth > 1 && !each.closest(".clip, pre, svg") && !each.matches("input, textarea"));
   const cut = boxes.filter((each) =>
     getComputedStyle(each).overflowX === "hidden" && each.scrollWidth > each.clientWidth + 1);
-  const [name, colours] = ["header a .clip", "header button[aria-label$=colours]"].map((selector) =>
+  const [name, colours] = ["header a p", "header button[aria-label$=colours]"].map((selector) =>
     document.querySelector(selector).getBoundingClientRect());
   return [...cut.map((each) => each.textContent), ...(name.right > colours.left ? ["Carillon"] : [])];
 })()`;

@@ -245,11 +245,13 @@ describe("exit codes and one line", () => {
 describe("carillon admin on the running standalone of CARILLON_DATA_DIR", () => {
   let program: Standalone;
 
+  const noneRuns = {
+    code: 1,
+    stderr: expect.stringMatching(/^carillon: no Carillon is running on [^\n]*\n$/) as unknown,
+  };
+
   test("says when none is running", async () => {
-    expect(await onStandalone("admin account list")).toMatchObject({
-      code: 1,
-      stderr: expect.stringMatching(/^carillon: no Carillon is running on [^\n]*\n$/) as unknown,
-    });
+    expect(await onStandalone("admin account list")).toMatchObject(noneRuns);
   });
 
   test("says so when that standalone was killed, and its PostgreSQL with it", async () => {
@@ -264,13 +266,17 @@ describe("carillon admin on the running standalone of CARILLON_DATA_DIR", () => 
     await rm(dataDir, { recursive: true, force: true });
   });
 
-  test("takes the keys that a standalone made for the operator's database", async () => {
+  test.each([
+    { keys: "made-for-the-operators-database", made: `${KEYS}\n`, given: "DATABASE_URL" },
+    { keys: "of-the-operator", made: "", given: "CARILLON_ENCRYPTION_KEYS" },
+  ])("takes the keys $keys", async ({ keys, made, given }) => {
     const dataDir = await mkdtemp(join(tmpdir(), "carillon-e2e-"));
     await writeFile(join(dataDir, "database-url"), `${database.url}\n`);
-    await writeFile(join(dataDir, "encryption-keys"), `${KEYS}\n`);
-    await succeeds("admin account create made-keys");
-    const env = { DATABASE_URL: database.url, CARILLON_DATA_DIR: dataDir };
-    const args = "admin signing-secret rotate --account made-keys".split(" ");
+    if (made) await writeFile(join(dataDir, "encryption-keys"), made);
+    await succeeds(`admin account create ${keys}`);
+    const value = given === "DATABASE_URL" ? database.url : KEYS;
+    const env = { CARILLON_DATA_DIR: dataDir, [given]: value };
+    const args = `admin signing-secret rotate --account ${keys}`.split(" ");
     const finished = await run("cli", { args, env }).finished;
     await rm(dataDir, { recursive: true });
     expect(finished).toMatchObject({
@@ -296,5 +302,6 @@ describe("carillon admin on the running standalone of CARILLON_DATA_DIR", () => 
     expect((await call(program.url, { key, path })).status).toBe(401);
     program.signal("SIGTERM");
     expect((await program.finished).code).toBe(0);
+    expect(await onStandalone("admin account list")).toMatchObject(noneRuns);
   });
 });

@@ -19,9 +19,10 @@ const POOL_IDLE = 5 * 60_000;
 
 /**
  * Mail through each account's own SMTP server, over pooled connections. Whether the settings are still
- * the ones a pool was built from is asked before every mail, so that a change counts at once, unless the caller
- * has just read that; mails that ask at the same time share the question. A mail waits for one of its account's connections, without a
- * limit when its caller has a signal to end that with; otherwise the wait is part of its time.
+ * the ones a pool was built from is asked before every mail, so that a change counts at once, unless the
+ * caller has just read that; mails that ask at the same time share the question. A mail waits for one of its
+ * account's connections, without a limit when its caller has a signal to end that with; otherwise the wait
+ * is part of its time.
  */
 export function createMailer(options: {
   settings: SmtpSettingsStore;

@@ -32,6 +32,7 @@ interface Asked {
   body?: unknown;
   /** Whether something may have been done, even if no answer comes. */
   changes: boolean;
+  idempotencyKey?: string;
 }
 
 /** One exchange with the dashboard's API. Throws ApiError, also when the server cannot be reached. */
@@ -51,7 +52,7 @@ async function patiently<T>(asked: Asked): Promise<T> {
 }
 
 async function exchange<T>(
-  { method, path, body, changes }: Asked,
+  { method, path, body, changes, idempotencyKey }: Asked,
   signal: AbortSignal,
 ): Promise<T> {
   const noAnswer = (why: string) => {
@@ -66,9 +67,11 @@ async function exchange<T>(
       method,
       credentials: "same-origin",
       signal,
-      ...(body === undefined
-        ? {}
-        : { headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) }),
+      headers: {
+        ...(body === undefined ? {} : { "Content-Type": "application/json" }),
+        ...(idempotencyKey === undefined ? {} : { "Idempotency-Key": idempotencyKey }),
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
   } catch {
     throw noAnswer("Carillon cannot be reached. Is it running?");
@@ -92,6 +95,22 @@ export const ask = <T>(path: string, body: unknown): Promise<T> =>
 export const call = <T>(method: Exclude<Method, "GET">, path: string, body?: unknown): Promise<T> =>
   patiently<T>({ method, path, body, changes: true });
 export const post = <T>(path: string, body?: unknown): Promise<T> => call<T>("POST", path, body);
+
+/** By POST, what is to be made once: whoever tries again, when the answer was lost, gets what the first try made. */
+export function making<T>(path: string): (body: unknown) => Promise<T> {
+  let tried: { text: string; idempotencyKey: string } | undefined;
+  return async (body) => {
+    const text = JSON.stringify(body);
+    if (tried?.text !== text) tried = { text, idempotencyKey: randomKey() };
+    const { idempotencyKey } = tried;
+    return patiently<T>({ method: "POST", path, body, changes: true, idempotencyKey });
+  };
+}
+
+/** randomUUID is not there over http. */
+function randomKey(): string {
+  return crypto.getRandomValues(new Uint32Array(4)).join("-");
+}
 
 /** `?a=1&b=2` of the members that have a value. */
 export function search(query: Record<string, string | number | null | undefined>): string {

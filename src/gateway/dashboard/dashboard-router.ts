@@ -6,6 +6,7 @@ import { clientAddress, parseTrustedProxies, type TrustedProxies } from "../clie
 import type { BodyRoom } from "../body-room.ts";
 import { answerText, type ApiAnswer } from "../endpoint.ts";
 import { ApiError } from "../errors.ts";
+import { readIdempotencyKey } from "../idempotency.ts";
 import { queryObject } from "../query.ts";
 import { BODY_LIMITS, createBodyReader } from "../request-body.ts";
 import type { GatewayState } from "../request-envelope.ts";
@@ -143,7 +144,7 @@ export function routeDashboard(router: Router<GatewayState>, parts: Parts): void
           query,
           body: checkBody?.(json?.value),
           json,
-          idempotencyKey: undefined,
+          idempotencyKey: readIdempotencyKey(ctx.headers["idempotency-key"]?.toString()),
           user,
           token,
           fresh: session?.fresh ?? false,

@@ -143,6 +143,29 @@ describe.skipIf(chrome === undefined)("on a slow network", () => {
     await context.close();
   });
 
+  test("a connection that breaks behind a new job: pressing again makes no second one", async () => {
+    const { context, page } = await stage.openPage("jobs/new");
+    let tries = 0;
+    await page.route("**/dashboard/api/jobs", async (route) => {
+      if (route.request().method() !== "POST") return route.fallback();
+      tries += 1;
+      const response = await route.fetch();
+      return tries === 1 ? route.abort("connectionreset") : route.fulfill({ response });
+    });
+    await page.getByLabel("Name").fill("Made once");
+    await page.getByLabel("URL").fill("https://example.com/once");
+    await button(page, "Create job").click();
+    await page.getByRole("alert").getByText("cannot be reached").waitFor();
+    await button(page, "Create job").click();
+    await heading(page, "Made once").waitFor();
+    expect(tries).toBe(2);
+    const jobs = (await stage.rest({ path: "/jobs" })).body as { id: string; name: string }[];
+    const made = jobs.filter(({ name }) => name === "Made once");
+    expect(made).toHaveLength(1);
+    for (const { id } of made) await stage.rest({ method: "DELETE", path: `/jobs/${id}` });
+    await context.close();
+  });
+
   test("a number that was refused is not corrected while the button is pressed that saves it", async () => {
     const { context, page } = await stage.openPage("jobs/new");
     const create = button(page, "Create job");

@@ -1,8 +1,9 @@
 import { Alert, Anchor } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
 import { Link, useParams, useSearchParams } from "react-router";
-import { call, get, post } from "../api.ts";
+import { call, get, making } from "../api.ts";
 import type { Job, JobView } from "../api-types.ts";
 import { Page, Waiting } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
@@ -24,6 +25,7 @@ export function NewJobPage() {
     enabled: from !== null,
     refetchOnWindowFocus: false,
   });
+  const [create] = useState(() => making<Job>("/jobs"));
   const ready = from === null || source.data !== undefined;
   return (
     <Page
@@ -42,7 +44,7 @@ export function NewJobPage() {
           start={source.data ? copyOf(source.data.job) : emptyDraft(account.time_zone)}
           action="Create job"
           save={async (body) => {
-            const job = await post<Job>("/jobs", body);
+            const job = await create(body);
             await client.invalidateQueries({ queryKey: ["jobs"] });
             notifications.show({ color: "green.9", message: "Job created" });
             await navigate(`/jobs/${job.id}`);

@@ -27,6 +27,11 @@ async function doubleClick(page: Page, target: Locator): Promise<void> {
   );
 }
 
+const LOOK_OF_THE_START = `(() => {
+  const { textAlign, visibility } = getComputedStyle(document.querySelector(".starting"));
+  return [textAlign, visibility];
+})()`;
+
 const broken = (route: Route) =>
   route.fulfill({ status: 503, json: { error: "the database is away" } });
 
@@ -44,7 +49,8 @@ describe.skipIf(chrome === undefined)("on a slow network", () => {
     const code = await hold(page, "GET", "**/dashboard/assets/index-*.js");
     await page.goto("/dashboard/", { waitUntil: "commit" });
     await code.asked;
-    await page.getByText("Loading …").waitFor();
+    // Its style hides it at first; before that has come, nothing is drawn although it is there.
+    await expect.poll(() => page.evaluate(LOOK_OF_THE_START)).toEqual(["center", "visible"]);
     expect(await violations(page)).toEqual([]);
     code.release();
     await page.getByLabel("Email").waitFor();

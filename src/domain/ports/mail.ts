@@ -2,7 +2,6 @@ import type { SmtpSettings } from "../account.ts";
 import type { Instant } from "../instant.ts";
 import type { EmailLogEntry, MailKind, MailMessage, MailResult } from "../mail.ts";
 
-/** Sends through the account's own SMTP server. Expected failures are results, not errors. */
 export interface MailOptions {
   /** A mail waits for a connection of its account's until it aborts; without one, as part of the mail's time. */
   signal?: AbortSignal;
@@ -15,6 +14,7 @@ export interface MailOptions {
   smtpRevision?: string | undefined;
 }
 
+/** Sends through the account's own SMTP server. Expected failures are results, not errors. */
 export interface Mailer {
   send(account: string, message: MailMessage, options?: MailOptions): Promise<MailResult>;
   configured(account: string): Promise<boolean>;

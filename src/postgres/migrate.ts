@@ -67,7 +67,6 @@ export async function migrate(options: MigrateOptions): Promise<{ applied: strin
     url: options.url,
     applicationName: "carillon migrate",
     statementTimeoutMs: 0,
-    lockTimeoutMs: 1_000,
     connectTimeoutMs: 10_000,
   });
   return translating(async () => {
@@ -76,6 +75,8 @@ export async function migrate(options: MigrateOptions): Promise<{ applied: strin
       await refuseOldServer(client);
       // Which a role may have, and only a server that is new enough knows: a large table takes its time.
       await client.query("set transaction_timeout = 0");
+      // Said here: through PgBouncer, what a connection is made with may not arrive.
+      await client.query("set lock_timeout = '1s'");
       await refuseOtherEncoding(client);
       await refuseTablesOfAnother(client);
       await refuseNewer(client, options.appVersion);
@@ -120,16 +121,14 @@ export async function migrate(options: MigrateOptions): Promise<{ applied: strin
 
 /**
  * Who changes a table waits for everybody who has read it, a backup for its whole length; and whoever comes later, if
- * only to read, waits behind. So it waits for a second, then lets the others through, and begins again, for as long as
- * it takes. Of several tries the first one says what it does.
+ * only to read, waits behind. So it waits for a second (the session's lock_timeout), then lets the others through, and
+ * begins again, for as long as it takes. Of several tries the first one says what it does.
  */
 async function givingWay<T>(
   request: { client: Queryable; onProgress: MigrateOptions["onProgress"] },
   work: (onProgress: MigrateOptions["onProgress"]) => Promise<T>,
 ): Promise<T> {
   const { client, onProgress } = request;
-  // Through PgBouncer the connection may have been made without it.
-  await client.query("set lock_timeout = '1s'");
   for (let first = true; ; first = false) {
     try {
       return await work(first ? onProgress : undefined);

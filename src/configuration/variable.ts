@@ -119,17 +119,26 @@ export function list(variable: Omit<Variable<string[]>, "parse">): Variable<stri
   };
 }
 
-export function namespace(variable: Omit<Variable<string>, "parse">): Variable<string> {
+function checked(
+  variable: Omit<Variable<string>, "parse">,
+  isOne: (given: string) => boolean,
+  rule: string,
+): Variable<string> {
   return {
     ...variable,
     parse(given) {
-      if (!isNamespaceName(given))
-        throw new Error(
-          "must be a namespace's name: at most 63 lower case letters, digits and hyphens, with a letter or digit at both ends",
-        );
+      if (!isOne(given)) throw new Error(rule);
       return given;
     },
   };
+}
+
+export function namespace(variable: Omit<Variable<string>, "parse">): Variable<string> {
+  return checked(
+    variable,
+    isNamespaceName,
+    "must be a namespace's name: at most 63 lower case letters, digits and hyphens, with a letter or digit at both ends",
+  );
 }
 
 export function namespaces(variable: Omit<Variable<string[]>, "parse">): Variable<string[]> {
@@ -148,27 +157,17 @@ export function namespaces(variable: Omit<Variable<string[]>, "parse">): Variabl
 }
 
 export function domain(variable: Omit<Variable<string>, "parse">): Variable<string> {
-  return {
-    ...variable,
-    parse(given) {
-      if (!isResourceName(given))
-        throw new Error(
-          "must be a domain such as cluster.local: lower case letters, digits and hyphens, with a dot between its parts and none at the ends",
-        );
-      return given;
-    },
-  };
+  return checked(
+    variable,
+    isResourceName,
+    "must be a domain such as cluster.local: lower case letters, digits and hyphens, with a dot between its parts and none at the ends",
+  );
 }
 
 export function objectName(variable: Omit<Variable<string>, "parse">): Variable<string> {
-  return {
-    ...variable,
-    parse(given) {
-      if (!isResourceName(given))
-        throw new Error(
-          "must be a name that a Kubernetes object can have: at most 253 lower case letters, digits, hyphens and dots, with a letter or digit at both ends of each part",
-        );
-      return given;
-    },
-  };
+  return checked(
+    variable,
+    isResourceName,
+    "must be a name that a Kubernetes object can have: at most 253 lower case letters, digits, hyphens and dots, with a letter or digit at both ends of each part",
+  );
 }

@@ -136,7 +136,7 @@ export function createKubernetesClient(dependencies: ClientDependencies): Kubern
     } catch (error) {
       metrics.kubernetesRequests.inc({ verb, resource, status: "error" });
       // A server with a new certificate: the CA file may have changed with it.
-      credentials.refused();
+      credentials.doubted();
       throw error;
     } finally {
       metrics.kubernetesRequestDuration.observe({ verb, resource }, (monotonic() - began) / 1_000);

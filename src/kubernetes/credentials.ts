@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import type { AgentOptions, RequestOptions } from "node:https";
-import type { KubeConfig } from "@kubernetes/client-node";
+import { KubeConfig } from "@kubernetes/client-node";
 import { Agent, ProxyAgent } from "undici";
 import type { Dispatcher } from "undici";
 import type { Monotonic } from "../domain/ports/clock.ts";
@@ -16,7 +16,9 @@ export interface Access {
 
 export interface Credentials {
   current(): Promise<Access>;
-  /** A 401: the next request reads the credentials again, whatever their age. */
+  /** The next request reads the files again, whatever their age. */
+  doubted(): void;
+  /** A 401: plugins are asked again as well. */
   refused(): void;
   close(): Promise<void>;
 }
@@ -39,7 +41,7 @@ export function createCredentials(input: {
   /** Upper bound of connections that calls share. */
   connections: number;
 }): Credentials {
-  const { kubeConfig } = input;
+  let { kubeConfig } = input;
   let access: Access | undefined;
   let material = "";
   let readAt = Number.NEGATIVE_INFINITY;
@@ -88,8 +90,12 @@ export function createCredentials(input: {
       });
       return reading;
     },
+    doubted() {
+      readAt = Number.NEGATIVE_INFINITY;
+    },
     refused() {
       readAt = Number.NEGATIVE_INFINITY;
+      kubeConfig = unasked(kubeConfig);
     },
     async close() {
       await Promise.all([access?.calls.destroy(), access?.watches.destroy()]);
@@ -97,6 +103,14 @@ export function createCredentials(input: {
       readAt = Number.NEGATIVE_INFINITY;
     },
   };
+}
+
+/** client-node keeps what a plugin has said until that runs out, which it may never do. A copy has asked nobody. */
+function unasked(kubeConfig: KubeConfig): KubeConfig {
+  const { clusters, users, contexts, currentContext } = kubeConfig;
+  const copy = new KubeConfig();
+  copy.loadFromOptions({ clusters, users, contexts, currentContext });
+  return copy;
 }
 
 /**

@@ -282,6 +282,41 @@ describe("a token in a file that is replaced, as a pod's", () => {
   });
 });
 
+/** With a plugin that names another token each time that it is asked, none of which it says runs out. */
+async function plugin(replies: readonly (Reply | "cut")[]) {
+  const folder = await mkdtemp(join(tmpdir(), "carillon-plugin-"));
+  closing.push(() => rm(folder, { recursive: true }));
+  const script = `
+    const { appendFileSync, readFileSync } = require("node:fs");
+    const [, asked] = process.argv;
+    appendFileSync(asked, "x");
+    const token = "token-" + readFileSync(asked, "utf8").length;
+    console.log(JSON.stringify({ status: { token } }));`;
+  const exec = { command: process.execPath, args: ["-e", script, join(folder, "asked")] };
+  return world(replies, { name: "u", exec });
+}
+
+describe("a token of a kubeconfig's plugin", () => {
+  test("is another one once it has been refused, in a watch too", async () => {
+    const made = await plugin([{ status: 200 }, { status: 401 }, { status: 200 }, { status: 401 }]);
+    await made.client.call(GET);
+    await made.client.call(GET);
+    const signal = AbortSignal.timeout(10_000);
+    const watch = { resource: "things", path: "/things", query: {}, signal, inactivityMs: 10_000 };
+    for (let n = 0; n < 2; n += 1) await expect(made.client.watch(watch)).rejects.toThrow(ApiError);
+    expect(shown(made)).toEqual([1, 1, 2, 2, 3].map((n) => `Bearer token-${n}`));
+  });
+
+  test("is the same one after an outage, and later: who is asked may be slow, or a person", async () => {
+    const made = await plugin([{ status: 200 }, "cut", { status: 200 }]);
+    await made.client.call(GET);
+    await made.client.call(GET);
+    made.later(60_000);
+    await made.client.call(GET);
+    expect(new Set(shown(made))).toEqual(new Set(["Bearer token-1"]));
+  });
+});
+
 test.each([
   [{ verb: "patch" }, "application/merge-patch+json"],
   [{ verb: "patch", patch: "json" }, "application/json-patch+json"],

@@ -70,28 +70,42 @@ export function createEventRecorder(dependencies: EventRecorderDependencies): Ev
   const time = { perf: { now: monotonic }, ttlResolution: 0 };
   const series = new LRUCache<string, Series>({ max: MAX_OBJECTS, ttl: SERIES_MS, ...time });
   const buckets = new LRUCache<string, TokenBucket>({ max: MAX_OBJECTS });
-  const waiting: (() => Promise<void>)[] = [];
+  /** By namespace, the one whose turn is next first. */
+  const waiting = new Map<string, (() => Promise<void>)[]>();
+  /** Those that wait, and the one that is being written. */
+  let unwritten = 0;
   let pumping: Promise<void> = Promise.resolve();
   const ended = new AbortController();
 
-  function later(write: () => Promise<void>): void {
-    if (waiting.length >= MAX_WAITING) {
+  /** When there are too many, the namespace with most of them has one less: it may be the one that asks. */
+  function later(namespace: string, write: () => Promise<void>): void {
+    const theirs = waiting.get(namespace) ?? [];
+    if (unwritten >= MAX_WAITING) {
       metrics.kubernetesEvents.inc({ outcome: "dropped" });
-      return;
+      let most = theirs;
+      for (const others of waiting.values()) if (others.length > most.length) most = others;
+      if (most === theirs) return;
+      most.pop();
+      unwritten -= 1;
     }
-    waiting.push(write);
-    if (waiting.length === 1) pumping = pump();
+    theirs.push(write);
+    waiting.set(namespace, theirs);
+    unwritten += 1;
+    if (unwritten === 1) pumping = pump();
   }
 
-  /** One at a time: events are the least of what the API server has to do. */
+  /** One at a time, of one namespace after the other: events are the least of what the API server has to do. */
   async function pump(): Promise<void> {
-    for (let write = waiting[0]; write !== undefined; write = waiting[0]) {
+    for (const [namespace, theirs] of waiting) {
+      const write = theirs.shift();
+      waiting.delete(namespace);
+      if (theirs.length > 0) waiting.set(namespace, theirs);
       try {
-        await write();
+        await write?.();
       } catch {
         metrics.kubernetesEvents.inc({ outcome: "error" });
       }
-      waiting.shift();
+      unwritten -= 1;
     }
   }
 
@@ -160,7 +174,7 @@ export function createEventRecorder(dependencies: EventRecorderDependencies): Ev
         series.set(key, known);
         if (monotonic() - known.patchedAt < PATCH_EVERY_MS) return;
         known.patchedAt = monotonic();
-        later(() => repeat(news, known));
+        later(news.namespace, () => repeat(news, known));
         return;
       }
       let bucket = buckets.get(news.uid);
@@ -179,7 +193,7 @@ export function createEventRecorder(dependencies: EventRecorderDependencies): Ev
         patchedAt: monotonic(),
       };
       series.set(key, first);
-      later(() => create(news, first));
+      later(news.namespace, () => create(news, first));
     },
     settled: () => pumping,
     async close() {

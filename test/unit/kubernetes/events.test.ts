@@ -98,6 +98,24 @@ test("while the API server is silent a thousand wait, and one that fails keeps n
   expect([await counted("error"), await counted("written")]).toEqual([1, 999]);
 });
 
+test("a namespace that has too much to tell leaves the others theirs, and their turn", async () => {
+  const { calls, events, server, counted } = world();
+  const first = Promise.withResolvers<void>();
+  server.answer = () => first.promise;
+  const tellAll = (namespace: string, jobs: number) => {
+    for (let n = 0; n < jobs; n += 1)
+      events.record({ ...FAILED, namespace, uid: `${namespace}-${n}` });
+  };
+  tellAll("noisy", 1_200);
+  tellAll("quiet", 2);
+  server.answer = async () => undefined;
+  first.resolve();
+  await events.settled();
+  const namespaces = calls.map(({ path }) => path.split("/").at(-2));
+  expect(namespaces.slice(0, 5)).toEqual(["noisy", "noisy", "quiet", "noisy", "quiet"]);
+  expect([await counted("dropped"), await counted("written")]).toEqual([202, 1_000]);
+});
+
 test("the end of a process waits two seconds for a silent API server, and for all of an answering one", async () => {
   const { events, server, time, counted } = world();
   server.answer = () => new Promise(() => undefined);

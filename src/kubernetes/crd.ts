@@ -4,15 +4,31 @@ import { scheduledJobSpec } from "./scheduled-job-schema.ts";
 import { scheduledJobStatus } from "./scheduled-job-status-schema.ts";
 import { structuralSchema } from "./structural-schema.ts";
 
-const COLUMNS = [
+/** With a priority above 0 only `kubectl get -o wide` shows it. */
+type Column = readonly [
+  name: string,
+  type: string,
+  jsonPath: string,
+  description: string,
+  priority?: number,
+];
+
+const COLUMNS: readonly Column[] = [
   ["Type", "string", ".status.type", "webhook or email"],
   ["Schedule", "string", ".status.schedule", "Cron expression or time of the single run"],
   ["Suspended", "boolean", ".spec.suspend", "Whether runs are held back"],
   ["Last", "date", ".status.lastScheduleTime", "The latest scheduled time that became a run"],
   ["Next", "string", ".status.nextScheduleTime", "The next scheduled time"],
   ["Status", "string", ".status.phase", "Active, Paused, Completed, Failed or Invalid"],
+  [
+    "Reason",
+    "string",
+    '.status.conditions[?(@.type=="Scheduled")].reason',
+    "What the status comes from: one that is Paused need not be suspended",
+    1,
+  ],
   ["Age", "date", ".metadata.creationTimestamp", "Since the job was created"],
-] as const;
+];
 
 /** Fields that `kubectl get sj --field-selector` and a watch can select by. */
 const SELECTABLE = [
@@ -45,12 +61,15 @@ function customResourceDefinition() {
           served: true,
           storage: true,
           subresources: { status: {} },
-          additionalPrinterColumns: COLUMNS.map(([name, type, jsonPath, description]) => ({
-            name,
-            type,
-            jsonPath,
-            description,
-          })),
+          additionalPrinterColumns: COLUMNS.map(
+            ([name, type, jsonPath, description, priority]) => ({
+              name,
+              type,
+              jsonPath,
+              description,
+              ...(priority !== undefined && { priority }),
+            }),
+          ),
           selectableFields: SELECTABLE.map((jsonPath) => ({ jsonPath })),
           schema: {
             openAPIV3Schema: {

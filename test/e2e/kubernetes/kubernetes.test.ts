@@ -295,6 +295,10 @@ describe.runIf(inject("kubeconfig") !== "")("Carillon on Kubernetes", async () =
       "nobody",
     );
     expect(condition(status, "Ready")).toMatchObject({ status: "False", reason: "NoAccount" });
+    // Nobody has suspended it: the wide table says why it is paused all the same.
+    expect(await carillon.kube("-n nobody get sj lost -o wide")).toMatch(
+      /\bfalse\b.*\bPaused\s+NoAccount\b/,
+    );
     await until("the event", async () =>
       (await carillon.kube("-n nobody get events")).includes("NoAccount") ? true : undefined,
     );

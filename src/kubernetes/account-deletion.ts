@@ -91,7 +91,7 @@ async function look(
   do {
     const page = await listPage(client, namespace, next);
     for (const { metadata } of page.items)
-      if (metadata.deletionTimestamp === undefined && resourceOwner(metadata) === null)
+      if (resourceOwner(metadata) === null)
         resources.push({ name: metadata.name, uid: metadata.uid });
     next = page.metadata.continue || undefined;
   } while (next !== undefined);

@@ -209,14 +209,14 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
       if (!writesFail)
         dependencies.log.warn({ err: error }, "a status could not be written; retrying");
       writesFail = true;
-      // An outage is waited for in the call. What is refused will be so again for a while.
+      // An outage is waited for in the call, and the next look finds what is behind. What is refused will be
+      // so again for a while.
       if (error instanceof ApiError) {
         entry.refusals += 1;
         entry.writeAt = monotonic() + Math.min(LAST_LOOK_MS, FIRST_LOOK_MS * 2 ** entry.refusals);
         entry.lookAt = entry.writeAt;
         dirty.delete(uid);
-      } else if (entries.has(uid))
-        dirty.add({ uid, namespace: known.namespace, since: monotonic() });
+      }
     }
   }
 

@@ -2,7 +2,9 @@ import { afterEach, describe, expect, test } from "vitest";
 import type { Job } from "../../../src/domain/job.ts";
 import { jobStatus } from "../../../src/domain/job-status.ts";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
+import type { JobHistory } from "../../../src/domain/ports/run-ledger.ts";
 import { timingOf } from "../../../src/domain/timing.ts";
+import { ApiError } from "../../../src/kubernetes/api-error.ts";
 import type { KubernetesClient } from "../../../src/kubernetes/client.ts";
 import { createResourceMemory } from "../../../src/kubernetes/resource-memory.ts";
 import type { ScheduledJob } from "../../../src/kubernetes/scheduled-job.ts";
@@ -22,6 +24,7 @@ function world() {
   const time = new FakeTime(at("12:00"));
   const memory = createResourceMemory();
   const looks: number[] = [];
+  const history = new Map<string, JobHistory>();
   const writes: {
     path: string;
     phase: string;
@@ -45,7 +48,7 @@ function world() {
     history: {
       summary: async () => {
         looks.push(time.now());
-        return new Map();
+        return history;
       },
     },
     circuits: { listAll: async () => [] },
@@ -68,7 +71,7 @@ function world() {
     writer.report(job, { cursor, timing, status: jobStatus(job, cursor, timing), missed: [] });
   };
   const seconds = (count: number) => time.advanceTo(time.now() + count * 1_000);
-  return { time, writer, looks, writes, warnings, report, seconds };
+  return { time, memory, writer, history, looks, writes, warnings, report, seconds };
 }
 
 const yearly = (change: Parameters<typeof aJob>[0] = {}) => {
@@ -140,6 +143,68 @@ describe("writes", () => {
       writes.pop()?.answer();
       report(yearly({ generation: outage + 1 }));
     }
+  });
+
+  test("what nobody has told of is found at a look, and is made again soon when it is lost", async () => {
+    const { report, history, writes, seconds } = world();
+    report(yearly());
+    await seconds(2);
+    writes.pop()?.answer();
+    await seconds(1_000);
+    history.set("uid-1", { last: null, lastScheduleTime: at("11:00"), lastSuccessTime: null });
+    await seconds(302);
+    expect(writes).toHaveLength(1);
+    writes.pop()?.answer(new DependencyUnavailable("kubernetes"));
+    await seconds(4);
+    expect(writes).toHaveLength(1);
+  });
+
+  test("one that is refused is tried ever less often, at once for a new generation, and anew once one was taken", async () => {
+    const { report, writes, time, seconds } = world();
+    const tries: number[] = [];
+    /** Seconds from the last look at the writes to each try, all of which are refused. */
+    const refuseFor = async (count: number) => {
+      const began = time.now();
+      tries.length = 0;
+      for (let second = 0; second < count; second += 1) {
+        await seconds(1);
+        if (writes.length === 0) continue;
+        tries.push(Math.round((time.now() - began) / 1_000));
+        writes.pop()?.answer(new ApiError(403, undefined, "patch"));
+        await settle();
+      }
+      return gaps(tries.map((each) => each * 1_000));
+    };
+    report(yearly());
+    const first = await refuseFor(1_500);
+    expect(first.slice(0, 3).map((gap) => Math.floor(Math.log2(gap)))).toEqual([1, 2, 3]);
+    expect(Math.max(...first)).toBeGreaterThanOrEqual(300);
+    expect(Math.max(...first)).toBeLessThan(305);
+    // Somebody touched it: that is no reason to hope.
+    report(yearly());
+    await seconds(20);
+    expect(writes).toEqual([]);
+    const second = { generation: 2, spec: { suspend: true } };
+    report(yearly(second));
+    // Found behind once more while the first try is under way.
+    await seconds(4);
+    expect((await refuseFor(20))[0]).toBeGreaterThan(1);
+    await seconds(30);
+    writes.pop()?.answer();
+    await settle();
+    report(yearly({ ...second, account: null }));
+    expect((await refuseFor(20)).length).toBeGreaterThanOrEqual(2);
+  });
+
+  test("none of a job that is gone, of which nothing is kept", async () => {
+    const { report, writer, memory, writes, seconds } = world();
+    report(yearly());
+    await seconds(1);
+    expect(writer.behind).toBe(1);
+    writer.forget("uid-1");
+    expect([writer.behind, memory.get("uid-1")]).toEqual([0, undefined]);
+    await seconds(10);
+    expect(writes).toEqual([]);
   });
 
   test("none once leadership is lost", async () => {

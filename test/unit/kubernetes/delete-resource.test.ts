@@ -1,0 +1,30 @@
+import { expect, test } from "vitest";
+import { ApiError } from "../../../src/kubernetes/api-error.ts";
+import type { ApiCall, KubernetesClient } from "../../../src/kubernetes/client.ts";
+import { deleteResource } from "../../../src/kubernetes/delete-resource.ts";
+
+/** What comes of a deletion that is answered so, and what was asked for. */
+async function deleted(answer?: ApiError) {
+  const asked: ApiCall[] = [];
+  const call = async (each: ApiCall): Promise<unknown> => {
+    asked.push(each);
+    if (answer) throw answer;
+    return {};
+  };
+  const client = { call } as Pick<KubernetesClient, "call">;
+  return { asked, done: await deleteResource(client, "team", { name: "job", uid: "uid" }) };
+}
+
+test("of this incarnation only, whatever has its name by then", async () => {
+  const { asked, done } = await deleted();
+  expect(done).toBe(true);
+  expect(asked).toMatchObject([{ verb: "delete", body: { preconditions: { uid: "uid" } } }]);
+});
+
+test.each([404, 409])("a %s: it was gone already", async (code) => {
+  expect((await deleted(new ApiError(code, undefined, "delete"))).done).toBe(false);
+});
+
+test("what was refused is not gone", async () => {
+  await expect(deleted(new ApiError(403, undefined, "delete"))).rejects.toThrow("403");
+});

@@ -22,13 +22,14 @@ function world(spec?: Lease["spec"]) {
     /** How long a call takes. */
     delayMs: 0,
     silent: false,
+    metadata: { name: "lease", namespace: "a", labels: { "somebody's": "label" } },
     overwrite(change: NonNullable<Lease["spec"]>) {
       server.spec = { ...server.spec, ...change };
       server.version += 1;
     },
   };
   const lease = () => ({
-    metadata: { name: "lease", namespace: "a", resourceVersion: String(server.version) },
+    metadata: { ...server.metadata, resourceVersion: String(server.version) },
     spec: server.spec,
   });
   const answer = ({ verb, body }: ApiCall) => {
@@ -37,6 +38,7 @@ function world(spec?: Lease["spec"]) {
     const { metadata, spec: wanted } = body as Lease;
     if (verb === "update" && metadata.resourceVersion !== String(server.version))
       throw new ApiError(409, undefined, "update");
+    server.metadata = metadata as typeof server.metadata;
     server.overwrite(wanted ?? {});
     return lease();
   };
@@ -69,7 +71,8 @@ function world(spec?: Lease["spec"]) {
   });
   changes.length = 0;
   const end = new AbortController();
-  const done = election.run(end.signal);
+  const able = { fit: true };
+  const done = election.run(end.signal, () => able.fit);
   const stop = async () => {
     end.abort();
     server.silent = false;
@@ -78,7 +81,7 @@ function world(spec?: Lease["spec"]) {
   };
   running.push(stop);
   const seconds = (count: number) => time.advanceTo(at("12:00") + count * 1_000);
-  return { server, election, changes, stop, seconds };
+  return { server, election, able, changes, stop, seconds };
 }
 
 test("a lease that was given up is free at once, whatever it says of its duration", async () => {
@@ -118,6 +121,58 @@ test("a leader that another has overwritten steps down at its next renewal, and 
   expect(server.spec?.holderIdentity).toBe("intruder");
   await seconds(18);
   expect(changes).toMatchObject([{}, {}, { leading: true, holder: "me" }]);
+});
+
+test.each([5, 30])(
+  "another's lease of %d seconds is outwaited, whatever ours would be",
+  async (duration) => {
+    const { changes, seconds } = world({ holderIdentity: "other", leaseDurationSeconds: duration });
+    await seconds(duration - 0.1);
+    expect(changes).toEqual([]);
+    await seconds(duration + 2.1);
+    expect(changes).toMatchObject([{ leading: true, holder: "me" }]);
+  },
+);
+
+test("a leader that is not fit gives the lease up, and stands anew when it is", async () => {
+  const { server, able, changes, seconds } = world();
+  await seconds(1);
+  const { leaseTransitions = 0 } = server.spec ?? {};
+  able.fit = false;
+  await seconds(4);
+  expect(changes).toMatchObject([{ leading: true }, { leading: false, after: 2 }]);
+  expect(server.spec).toMatchObject({ holderIdentity: "", leaseTransitions });
+  able.fit = true;
+  await seconds(5);
+  expect(changes.at(-1)).toMatchObject({ leading: true, holder: "me" });
+  expect(server.spec).toMatchObject({ leaseTransitions: leaseTransitions + 1 });
+  expect(server.spec?.acquireTime).not.toBe("2026-03-10T12:00:00.000000Z");
+});
+
+test("who is to end while it acquires the lease never leads, and gives it up", async () => {
+  const { server, changes, stop } = world({ holderIdentity: "" });
+  server.delayMs = 100;
+  await stop();
+  expect(changes).toEqual([]);
+  expect(server.spec?.holderIdentity).toBe("");
+  expect(server.version).toBeGreaterThan(1);
+});
+
+test("who listens no more hears nothing more", async () => {
+  const { election, stop, seconds } = world();
+  const heard: boolean[] = [];
+  const end = election.onChange((leading) => heard.push(leading));
+  await seconds(1);
+  end();
+  await stop();
+  expect(heard).toEqual([false, true]);
+});
+
+test("what others wrote on the Lease stays there", async () => {
+  const { server, stop, seconds } = world({ holderIdentity: "" });
+  await seconds(7);
+  await stop();
+  expect(server.metadata.labels).toEqual({ "somebody's": "label" });
 });
 
 test("renewals and the release keep the number of a leadership, and when it began", async () => {

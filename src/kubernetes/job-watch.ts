@@ -222,29 +222,22 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
     return new DependencyUnavailable("kubernetes", { cause: error });
   }
 
-  /** The changes of all scopes, until one of them ends. */
+  /** The changes of all scopes, until one of them fails. The others end by the signal, which is aborted then. */
   async function* watchAll(position: string, signal: AbortSignal): AsyncGenerator<JobEvent> {
     const positions = decodePosition(position);
     if (!several && scopes[0] === undefined) {
       yield* watchScope(undefined, position, signal);
       return;
     }
-    // One watch a namespace; when one fails all end, and the caller takes them up from the last positions.
-    const ending = new AbortController();
-    const either = AbortSignal.any([signal, ending.signal]);
-    try {
-      const watches = scopes.map((scope) => {
-        const from = positions.get(scope ?? "");
-        if (from === undefined)
-          throw new PositionExpired(`no position for namespace ${scope ?? ""}`);
-        return watchScope(scope, from, either);
-      });
-      for await (const { index, value } of merge(watches)) {
-        positions.set(scopes[index] ?? "", value.position);
-        yield { ...value, position: encodePosition(positions) };
-      }
-    } finally {
-      ending.abort();
+    // One watch a namespace: the caller takes all of them up from the last positions.
+    const watches = scopes.map((scope) => {
+      const from = positions.get(scope ?? "");
+      if (from === undefined) throw new PositionExpired(`no position for namespace ${scope ?? ""}`);
+      return watchScope(scope, from, signal);
+    });
+    for await (const { index, value } of merge(watches)) {
+      positions.set(scopes[index] ?? "", value.position);
+      yield { ...value, position: encodePosition(positions) };
     }
   }
 

@@ -1,8 +1,10 @@
 import { Readable } from "node:stream";
 import { expect, test } from "vitest";
+import type { JobEvent } from "../../../src/domain/ports/job-store.ts";
 import type { KubernetesClient } from "../../../src/kubernetes/client.ts";
 import { createJobWatch } from "../../../src/kubernetes/job-watch.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
+import { namespaceAccounts } from "../../kubernetes/namespace-accounts.ts";
 import { FakeTime } from "../controller/controller-world.ts";
 
 /** Which namespaces' answers were given up on the way to the end of these events. */
@@ -56,4 +58,97 @@ test("however many namespaces come and go, no more than a thousand are remembere
   expect(await forgottenBy(events)).toEqual(oldest);
   expect(await forgottenBy([...events, of("ADDED", "gone-0")])).toEqual(oldest);
   expect(await forgottenBy([...events, of("ADDED", "gone-3")])).toEqual([...oldest, "gone-3"]);
+});
+
+type Asked = Parameters<KubernetesClient["watch"]>[0];
+
+/** Watches whose answers the test gives, one after the other; of each a second goes by. */
+function world(namespaces?: readonly string[]) {
+  const time = new FakeTime(0);
+  const asked: Asked[] = [];
+  const bodies: Readable[] = [];
+  const seen: string[] = [];
+  let answers: ((path: string) => readonly object[]) | undefined;
+  const client: Pick<KubernetesClient, "call" | "watch"> = {
+    call: () => Promise.reject(new Error("nothing is asked for")),
+    async watch(watch) {
+      asked.push(watch);
+      const lines = (answers?.(watch.path) ?? []).map((event) =>
+        Buffer.from(`${JSON.stringify(event)}\n`),
+      );
+      await time.advanceTo(time.now() + 1_000);
+      const body = Readable.from(lines);
+      bodies.push(body);
+      return body as Awaited<ReturnType<KubernetesClient["watch"]>>;
+    },
+  };
+  const watch = createJobWatch({
+    client: client as KubernetesClient,
+    accountNamespaces: { ...namespaceAccounts([]), forget: () => undefined },
+    monotonic: () => time.now(),
+    timers: time,
+    random: () => 0.5,
+    metrics: createMetrics({ version: "test", nodeMetrics: false }),
+    memory: { seen: ({ metadata }) => seen.push(metadata.uid) },
+    listedUnder: () => "",
+    ...(namespaces && { namespaces }),
+  });
+  /** The first `count` of what is told, of a server that answers so. */
+  const told = async (
+    from: string,
+    count: number,
+    answer: (path: string) => readonly object[],
+  ): Promise<JobEvent[]> => {
+    answers = answer;
+    const events: JobEvent[] = [];
+    for await (const event of watch(from, new AbortController().signal)) {
+      events.push(event);
+      if (events.length === count) break;
+    }
+    return events;
+  };
+  return { asked, bodies, seen, told };
+}
+const bookmark = (resourceVersion: string) => ({
+  type: "BOOKMARK",
+  object: { metadata: { resourceVersion } },
+});
+
+test("a watch that the server ends is taken up from its last event, or the bookmark behind it", async () => {
+  const { asked, told } = world();
+  const answers = [[of("ADDED", "team")], [bookmark("5")], []];
+  await told("1", 5, () => answers.shift() ?? []);
+  expect(asked.map(({ query }) => query["resourceVersion"])).toEqual(["1", "2", "5"]);
+  expect(asked[0]?.query).toMatchObject({ allowWatchBookmarks: "true", timeoutSeconds: 450 });
+});
+
+test("a job that somebody else's finalizer keeps is deleted, and what there is of others is remembered", async () => {
+  const { seen, told } = world();
+  const { object } = of("ADDED", "kept");
+  const deletionTimestamp = "2026-11-23T12:00:00Z";
+  const kept = { ...object, metadata: { ...object.metadata, deletionTimestamp } };
+  const events = [of("ADDED", "team"), { type: "MODIFIED", object: kept }];
+  expect(await told("1", 3, () => events)).toMatchObject([
+    { type: "bookmark" },
+    { type: "changed", job: { uid: "of-team" } },
+    { type: "deleted", uid: "of-kept" },
+  ]);
+  expect(seen).toEqual(["of-team"]);
+});
+
+test("several namespaces: the position has the place in each, and whoever leaves ends all connections", async () => {
+  const { asked, told } = world(["a", "b"]);
+  const events = await told("a=10&b=20", 4, (path) => [
+    bookmark(path.includes("/a/") ? "11" : "21"),
+  ]);
+  expect(events.at(-1)).toEqual({ type: "bookmark", position: "a=11&b=21" });
+  expect(asked.slice(0, 2).map(({ query }) => query["resourceVersion"])).toEqual(["10", "20"]);
+  // One of them may have ended, and begun anew.
+  expect(asked.filter(({ signal }) => !signal.aborted)).toEqual([]);
+});
+
+test("a caller that has heard enough leaves no connection behind", async () => {
+  const { bodies, told } = world();
+  for (const count of [1, 2]) await told("1", count, () => [of("ADDED", "team"), bookmark("3")]);
+  expect(bodies.map(({ destroyed }) => destroyed)).toEqual([true, true]);
 });

@@ -1,24 +1,88 @@
 import { expect, test } from "vitest";
+import type { ResourceList } from "../../../src/kubernetes/account-list.ts";
+import { ApiError } from "../../../src/kubernetes/api-error.ts";
+import type { ApiCall } from "../../../src/kubernetes/client.ts";
 import { createJobList } from "../../../src/kubernetes/job-list.ts";
+import type { ScheduledJob } from "../../../src/kubernetes/scheduled-job.ts";
 import { namespaceAccounts } from "../../kubernetes/namespace-accounts.ts";
 
-test("a watch begins where the first page was read: what changed behind it comes again", async () => {
+type Answer = (
+  scope: string | undefined,
+  limit: number,
+  continuation: string | undefined,
+) => Promise<ResourceList>;
+
+/** All pages of these scopes; `there` are the namespaces that exist. */
+async function pagesOf(scopes: readonly string[], listPage: Answer, there: readonly string[] = []) {
+  const seen: string[] = [];
   const jobs = createJobList({
-    client: { call: () => Promise.reject(new Error("nothing is asked for")) },
-    accountNamespaces: namespaceAccounts([]),
-    scopes: ["a", "b"],
-    listPage: async (scope, _limit, continuation) => {
-      const resourceVersion = `${scope === "a" ? 10 : 20}${continuation ?? ""}`;
-      const more = continuation === undefined && { continue: "1" };
-      return { metadata: { resourceVersion, ...more }, items: [] };
+    client: {
+      call: async <T>({ path }: ApiCall): Promise<T> => {
+        const name = path.split("/").at(-1) ?? "";
+        if (there.includes(name)) return { metadata: { uid: name } } as T;
+        throw new ApiError(404, undefined, path);
+      },
     },
+    accountNamespaces: namespaceAccounts([]),
+    scopes,
+    memory: { seen: ({ metadata }) => seen.push(metadata.uid) },
+    listPage,
   });
+  const pages = [];
   let next: string | undefined;
-  const positions: string[] = [];
   do {
     const page = await jobs.list(1, next);
-    positions.push(page.position);
+    pages.push(page);
     next = page.continue;
-  } while (next !== undefined);
+  } while (next !== undefined && pages.length < 9);
+  return { pages, seen };
+}
+
+const forbidden = () => Promise.reject(new ApiError(403, undefined, "list"));
+const holding = (...uids: string[]): ResourceList => ({
+  metadata: { resourceVersion: "10" },
+  items: uids.map((uid): ScheduledJob => ({
+    metadata: {
+      uid,
+      name: uid,
+      namespace: "a",
+      resourceVersion: "1",
+      generation: 1,
+      creationTimestamp: "2026-11-23T12:00:00Z",
+      ...(uid === "kept" && { deletionTimestamp: "2026-11-23T12:00:05Z" }),
+    },
+  })),
+});
+
+test("a watch begins where the first page was read: what changed behind it comes again", async () => {
+  const { pages } = await pagesOf(["a", "b"], async (scope, _limit, continuation) => {
+    const resourceVersion = `${scope === "a" ? 10 : 20}${continuation ?? ""}`;
+    const more = continuation === undefined && { continue: "1" };
+    return { metadata: { resourceVersion, ...more }, items: [] };
+  });
+  const positions = pages.map(({ position }) => position);
   expect(positions).toEqual(["a=10", "a=10", "a=10&b=20", "a=10&b=20"]);
+});
+
+test("a job that somebody else's finalizer keeps is gone, and what there is of others is remembered", async () => {
+  const { pages, seen } = await pagesOf(["a"], async () => holding("job", "kept"));
+  expect(pages.flatMap(({ jobs }) => jobs.map(({ uid }) => uid))).toEqual(["job"]);
+  expect(seen).toEqual(["job"]);
+});
+
+test("a namespace that is gone has no jobs; one that refuses is left out, and named", async () => {
+  const { pages } = await pagesOf(
+    ["a", "b", "c"],
+    async (scope) => (scope === "b" ? holding("job") : forbidden()),
+    ["b", "c"],
+  );
+  expect(pages.map(({ jobs }) => jobs.length)).toEqual([0, 1, 0]);
+  expect(pages.map(({ refused }) => refused?.namespace)).toEqual([undefined, undefined, "c"]);
+  expect(pages.at(-1)?.position).toBe("a=gone&b=10&c=refused");
+});
+
+test("namespaces that are all gone have no jobs; when one of them refuses, nothing is known", async () => {
+  const { pages } = await pagesOf(["a", "b"], forbidden);
+  expect(pages.at(-1)).toEqual({ jobs: [], position: "a=gone&b=gone" });
+  await expect(pagesOf(["a", "b"], forbidden, ["a"])).rejects.toThrow("403");
 });

@@ -109,11 +109,8 @@ export function createReconciler(deps: {
   function accept({ entry, cursor, decision }: Plan, now: Instant): void {
     const { job, timing } = entry;
     entry.conflicts = 0;
-    if (decision.standing === "stale") {
-      // The newer revision is on its way through the watch; look again in case its event is not.
-      queue.retry(job.uid, now);
-      return;
-    }
+    // The newer revision is on its way through the watch, or a list is, which brings the job here again.
+    if (decision.standing === "stale") return;
     queue.succeeded(job.uid);
     if (decision.wakeAt === null) heap.delete(job.uid);
     else heap.set(job.uid, decision.wakeAt);

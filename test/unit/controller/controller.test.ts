@@ -843,6 +843,16 @@ describe("leadership", () => {
     expect(new Set(w.ledger.runs.map((run) => run.uid + run.key)).size).toBe(100);
   });
 
+  test("a cursor that PostgreSQL has lost, as one that was restored, is made anew", async () => {
+    const w = world();
+    w.jobs.put(minutely("a"));
+    start(w);
+    await w.time.advanceTo(at("12:01"));
+    w.ledger.stored.clear();
+    await w.time.advanceTo(at("12:03"));
+    expect(keys(w)).toEqual(["12:01", "12:02", "12:03"]);
+  });
+
   test("a compare-and-set that is lost again and again is not tried without a pause", async () => {
     const w = world();
     w.jobs.put(minutely("a"));

@@ -386,11 +386,32 @@ describe.runIf(kubeconfig !== "")("leaders", { concurrent: true }, () => {
       await until("readiness", async () => (await readiness(blind)).code === 200);
     },
   );
+
+  test("one of several namespaces refuses: it is said, and keeps nobody from leading", async () => {
+    const { controller, namespace, apiWire } = await installation();
+    const { name: refusing } = await createNamespace(admin, "refusing");
+    const { proxy, env } = await apiWire();
+    proxy.decide((method, path) =>
+      path.includes(refusing) ? refuseLists(method, path) : undefined,
+    );
+    const namespaces = { CARILLON_WATCH_NAMESPACES: `${namespace},${refusing}` };
+    const part = await controller("first", { ...env, ...namespaces });
+    await until("a leader", () => leads(part), 20_000);
+    expect(await readyz(part)).toMatchObject({
+      code: 200,
+      dependencies: { controller: "up", namespaces: "down" },
+    });
+  });
 });
 
-async function readiness(part: Part): Promise<{ code: number; controller: string | undefined }> {
+async function readyz(part: Part): Promise<{ code: number; dependencies: Record<string, string> }> {
   const port = String(part.logged("metrics and probes")?.["port"]);
   const answer = await fetch(`http://127.0.0.1:${port}/readyz`);
   const { dependencies } = (await answer.json()) as { dependencies: Record<string, string> };
-  return { code: answer.status, controller: dependencies["controller"] };
+  return { code: answer.status, dependencies };
+}
+
+async function readiness(part: Part): Promise<{ code: number; controller: string | undefined }> {
+  const { code, dependencies } = await readyz(part);
+  return { code, controller: dependencies["controller"] };
 }

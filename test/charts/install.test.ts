@@ -233,4 +233,17 @@ describe.runIf(kubeconfig !== "")("helm", () => {
     expect((await secret()).data).toEqual(before);
     await helm(["uninstall", release, "-n", namespace], kubeconfig);
   });
+
+  test("an install, and an upgrade, beside a Lease that a controller outside the cluster has made", async () => {
+    const leases = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`;
+    const metadata = { name: `${full}-controller`, namespace };
+    const lease = { apiVersion: "coordination.k8s.io/v1", kind: "Lease", metadata };
+    await client.call({ verb: "create", resource: "leases", path: leases, body: lease });
+    for (const command of ["install", "upgrade"])
+      await helm([command, release, CHART, "-n", namespace, ...toSet(values())], kubeconfig);
+    await helm(["uninstall", release, "-n", namespace], kubeconfig);
+    expect(await kube("get", "leases", "-n", namespace, "-o", "name")).toBe(
+      `lease.coordination.k8s.io/${full}-controller\n`,
+    );
+  });
 });

@@ -1,0 +1,72 @@
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { bootstrap } from "../../../cmd/bootstrap.ts";
+import type { Configuration } from "../../../src/configuration/configuration.ts";
+import { createAccounts } from "../../../src/postgres/accounts.ts";
+import { createPool, type Pool } from "../../../src/postgres/pool.ts";
+import { createUsers } from "../../../src/postgres/users.ts";
+import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
+
+let database: TestDatabase;
+let pool: Pool;
+beforeEach(async () => {
+  database = await createTestDatabase();
+  pool = createPool({ url: database.url, applicationName: "bootstrap test" });
+});
+afterEach(async () => {
+  await pool.end();
+  await database.drop();
+});
+
+const FIRST = {
+  bootstrapAccount: "default",
+  bootstrapEmail: "ada@example.com",
+  bootstrapPassword: "correct horse battery",
+};
+const start = async (configuration: Partial<Configuration>): Promise<string[]> => {
+  const said: string[] = [];
+  await bootstrap({
+    configuration: configuration as Configuration,
+    databaseUrl: database.url,
+    say: (line) => said.push(line),
+  });
+  return said;
+};
+/** The accounts with their namespaces, and the users of the first of them. */
+const made = async () => {
+  const [account, ...others] = await createAccounts({ pool }).list();
+  const users = account === undefined ? [] : await createUsers({ pool }).list(account.id);
+  return {
+    accounts: [account, ...others].map((each) => [each?.name, each?.namespace]),
+    users: users.map(({ email }) => email),
+  };
+};
+
+test("the first account and its user, once in a database's life", async () => {
+  expect(await start(FIRST)).toEqual([
+    "Created the account default, with the user ada@example.com",
+  ]);
+  const users = ["ada@example.com"];
+  expect(await made()).toEqual({ accounts: [["default", null]], users });
+  expect(await start({ ...FIRST, bootstrapAccount: "another" })).toEqual([]);
+  expect(await made()).toEqual({ accounts: [["default", null]], users });
+});
+
+test("a try that died half-way is finished", async () => {
+  await createAccounts({ pool }).create({ name: "default" });
+  await start(FIRST);
+  expect(await made()).toEqual({ accounts: [["default", null]], users: ["ada@example.com"] });
+});
+
+test("what an operator has made before stays as it is: its namespace, and its users", async () => {
+  const account = await createAccounts({ pool }).create({
+    name: "default",
+    namespace: "elsewhere",
+  });
+  const { bootstrapPassword: password } = FIRST;
+  await createUsers({ pool }).create({ account: account.id, email: "bob@example.com", password });
+  await start({ ...FIRST, bootstrapNamespace: "team-a" });
+  expect(await made()).toEqual({
+    accounts: [["default", "elsewhere"]],
+    users: ["bob@example.com"],
+  });
+});

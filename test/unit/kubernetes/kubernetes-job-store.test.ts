@@ -1,0 +1,97 @@
+import { describe, expect, test } from "vitest";
+import { InvalidInput } from "../../../src/domain/findings.ts";
+import { JobNotFound } from "../../../src/domain/ports/job-store.ts";
+import { ApiError } from "../../../src/kubernetes/api-error.ts";
+import type { ApiCall, KubernetesClient } from "../../../src/kubernetes/client.ts";
+import { createKubernetesJobStore } from "../../../src/kubernetes/kubernetes-job-store.ts";
+import { jobFromResource, type ScheduledJob } from "../../../src/kubernetes/scheduled-job.ts";
+import { createMetrics } from "../../../src/telemetry/metrics.ts";
+import { namespaceAccounts } from "../../kubernetes/namespace-accounts.ts";
+import { FakeTime } from "../controller/controller-world.ts";
+import { aSpec } from "../domain/decide-builders.ts";
+
+const ACCOUNT = "account-of-team";
+const STORED: ScheduledJob = {
+  metadata: {
+    name: "job",
+    namespace: "team",
+    uid: "uid",
+    resourceVersion: "7",
+    generation: 1,
+    creationTimestamp: "2026-11-23T12:00:00Z",
+  },
+  spec: { schedule: { cron: "@daily" }, webhook: { url: "https://example.com/" } },
+};
+
+/** A store before an API server that answers so. */
+function storeOn(answer: (asked: ApiCall) => unknown, namespaces?: readonly string[]) {
+  const time = new FakeTime(0);
+  return createKubernetesJobStore({
+    client: {
+      call: async (asked: ApiCall) => answer(asked),
+    } as Partial<KubernetesClient> as KubernetesClient,
+    accountNamespaces: namespaceAccounts(["team"]),
+    monotonic: () => time.now(),
+    timers: time,
+    random: () => 0,
+    metrics: createMetrics({ version: "test", nodeMetrics: false }),
+    ...(namespaces && { namespaces }),
+  });
+}
+const refuse = (code: number, causes: { reason: string }[] = []): never => {
+  throw new ApiError(code, { kind: "Status", code, details: { causes } }, "asked");
+};
+const change = { spec: aSpec({ name: "changed" }), id: "job", account: ACCOUNT };
+
+test("a job that is deleted between a change's look and its write is not found", async () => {
+  const store = storeOn(({ verb }) => (verb === "get" ? STORED : refuse(404)));
+  const changed = store.update(jobFromResource(STORED, ACCOUNT), change.spec);
+  await expect(changed).rejects.toThrow(JobNotFound);
+});
+
+test("a job that somebody else's finalizer keeps is not found", async () => {
+  const metadata = { ...STORED.metadata, deletionTimestamp: "2026-11-23T12:00:05Z" };
+  const store = storeOn(() => ({ ...STORED, metadata }));
+  expect(await store.get(ACCOUNT, "job")).toBeUndefined();
+});
+
+test.each(["..", ".", "a/b", "A"])(
+  "nobody is asked for %s: as a path it may name something else",
+  async (id) => {
+    const asked: ApiCall[] = [];
+    expect(await storeOn((each) => asked.push(each)).get(ACCOUNT, id)).toBeUndefined();
+    expect(asked).toEqual([]);
+  },
+);
+
+test.each([
+  { why: "is gone", answer: () => refuse(404) },
+  { why: "is going", answer: () => refuse(403, [{ reason: "NamespaceTerminating" }]) },
+])("where the account's namespace $why, no job is made, and it is said why", async ({ answer }) => {
+  const made = storeOn(answer).create(change);
+  await expect(made).rejects.toThrow(InvalidInput);
+  await expect(made).rejects.toThrow("bound to no existing namespace");
+});
+
+describe("a store of several namespaces answers", () => {
+  /** `there` exist and refuse, `listed` may be listed. */
+  const ping = (there: readonly string[], listed: readonly string[] = []) =>
+    storeOn(
+      ({ path }) => {
+        if (listed.some((each) => path.includes(`/${each}/`))) return { items: [] };
+        if (path.endsWith("/scheduledjobs")) return refuse(403);
+        const found = there.some((each) => path.endsWith(`/${each}`));
+        return found ? { metadata: { uid: "uid" } } : refuse(404);
+      },
+      ["a", "b"],
+    ).ping();
+
+  test("when one of them may be listed, or all are gone", async () => {
+    await ping(["a", "b"], ["b"]);
+    await ping([]);
+  });
+
+  test("but not when none may, and one is there", async () => {
+    await expect(ping(["b"])).rejects.toThrow("none of the watched namespaces can be listed");
+  });
+});

@@ -5,18 +5,12 @@ import type { Job } from "../domain/job.ts";
 import { isResourceName } from "../domain/kubernetes-name.ts";
 import type { AccountNamespaces } from "../domain/ports/account-namespaces.ts";
 import type { Monotonic, Random, Timers } from "../domain/ports/clock.ts";
-import {
-  JobExists,
-  JobNotFound,
-  JobOwned,
-  PositionExpired,
-  VersionConflict,
-} from "../domain/ports/job-store.ts";
+import { JobExists, JobNotFound, JobOwned, VersionConflict } from "../domain/ports/job-store.ts";
 import type { JobStore } from "../domain/ports/job-store.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { createAccountList } from "./account-list.ts";
 import type { ResourceList } from "./account-list.ts";
-import { ApiError, isAlreadyExists, isConflict, isExpired, isNotFound } from "./api-error.ts";
+import { ApiError, isAlreadyExists, isConflict, isNotFound } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
 import { deleteResource } from "./delete-resource.ts";
 import { invalidInput } from "./invalid-input.ts";
@@ -98,19 +92,13 @@ export function createKubernetesJobStore(dependencies: KubernetesJobStoreDepende
     limit: number,
     continuation: string | undefined,
   ): Promise<ResourceList> {
-    try {
-      // Without resourceVersion: what the quorum has, not what a cache had at some time.
-      return await client.call<ResourceList>({
-        verb: "list",
-        resource: PLURAL,
-        path: jobsPath(namespace),
-        query: { limit, continue: continuation },
-      });
-    } catch (error) {
-      if (isExpired(error))
-        throw new PositionExpired("the list's snapshot is gone", { cause: error });
-      throw error;
-    }
+    // Without resourceVersion: what the quorum has, not what a cache had at some time.
+    return client.call<ResourceList>({
+      verb: "list",
+      resource: PLURAL,
+      path: jobsPath(namespace),
+      query: { limit, continue: continuation },
+    });
   }
 
   return {

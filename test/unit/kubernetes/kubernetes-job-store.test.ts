@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { InvalidInput } from "../../../src/domain/findings.ts";
 import { JobNotFound } from "../../../src/domain/ports/job-store.ts";
 import { ApiError } from "../../../src/kubernetes/api-error.ts";
@@ -49,6 +49,21 @@ test("a job that is deleted between a change's look and its write is not found",
   await expect(changed).rejects.toThrow(JobNotFound);
 });
 
+test("a change writes inside a group what it changes: no default, and nothing of a newer release, comes or goes", async () => {
+  const webhook = { url: "https://example.com/", newer: 1 };
+  const stored = { ...STORED, spec: { ...STORED.spec, webhook } };
+  const written: unknown[] = [];
+  const store = storeOn(({ verb, body }) => {
+    if (verb === "update") written.push((body as ScheduledJob).spec);
+    return stored;
+  });
+  const job = jobFromResource(stored, ACCOUNT);
+  const { target } = job.spec;
+  if (target.kind !== "webhook") throw new Error("it was one a moment ago");
+  await store.update(job, { ...job.spec, target: { ...target, payload: '{"a":1}' } });
+  expect(written).toEqual([{ ...stored.spec, webhook: { ...webhook, payload: { a: 1 } } }]);
+});
+
 test("a job that somebody else's finalizer keeps is not found", async () => {
   const metadata = { ...STORED.metadata, deletionTimestamp: "2026-11-23T12:00:05Z" };
   const store = storeOn(() => ({ ...STORED, metadata }));
@@ -73,25 +88,23 @@ test.each([
   await expect(made).rejects.toThrow("bound to no existing namespace");
 });
 
-describe("a store of several namespaces answers", () => {
-  /** `there` exist and refuse, `listed` may be listed. */
-  const ping = (there: readonly string[], listed: readonly string[] = []) =>
-    storeOn(
-      ({ path }) => {
-        if (listed.some((each) => path.includes(`/${each}/`))) return { items: [] };
-        if (path.endsWith("/scheduledjobs")) return refuse(403);
-        const found = there.some((each) => path.endsWith(`/${each}`));
-        return found ? { metadata: { uid: "uid" } } : refuse(404);
-      },
-      ["a", "b"],
-    ).ping();
+/** Of a store of two namespaces: `there` exist and refuse, `listed` may be listed. */
+const pinged = (there: readonly string[], listed: readonly string[] = []) =>
+  storeOn(
+    ({ path }) => {
+      if (listed.some((each) => path.includes(`/${each}/`))) return { items: [] };
+      if (path.endsWith("/scheduledjobs")) return refuse(403);
+      const found = there.some((each) => path.endsWith(`/${each}`));
+      return found ? { metadata: { uid: "uid" } } : refuse(404);
+    },
+    ["a", "b"],
+  ).ping();
 
-  test("when one of them may be listed, or all are gone", async () => {
-    await ping(["a", "b"], ["b"]);
-    await ping([]);
-  });
+test("a store of several namespaces answers when one of them may be listed, or all are gone", async () => {
+  await expect(pinged(["a", "b"], ["b"])).resolves.toBeUndefined();
+  await expect(pinged([])).resolves.toBeUndefined();
+});
 
-  test("but not when none may, and one is there", async () => {
-    await expect(ping(["b"])).rejects.toThrow("none of the watched namespaces can be listed");
-  });
+test("but not when none may be listed, and one is there", async () => {
+  await expect(pinged(["b"])).rejects.toThrow("none of the watched namespaces can be listed");
 });

@@ -1,6 +1,7 @@
 import { fileURLToPath } from "node:url";
 import { readdir } from "node:fs/promises";
-import { createClient, type Pool, type Queryable } from "./pool.ts";
+import type { Client } from "pg";
+import { BRIEFLY, createClient, type Pool, type Queryable } from "./pool.ts";
 import { sqlState, translating } from "./connection-errors.ts";
 
 const DIRECTORY = fileURLToPath(new URL("migrations/", import.meta.url));
@@ -37,11 +38,17 @@ export class MigrationFailed extends Error {
   constructor(cause: unknown) {
     // node-pg-migrate puts a stack into some of its messages.
     const [reason = ""] = (cause instanceof Error ? cause.message : String(cause)).split("\n");
-    const remedy = /permission denied/.test(reason)
-      ? ": the role of DATABASE_URL must be allowed to create tables, as the database's owner is"
-      : "";
-    super(`the migration failed: ${reason}${remedy}`, { cause });
+    super(`the migration failed: ${reason}${remedyFor(reason)}`, { cause });
   }
+}
+
+/** By its words: node-pg-migrate wraps some errors without their SQLSTATE. */
+function remedyFor(reason: string): string {
+  if (/permission denied/.test(reason))
+    return ": the role of DATABASE_URL must be allowed to create tables, as the database's owner is";
+  if (/^relation .* already exists/.test(reason))
+    return ": it is somebody else's, or of a dump that was restored without its data. Take an empty database, or restore the whole dump into one";
+  return "";
 }
 
 /** uuidv7() came with it. */
@@ -57,7 +64,7 @@ export interface MigrateOptions {
 /**
  * Brings the schema up to this release: plain SQL files in order, each once, all in one transaction,
  * under an advisory lock (several processes at once are safe: the others wait, then find nothing to do). Beside
- * programs that run: it holds none of them up for more than a second at a time, but for its own work.
+ * programs that run: it holds none of them up for more than a moment at a time, but for its own work.
  * Forward only; an older release keeps working on a migrated database unless `min_app_version` in
  * carillon_meta says otherwise: then this throws DatabaseTooNew, ServerTooOld on an older PostgreSQL, and
  * DatabaseNotUtf8 in another encoding, TablesOfAnotherRole where months could not be made, and changes nothing.
@@ -76,53 +83,57 @@ export async function migrate(options: MigrateOptions): Promise<{ applied: strin
       // Which a role may have, and only a server that is new enough knows: a large table takes its time.
       await client.query("set transaction_timeout = 0");
       // Said here: through PgBouncer, what a connection is made with may not arrive.
-      await client.query("set lock_timeout = '1s'");
+      await client.query(`set lock_timeout = '${BRIEFLY}'`);
       await refuseOtherEncoding(client);
       await refuseTablesOfAnother(client);
       await refuseNewer(client, options.appVersion);
-      if ((await pending(client)).length === 0) {
-        await forgetOtherClusters(client);
-        return { applied: [] };
-      }
-      // Loaded only when there is work: it brings a TypeScript loader along.
-      const { runner } = await import("node-pg-migrate");
-      const schema = await schemaOf(client, TABLE);
-      const applied = await givingWay({ client, onProgress: options.onProgress }, (onProgress) =>
-        runner({
-          dbClient: client,
-          dir: DIRECTORY,
-          migrationsTable: TABLE,
-          migrationsSchema: schema,
-          direction: "up",
-          singleTransaction: true,
-          advisoryLockMode: "wait",
-          logger: {
-            info: (line) => {
-              const name = /^> - (.+)$/.exec(line)?.[1];
-              if (name !== undefined) onProgress?.(`Migrating the database: ${name}`);
-            },
-            warn: () => undefined,
-            // With the whole text of the migration, before it throws what PostgreSQL said.
-            error: () => undefined,
-          },
-        }),
-      ).catch((cause: unknown) => {
-        throw new MigrationFailed(cause);
-      });
+      const locking = { client, onProgress: options.onProgress };
+      const applied = await givingWay(locking, async (say) =>
+        (await pending(client)).length > 0 ? apply(client, say) : [],
+      );
       // Somebody newer may have migrated while we waited for the lock.
       await refuseNewer(client, options.appVersion);
-      await forgetOtherClusters(client);
-      return { applied: applied.map((migration) => migration.name) };
+      await givingWay(locking, () => forgetOtherClusters(client));
+      return { applied };
     } finally {
       await client.end().catch(() => undefined);
     }
   });
 }
 
+/** The names of those that were. */
+async function apply(client: Client, onProgress: MigrateOptions["onProgress"]): Promise<string[]> {
+  const schema = await schemaOf(client, TABLE);
+  // Loaded only when there is work: it brings a TypeScript loader along.
+  const { runner } = await import("node-pg-migrate");
+  const applied = await runner({
+    dbClient: client,
+    dir: DIRECTORY,
+    migrationsTable: TABLE,
+    migrationsSchema: schema,
+    direction: "up",
+    singleTransaction: true,
+    advisoryLockMode: "wait",
+    logger: {
+      info: (line) => {
+        const name = /^> - (.+)$/.exec(line)?.[1];
+        if (name !== undefined) onProgress?.(`Migrating the database: ${name}`);
+      },
+      warn: () => undefined,
+      // With the whole text of the migration, before it throws what PostgreSQL said.
+      error: () => undefined,
+    },
+  }).catch((cause: unknown) => {
+    throw new MigrationFailed(cause);
+  });
+  return applied.map((migration) => migration.name);
+}
+
 /**
  * Who changes a table waits for everybody who has read it, a backup for its whole length; and whoever comes later, if
- * only to read, waits behind. So it waits for a second (the session's lock_timeout), then lets the others through, and
- * begins again, for as long as it takes. Of several tries the first one says what it does.
+ * only to read, waits behind. So it waits for a moment (the session's lock_timeout), then lets the others through, and
+ * begins again, for as long as it takes; also when one of them had what it wanted, and wanted what it had. Of several
+ * tries the first one says what it does.
  */
 async function givingWay<T>(
   request: { client: Queryable; onProgress: MigrateOptions["onProgress"] },
@@ -133,7 +144,7 @@ async function givingWay<T>(
     try {
       return await work(first ? onProgress : undefined);
     } catch (error) {
-      if (sqlState(error) !== LOCK_NOT_AVAILABLE) throw error;
+      if (!IN_THE_WAY.has(sqlState(error))) throw error;
       if (first)
         onProgress?.(
           "Waiting for another migration, or for a transaction that holds a table, as a backup does",
@@ -143,7 +154,8 @@ async function givingWay<T>(
   }
 }
 
-const LOCK_NOT_AVAILABLE = "55P03";
+/** lock_not_available, deadlock_detected */
+const IN_THE_WAY = new Set<string | undefined>(["55P03", "40P01"]);
 
 /**
  * For processes that do not migrate: throws DatabaseTooNew or DatabaseTooOld when this release cannot

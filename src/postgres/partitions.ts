@@ -1,6 +1,6 @@
 import type { Instant } from "../domain/instant.ts";
 import { sqlState } from "./connection-errors.ts";
-import { transaction, type Pool, type Queryable } from "./pool.ts";
+import { BRIEFLY, transaction, type Pool, type Queryable } from "./pool.ts";
 
 /** "no partition of relation … found for row": a check violation that names no constraint. */
 export function lacksPartition(error: unknown, table: "executions" | "email_log"): boolean {
@@ -40,22 +40,23 @@ export async function dropMonthsBefore(pool: Pool, before: Instant): Promise<str
       order by 1`,
     [new Date(before)],
   );
+  // While it waits, another process may drop it.
   for (const { name } of rows)
-    await lockingBriefly(pool, (client) => client.query(`drop table ${name}`));
+    await lockingBriefly(pool, (client) => client.query(`drop table if exists ${name}`));
   return rows.map((row) => row.name);
 }
 
 /**
  * A transaction that makes or drops a partition, under a lock on the whole table, for which it waits while somebody
- * reads: a backup for its whole length. It gives up after a second rather than hold up those who queue behind it,
- * and throws; the next round of retention tries again.
+ * reads: a backup for its whole length. It gives up soon rather than hold up those who queue behind it, and throws;
+ * the next round of retention tries again.
  */
 export async function lockingBriefly<T>(
   pool: Pool,
   work: (client: Queryable) => Promise<T>,
 ): Promise<T> {
   return transaction(pool, async (client) => {
-    await client.query("set local lock_timeout = '1s'");
+    await client.query(`set local lock_timeout = '${BRIEFLY}'`);
     return work(client);
   });
 }

@@ -34,6 +34,12 @@ export interface PoolOptions {
   lender?: Pool;
 }
 
+/**
+ * How long those wait for a lock behind whom everybody else would queue. An autovacuum in their way gives way to them:
+ * PostgreSQL ends it when they have waited for deadlock_timeout, a second unless somebody sets it.
+ */
+export const BRIEFLY = "1500ms";
+
 const FIXED_PLANS = ["bitmapscan", "hashjoin", "mergejoin", "seqscan"]
   .map((method) => `enable_${method} = off`)
   // Ranges are expected to find a part of the table: what looks that dear would be compiled each time.

@@ -1,4 +1,7 @@
 import { randomBytes, randomUUID } from "node:crypto";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
 import { timers } from "../../../cmd/system.ts";
 import {
@@ -11,8 +14,9 @@ import {
   TablesOfAnotherRole,
 } from "../../../src/postgres/migrate.ts";
 import { createNotifications } from "../../../src/postgres/notifications.ts";
-import { createPool } from "../../../src/postgres/pool.ts";
+import { createPool, type Pool } from "../../../src/postgres/pool.ts";
 import { createPostgresJobStore } from "../../../src/postgres/postgres-job-store.ts";
+import { startEmbeddedPostgres } from "../../../src/standalone/embedded-postgres.ts";
 import { cronSpec } from "../../conformance/job-store.ts";
 import { admin } from "../../postgres/admin.ts";
 import { createEmptyDatabase, type TestDatabase } from "../../postgres/database.ts";
@@ -58,13 +62,27 @@ test("a migration takes its time, whatever time limits the role has", async () =
   expect(applied).not.toEqual([]);
 });
 
-test("during a backup, which holds every table, it waits without holding up those who work on them", async () => {
-  const { url } = await empty();
+/** As it was before the last migration that changes a table in use. */
+async function oneBehind(url: string): Promise<Pool> {
   await migrate({ url, appVersion: "1.0.0" });
   const pool = createPool({ url, applicationName: "test" });
-  // As it was before the last migration that changes a table in use.
   await pool.query("delete from carillon_migrations where name = '0011_runs_without_first_start'");
   await pool.query("alter table runs add column first_started_at timestamptz(3)");
+  return pool;
+}
+
+const waitsFor = (pool: Pool, table: string) =>
+  until(`somebody wants ${table}`, async () => {
+    const { rowCount } = await pool.query(
+      "select from pg_locks where relation = $1::regclass and not granted",
+      [table],
+    );
+    return rowCount === 1;
+  });
+
+test("during a backup, which holds every table, it waits without holding up those who work on them", async () => {
+  const { url } = await empty();
+  const pool = await oneBehind(url);
   const backup = await pool.connect();
   await backup.query("begin; lock table runs in access share mode");
 
@@ -76,13 +94,7 @@ test("during a backup, which holds every table, it waits without holding up thos
       if (line.startsWith("Waiting")) waiting.resolve();
     },
   });
-  const waitsForRuns = async () => {
-    const { rowCount } = await pool.query(
-      "select from pg_locks where relation = 'runs'::regclass and not granted",
-    );
-    return rowCount === 1;
-  };
-  await until("the migration wants the table", waitsForRuns);
+  await waitsFor(pool, "runs");
   // Well within the time that each program waits for a lock.
   await pool.query("set lock_timeout = '3s'; select from runs for update");
   await waiting.promise;
@@ -90,6 +102,87 @@ test("during a backup, which holds every table, it waits without holding up thos
   backup.release();
   expect(await migrated).toEqual({ applied: ["0011_runs_without_first_start"] });
   await pool.end();
+});
+
+test("somebody who holds what it wants, and wants what it holds, is let through", async () => {
+  const { url } = await empty();
+  const pool = await oneBehind(url);
+  await pool.query("delete from carillon_migrations where name = '0010_who_invites'");
+  await pool.query("alter table invitations drop column invited_by");
+  const program = await pool.connect();
+  // Whoever looks first whether they wait for each other ends its own transaction.
+  await program.query("set deadlock_timeout = '1min'");
+  await program.query("begin; lock table runs in row exclusive mode");
+  const migrated = migrate({ url, appVersion: "1.0.0" });
+  await waitsFor(pool, "runs");
+  await program.query("lock table invitations in row exclusive mode");
+  await program.query("commit");
+  program.release();
+  expect(await migrated).toEqual({
+    applied: ["0010_who_invites", "0011_runs_without_first_start"],
+  });
+  await pool.end();
+});
+
+test("one that has nothing to do waits for another that holds a table all the same", async () => {
+  const { url } = await empty();
+  await migrate({ url, appVersion: "1.0.0" });
+  const pool = createPool({ url, applicationName: "test" });
+  const other = await pool.connect();
+  await other.query("begin; lock table jobs in access exclusive mode");
+  const waiting = Promise.withResolvers<string>();
+  const migrated = migrate({ url, appVersion: "1.0.0", onProgress: waiting.resolve });
+  expect(await waiting.promise).toMatch(/^Waiting for another migration/);
+  await other.query("commit");
+  other.release();
+  expect(await migrated).toEqual({ applied: [] });
+  await pool.end();
+});
+
+test("an autovacuum of a table gives way to it", async () => {
+  const dataDir = await mkdtemp(join(tmpdir(), "carillon-test-autovacuum-"));
+  const server = await startEmbeddedPostgres({
+    dataDir,
+    settings: { fsync: "off", autovacuum_naptime: "1" },
+  });
+  try {
+    const pool = await oneBehind(server.url);
+    await pool.query(
+      `alter table runs set (autovacuum_vacuum_threshold = 1, autovacuum_vacuum_scale_factor = 0,
+         autovacuum_vacuum_cost_delay = 100, autovacuum_vacuum_cost_limit = 1)`,
+    );
+    await pool.query(
+      `insert into runs (job_uid, account, job_id, generation, trigger, key, scheduled_at, not_before, destination)
+       select uuidv7(), uuidv7(), 'j', 1, 'schedule', n::text, now(), now(), 'd' from generate_series(1, 5_000) as n`,
+    );
+    await pool.query("update runs set attempts = attempts");
+    await until("it is under way", async () => {
+      const { rowCount } = await pool.query(
+        `select from pg_stat_progress_vacuum where relid = 'runs'::regclass`,
+      );
+      return rowCount === 1;
+    });
+    const lines: string[] = [];
+    await migrate({
+      url: server.url,
+      appVersion: "1.0.0",
+      onProgress: (line) => lines.push(line),
+    });
+    expect(lines).toEqual(["Migrating the database: 0011_runs_without_first_start"]);
+    await pool.end();
+  } finally {
+    await server.stop();
+    await rm(dataDir, { recursive: true, force: true });
+  }
+});
+
+test("tables of a dump that was restored without its data are told from a fault of the migration", async () => {
+  const { url } = await empty();
+  await migrate({ url, appVersion: "1.0.0" });
+  await admin(url, "delete from carillon_migrations");
+  await expect(migrate({ url, appVersion: "1.0.0" })).rejects.toThrow(
+    /^the migration failed: relation "accounts" already exists: it is [^\n]*empty database[^\n]*$/,
+  );
 });
 
 test("a database that needs a newer program is refused, and left alone", async () => {

@@ -128,6 +128,26 @@ test.each([
   },
 );
 
+test("two that want to drop the same month: it is gone once, and neither fails", async () => {
+  const { pool } = fixture;
+  await pool.query("select executions_ensure_month(now() - interval '2 years')");
+  const reader = await pool.connect();
+  try {
+    await reader.query("begin; lock table executions in access share mode");
+    const ran = Promise.all([run(90), run(90)]);
+    await until("both want the table", async () => {
+      const { rowCount } = await pool.query(
+        "select from pg_locks where relation = 'executions'::regclass and not granted",
+      );
+      return rowCount === 2;
+    });
+    await reader.query("commit");
+    expect(await ran).toEqual([undefined, undefined]);
+  } finally {
+    reader.release(true);
+  }
+});
+
 test("an account that keeps less loses its own older rows only", async () => {
   const [short, long] = [job(), job()];
   await fixture.pool.query(

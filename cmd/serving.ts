@@ -139,11 +139,11 @@ async function databaseReady(
   databaseUrl: string,
   signal: AbortSignal,
 ): Promise<void> {
-  const { pool, leasePool, keyRing, clock, log } = foundation;
+  const { pool, runPool, leasePool, keyRing, clock, log } = foundation;
   let said: string | undefined;
   while (!signal.aborted) {
     try {
-      await assertOwnSessions(pool, leasePool);
+      await assertOwnSessions([runPool, leasePool]);
       await checkSchema({ pool, appVersion: VERSION });
       await assertKeysKnown({ pool, keyRing });
       await clock.start();

@@ -109,8 +109,9 @@ async function start(ending: Ending): Promise<void> {
     log,
   });
   ending.add("database connections", () => foundation.close());
-  const { pool, leasePool, notifications, accounts, apiKeys, smtpSettings, clock } = foundation;
-  await assertOwnSessions(pool, leasePool);
+  const { pool, runPool, leasePool, notifications, accounts, apiKeys, smtpSettings, clock } =
+    foundation;
+  await assertOwnSessions([runPool, leasePool]);
   await assertKeysKnown({ pool, keyRing });
   await clock.start();
   await directory.write(CONNECTION_FILE, `${databaseUrl}\n`);

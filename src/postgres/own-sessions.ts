@@ -1,4 +1,4 @@
-import type { Queryable } from "./pool.ts";
+import { transaction, type Pool } from "./pool.ts";
 
 /** Behind DATABASE_URL somebody else gets our connection between two of our statements. */
 export class SessionsShared extends Error {
@@ -7,20 +7,29 @@ export class SessionsShared extends Error {
 
 /**
  * What is prepared, listened to, locked or set in a session would be another session's: outcomes would not be recorded.
- * Two connections that are both open have one server process only where a pooler lends it out for each transaction,
- * mostly the one that was used last. A pooler that is busy may give two all the same: then this finds nothing.
+ * A connection of ours that changes its server process, or has one with another connection, has no session of its own:
+ * a pooler lends it one for each transaction, mostly the one that was used last, and where it is busy any other. Ask it
+ * of pools that set something in each session: some poolers lend those sessions to nobody else from then on.
  */
-export async function assertOwnSessions(one: Queryable, other: Queryable): Promise<void> {
-  for (let tries = 0; tries < TRIES; tries += 1)
-    if ((await serverProcess(one)) === (await serverProcess(other)))
-      throw new SessionsShared(
-        "DATABASE_URL leads to a pooler that lends a connection for one transaction at a time: Carillon needs sessions (in PgBouncer pool_mode = session)",
-      );
+export async function assertOwnSessions(pools: readonly Pool[]): Promise<void> {
+  const processes = new Map<unknown, number | undefined>();
+  for (let turn = 0; turn < TURNS; turn += 1)
+    for (const pool of pools) {
+      const { connection, pid } = await look(pool);
+      for (const [other, its] of processes)
+        if ((other === connection) !== (its === pid))
+          throw new SessionsShared(
+            "DATABASE_URL leads to a pooler that lends a connection for one transaction at a time: Carillon needs sessions (in PgBouncer pool_mode = session)",
+          );
+      processes.set(connection, pid);
+    }
 }
 
-const TRIES = 3;
+const TURNS = 5;
 
-async function serverProcess(database: Queryable): Promise<number | undefined> {
-  const { rows } = await database.query<{ pid: number }>("select pg_backend_pid() as pid");
-  return rows[0]?.pid;
+function look(pool: Pool): Promise<{ connection: unknown; pid: number | undefined }> {
+  return transaction(pool, async (connection) => {
+    const { rows } = await connection.query<{ pid: number }>("select pg_backend_pid() as pid");
+    return { connection, pid: rows[0]?.pid };
+  });
 }

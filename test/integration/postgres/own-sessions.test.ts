@@ -19,11 +19,34 @@ function poolOfOne(): Pool {
   return pool;
 }
 
-test("two who get one session in turns, as through a pooler of transactions, are refused", async () => {
-  const shared = poolOfOne();
-  await expect(assertOwnSessions(shared, shared)).rejects.toThrow(SessionsShared);
+/** A connection through a pooler of transactions, which decides at each whom it lends. */
+function behindPooler(lend: () => Pool): Pool {
+  let lent: Pool | undefined;
+  const connection = {
+    query(text: string) {
+      if (text === "begin") lent = lend();
+      return lent?.query(text);
+    },
+    release: () => undefined,
+  };
+  return { connect: async () => connection } as unknown as Pool;
+}
+
+test("through a pooler of transactions that lends each the session that was used last, they are refused", async () => {
+  const session = poolOfOne();
+  const pools = [behindPooler(() => session), behindPooler(() => session)];
+  await expect(assertOwnSessions(pools)).rejects.toThrow(SessionsShared);
 });
 
-test("two with sessions of their own are not", async () => {
-  await expect(assertOwnSessions(poolOfOne(), poolOfOne())).resolves.toBeUndefined();
+test("through a busy one that lends each another session every time, they are refused", async () => {
+  const sessions = [poolOfOne(), poolOfOne(), poolOfOne()];
+  let turn = 0;
+  const lend = () => sessions[turn++ % sessions.length] as Pool;
+  const pools = [behindPooler(lend), behindPooler(lend)];
+  await expect(assertOwnSessions(pools)).rejects.toThrow(SessionsShared);
+});
+
+test("with sessions of their own they are not, be it one that a pool gets from another", async () => {
+  const pools = [poolOfOne(), poolOfOne()];
+  await expect(assertOwnSessions([...pools, ...pools])).resolves.toBeUndefined();
 });

@@ -10,7 +10,7 @@ import {
   DatabaseTooOld,
   MigrationFailed,
   ServerTooOld,
-  TablesOfAnotherRole,
+  RoleTooWeak,
 } from "../src/postgres/migrate.ts";
 import { SessionsShared } from "../src/postgres/own-sessions.ts";
 import { sqlState } from "../src/postgres/connection-errors.ts";
@@ -32,7 +32,7 @@ export function problemOf(error: unknown, databaseUrl?: string): string | undefi
     error instanceof ServerTooOld ||
     error instanceof DatabaseNotUtf8 ||
     error instanceof MigrationFailed ||
-    error instanceof TablesOfAnotherRole ||
+    error instanceof RoleTooWeak ||
     error instanceof SessionsShared ||
     error instanceof UnknownKeyId ||
     error instanceof WrongKey

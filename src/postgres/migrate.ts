@@ -27,9 +27,9 @@ export class DatabaseNotUtf8 extends Error {
   override name = "DatabaseNotUtf8";
 }
 
-/** The tables belong to a role that DATABASE_URL's is not: as after a restore by somebody else. */
-export class TablesOfAnotherRole extends Error {
-  override name = "TablesOfAnotherRole";
+/** DATABASE_URL's role could not make the months of the history: as after a restore by somebody else. */
+export class RoleTooWeak extends Error {
+  override name = "RoleTooWeak";
 }
 
 /** The migrations could not be applied, and none of them was. */
@@ -67,7 +67,7 @@ export interface MigrateOptions {
  * programs that run: it holds none of them up for more than a moment at a time, but for its own work.
  * Forward only; an older release keeps working on a migrated database unless `min_app_version` in
  * carillon_meta says otherwise: then this throws DatabaseTooNew, ServerTooOld on an older PostgreSQL, and
- * DatabaseNotUtf8 in another encoding, TablesOfAnotherRole where months could not be made, and changes nothing.
+ * DatabaseNotUtf8 in another encoding, RoleTooWeak where months could not be made, and changes nothing.
  */
 export async function migrate(options: MigrateOptions): Promise<{ applied: string[] }> {
   const client = createClient({
@@ -85,7 +85,7 @@ export async function migrate(options: MigrateOptions): Promise<{ applied: strin
       // Said here: through PgBouncer, what a connection is made with may not arrive.
       await client.query(`set lock_timeout = '${BRIEFLY}'`);
       await refuseOtherEncoding(client);
-      await refuseTablesOfAnother(client);
+      await refuseWeakRole(client);
       await refuseNewer(client, options.appVersion);
       const locking = { client, onProgress: options.onProgress };
       const applied = await givingWay(locking, async (say) =>
@@ -159,10 +159,10 @@ const IN_THE_WAY = new Set<string | undefined>(["55P03", "40P01"]);
 
 /**
  * For processes that do not migrate: throws DatabaseTooNew or DatabaseTooOld when this release cannot
- * run on the schema as it is, and TablesOfAnotherRole as `migrate` does.
+ * run on the schema as it is, and RoleTooWeak as `migrate` does.
  */
 export async function checkSchema(request: { pool: Pool; appVersion: string }): Promise<void> {
-  await refuseTablesOfAnother(request.pool);
+  await refuseWeakRole(request.pool);
   await refuseNewer(request.pool, request.appVersion);
   const missing = await pending(request.pool);
   if (missing.length > 0)
@@ -206,18 +206,28 @@ async function refuseOtherEncoding(database: Queryable): Promise<void> {
 }
 
 /**
- * Only whoever owns a table makes and drops its months. With rights to read and write alone everything would go well
- * until the months end that the owner has made.
+ * Only whoever owns a table, and may make one beside it, makes its months. With rights to read and write alone
+ * everything would go well until the months end that the owner has made.
  */
-async function refuseTablesOfAnother(database: Queryable): Promise<void> {
-  const { rows } = await database.query<{ role: string; owner: string }>(
-    `select current_user as role, pg_get_userbyid(relowner) as owner from pg_class
-      where oid = to_regclass('executions') and not pg_has_role(relowner, 'usage')`,
+async function refuseWeakRole(database: Queryable): Promise<void> {
+  const { rows } = await database.query<
+    Record<"role" | "owner" | "schema", string> & { owns: boolean; makes: boolean }
+  >(
+    `select current_user as role, pg_get_userbyid(relowner) as owner, current_schema() as schema,
+            pg_has_role(relowner, 'usage') as owns,
+            has_schema_privilege(current_schema(), 'create') as makes
+       from pg_class where oid = to_regclass('executions')`,
   );
-  for (const { role, owner } of rows)
-    throw new TablesOfAnotherRole(
-      `the tables belong to the role ${owner}, and ${role} of DATABASE_URL has to own them: ALTER TABLE ... OWNER TO, for each, or restore the dump with pg_restore --no-owner --role=${role}`,
-    );
+  for (const { role, owner, schema, owns, makes } of rows) {
+    if (!owns)
+      throw new RoleTooWeak(
+        `the tables belong to the role ${owner}, and ${role} of DATABASE_URL has to own them: ALTER TABLE ... OWNER TO, for each, or restore the dump with pg_restore --no-owner --role=${role}`,
+      );
+    if (!makes)
+      throw new RoleTooWeak(
+        `the role ${role} of DATABASE_URL has to make a table for each month, and may make none: GRANT CREATE ON SCHEMA ${schema} TO ${role}`,
+      );
+  }
 }
 
 async function refuseNewer(database: Queryable, appVersion: string): Promise<void> {

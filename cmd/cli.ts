@@ -123,7 +123,12 @@ function createStores(pool: Pool, encryptionKeys: string | undefined): AdminStor
 
 /** Whatever the API server answers or does not: an operator may bind a namespace from anywhere. */
 async function uidAtHand(namespace: string): Promise<string> {
-  if (clusterAtHand() !== "named") return "";
+  const atHand = clusterAtHand();
+  if (atHand === "none")
+    process.stderr.write(
+      "carillon: this installation keeps its jobs in PostgreSQL; a namespace counts only where they are ScheduledJobs\n",
+    );
+  if (atHand !== "named") return "";
   try {
     return await withCluster(async ({ client }) => (await namespaceUid(client, namespace)) ?? "");
   } catch (error) {

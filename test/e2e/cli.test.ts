@@ -62,8 +62,11 @@ describe("carillon admin on DATABASE_URL", () => {
       code: 1,
       stderr: expect.stringMatching(/^carillon: whether the namespace ns-a, .*KUBECONFIG.*\n$/),
     });
-    const bound = await succeeds(bind, undefined, { CARILLON_JOB_STORE: "postgres" });
-    expect(JSON.parse(bound)).toMatchObject({ namespace: "ns-b" });
+    const bound = await carillon(bind, undefined, { CARILLON_JOB_STORE: "postgres" });
+    expect(JSON.parse(bound.stdout)).toMatchObject({ namespace: "ns-b" });
+    expect(bound.stderr).toMatch(
+      /^carillon: this installation keeps its jobs in PostgreSQL; .*\n$/,
+    );
     expect(JSON.parse(await succeeds("admin account allow team-a 10.0.0.0/8:8443"))).toMatchObject({
       allowed: ["10.0.0.0/8:8443"],
     });

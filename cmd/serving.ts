@@ -3,7 +3,7 @@ import { required, type Configuration } from "../src/configuration/configuration
 import { pause } from "../src/domain/pause.ts";
 import { DependencyUnavailable } from "../src/domain/ports/dependency-down.ts";
 import { parseKeyRing } from "../src/postgres/key-ring.ts";
-import { checkSchema } from "../src/postgres/migrate.ts";
+import { checkSchema, forgetOtherClusters } from "../src/postgres/migrate.ts";
 import { assertOwnSessions } from "../src/postgres/own-sessions.ts";
 import { assertKeysKnown } from "../src/postgres/sealed-columns.ts";
 import { startHealthServer } from "../src/telemetry/health-server.ts";
@@ -145,6 +145,8 @@ async function databaseReady(
     try {
       await assertOwnSessions([runPool, leasePool]);
       await checkSchema({ pool, appVersion: VERSION });
+      // Whoever starts us by hand on a dump may not have migrated it.
+      await forgetOtherClusters(pool);
       await assertKeysKnown({ pool, keyRing });
       await clock.start();
       return;

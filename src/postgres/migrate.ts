@@ -246,7 +246,7 @@ async function refuseNewer(database: Queryable, appVersion: string): Promise<voi
  * Transactions that this server has not come to yet: pg_dump brought them from another one. Who watches jobs
  * would take each position for one that deletions have been forgotten since, and list all jobs for ever.
  */
-async function forgetOtherClusters(database: Queryable): Promise<void> {
+export async function forgetOtherClusters(database: Queryable): Promise<void> {
   const unknown = ">= pg_snapshot_xmax(pg_current_snapshot())";
   const { rows } = await database.query<{ restored: boolean }>(
     `select exists (select from jobs where changed_xid ${unknown})

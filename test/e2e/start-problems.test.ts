@@ -5,6 +5,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createPool } from "../../src/postgres/pool.ts";
 import { admin } from "../postgres/admin.ts";
 import {
   createEmptyDatabase,
@@ -203,6 +204,31 @@ test("it goes on when nobody reads its lines any longer", async () => {
   await until("it has begun", async () => (await state()).includes('"done"'), 30_000);
   program.signal("SIGTERM");
   expect(await program.finished).toMatchObject({ code: 0, stderr: "" });
+});
+
+test("a dump of another server that nobody has migrated here: jobs are watched, not listed for ever", async () => {
+  const database = await createTestDatabase();
+  const pool = createPool({ url: database.url, applicationName: "test" });
+  await pool.query("update carillon_meta set value = '4000000000' where key = 'jobs_purged_xid'");
+  const gateway = run("gateway", {
+    env: {
+      DATABASE_URL: database.url,
+      CARILLON_ENCRYPTION_KEYS: `k1:${Buffer.alloc(32, 1).toString("base64")}`,
+      CARILLON_JOB_STORE: "postgres",
+      PORT: "0",
+      CARILLON_METRICS_PORT: "0",
+    },
+  });
+  await until("no transaction is ahead of those to come", async () => {
+    const { rows } = await pool.query(
+      "select value from carillon_meta where key = 'jobs_purged_xid'",
+    );
+    return rows[0]?.value === "0";
+  });
+  gateway.signal("SIGTERM");
+  expect(await gateway.finished).toMatchObject({ code: 0 });
+  await pool.end();
+  await database.drop();
 });
 
 test("the mail catcher leaves our own ports to us", async () => {

@@ -94,7 +94,7 @@ async function start(ending: Ending): Promise<void> {
     },
   });
   ending.add("database lock", () => lock.release());
-  await migrate({ url: databaseUrl, appVersion: VERSION, onProgress: say });
+  await migrate({ url: databaseUrl, appVersion: VERSION, onProgress: say, signal: terminated });
 
   const metrics = createMetrics({ version: VERSION });
   const keyRing = parseKeyRing(

@@ -59,6 +59,8 @@ export interface MigrateOptions {
   /** The version of this program, `major.minor.patch`. */
   appVersion: string;
   onProgress?: (line: string) => void;
+  /** Ends it, whatever it waits for: PostgreSQL takes back what is under way. */
+  signal?: AbortSignal;
 }
 
 /**
@@ -76,7 +78,12 @@ export async function migrate(options: MigrateOptions): Promise<{ applied: strin
     statementTimeoutMs: 0,
     connectTimeoutMs: 10_000,
   });
+  const leave = (): void => {
+    void client.end();
+  };
   return translating(async () => {
+    options.signal?.throwIfAborted();
+    options.signal?.addEventListener("abort", leave);
     await client.connect();
     try {
       await refuseOldServer(client);
@@ -96,6 +103,7 @@ export async function migrate(options: MigrateOptions): Promise<{ applied: strin
       await givingWay(locking, () => forgetOtherClusters(client));
       return { applied };
     } finally {
+      options.signal?.removeEventListener("abort", leave);
       await client.end().catch(() => undefined);
     }
   });

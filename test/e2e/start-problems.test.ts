@@ -274,6 +274,31 @@ test("migrate ends at SIGTERM, also as the first process of a container", async 
   expect((await program.finished).code).toBe(143);
 });
 
+test("standalone ends at SIGTERM while its migration waits for somebody who reads the tables", async () => {
+  const database = await createTestDatabase();
+  const pool = createPool({ url: database.url, applicationName: "test" });
+  await pool.query("delete from carillon_migrations where name = '0011_runs_without_first_start'");
+  await pool.query("alter table runs add column first_started_at timestamptz(3)");
+  const backup = await pool.connect();
+  await backup.query(
+    "set idle_in_transaction_session_timeout = 0; begin; lock table runs in access share mode",
+  );
+  const program = run("standalone", {
+    env: {
+      DATABASE_URL: database.url,
+      CARILLON_DATA_DIR: await mkdtemp(join(other, "waiting-")),
+      PORT: "0",
+      CARILLON_METRICS_PORT: "0",
+    },
+  });
+  await until("it waits", () => program.stdout().includes("Waiting for another migration"));
+  program.signal("SIGTERM");
+  expect(await program.finished).toMatchObject({ code: 0, stderr: "" });
+  backup.release(true);
+  await pool.end();
+  await database.drop();
+});
+
 async function start(env: Partial<Record<string, string>>): Promise<object> {
   const program = run("standalone", {
     env: { CARILLON_DATA_DIR: join(other, "data"), PORT: "0", CARILLON_METRICS_PORT: "0", ...env },

@@ -104,6 +104,26 @@ test("during a backup, which holds every table, it waits without holding up thos
   await pool.end();
 });
 
+test("told to end while it waits, it does, and has changed nothing", async () => {
+  const { url } = await empty();
+  const pool = await oneBehind(url);
+  const backup = await pool.connect();
+  await backup.query("begin; lock table runs in access share mode");
+  const terminated = new AbortController();
+  const migrated = migrate({
+    url,
+    appVersion: "1.0.0",
+    signal: terminated.signal,
+  }).catch((error: unknown) => error);
+  await waitsFor(pool, "runs");
+  terminated.abort();
+  expect(await migrated).toBeInstanceOf(Error);
+  await backup.query("commit");
+  backup.release();
+  await expect(checkSchema({ pool, appVersion: "1.0.0" })).rejects.toThrow(DatabaseTooOld);
+  await pool.end();
+});
+
 test("somebody who holds what it wants, and wants what it holds, is let through", async () => {
   const { url } = await empty();
   const pool = await oneBehind(url);

@@ -196,6 +196,20 @@ describe("writes", () => {
     expect((await refuseFor(20)).length).toBeGreaterThanOrEqual(2);
   });
 
+  test.each([
+    { what: "of a job that is gone", code: 404, causes: [], told: 0 },
+    { what: "of one whose name another has", code: 422, causes: [], told: 0 },
+    { what: "that says what may not be said", code: 422, causes: [{ field: "status" }], told: 1 },
+  ])("one $what is told of $told times", async ({ code, causes, told }) => {
+    const { report, writes, warnings, seconds } = world();
+    report(yearly());
+    await seconds(2);
+    const status = { kind: "Status", code, details: { causes } } as const;
+    writes.pop()?.answer(new ApiError(code, status, "patch"));
+    await settle();
+    expect(warnings).toHaveLength(told);
+  });
+
   test("none of a job that is gone, of which nothing is kept", async () => {
     const { report, writer, memory, writes, seconds } = world();
     report(yearly());

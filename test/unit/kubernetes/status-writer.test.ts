@@ -3,9 +3,11 @@ import type { Job } from "../../../src/domain/job.ts";
 import { jobStatus } from "../../../src/domain/job-status.ts";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
 import type { JobHistory } from "../../../src/domain/ports/run-ledger.ts";
+import type { MissedSpan } from "../../../src/domain/run.ts";
 import { timingOf } from "../../../src/domain/timing.ts";
 import { ApiError } from "../../../src/kubernetes/api-error.ts";
 import type { KubernetesClient } from "../../../src/kubernetes/client.ts";
+import type { JobNews } from "../../../src/kubernetes/events.ts";
 import { createResourceMemory } from "../../../src/kubernetes/resource-memory.ts";
 import type { ScheduledJob } from "../../../src/kubernetes/scheduled-job.ts";
 import type { ScheduledJobStatus } from "../../../src/kubernetes/status-content.ts";
@@ -32,6 +34,7 @@ function world() {
     answer: (error?: Error) => void;
   }[] = [];
   const warnings: unknown[] = [];
+  const told: JobNews[] = [];
   const call = async (asked: Parameters<KubernetesClient["call"]>[0]): Promise<never> => {
     const [, { value }] = asked.body as [unknown, { value: Required<ScheduledJobStatus> }];
     const { promise, resolve, reject } = Promise.withResolvers<never>();
@@ -43,7 +46,7 @@ function world() {
   const writer = createStatusWriter({
     client: { call } as Pick<KubernetesClient, "call"> as KubernetesClient,
     memory,
-    events: { record: () => undefined },
+    events: { record: (news) => void told.push(news) },
     metrics: createMetrics({ version: "test", nodeMetrics: false }),
     history: {
       summary: async () => {
@@ -63,15 +66,15 @@ function world() {
     end.abort();
     await done;
   });
-  const report = (job: Job) => {
+  const report = (job: Job, missed: readonly MissedSpan[] = []) => {
     const metadata = { uid: job.uid, namespace: "a", name: job.id };
     if (!memory.get(job.uid)) memory.seen({ metadata } as ScheduledJob);
     const timing = timingOf(job.spec);
     const cursor = aCursor(job);
-    writer.report(job, { cursor, timing, status: jobStatus(job, cursor, timing), missed: [] });
+    writer.report(job, { cursor, timing, status: jobStatus(job, cursor, timing), missed });
   };
   const seconds = (count: number) => time.advanceTo(time.now() + count * 1_000);
-  return { time, memory, writer, history, looks, writes, warnings, report, seconds };
+  return { time, memory, writer, history, looks, writes, warnings, told, report, seconds };
 }
 
 const yearly = (change: Parameters<typeof aJob>[0] = {}) => {
@@ -237,6 +240,19 @@ describe("writes", () => {
     await seconds(400);
     expect([writer.behind, writes, warnings]).toEqual([0, [], []]);
   });
+});
+
+test("fire times that did not run are told of", () => {
+  const { report, told } = world();
+  const [first, last] = [at("10:00"), at("11:00")];
+  report(yearly(), [
+    { first, last, count: 7, reason: "downtime" },
+    { first: last, last, count: 1, reason: "overlap" },
+  ]);
+  expect(told).toMatchObject([
+    { reason: "Missed", note: expect.stringMatching(/^7 runs from .*10:00.* to .*11:00.* nobody/) },
+    { reason: "Missed", note: expect.stringMatching(/^The run of .*11:00.* unfinished/) },
+  ]);
 });
 
 /** Seconds from each to the next. */

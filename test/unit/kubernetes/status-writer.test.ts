@@ -120,6 +120,8 @@ describe("writes", () => {
       { Ready: "01Z", Scheduled: "01Z" },
       { Ready: "01Z", Scheduled: "11Z" },
     ]);
+    const generations = writes.map(({ conditions }) => conditions[0]?.observedGeneration);
+    expect(generations).toEqual([1, 2]);
   });
 
   test("what has been written is known without a word of the watch", async () => {

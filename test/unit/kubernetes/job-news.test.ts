@@ -1,0 +1,38 @@
+import { expect, test } from "vitest";
+import type { Execution } from "../../../src/domain/run.ts";
+import { timingOf } from "../../../src/domain/timing.ts";
+import { statusNews } from "../../../src/kubernetes/job-news.ts";
+import { aCursor, aJob, at } from "../domain/decide-builders.ts";
+
+/** A job without account whose only run failed, as a leader sees it that has seen nothing of it before. */
+function firstLook(known: { digest: string; ready?: string }) {
+  const job = aJob({ account: null });
+  const cursor = aCursor(job);
+  const failed: Partial<Execution> = { id: "e-1", status: "failed", executedAt: at("11:00") };
+  const { ready } = known;
+  const since = "2026-11-23T12:00:00Z";
+  return statusNews({
+    job,
+    observed: { cursor, timing: timingOf(job.spec), status: "completed", missed: [] },
+    known: {
+      namespace: "team",
+      name: job.id,
+      digest: known.digest,
+      transitions: new Map(ready === undefined ? [] : [["Ready", { status: ready, since }]]),
+    },
+    before: undefined,
+    history: { last: failed as Execution, lastScheduleTime: null, lastSuccessTime: null },
+    ready: undefined,
+    told: undefined,
+    now: at("12:00"),
+  }).news.map(({ reason }) => reason);
+}
+
+test("of a job without a status all is news", () => {
+  expect(firstLook({ digest: "" })).toEqual(["NoAccount", "RunFailed", "Completed"]);
+});
+
+test("what a status says, the leader before has told", () => {
+  expect(firstLook({ digest: "some", ready: "False" })).toEqual([]);
+  expect(firstLook({ digest: "some", ready: "True" })).toEqual(["NoAccount"]);
+});

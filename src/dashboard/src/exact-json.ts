@@ -1,6 +1,17 @@
 /** The compiler does not know it here. */
 const { rawJSON } = JSON as typeof JSON & { rawJSON: (text: string) => unknown };
 
+/** A number as it is written. Of a class: what is loaded again is put together from plain objects, field by field. */
+class ExactNumber {
+  readonly written: string;
+  constructor(written: string) {
+    this.written = written;
+  }
+  toJSON(): unknown {
+    return rawJSON(this.written);
+  }
+}
+
 /**
  * JSON.parse; a number that would change stays as it is written, and is written so again. kubectl takes some that
  * the API does not, and a copy of their job would quietly have another payload. A browser that does not tell how a
@@ -10,7 +21,7 @@ export function parseExactly(text: string): unknown {
   return JSON.parse(text, (_key, value: unknown, context?: { source?: string }) => {
     const written = context?.source;
     return written !== undefined && typeof value === "number" && wouldChange(written)
-      ? rawJSON(written)
+      ? new ExactNumber(written)
       : value;
   });
 }

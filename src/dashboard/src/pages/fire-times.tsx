@@ -30,7 +30,7 @@ export function FireTimes(props: {
         </Text>
       )}
       {times.length > 0 && (
-        <Table verticalSpacing={4} horizontalSpacing={6} fz="xs">
+        <Table verticalSpacing={4} horizontalSpacing={6} fz="xs" className="break">
           <Table.Thead>
             <Table.Tr>
               <Table.Th>{zone}</Table.Th>

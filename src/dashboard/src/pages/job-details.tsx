@@ -161,7 +161,7 @@ function Fact({ name, children }: { name: string; children: ReactNode }) {
       <Text size="xs" c="dimmed">
         {name}
       </Text>
-      <Text size="sm" component="div">
+      <Text size="sm" component="div" className="break">
         {children}
       </Text>
     </div>

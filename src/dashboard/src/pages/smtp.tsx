@@ -230,7 +230,7 @@ function SmtpForm({ saved }: { saved: SmtpSettings | null }) {
                 type="email"
                 required
                 flex={1}
-                miw={200}
+                miw="min(200px, 100%)"
                 value={to}
                 error={problem("to")}
                 onChange={(event) => {

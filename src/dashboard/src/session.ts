@@ -23,6 +23,8 @@ export function useSessionQuery() {
         if (session === null) sayEnded(before);
       }
       if (session) notifications.hide(ENDED);
+      if (session && before?.user.id === session.user.id && before.user.role !== session.user.role)
+        roleChanged(client, session);
       return session;
     },
     staleTime: 60_000,
@@ -101,6 +103,21 @@ function sayEnded({ user }: Session): void {
     message: "Your session has ended. Sign in again.",
     autoClose: false,
   });
+}
+
+const ROLE_CHANGED = "role-changed";
+
+/** What may no longer be done goes away from the page, and with it whatever said so. */
+function roleChanged(client: QueryClient, { user }: Session): void {
+  // What was said of the role before is not true any more.
+  notifications.hide(ROLE_CHANGED);
+  notifications.show({
+    id: ROLE_CHANGED,
+    color: "orange.9",
+    message: `Your role is “${user.role}” now.`,
+    autoClose: false,
+  });
+  void client.invalidateQueries({ queryKey: ["users"] });
 }
 
 /**

@@ -169,6 +169,9 @@ describe.skipIf(chrome === undefined)("users and how they sign in", () => {
     await theirs.page.getByRole("button", { name: "Create API key" }).click();
     await theirs.page.getByLabel("Label").fill("no longer allowed");
     await theirs.page.getByRole("link", { name: "SMTP" }).waitFor();
+    const settings = await theirs.context.newPage();
+    await settings.goto("/dashboard/settings");
+    await settings.getByText("At most 90").waitFor();
 
     const { context, page, complaints } = await openWindow(browser, program.url);
     await signIn(page, owner);
@@ -188,12 +191,24 @@ describe.skipIf(chrome === undefined)("users and how they sign in", () => {
     await theirs.page.keyboard.press("Enter");
     await theirs.page.getByText("Only owners of the account may").waitFor();
     await expect.poll(() => theirs.page.getByRole("link", { name: "SMTP" }).count()).toBe(0);
+    // Also where what was refused goes away together with the words that refused it.
+    await settings.getByRole("button", { name: "Save" }).click();
+    await settings.getByRole("alert").getByText("Your role is “member” now.").waitFor();
+    expect(await settings.getByText("At most 90").count()).toBe(0);
+    const me = settings.getByRole("row", { name: other.email });
+    await expect.poll(() => me.getByRole("cell").nth(1).textContent()).toBe("member");
 
     // The last owner cannot leave the account to nobody.
     await choose(owner.email, "member");
     await page.getByRole("alert").getByText("The user is the account's last owner").waitFor();
     await page.getByRole("button", { name: "Cancel" }).click();
     expect(await role(owner.email).inputValue()).toBe("owner");
+    await choose(other.email, "owner");
+    await expect.poll(() => role(other.email).inputValue()).toBe("owner");
+    await settings.evaluate(`dispatchEvent(new Event("visibilitychange"))`);
+    await expect
+      .poll(() => settings.locator(".mantine-Notification-root").allTextContents())
+      .toEqual(["Your role is “owner” now."]);
     expect(complaints).toEqual([]);
     await context.close();
     await theirs.context.close();

@@ -1,4 +1,4 @@
-import { useQuery, type UseQueryOptions } from "@tanstack/react-query";
+import { hashKey, useQuery, type UseQueryOptions } from "@tanstack/react-query";
 import { useState } from "react";
 
 /**
@@ -7,14 +7,12 @@ import { useState } from "react";
  */
 export function usePolled<T>(options: UseQueryOptions<T>) {
   const { data, error, isPending, isPlaceholderData, refetch } = useQuery(options);
-  const [last, setLast] = useState<Error | null>(null);
-  const failed = error ?? (isPending ? last : null);
-  if (failed !== last) setLast(failed);
-  return {
-    data,
-    error: failed,
-    isPending: isPending && failed === null,
-    isPlaceholderData,
-    refetch,
-  };
+  const asked = hashKey(options.queryKey);
+  const [last, setLast] = useState<{ asked: string; error: Error | null }>({ asked, error: null });
+  const unanswered = isPending || isPlaceholderData;
+  const failed = error ?? (unanswered && last.asked === asked ? last.error : null);
+  if (failed !== last.error || asked !== last.asked) setLast({ asked, error: failed });
+  if (unanswered && failed)
+    return { data: undefined, error: failed, isPending: false, isPlaceholderData: false, refetch };
+  return { data, error: failed, isPending, isPlaceholderData, refetch };
 }

@@ -1,4 +1,5 @@
 import { createBrowserRouter } from "react-router";
+import { WaitingForAll } from "./components/page.tsx";
 import { InvitationPage } from "./pages/invitation.tsx";
 import { NotFound, RouteProblem } from "./pages/route-problem.tsx";
 import { Shell } from "./shell.tsx";
@@ -10,7 +11,7 @@ export const router = createBrowserRouter(
     {
       Component: Shell,
       ErrorBoundary: RouteProblem,
-      HydrateFallback: () => null,
+      HydrateFallback: WaitingForAll,
       children: [
         {
           index: true,

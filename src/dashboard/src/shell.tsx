@@ -6,7 +6,6 @@ import {
   Button,
   Center,
   Group,
-  Loader,
   Menu,
   NavLink,
   Text,
@@ -34,6 +33,7 @@ import { ApiError, call } from "./api.ts";
 import type { Session } from "./api-types.ts";
 import { ColorScheme } from "./components/color-scheme.tsx";
 import { OnTheWay } from "./components/on-the-way.tsx";
+import { WaitingForAll } from "./components/page.tsx";
 import { Problem, sentence } from "./components/problem.tsx";
 import { showExactTimes, useExactTimes } from "./exact-times.ts";
 import { NotAllowed } from "./pages/route-problem.tsx";
@@ -63,17 +63,12 @@ const PLACES: readonly Place[] = [
 /** Around every page: who is signed in, where one is, where one can go. */
 export function Shell() {
   const session = useSessionQuery();
-  if (session.isPending)
-    return (
-      <Center h="100vh">
-        <Loader aria-label="Loading" />
-      </Center>
-    );
+  if (session.isPending) return <WaitingForAll />;
   // One that could only not be asked for again is still there.
   if (session.isLoadingError)
     return (
       <Center h="100vh" p="md">
-        <Problem error={session.error} retry={() => void session.refetch()} />
+        <Problem error={session.error} retry={() => session.refetch()} />
       </Center>
     );
   // Another user is another page: nothing of what somebody began stays for the next one.
@@ -194,6 +189,7 @@ function UserMenu({ session }: { session: Session }) {
   const name = session.user.email.split("@")[0] ?? "";
   return (
     <Menu position="bottom-end" width={240}>
+      {signOut.isPending && <OnTheWay />}
       <Menu.Target>
         <Button
           variant="default"

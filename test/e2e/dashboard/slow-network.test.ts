@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { violations } from "./axe.ts";
 import { findChrome } from "./chrome.ts";
 import { hold } from "./held.ts";
-import { button, dialog, heading, place } from "./locators.ts";
+import { button, choice, dialog, heading, place } from "./locators.ts";
 import { openWindow } from "./owner.ts";
 import { openStage, type Stage } from "./stage.ts";
 
@@ -57,10 +57,23 @@ describe.skipIf(chrome === undefined)("on a slow network", () => {
     expect(await page.getByText("Loading …").count()).toBe(0);
     await page.route("**/dashboard/assets/index-*.js", (route) => route.abort());
     await page.reload();
-    await page.getByText("The dashboard could not be loaded.").waitFor();
+    // Read out when it takes the place of what was there.
+    await page.getByRole("status").getByText("The dashboard could not be loaded.").waitFor();
     await page.unrouteAll();
     await page.getByRole("link", { name: "Load again" }).click();
     await page.getByLabel("Email").waitFor();
+    await context.close();
+  });
+
+  test("the first page is still being loaded, and the program is there: it stays said", async () => {
+    const { context, page } = await stage.openPage("");
+    const code = await hold(page, "GET", "**/dashboard/assets/overview-*.js");
+    await page.goto("/dashboard/", { waitUntil: "commit" });
+    await code.asked;
+    await waiting(page).waitFor();
+    code.release();
+    await heading(page, "Overview").waitFor();
+    await expect.poll(() => waiting(page).count()).toBe(0);
     await context.close();
   });
 
@@ -128,6 +141,73 @@ describe.skipIf(chrome === undefined)("on a slow network", () => {
     again.release();
     await page.getByText("60 jobs").waitFor();
     await expect.poll(() => problem.count()).toBe(0);
+    await context.close();
+  });
+
+  test("what failed to load and is tried again: the click was heard", async () => {
+    const { context, page } = await stage.openPage("");
+    await page.route("**/dashboard/api/api-keys", broken);
+    await page.goto("/dashboard/api-keys");
+    const retry = button(page, "Try again");
+    await retry.waitFor();
+    const again = await hold(page, "GET", "**/dashboard/api/api-keys");
+    await retry.click();
+    await again.asked;
+    expect(await retry.getAttribute("aria-disabled")).toBe("true");
+    await page.unroute("**/dashboard/api/api-keys", broken);
+    again.release();
+    await page.getByText("first start").waitFor();
+    await expect.poll(() => page.getByRole("alert").count()).toBe(0);
+    await context.close();
+  });
+
+  test("rows that failed to load and are tried again: that stays said, without those before", async () => {
+    const { context, page } = await stage.openPage("jobs");
+    const before = page.getByRole("link", { name: "Crowd 59" });
+    await before.waitFor();
+    const second = "**/dashboard/api/jobs?*offset=25";
+    await page.route(second, broken);
+    await button(page, "Page 2").click();
+    const problem = page.getByRole("alert").getByText("The database is away.");
+    await problem.waitFor();
+    const again = await hold(page, "GET", second);
+    await again.asked;
+    await page.evaluate("new Promise((drawn) => requestAnimationFrame(drawn))");
+    expect(await problem.count()).toBe(1);
+    expect(await before.count()).toBe(0);
+    await page.unroute(second, broken);
+    again.release();
+    await page.getByRole("link", { name: "Crowd 34", exact: true }).waitFor();
+    await context.close();
+  });
+
+  test("what failed to load is not said of what is asked for next", async () => {
+    const { context, page } = await stage.openPage("");
+    await page.route("**/dashboard/api/jobs?*", broken);
+    await page.goto("/dashboard/jobs");
+    const problem = page.getByRole("alert").getByText("The database is away.");
+    await problem.waitFor();
+    const others = await hold(page, "GET", "**/dashboard/api/jobs?*status=paused*");
+    await choice(page, "Status").click();
+    await page.getByRole("option", { name: "paused" }).click();
+    await others.asked;
+    await page.getByRole("status", { name: "Loading" }).waitFor();
+    expect(await problem.count()).toBe(0);
+    await page.unroute("**/dashboard/api/jobs?*", broken);
+    others.release();
+    await page.getByText("No job matches.").waitFor();
+    await context.close();
+  });
+
+  test("who signs out and waits: the click was heard", async () => {
+    const { context, page } = await stage.openPage("");
+    const end = await hold(page, "DELETE", "**/dashboard/api/session");
+    await page.getByRole("button", { name: /your user/ }).click();
+    await page.getByRole("menuitem", { name: "Sign out" }).click();
+    await end.asked;
+    await expect.poll(() => waiting(page).count()).toBe(1);
+    end.release();
+    await page.getByLabel("Email").waitFor();
     await context.close();
   });
 

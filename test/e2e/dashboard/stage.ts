@@ -60,7 +60,8 @@ export async function openStage(options: {
         const window = await openWindow(browser, program.url, view ? { view } : {});
         await signIn(window.page, owner);
         await window.page.goto(`/dashboard/${path}`);
-        await window.page.getByRole("heading", { level: 1 }).waitFor();
+        // Not of what says that the page is being loaded.
+        await window.page.locator("#content").getByRole("heading", { level: 1 }).waitFor();
         return window;
       },
       rest,

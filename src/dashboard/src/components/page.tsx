@@ -1,4 +1,4 @@
-import { Group, Skeleton, Stack, Text, Title } from "@mantine/core";
+import { Center, Group, Loader, Skeleton, Stack, Text, Title } from "@mantine/core";
 import { useDocumentTitle } from "@mantine/hooks";
 import { useEffect, useRef, type ReactNode } from "react";
 import { useLocation } from "react-router";
@@ -55,5 +55,14 @@ export function Waiting({ rows = 6 }: { rows?: number }) {
         <Skeleton key={index} height={36} />
       ))}
     </Stack>
+  );
+}
+
+/** In place of everything, as long as it is not known what that will be. */
+export function WaitingForAll() {
+  return (
+    <Center component="main" h="100vh">
+      <Loader role="progressbar" aria-label="Loading" />
+    </Center>
   );
 }

@@ -1,6 +1,8 @@
-import { Alert, Button, Stack, Text } from "@mantine/core";
+import { Alert, Stack, Text } from "@mantine/core";
 import { IconAlertTriangle } from "@tabler/icons-react";
+import { useMutation } from "@tanstack/react-query";
 import { ApiError } from "../api.ts";
+import { BusyButton } from "./busy-button.tsx";
 
 /** Why something did not work, in the server's words. */
 export function Problem({
@@ -11,7 +13,7 @@ export function Problem({
   error: Error;
   /** What fields are called on the page, where that is not nearly their name. */
   labels?: Readonly<Record<string, string>>;
-  retry?: () => void;
+  retry?: () => Promise<unknown>;
 }) {
   const details = error instanceof ApiError ? error.details : [];
   return (
@@ -28,13 +30,25 @@ export function Problem({
             {sentence(error.message)}
           </Text>
         )}
-        {retry && (
-          <Button size="xs" variant="default" onClick={retry}>
-            Try again
-          </Button>
-        )}
+        {retry && <Retry run={retry} />}
       </Stack>
     </Alert>
+  );
+}
+
+function Retry({ run }: { run: () => Promise<unknown> }) {
+  const again = useMutation({ mutationFn: run });
+  return (
+    <BusyButton
+      size="xs"
+      variant="default"
+      busy={again.isPending}
+      onClick={() => {
+        again.mutate();
+      }}
+    >
+      Try again
+    </BusyButton>
   );
 }
 

@@ -41,7 +41,7 @@ export function AccountsPage() {
       }
     >
       {accounts.isPending && <Waiting rows={4} />}
-      {accounts.error && <Problem error={accounts.error} retry={() => void accounts.refetch()} />}
+      {accounts.error && <Problem error={accounts.error} retry={() => accounts.refetch()} />}
       {accounts.data && (
         <TableCard
           minWidth={480}

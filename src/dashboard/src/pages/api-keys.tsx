@@ -49,7 +49,7 @@ export function ApiKeysPage() {
       actions={owner && create}
     >
       {keys.isPending && <Waiting rows={4} />}
-      {keys.error && <Problem error={keys.error} retry={() => void keys.refetch()} />}
+      {keys.error && <Problem error={keys.error} retry={() => keys.refetch()} />}
       {keys.data?.length === 0 && (
         <Empty icon={<IconKey />} title="No API keys yet" action={owner && create}>
           With a key your programs can send email and passcodes, and make jobs. It is shown once,

@@ -36,7 +36,7 @@ export function NewJobPage() {
         </Anchor>
       }
     >
-      {source.error && <Problem error={source.error} retry={() => void source.refetch()} />}
+      {source.error && <Problem error={source.error} retry={() => source.refetch()} />}
       {!ready && !source.error && <Waiting rows={8} />}
       {ready && (
         <JobForm
@@ -75,7 +75,7 @@ export function EditJobPage() {
       }
     >
       {view.isPending && <Waiting rows={8} />}
-      {view.error && <Problem error={view.error} retry={() => void view.refetch()} />}
+      {view.error && <Problem error={view.error} retry={() => view.refetch()} />}
       {owner && (
         <Alert color="orange">
           {owner.tool} manages this job ({owner.name}): change it there. A change made here would be

@@ -383,7 +383,7 @@ export function JobForm(props: {
                 times={check.data?.fire_times ?? []}
                 settled={draft === settled && !check.isFetching && !check.isError}
               />
-              {check.error && <Problem error={check.error} retry={() => void check.refetch()} />}
+              {check.error && <Problem error={check.error} retry={() => check.refetch()} />}
             </Stack>
           </Card>
         </Grid.Col>

@@ -163,7 +163,7 @@ export function JobsPage() {
           </Group>
           {bulk.error && <Problem error={bulk.error} />}
           {data === undefined && !jobs.error && <Waiting rows={10} />}
-          {jobs.error && <Problem error={jobs.error} retry={() => void jobs.refetch()} />}
+          {jobs.error && <Problem error={jobs.error} retry={() => jobs.refetch()} />}
           {data && data.total === 0 && (
             <Text c="dimmed" py="xl" ta="center">
               No job matches. Change the search or the filters.

@@ -91,7 +91,7 @@ export function LogsPage() {
             />
           </Group>
           {asking && <Waiting rows={10} />}
-          {logs.error && <Problem error={logs.error} retry={() => void logs.refetch()} />}
+          {logs.error && <Problem error={logs.error} retry={() => logs.refetch()} />}
           {data?.total === 0 && !asking && (
             <Text c="dimmed" py="xl" ta="center">
               No email matches. Change the filters; an address must be whole.

@@ -28,7 +28,7 @@ export function OtpPage() {
       about="One-time passcodes of the last 30 days: how many were mailed, and how they ended. The codes themselves are kept nowhere."
     >
       {otp.isPending && <Waiting />}
-      {otp.error && <Problem error={otp.error} retry={() => void otp.refetch()} />}
+      {otp.error && <Problem error={otp.error} retry={() => otp.refetch()} />}
       {data && !any && (
         <Empty icon={<IconPassword />} title="No passcodes yet">
           POST /send/otp mails a 6-digit code that is valid for ten minutes; POST /verify/otp checks

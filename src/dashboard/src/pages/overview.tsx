@@ -64,7 +64,7 @@ export function OverviewPage() {
       }
     >
       {overview.isPending && <Waiting rows={8} />}
-      {overview.error && <Problem error={overview.error} retry={() => void overview.refetch()} />}
+      {overview.error && <Problem error={overview.error} retry={() => overview.refetch()} />}
       {data && (
         <>
           <FirstSteps steps={data.first_steps} />

@@ -1,14 +1,4 @@
-import {
-  Card,
-  Center,
-  Group,
-  Loader,
-  PasswordInput,
-  Stack,
-  Text,
-  TextInput,
-  Title,
-} from "@mantine/core";
+import { Card, Center, Group, PasswordInput, Stack, Text, TextInput, Title } from "@mantine/core";
 import { useDocumentTitle } from "@mantine/hooks";
 import { IconBell } from "@tabler/icons-react";
 import { useMutation } from "@tanstack/react-query";
@@ -17,6 +7,7 @@ import { ask } from "../api.ts";
 import type { Session } from "../api-types.ts";
 import { BusyButton } from "../components/busy-button.tsx";
 import { ColorScheme } from "../components/color-scheme.tsx";
+import { WaitingForAll } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
 import { useSignedIn } from "../session.ts";
 import { SingleSignOnButton, SingleSignOnProblem, useSignInOptions } from "./single-sign-on.tsx";
@@ -32,12 +23,7 @@ export function SignInPage() {
   });
   const options = useSignInOptions();
   // At once with everything on it: nothing moves under the fingers.
-  if (options.isPending && options.errorUpdateCount === 0)
-    return (
-      <Center h="100vh">
-        <Loader aria-label="Loading" />
-      </Center>
-    );
+  if (options.isPending && options.errorUpdateCount === 0) return <WaitingForAll />;
   const provider = options.data?.single_sign_on?.name;
   return (
     <Center component="main" mih="100vh" p="md">
@@ -81,9 +67,7 @@ export function SignInPage() {
                 setPassword(event.currentTarget.value);
               }}
             />
-            {options.error && (
-              <Problem error={options.error} retry={() => void options.refetch()} />
-            )}
+            {options.error && <Problem error={options.error} retry={() => options.refetch()} />}
             {signIn.error && <Problem error={signIn.error} />}
             <BusyButton type="submit" busy={signIn.isPending} fullWidth>
               Sign in

@@ -37,7 +37,7 @@ export function SigningSecretPage() {
       }
     >
       {secret.isPending && <Waiting rows={3} />}
-      {secret.error && <Problem error={secret.error} retry={() => void secret.refetch()} />}
+      {secret.error && <Problem error={secret.error} retry={() => secret.refetch()} />}
       {secret.data && (
         <Card withBorder className="panel">
           <Stack gap="sm">

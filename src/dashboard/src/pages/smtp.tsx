@@ -38,7 +38,7 @@ export function SmtpPage() {
       about="All email of this account goes out through your own SMTP server: sends, passcodes and email jobs."
     >
       {smtp.isPending && <Waiting />}
-      {smtp.error && <Problem error={smtp.error} retry={() => void smtp.refetch()} />}
+      {smtp.error && <Problem error={smtp.error} retry={() => smtp.refetch()} />}
       {smtp.data !== undefined && <SmtpForm saved={smtp.data} />}
     </Page>
   );

@@ -67,7 +67,7 @@ export function UsersCard() {
           are.
         </Text>
         {users.isPending && <Waiting rows={2} />}
-        {users.error && <Problem error={users.error} retry={() => void users.refetch()} />}
+        {users.error && <Problem error={users.error} retry={() => users.refetch()} />}
         {users.data && (
           <DataTable
             minWidth={520}

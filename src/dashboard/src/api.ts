@@ -21,6 +21,9 @@ export class ApiError extends Error {
 /** Of an answer that did not come within the patience for it: asking once more would take as long again. */
 export const UNANSWERED = "unanswered";
 
+/** Of something that may have been done, or not. */
+export const IN_DOUBT = "in_doubt";
+
 /** Far longer than an answer takes: over a network that went away without a word, a request would wait for minutes. */
 const PATIENCE_MS = { toRead: 30_000, toChange: 120_000 };
 
@@ -55,10 +58,14 @@ async function exchange<T>(
   { method, path, body, changes, idempotencyKey }: Asked,
   signal: AbortSignal,
 ): Promise<T> {
-  const noAnswer = (why: string) => {
+  const noAnswer = (why: string, status = 0) => {
     const [text, code] = signal.aborted ? ["Carillon does not answer.", UNANSWERED] : [why, ""];
-    const inDoubt = changes ? " Look whether it was done all the same." : "";
-    return new ApiError(0, { error: text + inDoubt, code });
+    return changes
+      ? new ApiError(status, {
+          error: `${text} Look whether it was done all the same.`,
+          code: IN_DOUBT,
+        })
+      : new ApiError(status, { error: text, code });
   };
   const asked = Date.now();
   let response: Response;
@@ -81,6 +88,9 @@ async function exchange<T>(
     .text()
     .then(parseExactly)
     .catch(() => undefined);
+  // No words of ours: a proxy's, which did not hear what became of it.
+  if (response.status >= 500 && answer === undefined)
+    throw noAnswer(`The server answered ${response.status}.`, response.status);
   if (!response.ok) throw new ApiError(response.status, answer ?? {});
   if (answer === undefined)
     throw noAnswer("Carillon's answer cannot be read: it was cut off, or is another program's.");

@@ -10,7 +10,7 @@ import {
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { RouterProvider } from "react-router/dom";
-import { ApiError, UNANSWERED } from "./api.ts";
+import { ApiError, IN_DOUBT, UNANSWERED } from "./api.ts";
 import { router } from "./routes.tsx";
 import { followOtherTabs, lookAgain } from "./session.ts";
 import { createSteadyScheduler } from "./steady.ts";
@@ -27,6 +27,12 @@ function onError(error: unknown): void {
   if (error instanceof ApiError && NOT_WHO_IT_SEEMS.includes(error.code)) lookAgain(queryClient);
 }
 
+/** Whoever is told to look whether it was done sees how it is now, also on pages that do not ask by themselves. */
+function onChangeFailed(error: unknown): void {
+  onError(error);
+  if (error instanceof ApiError && error.code === IN_DOUBT) void queryClient.invalidateQueries();
+}
+
 /** Asked at once again, the same would be said, or as long be waited for. */
 function isFinal({ status, code }: ApiError): boolean {
   return (status >= 400 && status < 500) || code === UNANSWERED;
@@ -38,7 +44,7 @@ notifyManager.setScheduler(createSteadyScheduler(window));
 
 const queryClient = new QueryClient({
   queryCache: new QueryCache({ onError }),
-  mutationCache: new MutationCache({ onError }),
+  mutationCache: new MutationCache({ onError: onChangeFailed }),
   defaultOptions: {
     // What the browser thinks of the network says nothing about a program on the same machine; and what
     // somebody clicked must fail now, not be done some time later when a network is back.

@@ -180,12 +180,19 @@ function UserMenu({ session }: { session: Session }) {
       notifications.show({
         id: NOT_SIGNED_OUT,
         color: "red.9",
-        title: "You are still signed in",
+        title: "You may still be signed in",
         message: sentence(error.message),
         autoClose: false,
       });
     },
   });
+  // Whoever is out after all is not told otherwise.
+  useEffect(
+    () => () => {
+      notifications.hide(NOT_SIGNED_OUT);
+    },
+    [],
+  );
   const name = session.user.email.split("@")[0] ?? "";
   return (
     <Menu position="bottom-end" width={240}>

@@ -294,7 +294,7 @@ describe.skipIf(chrome === undefined).each([
     await button(/your user/).click();
     await page.getByRole("menuitem", { name: "Sign out" }).click();
     const alert = page.getByRole("alert").filter({ hasText: said });
-    await alert.getByText("You are still signed in").waitFor();
+    await alert.getByText("You may still be signed in").waitFor();
     await end();
     expect((await context.request.get("/dashboard/api/session")).status()).toBe(200);
     await go("Jobs");
@@ -304,7 +304,7 @@ describe.skipIf(chrome === undefined).each([
     await button(/your user/).click();
     await page.getByRole("menuitem", { name: "Sign out" }).click();
     await button("Sign in").waitFor();
-    await expect.poll(() => page.getByText("You are still signed in").count()).toBe(0);
+    await expect.poll(() => page.getByText("You may still be signed in").count()).toBe(0);
     await page.goto("/dashboard/jobs");
     await button("Sign in").waitFor();
     expect(complaints).toEqual([]);

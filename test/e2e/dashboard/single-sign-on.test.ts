@@ -67,6 +67,12 @@ describe.skipIf(chrome === undefined)("users and how they sign in", () => {
     await page.getByRole("button", { name: "Sign in with Example ID" }).click();
     await page.getByRole("alert").getByText("Example ID does not answer").waitFor();
     expect(await violations(page)).toEqual([]);
+    // Nothing is done by it that anybody could look for.
+    await page.route("**/dashboard/api/single-sign-on", (route) => route.abort());
+    await page.getByRole("button", { name: "Sign in with Example ID" }).click();
+    await expect
+      .poll(() => page.getByRole("alert").textContent())
+      .toBe("Carillon cannot be reached. Is it running?");
     await signIn(page, owner);
     await context.close();
     await provider.open();

@@ -229,6 +229,54 @@ describe.skipIf(chrome === undefined)("on a slow network", () => {
     await context.close();
   });
 
+  test("a connection that breaks behind a sign-out: who is out after all is told so only", async () => {
+    const { context, page } = await stage.openPage("");
+    await page.getByText("Next runs").waitFor();
+    await page.route("**/dashboard/api/session", async (route) => {
+      if (route.request().method() !== "DELETE") return route.fallback();
+      await route.fetch();
+      await route.abort("connectionreset");
+    });
+    await page.getByRole("button", { name: /your user/ }).click();
+    await page.getByRole("menuitem", { name: "Sign out" }).click();
+    await page.getByLabel("Email").waitFor();
+    await expect
+      .poll(() => page.locator(".mantine-Notification-root").allTextContents())
+      .toEqual(["Your session has ended. Sign in again."]);
+    await context.close();
+  });
+
+  test("a proxy in between gives up: it may have been done all the same", async () => {
+    const { context, page } = await stage.openPage("api-keys");
+    await page.route("**/dashboard/api/api-keys", async (route) => {
+      if (route.request().method() !== "POST") return route.fallback();
+      await route.fetch();
+      await route.fulfill({ status: 504, contentType: "text/html", body: "<h1>Time-out</h1>" });
+    });
+    await button(page, "Create API key").click();
+    await page.getByLabel("Label").fill("done behind a proxy");
+    await page.keyboard.press("Enter");
+    await expect
+      .poll(() => dialog(page).getByRole("alert").textContent())
+      .toBe("The server answered 504. Look whether it was done all the same.");
+    await context.close();
+  });
+
+  test("whoever looks whether it was done sees how it is now", async () => {
+    const { context, page } = await stage.openPage("signing-secret");
+    await page.route("**/dashboard/api/signing-secret/rotate", async (route) => {
+      await route.fetch();
+      await route.abort("connectionreset");
+    });
+    await button(page, "Rotate the secret").click();
+    await button(page, "Rotate").click();
+    await dialog(page).getByText("Look whether it was done all the same.").waitFor();
+    await button(page, "Cancel").click();
+    const secrets = page.getByText(/secrets sign at the moment/);
+    await expect.poll(() => secrets.textContent()).toMatch(/^2 /);
+    await context.close();
+  });
+
   test("a connection that breaks behind a new job: pressing again makes no second one", async () => {
     const { context, page } = await stage.openPage("jobs/new");
     let tries = 0;

@@ -1,7 +1,7 @@
 import { Divider } from "@mantine/core";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
-import { get, post } from "../api.ts";
+import { ask, get } from "../api.ts";
 import { BusyButton } from "../components/busy-button.tsx";
 import { Problem } from "../components/problem.tsx";
 
@@ -59,7 +59,7 @@ export function SingleSignOnButton({
   invitation?: string;
 }) {
   const begin = useMutation({
-    mutationFn: () => post<{ url: string }>("/single-sign-on", { invitation }),
+    mutationFn: () => ask<{ url: string }>("/single-sign-on", { invitation }),
     onSuccess: ({ url }) => {
       location.assign(url);
     },

@@ -77,14 +77,14 @@ export function createEventRecorder(dependencies: EventRecorderDependencies): Ev
   let pumping: Promise<void> = Promise.resolve();
   const ended = new AbortController();
 
-  /** When there are too many, the namespace with most of them has one less: it may be the one that asks. */
+  /** When there are too many, the namespace that has most gives one up to one that has two fewer, or fewer still. */
   function later(namespace: string, write: () => Promise<void>): void {
     const theirs = waiting.get(namespace) ?? [];
     if (unwritten >= MAX_WAITING) {
       metrics.kubernetesEvents.inc({ outcome: "dropped" });
       let most = theirs;
       for (const others of waiting.values()) if (others.length > most.length) most = others;
-      if (most === theirs) return;
+      if (most.length < theirs.length + 2) return;
       most.pop();
       unwritten -= 1;
     }

@@ -116,6 +116,20 @@ test("a namespace that has too much to tell leaves the others theirs, and their 
   expect([await counted("dropped"), await counted("written")]).toEqual([202, 1_000]);
 });
 
+test("where each namespace waits with one, another one's first makes none of them give way", async () => {
+  const { calls, events, server, tell, counted } = world();
+  const first = Promise.withResolvers<void>();
+  server.answer = () => first.promise;
+  for (let n = 0; n < 1_003; n += 1)
+    events.record({ ...FAILED, namespace: `team-${n}`, uid: `uid-${n}` });
+  server.answer = async () => undefined;
+  first.resolve();
+  await events.settled();
+  expect([await counted("dropped"), await counted("written")]).toEqual([3, 1_000]);
+  await tell({ ...FAILED, namespace: "late", uid: "late" });
+  expect(calls.at(-1)?.path).toContain("/late/");
+});
+
 test("the end of a process waits two seconds for a silent API server, and for all of an answering one", async () => {
   const { events, server, time, counted } = world();
   server.answer = () => new Promise(() => undefined);

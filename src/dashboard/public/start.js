@@ -3,6 +3,9 @@
 addEventListener(
   "error",
   ({ target }) => {
+    // During an upgrade the other version may have been asked, which has a style of another name.
+    if (target instanceof HTMLLinkElement && target.rel === "stylesheet")
+      setTimeout(() => target.replaceWith(target.cloneNode()), 2_000);
     if (!(target instanceof HTMLScriptElement)) return;
     const again = document.createElement("a");
     again.href = location.href;

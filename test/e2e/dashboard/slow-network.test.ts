@@ -65,6 +65,21 @@ describe.skipIf(chrome === undefined)("on a slow network", () => {
     await context.close();
   });
 
+  test("a style that did not come is asked for again: the page does not stay without", async () => {
+    const { context, page } = await openWindow(stage.browser, stage.program.url);
+    let asked = 0;
+    await page.route("**/dashboard/assets/*.css", async (route) => {
+      asked += 1;
+      await (asked === 1 ? route.fulfill({ status: 404 }) : route.continue());
+    });
+    await page.goto("/dashboard/");
+    await page.getByLabel("Email").waitFor();
+    const sheets = () => page.evaluate("document.styleSheets[0]?.cssRules.length > 0");
+    await expect.poll(sheets, { timeout: 10_000 }).toBe(true);
+    expect(asked).toBe(2);
+    await context.close();
+  });
+
   test("the first page is still being loaded, and the program is there: it stays said", async () => {
     const { context, page } = await stage.openPage("");
     const code = await hold(page, "GET", "**/dashboard/assets/overview-*.js");

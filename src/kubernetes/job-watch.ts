@@ -81,13 +81,14 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
       return;
     }
     let at = position;
-    let silent = false;
+    // Whoever begins may come from an outage, in which etcd has been restored.
+    let doubted = true;
     while (!signal.aborted) {
       const { min, max } = TIMEOUT_SECONDS;
       const began = monotonic();
       try {
-        if (silent) await expectReached(scope, at, signal);
-        silent = false;
+        if (doubted) await expectReached(scope, at, signal);
+        doubted = false;
         const body = await client.watch({
           resource: PLURAL,
           path: jobsPath(scope),
@@ -119,7 +120,7 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
         if (signal.aborted) return;
         if ((error as NodeJS.ErrnoException).code === "UND_ERR_BODY_TIMEOUT") {
           metrics.kubernetesWatchEnds.inc({ reason: "inactive" });
-          silent = true;
+          doubted = true;
           continue;
         }
         if (scope === undefined || !isRefusal(error)) throw failure(error);
@@ -137,8 +138,8 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
 
   /**
    * An API server says nothing, not even bookmarks, of a position that it has not come to yet, as when etcd has been
-   * restored from a backup: then only a list helps. Otherwise whoever was silent is watched again, and nobody reads
-   * all jobs because none has changed, or because a connection died.
+   * restored from a backup: then only a list helps, and soon, before it comes to a position that was another's. Otherwise
+   * it is watched again, and nobody reads all jobs because none has changed, or because a connection died.
    */
   async function expectReached(scope: Scope, at: string, signal: AbortSignal): Promise<void> {
     const { metadata } = await client.call<Pick<ResourceList, "metadata">>({

@@ -1,5 +1,6 @@
 import { Readable } from "node:stream";
 import { expect, test } from "vitest";
+import { PositionExpired } from "../../../src/domain/ports/job-store.ts";
 import type { JobEvent } from "../../../src/domain/ports/job-store.ts";
 import type { KubernetesClient } from "../../../src/kubernetes/client.ts";
 import { createJobWatch } from "../../../src/kubernetes/job-watch.ts";
@@ -13,7 +14,7 @@ async function forgottenBy(events: readonly object[]): Promise<string[]> {
   const time = new FakeTime(0);
   const lines = events.map((event) => Buffer.from(`${JSON.stringify(event)}\n`));
   const client: Pick<KubernetesClient, "call" | "watch"> = {
-    call: () => Promise.reject(new Error("nothing is asked for")),
+    call: async () => ({ metadata: { resourceVersion: "1" } }) as never,
     watch: async () => Readable.from(lines) as Awaited<ReturnType<KubernetesClient["watch"]>>,
   };
   const watch = createJobWatch({
@@ -62,6 +63,8 @@ test("however many namespaces come and go, no more than a thousand are remembere
 
 type Asked = Parameters<KubernetesClient["watch"]>[0];
 
+const SILENCE = Object.assign(new Error("no byte came"), { code: "UND_ERR_BODY_TIMEOUT" });
+
 /** Watches whose answers the test gives, one after the other; of each a second goes by. */
 function world(namespaces?: readonly string[]) {
   const time = new FakeTime(0);
@@ -69,15 +72,22 @@ function world(namespaces?: readonly string[]) {
   const bodies: Readable[] = [];
   const seen: string[] = [];
   let answers: ((path: string) => readonly object[]) | undefined;
+  /** Where the API server is, and whether it falls silent behind each answer. */
+  const server = { at: "100", silent: false };
   const client: Pick<KubernetesClient, "call" | "watch"> = {
-    call: () => Promise.reject(new Error("nothing is asked for")),
+    call: async () => ({ metadata: { resourceVersion: server.at } }) as never,
     async watch(watch) {
       asked.push(watch);
       const lines = (answers?.(watch.path) ?? []).map((event) =>
         Buffer.from(`${JSON.stringify(event)}\n`),
       );
       await time.advanceTo(time.now() + 1_000);
-      const body = Readable.from(lines);
+      const body = Readable.from(
+        (function* () {
+          yield* lines;
+          if (server.silent) throw SILENCE;
+        })(),
+      );
       bodies.push(body);
       return body as Awaited<ReturnType<KubernetesClient["watch"]>>;
     },
@@ -107,7 +117,7 @@ function world(namespaces?: readonly string[]) {
     }
     return events;
   };
-  return { asked, bodies, seen, told };
+  return { asked, bodies, seen, server, told };
 }
 const bookmark = (resourceVersion: string) => ({
   type: "BOOKMARK",
@@ -120,6 +130,19 @@ test("a watch that the server ends is taken up from its last event, or the bookm
   await told("1", 5, () => answers.shift() ?? []);
   expect(asked.map(({ query }) => query["resourceVersion"])).toEqual(["1", "2", "5"]);
   expect(asked[0]?.query).toMatchObject({ allowWatchBookmarks: "true", timeoutSeconds: 450 });
+});
+
+test("an API server that falls silent is watched again, unless it is behind what was seen", async () => {
+  const { asked, server, told } = world();
+  server.silent = true;
+  await told("5", 3, () => [bookmark("7")]);
+  expect(asked.map(({ query }) => query["resourceVersion"])).toEqual(["5", "7"]);
+  const restored = () => {
+    server.at = "6";
+    return [bookmark("7")];
+  };
+  await expect(told("5", 9, restored)).rejects.toThrow(PositionExpired);
+  expect(asked).toHaveLength(3);
 });
 
 test("a job that somebody else's finalizer keeps is deleted, and what there is of others is remembered", async () => {

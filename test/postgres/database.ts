@@ -7,6 +7,14 @@ export interface TestDatabase {
   drop(): Promise<void>;
 }
 
+/** The database's URL for somebody else. */
+export function urlAs(databaseUrl: string, role: string, password: string): string {
+  const url = new URL(databaseUrl);
+  url.username = role;
+  url.password = password;
+  return url.href;
+}
+
 /** A fresh, migrated database for one test file. Drop it in afterAll: connections left open are cut. */
 export async function createTestDatabase(): Promise<TestDatabase> {
   const adminUrl = inject("postgresAdminUrl");

@@ -1,4 +1,4 @@
-import type { Page } from "playwright-core";
+import type { Page, Route } from "playwright-core";
 
 /** Requests `method path` are held until `release`, or are done and only their answers are held. */
 export async function hold(
@@ -17,4 +17,18 @@ export async function hold(
     await (response ? route.fulfill({ response }) : route.continue());
   });
   return { asked: asked.promise, release: () => released.resolve() };
+}
+
+/** Requests `method path` are done, and answered by somebody in between. */
+export async function doneBut(
+  page: Page,
+  method: string,
+  path: string,
+  answer: (route: Route) => Promise<void>,
+) {
+  await page.route(path, async (route) => {
+    if (route.request().method() !== method) return route.fallback();
+    await route.fetch();
+    await answer(route);
+  });
 }

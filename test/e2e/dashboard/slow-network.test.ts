@@ -2,7 +2,7 @@ import type { Locator, Page, Route } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { violations } from "./axe.ts";
 import { findChrome } from "./chrome.ts";
-import { hold } from "./held.ts";
+import { doneBut, hold } from "./held.ts";
 import { button, choice, dialog, heading, place } from "./locators.ts";
 import { openWindow } from "./owner.ts";
 import { openStage, type Stage } from "./stage.ts";
@@ -34,6 +34,12 @@ const LOOK_OF_THE_START = `(() => {
 
 const broken = (route: Route) =>
   route.fulfill({ status: 503, json: { error: "the database is away" } });
+
+const cutOff = (route: Route) => route.abort("connectionreset");
+
+/** As a proxy says it. */
+const timeOut = (route: Route) =>
+  route.fulfill({ status: 504, contentType: "text/html", body: "<h1>Time-out</h1>" });
 
 /** Answers take seconds, or never come: nothing looks as if it had not been heard, or were still to come. */
 describe.skipIf(chrome === undefined)("on a slow network", () => {
@@ -228,11 +234,7 @@ describe.skipIf(chrome === undefined)("on a slow network", () => {
 
   test("a connection that breaks behind a question: it may have been done all the same", async () => {
     const { context, page } = await stage.openPage("api-keys");
-    await page.route("**/dashboard/api/api-keys", async (route) => {
-      if (route.request().method() !== "POST") return route.fallback();
-      await route.fetch();
-      await route.abort("connectionreset");
-    });
+    await doneBut(page, "POST", "**/dashboard/api/api-keys", cutOff);
     await button(page, "Create API key").click();
     await page.getByLabel("Label").fill("done, but not heard");
     await page.keyboard.press("Enter");
@@ -247,11 +249,7 @@ describe.skipIf(chrome === undefined)("on a slow network", () => {
   test("a connection that breaks behind a sign-out: who is out after all is told so only", async () => {
     const { context, page } = await stage.openPage("");
     await page.getByText("Next runs").waitFor();
-    await page.route("**/dashboard/api/session", async (route) => {
-      if (route.request().method() !== "DELETE") return route.fallback();
-      await route.fetch();
-      await route.abort("connectionreset");
-    });
+    await doneBut(page, "DELETE", "**/dashboard/api/session", cutOff);
     await page.getByRole("button", { name: /your user/ }).click();
     await page.getByRole("menuitem", { name: "Sign out" }).click();
     await page.getByLabel("Email").waitFor();
@@ -263,11 +261,7 @@ describe.skipIf(chrome === undefined)("on a slow network", () => {
 
   test("a proxy in between gives up: it may have been done all the same", async () => {
     const { context, page } = await stage.openPage("api-keys");
-    await page.route("**/dashboard/api/api-keys", async (route) => {
-      if (route.request().method() !== "POST") return route.fallback();
-      await route.fetch();
-      await route.fulfill({ status: 504, contentType: "text/html", body: "<h1>Time-out</h1>" });
-    });
+    await doneBut(page, "POST", "**/dashboard/api/api-keys", timeOut);
     await button(page, "Create API key").click();
     await page.getByLabel("Label").fill("done behind a proxy");
     await page.keyboard.press("Enter");
@@ -279,10 +273,7 @@ describe.skipIf(chrome === undefined)("on a slow network", () => {
 
   test("whoever looks whether it was done sees how it is now", async () => {
     const { context, page } = await stage.openPage("signing-secret");
-    await page.route("**/dashboard/api/signing-secret/rotate", async (route) => {
-      await route.fetch();
-      await route.abort("connectionreset");
-    });
+    await doneBut(page, "POST", "**/dashboard/api/signing-secret/rotate", cutOff);
     await button(page, "Rotate the secret").click();
     await button(page, "Rotate").click();
     await dialog(page).getByText("Look whether it was done all the same.").waitFor();

@@ -19,7 +19,8 @@ import { createPostgresJobStore } from "../../../src/postgres/postgres-job-store
 import { startEmbeddedPostgres } from "../../../src/standalone/embedded-postgres.ts";
 import { cronSpec } from "../../conformance/job-store.ts";
 import { admin } from "../../postgres/admin.ts";
-import { createEmptyDatabase, type TestDatabase } from "../../postgres/database.ts";
+import { createEmptyDatabase, urlAs, type TestDatabase } from "../../postgres/database.ts";
+import { untilWanted } from "../../postgres/wanted.ts";
 import { until } from "../../until.ts";
 
 const databases: TestDatabase[] = [];
@@ -71,15 +72,6 @@ async function oneBehind(url: string): Promise<Pool> {
   return pool;
 }
 
-const waitsFor = (pool: Pool, table: string) =>
-  until(`somebody wants ${table}`, async () => {
-    const { rowCount } = await pool.query(
-      "select from pg_locks where relation = $1::regclass and not granted",
-      [table],
-    );
-    return rowCount === 1;
-  });
-
 test("during a backup, which holds every table, it waits without holding up those who work on them", async () => {
   const { url } = await empty();
   const pool = await oneBehind(url);
@@ -94,7 +86,7 @@ test("during a backup, which holds every table, it waits without holding up thos
       if (line.startsWith("Waiting")) waiting.resolve();
     },
   });
-  await waitsFor(pool, "runs");
+  await untilWanted(pool, "runs");
   // Well within the time that each program waits for a lock.
   await pool.query("set lock_timeout = '3s'; select from runs for update");
   await waiting.promise;
@@ -115,7 +107,7 @@ test("told to end while it waits, it does, and has changed nothing", async () =>
     appVersion: "1.0.0",
     signal: terminated.signal,
   }).catch((error: unknown) => error);
-  await waitsFor(pool, "runs");
+  await untilWanted(pool, "runs");
   terminated.abort();
   expect(await migrated).toBeInstanceOf(Error);
   await backup.query("commit");
@@ -134,7 +126,7 @@ test("somebody who holds what it wants, and wants what it holds, is let through"
   await program.query("set deadlock_timeout = '1min'");
   await program.query("begin; lock table runs in row exclusive mode");
   const migrated = migrate({ url, appVersion: "1.0.0" });
-  await waitsFor(pool, "runs");
+  await untilWanted(pool, "runs");
   await program.query("lock table invitations in row exclusive mode");
   await program.query("commit");
   program.release();
@@ -281,14 +273,12 @@ test("a role with a schema of its own has everything there, and may have nothing
   await admin(url, `create role ${role} login password 'team'`);
   await admin(url, `create schema ${role} authorization ${role}`);
   await admin(url, `alter role ${role} set search_path = ${role}`);
-  const own = new URL(url);
-  own.username = role;
-  own.password = "team";
-  const pool = createPool({ url: own.href, applicationName: "test" });
+  const own = urlAs(url, role, "team");
+  const pool = createPool({ url: own, applicationName: "test" });
   try {
-    await migrate({ url: own.href, appVersion: "1.0.0" });
+    await migrate({ url: own, appVersion: "1.0.0" });
     await checkSchema({ pool, appVersion: "1.0.0" });
-    expect(await migrate({ url: own.href, appVersion: "1.0.0" })).toEqual({ applied: [] });
+    expect(await migrate({ url: own, appVersion: "1.0.0" })).toEqual({ applied: [] });
     const { rows } = await pool.query(
       "select distinct schemaname from pg_tables where tablename ~ '^(runs|carillon_.*)$'",
     );
@@ -304,11 +294,9 @@ test("a role that may not create tables is told so, in one line", async () => {
   const { url } = await empty();
   const role = `limited_${randomBytes(4).toString("hex")}`;
   await admin(url, `create role ${role} login password 'limited'`);
-  const limited = new URL(url);
-  limited.username = role;
-  limited.password = "limited";
+  const limited = urlAs(url, role, "limited");
   try {
-    await expect(migrate({ url: limited.href, appVersion: "1.0.0" })).rejects.toThrow(
+    await expect(migrate({ url: limited, appVersion: "1.0.0" })).rejects.toThrow(
       /^the migration failed: [^\n]*permission denied for schema public: the role of DATABASE_URL [^\n]*$/,
     );
   } finally {
@@ -351,10 +339,8 @@ test.each([
   );
   await admin(url, roles("grant all on all tables in schema public to ROLE, OWNER"));
   await admin(url, roles(by));
-  const own = new URL(url);
-  own.username = role ?? "";
-  own.password = "x";
-  const pool = createPool({ url: own.href, applicationName: "test" });
+  const own = urlAs(url, role ?? "", "x");
+  const pool = createPool({ url: own, applicationName: "test" });
   try {
     const year = "select executions_ensure_month(now() + interval '1 year')";
     const could = await pool.query(year).then(
@@ -363,7 +349,7 @@ test.each([
     );
     const starts = [
       checkSchema({ pool, appVersion: "1.0.0" }),
-      migrate({ url: own.href, appVersion: "1.0.0" }),
+      migrate({ url: own, appVersion: "1.0.0" }),
     ].map((start) => start.then(() => true, notRefused));
     expect(await Promise.all(starts)).toEqual([could, could]);
   } finally {

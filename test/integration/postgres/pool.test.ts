@@ -13,6 +13,7 @@ import {
 import {
   createEmptyDatabase,
   createTestDatabase,
+  urlAs,
   type TestDatabase,
 } from "../../postgres/database.ts";
 import { createLimitedRole } from "../../postgres/limited-role.ts";
@@ -242,14 +243,12 @@ test.each(refusals)(
   "refused after it was let in, a process waits as in an outage: $refuse",
   async ({ refuse, again }) => {
     const empty = await createEmptyDatabase();
-    const theirs = new URL(empty.url);
+    const name = new URL(empty.url).pathname.slice(1);
     const role = `rotated_${randomBytes(4).toString("hex")}`;
     const say = (statement: string) =>
-      pool.query(statement.replaceAll("ROLE", role).replaceAll("NAME", theirs.pathname.slice(1)));
+      pool.query(statement.replaceAll("ROLE", role).replaceAll("NAME", name));
     await say("create role ROLE login password 'old'");
-    theirs.username = role;
-    theirs.password = "old";
-    const options = { url: theirs.href, applicationName: role, max: 1 };
+    const options = { url: urlAs(empty.url, role, "old"), applicationName: role, max: 1 };
     const [known, unused] = [createPool(options), createPool(options)];
     await known.query("select 1");
     await say(refuse);
@@ -274,10 +273,8 @@ test.each(refusals)(
 test("refused at its first connection, a process is told why", async () => {
   const role = `stranger_${randomBytes(4).toString("hex")}`;
   await pool.query(`create role ${role} nologin password 'old'`);
-  const theirs = new URL(database.url);
-  theirs.username = role;
-  theirs.password = "old";
-  const stranger = createPool({ url: theirs.href, applicationName: role, max: 1 });
+  const url = urlAs(database.url, role, "old");
+  const stranger = createPool({ url, applicationName: role, max: 1 });
   await expect(stranger.query("select 1")).rejects.toThrow(/not permitted to log in/);
   await stranger.end();
   await pool.query(`drop role ${role}`);

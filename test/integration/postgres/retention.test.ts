@@ -15,7 +15,7 @@ import {
   type RunsFixture,
 } from "./runs-fixture.ts";
 import type { Job } from "../../../src/domain/job.ts";
-import { until } from "../../until.ts";
+import { untilWanted } from "../../postgres/wanted.ts";
 
 let fixture: RunsFixture;
 beforeAll(async () => {
@@ -104,13 +104,7 @@ test.each([
         () => "done",
         () => "given up",
       );
-      await until("it wants the table", async () => {
-        const { rowCount } = await fixture.pool.query(
-          "select from pg_locks where relation = $1::regclass and not granted",
-          [table],
-        );
-        return rowCount === 1;
-      });
+      await untilWanted(fixture.pool, table);
       // Less than the time that those who record wait for a lock.
       await writer.query(
         `begin; set local lock_timeout = '3s'; lock table ${table} in row exclusive mode`,
@@ -135,12 +129,7 @@ test("two that want to drop the same month: it is gone once, and neither fails",
   try {
     await reader.query("begin; lock table executions in access share mode");
     const ran = Promise.all([run(90), run(90)]);
-    await until("both want the table", async () => {
-      const { rowCount } = await pool.query(
-        "select from pg_locks where relation = 'executions'::regclass and not granted",
-      );
-      return rowCount === 2;
-    });
+    await untilWanted(pool, "executions", 2);
     await reader.query("commit");
     expect(await ran).toEqual([undefined, undefined]);
   } finally {

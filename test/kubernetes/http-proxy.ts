@@ -14,8 +14,8 @@ export interface HttpProxy {
   url: string;
   /** Decides for each request: a refusal, or undefined to pass it on. Called after `seen` was added to. */
   decide(refuse: ((method: string, path: string) => Refusal | undefined) | undefined): void;
-  /** Appended to the next chunk that passes to the client. */
-  inject(bytes: string): void;
+  /** Appended to the next chunk of a watch: after the body of another answer nobody would read it. */
+  injectIntoWatch(bytes: string): void;
   readonly seen: readonly { method: string; path: string; at: number }[];
   close(): Promise<void>;
 }
@@ -43,7 +43,7 @@ export async function startHttpProxy(target: { server: string; ca: string }): Pr
         response.flushHeaders();
         answer.on("data", (data: Buffer) => {
           response.write(data);
-          if (injected === "") return;
+          if (injected === "" || !path.includes("watch=true")) return;
           response.write(injected);
           injected = "";
         });
@@ -61,7 +61,7 @@ export async function startHttpProxy(target: { server: string; ca: string }): Pr
     decide(next) {
       decide = next;
     },
-    inject(bytes) {
+    injectIntoWatch(bytes) {
       injected = bytes;
     },
     seen,

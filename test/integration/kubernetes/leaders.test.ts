@@ -367,7 +367,7 @@ describe.runIf(kubeconfig !== "")("leaders", { concurrent: true }, () => {
       await createSeries(Math.ceil(Date.now() / 1_000) * 1_000 + 30_000, seconds);
       firstWire.proxy.decide(refuseLists);
       // Its watch breaks off, and it cannot list.
-      firstWire.proxy.inject("<html>not an event</html>\n");
+      firstWire.proxy.injectIntoWatch("<html>not an event</html>\n");
       await create("event", { schedule: { kind: "once", at: Date.now() + 3_600_000 } });
       const cut = performance.now();
       // A list that is tried every five seconds is noticed to fail for long by so much later.

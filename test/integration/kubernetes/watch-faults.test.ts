@@ -286,7 +286,7 @@ describe.runIf(inject("tokenSecret") !== "")("watching through faults", () => {
   test("garbage in the stream: listed again", async () => {
     const proxy = await http();
     const { known, counts, metrics } = await follow(proxy.url);
-    proxy.inject("<html>not an event</html>\n");
+    proxy.injectIntoWatch("<html>not an event</html>\n");
     await churn(6);
     await until("a second list", () => counts.lists > 1);
     await converges(known);

@@ -39,6 +39,8 @@ export function createKubernetesJobIndex(deps: KubernetesJobIndexDependencies): 
   const { accountNamespaces, timers } = deps;
   /** By account, the one that was looked at last at the end. */
   const followed = new Map<string, Followed>();
+  /** Of each write under way: whose end watches have told of meanwhile. */
+  const writes = new Set<Set<string>>();
 
   function end(account: string, entry: Followed): void {
     entry.ending.abort();
@@ -50,6 +52,7 @@ export function createKubernetesJobIndex(deps: KubernetesJobIndexDependencies): 
     const entry: Followed = {
       namespace,
       roster: createJobRoster(),
+      listed: false,
       gone: new Set(),
       ending: new AbortController(),
       idle: undefined,
@@ -76,6 +79,7 @@ export function createKubernetesJobIndex(deps: KubernetesJobIndexDependencies): 
         position ??= page.position;
         next = page.continue;
       } while (next !== undefined);
+      entry.listed = true;
       makeRoom(account);
       await new Promise<void>((resolve) => {
         void watch({ account, entry, store, position: position ?? "", began: resolve });
@@ -112,6 +116,7 @@ export function createKubernetesJobIndex(deps: KubernetesJobIndexDependencies): 
         else if (event.type === "deleted") {
           entry.roster.remove(event.uid);
           entry.gone.delete(event.uid);
+          for (const ended of writes) ended.add(event.uid);
         }
         // The first is the server's word that it answers.
         began();
@@ -137,11 +142,19 @@ export function createKubernetesJobIndex(deps: KubernetesJobIndexDependencies): 
     });
   }
 
-  const wrote = (job: Job): Job => {
-    const entry = job.account === null ? undefined : followed.get(job.account);
-    if (entry && job.account !== null) changed(job.account, entry, job);
-    return job;
-  };
+  /** The watch may tell of a job's end before this process has the answer that tells how it was made or changed. */
+  async function wrote(write: Promise<Job>): Promise<Job> {
+    const ended = new Set<string>();
+    writes.add(ended);
+    try {
+      const job = await write;
+      const entry = job.account === null ? undefined : followed.get(job.account);
+      if (entry && job.account !== null && !ended.has(job.uid)) changed(job.account, entry, job);
+      return job;
+    } finally {
+      writes.delete(ended);
+    }
+  }
 
   return {
     index: {
@@ -158,12 +171,12 @@ export function createKubernetesJobIndex(deps: KubernetesJobIndexDependencies): 
     },
     jobs: {
       ...deps.jobs,
-      create: async (input) => wrote(await deps.jobs.create(input)),
-      update: async (job, spec) => wrote(await deps.jobs.update(job, spec)),
+      create: (input) => wrote(deps.jobs.create(input)),
+      update: (job, spec) => wrote(deps.jobs.update(job, spec)),
       delete: async (job) => {
         await deps.jobs.delete(job);
         const entry = job.account === null ? undefined : followed.get(job.account);
-        if (!entry?.roster.has(job.uid)) return;
+        if (!entry || (entry.listed && !entry.roster.has(job.uid))) return;
         entry.roster.remove(job.uid);
         entry.gone.add(job.uid);
       },
@@ -177,7 +190,9 @@ export function createKubernetesJobIndex(deps: KubernetesJobIndexDependencies): 
 interface Followed {
   namespace: string;
   roster: JobRoster;
-  /** Deleted here; the watch may still tell of earlier changes to them. */
+  /** All pages are in the roster. */
+  listed: boolean;
+  /** Deleted here; the list or the watch may still tell of what they were before. */
   gone: Set<string>;
   ending: AbortController;
   idle: { cancel(): void } | undefined;

@@ -21,12 +21,13 @@ function world() {
   const pages = new Map<string, Job[][]>();
   const bindings = new Map([["account-1", "team"]]);
   const watches: Watch[] = [];
-  const state = { away: false };
+  const state = { away: false, held: Promise.resolve() };
   const storeOf = (namespace: string): Pick<JobStore, "list" | "watch"> => ({
     async list({ continue: from }) {
       if (state.away) throw new Error("the API server is away");
       const at = Number(from ?? 0);
       const of = pages.get(namespace) ?? [[]];
+      await state.held;
       const more = at + 1 < of.length && { continue: `${at + 1}` };
       return { jobs: of[at] ?? [], position: at === 0 ? POSITION : `page ${at}`, ...more };
     },
@@ -47,7 +48,13 @@ function world() {
     },
   });
   const followed = createKubernetesJobIndex({
-    jobs: { delete: async () => undefined } as Partial<JobStore> as JobStore,
+    jobs: {
+      delete: async () => undefined,
+      update: async (job, spec) => {
+        await state.held;
+        return { ...job, spec, generation: job.generation + 1 };
+      },
+    } as Partial<JobStore> as JobStore,
     ofNamespace: storeOf,
     accountNamespaces: { namespaceOf: async (account) => bindings.get(account) },
     timers: { after: () => ({ cancel: () => undefined }) },
@@ -90,6 +97,38 @@ test("what was deleted here stays gone while the watch still tells of what was b
   // Of a restored store: it is there again.
   await tell({ type: "deleted", uid: job.uid, position: "3" });
   await tell({ type: "changed", job, position: "4" });
+  expect(await ids()).toEqual(["job-1"]);
+});
+
+test("what was deleted here while the jobs are being listed does not come back by that list", async () => {
+  const { pages, state, followed, ids, tell } = world();
+  const [job, other] = [aJob(), aJob({ uid: "uid-2", id: "job-2" })];
+  pages.set("team", [[job, other]]);
+  const answer = Promise.withResolvers<void>();
+  state.held = answer.promise;
+  const looked = ids();
+  await settle();
+  await followed.jobs.delete(job);
+  answer.resolve();
+  expect(await looked).toEqual(["job-2"]);
+  await tell({ type: "deleted", uid: job.uid, position: "2" });
+  expect(await ids()).toEqual(["job-2"]);
+});
+
+test("a job of whose end the watch has told does not come back by the late answer to a change", async () => {
+  const { pages, state, followed, ids, tell } = world();
+  const job = aJob();
+  pages.set("team", [[job]]);
+  expect(await ids()).toEqual(["job-1"]);
+  const answer = Promise.withResolvers<void>();
+  state.held = answer.promise;
+  const updated = followed.jobs.update(job, job.spec);
+  await tell({ type: "deleted", uid: job.uid, position: "2" });
+  answer.resolve();
+  await updated;
+  expect(await ids()).toEqual([]);
+  // Of a restored store: it is there again.
+  await tell({ type: "changed", job, position: "3" });
   expect(await ids()).toEqual(["job-1"]);
 });
 

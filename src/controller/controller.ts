@@ -167,6 +167,8 @@ export function createController(deps: ControllerDeps): Controller {
       for (const cursor of contradicting) disprove(cursor);
       for (const uid of orphans) if (!uids.has(uid)) tombstones.add(uid);
       refusedNamespaces = refused;
+      if (!synced && blindSince !== -Infinity)
+        log.info("the job store is listed again; scheduling goes on");
       synced = true;
       cursorsDue = true;
       bell.ring();

@@ -27,7 +27,7 @@ const inSeconds = (seconds: number) =>
 /** Whether a controller has given up its view of the jobs, and will list them as soon as it can. */
 const isBlind = (controller: Process) =>
   controller.stdout().lastIndexOf("the job store has been away for long") >
-  controller.stdout().lastIndexOf("the job store answers again");
+  controller.stdout().lastIndexOf("the job store is listed again");
 
 describe.runIf(inject("kubeconfig") !== "")("Carillon on Kubernetes", async () => {
   let controlPlane: OwnControlPlane;

@@ -1,3 +1,4 @@
+import { PassThrough } from "node:stream";
 import { afterEach, describe, expect, test } from "vitest";
 import { createController } from "../../../src/controller/controller.ts";
 import type { ControllerDeps } from "../../../src/controller/controller.ts";
@@ -613,7 +614,11 @@ describe("the store fails just when it is to be listed", () => {
   test("a list that is not answered at all pauses scheduling too", async () => {
     const w = world();
     w.jobs.put(minutely("a"));
-    const { controller } = start(w);
+    const said: string[] = [];
+    const output = new PassThrough().setEncoding("utf8").on("data", (line: string) => {
+      said.push((JSON.parse(line) as { msg: string }).msg);
+    });
+    const { controller } = start(w, { log: createLogger({ output }) });
     await w.time.advanceTo(at("12:00:35"));
     const answer = Promise.withResolvers<void>();
     w.jobs.held = answer.promise;
@@ -626,6 +631,11 @@ describe("the store fails just when it is to be listed", () => {
     expect(blindMs).toBeGreaterThan(90_000);
     await w.time.advanceTo(at("12:02:40"));
     expect(keys(w)).toEqual(["12:02"]);
+    // Whoever reads that it pauses reads that it goes on, although no call has failed.
+    expect(said.filter((message) => message.includes("; scheduling"))).toEqual([
+      expect.stringContaining("scheduling pauses"),
+      expect.stringContaining("scheduling goes on"),
+    ]);
   });
 
   test("jobs of a namespace that refuses wait, are not cancelled, and stop nobody", async () => {

@@ -202,14 +202,17 @@ describe.runIf(kubeconfig !== "")("helm", () => {
     const narrow = { ...values(), watchNamespaces: [team], headerSecretNamespaces: [team] };
     const args = ["upgrade", release, CHART, "--namespace", namespace, ...toSet(narrow)];
     await helm(args, kubeconfig);
-    expect(await may("gateway", "create", "scheduledjobs.carillon.dev", "-n", team)).toBe(true);
-    expect(await may("gateway", "create", "scheduledjobs.carillon.dev", "-n", namespace)).toBe(
-      false,
-    );
-    expect(await may("controller", "watch", "scheduledjobs.carillon.dev", "-A")).toBe(false);
-    expect(await may("controller", "get", `namespaces/${team}`)).toBe(true);
-    expect(await may("controller", "get", `namespaces/${namespace}`)).toBe(false);
-    expect(await may("controller", "get", "secrets", "-n", team)).toBe(true);
+    // Rights take effect a moment after they are written, and end so.
+    const becomes = async (part: "gateway" | "controller", question: string, expected: boolean) => {
+      const answer = () => may(part, ...question.split(" "));
+      await expect.poll(answer, { message: question }).toBe(expected);
+    };
+    await becomes("gateway", `create scheduledjobs.carillon.dev -n ${team}`, true);
+    await becomes("gateway", `create scheduledjobs.carillon.dev -n ${namespace}`, false);
+    await becomes("controller", "watch scheduledjobs.carillon.dev -A", false);
+    await becomes("controller", `get namespaces/${team}`, true);
+    await becomes("controller", `get namespaces/${namespace}`, false);
+    await becomes("controller", `get secrets -n ${team}`, true);
     expect(await may("controller", "list", "secrets", "-n", team)).toBe(false);
     expect(await may("gateway", "get", "secrets", "-n", team)).toBe(false);
   });

@@ -1,6 +1,7 @@
 /**
  * One candidate in a process of its own, for tests that kill and stop it. Arguments: kubeconfig, Lease
- * name, identity, the wall clock's error in milliseconds. Writes a line for each change of leadership.
+ * name, identity, the wall clock's error in milliseconds. Writes a line for each change of leadership, with the time by
+ * a clock that all processes of the machine share: when it is read is another matter.
  */
 import { createLeaseElection } from "../../src/kubernetes/lease-election.ts";
 import { createLogger } from "../../src/telemetry/logger.ts";
@@ -21,7 +22,7 @@ const election = createLeaseElection({
   renewDeadlineMs: 2_000,
   retryPeriodMs: 400,
 });
-const say = (line: string) => process.stdout.write(`${line}\n`);
+const say = (line: string) => process.stdout.write(`${process.hrtime.bigint()} ${line}\n`);
 election.onChange((leading) => {
   if (!leading) say("not leading");
 });

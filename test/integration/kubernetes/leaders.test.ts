@@ -83,7 +83,11 @@ describe.runIf(kubeconfig !== "")("leaders", { concurrent: true }, () => {
       });
       return part;
     };
-    const create = (name: string, spec: Partial<JobSpec>, url = receiver.url) =>
+    const create = (
+      name: string,
+      spec: Partial<JobSpec>,
+      webhook: { url: string; timeoutSeconds?: number } = { url: receiver.url },
+    ) =>
       admin.call<{ metadata: { uid: string } }>({
         verb: "create",
         resource: "scheduledjobs",
@@ -94,7 +98,7 @@ describe.runIf(kubeconfig !== "")("leaders", { concurrent: true }, () => {
           metadata: { name },
           spec: {
             ...specToResource(aSpec(spec)),
-            webhook: { url: `${url}/${name}` },
+            webhook: { ...webhook, url: `${webhook.url}/${name}` },
           },
         },
       });
@@ -194,20 +198,22 @@ describe.runIf(kubeconfig !== "")("leaders", { concurrent: true }, () => {
       const herd = Array.from({ length: 60 }, (_, index) => `once-${index}`);
       const crons = Array.from({ length: 10 }, (_, index) => `cron-${index}`);
       const manual = Array.from({ length: 10 }, (_, index) => `manual-${index}`);
-      for (const name of herd) await create(name, { schedule: { kind: "once", at: minute } });
-      for (const name of crons)
-        await create(name, {
-          schedule: { kind: "cron", expression: "* * * * *", timeZone: "UTC" },
-        });
+      const each = (names: string[], schedule: JobSpec["schedule"]) =>
+        Promise.all(names.map((name) => create(name, { schedule })));
       const yearly = { kind: "cron", expression: "0 0 1 1 *", timeZone: "UTC" } as const;
-      for (const name of manual) await create(name, { schedule: yearly });
-      for (const name of manual)
-        await admin.call({
+      await Promise.all([
+        each(herd, { kind: "once", at: minute }),
+        each(crons, { kind: "cron", expression: "* * * * *", timeZone: "UTC" }),
+        each(manual, yearly),
+      ]);
+      const runNow = (name: string) =>
+        admin.call({
           verb: "patch",
           resource: "scheduledjobs",
           path: `${JOBS}/${namespace}/scheduledjobs/${name}`,
           body: { metadata: { annotations: { "carillon.dev/run-now": "1" } } },
         });
+      await Promise.all(manual.map(runNow));
       expect(Date.now()).toBeLessThan(minute);
 
       const expected = [...herd, ...crons, ...manual].length;
@@ -316,7 +322,9 @@ describe.runIf(kubeconfig !== "")("leaders", { concurrent: true }, () => {
       const first = await controller("first");
       await until("a leader", () => leads(first), 20_000);
       const at = Math.ceil(Date.now() / 1_000) * 1_000 + 1_000;
-      await create("slow", { schedule: { kind: "once", at } }, slow.url);
+      // It waits for its answer through all that follows.
+      const patient = { url: slow.url, timeoutSeconds: 300 };
+      await create("slow", { schedule: { kind: "once", at } }, patient);
       await slow.count(1);
       // Only now: else it might be the one that delivers.
       const second = await controller("second");

@@ -21,7 +21,7 @@ const RETRY_MS = 400 * 2.2 + SLACK_MS;
 
 interface Candidate {
   process: ChildProcess;
-  lines: { text: string; at: number }[];
+  lines: { text: string; at: bigint }[];
   leads(): boolean;
 }
 
@@ -47,20 +47,23 @@ describe.runIf(inject("tokenSecret") !== "")("leader election", () => {
     lease = `carillon-${(serial += 1)}`;
   }
 
-  function stand(identity: string, skewMs = 0): Candidate {
+  /** Resolves at its first word: how long a process takes to start says nothing about elections. */
+  async function stand(identity: string, skewMs = 0): Promise<Candidate> {
     const script = join(import.meta.dirname, "../../kubernetes/elector.ts");
     const args = [script, controlPlane.kubeconfig, lease, identity, String(skewMs)];
     const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "ignore"] });
     const lines: Candidate["lines"] = [];
-    createInterface({ input: child.stdout }).on("line", (text) =>
-      lines.push({ text, at: performance.now() }),
-    );
+    createInterface({ input: child.stdout }).on("line", (line) => {
+      const space = line.indexOf(" ");
+      lines.push({ at: BigInt(line.slice(0, space)), text: line.slice(space + 1) });
+    });
     const candidate = {
       process: child,
       lines,
       leads: () => lines.at(-1)?.text === "leading",
     };
     candidates.push(candidate);
+    await until(`a word of ${identity}`, () => lines.length > 0, 45_000);
     return candidate;
   }
 
@@ -86,20 +89,18 @@ describe.runIf(inject("tokenSecret") !== "")("leader election", () => {
   /** Two candidates, of which the first leads. */
   async function leaderAndFollower(skewMs = 0): Promise<[Candidate, Candidate]> {
     newLease();
-    const leader = stand("a");
+    const leader = await stand("a");
     await until("a leader", () => leader.leads());
-    const follower = stand("b", skewMs);
-    await until("a follower", () => follower.lines.length > 0);
-    return [leader, follower];
+    return [leader, await stand("b", skewMs)];
   }
 
   test("kill -9: the other leads within the lease duration and a retry, not before", async () => {
     const [leader, follower] = await leaderAndFollower();
-    const killed = performance.now();
+    // How long before its end the leader renewed is up to the machine too.
+    const { renewTime = "" } = await record();
     leader.process.kill("SIGKILL");
     await until("a new leader", () => follower.leads(), LEASE_MS + RETRY_MS);
-    // The leader renewed up to one retry period before it died.
-    expect(performance.now() - killed).toBeGreaterThan(LEASE_MS - 600);
+    expect(Date.now() - Date.parse(renewTime)).toBeGreaterThanOrEqual(LEASE_MS);
     expect(await record()).toMatchObject({ holderIdentity: "b", leaseTransitions: 1 });
   });
 
@@ -113,7 +114,7 @@ describe.runIf(inject("tokenSecret") !== "")("leader election", () => {
       (line) => line.text === "not leading" && line !== leader.lines[0],
     );
     const won = follower.lines.at(-1);
-    expect(lost?.at).toBeLessThanOrEqual(won?.at ?? 0);
+    expect(lost?.at).toBeLessThan(won?.at ?? 0n);
   });
 
   test("stopped and continued: it knows at once that it leads no more", async () => {
@@ -135,12 +136,12 @@ describe.runIf(inject("tokenSecret") !== "")("leader election", () => {
   test("the API server restarts: whoever leads then, it is one, and the record says so", async () => {
     const [leader, follower] = await leaderAndFollower();
     await controlPlane.restart();
-    const one = () => Number(leader.leads()) + Number(follower.leads()) === 1;
-    await until("one leader", one, LEASE_MS + RETRY_MS);
-    const { holderIdentity } = await record();
-    const holder = holderIdentity === "a" ? leader : follower;
-    await until("the holder", () => holder.leads());
-    expect(one()).toBe(true);
+    // All at once: whoever leads at first may lose it to the other.
+    const look = async () =>
+      `${(await record()).holderIdentity} ${leader.leads()} ${follower.leads()}`;
+    await expect
+      .poll(look, { timeout: LEASE_MS + RETRY_MS })
+      .toMatch(/^(a true false|b false true)$/);
   });
 
   test("the API server hangs: the leader steps down by itself, and one leads afterwards", async () => {
@@ -159,7 +160,7 @@ describe.runIf(inject("tokenSecret") !== "")("leader election", () => {
 
   test("somebody else writes the record: the leader steps down, and outwaits the intruder", async () => {
     newLease();
-    const leader = stand("a");
+    const leader = await stand("a");
     await until("a leader", () => leader.leads());
     await overwrite({ holderIdentity: "intruder", leaseTransitions: 7 });
     await until("stepping down", () => !leader.leads(), RETRY_MS);
@@ -190,9 +191,8 @@ describe.runIf(inject("tokenSecret") !== "")("leader election", () => {
 
   test("of five candidates at once, one leads", async () => {
     newLease();
-    const all = ["a", "b", "c", "d", "e"].map((identity) => stand(identity));
+    const all = await Promise.all(["a", "b", "c", "d", "e"].map((identity) => stand(identity)));
     await until("a leader", () => all.some((candidate) => candidate.leads()));
-    await until("a word of everyone", () => all.every((candidate) => candidate.lines.length > 0));
     expect(all.filter((candidate) => candidate.leads())).toHaveLength(1);
   });
 

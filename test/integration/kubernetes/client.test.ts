@@ -121,7 +121,8 @@ describe.runIf(inject("tokenSecret") !== "")("the client", () => {
     ahead.catch(() => undefined);
     const began = performance.now();
     await expect(narrow.call({ ...LIST, timeoutMs: 500 })).rejects.toThrow(DependencyUnavailable);
-    expect(performance.now() - began).toBeLessThan(5_000);
+    // It would be 20 s and more by undici's own limits.
+    expect(performance.now() - began).toBeLessThan(10_000);
     const reason = new Error("the caller left");
     const called = made.call({ ...LIST, signal: leaving.signal });
     leaving.abort(reason);

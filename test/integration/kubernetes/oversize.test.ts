@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from "vitest";
 import type { Job } from "../../../src/domain/job.ts";
 import { JOBS_PER_PAGE } from "../../../src/domain/ports/job-store.ts";
 import type { JobStore } from "../../../src/domain/ports/job-store.ts";
@@ -45,13 +45,15 @@ describe.runIf(kubeconfig !== "")("a job whose payload is larger than it may be"
     });
     account = accountNamespaces.bind(namespace);
   });
-  afterAll(async () => {
-    // 60 MB: every list of the whole cluster in the files that follow would carry them.
-    await client?.call({
+  afterEach(async () => {
+    // Up to 60 MB: every list here, and of the whole cluster in the files that follow, would carry them.
+    await client.call({
       verb: "delete",
       resource: "scheduledjobs",
       path: `/apis/carillon.dev/v1/namespaces/${namespace}/scheduledjobs`,
     });
+  });
+  afterAll(async () => {
     await client?.close();
   });
 

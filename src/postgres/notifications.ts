@@ -4,8 +4,8 @@ import { createClient } from "./pool.ts";
 /** PostgreSQL's NOTIFY, as a hint that something changed. Whoever listens also polls. */
 export interface Notifications {
   /**
-   * Calls back after each notification with its payload, and after each (re)connect with none: some may
-   * have been lost.
+   * Calls back after each notification with its payload, and with none once the channel is listened to, after
+   * each (re)connect anew: some may have been lost before.
    */
   on(channel: string, listener: (payload?: string) => void): () => void;
   close(): Promise<void>;
@@ -77,10 +77,12 @@ export function createNotifications(options: {
     check = setInterval(() => {
       ask(fresh, "select 1").catch(report);
     }, CHECK_MS);
-    for (const channel of listeners.keys()) {
-      await ask(fresh, `listen ${fresh.escapeIdentifier(channel)}`);
-      wake(channel);
-    }
+    for (const channel of listeners.keys()) await listen(fresh, channel);
+  }
+
+  async function listen(on: pg.Client, channel: string): Promise<void> {
+    await ask(on, `listen ${on.escapeIdentifier(channel)}`);
+    wake(channel);
   }
 
   /** A connection on which this failed is made anew: it may listen to some channels only, as to a standby's none. */
@@ -103,8 +105,7 @@ export function createNotifications(options: {
       const set = known ?? new Set();
       set.add(listener);
       listeners.set(channel, set);
-      if (known === undefined && client !== undefined)
-        ask(client, `listen ${client.escapeIdentifier(channel)}`).catch(report);
+      if (known === undefined && client !== undefined) listen(client, channel).catch(report);
       connect();
       return () => set.delete(listener);
     },

@@ -70,6 +70,15 @@ test("a listener that lost its connection is told that it may have missed some",
   expect(closed).toEqual([undefined]);
 });
 
+test("who begins to listen later is told, once it does, that it may have missed some", async () => {
+  const late: (string | undefined)[] = [];
+  notifications.on("late", (payload) => void late.push(payload));
+  await until("listening", () => late.includes(undefined));
+  await pool.query("select pg_notify('late', 'news')");
+  await until("heard", () => late.includes("news"));
+  expect(late).toEqual([undefined, "news"]);
+});
+
 test("a database that is away costs the teller a hint and nothing else", async () => {
   const away = createPool({ url: database.url, applicationName: "away" });
   await away.end();

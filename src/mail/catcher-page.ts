@@ -75,7 +75,7 @@ pre { margin: 0; white-space: pre-wrap; overflow-wrap: anywhere; font: 13px/1.5 
 const SCRIPT = `
 const $ = (id) => document.getElementById(id);
 const views = ["html", "text", "headers"];
-let current = null, etag = null;
+let current = null, etag = null, asked = 0, shownLast = 0;
 function element(name, text) { const e = document.createElement(name); if (text !== undefined) e.textContent = text; return e; }
 function tell(problem) { $("problem").textContent = problem; $("problem").hidden = problem === ""; }
 function view(name) {
@@ -87,11 +87,15 @@ function mark(id) {
   for (const button of document.querySelectorAll("nav button")) button.setAttribute("aria-current", String(button.parentElement.dataset.id === current));
 }
 async function refresh() {
+  const turn = asked += 1;
   try {
     const answer = await fetch("api/messages", etag === null ? {} : { headers: { "If-None-Match": etag } });
     if (answer.status === 304) return;
-    etag = answer.headers.get("ETag");
     const { messages, total } = await answer.json();
+    // Late: what was asked for behind it is shown by now.
+    if (turn < shownLast) return;
+    shownLast = turn;
+    etag = answer.headers.get("ETag");
     $("count").textContent = total + (total === 1 ? " message" : " messages");
     $("empty").hidden = messages.length > 0;
     // What stays is not touched: it may have the focus, or be under a finger.

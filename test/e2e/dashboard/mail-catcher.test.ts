@@ -118,6 +118,23 @@ describe.skipIf(chrome === undefined)("the mail catcher's page", () => {
     await context.close();
   });
 
+  test("a list that was asked for before all was deleted brings nothing back", async () => {
+    await send("deleted");
+    const { context, page } = await openWindow(stage.browser, stage.program.catcherUrl);
+    const list = await hold(page, "GET", "**/api/messages", "answer", 1);
+    await page.goto("/");
+    await list.asked;
+    await page.getByRole("button", { name: "Delete all" }).click();
+    await page.getByText("No mail yet.").waitFor();
+    const late = page.waitForResponse((response) => response.status() === 200);
+    list.release();
+    await (await late).finished();
+    // What is asked for behind the late answer comes when that would have been drawn.
+    await page.evaluate(`fetch("api/messages").then((answer) => answer.text())`);
+    expect(await listed(page, "deleted").count()).toBe(0);
+    await context.close();
+  });
+
   test("a mail that arrives leaves the focus where it is", async () => {
     await send("looked at");
     const { context, page } = await open();

@@ -11,6 +11,13 @@ export const heading = (page: Page, name: string): Locator =>
 export const button = (page: Page, name: string): Locator =>
   page.getByRole("button", { name, exact: true });
 
+/** Presses the button that copies something, and resolves with it once it was copied. */
+export async function copied(page: Page, name: string): Promise<string> {
+  await button(page, name).click();
+  await button(page, "Copied").waitFor();
+  return String(await page.evaluate("navigator.clipboard.readText()"));
+}
+
 export const dialog = (page: Page): Locator => page.getByRole("dialog");
 
 /** What is chosen from a list: Mantine gives the field one role or the other. */

@@ -4,6 +4,7 @@ import { until } from "../../until.ts";
 import { call, type Standalone } from "../program.ts";
 import type { Receiver } from "../receiver.ts";
 import { findChrome } from "./chrome.ts";
+import { copied } from "./locators.ts";
 import { openWindow, PHONE, DESKTOP, signIn, type Owner } from "./owner.ts";
 import { openStage, type Stage } from "./stage.ts";
 
@@ -65,8 +66,7 @@ describe.skipIf(chrome === undefined).each([
     await inDialog("Create").click();
     await button("Copy the key").waitFor();
     await hitEscapeAndBeside();
-    await button("Copy the key").click();
-    key = (await page.evaluate("navigator.clipboard.readText()")) as string;
+    key = await copied(page, "Copy the key");
     expect(key).toMatch(/^svc_live_/);
     await page.getByRole("region", { name: "Example" }).getByText(key).waitFor();
     await button("Done").click();
@@ -244,8 +244,7 @@ describe.skipIf(chrome === undefined).each([
     await inDialog("Invite").click();
     await button("Copy the link").waitFor();
     await hitEscapeAndBeside();
-    await button("Copy the link").click();
-    const link = (await page.evaluate("navigator.clipboard.readText()")) as string;
+    const link = await copied(page, "Copy the link");
     await button("Done").click();
     const guest = await openWindow(browser, program.url, { view });
     await guest.page.goto(link);

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Standalone } from "../program.ts";
 import { violations } from "./axe.ts";
 import { findChrome } from "./chrome.ts";
+import { copied } from "./locators.ts";
 import { DESKTOP, openWindow, PHONE, signIn, type Owner } from "./owner.ts";
 import { sampleData } from "./sample-data.ts";
 import { openStage, type Stage } from "./stage.ts";
@@ -157,13 +158,11 @@ describe.skipIf(chrome === undefined)("every page", () => {
     await first.page.getByLabel("Name").fill("second");
     await first.page.getByLabel("Owner's email").fill("second@example.com");
     await first.page.getByRole("button", { name: "Create", exact: true }).click();
-    const copy = first.page.getByRole("button", { name: "Copy the link" });
-    await copy.waitFor();
+    await first.page.getByRole("button", { name: "Copy the link" }).waitFor();
     // It is shown only now: neither a key nor a click beside it takes it away.
     await first.page.keyboard.press("Escape");
     await first.page.mouse.click(3, DESKTOP.height / 2);
-    await copy.click();
-    const link = (await first.page.evaluate("navigator.clipboard.readText()")) as string;
+    const link = await copied(first.page, "Copy the link");
     await first.context.close();
     const { context, page, complaints } = await openWindow(browser, program.url);
     await page.goto(link);

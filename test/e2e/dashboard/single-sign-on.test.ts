@@ -6,6 +6,7 @@ import { CLIENT, startOpenIdProvider, type OpenIdProvider } from "../../oidc/pro
 import { run, type Standalone } from "../program.ts";
 import { violations } from "./axe.ts";
 import { findChrome } from "./chrome.ts";
+import { copied } from "./locators.ts";
 import { openWindow, PHONE, signIn, type Owner } from "./owner.ts";
 import { openStage, type Stage } from "./stage.ts";
 
@@ -132,8 +133,7 @@ describe.skipIf(chrome === undefined)("users and how they sign in", () => {
       .getByRole("dialog")
       .getByRole("button", { name: "Invite", exact: true })
       .click();
-    await inviting.page.getByRole("button", { name: "Copy the link" }).click();
-    const link = (await inviting.page.evaluate("navigator.clipboard.readText()")) as string;
+    const link = await copied(inviting.page, "Copy the link");
     await inviting.context.close();
 
     provider.people.set("the invited", { email: "invited@example.com", email_verified: true });

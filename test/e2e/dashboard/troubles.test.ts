@@ -6,7 +6,7 @@ import { violations } from "./axe.ts";
 import { findChrome } from "./chrome.ts";
 import { keyboard } from "./keyboard.ts";
 import { openWindow, PHONE, signIn, type Owner, type View } from "./owner.ts";
-import { dialog, place } from "./locators.ts";
+import { copied, dialog, place } from "./locators.ts";
 import { openStage, type Stage } from "./stage.ts";
 
 const chrome = findChrome();
@@ -232,8 +232,7 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
     await page.getByLabel("Name").fill("others");
     await page.getByLabel("Owner's email").fill("other@example.com");
     await dialog(page).getByRole("button", { name: "Create", exact: true }).click();
-    await button(page, "Copy the link").click();
-    const link = (await page.evaluate("navigator.clipboard.readText()")) as string;
+    const link = await copied(page, "Copy the link");
     await page.goto("/dashboard/jobs/new");
     await page.getByLabel("Name").fill("of the first user");
     const other = await context.newPage();
@@ -264,8 +263,7 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
       await button(page, "Invite").click();
       await page.getByRole("textbox", { name: "Email", exact: true }).fill(email);
       await dialog(page).getByRole("button", { name: "Invite" }).click();
-      await button(page, "Copy the link").click();
-      links.push(String(await page.evaluate("navigator.clipboard.readText()")));
+      links.push(await copied(page, "Copy the link"));
       await button(page, "Done").click();
     }
     await button(page, /^Withdraw the invitation of one/).click();

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { timers } from "../../../cmd/system.ts";
 import { alwaysLeader } from "../../../src/controller/always-leader.ts";
 import { createController } from "../../../src/controller/controller.ts";
@@ -239,7 +239,7 @@ describe("put back to a time that it has run at", () => {
       expect(await fixture.runsOf(of)).toEqual([]);
       // The caller thinks that it is one version further: it is told of the other.
       expect((await cursorOf(fixture.ledger, of)).version).toBe((change.from?.version ?? 0) + 2);
-      await vi.waitFor(() => expect(told).toContain(of.uid));
+      await until("it is told", () => told.has(of.uid));
       expect(await decided(reverted)).toBeUndefined();
       expect(await reasonsOf(of)).toEqual([]);
     });
@@ -408,7 +408,7 @@ describe("refused at its start", () => {
     const armed = await cursorOf(fixture.ledger, of);
     expect(armed).toMatchObject({ once: "armed", version: halted.version + 1 });
     expect(armed.position).toBeLessThan(at);
-    await vi.waitFor(() => expect(told).toContain(of.uid));
+    await until("it is told", () => told.has(of.uid));
 
     await reconcile(of);
     expect(await fixture.runsOf(of)).toEqual([]);
@@ -654,7 +654,7 @@ describe("dropped by a change", () => {
     await fixture.queue.release([run], Date.now() - 1);
     told.clear();
     await fixture.ledger.apply([change]);
-    await vi.waitFor(() => expect(told).toContain(of.uid));
+    await until("it is told", () => told.has(of.uid));
     await reconcile(newer);
     expect((await fixture.runsOf(of)).map(({ generation }) => generation)).toEqual([2]);
     await delivers(newer, at);

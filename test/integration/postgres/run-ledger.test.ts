@@ -1,8 +1,9 @@
 import { randomBytes } from "node:crypto";
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ChangeRefused } from "../../../src/domain/ports/run-ledger.ts";
 import { closeRuns } from "../../../src/postgres/close-runs.ts";
 import { startRuns } from "../../../src/postgres/start-runs.ts";
+import { until } from "../../until.ts";
 import {
   change,
   claimed,
@@ -180,12 +181,12 @@ describe("apply", () => {
     await closeRuns(closing, [success(run)], () => undefined);
     const { rows } = await closing.query<{ pid: number }>("select pg_backend_pid() as pid");
     const applying = fixture.anotherLedger().apply([edit]);
-    await vi.waitFor(async () => {
+    await until("it waits", async () => {
       const waiting = await fixture.pool.query(
         "select from pg_stat_activity where $1 = any(pg_blocking_pids(pid))",
         [rows[0]?.pid],
       );
-      expect(waiting.rowCount).toBe(1);
+      return waiting.rowCount === 1;
     });
     await closing.query("commit");
     closing.release();
@@ -447,12 +448,12 @@ describe("cancel, orphans, runNow", () => {
     expect(await startRuns(starting, [run])).toEqual(new Set([run.id]));
     const { rows } = await starting.query<{ pid: number }>("select pg_backend_pid() as pid");
     const cancelling = fixture.anotherLedger().cancel([of.uid]);
-    await vi.waitFor(async () => {
+    await until("it waits", async () => {
       const waiting = await fixture.pool.query(
         "select from pg_stat_activity where $1 = any(pg_blocking_pids(pid))",
         [rows[0]?.pid],
       );
-      expect(waiting.rowCount).toBe(1);
+      return waiting.rowCount === 1;
     });
     await starting.query("commit");
     starting.release();
@@ -513,12 +514,12 @@ describe("cancel, orphans, runNow", () => {
     // It waits for the cursor, or has been answered already.
     await Promise.race([
       asked,
-      vi.waitFor(async () => {
+      until("it waits", async () => {
         const waiting = await fixture.pool.query(
           `select from pg_stat_activity
             where datname = current_database() and cardinality(pg_blocking_pids(pid)) > 0`,
         );
-        expect(waiting.rowCount).toBe(1);
+        return waiting.rowCount === 1;
       }),
     ]);
     await deleting.query("commit");

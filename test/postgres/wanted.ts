@@ -1,13 +1,13 @@
 import type { Pool } from "../../src/postgres/pool.ts";
 import { until } from "../until.ts";
 
-/** Resolves once so many wait for a lock of a table. */
-export async function untilWanted(pool: Pool, table: string, by = 1): Promise<void> {
-  await until(`${by} want the table ${table}`, async () => {
+/** Resolves once somebody waits for a lock of a table. */
+export async function untilWanted(pool: Pool, table: string): Promise<void> {
+  await until(`somebody wants the table ${table}`, async () => {
     const { rowCount } = await pool.query(
       "select from pg_locks where relation = $1::regclass and not granted",
       [table],
     );
-    return rowCount === by;
+    return rowCount === 1;
   });
 }

@@ -174,13 +174,10 @@ test("an autovacuum of a table gives way to it", async () => {
       );
       return rowCount === 1;
     });
-    const lines: string[] = [];
-    await migrate({
-      url: server.url,
-      appVersion: "1.0.0",
-      onProgress: (line) => lines.push(line),
+    // Long before that vacuum would be through, which would take longer than a test may.
+    expect(await migrate({ url: server.url, appVersion: "1.0.0" })).toEqual({
+      applied: ["0011_runs_without_first_start"],
     });
-    expect(lines).toEqual(["Migrating the database: 0011_runs_without_first_start"]);
     await pool.end();
   } finally {
     await server.stop();

@@ -4,6 +4,7 @@ import { DAY } from "../../../src/domain/instant.ts";
 import { createCircuits } from "../../../src/postgres/circuits.ts";
 import { parseKeyRing } from "../../../src/postgres/key-ring.ts";
 import { createOtps } from "../../../src/postgres/otps.ts";
+import { createPool, type Pool } from "../../../src/postgres/pool.ts";
 import { createRetention } from "../../../src/postgres/retention.ts";
 import {
   change,
@@ -25,13 +26,15 @@ afterAll(async () => {
   await fixture?.close();
 });
 
-const run = (retentionDays: number, batchSize?: number) =>
+const retention = (pool: Pool, retentionDays: number, batchSize?: number) =>
   createRetention({
-    pool: fixture.pool,
+    pool,
     clock: { known: true, now: () => Date.now() },
     retentionDays,
     ...(batchSize === undefined ? {} : { batchSize }),
   }).run(new AbortController().signal);
+const run = (retentionDays: number, batchSize?: number) =>
+  retention(fixture.pool, retentionDays, batchSize);
 
 async function executed(of: Job, daysAgo: number): Promise<void> {
   const attempt = await claimed(fixture, of, { at: Date.now() - daysAgo * DAY });
@@ -104,7 +107,8 @@ test.each([
         () => "done",
         () => "given up",
       );
-      await untilWanted(fixture.pool, table);
+      // On a busy machine it may have given up before it is seen.
+      await Promise.race([untilWanted(fixture.pool, table), ran]);
       // Less than the time that those who record wait for a lock.
       await writer.query(
         `begin; set local lock_timeout = '3s'; lock table ${table} in row exclusive mode`,
@@ -123,17 +127,23 @@ test.each([
 );
 
 test("two that want to drop the same month: it is gone once, and neither fails", async () => {
-  const { pool } = fixture;
-  await pool.query("select executions_ensure_month(now() - interval '2 years')");
-  const reader = await pool.connect();
+  await fixture.pool.query("select executions_ensure_month(now() - interval '2 years')");
+  const pool = createPool({ url: fixture.url, applicationName: "test" });
+  const query = pool.query.bind(pool) as (...given: unknown[]) => Promise<{ rows: object[] }>;
+  let months = 0;
+  pool.query = (async (...given: unknown[]) => {
+    const result = await query(...given);
+    if (!String(given[0]).includes("'executions'::regclass")) return result;
+    // It knows which there are, and the other one drops them before it does.
+    months += result.rows.length;
+    await run(90);
+    return result;
+  }) as typeof pool.query;
   try {
-    await reader.query("begin; lock table executions in access share mode");
-    const ran = Promise.all([run(90), run(90)]);
-    await untilWanted(pool, "executions", 2);
-    await reader.query("commit");
-    expect(await ran).toEqual([undefined, undefined]);
+    await retention(pool, 90);
+    expect(months).toBe(1);
   } finally {
-    reader.release(true);
+    await pool.end();
   }
 });
 

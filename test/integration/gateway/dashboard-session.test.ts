@@ -286,13 +286,15 @@ describe("guessing", () => {
 
   test("in parallel is counted one by one", async () => {
     await harness.pool.query("delete from sign_in_failures");
+    const begun = performance.now();
     const replies = await Promise.all(
       Array.from({ length: 12 }, () => visitor(harness).signIn("member@example.com", "wrong")),
     );
+    const elapsed = (performance.now() - begun) / 1_000;
     const tried = replies.filter(({ status }) => status === 401).length;
-    // Five are free; a slow machine may get past the first wait of a second.
+    // Five are free; a slow machine gets past the waits after them, of 1 s, 2 s, 4 s and so on, that are over.
     expect(tried).toBeGreaterThanOrEqual(5);
-    expect(tried).toBeLessThanOrEqual(7);
+    expect(tried).toBeLessThanOrEqual(5 + Math.log2(elapsed + 1));
     const { rows } = await harness.pool.query("select failures from sign_in_failures");
     expect(rows).toEqual([{ failures: tried }]);
     await harness.pool.query("delete from sign_in_failures");

@@ -113,9 +113,10 @@ describe("what a server does", () => {
     },
   ])("$does", async ({ script, retryable, unknown, fault }) => {
     const port = await scripted(script);
-    // Short only for who waits for it.
+    // Short only for who waits for it, and long enough to get there.
     const hangs = Object.values(script).includes("hang");
-    expect(await mailer(port, {}, hangs ? 700 : 10_000).send("a", HELLO)).toEqual({
+    const limit = unknown ? 2_500 : 700;
+    expect(await mailer(port, {}, hangs ? limit : 10_000).send("a", HELLO)).toEqual({
       kind: "failed",
       error: expect.any(String),
       retryable,

@@ -13,7 +13,9 @@ test("what was restored behind their backs is read anew by those who watch and t
   const database = await createTestDatabase();
   const pool = createPool({ url: database.url, applicationName: "test", max: 10 });
   const notifications = createNotifications({ url: database.url, applicationName: "test" });
+  const ending = new AbortController();
   onTestFinished(async () => {
+    ending.abort();
     await notifications.close();
     await pool.end();
     await database.drop();
@@ -23,7 +25,7 @@ test("what was restored behind their backs is read anew by those who watch and t
   const account = randomUUID();
   const ids = async () => (await index.jobs(account)).map(({ id }) => id);
   const watched = async (position: string) => {
-    for await (const { type } of store.watch(position, AbortSignal.timeout(5_000))) return type;
+    for await (const { type } of store.watch(position, ending.signal)) return type;
     return "nothing";
   };
 

@@ -130,10 +130,11 @@ describe("redact", () => {
   });
 
   test("a long text is read once, not again from each of its letters", () => {
-    const began = performance.now();
+    const before = process.cpuUsage();
     const word = "a".repeat(50_000);
     expect(redact(word)).toBe(word);
-    expect(performance.now() - began).toBeLessThan(1_000);
+    // Milliseconds of the processor: others may be busy too.
+    expect(process.cpuUsage(before).user / 1_000).toBeLessThan(1_000);
   });
 
   test("ends on a structure that contains itself", () => {

@@ -341,9 +341,10 @@ describe("spans", () => {
     const schedule = compile("* * * * *", "Europe/London");
     const [from, to] = [Date.UTC(2026, 0, 1), Date.UTC(2027, 0, 1)];
     expect(schedule.count(from, to)).toBe(525_600);
-    const began = performance.now();
+    const before = process.cpuUsage();
     for (let i = 0; i < 100; i += 1) schedule.count(from + i, to);
-    expect((performance.now() - began) / 100).toBeLessThan(5);
+    // Milliseconds of the processor: others may be busy too.
+    expect(process.cpuUsage(before).user / 1_000).toBeLessThan(500);
   });
 
   test("the latest of a rare job is found years back, but not below the bound", () => {

@@ -29,8 +29,11 @@ export function mailerFixture() {
   function mailer(
     port: number,
     change: Partial<SmtpSettings> = {},
-    sendTimeoutMs = 5_000,
-    options: { accountRules?: () => Promise<DestinationRules>; poolSize?: number } = {},
+    options: {
+      accountRules?: () => Promise<DestinationRules>;
+      poolSize?: number;
+      sendTimeoutMs?: number;
+    } = {},
   ) {
     const { accountRules = async () => parseDestinationRules(""), ...rest } = options;
     const state: { settings: SmtpSettings | undefined; revisions: number } = {
@@ -62,7 +65,8 @@ export function mailerFixture() {
       }),
       metrics: createMetrics({ version: "test", nodeMetrics: false }),
       log: createLogger({ level: "silent" }),
-      sendTimeoutMs,
+      // More than a test may take: what ends a mail is not its own limit, unless the test says so.
+      sendTimeoutMs: 60_000,
       ...rest,
     });
     ends.push(() => started.close());

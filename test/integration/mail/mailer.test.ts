@@ -125,9 +125,13 @@ describe("settings", () => {
 });
 
 test("a server that cannot be checked, because the database is away, got no mail", async () => {
-  const cut = mailer(25, {}, 5_000, {
-    accountRules: () => Promise.reject(new DependencyUnavailable("postgres")),
-  });
+  const cut = mailer(
+    25,
+    {},
+    {
+      accountRules: () => Promise.reject(new DependencyUnavailable("postgres")),
+    },
+  );
   await expect(cut.send("account", HELLO)).rejects.toThrow(DependencyUnavailable);
 });
 

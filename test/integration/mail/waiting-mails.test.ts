@@ -6,20 +6,18 @@ import { HELLO, mailerFixture } from "./mailer-fixture.ts";
 const { catcher, mailer, scriptedServer, close } = mailerFixture();
 afterEach(close);
 
-/** Milliseconds, more than a test may take: what ends a mail is not its own limit. */
-const PATIENT = 60_000;
 const ONE = { poolSize: 1 };
 /** A job's run can be ended by its worker. */
 const neverEnded = (): AbortSignal => new AbortController().signal;
 
 /** A server with one connection for us, which takes its time with the first mail that it is brought. */
-async function busy(sendTimeoutMs: number) {
+async function busy() {
   const first = Promise.withResolvers<string>();
   let ends = 0;
   const server = await scriptedServer({
     END: () => ((ends += 1) === 1 ? first.promise : "250 queued"),
   });
-  const sending = mailer(server.port, {}, sendTimeoutMs, ONE);
+  const sending = mailer(server.port, {}, ONE);
   const inFlight = sending.send("a", HELLO, { signal: neverEnded() });
   await until("the first mail at the server", () => server.seen.mails === 1);
   return {
@@ -45,7 +43,7 @@ describe("a mail that waits for a connection", () => {
     let ends = 0;
     const server = await scriptedServer({ END: () => ((ends += 1) < 3 ? "hang" : "250 queued") });
     // On a busy machine, too, long enough for a mail and for the way to its end.
-    const sending = mailer(server.port, {}, 2_500, ONE);
+    const sending = mailer(server.port, {}, { ...ONE, sendTimeoutMs: 2_500 });
     // Those before it take up all of their own.
     const sent = [1, 2, 3].map(() => sending.send("a", HELLO, { signal: neverEnded() }));
     expect(await Promise.all(sent)).toMatchObject([
@@ -58,7 +56,7 @@ describe("a mail that waits for a connection", () => {
 
   test("does so no longer than a mail may take, when nobody could end it", async () => {
     const server = await scriptedServer({ RCPT: "hang" });
-    const sending = mailer(server.port, {}, 700, ONE);
+    const sending = mailer(server.port, {}, { ...ONE, sendTimeoutMs: 700 });
     const ofJobs = [
       sending.send("a", HELLO, { signal: neverEnded() }),
       sending.send("a", HELLO, { signal: neverEnded() }),
@@ -76,7 +74,7 @@ describe("a mail that waits for a connection", () => {
   });
 
   test("ends with its signal, and is not sent", async () => {
-    const { inFlight, wait, goOn, sending, server } = await busy(PATIENT);
+    const { inFlight, wait, goOn, sending, server } = await busy();
     const controller = new AbortController();
     const { sent } = await wait(controller.signal);
     controller.abort();
@@ -93,7 +91,7 @@ describe("a mail that waits for a connection", () => {
   });
 
   test("goes in its turn", async () => {
-    const { inFlight, sending, goOn } = await busy(PATIENT);
+    const { inFlight, sending, goOn } = await busy();
     const order: number[] = [];
     const waiting = [1, 2, 3].map(async (mail) => {
       const result = await sending.send("a", HELLO, { signal: neverEnded() });
@@ -107,7 +105,7 @@ describe("a mail that waits for a connection", () => {
   });
 
   test("goes by new settings, when they come meanwhile", async () => {
-    const { inFlight, wait, goOn, sending, server } = await busy(PATIENT);
+    const { inFlight, wait, goOn, sending, server } = await busy();
     const other = await catcher();
     const { sent } = await wait(neverEnded());
     const { settings } = sending.state;
@@ -123,7 +121,7 @@ describe("a mail that waits for a connection", () => {
   });
 
   test("is unconfigured when the settings are deleted meanwhile", async () => {
-    const { wait, sending } = await busy(PATIENT);
+    const { wait, sending } = await busy();
     const { sent } = await wait(neverEnded());
     sending.state.settings = undefined;
     expect(await sending.send("a", HELLO)).toEqual({ kind: "unconfigured" });
@@ -131,7 +129,7 @@ describe("a mail that waits for a connection", () => {
   });
 
   test("hears of the end of the program", async () => {
-    const { inFlight, wait, sending, server } = await busy(PATIENT);
+    const { inFlight, wait, sending, server } = await busy();
     const { sent } = await wait(neverEnded());
     await sending.close();
     expect(await sent).toMatchObject({
@@ -192,7 +190,7 @@ describe("a server that takes fewer connections at once than we have", () => {
         return "250 ok";
       },
     });
-    const sending = mailer(server.port, {}, PATIENT, { poolSize: 2 });
+    const sending = mailer(server.port, {}, { poolSize: 2 });
     const send = (mails: number) =>
       Promise.all(Array.from({ length: mails }, () => sending.send("a", HELLO)));
     await send(2);
@@ -215,7 +213,7 @@ describe("a server that takes fewer connections at once than we have", () => {
         return "250 queued";
       },
     });
-    const sending = mailer(server.port, {}, PATIENT, { poolSize: 2 });
+    const sending = mailer(server.port, {}, { poolSize: 2 });
     const sent = await Promise.all([sending.send("a", HELLO), sending.send("a", HELLO)]);
     expect(sent).toMatchObject([{ kind: "accepted" }, { kind: "accepted" }]);
     expect(server.seen).toMatchObject({ connections: 2, mails: 2 });
@@ -223,7 +221,7 @@ describe("a server that takes fewer connections at once than we have", () => {
 
   test("and takes none by itself: the mail fails", async () => {
     const server = await scriptedServer({ GREETING: "421 busy" });
-    const sending = mailer(server.port, {}, PATIENT);
+    const sending = mailer(server.port);
     const sent = await Promise.all(Array.from({ length: MAILS }, () => sending.send("a", HELLO)));
     for (const result of sent)
       expect(result).toMatchObject({ kind: "failed", retryable: true, serverFault: true });

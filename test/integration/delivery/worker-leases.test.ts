@@ -252,7 +252,8 @@ describe("a lease", () => {
     const target = await receiver((_call, response) => {
       answers.push(() => response.end());
     });
-    const [locked, other] = [webhookJob(target.url), webhookJob(target.url)];
+    const patient = { target: { timeoutSeconds: 30 } };
+    const [locked, other] = [webhookJob(target.url, patient), webhookJob(target.url, patient)];
     const holder = renewing((answers) => answers.includes("locked"));
     worker({ timing: SHORT, queue: holder.queue });
     await Promise.all([create(locked), create(other)]);

@@ -127,8 +127,11 @@ describe.runIf(inject("tokenSecret") !== "")("deleted by kube-controller-manager
       );
       const uids = jobs.map((job) => job.metadata.uid);
       await until(
-        "a job that is ready",
-        async () => (await readyReason("c"))?.startsWith("True") === true,
+        "cursors",
+        async () => {
+          const known = await cursors(false);
+          return uids.every((uid) => known.includes(uid));
+        },
         30_000,
       );
 

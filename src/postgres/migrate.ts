@@ -83,12 +83,15 @@ export async function migrate(options: MigrateOptions): Promise<{ applied: strin
   };
   return translating(async () => {
     options.signal?.throwIfAborted();
-    options.signal?.addEventListener("abort", leave);
+    // Which nobody can end meanwhile: pg would wait for ever.
     await client.connect();
+    options.signal?.addEventListener("abort", leave);
     try {
+      options.signal?.throwIfAborted();
       await refuseOldServer(client);
       // Which a role may have, and only a server that is new enough knows: a large table takes its time.
       await client.query("set transaction_timeout = 0");
+      await dieWithUs(client);
       // Said here: through PgBouncer, what a connection is made with may not arrive.
       await client.query(`set lock_timeout = '${BRIEFLY}'`);
       await refuseOtherEncoding(client);
@@ -108,6 +111,18 @@ export async function migrate(options: MigrateOptions): Promise<{ applied: strin
     }
   });
 }
+
+/**
+ * Else the server would go on with a statement, and hold its tables until that is done, though this process was ended
+ * long ago. Not every system that PostgreSQL runs on can tell it.
+ */
+async function dieWithUs(client: Client): Promise<void> {
+  await client.query("set client_connection_check_interval = '1s'").catch((error: unknown) => {
+    if (sqlState(error) !== INVALID_PARAMETER_VALUE) throw error;
+  });
+}
+
+const INVALID_PARAMETER_VALUE = "22023";
 
 /** The names of those that were. */
 async function apply(client: Client, onProgress: MigrateOptions["onProgress"]): Promise<string[]> {

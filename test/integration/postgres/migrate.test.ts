@@ -116,6 +116,37 @@ test("told to end while it waits, it does, and has changed nothing", async () =>
   await pool.end();
 });
 
+test("told to end while it connects, it does", async () => {
+  const { url } = await empty();
+  const terminated = new AbortController();
+  const migrated = migrate({ url, appVersion: "1.0.0", signal: terminated.signal });
+  terminated.abort();
+  await expect(migrated).rejects.toThrow(/aborted/);
+});
+
+test("of one whose process has gone, the server does not finish what takes long, and others wait for", async () => {
+  const { url } = await empty();
+  const pool = await oneBehind(url);
+  await admin(
+    url,
+    `create function takes_long() returns event_trigger language plpgsql as
+       'begin perform pg_sleep(600); end'`,
+  );
+  await admin(url, "create event trigger long on ddl_command_end execute function takes_long()");
+  const terminated = new AbortController();
+  const migrated = migrate({ url, appVersion: "1.0.0", signal: terminated.signal }).catch(
+    (error: unknown) => error,
+  );
+  const rows = async (text: string) => (await pool.query(text)).rowCount;
+  const sleeping = `select from pg_stat_activity
+     where datname = current_database() and wait_event = 'PgSleep'`;
+  await until("the migration is under way", async () => (await rows(sleeping)) === 1);
+  terminated.abort();
+  expect(await migrated).toBeInstanceOf(Error);
+  await until("the server has taken it back", async () => (await rows(sleeping)) === 0);
+  await pool.end();
+});
+
 test("somebody who holds what it wants, and wants what it holds, is let through", async () => {
   const { url } = await empty();
   const pool = await oneBehind(url);

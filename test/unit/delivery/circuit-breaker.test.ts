@@ -110,18 +110,23 @@ test("a destination that never fails has no breaker", async () => {
 
 test("opens after five failures, lets one probe through, and closes on its success", async () => {
   const { made, admitted, transitions, fail, metric } = breakers();
+  const states = () =>
+    Promise.all(["open", "half_open"].map((state) => metric(`circuits{state="${state}"}`)));
   await fail("d", 4);
   expect(made.admit("d").kind).toBe("admitted");
   vi.advanceTimersByTime(5);
   await fail("d", 1);
+  expect(await states()).toEqual(["1", undefined]);
   expect(made.admit("d")).toMatchObject({ kind: "open", until: 1_000_025 });
   vi.advanceTimersByTime(10);
   expect(made.admit("d")).toMatchObject({ kind: "open", until: 1_000_027 });
   vi.advanceTimersByTime(10);
   const probe = admitted("d");
+  expect(await states()).toEqual(["0", "1"]);
   expect(made.admit("d")).toMatchObject({ kind: "open", until: 1_002_025 });
   probe.settle("success");
   await settled();
+  expect(await states()).toEqual(["0", "0"]);
   expect(transitions).toEqual(["d open", "d half_open", "d closed"]);
   expect(await metric('circuit_transitions_total{state="half_open"}')).toBe("1");
   expect(await metric("circuit_rejections_total")).toBe("3");

@@ -77,6 +77,32 @@ test("a series is written every ten seconds at most, with all that it counted me
   expect(calls.at(-1)?.body).toMatchObject({ series: { count: 61 } });
 });
 
+test("what was counted while it waited is written at once, and once", async () => {
+  const { calls, events, server, time } = world();
+  const later = () => time.advanceTo(time.now() + 11_000);
+  const away = async () => {
+    const back = Promise.withResolvers<void>();
+    server.answer = () => back.promise;
+    events.record({ ...FAILED, uid: `other-${time.now()}` });
+    for (let n = 0; n < 3; n += 1) {
+      events.record(FAILED);
+      await later();
+    }
+    server.answer = async () => undefined;
+    back.resolve();
+    await events.settled();
+  };
+  await away();
+  await away();
+  const written = calls.map(({ verb, body }) => [verb, (body as { series?: object }).series]);
+  expect(written).toMatchObject([
+    ["create", undefined],
+    ["create", { count: 3 }],
+    ["create", undefined],
+    ["patch", { count: 6 }],
+  ]);
+});
+
 test("a job that has too much to tell leaves its neighbours theirs", async () => {
   const { calls, tell, counted } = world();
   for (let n = 0; n < 20; n += 1) await tell({ ...FAILED, note: `attempt ${n}` });

@@ -50,14 +50,17 @@ export async function bootstrap(options: {
       async work() {
         // A try that died half-way, or an operator before us, may have made some of it.
         const account = (await accounts.byName(name)) ?? (await accounts.create({ name }));
-        if (namespace !== undefined && account.namespace === null)
+        const made = [`Created the account ${name}`];
+        if (namespace !== undefined && account.namespace === null) {
           await accounts.bind(account.id, namespace, await uidOf(namespace));
+          made.push(`bound to namespace ${namespace}`);
+        }
         const known = await users.list(account.id);
-        if (email !== undefined && password !== undefined && known.length === 0)
+        if (email !== undefined && password !== undefined && known.length === 0) {
           await users.create({ account: account.id, email, password, admin: true });
-        const bound = namespace === undefined ? "" : `, bound to namespace ${namespace}`;
-        const user = email === undefined ? "" : `, with the user ${email}`;
-        say(`Created the account ${name}${bound}${user}`);
+          made.push(`with the user ${email}`);
+        }
+        say(made.join(", "));
       },
     });
   } catch (error) {

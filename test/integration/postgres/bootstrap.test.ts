@@ -31,13 +31,13 @@ const start = async (configuration: Partial<Configuration>): Promise<string[]> =
   });
   return said;
 };
-/** The accounts with their namespaces, and the users of the first of them. */
+/** The accounts with their namespaces, and the users of the first of them who administer the installation, or not. */
 const made = async () => {
   const [account, ...others] = await createAccounts({ pool }).list();
   const users = account === undefined ? [] : await createUsers({ pool }).list(account.id);
   return {
     accounts: [account, ...others].map((each) => [each?.name, each?.namespace]),
-    users: users.map(({ email }) => email),
+    users: users.map(({ email, admin }) => [email, admin]),
   };
 };
 
@@ -45,7 +45,7 @@ test("the first account and its user, once in a database's life", async () => {
   expect(await start(FIRST)).toEqual([
     "Created the account default, with the user ada@example.com",
   ]);
-  const users = ["ada@example.com"];
+  const users = [["ada@example.com", true]];
   expect(await made()).toEqual({ accounts: [["default", null]], users });
   expect(await start({ ...FIRST, bootstrapAccount: "another" })).toEqual([]);
   expect(await made()).toEqual({ accounts: [["default", null]], users });
@@ -54,7 +54,8 @@ test("the first account and its user, once in a database's life", async () => {
 test("a try that died half-way is finished", async () => {
   await createAccounts({ pool }).create({ name: "default" });
   await start(FIRST);
-  expect(await made()).toEqual({ accounts: [["default", null]], users: ["ada@example.com"] });
+  const users = [["ada@example.com", true]];
+  expect(await made()).toEqual({ accounts: [["default", null]], users });
 });
 
 test("what an operator has made before stays as it is: its namespace, and its users", async () => {
@@ -64,9 +65,12 @@ test("what an operator has made before stays as it is: its namespace, and its us
   });
   const { bootstrapPassword: password } = FIRST;
   await createUsers({ pool }).create({ account: account.id, email: "bob@example.com", password });
-  await start({ ...FIRST, bootstrapNamespace: "team-a" });
+  // No more is told than was done.
+  expect(await start({ ...FIRST, bootstrapNamespace: "team-a" })).toEqual([
+    "Created the account default",
+  ]);
   expect(await made()).toEqual({
     accounts: [["default", "elsewhere"]],
-    users: ["bob@example.com"],
+    users: [["bob@example.com", false]],
   });
 });

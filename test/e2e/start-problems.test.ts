@@ -206,19 +206,72 @@ test("it goes on when nobody reads its lines any longer", async () => {
   expect(await program.finished).toMatchObject({ code: 0, stderr: "" });
 });
 
-test("a dump of another server that nobody has migrated here: jobs are watched, not listed for ever", async () => {
-  const database = await createTestDatabase();
-  const pool = createPool({ url: database.url, applicationName: "test" });
-  await pool.query("update carillon_meta set value = '4000000000' where key = 'jobs_purged_xid'");
-  const gateway = run("gateway", {
+/** What a PostgreSQL answers that is not there yet. */
+const STARTING_UP = (() => {
+  const fields = Buffer.from("SFATAL\0C57P03\0Mthe database system is starting up\0\0");
+  const length = Buffer.alloc(4);
+  length.writeInt32BE(fields.length + 4);
+  return Buffer.concat([Buffer.from("E"), length, fields]);
+})();
+
+const gatewayOn = (databaseUrl: string) =>
+  run("gateway", {
     env: {
-      DATABASE_URL: database.url,
+      DATABASE_URL: databaseUrl,
       CARILLON_ENCRYPTION_KEYS: `k1:${Buffer.alloc(32, 1).toString("base64")}`,
       CARILLON_JOB_STORE: "postgres",
+      CARILLON_LOG_FORMAT: "json",
       PORT: "0",
       CARILLON_METRICS_PORT: "0",
     },
   });
+
+test("a gateway does not wait for a database that nobody has migrated, or that others have sealed", async () => {
+  const empty = await createEmptyDatabase();
+  const unmigrated = await gatewayOn(empty.url).finished;
+  expect(unmigrated).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining("run npm run migrate first") as unknown,
+  });
+  const database = await createTestDatabase();
+  await admin(
+    database.url,
+    `with of as (insert into accounts (name) values ('of-others') returning id)
+     insert into signing_secrets (id, account, secret) select uuidv7(), id, 'theirs:sealed' from of`,
+  );
+  const sealed = await gatewayOn(database.url).finished;
+  expect(sealed).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining('the encryption key id "theirs"') as unknown,
+  });
+  await database.drop();
+  await empty.drop();
+});
+
+test("a gateway waits for a database that is away, says so once, and ends when it is told to", async () => {
+  let tries = 0;
+  const away = createServer((socket) => {
+    tries += 1;
+    socket.once("data", () => socket.end(STARTING_UP));
+  }).listen(0, "127.0.0.1");
+  await once(away, "listening");
+  const gateway = gatewayOn(
+    `postgres://u:hidden@127.0.0.1:${(away.address() as AddressInfo).port}/db`,
+  );
+  // Each time it asks for a connection for the runs first.
+  await until("it has tried again and again", () => tries >= 4);
+  gateway.signal("SIGTERM");
+  expect(await gateway.finished).toMatchObject({ code: 0, stderr: "" });
+  expect(gateway.stdout().match(/waiting for PostgreSQL/g)).toHaveLength(1);
+  expect(gateway.stdout()).not.toContain('"msg":"ready"');
+  away.close();
+});
+
+test("a dump of another server that nobody has migrated here: jobs are watched, not listed for ever", async () => {
+  const database = await createTestDatabase();
+  const pool = createPool({ url: database.url, applicationName: "test" });
+  await pool.query("update carillon_meta set value = '4000000000' where key = 'jobs_purged_xid'");
+  const gateway = gatewayOn(database.url);
   await until("no transaction is ahead of those to come", async () => {
     const { rows } = await pool.query(
       "select value from carillon_meta where key = 'jobs_purged_xid'",
@@ -252,6 +305,10 @@ test.each([
   {
     first: { ACCOUNT: "first", EMAIL: "ada@example.com", PASSWORD: "short" },
     says: "CARILLON_BOOTSTRAP_PASSWORD: must be 8 to 256 characters",
+  },
+  {
+    first: { ACCOUNT: "first", EMAIL: "ada@example.com" },
+    says: "CARILLON_BOOTSTRAP_EMAIL and CARILLON_BOOTSTRAP_PASSWORD belong together",
   },
 ])("a first account that cannot be: $says", async ({ first, says }) => {
   const env = Object.entries(first).map(([name, value]) => [`CARILLON_BOOTSTRAP_${name}`, value]);

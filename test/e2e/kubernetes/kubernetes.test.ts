@@ -1,5 +1,7 @@
 /** The whole program on a real API server and PostgreSQL, with the rights that the chart gives it. */
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
+import { createCircuits } from "../../../src/postgres/circuits.ts";
+import { createPool } from "../../../src/postgres/pool.ts";
 import { resolveControlPlane } from "../../kubernetes/control-plane.ts";
 import type { OwnControlPlane } from "../../kubernetes/own-control-plane.ts";
 import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
@@ -401,9 +403,25 @@ describe.runIf(inject("kubeconfig") !== "")("Carillon on Kubernetes", async () =
     await sends("restored", 3, 60_000);
   }, 180_000);
 
+  test("an open circuit shows in the jobs of its destination", async () => {
+    const webhook = { url: "http://127.0.0.1:9/" };
+    const failing = Array.from({ length: 12 }, (_, n) =>
+      JSON.parse(manifest(`refused-${n}`, { schedule: { at: inSeconds(2) }, webhook })),
+    );
+    await apply(JSON.stringify({ apiVersion: "v1", kind: "List", items: failing }));
+    await apply(manifest("behind-it", { schedule: { cron: "0 3 1 1 *" }, webhook }));
+    const type = "DestinationReachable";
+    const status = await statusOf("behind-it", (each) => condition(each, type)?.status === "False");
+    expect(condition(status, type)).toMatchObject({ reason: "CircuitOpen" });
+  });
+
   test("SIGTERM ends every process in order, and uninstalling keeps the jobs", async () => {
     const ends = [...controllers.values(), gateway].map((process) => process.end());
     expect(await Promise.all(ends)).toEqual([0, 0, 0]);
+    // What no process thinks any more is no job's state.
+    const pool = createPool({ url: database.url, applicationName: "test" });
+    expect(await createCircuits({ pool }).listAll()).toEqual([]);
+    await pool.end();
     const path = `-n ${HOME} get lease carillon-controller -o jsonpath={.spec.holderIdentity}`;
     expect(await carillon.kube(path)).toBe("");
     await carillon.uninstall();

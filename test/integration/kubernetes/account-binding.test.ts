@@ -13,6 +13,7 @@ import { openWindow, signIn } from "../../e2e/dashboard/owner.ts";
 import { run } from "../../e2e/program.ts";
 import { connect, createNamespace, installCrd } from "../../kubernetes/cluster.ts";
 import { startPart, type Part } from "../../kubernetes/part.ts";
+import { signedIn } from "../../kubernetes/signed-in.ts";
 import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
 
 const kubeconfig = inject("kubeconfig");
@@ -154,6 +155,26 @@ describe.runIf(kubeconfig !== "")("an account moves to another namespace", () =>
     expect((await accounts().byName("cli"))?.namespaceUid).toBe(to.uid);
   });
 
+  const migrated = (bootstrapNamespace: string) =>
+    run("migrate", {
+      env: {
+        DATABASE_URL: database.url,
+        KUBECONFIG: kubeconfig,
+        CARILLON_BOOTSTRAP_ACCOUNT: "first",
+        CARILLON_BOOTSTRAP_NAMESPACE: bootstrapNamespace,
+      },
+    }).finished;
+
+  test("of the first account: one that is not there is asked for, another is bound by its uid", async () => {
+    const { name, uid } = await createNamespace(cluster, "first");
+    const { code, stderr } = await migrated("not-there");
+    expect(code).toBe(1);
+    expect(stderr).toContain("the namespace not-there of the first account does not exist");
+    expect(await migrated(name)).toMatchObject({ code: 0 });
+    const bound = await accounts().byName("first");
+    expect(bound).toMatchObject({ namespace: name, namespaceUid: uid });
+  });
+
   describe("in the dashboard", () => {
     let gateway: Part;
     let admins: Account;
@@ -177,9 +198,10 @@ describe.runIf(kubeconfig !== "")("an account moves to another namespace", () =>
       const users = createUsers({ pool });
       const email = "theirs@example.com";
       await users.create({ account: account.id, email, password: PASSWORD });
-      const theirs = await signedIn(email);
-      const admin = await signedIn("admin@example.com");
-      const owner = await signedIn("owner@example.com");
+      const as = (each: string) => signedIn(gateway.url, { email: each, password: PASSWORD });
+      const theirs = await as(email);
+      const admin = await as("admin@example.com");
+      const owner = await as("owner@example.com");
       const path = `/accounts/${account.id}/namespace`;
 
       expect((await owner("POST", path, { namespace: to.name })).status).toBe(403);
@@ -235,23 +257,5 @@ describe.runIf(kubeconfig !== "")("an account moves to another namespace", () =>
         await browser.close();
       }
     });
-
-    async function signedIn(email: string) {
-      let cookie = "";
-      const ask = async (method: string, path: string, json?: object) => {
-        const response = await fetch(`${gateway.url}/dashboard/api${path}`, {
-          method,
-          headers: { Origin: gateway.url, Cookie: cookie, "Content-Type": "application/json" },
-          ...(json && { body: JSON.stringify(json) }),
-        });
-        cookie ||= response.headers.get("set-cookie")?.split(";")[0] ?? "";
-        return {
-          status: response.status,
-          body: (await response.json()) as Record<string, unknown>,
-        };
-      };
-      expect((await ask("POST", "/session", { email, password: PASSWORD })).status).toBe(200);
-      return ask;
-    }
   });
 });

@@ -141,6 +141,11 @@ describe.runIf(kubeconfig !== "")("leaders", { concurrent: true }, () => {
       const { rows } = await pool.query("select from missed_spans");
       expect(rows).toHaveLength(0);
     };
+    const path = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/carillon-controller`;
+    const holder = async () => {
+      const lease = await admin.call<Lease>({ verb: "get", resource: "leases", path });
+      return lease.spec?.holderIdentity;
+    };
     /** A wire to the database of its own, for one that is to be cut off alone. */
     const wire = async () => {
       const proxy = await startTcpProxy({ target: () => addressOf(database.url) });
@@ -170,6 +175,7 @@ describe.runIf(kubeconfig !== "")("leaders", { concurrent: true }, () => {
       pool,
       namespace,
       controller,
+      holder,
       create,
       createSeries,
       executions,
@@ -315,7 +321,7 @@ describe.runIf(kubeconfig !== "")("leaders", { concurrent: true }, () => {
     "an ending leader makes room at once, and goes on with what it delivers",
     { timeout: 120_000 },
     async () => {
-      const { controller, create, executions, namespace } = await installation();
+      const { controller, create, executions, holder } = await installation();
       const calls: ServerResponse[] = [];
       const slow = await startAnsweringReceiver((_call, response) => calls.push(response));
       closing.push(() => slow.close());
@@ -329,11 +335,6 @@ describe.runIf(kubeconfig !== "")("leaders", { concurrent: true }, () => {
       // Only now: else it might be the one that delivers.
       const second = await controller("second");
 
-      const path = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/carillon-controller`;
-      const holder = async () => {
-        const lease = await admin.call<Lease>({ verb: "get", resource: "leases", path });
-        return lease.spec?.holderIdentity;
-      };
       expect(await holder()).toMatch(/^first/);
       first.program.signal("SIGTERM");
       // For as long, at least, the record would name it if it did not give the lease up.
@@ -348,6 +349,23 @@ describe.runIf(kubeconfig !== "")("leaders", { concurrent: true }, () => {
       expect(await first.program.finished).toMatchObject({ code: 0 });
       expect(await executions()).toMatchObject([{ job_id: "slow", error_message: null }]);
       expect(slow.received).toHaveLength(1);
+    },
+  );
+
+  test(
+    "a container that starts again in its pod is not the one that died",
+    { timeout: 120_000 },
+    async () => {
+      const { controller, holder } = await installation();
+      const first = await controller("pod");
+      await until("a leader", () => leads(first), 20_000);
+      const died = await holder();
+      first.program.signal("SIGKILL");
+      await first.program.finished;
+      const again = await controller("pod");
+      await until("a leader", () => leads(again), LEASE_MS + RETRY_MS + SLACK_MS);
+      expect(await holder()).toMatch(/^pod_/);
+      expect(await holder()).not.toBe(died);
     },
   );
 

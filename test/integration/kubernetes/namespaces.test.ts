@@ -12,13 +12,19 @@ import { createReflector } from "../../../src/controller/reflector.ts";
 import { createKubernetesJobStore } from "../../../src/kubernetes/kubernetes-job-store.ts";
 import { specFromResource } from "../../../src/kubernetes/scheduled-job.ts";
 import type { ScheduledJob } from "../../../src/kubernetes/scheduled-job.ts";
+import { createAccounts } from "../../../src/postgres/accounts.ts";
+import { createPool } from "../../../src/postgres/pool.ts";
+import { createUsers } from "../../../src/postgres/users.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { jobsPath } from "../../../src/kubernetes/scope.ts";
 import { lookAt } from "../../../src/kubernetes/unlisted.ts";
 import { connect, createNamespace, installCrd } from "../../kubernetes/cluster.ts";
 import { namespaceAccounts } from "../../kubernetes/namespace-accounts.ts";
+import { startPart } from "../../kubernetes/part.ts";
 import { realTime } from "../../kubernetes/real-time.ts";
+import { signedIn } from "../../kubernetes/signed-in.ts";
 import { createTokenSigner } from "../../kubernetes/token-webhook.ts";
+import { createTestDatabase } from "../../postgres/database.ts";
 
 const kubeconfig = inject("kubeconfig");
 const SPEC = specFromResource(
@@ -51,8 +57,8 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
       ...(namespaces && { namespaces }),
     });
 
-  /** A client that may do in these namespaces what the chart grants a controller, and nothing else. */
-  async function controllerOf(namespaces: readonly string[]): Promise<typeof admin> {
+  /** Of somebody who may do in these namespaces what the chart grants a controller, and nothing else. */
+  async function kubeconfigFor(namespaces: readonly string[]): Promise<string> {
     const user = `controller-of-${namespaces[0]}`;
     for (const namespace of namespaces) {
       await admin.call({
@@ -123,6 +129,12 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
     const client = connect(file);
     closing.push(() => client.close());
     for (const namespace of namespaces) await untilState(client, namespace, "listed");
+    return file;
+  }
+
+  async function controllerOf(namespaces: readonly string[]): Promise<typeof admin> {
+    const client = connect(await kubeconfigFor(namespaces));
+    closing.push(() => client.close());
     return client;
   }
 
@@ -363,6 +375,38 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
       await deleteBinding(client, first);
       refusal = await ends();
       expect(refusal.end).toBeInstanceOf(PositionExpired);
+    },
+  );
+
+  test.runIf(inject("tokenSecret") !== "")(
+    "a gateway's dashboard follows the jobs of an account by its rights in that namespace",
+    async () => {
+      const { name: namespace, uid } = await createNamespace(admin, "dashboard");
+      const database = await createTestDatabase();
+      closing.push(() => database.drop());
+      const pool = createPool({ url: database.url, applicationName: "namespaces test" });
+      closing.push(() => pool.end());
+      const { id } = await createAccounts({ pool }).create({
+        name: namespace,
+        namespace,
+        namespaceUid: uid,
+      });
+      const who = { email: "owner@example.com", password: "correct horse battery" };
+      await createUsers({ pool }).create({ account: id, ...who });
+      const gateway = await startPart("gateway", {
+        DATABASE_URL: database.url,
+        KUBECONFIG: await kubeconfigFor([namespace]),
+        CARILLON_WATCH_NAMESPACES: namespace,
+        CARILLON_ENCRYPTION_KEYS: `k1:${Buffer.alloc(32, 7).toString("base64")}`,
+      });
+      closing.push(() => gateway.stop());
+      const ask = await signedIn(gateway.url, who);
+      expect(await ask("GET", "/jobs")).toMatchObject({ status: 200, body: { total: 0 } });
+      const account = bindings.bind(namespace);
+      await storeOf(admin).create({ account, id: "by-somebody-else", spec: SPEC });
+      await expect.poll(async () => (await ask("GET", "/jobs")).body["total"]).toBe(1);
+      const refused = await gateway.metric("carillon_kubernetes_requests_total", 'status="403"');
+      expect(refused).toBe(0);
     },
   );
 

@@ -87,8 +87,7 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
       const { min, max } = TIMEOUT_SECONDS;
       const began = monotonic();
       try {
-        if (doubted) await expectReached(scope, at, signal);
-        doubted = false;
+        if (doubted) doubted = !(await isReached(scope, at, signal));
         const body = await client.watch({
           resource: PLURAL,
           path: jobsPath(scope),
@@ -138,20 +137,28 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
 
   /**
    * An API server says nothing, not even bookmarks, of a position that it has not come to yet, as when etcd has been
-   * restored from a backup: then only a list helps, and soon, before it comes to a position that was another's. Otherwise
-   * it is watched again, and nobody reads all jobs because none has changed, or because a connection died.
+   * restored from a backup: then only a list helps, and soon, before it comes to a position that was another's: throws
+   * PositionExpired. Otherwise it is watched again, and nobody reads all jobs because none has changed, or because a
+   * connection died. Also when it does not tell in time: lists are the last that one with too much to do needs.
    */
-  async function expectReached(scope: Scope, at: string, signal: AbortSignal): Promise<void> {
-    const { metadata } = await client.call<Pick<ResourceList, "metadata">>({
-      verb: "list",
-      resource: PLURAL,
-      path: jobsPath(scope),
-      query: { limit: 1 },
-      signal,
-      timeoutMs: LOOK_MS,
-    });
-    if (!isReached(at, metadata.resourceVersion))
-      throw new PositionExpired(`the API server is at ${metadata.resourceVersion}, before ${at}`);
+  async function isReached(scope: Scope, at: string, signal: AbortSignal): Promise<boolean> {
+    let now: string;
+    try {
+      const { metadata } = await client.call<Pick<ResourceList, "metadata">>({
+        verb: "list",
+        resource: PLURAL,
+        path: jobsPath(scope),
+        query: { limit: 1 },
+        signal,
+        timeoutMs: LOOK_MS,
+      });
+      now = metadata.resourceVersion;
+    } catch (error) {
+      if (error instanceof DependencyUnavailable) return false;
+      throw error;
+    }
+    if (isBefore(now, at)) throw new PositionExpired(`the API server is at ${now}, before ${at}`);
+    return true;
   }
 
   /** Always throws, but for an abort. */
@@ -272,9 +279,9 @@ async function* each(body: AsyncIterable<Buffer>, onPiece: () => void): AsyncGen
 }
 
 /** Positions that are no numbers say nothing about each other. */
-function isReached(position: string, now: string): boolean {
-  const numbers = [position, now].every((version) => /^\d+$/.test(version));
-  return numbers && BigInt(now) >= BigInt(position);
+function isBefore(now: string, position: string): boolean {
+  const numbers = [now, position].every((version) => /^\d+$/.test(version));
+  return numbers && BigInt(now) < BigInt(position);
 }
 
 /** An ERROR event ends the watch: 410 when the position is too old, else the server's trouble. */

@@ -1,5 +1,6 @@
 import { Readable } from "node:stream";
 import { expect, test } from "vitest";
+import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
 import { PositionExpired } from "../../../src/domain/ports/job-store.ts";
 import type { JobEvent } from "../../../src/domain/ports/job-store.ts";
 import type { KubernetesClient } from "../../../src/kubernetes/client.ts";
@@ -73,9 +74,12 @@ function world(namespaces?: readonly string[]) {
   const seen: string[] = [];
   let answers: ((path: string) => readonly object[]) | undefined;
   /** Where the API server is, and whether it falls silent behind each answer. */
-  const server = { at: "100", silent: false };
+  const server = { at: "100", silent: false, busy: false };
   const client: Pick<KubernetesClient, "call" | "watch"> = {
-    call: async () => ({ metadata: { resourceVersion: server.at } }) as never,
+    async call() {
+      if (server.busy) throw new DependencyUnavailable("kubernetes");
+      return { metadata: { resourceVersion: server.at } } as never;
+    },
     async watch(watch) {
       asked.push(watch);
       const lines = (answers?.(watch.path) ?? []).map((event) =>
@@ -143,6 +147,23 @@ test("an API server that falls silent is watched again, unless it is behind what
   };
   await expect(told("5", 9, restored)).rejects.toThrow(PositionExpired);
   expect(asked).toHaveLength(3);
+});
+
+test("where an API server is that has no time to say so is asked again behind its next silence", async () => {
+  const { server, told } = world();
+  Object.assign(server, { at: "3", silent: true, busy: true });
+  const watched = told("5", 9, () => {
+    server.busy = false;
+    return [];
+  });
+  await expect(watched).rejects.toThrow(PositionExpired);
+});
+
+test("an API server whose positions are no numbers is watched", async () => {
+  const { asked, server, told } = world();
+  server.at = "abc";
+  await told("abd", 2, () => [bookmark("abe")]);
+  expect(asked).toHaveLength(1);
 });
 
 test("a job that somebody else's finalizer keeps is deleted, and what there is of others is remembered", async () => {

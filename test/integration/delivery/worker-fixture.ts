@@ -159,7 +159,8 @@ export function webhookJob(
     payload: "{}",
     headers: {},
     headersFrom: [],
-    timeoutSeconds: 10,
+    // More than a test may take: what ends an attempt is not its own limit.
+    timeoutSeconds: 60,
     ...target,
   };
   return job({ ...(account ? { account } : {}), spec: spec({ ...rest, target: webhook }) });

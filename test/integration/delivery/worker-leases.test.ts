@@ -235,7 +235,7 @@ describe("a lease", () => {
     const target = await receiver((_call, response) => {
       answer = () => response.end();
     });
-    const of = webhookJob(target.url, { target: { timeoutSeconds: 30 } });
+    const of = webhookJob(target.url);
     const holder = renewing((answers) => answers.length > 0);
     worker({ timing: SHORT, queue: holder.queue });
     await create(of);
@@ -252,8 +252,7 @@ describe("a lease", () => {
     const target = await receiver((_call, response) => {
       answers.push(() => response.end());
     });
-    const patient = { target: { timeoutSeconds: 30 } };
-    const [locked, other] = [webhookJob(target.url, patient), webhookJob(target.url, patient)];
+    const [locked, other] = [webhookJob(target.url), webhookJob(target.url)];
     const holder = renewing((answers) => answers.includes("locked"));
     worker({ timing: SHORT, queue: holder.queue });
     await Promise.all([create(locked), create(other)]);

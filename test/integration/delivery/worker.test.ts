@@ -239,9 +239,8 @@ describe("fairness", () => {
     const good = await receiver();
     worker({ timing: { grace: 100 } });
     const account = crypto.randomUUID();
-    const target = { timeoutSeconds: 60 };
     const stuck = hanging.flatMap(({ url }) =>
-      Array.from({ length: 40 }, () => webhookJob(url, { account, target })),
+      Array.from({ length: 40 }, () => webhookJob(url, { account })),
     );
     await create(...stuck.map((of) => ({ of })));
     // The account's whole share hangs, and 1,744 more of its runs are queued.
@@ -263,7 +262,7 @@ describe("fairness", () => {
       limits: { characters: 1_000, claimBatch: 64, perDestination: 1 },
     });
     const account = crypto.randomUUID();
-    const target = { timeoutSeconds: 60, payload: JSON.stringify({ large: "x".repeat(600) }) };
+    const target = { payload: JSON.stringify({ large: "x".repeat(600) }) };
     await create(
       ...Array.from({ length: 3 }, () => ({ of: webhookJob(hanging.url, { account, target }) })),
     );

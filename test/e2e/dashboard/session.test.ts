@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { findChrome } from "./chrome.ts";
 import type { Owner } from "./owner.ts";
 import { hold } from "./held.ts";
-import { button, heading } from "./locators.ts";
+import { button, copied, heading } from "./locators.ts";
 import { openStage, type Stage } from "./stage.ts";
 
 const chrome = findChrome();
@@ -67,8 +67,7 @@ describe.skipIf(chrome === undefined)("a session that ends", () => {
     await button(page, "Invite").click();
     await field(page, "Email").fill(other.email);
     await page.getByRole("dialog").getByRole("button", { name: "Invite" }).click();
-    await button(page, "Copy the link").click();
-    await page.goto(String(await page.evaluate("navigator.clipboard.readText()")));
+    await page.goto(await copied(page, "Copy the link"));
     await page.locator("input[type=password]").fill(PASSWORD);
     await button(page, "Accept and sign in").click();
     await heading(page, "Overview").waitFor();

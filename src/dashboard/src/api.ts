@@ -88,13 +88,18 @@ async function exchange<T>(
     .text()
     .then(parseExactly)
     .catch(() => undefined);
-  // No words of ours: a proxy's, which did not hear what became of it.
-  if (response.status >= 500 && answer === undefined)
+  // A proxy's, which did not hear what became of it.
+  if (response.status >= 500 && !isOurs(answer))
     throw noAnswer(`The server answered ${response.status}.`, response.status);
   if (!response.ok) throw new ApiError(response.status, answer ?? {});
   if (answer === undefined)
     throw noAnswer("Carillon's answer cannot be read: it was cut off, or is another program's.");
   return answer as T;
+}
+
+/** Not another program's, in JSON or not. */
+function isOurs(problem: unknown): boolean {
+  return typeof (problem as { error?: unknown } | undefined | null)?.error === "string";
 }
 
 export const get = <T>(path: string): Promise<T> =>

@@ -37,9 +37,12 @@ const broken = (route: Route) =>
 
 const cutOff = (route: Route) => route.abort("connectionreset");
 
-/** As a proxy says it. */
-const timeOut = (route: Route) =>
-  route.fulfill({ status: 504, contentType: "text/html", body: "<h1>Time-out</h1>" });
+/** As proxies say it. */
+const TIME_OUTS = [
+  { contentType: "text/html", body: "<h1>Time-out</h1>" },
+  { contentType: "application/json", body: '{"message":"Endpoint request timed out"}' },
+  { contentType: "application/json", body: '{"error":{"code":504}}' },
+];
 
 /** Answers take seconds, or never come: nothing looks as if it had not been heard, or were still to come. */
 describe.skipIf(chrome === undefined)("on a slow network", () => {
@@ -165,20 +168,35 @@ describe.skipIf(chrome === undefined)("on a slow network", () => {
     await context.close();
   });
 
-  test("what failed to load and is tried again: the click was heard", async () => {
+  test.each([
+    { page: "api-keys", asks: "api-keys" },
+    { page: "signing-secret", asks: "signing-secret" },
+    { page: "smtp", asks: "smtp" },
+    { page: "accounts", asks: "accounts" },
+    { page: "settings", asks: "users" },
+    { page: "jobs/of-nobody/edit", asks: "jobs/of-nobody" },
+    { page: "jobs/new?from=of-nobody", asks: "jobs/of-nobody" },
+  ])("what failed to load and is tried again on $page: the key was heard", async (at) => {
     const { context, page } = await stage.openPage("");
-    await page.route("**/dashboard/api/api-keys", broken);
-    await page.goto("/dashboard/api-keys");
+    const path = `**/dashboard/api/${at.asks}`;
+    await page.route(path, broken);
+    await page.goto(`/dashboard/${at.page}`);
     const retry = button(page, "Try again");
     await retry.waitFor();
-    const again = await hold(page, "GET", "**/dashboard/api/api-keys");
-    await retry.click();
-    await again.asked;
-    expect(await retry.getAttribute("aria-disabled")).toBe("true");
-    await page.unroute("**/dashboard/api/api-keys", broken);
-    again.release();
-    await page.getByText("first start").waitFor();
-    await expect.poll(() => page.getByRole("alert").count()).toBe(0);
+    const again = Promise.withResolvers<void>();
+    await page.route(path, async (route) => {
+      await again.promise;
+      await route.fallback();
+    });
+    await retry.press("Enter");
+    await expect.poll(() => retry.getAttribute("aria-disabled")).toBe("true");
+    again.resolve();
+    // It fails once more: whoever has pressed can press again.
+    await expect.poll(() => retry.getAttribute("aria-disabled")).not.toBe("true");
+    expect(await page.evaluate("document.activeElement.textContent")).toBe("Try again");
+    await page.unroute(path, broken);
+    await retry.press("Enter");
+    await expect.poll(() => page.getByText("The database is away.").count()).toBe(0);
     await context.close();
   });
 
@@ -259,8 +277,9 @@ describe.skipIf(chrome === undefined)("on a slow network", () => {
     await context.close();
   });
 
-  test("a proxy in between gives up: it may have been done all the same", async () => {
+  test.each(TIME_OUTS)("a proxy gives up, with $body: it may have been done", async (answer) => {
     const { context, page } = await stage.openPage("api-keys");
+    const timeOut = (route: Route) => route.fulfill({ status: 504, ...answer });
     await doneBut(page, "POST", "**/dashboard/api/api-keys", timeOut);
     await button(page, "Create API key").click();
     await page.getByLabel("Label").fill("done behind a proxy");

@@ -1,6 +1,6 @@
 import { Button, Group, Stack, Table, Text, TextInput } from "@mantine/core";
 import { IconPlus } from "@tabler/icons-react";
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { get, post } from "../api.ts";
 import type { Account } from "../api-types.ts";
@@ -12,6 +12,7 @@ import { Page, Waiting } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
 import { actionColumn, RowAction } from "../components/row-action.tsx";
 import { TableCard } from "../components/table-card.tsx";
+import { useLoaded } from "../loaded.ts";
 import { useSession } from "../session.ts";
 import { BindAccount } from "./bind-account.tsx";
 
@@ -21,7 +22,7 @@ export function AccountsPage() {
   const { installation } = useSession();
   const [creating, setCreating] = useState(false);
   const [binding, setBinding] = useState<Account>();
-  const accounts = useQuery({
+  const accounts = useLoaded({
     queryKey: ACCOUNTS,
     queryFn: async () => (await get<{ accounts: Account[] }>("/accounts")).accounts,
   });

@@ -14,7 +14,7 @@ import { Page, Waiting } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
 import { actionColumn, RowAction } from "../components/row-action.tsx";
 import { TableCard } from "../components/table-card.tsx";
-import { usePolled } from "../polled.ts";
+import { useLoaded } from "../loaded.ts";
 import { useSession } from "../session.ts";
 
 const KEYS = ["api-keys"];
@@ -26,7 +26,7 @@ export function ApiKeysPage() {
   const [doomed, setDoomed] = useState<ApiKey>();
   const opener = useRef<HTMLButtonElement>(null);
   const client = useQueryClient();
-  const keys = usePolled({
+  const keys = useLoaded({
     queryKey: KEYS,
     queryFn: async () => (await get<{ keys: ApiKey[] }>("/api-keys")).keys,
     refetchInterval: 15_000,

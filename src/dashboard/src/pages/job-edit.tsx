@@ -1,12 +1,13 @@
 import { Alert, Anchor } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
-import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link, useParams, useSearchParams } from "react-router";
 import { call, get, making } from "../api.ts";
 import type { Job, JobView } from "../api-types.ts";
 import { Page, Waiting } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
+import { useLoaded } from "../loaded.ts";
 import { useNavigateFromHere } from "../still-here.ts";
 import { useSession } from "../session.ts";
 import { JobForm } from "./job-form.tsx";
@@ -19,7 +20,7 @@ export function NewJobPage() {
   const from = params.get("from");
   const navigate = useNavigateFromHere();
   const client = useQueryClient();
-  const source = useQuery({
+  const source = useLoaded({
     queryKey: ["job", from],
     queryFn: () => get<JobView>(`/jobs/${encodeURIComponent(from ?? "")}`),
     enabled: from !== null,
@@ -59,7 +60,7 @@ export function EditJobPage() {
   const { id = "" } = useParams();
   const navigate = useNavigateFromHere();
   const client = useQueryClient();
-  const view = useQuery({
+  const view = useLoaded({
     queryKey: ["job", id],
     queryFn: () => get<JobView>(`/jobs/${encodeURIComponent(id)}`),
     refetchOnWindowFocus: false,

@@ -10,7 +10,7 @@ import { Moment } from "../components/moment.tsx";
 import { Waiting } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
 import { Status } from "../components/status.tsx";
-import { usePolled } from "../polled.ts";
+import { useLoaded } from "../loaded.ts";
 import { formatDuration, formatTime } from "../time.ts";
 
 const STEP = 25;
@@ -31,7 +31,7 @@ const REASONS: Record<string, string> = {
 
 export function JobHistory({ id }: { id: string }) {
   const [limit, setLimit] = useState(STEP);
-  const history = usePolled({
+  const history = useLoaded({
     queryKey: ["executions", id, limit],
     queryFn: () =>
       get<(Execution | Missed)[]>(

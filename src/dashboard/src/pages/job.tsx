@@ -11,7 +11,7 @@ import { Confirm } from "../components/confirm.tsx";
 import { Page, Waiting } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
 import { Status } from "../components/status.tsx";
-import { usePolled } from "../polled.ts";
+import { useLoaded } from "../loaded.ts";
 import { useNavigateFromHere } from "../still-here.ts";
 import { curlOf } from "./job-curl.ts";
 import { JobDetails } from "./job-details.tsx";
@@ -29,7 +29,7 @@ function OneJob({ id }: { id: string }) {
   const more = useRef<HTMLButtonElement>(null);
   const navigate = useNavigateFromHere();
   const client = useQueryClient();
-  const view = usePolled({
+  const view = useLoaded({
     queryKey: ["job", id],
     queryFn: () => get<JobView>(path),
     refetchInterval: 3_000,

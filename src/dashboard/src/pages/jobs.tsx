@@ -12,7 +12,7 @@ import { Page, Waiting } from "../components/page.tsx";
 import { Pager } from "../components/pager.tsx";
 import { Problem } from "../components/problem.tsx";
 import { useFilters } from "../filters.ts";
-import { usePolled } from "../polled.ts";
+import { useLoaded } from "../loaded.ts";
 import { JobTable } from "./job-table.tsx";
 
 const PAGE_SIZE = 25;
@@ -41,7 +41,7 @@ export function JobsPage() {
     limit: PAGE_SIZE,
     offset: (page - 1) * PAGE_SIZE,
   };
-  const jobs = usePolled({
+  const jobs = useLoaded({
     queryKey: ["jobs", query],
     queryFn: () => get<JobsAnswer>(`/jobs${search(query)}`),
     refetchInterval: 5_000,

@@ -12,7 +12,7 @@ import { Problem } from "../components/problem.tsx";
 import { Status } from "../components/status.tsx";
 import { TableCard } from "../components/table-card.tsx";
 import { useFilters } from "../filters.ts";
-import { usePolled } from "../polled.ts";
+import { useLoaded } from "../loaded.ts";
 
 const PAGE_SIZE = 25;
 const KINDS: Record<string, string> = { email: "Email", otp: "Passcode", job: "Job" };
@@ -22,7 +22,7 @@ export function LogsPage() {
   const { page, change, settled: to } = filters;
   const [status, kind] = [filters.of("status"), filters.of("kind")];
   const query = { status, kind, to, limit: PAGE_SIZE, offset: (page - 1) * PAGE_SIZE };
-  const logs = usePolled({
+  const logs = useLoaded({
     queryKey: ["logs", query],
     queryFn: () => get<LogsAnswer>(`/logs${search(query)}`),
     refetchInterval: 3_000,

@@ -6,14 +6,14 @@ import { BarChart } from "../components/bar-chart.tsx";
 import { Empty } from "../components/empty.tsx";
 import { Page, Waiting } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
-import { usePolled } from "../polled.ts";
+import { useLoaded } from "../loaded.ts";
 import { utcDay } from "../time.ts";
 import { LogTable } from "./logs.tsx";
 
 const DAYS = 30;
 
 export function OtpPage() {
-  const otp = usePolled({
+  const otp = useLoaded({
     queryKey: ["otp"],
     queryFn: () => get<{ days: OtpDay[]; recent: LogEntry[] }>(`/otp?days=${DAYS}`),
     refetchInterval: 5_000,

@@ -21,7 +21,7 @@ import { Moment } from "../components/moment.tsx";
 import { Page, Waiting } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
 import { Status } from "../components/status.tsx";
-import { usePolled } from "../polled.ts";
+import { useLoaded } from "../loaded.ts";
 import { useSession } from "../session.ts";
 import { utcDay } from "../time.ts";
 import { successRate } from "./success-rate.ts";
@@ -31,7 +31,7 @@ type Range = "24h" | "7d" | "30d";
 export function OverviewPage() {
   const { account } = useSession();
   const [range, setRange] = useState<Range>("24h");
-  const overview = usePolled({
+  const overview = useLoaded({
     queryKey: ["overview", range],
     // With its range: until another one's answer is there, this one is shown, and must not be read as that.
     queryFn: async () => ({ range, ...(await get<Overview>(`/overview?range=${range}`)) }),

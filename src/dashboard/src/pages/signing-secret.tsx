@@ -1,11 +1,12 @@
 import { Button, Card, Stack, Tabs, Text, Title } from "@mantine/core";
-import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { get, post } from "../api.ts";
 import { Confirm } from "../components/confirm.tsx";
 import { Code, Copy } from "../components/copy.tsx";
 import { Page, Waiting } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
+import { useLoaded } from "../loaded.ts";
 import { formatTime } from "../time.ts";
 import { SNIPPETS } from "./verification-snippets.ts";
 
@@ -16,7 +17,7 @@ export function SigningSecretPage() {
   const [rotating, setRotating] = useState(false);
   const [until, setUntil] = useState<string>();
   const client = useQueryClient();
-  const secret = useQuery({
+  const secret = useLoaded({
     queryKey: SECRET,
     queryFn: async () => (await get<{ secrets: string[] }>("/signing-secret")).secrets,
   });

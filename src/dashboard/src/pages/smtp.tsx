@@ -13,7 +13,7 @@ import {
 } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { IconCircleCheck } from "@tabler/icons-react";
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { ApiError, get, post } from "../api.ts";
 import type { SmtpSettings, SmtpTest, TlsMode } from "../api-types.ts";
@@ -21,11 +21,12 @@ import { BusyButton } from "../components/busy-button.tsx";
 import { Code } from "../components/copy.tsx";
 import { Page, Waiting } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
+import { useLoaded } from "../loaded.ts";
 import { useSession } from "../session.ts";
 import { PRESETS } from "./smtp-presets.ts";
 
 export function SmtpPage() {
-  const smtp = useQuery({
+  const smtp = useLoaded({
     queryKey: ["smtp"],
     queryFn: async () => (await get<{ settings: SmtpSettings | null }>("/smtp")).settings,
     refetchOnWindowFocus: false,

@@ -12,7 +12,7 @@ import {
   Title,
 } from "@mantine/core";
 import { IconUserPlus } from "@tabler/icons-react";
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useRef, useState } from "react";
 import { call, get, post } from "../api.ts";
 import type { Invitation, User } from "../api-types.ts";
@@ -25,6 +25,7 @@ import { OnceModal } from "../components/once-modal.tsx";
 import { Waiting } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
 import { actionColumn, RowAction } from "../components/row-action.tsx";
+import { useLoaded } from "../loaded.ts";
 import { useSession } from "../session.ts";
 import { RoleSelect } from "./role-select.tsx";
 
@@ -38,7 +39,7 @@ export function UsersCard() {
   const [doomed, setDoomed] = useState<{ path: string; email: string; invited: boolean }>();
   const opener = useRef<HTMLButtonElement>(null);
   const client = useQueryClient();
-  const users = useQuery({
+  const users = useLoaded({
     queryKey: USERS,
     queryFn: () => get<{ users: User[]; invitations: Invitation[] }>("/users"),
   });

@@ -4,7 +4,7 @@ import type { Standalone } from "../program.ts";
 import { violations } from "./axe.ts";
 import { findChrome } from "./chrome.ts";
 import { OPENINGS } from "./openings.ts";
-import { DESKTOP, openWindow, PHONE, signIn, type Owner } from "./owner.ts";
+import { DESKTOP, openWindow, PHONE, settled, signIn, type Owner } from "./owner.ts";
 import { sampleData } from "./sample-data.ts";
 import { openStage, type Stage } from "./stage.ts";
 
@@ -48,8 +48,7 @@ describe.skipIf(chrome === undefined)("everything that opens", () => {
       for (const { path, what, open, only } of OPENINGS) {
         if (only !== undefined && only !== name) continue;
         await page.goto(`/dashboard/${path.replace("JOB", job)}`);
-        await page.getByRole("heading", { level: 1 }).waitFor();
-        await page.waitForLoadState("networkidle");
+        await settled(page);
         try {
           await open(page);
         } catch (error) {

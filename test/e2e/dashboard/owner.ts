@@ -56,3 +56,14 @@ export async function signIn(page: Page, owner: Owner): Promise<void> {
   await page.getByRole("button", { name: "Sign in", exact: true }).click();
   await page.getByRole("heading", { level: 1, name: "Overview" }).waitFor();
 }
+
+/**
+ * Until the page shows what it was opened for, and nothing of it is being loaded any more. The browser's own
+ * "networkidle" is half a second of silence, of each page.
+ */
+export async function settled(page: Page, title?: string): Promise<void> {
+  // Not of what says that the page is being loaded.
+  const heading = { level: 1, ...(title === undefined ? {} : { name: title }) };
+  await page.locator("#content").getByRole("heading", heading).waitFor();
+  await page.getByLabel("Loading", { exact: true }).first().waitFor({ state: "detached" });
+}

@@ -4,7 +4,7 @@ import type { Standalone } from "../program.ts";
 import { violations } from "./axe.ts";
 import { findChrome } from "./chrome.ts";
 import { copied } from "./locators.ts";
-import { DESKTOP, openWindow, PHONE, signIn, type Owner } from "./owner.ts";
+import { DESKTOP, openWindow, PHONE, settled, signIn, type Owner } from "./owner.ts";
 import { sampleData } from "./sample-data.ts";
 import { openStage, type Stage } from "./stage.ts";
 
@@ -67,8 +67,7 @@ describe.skipIf(chrome === undefined)("every page", () => {
       await signIn(page, owner);
       for (const { path, title } of PAGES) {
         await page.goto(`/dashboard/${path.replace("JOB", job)}`);
-        await page.getByRole("heading", { level: 1, name: title }).waitFor();
-        await page.waitForLoadState("networkidle");
+        await settled(page, title);
         found.push(...(await violations(page)).map((line) => `${title}: ${line}`));
         const overflow = await page.evaluate(
           "document.documentElement.scrollWidth - document.documentElement.clientWidth",
@@ -120,8 +119,7 @@ describe.skipIf(chrome === undefined)("every page", () => {
       await page.getByRole("button", { name: "Done" }).click();
       for (const path of ["", "jobs", `jobs/${id}`, `jobs/${id}/edit`, "api-keys"]) {
         await page.goto(`/dashboard/${path}`);
-        await page.getByRole("heading", { level: 1 }).waitFor();
-        await page.waitForLoadState("networkidle");
+        await settled(page);
         const overflow = await page.evaluate(
           "document.documentElement.scrollWidth - document.documentElement.clientWidth",
         );

@@ -5,7 +5,7 @@ import type { Browser } from "playwright-core";
 import { call, startStandalone, type Standalone } from "../program.ts";
 import { startReceiver, type Receiver } from "../receiver.ts";
 import { launchChrome } from "./chrome.ts";
-import { openWindow, printedOwner, signIn, type Owner, type View } from "./owner.ts";
+import { openWindow, printedOwner, settled, signIn, type Owner, type View } from "./owner.ts";
 
 /** A program at its first start, its owner, a receiver for its webhooks, and a browser. */
 export interface Stage {
@@ -60,8 +60,7 @@ export async function openStage(options: {
         const window = await openWindow(browser, program.url, view ? { view } : {});
         await signIn(window.page, owner);
         await window.page.goto(`/dashboard/${path}`);
-        // Not of what says that the page is being loaded.
-        await window.page.locator("#content").getByRole("heading", { level: 1 }).waitFor();
+        await settled(window.page);
         return window;
       },
       rest,

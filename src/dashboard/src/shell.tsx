@@ -150,7 +150,7 @@ function SignedIn({ session }: { session: Session }) {
         ))}
         <Text size="xs" c="dimmed" mt="auto" px="xs" py={4}>
           Carillon {session.installation.version} ·{" "}
-          <Anchor href="/docs" size="xs" underline="always">
+          <Anchor href="/docs" size="xs" underline="always" display="inline-block">
             API documentation
           </Anchor>
         </Text>

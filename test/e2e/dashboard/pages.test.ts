@@ -35,6 +35,11 @@ const hiddenBeginning = (letter: string) => `(() => {
   return first.getBoundingClientRect().right - link.closest(".clip").getBoundingClientRect().right;
 })()`;
 
+/** The words of a state, a role or an account that end in an ellipsis. */
+const SHORTENED = `[...document.querySelectorAll("main .mantine-Badge-label")]
+  .filter((label) => label.scrollWidth > label.clientWidth)
+  .map((label) => label.textContent)`;
+
 describe.skipIf(chrome === undefined)("every page", () => {
   let stage: Stage;
   let program: Standalone;
@@ -73,6 +78,8 @@ describe.skipIf(chrome === undefined)("every page", () => {
           "document.documentElement.scrollWidth - document.documentElement.clientWidth",
         );
         if (overflow !== 0) found.push(`${title}: ${String(overflow)} px wider than the window`);
+        const shortened = (await page.evaluate(SHORTENED)) as string[];
+        found.push(...shortened.map((word) => `${title}: no room for "${word}"`));
       }
       expect(found).toEqual([]);
       expect(complaints).toEqual([]);

@@ -45,6 +45,15 @@ export async function sampleData({
       email_subject: "We are live",
       email_body: "Today is the day.",
     },
+    {
+      name: "Maintenance notice",
+      type: "email",
+      schedule_type: "one_time",
+      run_at: new Date(Date.now() + 2_000).toISOString(),
+      email_to: "team@example.com",
+      email_subject: "Maintenance is over",
+      email_body: "Everything is back.",
+    },
   ];
   const ids: string[] = [];
   for (const job of jobs) ids.push(((await send("/jobs", job)).body as { id: string }).id);
@@ -60,7 +69,8 @@ export async function sampleData({
       const { body } = await call(url, { key, path: `/jobs/${id}/executions` });
       if ((body as unknown[]).length < 3) return false;
     }
-    return true;
+    const { body } = await call(url, { key, path: `/jobs/${ids[6]}` });
+    return (body as { status: string }).status === "completed";
   });
   return { jobs: ids };
 }

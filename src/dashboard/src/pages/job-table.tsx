@@ -19,7 +19,7 @@ export const JobTable = memo(function JobTable(props: {
   const chosen = jobs.filter(({ id }) => selected.has(id)).length;
   return (
     <TableCard
-      minWidth={800}
+      minWidth={820}
       columns={[
         {
           width: 48,
@@ -41,7 +41,7 @@ export const JobTable = memo(function JobTable(props: {
         },
         { label: "Job" },
         { label: "Schedule", width: 205 },
-        { label: "Status", width: 110 },
+        { label: "Status", width: 130 },
         { label: "Next run", width: 140 },
         { label: "Last run", width: 170 },
       ]}

@@ -59,7 +59,6 @@ nav b { text-align: left }
 nav span { opacity: .7; font-size: .87rem }
 #empty { padding: 1rem; opacity: .7 }
 article { flex: 1; display: flex; flex-direction: column; min-width: 0; padding: 1rem; gap: .6rem; overflow-y: auto }
-article[hidden] { display: none }
 h2 { margin: 0; overflow-wrap: anywhere; font-size: 1.2rem }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem .8rem; margin: 0 }
 dt { opacity: .65 } dd { margin: 0; overflow-wrap: anywhere }
@@ -69,6 +68,10 @@ dt { opacity: .65 } dd { margin: 0; overflow-wrap: anywhere }
 iframe { flex: 1; min-height: 20rem; border: 1px solid var(--line); background: #fff; color-scheme: light }
 pre { margin: 0; white-space: pre-wrap; overflow-wrap: anywhere; font: 13px/1.5 ui-monospace, monospace }
 [hidden] { display: none !important }
+@media (max-width: 40rem) {
+  main { flex-direction: column }
+  nav { width: auto; max-width: none; max-height: 35vh; border-right: 0; border-bottom: 1px solid var(--line) }
+}
 @media (forced-colors: active) { nav button[aria-current=true] { background: Highlight; color: HighlightText; forced-color-adjust: none } }
 `;
 

@@ -79,9 +79,11 @@ export function BarChart(props: { bars: readonly Bar[]; name: string; good: stri
         <Text size="xs" c="dimmed">
           {bars[0]?.axis ?? bars[0]?.label}
         </Text>
-        <Text size="xs" c="dimmed">
-          {bars.at(-1)?.axis ?? bars.at(-1)?.label}
-        </Text>
+        {bars.length > 1 && (
+          <Text size="xs" c="dimmed">
+            {bars.at(-1)?.axis ?? bars.at(-1)?.label}
+          </Text>
+        )}
       </Group>
     </div>
   );

@@ -58,7 +58,9 @@ export function JobHistory({ id }: { id: string }) {
         {executions.length > 0 && (
           <>
             <Text size="xs" c="dimmed">
-              Duration and outcome of the last {executions.length}, oldest first
+              {executions.length === 1
+                ? "Duration and outcome"
+                : `Duration and outcome of the last ${executions.length}, oldest first`}
             </Text>
             <BarChart
               name="Durations in milliseconds"

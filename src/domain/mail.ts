@@ -10,11 +10,17 @@ export interface MailMessage {
   bcc?: readonly string[];
   replyTo?: string;
   headers?: Readonly<Record<string, string>>;
-  attachments?: readonly { filename: string; contentType?: string; content: Uint8Array }[];
+  attachments?: readonly MailAttachment[];
   /** Fixed for all attempts of a run; made up when absent. Without angle brackets; without a domain it gets the sender's. */
   messageId?: string;
   /** What it is sent for, for the metrics; `email` when absent. */
   kind?: MailKind;
+}
+
+export interface MailAttachment {
+  filename: string;
+  contentType?: string;
+  content: Uint8Array;
 }
 
 /** How the SMTP conversation ended. `retryable` speaks of SMTP 4xx and network trouble. */

@@ -33,6 +33,12 @@ const ASCII_ONLY = new Set(["in-reply-to", "references", "otp-token"]);
 /** RFC 5322 field name, without what MIME parsers stumble over. */
 const HEADER_NAME = /^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/;
 
+/**
+ * No line of a mail takes the word, with the space that begins a folded line and the brackets that message ids get
+ * (RFC 5322, 2.1.1), or the spaces fill one, which looks like the end of the headers (3.2.2).
+ */
+const NOT_FOLDABLE = /[!-~]{996}| {70}/;
+
 /** What the schema cannot say: addresses, headers, sizes in bytes, base64. Throws ApiError 400. */
 export function mailMessage(request: SendRequest): MailMessage {
   const attachments = request.attachments?.map((attachment) => ({
@@ -97,6 +103,11 @@ function headerFindings(headers: Readonly<Record<string, string>>): Finding[] {
       findings.push({ field, message: "must be one line without control characters" });
     // The mail library writes no header without a value: it would be accepted, and nobody would get it.
     else if (value.trim() === "") findings.push({ field, message: "must not be empty" });
+    else if (NOT_FOLDABLE.test(value))
+      findings.push({
+        field,
+        message: "must fit lines: no word of more than 995 characters, no 70 spaces in a row",
+      });
     else if (ASCII_ONLY.has(lower) && !/^[ -~]*$/.test(value))
       findings.push({ field, message: "must be ASCII: it cannot be encoded" });
   }

@@ -1,9 +1,10 @@
+import { isAscii } from "node:buffer";
 import { callbackify } from "node:util";
 import type { SmtpSettings } from "../domain/account.ts";
-import type { MailMessage } from "../domain/mail.ts";
+import type { MailAttachment, MailMessage } from "../domain/mail.ts";
 import type { Dial } from "../network/guarded-dial.ts";
 import type { SendMailOptions } from "nodemailer";
-import { encodeWord } from "nodemailer/lib/mime-funcs";
+import { detectMimeType, encodeWord } from "nodemailer/lib/mime-funcs";
 import type { SMTPTransportOptions } from "nodemailer/lib/smtp-transport";
 import { boundReplies } from "./bounded-replies.ts";
 import { cramMd5 } from "./cram-md5.ts";
@@ -73,18 +74,50 @@ function person(address: string): { name: string; address: string } {
 
 /** As an object, two that are called `key` and `value` would be one, of any name. */
 function listed(headers: Readonly<Record<string, string>>): { key: string; value: string }[] {
-  return Object.entries(headers).map(([key, value]) => ({ key, value }));
+  return Object.entries(headers).map(([key, value]) => ({ key, value: value.trim() }));
 }
 
 /** Characters of an encoded word, as nodemailer has them: with its frame, a line takes it (RFC 2047, 2). */
 const WORD = 52;
 
 /**
- * A text that looks encoded (RFC 2047) would be shown as what it stands for: another subject than the log has,
- * with the line breaks that none may have. nodemailer encodes what is not ASCII, and leaves such a text alone.
+ * What nodemailer, which encodes what is not ASCII, leaves alone: a text that looks encoded (RFC 2047) and would be
+ * shown as what it stands for, with the line breaks that none may have; spaces that a reader drops, or that fill a
+ * line; a word that no line takes, with the space that begins it (RFC 5322, 2.1.1 and 3.2.2).
  */
+const NOT_AS_IT_IS = /=\?|^ | $| {70}|[^ ]{998}/;
+
+/** The subject that arrives is the one that the log has. */
 function subjectText(subject: string): string {
-  return subject.includes("=?") ? encodeWord(subject, "B", WORD) : subject;
+  return NOT_AS_IT_IS.test(subject) ? encodeWord(subject, "B", WORD) : subject;
+}
+
+/** Without its end (RFC 5322, 2.1.1). */
+const LONGEST_LINE = 998;
+
+/** Lines that every server takes and none changes. */
+function isPlainLines(bytes: Buffer): boolean {
+  if (!isAscii(bytes) || bytes.includes(0)) return false;
+  const lines = bytes.toString("latin1").split(/\r?\n/);
+  return lines.every((line) => line.length <= LONGEST_LINE && !line.includes("\r"));
+}
+
+/**
+ * A message within a message may not be encoded (RFC 2046, 5.2.1), and nodemailer sends its bytes as they are: servers
+ * refuse or change what is not plain lines. That goes as a file of any bytes.
+ */
+function attachmentType(named: string, content: Buffer): string {
+  return !/^message\//i.test(named) || isPlainLines(content) ? named : "application/octet-stream";
+}
+
+function attached({ filename, contentType, content }: MailAttachment) {
+  const bytes = Buffer.from(content.buffer, content.byteOffset, content.byteLength);
+  return {
+    filename,
+    content: bytes,
+    contentDisposition: "attachment" as const,
+    contentType: attachmentType(contentType ?? detectMimeType(filename), bytes),
+  };
 }
 
 /**
@@ -107,12 +140,7 @@ export function mailOptions(message: MailMessage, from: string): SendMailOptions
     ...(message.headers === undefined ? {} : { headers: listed(message.headers) }),
     // Nothing to separate: saves asking the system for random bytes.
     ...(attachments.length === 0 ? { baseBoundary: "none" } : {}),
-    attachments: attachments.map(({ filename, contentType, content }) => ({
-      filename,
-      content: Buffer.from(content.buffer, content.byteOffset, content.byteLength),
-      contentDisposition: "attachment" as const,
-      ...(contentType === undefined ? {} : { contentType }),
-    })),
+    attachments: attachments.map(attached),
     disableFileAccess: true,
     disableUrlAccess: true,
   };

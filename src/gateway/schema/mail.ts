@@ -34,7 +34,8 @@ const attachment = Type.Object(
         pattern:
           "^(?![Mm][Uu][Ll][Tt][Ii][Pp][Aa][Rr][Tt]/)[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+$",
         "x-rule": "must be a media type such as application/pdf, and not multipart",
-        description: "Media type; derived from the file name when absent.",
+        description:
+          "Media type; derived from the file name when absent. A message (`message/…`) that is more than 7-bit lines, which no mail carries unchanged, goes as `application/octet-stream`.",
         examples: ["application/pdf"],
       }),
     ),
@@ -64,7 +65,7 @@ export const sendRequest = Type.Object(
           maxLength: LIMITS.headerValue,
           "x-documented": {
             minLength: 1,
-            pattern: "^[^\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029]*$",
+            pattern: "^(?!.*([!-~]{996}| {70}))[^\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029]*$",
           },
         },
         maxProperties: LIMITS.headers,

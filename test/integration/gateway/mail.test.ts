@@ -124,6 +124,16 @@ describe("POST /send", () => {
       field: "headers.X-A",
     },
     {
+      name: "a header with a word that no line of a mail takes",
+      json: { ...mail, headers: { "X-A": `a ${"x".repeat(996)}` } },
+      field: "headers.X-A",
+    },
+    {
+      name: "a header with spaces that fill a line",
+      json: { ...mail, headers: { "X-A": `a${" ".repeat(70)}b` } },
+      field: "headers.X-A",
+    },
+    {
       name: "a header of message ids that is not ASCII",
       json: { ...mail, headers: { "in-reply-to": "<é@x.io>" } },
       field: "headers.in-reply-to",

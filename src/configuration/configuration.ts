@@ -48,6 +48,7 @@ export function readConfiguration(
 export function unknownVariables(env: Readonly<Record<string, string | undefined>>): string[] {
   const known = new Set<string>(Object.values(VARIABLES).map(({ name }) => name));
   return Object.entries(env).flatMap(([name, value = ""]) => {
+    if (value === "") return [];
     const fine = !name.startsWith("CARILLON_") || known.has(name) || ELSEWHERE.test(name);
     // What Kubernetes and Docker say of a service that is named carillon.
     const link = SERVICE_LINK.test(name) || /^(?:tcp|udp|sctp):\/\//.test(value);

@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { isNamespaceName, isResourceName } from "../domain/kubernetes-name.ts";
 
 /** The programs that read the environment. */
@@ -80,9 +81,24 @@ export function postgresUrl(
       const mode = url.searchParams.get("sslmode");
       if (mode !== null && !SSL_MODES.includes(mode))
         throw new Error(`must have an sslmode of ${SSL_MODES.join(", ")}, not ${mode}`);
+      for (const name of SSL_FILES) assertReadable(name, url.searchParams.get(name));
       return given;
     },
   };
+}
+
+/** pg reads them for each connection, and what is not there looks like a socket that is not there yet. */
+const SSL_FILES = ["sslrootcert", "sslcert", "sslkey"];
+
+function assertReadable(name: string, path: string | null): void {
+  if (path === null || path === "") return;
+  try {
+    readFileSync(path);
+  } catch (error) {
+    throw new Error(`has an ${name} that cannot be read: ${(error as Error).message}`, {
+      cause: error,
+    });
+  }
 }
 
 /** https, or http on this machine itself; for what passwords and sessions travel to. */

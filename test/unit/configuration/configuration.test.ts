@@ -108,6 +108,16 @@ describe("readConfiguration", () => {
       env: { DATABASE_URL: "mysql://u:secret-word@h" },
       says: "DATABASE_URL must look like postgres://",
     },
+    {
+      name: "an authority that is not there",
+      env: { DATABASE_URL: "postgres://u:secret-word@h/db?sslrootcert=/nowhere/ca.crt" },
+      says: "DATABASE_URL has an sslrootcert that cannot be read: ENOENT",
+    },
+    {
+      name: "a key that is a directory",
+      env: { DATABASE_URL: "postgres://u:secret-word@h/db?sslkey=/" },
+      says: "DATABASE_URL has an sslkey that cannot be read: EISDIR",
+    },
   ])("refuses in one line: $name", ({ env, says }) => {
     const error = failure(() => readConfiguration("standalone", env));
     expect(error).toBeInstanceOf(ConfigurationError);
@@ -140,6 +150,8 @@ test("names that look like ours and are none are found, what others set is not",
     CARILLON_GATEWAY_PORT_80_TCP_ADDR: "10.0.0.1",
     CARILLON_API_KEY: "svc_live_x",
     CARILLON_TEST_KUBECONFIG: "x",
+    // Unset, like any that is empty.
+    CARILLON_METRICS: "",
   };
   expect(unknownVariables(env)).toEqual(["CARILLON_RETENTON_DAYS", "CARILLON_METRIC_PORT"]);
 });

@@ -28,18 +28,14 @@ export async function bootstrap(options: {
 }): Promise<void> {
   const { configuration, databaseUrl: url, say } = options;
   const { bootstrapAccount: name, bootstrapNamespace: namespace } = configuration;
-  const { bootstrapEmail: email, bootstrapPassword: password } = configuration;
+  const user = firstUser(configuration);
   if (name === undefined) {
-    if (namespace !== undefined || email !== undefined || password !== undefined)
+    if (namespace !== undefined || user !== undefined)
       throw new StartProblem(
         "CARILLON_BOOTSTRAP_ACCOUNT is not set: set it, or no CARILLON_BOOTSTRAP_*",
       );
     return;
   }
-  if ((email === undefined) !== (password === undefined))
-    throw new StartProblem(
-      "CARILLON_BOOTSTRAP_EMAIL and CARILLON_BOOTSTRAP_PASSWORD belong together: set both or none",
-    );
   const pool = createPool({ url, applicationName: "carillon bootstrap", max: 1 });
   try {
     const accounts = createAccounts({ pool });
@@ -49,18 +45,18 @@ export async function bootstrap(options: {
       key: "bootstrap",
       async work() {
         // A try that died half-way, or an operator before us, may have made some of it.
-        const account = (await accounts.byName(name)) ?? (await accounts.create({ name }));
-        const made = [`Created the account ${name}`];
+        const found = await accounts.byName(name);
+        const account = found ?? (await accounts.create({ name }));
+        if (found === undefined) say(`Created the account ${name}`);
         if (namespace !== undefined && account.namespace === null) {
           await accounts.bind(account.id, namespace, await uidOf(namespace));
-          made.push(`bound to namespace ${namespace}`);
+          say(`Bound the account ${name} to the namespace ${namespace}`);
         }
         const known = await users.list(account.id);
-        if (email !== undefined && password !== undefined && known.length === 0) {
-          await users.create({ account: account.id, email, password, admin: true });
-          made.push(`with the user ${email}`);
+        if (user !== undefined && known.length === 0) {
+          await users.create({ account: account.id, ...user, admin: true });
+          say(`Created the user ${user.email} of the account ${name}`);
         }
-        say(made.join(", "));
       },
     });
   } catch (error) {
@@ -72,6 +68,16 @@ export async function bootstrap(options: {
   } finally {
     await pool.end();
   }
+}
+
+function firstUser(configuration: Configuration): { email: string; password: string } | undefined {
+  const { bootstrapEmail: email, bootstrapPassword: password } = configuration;
+  if (email === undefined && password === undefined) return undefined;
+  if (email === undefined || password === undefined)
+    throw new StartProblem(
+      "CARILLON_BOOTSTRAP_EMAIL and CARILLON_BOOTSTRAP_PASSWORD belong together: set both or none",
+    );
+  return { email, password };
 }
 
 async function uidOf(namespace: string): Promise<string> {

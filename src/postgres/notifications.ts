@@ -73,11 +73,12 @@ export function createNotifications(options: {
     fresh.on("notification", ({ channel, payload }) => wake(channel, payload ?? ""));
     await fresh.connect();
     if (closed) return fresh.end();
-    client = fresh;
     check = setInterval(() => {
       ask(fresh, "select 1").catch(report);
     }, CHECK_MS);
+    // Also those that come meanwhile.
     for (const channel of listeners.keys()) await listen(fresh, channel);
+    client = fresh;
   }
 
   async function listen(on: pg.Client, channel: string): Promise<void> {

@@ -79,6 +79,17 @@ test("who begins to listen later is told, once it does, that it may have missed 
   expect(late).toEqual([undefined, "news"]);
 });
 
+test("who begins to listen while the connection is being made is told once as well", async () => {
+  const others = createNotifications({ url: database.url, applicationName: "others" });
+  const late: (string | undefined)[] = [];
+  others.on("early", () => others.on("late", (payload) => void late.push(payload)));
+  await until("listening", () => late.includes(undefined));
+  await pool.query("select pg_notify('late', 'news')");
+  await until("heard", () => late.includes("news"));
+  expect(late).toEqual([undefined, "news"]);
+  await others.close();
+});
+
 test("a database that is away costs the teller a hint and nothing else", async () => {
   const away = createPool({ url: database.url, applicationName: "away" });
   await away.end();

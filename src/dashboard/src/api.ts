@@ -97,9 +97,10 @@ async function exchange<T>(
   return answer as T;
 }
 
-/** Not another program's, in JSON or not. */
+/** Not another program's, in JSON or not: some of them have an `error` too. */
 function isOurs(problem: unknown): boolean {
-  return typeof (problem as { error?: unknown } | undefined | null)?.error === "string";
+  const { error, code } = Object(problem) as { error?: unknown; code?: unknown };
+  return typeof error === "string" && typeof code === "string";
 }
 
 export const get = <T>(path: string): Promise<T> =>

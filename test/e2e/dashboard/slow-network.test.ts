@@ -42,6 +42,7 @@ const TIME_OUTS = [
   { contentType: "text/html", body: "<h1>Time-out</h1>" },
   { contentType: "application/json", body: '{"message":"Endpoint request timed out"}' },
   { contentType: "application/json", body: '{"error":{"code":504}}' },
+  { contentType: "application/json", body: '{"status":504,"error":"Gateway Timeout"}' },
 ];
 
 /** Answers take seconds, or never come: nothing looks as if it had not been heard, or were still to come. */

@@ -181,6 +181,48 @@ describe("one clear line, no stack, an exit code that is not 0", () => {
   });
 });
 
+test.each(["standalone", "gateway", "controller"])(
+  "%s: a pooler that lends a session for one transaction at a time",
+  async (name) => {
+    const pooled = await createTestDatabase();
+    await admin(
+      pooled.url,
+      `do 'begin execute format(
+         $$alter database %I set search_path = public, pg_catalog$$, current_database()); end'`,
+    );
+    // What tells sessions apart.
+    await admin(
+      pooled.url,
+      `create function public.pg_backend_pid() returns int language sql
+         as 'select (random() * 1e9)::int'`,
+    );
+    const program = run(name, { env: environment({ DATABASE_URL: pooled.url }) });
+    const { code, stderr } = await program.finished;
+    expect({ code, lines: stderr.trimEnd().split("\n") }).toEqual(oneLine("pool_mode = session"));
+    await pooled.drop();
+  },
+);
+
+test.each(["standalone", "controller"])(
+  "%s: a loop that breaks, which is a fault of ours, is said, and ends the others in order",
+  async (name) => {
+    const own = await createTestDatabase();
+    const broken = `const { random } = Math;
+      Math.random = () => {
+        if (new Error().stack.includes("at maintain ")) throw new Error("broken");
+        return random();
+      };`;
+    const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(broken)}`;
+    const env = environment({ DATABASE_URL: own.url, NODE_OPTIONS });
+    const { code, stdout, stderr } = await run(name, { env }).finished;
+    expect(code).toBe(1);
+    expect(stdout + stderr).toContain("a part that must not end has ended: stopping");
+    // The last words of a Node that crashes.
+    expect(stderr).not.toContain("Node.js v");
+    await own.drop();
+  },
+);
+
 test("a variable that there is not is pointed out", async () => {
   const env = { CARILLON_RETENTON_DAYS: "7", PORT: "http" };
   expect(await start(env)).toEqual({
@@ -355,6 +397,18 @@ test("standalone ends at SIGTERM while its migration waits for somebody who read
   await pool.end();
   await database.drop();
 });
+
+/** For any of the programs, with ports of the system's choice. */
+function environment(more: Record<string, string>): Record<string, string> {
+  return {
+    CARILLON_DATA_DIR: join(other, "data"),
+    CARILLON_ENCRYPTION_KEYS: `k1:${Buffer.alloc(32, 1).toString("base64")}`,
+    CARILLON_JOB_STORE: "postgres",
+    PORT: "0",
+    CARILLON_METRICS_PORT: "0",
+    ...more,
+  };
+}
 
 async function start(env: Partial<Record<string, string>>): Promise<object> {
   const program = run("standalone", {

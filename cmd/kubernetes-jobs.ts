@@ -89,9 +89,6 @@ export function createKubernetesJobs(options: {
       accountNamespaces,
       namespaces: configuration.headerSecretNamespaces ?? [],
     }),
-    close: () => {
-      followed.close();
-      return events.close();
-    },
+    close: () => events.close(),
   };
 }

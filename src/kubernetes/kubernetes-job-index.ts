@@ -34,7 +34,6 @@ export function createKubernetesJobIndex(deps: KubernetesJobIndexDependencies): 
   index: JobIndex;
   /** `jobs`, whose writes the index knows at once, before the watch tells of them. */
   jobs: JobStore;
-  close(): void;
 } {
   const { accountNamespaces, timers } = deps;
   /** By account, the one that was looked at last at the end. */
@@ -180,9 +179,6 @@ export function createKubernetesJobIndex(deps: KubernetesJobIndexDependencies): 
         entry.roster.remove(job.uid);
         entry.gone.add(job.uid);
       },
-    },
-    close() {
-      for (const [account, entry] of followed) end(account, entry);
     },
   };
 }

@@ -352,6 +352,34 @@ describe.runIf(kubeconfig !== "")("leaders", { concurrent: true }, () => {
     },
   );
 
+  test.runIf(inject("tokenSecret") !== "")(
+    "what an ending leader has to tell, and the API server has no time for, is told",
+    { timeout: 120_000 },
+    async () => {
+      const { controller, create, namespace, apiWire } = await installation();
+      const { proxy, env } = await apiWire();
+      const told = Promise.withResolvers<void>();
+      let times = 0;
+      proxy.decide((method, path) => {
+        if (method !== "POST" || !path.includes("/events") || times++ > 0) return undefined;
+        told.resolve();
+        return { status: 429, headers: { "retry-after": "0.5" } };
+      });
+      const leader = await controller("first", env);
+      const nobody = { url: "http://127.0.0.1:1" };
+      await create("fails", { schedule: { kind: "once", at: Date.now() } }, nobody);
+      await told.promise;
+      leader.program.signal("SIGTERM");
+      expect(await leader.program.finished).toMatchObject({ code: 0 });
+      const { items } = await admin.call<{ items: { reason: string }[] }>({
+        verb: "list",
+        resource: "events",
+        path: `/apis/events.k8s.io/v1/namespaces/${namespace}/events`,
+      });
+      expect(items.map(({ reason }) => reason)).toContain("RunFailed");
+    },
+  );
+
   test(
     "a container that starts again in its pod is not the one that died",
     { timeout: 120_000 },

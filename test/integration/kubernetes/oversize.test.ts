@@ -105,7 +105,6 @@ describe.runIf(kubeconfig !== "")("a job whose payload is larger than it may be"
       log: createLogger({ level: "silent" }),
     });
     const [inIndex] = await followed.index.jobs(account);
-    followed.close();
     expect(inIndex?.spec.refusal).toEqual(TOO_LARGE);
   });
 

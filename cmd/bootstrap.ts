@@ -7,7 +7,6 @@ import { oncePerDatabase } from "../src/postgres/once.ts";
 import { createPool } from "../src/postgres/pool.ts";
 import { createUsers } from "../src/postgres/users.ts";
 import { createMetrics } from "../src/telemetry/metrics.ts";
-import { connectCluster } from "./cluster.ts";
 import { VERSION } from "./version.ts";
 
 /** What the stores call by their own names. */
@@ -82,6 +81,8 @@ function firstUser(configuration: Configuration): { email: string; password: str
 
 async function uidOf(namespace: string): Promise<string> {
   const metrics = createMetrics({ version: VERSION, nodeMetrics: false });
+  // Loaded only when it is asked: its client takes longer to load than all the rest.
+  const { connectCluster } = await import("./cluster.ts");
   const cluster = connectCluster({ metrics });
   try {
     const uid = await namespaceUid(cluster.client, namespace);

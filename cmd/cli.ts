@@ -25,7 +25,7 @@ import { createSmtpSettingsStore } from "../src/postgres/smtp-settings.ts";
 import { createUsers } from "../src/postgres/users.ts";
 import { runningDatabase } from "../src/standalone/running-database.ts";
 import { createMetrics } from "../src/telemetry/metrics.ts";
-import { connectCluster, type Cluster } from "./cluster.ts";
+import type { Cluster } from "./cluster.ts";
 import { readEnvironment } from "./environment.ts";
 import { reportFailure } from "./problem.ts";
 import { outliveReaders, say } from "./say.ts";
@@ -187,6 +187,8 @@ function clusterAtHand(): "none" | "named" | "unnamed" {
 }
 
 async function withCluster<T>(work: (cluster: Cluster) => Promise<T>): Promise<T> {
+  // Loaded only when it is asked: its client takes longer to load than all the rest.
+  const { connectCluster } = await import("./cluster.ts");
   const cluster = connectCluster({
     metrics: createMetrics({ version: VERSION, nodeMetrics: false }),
   });

@@ -23,6 +23,8 @@ afterAll(async () => {
   await rm(empty, { recursive: true, force: true });
 });
 
+const DONE = { code: 0, stderr: "" };
+
 function carillon(
   line: string,
   input?: string,
@@ -243,6 +245,20 @@ describe("exit codes and one line", () => {
     );
     expect(finished.stderr).not.toContain("hidden");
   });
+});
+
+test("what asks no cluster does not wait until Kubernetes' client is loaded", async () => {
+  const missing = `import { registerHooks } from "node:module";
+    registerHooks({
+      resolve(name, context, next) {
+        if (name.startsWith("@kubernetes/")) throw new Error("loaded " + name);
+        return next(name, context);
+      },
+    });`;
+  const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(missing)}`;
+  expect(await carillon("admin account list", undefined, { NODE_OPTIONS })).toMatchObject(DONE);
+  const first = { DATABASE_URL: database.url, CARILLON_BOOTSTRAP_ACCOUNT: "first", NODE_OPTIONS };
+  expect(await run("migrate", { env: first }).finished).toMatchObject(DONE);
 });
 
 describe("carillon admin on the running standalone of CARILLON_DATA_DIR", () => {

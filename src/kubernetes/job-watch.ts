@@ -71,6 +71,9 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
     },
   });
 
+  /** Where a watch has fallen silent last. */
+  const silentAt = new Map<Scope, string>();
+
   async function* watchScope(
     scope: Scope,
     position: string,
@@ -119,6 +122,7 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
         if (signal.aborted) return;
         if ((error as NodeJS.ErrnoException).code === "UND_ERR_BODY_TIMEOUT") {
           metrics.kubernetesWatchEnds.inc({ reason: "inactive" });
+          silentAt.set(scope, at);
           doubted = true;
           continue;
         }
@@ -139,7 +143,8 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
    * An API server says nothing, not even bookmarks, of a position that it has not come to yet, as when etcd has been
    * restored from a backup: then only a list helps, and soon, before it comes to a position that was another's: throws
    * PositionExpired. Otherwise it is watched again, and nobody reads all jobs because none has changed, or because a
-   * connection died. Also when it does not tell in time: lists are the last that one with too much to do needs.
+   * connection died. Also when it does not tell in time: lists are the last that one with too much to do needs. But one
+   * that told nothing of this position either is believed no longer: cut off from etcd, it goes on opening watches.
    */
   async function isReached(scope: Scope, at: string, signal: AbortSignal): Promise<boolean> {
     let now: string;
@@ -154,7 +159,7 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
       });
       now = metadata.resourceVersion;
     } catch (error) {
-      if (error instanceof DependencyUnavailable) return false;
+      if (error instanceof DependencyUnavailable && silentAt.get(scope) !== at) return false;
       throw error;
     }
     if (isBefore(now, at)) throw new PositionExpired(`the API server is at ${now}, before ${at}`);

@@ -159,6 +159,17 @@ test("where an API server is that has no time to say so is asked again behind it
   await expect(watched).rejects.toThrow(PositionExpired);
 });
 
+test("one that neither tells nor says where it is counts as away, until a list has led elsewhere", async () => {
+  const { asked, server, told } = world();
+  Object.assign(server, { silent: true, busy: true });
+  await expect(told("5", 9, () => [])).rejects.toThrow(DependencyUnavailable);
+  expect(asked).toHaveLength(1);
+  await expect(told("5", 9, () => [])).rejects.toThrow(DependencyUnavailable);
+  expect(asked).toHaveLength(1);
+  await told("6", 2, () => [bookmark("7")]);
+  expect(asked).toHaveLength(2);
+});
+
 test("an API server whose positions are no numbers is watched", async () => {
   const { asked, server, told } = world();
   server.at = "abc";

@@ -168,10 +168,10 @@ export function createDeliveryWorker(options: {
     while (!signal.aborted) {
       try {
         if (await claim()) continue;
-        await claimBell.wait(timing.poll * (0.5 + random() / 2));
+        await claimBell.wait(timing.poll * (0.5 + random() / 2), signal);
       } catch (error) {
         outage(error);
-        await claimBell.wait(timing.afterError);
+        await claimBell.wait(timing.afterError, signal);
       }
     }
   }
@@ -187,12 +187,12 @@ export function createDeliveryWorker(options: {
         }
         // Otherwise what is due waits for slots, and more of it would only wait as well.
         if (starved && freed > 0 && !(clock.known && held.hasDue(clock.now()))) claimBell.ring();
-        await startBell.wait(untilNextDue());
+        await startBell.wait(untilNextDue(), signal);
         // The first attempt of a burst to end is not worth a commit of its own.
         if (monotonic() - lastStart < BURST) await pause(timing.collect, timers);
       } catch (error) {
         outage(error);
-        await startBell.wait(timing.afterError);
+        await startBell.wait(timing.afterError, signal);
       }
     }
   }
@@ -209,21 +209,15 @@ export function createDeliveryWorker(options: {
     interval: () => number,
     work: () => Promise<void>,
   ): Promise<void> {
-    const sleep = new Bell({ timers });
-    const stop = (): void => {
-      sleep.ring();
-    };
-    signal.addEventListener("abort", stop, { once: true });
-    while (!signal.aborted) {
-      await sleep.wait(interval());
-      if (signal.aborted) break;
+    for (;;) {
+      await pause(interval(), timers, signal);
+      if (signal.aborted) return;
       try {
         await work();
       } catch (error) {
         outage(error);
       }
     }
-    signal.removeEventListener("abort", stop);
   }
 
   /** After an outage everybody's leases have run out: the living get one lease to renew theirs. */
@@ -263,12 +257,10 @@ export function createDeliveryWorker(options: {
       ];
       const stopListening = queue.onWake(announced);
       let told = monotonic();
-      const stop = (): void => {
+      const tell = (): void => {
         told = monotonic();
-        claimBell.ring();
-        startBell.ring();
       };
-      signal.addEventListener("abort", stop, { once: true });
+      signal.addEventListener("abort", tell, { once: true });
       try {
         await Promise.all([claimLoop(signal), startLoop(signal)]);
         for (const run of held.takeAll()) records.release(run);
@@ -281,7 +273,7 @@ export function createDeliveryWorker(options: {
         await within(timing.flush, Promise.all([written, ...loops]));
       } finally {
         stopListening();
-        signal.removeEventListener("abort", stop);
+        signal.removeEventListener("abort", tell);
         background.abort();
       }
     },

@@ -8,6 +8,16 @@ import type { AttemptOutcome } from "./attempt.ts";
 /** Why the worker itself ended an attempt. */
 export type AbortCause = "replaced" | "deleted" | "interrupted" | "lost";
 
+/** An attempt that is over, as far as its worker is concerned. */
+export interface Attempted {
+  run: ClaimedRun;
+  outcome: AttemptOutcome;
+  /** Set when the worker aborted the attempt; an answer that came all the same still counts. */
+  aborted: AbortCause | null;
+  executedAt: Instant;
+  durationMs: number;
+}
+
 /** What an attempt comes to for its run. `label` is for the metric. */
 export type Conclusion =
   | { kind: "close"; closing: Closing; label: string }
@@ -18,60 +28,40 @@ export type Conclusion =
 /** Milliseconds before a run that was not sent is tried again. */
 const NOT_SENT_PAUSE = 1_000;
 
-export function conclude(input: {
-  run: ClaimedRun;
-  outcome: AttemptOutcome;
-  /** Set when the worker aborted the attempt; an answer that came all the same still counts. */
-  aborted: AbortCause | null;
-  executedAt: Instant;
-  durationMs: number;
-  now: Instant;
-  random: Random;
-}): Conclusion {
-  const { run, outcome, aborted, now, random } = input;
+export function conclude(attempted: Attempted & { now: Instant; random: Random }): Conclusion {
+  const { run, outcome, aborted, now, random } = attempted;
   if (aborted === "lost") return { kind: "drop" };
   const unwanted = aborted === "replaced" || aborted === "deleted";
   if (unwanted && (outcome.kind === "not_sent" || outcome.kind === "retryable"))
-    return closed(input, interrupted(`${aborted}: outcome unknown`), aborted, {
-      next: "finished",
-    });
+    return closed(attempted, unknownOutcome(aborted), aborted, { next: "finished" });
   if (outcome.kind === "not_sent")
     return {
       kind: "release",
       notBefore: aborted === "interrupted" ? undefined : now + NOT_SENT_PAUSE,
     };
-  const effective =
-    aborted === "interrupted" && outcome.kind === "retryable"
-      ? interrupted("interrupted: outcome unknown")
-      : outcome;
+  const cutOff = aborted === "interrupted" && outcome.kind === "retryable";
+  const effective = cutOff ? unknownOutcome(aborted) : outcome;
   const after = afterAttempt({ run, outcome: effective, now, random });
   if (after.next === "postponed") return { kind: "release", notBefore: after.notBefore };
-  if (after.next === "expired")
-    return closed(
-      input,
-      { kind: "permanent", httpStatus: after.httpStatus, error: after.error },
-      "circuit_open",
-      { next: "finished" },
-    );
-  return closed(
-    input,
-    effective,
-    aborted === "interrupted" && effective !== outcome ? "interrupted" : effective.kind,
-    after,
-  );
+  if (after.next === "expired") {
+    const { httpStatus, error } = after;
+    const expired: DeliveryOutcome = { kind: "permanent", httpStatus, error };
+    return closed(attempted, expired, "circuit_open", { next: "finished" });
+  }
+  return closed(attempted, effective, cutOff ? aborted : effective.kind, after);
 }
 
-function interrupted(error: string): DeliveryOutcome {
+function unknownOutcome(aborted: AbortCause): DeliveryOutcome {
+  const error = `${aborted}: outcome unknown`;
   return { kind: "retryable", httpStatus: 500, error, retryAfterMs: null };
 }
 
 function closed(
-  input: { run: ClaimedRun; executedAt: Instant; durationMs: number },
+  { run, executedAt, durationMs }: Attempted,
   outcome: DeliveryOutcome,
   label: string,
   next: { next: "finished" } | { next: "halted" } | { next: "retry"; notBefore: Instant },
 ): Conclusion {
-  const { run, executedAt, durationMs } = input;
   const delivered = outcome.kind === "delivered";
   const execution = {
     status: delivered ? ("success" as const) : ("failed" as const),

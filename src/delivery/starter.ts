@@ -5,7 +5,7 @@ import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { Attempt, AttemptOutcome } from "./attempt.ts";
 import type { CircuitBreakers, Permit } from "./circuit-breaker.ts";
-import { type AbortCause, conclude } from "./conclusion.ts";
+import { type AbortCause, type Attempted, conclude } from "./conclusion.ts";
 import type { HeldRuns } from "./held-runs.ts";
 import type { LeaseKeeper } from "./lease-keeper.ts";
 import type { Records } from "./records.ts";
@@ -72,11 +72,12 @@ export function createStarter(options: {
       for (const { run, permit } of ready) giveBack(run, permit);
       throw error;
     }
-    for (const { run, permit, secrets } of ready) {
+    for (const each of ready) {
+      const { run, permit } = each;
       // Not started: superseded and gone, somebody else's, or ours with a lease that ran out meanwhile,
       // as after an outage. Giving back compares the token, and touches the last kind alone.
       if (!started.has(run.id) || signal.aborted || !leases.holds(run)) giveBack(run, permit);
-      else launch({ run, permit, secrets });
+      else launch(each);
     }
     return taken.length;
   }
@@ -110,7 +111,13 @@ export function createStarter(options: {
       }
       const admission = breakers.admit(run.destination);
       if (admission.kind === "admitted") return [{ run, permit: admission.permit, secrets }];
-      record(run, { kind: "postponed", untilMs: admission.until }, null, clock.now(), 0);
+      record({
+        run,
+        outcome: { kind: "postponed", until: admission.until },
+        aborted: null,
+        executedAt: clock.now(),
+        durationMs: 0,
+      });
       finished(run);
       return [];
     });
@@ -155,18 +162,12 @@ export function createStarter(options: {
     }
     const durationMs = monotonic() - began;
     metrics.runDeliveryDuration.observe({ type }, durationMs / 1_000);
-    record(run, outcome, flight.cause, executedAt, durationMs);
+    record({ run, outcome, aborted: flight.cause, executedAt, durationMs });
   }
 
-  function record(
-    run: ClaimedRun,
-    outcome: AttemptOutcome,
-    aborted: AbortCause | null,
-    executedAt: number,
-    durationMs: number,
-  ): void {
-    const now = clock.now();
-    const conclusion = conclude({ run, outcome, aborted, executedAt, durationMs, now, random });
+  function record(attempted: Attempted): void {
+    const { run } = attempted;
+    const conclusion = conclude({ ...attempted, now: clock.now(), random });
     switch (conclusion.kind) {
       case "close":
         metrics.runs.inc({ type: run.spec.target.kind, outcome: conclusion.label });

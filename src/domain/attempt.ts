@@ -16,7 +16,7 @@ export type AfterAttempt =
   | { next: "expired"; httpStatus: 500; error: string };
 
 /**
- * Spreads runs that wait for the same circuit. A breaker gives each a place of its own in `untilMs`, but
+ * Spreads runs that wait for the same circuit. A breaker gives each a place of its own in `until`, but
  * those of several processes do not know of each other's.
  */
 const CIRCUIT_JITTER = SECOND;
@@ -54,7 +54,7 @@ export function afterAttempt(input: {
     const error = `circuit open: the destination kept failing and was not called within ${seconds} s`;
     return { next: "expired", httpStatus: 500, error };
   }
-  const until = Math.max(now, outcome.untilMs) + random() * CIRCUIT_JITTER;
+  const until = Math.max(now, outcome.until) + random() * CIRCUIT_JITTER;
   return { next: "postponed", notBefore: Math.min(Math.ceil(until), deadline) };
 }
 

@@ -66,8 +66,8 @@ export type DeliveryOutcome =
   | { kind: "permanent"; httpStatus: number; error: string; destinationFault?: boolean | null }
   /** 410 Gone: halts this generation. */
   | { kind: "gone"; httpStatus: 410; error: string }
-  /** The circuit is open: nothing was sent, no execution is made. `untilMs` is an Instant. */
-  | { kind: "postponed"; untilMs: number };
+  /** The circuit is open: nothing was sent, no execution is made. */
+  | { kind: "postponed"; until: Instant };
 
 /** An attempt's immutable record: the spec's execution fields and what we add. */
 export interface Execution {

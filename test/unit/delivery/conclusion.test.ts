@@ -15,7 +15,7 @@ const FAILED: AttemptOutcome = {
   retryAfterMs: null,
 };
 const NOT_SENT: AttemptOutcome = { kind: "not_sent" };
-const late = { kind: "postponed", untilMs: NOW + 9_000 } as const;
+const late = { kind: "postponed", until: NOW + 9_000 } as const;
 
 /** What is recorded, and what becomes of the run. */
 function told(conclusion: Conclusion): string {

@@ -24,7 +24,7 @@ const failed = (retryAfterMs: number | null = null): DeliveryOutcome => ({
   error: "x",
   retryAfterMs,
 });
-const open = (until: string): DeliveryOutcome => ({ kind: "postponed", untilMs: at(until) });
+const open = (until: string): DeliveryOutcome => ({ kind: "postponed", until: at(until) });
 
 interface Case {
   name: string;

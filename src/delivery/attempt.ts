@@ -1,17 +1,15 @@
 import { parseAddress } from "../domain/address.ts";
 import { classifyMail } from "../domain/attempt.ts";
 import type { EmailTarget } from "../domain/job.ts";
-import type { MailResult } from "../domain/mail.ts";
+import type { MailResult, NewEmailLogEntry } from "../domain/mail.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
-import type { EmailLog, Mailer } from "../domain/ports/mail.ts";
+import type { Mailer } from "../domain/ports/mail.ts";
 import type { ClaimedRun, DeliveryOutcome } from "../domain/run.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { WebhookSender } from "./webhook.ts";
 import type { WriteBehind } from "./write-behind.ts";
 
 export type AttemptOutcome = DeliveryOutcome | { kind: "not_sent" };
-
-export type EmailLogRecord = Parameters<EmailLog["append"]>[0];
 
 /** One attempt of one run, whatever it delivers. Never rejects. */
 export type Attempt = (input: {
@@ -24,7 +22,7 @@ export type Attempt = (input: {
 export function createAttempt(options: {
   webhook: Pick<WebhookSender, "send">;
   mailer: Pick<Mailer, "send">;
-  emailLog: Pick<WriteBehind<EmailLogRecord>, "add">;
+  emailLog: Pick<WriteBehind<NewEmailLogEntry>, "add">;
   log: Logger;
 }): Attempt {
   const { webhook, mailer, emailLog, log } = options;

@@ -1,10 +1,10 @@
 import type { Instant } from "../domain/instant.ts";
+import type { NewEmailLogEntry } from "../domain/mail.ts";
 import type { Timers } from "../domain/ports/clock.ts";
 import type { EmailLog } from "../domain/ports/mail.ts";
 import type { Closing, RunQueue } from "../domain/ports/run-queue.ts";
 import type { ClaimedRun } from "../domain/run.ts";
 import type { Logger } from "../telemetry/logger.ts";
-import type { EmailLogRecord } from "./attempt.ts";
 import type { LeaseKeeper } from "./lease-keeper.ts";
 import { createWriteBehind, type WriteBehind } from "./write-behind.ts";
 
@@ -12,14 +12,14 @@ export interface Records {
   close(closing: Closing): void;
   /** Gives the claim back; also a committed start whose bytes never left. */
   release(run: ClaimedRun, notBefore?: Instant): void;
-  readonly emails: WriteBehind<EmailLogRecord>;
+  readonly emails: WriteBehind<NewEmailLogEntry>;
   readonly pending: number;
   /** Resolves when everything has been written. */
   readonly idle: () => Promise<void>;
 }
 
-/** Milliseconds that a record waits for company. */
-const COLLECT = 25;
+/** How long a record waits for company, in milliseconds, and for how many. */
+const TOGETHER = { collectMs: 25, maxBatch: 1_000 };
 
 /** Everything that the worker writes after the fact. Nothing waits for it, and no outage loses it. */
 export function createRecords(options: {
@@ -31,12 +31,10 @@ export function createRecords(options: {
   onOutage: (error: unknown) => void;
 }): Records {
   const { queue, emailLog, leases, timers, log, onOutage } = options;
+  const common = { timers, onOutage, ...TOGETHER };
 
   const closings = createWriteBehind<Closing>({
-    timers,
-    onOutage,
-    collectMs: COLLECT,
-    maxBatch: 1_000,
+    ...common,
     write: async (items) => {
       const closed = await queue.close(items);
       for (const { run } of items) {
@@ -56,18 +54,13 @@ export function createRecords(options: {
   });
 
   const releases = createWriteBehind<{ run: ClaimedRun; notBefore: Instant | undefined }>({
-    timers,
-    onOutage,
-    collectMs: COLLECT,
-    maxBatch: 1_000,
+    ...common,
     write: async (items) => {
-      const groups = new Map<Instant | undefined, ClaimedRun[]>();
-      for (const { run, notBefore } of items) {
-        const group = groups.get(notBefore);
-        if (group) group.push(run);
-        else groups.set(notBefore, [run]);
-      }
-      for (const [notBefore, runs] of groups) await queue.release(runs, notBefore);
+      for (const [notBefore, group] of Map.groupBy(items, (item) => item.notBefore))
+        await queue.release(
+          group.map(({ run }) => run),
+          notBefore,
+        );
       for (const { run } of items) leases.remove(run);
     },
     // The lease runs out, and a reaper gives the run back.
@@ -78,12 +71,9 @@ export function createRecords(options: {
   });
 
   /** Of those that are tried again: a second time they would be a second entry. */
-  const logged = new WeakSet<EmailLogRecord>();
-  const emails = createWriteBehind<EmailLogRecord>({
-    timers,
-    onOutage,
-    collectMs: COLLECT,
-    maxBatch: 1_000,
+  const logged = new WeakSet<NewEmailLogEntry>();
+  const emails = createWriteBehind<NewEmailLogEntry>({
+    ...common,
     // The log commits together what is given to it at once.
     write: async (items) => {
       const results = await Promise.allSettled(

@@ -57,3 +57,6 @@ export interface EmailLogEntry {
   errorMessage: string | null;
   sentAt: Instant;
 }
+
+/** What is told to the log; it gives the rest. */
+export type NewEmailLogEntry = Omit<EmailLogEntry, "id" | "sentAt"> & { account: string };

@@ -1,5 +1,5 @@
 import type { Instant } from "../domain/instant.ts";
-import type { EmailLogEntry, MailKind } from "../domain/mail.ts";
+import type { EmailLogEntry, MailKind, NewEmailLogEntry } from "../domain/mail.ts";
 import type { Timers } from "../domain/ports/clock.ts";
 import type { EmailLog } from "../domain/ports/mail.ts";
 import { sqlState } from "./connection-errors.ts";
@@ -7,8 +7,6 @@ import { ensureEmailLogMonth } from "./email-log-retention.ts";
 import { createGroupCommit } from "./group-commit.ts";
 import { lacksPartition } from "./partitions.ts";
 import type { Pool } from "./pool.ts";
-
-type NewEntry = Parameters<EmailLog["append"]>[0];
 
 const KINDS: readonly MailKind[] = ["email", "otp", "job"];
 const STATUSES = ["sent", "failed"] as const;
@@ -18,7 +16,7 @@ const STATUSES = ["sent", "failed"] as const;
  * exact without counting; a group meets the counter row once, so sends of one account do not queue on it.
  */
 export function createEmailLog({ pool, timers }: { pool: Pool; timers?: Timers }): EmailLog {
-  const appends = createGroupCommit<NewEntry, EmailLogEntry>({
+  const appends = createGroupCommit<NewEmailLogEntry, EmailLogEntry>({
     commit: async (entries) => {
       try {
         return await insert(pool, entries);
@@ -54,7 +52,7 @@ const ENTRY_COLUMNS = `e.id, e.kind, e.recipient as "to", e.subject, e.status,
   e.error_message as "errorMessage", e.sent_at as "sentAt"`;
 const NEWEST_FIRST = "order by sent_at desc, id desc";
 
-async function insert(pool: Pool, entries: readonly NewEntry[]): Promise<EmailLogEntry[]> {
+async function insert(pool: Pool, entries: readonly NewEmailLogEntry[]): Promise<EmailLogEntry[]> {
   // One statement is one transaction and one round trip. The counters are taken in key order: two
   // gateways that count the same accounts cannot deadlock.
   const { rows } = await pool.query<{ id: string; sentAt: Instant }>({

@@ -1,6 +1,12 @@
 import type { SmtpSettings } from "../account.ts";
 import type { Instant } from "../instant.ts";
-import type { EmailLogEntry, MailKind, MailMessage, MailResult } from "../mail.ts";
+import type {
+  EmailLogEntry,
+  MailKind,
+  MailMessage,
+  MailResult,
+  NewEmailLogEntry,
+} from "../mail.ts";
 
 export interface MailOptions {
   /** A mail waits for a connection of its account's until it aborts; without one, as part of the mail's time. */
@@ -29,20 +35,13 @@ export interface Mailer {
 
 export interface EmailLog {
   /** Group-committed; resolves when durable. */
-  append(entry: {
-    account: string;
-    kind: MailKind;
-    to: string;
-    subject: string;
-    status: "sent" | "failed";
-    errorMessage: string | null;
-  }): Promise<EmailLogEntry>;
+  append(entry: NewEmailLogEntry): Promise<EmailLogEntry>;
   /** Newest first. `total` counts what the filters match, exactly. */
   list(query: {
     account: string;
     limit: number;
     offset: number;
-    status?: "sent" | "failed";
+    status?: EmailLogEntry["status"];
     kind?: MailKind;
     to?: string;
   }): Promise<{ logs: EmailLogEntry[]; total: number }>;

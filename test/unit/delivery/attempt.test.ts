@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { createAttempt, type EmailLogRecord } from "../../../src/delivery/attempt.ts";
-import type { MailResult } from "../../../src/domain/mail.ts";
+import { createAttempt } from "../../../src/delivery/attempt.ts";
+import type { MailResult, NewEmailLogEntry } from "../../../src/domain/mail.ts";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
 import type { ClaimedRun } from "../../../src/domain/run.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
@@ -20,7 +20,7 @@ async function attempt(
     maySend?: () => boolean;
   } = {},
 ) {
-  const logged: EmailLogRecord[] = [];
+  const logged: NewEmailLogEntry[] = [];
   const outcome = await createAttempt({
     webhook: { send: change.webhook ?? nobody },
     mailer: { send: change.mailer ?? nobody },

@@ -1,19 +1,18 @@
 import { expect, test } from "vitest";
 import { timers } from "../../../cmd/system.ts";
-import type { EmailLogRecord } from "../../../src/delivery/attempt.ts";
 import { createRecords } from "../../../src/delivery/records.ts";
-import type { EmailLogEntry } from "../../../src/domain/mail.ts";
+import type { EmailLogEntry, NewEmailLogEntry } from "../../../src/domain/mail.ts";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 
-function mails(append: (of: EmailLogRecord) => Promise<void>) {
+function mails(append: (of: NewEmailLogEntry) => Promise<void>) {
   const outages: unknown[] = [];
   const { emails } = createRecords({
     queue: { close: async () => new Set(), release: async () => undefined },
     emailLog: {
       append: async (of) => {
         await append(of);
-        return { ...of, id: of.to, sentAt: 0 } satisfies EmailLogEntry & EmailLogRecord;
+        return { ...of, id: of.to, sentAt: 0 } satisfies EmailLogEntry & NewEmailLogEntry;
       },
     },
     leases: { remove: () => undefined },

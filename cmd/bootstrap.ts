@@ -3,7 +3,7 @@ import { StartProblem } from "../src/configuration/start-problem.ts";
 import { InvalidInput } from "../src/domain/findings.ts";
 import { namespaceUid } from "../src/kubernetes/namespace-uid.ts";
 import { createAccounts } from "../src/postgres/accounts.ts";
-import { oncePerDatabase } from "../src/postgres/once.ts";
+import { oncePerDatabase } from "../src/postgres/once-per-database.ts";
 import { createPool } from "../src/postgres/pool.ts";
 import { createUsers } from "../src/postgres/users.ts";
 import { createMetrics } from "../src/telemetry/metrics.ts";

@@ -8,7 +8,7 @@ import type { MailMessage } from "../domain/mail.ts";
 import type { ApiKeys } from "../domain/ports/accounts.ts";
 import type { Circuits } from "../domain/ports/circuits.ts";
 import type { Clock, Monotonic, Timers } from "../domain/ports/clock.ts";
-import type { DestinationPolicy } from "../domain/ports/destinations.ts";
+import type { DestinationPolicy } from "../domain/ports/destination-policy.ts";
 import type { JobIndex } from "../domain/ports/job-index.ts";
 import type { JobStore } from "../domain/ports/job-store.ts";
 import type { EmailLog, IdempotencyKeys, Mailer, Otps } from "../domain/ports/mail.ts";

@@ -1,5 +1,5 @@
 import { isIP } from "node:net";
-import type { DestinationPolicy } from "../domain/ports/destinations.ts";
+import type { DestinationPolicy } from "../domain/ports/destination-policy.ts";
 import { classifyAddress } from "./address-class.ts";
 import { portBlocked } from "./blocked-ports.ts";
 import { refusalText } from "./destination-refused.ts";

@@ -2,7 +2,7 @@ import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { StartProblem } from "../configuration/start-problem.ts";
-import { serverDirectory } from "../postgres/probe.ts";
+import { serverDirectory } from "../postgres/server-directory.ts";
 import { holdFileLock, lastHolder, whereabouts, type HeldFileLock } from "./file-lock.ts";
 import { readPostmaster, servesDirectory, stopPostmaster } from "./postmaster.ts";
 

@@ -3,7 +3,7 @@ import { isoUtc, type Instant } from "../../domain/instant.ts";
 import type { Job, JobSpec, Schedule } from "../../domain/job.ts";
 import type { Clock } from "../../domain/ports/clock.ts";
 import type { DashboardStatistics } from "../../domain/ports/dashboard.ts";
-import type { DestinationPolicy } from "../../domain/ports/destinations.ts";
+import type { DestinationPolicy } from "../../domain/ports/destination-policy.ts";
 import { JobNotFound, type JobStore } from "../../domain/ports/job-store.ts";
 import type { JobHistory, RunHistory } from "../../domain/ports/run-ledger.ts";
 import { patchedSpec, specFromRest } from "../../domain/rest-job.ts";

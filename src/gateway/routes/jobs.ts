@@ -6,7 +6,7 @@ import { canonicalJson, parseExactJson } from "../../domain/exact-json.ts";
 import type { Circuits } from "../../domain/ports/circuits.ts";
 import { pause } from "../../domain/pause.ts";
 import type { Clock, Monotonic, Timers } from "../../domain/ports/clock.ts";
-import type { DestinationPolicy } from "../../domain/ports/destinations.ts";
+import type { DestinationPolicy } from "../../domain/ports/destination-policy.ts";
 import {
   JobExists,
   JobNotFound,

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { serverDirectory } from "../../../src/postgres/probe.ts";
+import { serverDirectory } from "../../../src/postgres/server-directory.ts";
 import { startEmbeddedPostgres } from "../../../src/standalone/embedded-postgres.ts";
 import { holdFileLock } from "../../../src/standalone/file-lock.ts";
 import { isRunning, readPostmaster, waitForExit } from "../../../src/standalone/postmaster.ts";

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { oncePerDatabase } from "../../../src/postgres/once.ts";
+import { oncePerDatabase } from "../../../src/postgres/once-per-database.ts";
 import { createPool } from "../../../src/postgres/pool.ts";
 import type { Pool } from "../../../src/postgres/pool.ts";
 import { createTestDatabase } from "../../postgres/database.ts";

@@ -1,0 +1,5 @@
+/** Who may be called, as far as can be told without DNS: the dial checks each resolved address again. */
+export interface DestinationPolicy {
+  /** Null: allowed. Else the rule that is against it, and the setting that would allow it; for 400. */
+  refusal(account: string, url: URL): Promise<string | null>;
+}

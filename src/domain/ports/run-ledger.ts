@@ -84,27 +84,25 @@ export interface LedgerNews {
   onClosed(listener: (jobUids: readonly string[] | undefined) => void): () => void;
 }
 
+/** One page of what became of a job: newest first, the id as tie-break; of every incarnation of (account, id). */
+export interface HistoryQuery {
+  account: string;
+  jobId: string;
+  limit: number;
+  offset: number;
+  status?: Execution["status"];
+}
+
 /** What the gateway reads about runs. */
 export interface RunHistory {
   cursor(jobUid: string): Promise<Cursor | undefined>;
   cursors(jobUids: readonly string[]): Promise<Map<string, Cursor>>;
   summary(jobUids: readonly string[]): Promise<Map<string, JobHistory>>;
-  /** Newest first, id as tie-break; every incarnation of (account, id). */
-  executions(query: {
-    account: string;
-    jobId: string;
-    limit: number;
-    offset: number;
-    status?: "success" | "failed";
-  }): Promise<Execution[]>;
-  /** Executions (of `status`) and all missed spans in one list, newest first (`include=missed`). */
-  executionsAndMissed(query: {
-    account: string;
-    jobId: string;
-    limit: number;
-    offset: number;
-    status?: "success" | "failed";
-  }): Promise<
+  executions(query: HistoryQuery): Promise<Execution[]>;
+  /** Executions (of `status`) and all missed spans in one list (`include=missed`). */
+  executionsAndMissed(
+    query: HistoryQuery,
+  ): Promise<
     (({ kind: "execution" } & Execution) | ({ kind: "missed"; id: string } & MissedSpan))[]
   >;
   /** Whether any trace (cursor, execution, missed span) of the job exists. */

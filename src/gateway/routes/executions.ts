@@ -12,7 +12,8 @@ export function executionRoutes(options: { jobs: JobStore; history: RunHistory }
     async listExecutions(request: ApiRequest<undefined, ExecutionsQuery>): Promise<ApiAnswer> {
       const { account, params, query } = request;
       const jobId = params["id"] ?? "";
-      const found = canBeJobId(jobId) ? await page(account, jobId, query) : [];
+      if (!canBeJobId(jobId)) throw new JobNotFound(jobId);
+      const found = await page(account, jobId, query);
       // A trace is enough: history outlives its job, and an id may have had several.
       if (found.length === 0 && !(await traced(account, jobId))) throw new JobNotFound(jobId);
       return { status: 200, body: found };
@@ -21,34 +22,18 @@ export function executionRoutes(options: { jobs: JobStore; history: RunHistory }
 
   async function page(account: string, jobId: string, query: ExecutionsQuery): Promise<object[]> {
     const { limit = 20, offset = 0, status, include } = query;
-    if (include === "missed") {
-      const entries = await history.executionsAndMissed({
-        account,
-        jobId,
-        limit,
-        offset,
-        ...(status ? { status } : {}),
-      });
-      return entries.map((entry) =>
-        entry.kind === "missed"
-          ? restMissed(jobId, entry)
-          : { ...restExecution(entry), kind: "execution" },
-      );
-    }
-    const executions = await history.executions({
-      account,
-      jobId,
-      limit,
-      offset,
-      ...(status ? { status } : {}),
-    });
-    return executions.map(restExecution);
+    const asked = { account, jobId, limit, offset, ...(status ? { status } : {}) };
+    if (include !== "missed") return (await history.executions(asked)).map(restExecution);
+    const entries = await history.executionsAndMissed(asked);
+    return entries.map((entry) =>
+      entry.kind === "missed"
+        ? restMissed(jobId, entry)
+        : { ...restExecution(entry), kind: "execution" },
+    );
   }
 
   async function traced(account: string, jobId: string): Promise<boolean> {
-    if (!canBeJobId(jobId)) return false;
-    if ((await jobs.get(account, jobId)) !== undefined) return true;
-    return history.known(account, jobId);
+    return (await jobs.get(account, jobId)) !== undefined || history.known(account, jobId);
   }
 }
 

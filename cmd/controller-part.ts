@@ -4,9 +4,10 @@ import { createController, type ControllerDeps } from "../src/controller/control
 import { createCircuitBreakers } from "../src/delivery/circuit-breaker.ts";
 import { createCircuitPublisher } from "../src/delivery/circuit-publisher.ts";
 import { createDeliveryWorker } from "../src/delivery/delivery-worker.ts";
-import { createWebhookSender, type SecretHeaders } from "../src/delivery/webhook.ts";
+import { createWebhookSender } from "../src/delivery/webhook.ts";
 import type { JobStore } from "../src/domain/ports/job-store.ts";
 import type { Leadership } from "../src/domain/ports/leadership.ts";
+import type { SecretHeaders } from "../src/domain/ports/secret-headers.ts";
 import { createCircuits } from "../src/postgres/circuits.ts";
 import { createEmailLog } from "../src/postgres/email-log.ts";
 import { createLedgerNews } from "../src/postgres/ledger-news.ts";

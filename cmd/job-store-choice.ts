@@ -1,8 +1,8 @@
 import type { ControllerDeps } from "../src/controller/controller.ts";
-import type { SecretHeaders } from "../src/delivery/webhook.ts";
 import type { JobIndex } from "../src/domain/ports/job-index.ts";
 import type { JobStore } from "../src/domain/ports/job-store.ts";
 import type { Leadership } from "../src/domain/ports/leadership.ts";
+import type { SecretHeaders } from "../src/domain/ports/secret-headers.ts";
 
 /** Where jobs live, and what comes with the place: who may schedule, and where status goes. */
 export interface JobStoreChoice {

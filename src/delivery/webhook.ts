@@ -3,6 +3,7 @@ import { isoUtc } from "../domain/instant.ts";
 import type { WebhookTarget } from "../domain/job.ts";
 import type { Clock, Monotonic } from "../domain/ports/clock.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
+import type { SecretHeaders, SecretHeaderValues } from "../domain/ports/secret-headers.ts";
 import type { ClaimedRun, DeliveryOutcome } from "../domain/run.ts";
 import { isReservedWebhookHeader } from "../domain/webhook-headers.ts";
 import { DestinationRefused } from "../network/destination-refused.ts";
@@ -11,18 +12,6 @@ import type { Metrics } from "../telemetry/metrics.ts";
 import { NotSent, post, TimedOut } from "./http-post.ts";
 import { createReceiverConnections } from "./receiver-connections.ts";
 import { sign } from "./signature.ts";
-
-/**
- * Header values that a job takes from Secrets, resolved at each attempt (Kubernetes only).
- * `unavailable`: a Secret is missing or not released for this; the text is for the job's owner. Throws
- * DependencyUnavailable when that cannot be found out now.
- */
-export type SecretHeaders = (
-  run: ClaimedRun,
-) => Promise<
-  | { kind: "resolved"; headers: Readonly<Record<string, string>> }
-  | { kind: "unavailable"; error: string }
->;
 
 export interface WebhookSender {
   /**
@@ -109,10 +98,7 @@ export function createWebhookSender(options: {
     close: () => connections.close(),
   };
 
-  async function extraHeaders(
-    run: ClaimedRun,
-    target: WebhookTarget,
-  ): ReturnType<NonNullable<typeof secretHeaders>> {
+  async function extraHeaders(run: ClaimedRun, target: WebhookTarget): Promise<SecretHeaderValues> {
     let headers = target.headers;
     if (target.headersFrom.length > 0) {
       if (secretHeaders === undefined)

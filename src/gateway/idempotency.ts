@@ -1,5 +1,5 @@
 import { LIMITS } from "../domain/schema/fields.ts";
-import type { IdempotencyKeys } from "../domain/ports/mail.ts";
+import type { IdempotencyKeys } from "../domain/ports/idempotency-keys.ts";
 import { answerText, JsonText, type ApiAnswer, type ApiRequest } from "./endpoint.ts";
 import { ApiError, invalid } from "./errors.ts";
 

@@ -1,7 +1,7 @@
-import type { ClaimedRun } from "../domain/run.ts";
 import type { AccountNamespaces } from "../domain/ports/account-namespaces.ts";
 import { isResourceName } from "../domain/kubernetes-name.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
+import type { SecretHeaders, SecretHeaderValues } from "../domain/ports/secret-headers.ts";
 import { isWebhookHeaderValue } from "../domain/webhook-headers.ts";
 import { ApiError, isNotFound } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
@@ -14,11 +14,6 @@ interface Secret {
   data?: Record<string, string>;
 }
 
-export type SecretHeaderValues =
-  | { kind: "resolved"; headers: Readonly<Record<string, string>> }
-  /** The text is for the job's owner. */
-  | { kind: "unavailable"; error: string };
-
 /**
  * Values of `headersFrom`, read at each attempt so that a rotated Secret counts at once. Only from the
  * namespace that the run's account is bound to now, and only from Secrets with the release label:
@@ -30,7 +25,7 @@ export function createSecretHeaders(dependencies: {
   accountNamespaces: Pick<AccountNamespaces, "namespaceOf">;
   /** CARILLON_HEADER_SECRET_NAMESPACES. Without it the API server's RBAC alone decides. */
   namespaces?: readonly string[];
-}): (run: ClaimedRun) => Promise<SecretHeaderValues> {
+}): SecretHeaders {
   const { client, accountNamespaces, namespaces } = dependencies;
 
   async function readSecret(namespace: string, name: string): Promise<Secret | string> {

@@ -1,4 +1,4 @@
-import type { IdempotencyKeys } from "../domain/ports/mail.ts";
+import type { IdempotencyKeys } from "../domain/ports/idempotency-keys.ts";
 import { deleteInBatches, type Batches } from "./batches.ts";
 import type { Pool } from "./pool.ts";
 

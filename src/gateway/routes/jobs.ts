@@ -7,13 +7,13 @@ import type { Circuits } from "../../domain/ports/circuits.ts";
 import { pause } from "../../domain/pause.ts";
 import type { Clock, Monotonic, Timers } from "../../domain/ports/clock.ts";
 import type { DestinationPolicy } from "../../domain/ports/destination-policy.ts";
+import type { IdempotencyKeys } from "../../domain/ports/idempotency-keys.ts";
 import {
   JobExists,
   JobNotFound,
   VersionConflict,
   type JobStore,
 } from "../../domain/ports/job-store.ts";
-import type { IdempotencyKeys } from "../../domain/ports/mail.ts";
 import type { RunHistory, RunLedger } from "../../domain/ports/run-ledger.ts";
 import {
   patchedSpec,

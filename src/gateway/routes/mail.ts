@@ -1,7 +1,8 @@
 import { normaliseAddress, wireAddress } from "../../domain/address.ts";
 import { isoUtc } from "../../domain/instant.ts";
 import type { EmailLogEntry, MailKind, MailMessage, MailResult } from "../../domain/mail.ts";
-import type { EmailLog, IdempotencyKeys, Mailer, Otps } from "../../domain/ports/mail.ts";
+import type { IdempotencyKeys } from "../../domain/ports/idempotency-keys.ts";
+import type { EmailLog, Mailer, Otps } from "../../domain/ports/mail.ts";
 import { LIMITS } from "../../domain/schema/fields.ts";
 import type { Metrics } from "../../telemetry/metrics.ts";
 import type { ApiAnswer, ApiRequest } from "../endpoint.ts";

@@ -1,5 +1,6 @@
 import { monotonic } from "../../../cmd/system.ts";
-import { createWebhookSender, type SecretHeaders } from "../../../src/delivery/webhook.ts";
+import { createWebhookSender } from "../../../src/delivery/webhook.ts";
+import type { SecretHeaders } from "../../../src/domain/ports/secret-headers.ts";
 import { parseDestinationRules } from "../../../src/network/destination-rules.ts";
 import { createGuardedDial } from "../../../src/network/guarded-dial.ts";
 import { createMetrics, type Metrics } from "../../../src/telemetry/metrics.ts";

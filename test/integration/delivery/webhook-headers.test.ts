@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from "vitest";
-import type { SecretHeaders } from "../../../src/delivery/webhook.ts";
+import type { SecretHeaders } from "../../../src/domain/ports/secret-headers.ts";
 import type { WebhookTarget } from "../../../src/domain/job.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
 import { claimedRun } from "./claimed-run.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { IdempotencyKeys } from "../../../src/domain/ports/mail.ts";
+import type { IdempotencyKeys } from "../../../src/domain/ports/idempotency-keys.ts";
 import type { ApiAnswer } from "../../../src/gateway/endpoint.ts";
 import { ApiError } from "../../../src/gateway/errors.ts";
 import { EffectUncertain, idempotently } from "../../../src/gateway/idempotency.ts";

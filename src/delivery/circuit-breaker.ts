@@ -5,9 +5,10 @@
  */
 import { EventEmitter } from "node:events";
 import CircuitBreaker from "opossum";
-import type { Clock, Monotonic, Timers } from "../domain/ports/clock.ts";
+import { partsOfKey } from "../domain/destination.ts";
 import type { Instant } from "../domain/instant.ts";
 import type { CircuitState } from "../domain/ports/circuits.ts";
+import type { Clock, Monotonic, Timers } from "../domain/ports/clock.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 
 /** Leave to make one attempt. `settle` must be called exactly once, however the attempt ended. */
@@ -164,7 +165,7 @@ export function createCircuitBreakers(options: {
   }
 
   function create(destination: string): void {
-    const account = accountOf(destination);
+    const { account } = partsOfKey(destination);
     if (!makeRoom(account)) {
       metrics.circuitsRefused.inc();
       return;
@@ -266,7 +267,7 @@ export function createCircuitBreakers(options: {
   function drop(entry: Entry): void {
     entries.delete(entry.destination);
     entry.siblings.delete(entry);
-    if (entry.siblings.size === 0) accounts.delete(accountOf(entry.destination));
+    if (entry.siblings.size === 0) accounts.delete(partsOfKey(entry.destination).account);
     entry.breaker.shutdown();
   }
 
@@ -298,11 +299,6 @@ function placeAmongReturning(entry: Entry, from: number): number {
   const next = entry.lastReturn + RETURN_GAP;
   entry.lastReturn = next < from || next > from + RETURN_SPREAD ? from : next;
   return entry.lastReturn;
-}
-
-/** Of a `destinationKey`. */
-function accountOf(destination: string): string {
-  return destination.slice(0, destination.indexOf(" "));
 }
 
 const UNUSED_EVENTS = [

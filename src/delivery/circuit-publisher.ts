@@ -1,3 +1,4 @@
+import { partsOfKey } from "../domain/destination.ts";
 import type { Timers } from "../domain/ports/clock.ts";
 import type { Circuits, CircuitState } from "../domain/ports/circuits.ts";
 import type { Logger } from "../telemetry/logger.ts";
@@ -33,8 +34,7 @@ export function createCircuitPublisher(options: {
     publishing = true;
     for (const [key, state] of waiting) {
       if (closed) break;
-      const space = key.indexOf(" ");
-      const [account, destination] = [key.slice(0, space), key.slice(space + 1)];
+      const { account, destination } = partsOfKey(key);
       waiting.delete(key);
       try {
         await circuits.publish({ account, destination, worker, state });

@@ -1,8 +1,8 @@
-import { destinationKey } from "./destination.ts";
+import { destinationKey, keyOfParts } from "./destination.ts";
 import type { Job } from "./job.ts";
 import type { Circuit, CircuitState } from "./ports/circuits.ts";
 
-/** As destinations are told apart, and as one text: `ACCOUNT DESTINATION`. Null without an account. */
+/** `destinationKey` of the job. Null without an account. */
 export function circuitKey({ account, spec }: Pick<Job, "account" | "spec">): string | null {
   return account === null ? null : destinationKey(account, spec.target);
 }
@@ -15,9 +15,9 @@ export function circuitStates(
   published: readonly Pick<Circuit, "account" | "destination" | "state">[],
 ): Map<string, CircuitState> {
   const states = new Map<string, CircuitState>();
-  for (const { account, destination, state } of published) {
-    const key = `${account} ${destination}`;
-    if (states.get(key) !== "open") states.set(key, state);
+  for (const circuit of published) {
+    const key = keyOfParts(circuit);
+    if (states.get(key) !== "open") states.set(key, circuit.state);
   }
   return states;
 }

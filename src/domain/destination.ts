@@ -5,7 +5,27 @@ import type { Target } from "./job.ts";
  * the account's SMTP server. Accounts never share a destination: one's failures are not another's.
  */
 export function destinationKey(account: string, target: Target): string {
-  return `${account} ${target.kind === "webhook" ? originOf(target.url) : "smtp"}`;
+  return keyOfParts({
+    account,
+    destination: target.kind === "webhook" ? originOf(target.url) : "smtp",
+  });
+}
+
+/** A `destinationKey` of its parts: an account, which is a uuid, has no space in it. */
+export function keyOfParts({
+  account,
+  destination,
+}: {
+  account: string;
+  destination: string;
+}): string {
+  return `${account} ${destination}`;
+}
+
+/** The parts of a `destinationKey`. */
+export function partsOfKey(key: string): { account: string; destination: string } {
+  const space = key.indexOf(" ");
+  return { account: key.slice(0, space), destination: key.slice(space + 1) };
 }
 
 function originOf(url: string): string {

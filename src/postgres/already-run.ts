@@ -2,7 +2,6 @@ import { isoUtc } from "../domain/instant.ts";
 import type { LedgerChange } from "../domain/ports/run-ledger.ts";
 import { byKey } from "./by-key.ts";
 import type { Queryable } from "./pool.ts";
-import { timestamp } from "./rows.ts";
 
 /**
  * One-times whose fire time is to be created, or given up as missed, although they had been decided beyond it,
@@ -30,7 +29,7 @@ export async function alreadyAttempted(
       back.map(({ job }) => job.uid),
       back.map(({ job }) => job.account),
       back.map(({ job }) => job.id),
-      back.map(({ at }) => timestamp(at)),
+      back.map(({ at }) => isoUtc(at)),
       back.map(({ key }) => key),
     ],
   );
@@ -96,11 +95,7 @@ export async function settleAlreadyRun(
        returning c.job_uid
      )
      select job_uid from awaited union all select job_uid from settled`,
-    [
-      once.map(({ job }) => job.uid),
-      once.map(({ key }) => key),
-      once.map(({ at }) => timestamp(at)),
-    ],
+    [once.map(({ job }) => job.uid), once.map(({ key }) => key), once.map(({ at }) => isoUtc(at))],
   );
   return rows.map((row) => row.job_uid);
 }

@@ -1,4 +1,4 @@
-import { dropUnstarted } from "./drop-runs.ts";
+import { dropOfAll, dropUnstarted } from "./drop-runs.ts";
 import { fixPlans, type Queryable } from "./pool.ts";
 
 /**
@@ -25,14 +25,6 @@ export async function cancelAccountRuns(client: Queryable, account: string): Pro
   await fixPlans(client);
   await dropUnstarted(
     client,
-    rows.map((row) => ({
-      jobUid: row.job_uid,
-      generation: 0,
-      destination: "",
-      scope: "all",
-      reason: "account_deleted",
-      decidedUpTo: null,
-      again: [],
-    })),
+    rows.map((row) => dropOfAll(row.job_uid, "account_deleted")),
   );
 }

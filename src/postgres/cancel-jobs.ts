@@ -1,4 +1,4 @@
-import { dropUnstarted } from "./drop-runs.ts";
+import { dropOfAll, dropUnstarted } from "./drop-runs.ts";
 import { createGroupCommit, type GroupCommit } from "./group-commit.ts";
 import { transaction, type Pool } from "./pool.ts";
 
@@ -53,15 +53,7 @@ async function cancelJobs(pool: Pool, jobUids: readonly string[]): Promise<void>
     );
     await dropUnstarted(
       client,
-      uids.map((jobUid) => ({
-        jobUid,
-        generation: 0,
-        destination: "",
-        scope: "all",
-        reason: "deleted",
-        decidedUpTo: null,
-        again: [],
-      })),
+      uids.map((jobUid) => dropOfAll(jobUid, "deleted")),
     );
   });
 }

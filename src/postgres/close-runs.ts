@@ -1,10 +1,11 @@
+import { isoUtc } from "../domain/instant.ts";
 import type { Closing } from "../domain/ports/run-queue.ts";
 import { byKey } from "./by-key.ts";
 import { sqlState } from "./connection-errors.ts";
 import { awaits } from "./drop-runs.ts";
 import { ensureExecutionMonths, lacksPartition } from "./partitions.ts";
 import type { Queryable } from "./pool.ts";
-import { EXECUTION_COLUMNS, plainArray, timestamp } from "./rows.ts";
+import { EXECUTION_COLUMNS, plainArray } from "./rows.ts";
 
 /**
  * Records attempts and finishes or re-queues their runs, comparing claim tokens. Tells after each statement,
@@ -206,9 +207,9 @@ async function closeOnce(
       column(({ execution }) => execution.httpStatus),
       column(({ execution }) => Math.round(execution.durationMs)),
       sorted.map(({ execution }) => execution.errorMessage),
-      column(({ execution }) => timestamp(execution.executedAt)),
+      column(({ execution }) => isoUtc(execution.executedAt)),
       column(({ next }) => next),
-      column((closing) => (closing.next === "retry" ? timestamp(closing.notBefore) : null)),
+      column((closing) => (closing.next === "retry" ? isoUtc(closing.notBefore) : null)),
       column(({ run }) => String(run.spec.schedule.kind === "once")),
     ],
   });

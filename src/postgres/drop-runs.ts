@@ -1,8 +1,7 @@
-import type { Instant } from "../domain/instant.ts";
+import { isoUtc, type Instant } from "../domain/instant.ts";
 import type { MissedReason } from "../domain/run.ts";
 import { byKey } from "./by-key.ts";
 import type { Queryable } from "./pool.ts";
-import { timestamp } from "./rows.ts";
 
 /** Which unstarted runs of a job may not start any more. */
 export interface Drop {
@@ -24,13 +23,19 @@ export interface Drop {
   again: readonly string[];
 }
 
+/** All of them, of a job that is over for this `reason`: nothing counts from now on. */
+export function dropOfAll(jobUid: string, reason: "deleted" | "account_deleted"): Drop {
+  const nothing = { generation: 0, destination: "", decidedUpTo: null, again: [] };
+  return { jobUid, scope: "all", reason, ...nothing };
+}
+
 /**
  * Deletes them in the caller's transaction, whose plans are fixed; a start that was committed first wins,
- * because both write the run's row. Fire times that were decided for good and never attempted become missed spans, one a
- * job. A manual run never attempted moves to the new generation: it was asked of the
- * job, not of a revision, and a claim taken on the old one is void. A one-time whose retries end here
- * has failed; one that was still to be attempted is armed again, unless it is created anew or deleted, and
- * is not missed. Returns the jobs of which either is true: their cursors were written.
+ * because both write the run's row. Fire times that were decided for good and never attempted become missed
+ * spans, one a job. A manual run never attempted moves to the new generation: it was asked of the job, not of
+ * a revision, and a claim taken on the old one is void. A one-time whose retries end here has failed; one that
+ * was still to be attempted is armed again, unless it is created anew or deleted, and is not missed. Returns
+ * the jobs of which either is true: their cursors were written.
  */
 export async function dropUnstarted(client: Queryable, drops: readonly Drop[]): Promise<string[]> {
   if (drops.length === 0) return [];
@@ -84,7 +89,7 @@ export async function dropUnstarted(client: Queryable, drops: readonly Drop[]): 
       drops.map((drop) => drop.destination),
       drops.map((drop) => drop.scope),
       drops.map((drop) => drop.reason),
-      drops.map(({ decidedUpTo }) => (decidedUpTo === null ? null : timestamp(decidedUpTo))),
+      drops.map(({ decidedUpTo }) => (decidedUpTo === null ? null : isoUtc(decidedUpTo))),
       drops.map((drop) => drop.again.join(" ")),
     ],
   );

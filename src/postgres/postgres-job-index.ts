@@ -97,7 +97,7 @@ async function readAll(pool: Pool, account: string): Promise<Kept> {
     [account],
   );
   const roster = createJobRoster();
-  for (const row of rows) if (row.uid !== null) roster.put(jobOf(row));
+  for (const row of rows) if (row.uid !== null) roster.put(listedJobOf(row));
   return { roster, position: positionOf(rows) };
 }
 
@@ -119,12 +119,12 @@ async function caughtUp(
   for (const row of rows) {
     if (row.uid === null) continue;
     if (row.deleted) roster.remove(row.uid);
-    else roster.put(jobOf(row));
+    else roster.put(listedJobOf(row));
   }
   return { roster, position };
 }
 
-function jobOf(row: ListedRow): ListedJob {
+function listedJobOf(row: ListedRow): ListedJob {
   const { uid, account, id, generation, name, schedule, suspend, kind, address } = row;
   return {
     uid,

@@ -1,5 +1,5 @@
 import type { Cursor, OnceState } from "../domain/cursor.ts";
-import { isoUtc, type Instant } from "../domain/instant.ts";
+import type { Instant } from "../domain/instant.ts";
 import type { Execution, RunTrigger } from "../domain/run.ts";
 
 export interface CursorRow {
@@ -80,13 +80,8 @@ export function executionOf(row: ExecutionRow): Execution {
   };
 }
 
-/** For JSON parameters and arrays: PostgreSQL reads it as timestamptz. */
-export function timestamp(instant: Instant): string {
-  return isoUtc(instant);
-}
-
 /**
- * An array parameter, for values that need no quoting: uuids, numbers, ISO timestamps, plain words. The
+ * An array parameter, for values that need no quoting: uuids, numbers, `isoUtc` of moments, plain words. The
  * driver would look for what to escape in each of thousands.
  */
 export function plainArray(values: readonly (string | number | null)[]): string {

@@ -1,10 +1,11 @@
 import type { Cursor } from "../domain/cursor.ts";
 import { destinationKey } from "../domain/destination.ts";
-import { isoUtc } from "../domain/instant.ts";
+import { isoUtc, type Instant } from "../domain/instant.ts";
 import type { Job } from "../domain/job.ts";
 import { ChangeRefused, type LedgerChange, type RunLedger } from "../domain/ports/run-ledger.ts";
 import { sameRevision } from "../domain/revision.ts";
 import type { MissedReason, NewRun, RunTrigger, UnfinishedRun } from "../domain/run.ts";
+import { alreadyAttempted, settleAlreadyRun } from "./already-run.ts";
 import { byKey } from "./by-key.ts";
 import { createJobCancellation } from "./cancel-jobs.ts";
 import { sqlState } from "./connection-errors.ts";
@@ -13,8 +14,7 @@ import { tellOfJobs } from "./ledger-news.ts";
 import { liftHalt } from "./lift-halt.ts";
 import { CURSORS_CHANNEL, RUNS_CHANNEL } from "./notifications.ts";
 import { transaction, type Pool, type Queryable } from "./pool.ts";
-import { cursorOf, timestamp, type CursorRow } from "./rows.ts";
-import { alreadyAttempted, settleAlreadyRun } from "./already-run.ts";
+import { cursorOf, type CursorRow } from "./rows.ts";
 
 /**
  * What the leader decides, made true in PostgreSQL. Statements take whole batches as arrays, and rely on a
@@ -32,22 +32,7 @@ export function createRunLedger({ pool }: { pool: Pool }): RunLedger {
            from runs where job_uid = any($1::uuid[]) order by scheduled_at, id`,
         [jobUids],
       );
-      const runs = new Map<string, UnfinishedRun[]>();
-      for (const row of rows) {
-        const run = {
-          id: row.id,
-          jobUid: row.job_uid,
-          trigger: row.trigger,
-          scheduledAt: row.scheduled_at,
-          generation: row.generation,
-          state: row.state,
-          attempts: row.attempts,
-        };
-        const known = runs.get(row.job_uid);
-        if (known) known.push(run);
-        else runs.set(row.job_uid, [run]);
-      }
-      return runs;
+      return Map.groupBy(rows.map(unfinishedOf), (run) => run.jobUid);
     },
 
     apply: async (changes) => {
@@ -143,10 +128,22 @@ interface UnfinishedRow {
   id: string;
   job_uid: string;
   trigger: RunTrigger;
-  scheduled_at: number;
+  scheduled_at: Instant;
   generation: number;
   attempts: number;
   state: UnfinishedRun["state"];
+}
+
+function unfinishedOf(row: UnfinishedRow): UnfinishedRun {
+  return {
+    id: row.id,
+    jobUid: row.job_uid,
+    trigger: row.trigger,
+    scheduledAt: row.scheduled_at,
+    generation: row.generation,
+    state: row.state,
+    attempts: row.attempts,
+  };
 }
 
 export async function readCursors(
@@ -204,7 +201,7 @@ async function advanceCursors(
       column(({ job }) => job.account),
       column(({ job }) => job.id),
       column(({ from }) => from?.version ?? null),
-      column(({ to }) => timestamp(to.position)),
+      column(({ to }) => isoUtc(to.position)),
       column(({ to }) => to.scheduleHash),
       column(({ to }) => to.generation),
       column(({ to }) => to.startable),
@@ -312,7 +309,7 @@ async function settleIdentities(
 async function insertRuns(
   client: Queryable,
   changes: readonly LedgerChange[],
-  ran: ReadonlySet<string>,
+  attempted: ReadonlySet<string>,
 ): Promise<number> {
   const runs: { account: string; change: LedgerChange; run: NewRun; destination: string }[] = [];
   for (const change of changes) {
@@ -320,7 +317,7 @@ async function insertRuns(
     if (account === null || change.create.length === 0) continue;
     const destination = destinationKey(account, spec.target);
     for (const run of change.create)
-      if (run.trigger === "manual" || !ran.has(change.job.uid))
+      if (run.trigger === "manual" || !attempted.has(change.job.uid))
         runs.push({ account, change, run, destination });
   }
   if (runs.length === 0) return 0;
@@ -351,7 +348,7 @@ async function insertRuns(
       runs.map(({ change }) => change.to.generation),
       runs.map(({ run }) => run.trigger),
       runs.map(({ run }) => run.key),
-      runs.map(({ run }) => timestamp(run.scheduledAt)),
+      runs.map(({ run }) => isoUtc(run.scheduledAt)),
       runs.map(({ destination }) => destination),
     ],
   );
@@ -371,8 +368,8 @@ async function insertMissed(client: Queryable, changes: readonly LedgerChange[])
       spans.map(({ account }) => account),
       spans.map(({ job }) => job.id),
       spans.map(({ job }) => job.uid),
-      spans.map(({ span }) => timestamp(span.first)),
-      spans.map(({ span }) => timestamp(span.last)),
+      spans.map(({ span }) => isoUtc(span.first)),
+      spans.map(({ span }) => isoUtc(span.last)),
       spans.map(({ span }) => span.count),
       spans.map(({ span }) => span.reason),
     ],

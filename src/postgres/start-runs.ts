@@ -26,7 +26,7 @@ export async function startRuns(
     name: "start_runs",
     text: `update runs r
           set started_at = clock_timestamp()
-         from ${CLAIMS} as i(id, token, generation, start_by), job_cursors c
+         from ${CLAIMS}, job_cursors c
         where ${STILL_HELD} and ${byKey("c.job_uid", "r.job_uid")} and ${REASON} is null
        returning r.id`,
     values: claims(sorted),
@@ -55,7 +55,7 @@ async function dropUnwanted(
     name: "drop_unwanted_runs",
     text: `with mine as materialized (
        select r.id, r.job_uid, r.account, r.trigger, r.generation, r.replaced, i.start_by
-         from runs r join ${CLAIMS} as i(id, token, generation, start_by) on ${STILL_HELD}
+         from runs r join ${CLAIMS} on ${STILL_HELD}
         order by i.id for update of r
      ), judged as materialized (
        select r.id, r.job_uid, ${REASON} as reason, c.version,
@@ -99,7 +99,9 @@ async function dropUnwanted(
   ).catch(() => undefined);
 }
 
-const CLAIMS = "unnest($1::uuid[], $2::uuid[], $3::int[], $4::timestamptz[])";
+/** Input `i`: see `claims`. */
+const CLAIMS = `unnest($1::uuid[], $2::uuid[], $3::int[], $4::timestamptz[])
+  as i(id, token, generation, start_by)`;
 
 const STILL_HELD = `${byKey("r.id", "i.id")} and r.claim_token = i.token
   and r.generation = i.generation and r.started_at is null and r.lease_until > clock_timestamp()`;

@@ -13,7 +13,7 @@ import {
   RoleTooWeak,
 } from "../src/postgres/migrate.ts";
 import { SessionsShared } from "../src/postgres/own-sessions.ts";
-import { sqlState } from "../src/postgres/connection-errors.ts";
+import { sqlState } from "../src/postgres/sql-state.ts";
 import { redactText } from "../src/telemetry/redact.ts";
 
 /**

@@ -1,11 +1,11 @@
 import { isoUtc } from "../domain/instant.ts";
 import type { Closing } from "../domain/ports/run-queue.ts";
 import { byKey } from "./by-key.ts";
-import { sqlState } from "./connection-errors.ts";
 import { awaits } from "./drop-runs.ts";
 import { ensureExecutionMonths, lacksPartition } from "./partitions.ts";
 import type { Queryable } from "./pool.ts";
 import { EXECUTION_COLUMNS, plainArray } from "./rows.ts";
+import { DEADLOCK, sqlState } from "./sql-state.ts";
 
 /**
  * Records attempts and finishes or re-queues their runs, comparing claim tokens. Tells after each statement,
@@ -86,7 +86,6 @@ const RETRIED = {
        returning ${ATTEMPTED}, r.attempts as attempt, i.next`,
 };
 
-const DEADLOCK = "40P01";
 /** Of `MOVED_TEXT`, which is no boolean. */
 const MOVED = "22P02";
 /** What PostgreSQL's log says as well. */

@@ -1,6 +1,7 @@
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
+import { DEADLOCK, LOCK_NOT_AVAILABLE, sqlState } from "./sql-state.ts";
 
-/** SQLSTATEs that say "not now" rather than "not so": PostgreSQL, Appendix A. */
+/** SQLSTATEs that say "not now" rather than "not so". */
 const UNAVAILABLE_STATES = new Set([
   "57P01", // admin_shutdown
   "57P02", // crash_shutdown
@@ -9,8 +10,8 @@ const UNAVAILABLE_STATES = new Set([
   "25P03", // idle_in_transaction_session_timeout: this process had stood still
   "25P04", // transaction_timeout, which a role may have
   "57014", // query_canceled: only our own statement_timeout cancels
-  "40P01", // deadlock_detected: the other side went on, and this one may try again
-  "55P03", // lock_not_available: our own lock_timeout
+  DEADLOCK,
+  LOCK_NOT_AVAILABLE,
   "25006", // read_only_sql_transaction: we still talk to a demoted primary
 ]);
 
@@ -77,11 +78,4 @@ export async function translating<T>(work: () => Promise<T>): Promise<T> {
   } catch (error) {
     throw translated(error);
   }
-}
-
-/** The SQLSTATE of a PostgreSQL error, wherever it was wrapped. */
-export function sqlState(error: unknown): string | undefined {
-  if (!(error instanceof Error)) return undefined;
-  if ("code" in error && typeof error.code === "string") return error.code;
-  return sqlState(error.cause);
 }

@@ -2,11 +2,11 @@ import type { Instant } from "../domain/instant.ts";
 import type { EmailLogEntry, MailKind, NewEmailLogEntry } from "../domain/mail.ts";
 import type { Timers } from "../domain/ports/clock.ts";
 import type { EmailLog } from "../domain/ports/mail.ts";
-import { sqlState } from "./connection-errors.ts";
 import { ensureEmailLogMonth } from "./email-log-retention.ts";
 import { createGroupCommit } from "./group-commit.ts";
 import { lacksPartition } from "./partitions.ts";
 import type { Pool } from "./pool.ts";
+import { isRowFault } from "./sql-state.ts";
 
 const KINDS: readonly MailKind[] = ["email", "otp", "job"];
 const STATUSES = ["sent", "failed"] as const;
@@ -28,8 +28,7 @@ export function createEmailLog({ pool, timers }: { pool: Pool; timers?: Timers }
       }
     },
     timers,
-    // 22 data exception, 23 constraint violation: the statement was rolled back for a row's sake.
-    isRowFault: (error) => /^2[23]/.test(sqlState(error) ?? ""),
+    isRowFault,
   });
   return {
     append: (entry) => appends.submit(entry),

@@ -1,5 +1,5 @@
 import type { Pool, PoolClient } from "pg";
-import { sqlState } from "./connection-errors.ts";
+import { sqlState } from "./sql-state.ts";
 
 const TOO_MANY_CONNECTIONS = "53300";
 /** Milliseconds for which a pool asks for no more than it has: each refusal costs the server a process. */

@@ -2,7 +2,8 @@ import { fileURLToPath } from "node:url";
 import { readdir } from "node:fs/promises";
 import type { Client } from "pg";
 import { BRIEFLY, createClient, type Pool, type Queryable } from "./pool.ts";
-import { sqlState, translating } from "./connection-errors.ts";
+import { translating } from "./connection-errors.ts";
+import { DEADLOCK, LOCK_NOT_AVAILABLE, sqlState } from "./sql-state.ts";
 
 const DIRECTORY = fileURLToPath(new URL("migrations/", import.meta.url));
 const TABLE = "carillon_migrations";
@@ -177,8 +178,7 @@ async function givingWay<T>(
   }
 }
 
-/** lock_not_available, deadlock_detected */
-const IN_THE_WAY = new Set<string | undefined>(["55P03", "40P01"]);
+const IN_THE_WAY = new Set<string | undefined>([LOCK_NOT_AVAILABLE, DEADLOCK]);
 
 /**
  * For processes that do not migrate: throws DatabaseTooNew or DatabaseTooOld when this release cannot

@@ -1,6 +1,6 @@
 import type { Instant } from "../domain/instant.ts";
-import { sqlState } from "./connection-errors.ts";
 import { BRIEFLY, transaction, type Pool, type Queryable } from "./pool.ts";
+import { sqlState } from "./sql-state.ts";
 
 /** "no partition of relation … found for row": a check violation that names no constraint. */
 export function lacksPartition(error: unknown, table: "executions" | "email_log"): boolean {

@@ -1,8 +1,9 @@
 import { Client, Pool as PgPool, TypeOverrides, types as builtIn } from "pg";
 import type { ClientBase, ClientConfig } from "pg";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
-import { isRefusal, sqlState, translated } from "./connection-errors.ts";
+import { isRefusal, translated } from "./connection-errors.ts";
 import { makeDoOnFullServer } from "./full-server.ts";
+import { DEADLOCK, sqlState } from "./sql-state.ts";
 
 /** A pool of pg whose `query` throws DependencyUnavailable for connection-class errors. */
 export type Pool = PgPool;
@@ -190,7 +191,6 @@ export function createClient(options: PoolOptions): Client {
   return client;
 }
 
-const DEADLOCK = "40P01";
 const ATTEMPTS = 4;
 
 /**

@@ -7,7 +7,6 @@ import {
   VersionConflict,
   type JobStore,
 } from "../domain/ports/job-store.ts";
-import { sqlState } from "./connection-errors.ts";
 import { createGroupCommit } from "./group-commit.ts";
 import { createHint } from "./hint.ts";
 import { POSITION, positionOf, positionText, type PositionRow } from "./job-position.ts";
@@ -15,6 +14,7 @@ import { watchJobs } from "./job-watch.ts";
 import { jobOf, type JobRow } from "./job-row.ts";
 import { JOBS_CHANNEL, type Notifications } from "./notifications.ts";
 import type { Pool } from "./pool.ts";
+import { isRowFault } from "./sql-state.ts";
 
 /** Jobs in a PostgreSQL table: the store of standalone. Nothing else manages them, so no JobOwned. */
 export function createPostgresJobStore(options: {
@@ -26,8 +26,7 @@ export function createPostgresJobStore(options: {
   const changed = createHint({ database: pool, channel: JOBS_CHANNEL });
   const creations = createGroupCommit<NewJob, CreatedRow | undefined>({
     commit: (jobs) => insertJobs(pool, jobs),
-    // 22 data exception, 23 constraint violation: the statement was rolled back for a row's sake.
-    isRowFault: (error) => /^2[23]/.test(sqlState(error) ?? ""),
+    isRowFault,
   });
 
   return {

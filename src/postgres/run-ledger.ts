@@ -8,13 +8,13 @@ import type { MissedReason, NewRun, RunTrigger, UnfinishedRun } from "../domain/
 import { alreadyAttempted, settleAlreadyRun } from "./already-run.ts";
 import { byKey } from "./by-key.ts";
 import { createJobCancellation } from "./cancel-jobs.ts";
-import { sqlState } from "./connection-errors.ts";
 import { dropReplaced, dropUnstarted, type Drop } from "./drop-runs.ts";
 import { tellOfJobs } from "./ledger-news.ts";
 import { liftHalt } from "./lift-halt.ts";
 import { CURSORS_CHANNEL, RUNS_CHANNEL } from "./notifications.ts";
 import { transaction, type Pool, type Queryable } from "./pool.ts";
 import { cursorOf, type CursorRow } from "./rows.ts";
+import { isRowFault, sqlState } from "./sql-state.ts";
 
 /**
  * What the leader decides, made true in PostgreSQL. Statements take whole batches as arrays, and rely on a
@@ -215,14 +215,16 @@ async function advanceCursors(
   return new Set(rows.map((row) => row.job_uid));
 }
 
-/** Classes 22, 23 and 54: data exceptions, integrity, limits such as the size of an index entry. */
-const CONTENT = /^(?:22|23|54)/;
+/** What a row says, and class 54: limits such as the size of an index entry. */
+function isContentFault(error: unknown): boolean {
+  return isRowFault(error) || sqlState(error)?.startsWith("54") === true;
+}
 
 async function refusingContent<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    if (CONTENT.test(sqlState(error) ?? ""))
+    if (isContentFault(error))
       throw new ChangeRefused("PostgreSQL refuses the content of a change", { cause: error });
     throw error;
   }

@@ -1,0 +1,19 @@
+/** The SQLSTATE of a PostgreSQL error (PostgreSQL, Appendix A), wherever it was wrapped. */
+export function sqlState(error: unknown): string | undefined {
+  if (!(error instanceof Error)) return undefined;
+  if ("code" in error && typeof error.code === "string") return error.code;
+  return sqlState(error.cause);
+}
+
+/** deadlock_detected: the other side went on, and this one may try again. */
+export const DEADLOCK = "40P01";
+/** lock_not_available: lock_timeout. */
+export const LOCK_NOT_AVAILABLE = "55P03";
+
+/**
+ * Classes 22 and 23, data exceptions and violated constraints: the statement was rolled back for what a row of it
+ * says.
+ */
+export function isRowFault(error: unknown): boolean {
+  return /^2[23]/.test(sqlState(error) ?? "");
+}

@@ -1,7 +1,6 @@
 import { createHash } from "node:crypto";
 import { canonicalJson } from "../domain/exact-json.ts";
-import type { ScheduledJob } from "./scheduled-job.ts";
-import type { ScheduledJobStatus } from "./status-content.ts";
+import type { ScheduledJob, ScheduledJobStatus } from "./scheduled-job.ts";
 
 /** What the status writer must know of a resource that the domain's job does not carry. */
 export interface RememberedResource {

@@ -16,7 +16,6 @@ import { oversize, withoutBulk } from "../domain/oversize.ts";
 import { webhookUrlProblem } from "../domain/rest-job.ts";
 import { LIMITS } from "../domain/schema/fields.ts";
 import { resourceOwner } from "./resource-owner.ts";
-import type { ScheduledJobStatus } from "./status-content.ts";
 
 export const GROUP = "carillon.dev";
 export const VERSION = "v1";
@@ -56,6 +55,26 @@ export interface ScheduledJobSpec {
   deliveryDeadlineSeconds?: number;
   concurrencyPolicy?: ConcurrencyPolicy;
   retry?: { maxRetries?: number; minBackoffSeconds?: number; maxBackoffSeconds?: number };
+}
+
+/** `status` of the resource. Null members are left out when it is written. */
+export interface ScheduledJobStatus {
+  observedGeneration?: number;
+  phase?: string;
+  type?: string;
+  schedule?: string;
+  conditions?: {
+    type: string;
+    status: string;
+    reason: string;
+    message: string;
+    observedGeneration: number;
+    lastTransitionTime: string;
+  }[];
+  lastScheduleTime?: string | null;
+  lastSuccessTime?: string | null;
+  nextScheduleTime?: string | null;
+  lastExecution?: Record<string, string | number> | null;
 }
 
 export interface ScheduledJob {

@@ -4,27 +4,7 @@ import { jobConditions, nextRunAt } from "../domain/job-status.ts";
 import type { JobHistory } from "../domain/ports/run-ledger.ts";
 import type { Observed } from "../domain/ports/status-reporter.ts";
 import type { RememberedResource } from "./resource-memory.ts";
-import { rfc3339 } from "./scheduled-job.ts";
-
-/** `status` of the resource. Null members are left out when it is written. */
-export interface ScheduledJobStatus {
-  observedGeneration?: number;
-  phase?: string;
-  type?: string;
-  schedule?: string;
-  conditions?: {
-    type: string;
-    status: string;
-    reason: string;
-    message: string;
-    observedGeneration: number;
-    lastTransitionTime: string;
-  }[];
-  lastScheduleTime?: string | null;
-  lastSuccessTime?: string | null;
-  nextScheduleTime?: string | null;
-  lastExecution?: Record<string, string | number> | null;
-}
+import { rfc3339, type ScheduledJobStatus } from "./scheduled-job.ts";
 
 const PHASES: Record<JobStatus, string> = {
   active: "Active",

@@ -16,11 +16,10 @@ import { createOpenCircuits } from "./open-circuits.ts";
 import { pause } from "../domain/pause.ts";
 import { statusDigest } from "./resource-memory.ts";
 import type { ResourceMemory } from "./resource-memory.ts";
-import { PLURAL } from "./scheduled-job.ts";
+import { PLURAL, type ScheduledJobStatus } from "./scheduled-job.ts";
 import { jobsPath } from "./scope.ts";
 import { createStatusBacklog } from "./status-backlog.ts";
 import { statusContent } from "./status-content.ts";
-import type { ScheduledJobStatus } from "./status-content.ts";
 import { createTokenBucket } from "./token-bucket.ts";
 
 export interface StatusWriterDependencies {

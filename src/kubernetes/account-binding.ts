@@ -1,10 +1,9 @@
 import { InvalidInput } from "../domain/findings.ts";
 import { NamespaceInUse } from "../domain/ports/accounts.ts";
-import { ApiError, isNotFound } from "./api-error.ts";
+import { ApiError } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
+import { listResourcesIfDefined } from "./list-resources.ts";
 import { namespaceUid } from "./namespace-uid.ts";
-import { PLURAL } from "./scheduled-job.ts";
-import { jobsPath } from "./scope.ts";
 
 /** The looks at the cluster that binding an account takes. What we may not see throws InvalidInput. */
 export function createAccountBinding({ client }: { client: Pick<KubernetesClient, "call"> }) {
@@ -26,19 +25,8 @@ export function createAccountBinding({ client }: { client: Pick<KubernetesClient
   };
 
   async function hasJobs(namespace: string): Promise<boolean> {
-    try {
-      const { items } = await client.call<{ items: unknown[] }>({
-        verb: "list",
-        resource: PLURAL,
-        path: jobsPath(namespace),
-        query: { limit: 1 },
-      });
-      return items.length > 0;
-    } catch (error) {
-      // A cluster without the definition has no jobs.
-      if (isNotFound(error)) return false;
-      throw error;
-    }
+    const { items } = await listResourcesIfDefined(client, namespace, { limit: 1 });
+    return items.length > 0;
   }
 }
 

@@ -2,14 +2,12 @@ import type { Accounts } from "../domain/ports/accounts.ts";
 import { JobsLeft } from "../domain/ports/accounts.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import { JOBS_PER_PAGE } from "../domain/ports/job-store.ts";
-import { isNotFound } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
 import { deleteResource } from "./delete-resource.ts";
+import { listResourcesIfDefined } from "./list-resources.ts";
 import { namespaceUid } from "./namespace-uid.ts";
 import { MANAGED_BY, MANAGED_BY_LABEL, resourceOwner } from "./resource-owner.ts";
-import { PLURAL } from "./scheduled-job.ts";
-import type { ScheduledJob } from "./scheduled-job.ts";
-import { jobsPath } from "./scope.ts";
+import type { ObjectMeta } from "./scheduled-job.ts";
 
 type Client = Pick<KubernetesClient, "call">;
 
@@ -23,7 +21,7 @@ const AT_ONCE = 8;
 /** An API server that hangs must not hold up the deletion of the account itself for long. */
 const LOOK_MS = 5_000;
 
-type Resource = Pick<ScheduledJob["metadata"], "name" | "uid">;
+type Resource = Pick<ObjectMeta, "name" | "uid">;
 
 /**
  * Deletes an account by `remove`, and then the resources that REST made for it: left behind, they would run
@@ -89,34 +87,15 @@ async function look(
   if (uid === undefined || (bound !== null && bound !== uid)) return { uid, resources };
   let next: string | undefined;
   do {
-    const page = await listPage(client, namespace, next);
+    const page = await listResourcesIfDefined(client, namespace, {
+      limit: JOBS_PER_PAGE,
+      continue: next,
+      labelSelector: `${MANAGED_BY_LABEL}=${MANAGED_BY}`,
+    });
     for (const { metadata } of page.items)
       if (resourceOwner(metadata) === null)
         resources.push({ name: metadata.name, uid: metadata.uid });
     next = page.metadata.continue || undefined;
   } while (next !== undefined);
   return { uid, resources };
-}
-
-async function listPage(
-  client: Client,
-  namespace: string,
-  position: string | undefined,
-): Promise<{ metadata: { continue?: string }; items: Pick<ScheduledJob, "metadata">[] }> {
-  try {
-    return await client.call({
-      verb: "list",
-      resource: PLURAL,
-      path: jobsPath(namespace),
-      query: {
-        limit: JOBS_PER_PAGE,
-        continue: position,
-        labelSelector: `${MANAGED_BY_LABEL}=${MANAGED_BY}`,
-      },
-    });
-  } catch (error) {
-    // A cluster without the definition has no jobs.
-    if (isNotFound(error)) return { metadata: {}, items: [] };
-    throw error;
-  }
 }

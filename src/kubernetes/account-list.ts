@@ -4,13 +4,8 @@ import type { AccountNamespaces } from "../domain/ports/account-namespaces.ts";
 import type { Monotonic, Random } from "../domain/ports/clock.ts";
 import { JOBS_PER_PAGE } from "../domain/ports/job-store.ts";
 import type { JobPage } from "../domain/ports/job-store.ts";
+import type { ResourceList } from "./list-resources.ts";
 import { keptJobFromResource } from "./scheduled-job.ts";
-import type { ScheduledJob } from "./scheduled-job.ts";
-
-export interface ResourceList {
-  metadata: { resourceVersion: string; continue?: string };
-  items: ScheduledJob[];
-}
 
 export interface AccountListDependencies {
   accountNamespaces: AccountNamespaces;

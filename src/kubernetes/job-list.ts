@@ -1,9 +1,9 @@
 import type { Job } from "../domain/job.ts";
 import type { AccountNamespaces } from "../domain/ports/account-namespaces.ts";
 import type { JobPage } from "../domain/ports/job-store.ts";
-import type { ResourceList } from "./account-list.ts";
 import type { ApiError } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
+import type { ResourceList } from "./list-resources.ts";
 import type { ResourceMemory } from "./resource-memory.ts";
 import { keptJobFromResource } from "./scheduled-job.ts";
 import { decodePosition, encodePosition } from "./scope.ts";

@@ -6,10 +6,10 @@ import { PositionExpired } from "../domain/ports/job-store.ts";
 import type { JobEvent, JobStore } from "../domain/ports/job-store.ts";
 import { pause } from "../domain/pause.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
-import type { ResourceList } from "./account-list.ts";
 import { ApiError, isExpired } from "./api-error.ts";
 import type { ApiStatus } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
+import { listResources } from "./list-resources.ts";
 import { merge } from "./merge.ts";
 import type { ResourceMemory } from "./resource-memory.ts";
 import { PLURAL, keptJobFromResource } from "./scheduled-job.ts";
@@ -149,15 +149,8 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
   async function isReached(scope: Scope, at: string, signal: AbortSignal): Promise<boolean> {
     let now: string;
     try {
-      const { metadata } = await client.call<Pick<ResourceList, "metadata">>({
-        verb: "list",
-        resource: PLURAL,
-        path: jobsPath(scope),
-        query: { limit: 1 },
-        signal,
-        timeoutMs: LOOK_MS,
-      });
-      now = metadata.resourceVersion;
+      const looked = await listResources(client, scope, { limit: 1, signal, timeoutMs: LOOK_MS });
+      now = looked.metadata.resourceVersion;
     } catch (error) {
       if (error instanceof DependencyUnavailable && silentAt.get(scope) !== at) return false;
       throw error;

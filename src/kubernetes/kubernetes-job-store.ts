@@ -9,13 +9,13 @@ import { JobExists, JobNotFound, JobOwned, VersionConflict } from "../domain/por
 import type { JobStore } from "../domain/ports/job-store.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { createAccountList } from "./account-list.ts";
-import type { ResourceList } from "./account-list.ts";
 import { ApiError, isAlreadyExists, isConflict, isNotFound } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
 import { deleteResource } from "./delete-resource.ts";
 import { invalidInput } from "./invalid-input.ts";
 import { createJobList } from "./job-list.ts";
 import { createJobWatch } from "./job-watch.ts";
+import { listResources } from "./list-resources.ts";
 import type { ResourceMemory } from "./resource-memory.ts";
 import { MANAGED_BY, MANAGED_BY_LABEL, resourceOwner } from "./resource-owner.ts";
 import {
@@ -28,6 +28,7 @@ import {
 } from "./scheduled-job.ts";
 import type { ScheduledJob } from "./scheduled-job.ts";
 import { jobsPath, scopesOf } from "./scope.ts";
+import type { Scope } from "./scope.ts";
 import { lookAt } from "./unlisted.ts";
 
 export interface KubernetesJobStoreDependencies {
@@ -54,6 +55,8 @@ const MAX_CONFLICTS = 8;
 export function createKubernetesJobStore(dependencies: KubernetesJobStoreDependencies): JobStore {
   const { client, accountNamespaces } = dependencies;
   const scopes = scopesOf(dependencies.namespaces);
+  const listPage = (scope: Scope, limit: number, continuation: string | undefined) =>
+    listResources(client, scope, { limit, continue: continuation });
   const listAccount = createAccountList({ ...dependencies, listPage });
   const jobList = createJobList({ ...dependencies, scopes, listPage });
   const watchJobs = createJobWatch({ ...dependencies, listedUnder: () => jobList.listedUnder() });
@@ -85,20 +88,6 @@ export function createKubernetesJobStore(dependencies: KubernetesJobStoreDepende
     const owner = resourceOwner(resource.metadata);
     if (owner) throw new JobOwned(owner);
     return { resource, namespace, account };
-  }
-
-  async function listPage(
-    namespace: string | undefined,
-    limit: number,
-    continuation: string | undefined,
-  ): Promise<ResourceList> {
-    // Without resourceVersion: what the quorum has, not what a cache had at some time.
-    return client.call<ResourceList>({
-      verb: "list",
-      resource: PLURAL,
-      path: jobsPath(namespace),
-      query: { limit, continue: continuation },
-    });
   }
 
   return {

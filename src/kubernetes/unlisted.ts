@@ -1,8 +1,7 @@
 import { ApiError } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
+import { listResources } from "./list-resources.ts";
 import { namespaceUid } from "./namespace-uid.ts";
-import { PLURAL } from "./scheduled-job.ts";
-import { jobsPath } from "./scope.ts";
 import type { Scope } from "./scope.ts";
 
 const LOOK_MS = 5_000;
@@ -42,13 +41,7 @@ export async function lookAt(
   scope: Scope,
 ): Promise<"listed" | Unlisted> {
   try {
-    await client.call({
-      verb: "list",
-      resource: PLURAL,
-      path: jobsPath(scope),
-      query: { limit: 1 },
-      timeoutMs: LOOK_MS,
-    });
+    await listResources(client, scope, { limit: 1, timeoutMs: LOOK_MS });
     return "listed";
   } catch (error) {
     if (scope === undefined || !isRefusal(error)) throw error;

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import type { ResourceList } from "../../../src/kubernetes/account-list.ts";
 import { ApiError } from "../../../src/kubernetes/api-error.ts";
 import type { ApiCall } from "../../../src/kubernetes/client.ts";
 import { createJobList } from "../../../src/kubernetes/job-list.ts";
+import type { ResourceList } from "../../../src/kubernetes/list-resources.ts";
 import type { ScheduledJob } from "../../../src/kubernetes/scheduled-job.ts";
 import { namespaceAccounts } from "../../kubernetes/namespace-accounts.ts";
 

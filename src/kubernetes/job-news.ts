@@ -1,11 +1,11 @@
 import { isoUtc } from "../domain/instant.ts";
 import type { Instant } from "../domain/instant.ts";
 import type { Job, JobStatus } from "../domain/job.ts";
-import { jobConditions } from "../domain/job-status.ts";
 import type { JobHistory } from "../domain/ports/run-ledger.ts";
 import type { Observed } from "../domain/ports/status-reporter.ts";
 import type { MissedSpan } from "../domain/run.ts";
 import type { JobNews } from "./events.ts";
+import { jobConditions } from "./job-conditions.ts";
 import type { RememberedResource } from "./resource-memory.ts";
 
 /** What `kubectl describe` tells of a change of status: only when it changes, never at a take-over. */

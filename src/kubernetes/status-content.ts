@@ -1,8 +1,9 @@
 import type { Instant } from "../domain/instant.ts";
 import type { Job, JobStatus } from "../domain/job.ts";
-import { jobConditions, nextRunAt } from "../domain/job-status.ts";
+import { nextRunAt } from "../domain/job-status.ts";
 import type { JobHistory } from "../domain/ports/run-ledger.ts";
 import type { Observed } from "../domain/ports/status-reporter.ts";
+import { jobConditions } from "./job-conditions.ts";
 import type { RememberedResource } from "./resource-memory.ts";
 import { rfc3339, type ScheduledJobStatus } from "./scheduled-job.ts";
 

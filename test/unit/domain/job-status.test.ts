@@ -1,8 +1,9 @@
 import { expect, test } from "vitest";
 import type { Cursor } from "../../../src/domain/cursor.ts";
-import { jobConditions, jobStatus, nextRunAt } from "../../../src/domain/job-status.ts";
+import { jobStatus, nextRunAt } from "../../../src/domain/job-status.ts";
 import type { Job, JobSpec, JobStatus } from "../../../src/domain/job.ts";
 import { timingOf } from "../../../src/domain/timing.ts";
+import { jobConditions } from "../../../src/kubernetes/job-conditions.ts";
 import { aCursor, aJob, aSpec, at } from "./decide-builders.ts";
 
 const once = (time: string): Partial<JobSpec> => ({ schedule: { kind: "once", at: at(time) } });

@@ -1,0 +1,134 @@
+import type { Finding } from "../domain/findings.ts";
+import { isoUtc, type Instant } from "../domain/instant.ts";
+import type { Job } from "../domain/job.ts";
+import { jobStatus, nextRunAt, type StatusCursor } from "../domain/job-status.ts";
+import type { JobHistory } from "../domain/ports/run-ledger.ts";
+import { onceStateOf, type Timing } from "../domain/timing.ts";
+import { resourceField } from "./resource-fields.ts";
+
+/** A condition of the status, without its transition time: the writer knows the old one. */
+export interface JobCondition {
+  type: "Ready" | "Scheduled" | "LastRunSucceeded" | "DestinationReachable";
+  status: "True" | "False" | "Unknown";
+  /** CamelCase, stable. */
+  reason: string;
+  /** For people. */
+  message: string;
+}
+
+/** What `kubectl describe` tells. */
+export function jobConditions(input: {
+  job: Job;
+  cursor: StatusCursor | undefined;
+  timing: Timing;
+  history: JobHistory | undefined;
+  /** The circuit of the job's destination is open, or being tried. */
+  circuitOpen?: boolean;
+  now: Instant;
+}): JobCondition[] {
+  const conditions = [ready(input), scheduled(input), lastRun(input.history)];
+  return input.circuitOpen ? [...conditions, UNREACHABLE] : conditions;
+}
+
+/** Absent while there is nothing to tell: of most destinations nothing is known but their last run. */
+const UNREACHABLE: JobCondition = {
+  type: "DestinationReachable",
+  status: "False",
+  reason: "CircuitOpen",
+  message:
+    "The destination keeps failing: runs wait, and one call at a time finds out whether it is back.",
+};
+
+type ConditionInput = Parameters<typeof jobConditions>[0];
+
+function ready({ job, cursor, timing }: ConditionInput): JobCondition {
+  const type = "Ready";
+  if (job.account === null)
+    return {
+      type,
+      status: "False",
+      reason: "NoAccount",
+      message: "The namespace is bound to no account; ask the operator to bind it. Nothing runs.",
+    };
+  if (!timing.compiled.ok) {
+    const { field, message } = timing.compiled.finding;
+    return {
+      type,
+      status: "False",
+      reason: job.spec.refusal ? refusalOf(job.spec.refusal).reason : "InvalidSchedule",
+      message: `${resourceField(field)}: ${message}${job.spec.refusal ? ". Nothing runs until then." : ""}`,
+    };
+  }
+  if (cursor?.haltedGeneration === job.generation)
+    return {
+      type,
+      status: "False",
+      reason: "Gone",
+      message:
+        "The receiver answered 410 Gone. No scheduled run starts until the job is resumed or its spec changes; one asked for by hand does.",
+    };
+  return { type, status: "True", reason: "Accepted", message: "The job is valid." };
+}
+
+function refusalOf({ field }: Finding): { reason: string; message: string } {
+  return field === "webhook_payload" || field === "email_body"
+    ? { reason: "TooLarge", message: "The job is larger than it may be" }
+    : { reason: "InvalidTarget", message: "Nobody can be reached by this job" };
+}
+
+function scheduled(input: ConditionInput): JobCondition {
+  const { job, cursor, timing, now } = input;
+  const type = "Scheduled";
+  const because = (reason: string, message: string): JobCondition => ({
+    type,
+    status: "False",
+    reason,
+    message,
+  });
+  const status = jobStatus(job, cursor, timing);
+  switch (status) {
+    case "invalid": {
+      if (!job.spec.refusal) return because("InvalidSchedule", "The schedule is invalid.");
+      const { reason, message } = refusalOf(job.spec.refusal);
+      return because(reason, `${message}: see Ready.`);
+    }
+    case "completed":
+      return because("Completed", "The one-time job has run. A new time schedules it again.");
+    case "failed":
+      return onceStateOf(job, cursor, timing) === "missed"
+        ? because("Missed", "The one-time job missed its time. A new time schedules it again.")
+        : because("Failed", "The one-time job has failed. A new time schedules it again.");
+    case "paused":
+      if (job.account === null) return because("NoAccount", "The namespace has no account.");
+      if (cursor?.haltedGeneration === job.generation)
+        return because("Gone", "Halted because the receiver answered 410 Gone.");
+      return because("Suspended", "spec.suspend is true.");
+    case "active":
+      break;
+  }
+  const next = nextRunAt(job, cursor, timing, now);
+  if (next === null)
+    return { type, status: "True", reason: "Running", message: "The run has been created." };
+  return { type, status: "True", reason: "Scheduled", message: `Next run at ${isoUtc(next)}.` };
+}
+
+function lastRun(history: JobHistory | undefined): JobCondition {
+  const type = "LastRunSucceeded";
+  const last = history?.last ?? null;
+  if (last === null)
+    return { type, status: "Unknown", reason: "NoRuns", message: "The job has not run yet." };
+  const when = isoUtc(last.executedAt);
+  if (last.status === "success")
+    return {
+      type,
+      status: "True",
+      reason: "Succeeded",
+      message: `Status ${last.httpStatus} at ${when}.`,
+    };
+  return {
+    type,
+    status: "False",
+    reason: "Failed",
+    message: `Status ${last.httpStatus} at ${when}: ${last.errorMessage ?? "no error text"}`,
+  };
+}

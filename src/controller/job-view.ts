@@ -26,7 +26,7 @@ export type Relevance = "relevant" | "irrelevant";
 /** Jobs and cursors in memory: the store's view on one side, PostgreSQL's on the other. */
 export class JobView {
   readonly entries = new Map<string, JobEntry>();
-  /** PostgreSQL's side, kept by the leader only. What is missing here may exist there: see `apply`. */
+  /** PostgreSQL's side, kept by the leader only. What is missing here may exist there: `RunLedger.apply` tells. */
   cursors = new Map<string, Cursor>();
 
   put(job: Job, listed?: "listed"): Relevance {

@@ -7,7 +7,7 @@ import { SECOND } from "../domain/instant.ts";
 import type { Job } from "../domain/job.ts";
 import { jobStatus } from "../domain/job-status.ts";
 import type { Clock, Monotonic } from "../domain/ports/clock.ts";
-import type { RunLedger } from "../domain/ports/run-ledger.ts";
+import type { LedgerChange, RunLedger } from "../domain/ports/run-ledger.ts";
 import type { StatusReporter } from "../domain/ports/status-reporter.ts";
 import type { UnfinishedRun } from "../domain/run.ts";
 import type { Logger } from "../telemetry/logger.ts";
@@ -90,18 +90,17 @@ export function createReconciler(deps: {
     const incomplete: JobEntry[] = [];
     for (const uid of uids) {
       const entry = view.entries.get(uid);
-      const first = entry && plan(entry, now, []);
+      if (entry === undefined) continue;
+      const first = plan(entry, now, []);
       if (first === undefined) continue;
-      if (dependsOnUnfinished(first.entry.job, first.cursor, first.decision))
-        incomplete.push(first.entry);
+      if (dependsOnUnfinished(first.job, first.cursor, first.decision)) incomplete.push(entry);
       else plans.push(first);
     }
-    if (incomplete.length > 0) {
-      const unfinished = await ledger.unfinished(incomplete.map((entry) => entry.job.uid));
-      for (const entry of incomplete) {
-        const complete = plan(entry, now, unfinished.get(entry.job.uid) ?? []);
-        if (complete !== undefined) plans.push(complete);
-      }
+    if (incomplete.length === 0) return plans;
+    const unfinished = await ledger.unfinished(incomplete.map((entry) => entry.job.uid));
+    for (const entry of incomplete) {
+      const complete = plan(entry, now, unfinished.get(entry.job.uid) ?? []);
+      if (complete !== undefined) plans.push(complete);
     }
     return plans;
   }
@@ -139,7 +138,7 @@ export function createReconciler(deps: {
   }
 
   /** Somebody else wrote these cursors: another leader, or a worker that completed or halted the job. */
-  async function resolve(lost: readonly Plan[], current: () => boolean): Promise<void> {
+  async function readAgain(lost: readonly Plan[], current: () => boolean): Promise<void> {
     const fresh = await ledger.cursors(lost.map(({ entry }) => entry.job.uid));
     if (!current()) return;
     for (const { entry } of lost) {
@@ -152,6 +151,13 @@ export function createReconciler(deps: {
       if (entry.conflicts > 3) queue.retry(uid, clock.now());
       else queue.add(uid);
     }
+  }
+
+  /** Returns the uids that lost. */
+  async function applied(changes: readonly LedgerChange[]): Promise<readonly string[]> {
+    if (changes.length > 0) return (await ledger.apply(changes)).conflicts;
+    await yieldToEvents();
+    return [];
   }
 
   return {
@@ -170,9 +176,7 @@ export function createReconciler(deps: {
           replace: decision.replace,
           missed: decision.missed,
         }));
-      let conflicts = new Set<string>();
-      if (changes.length > 0) conflicts = new Set((await ledger.apply(changes)).conflicts);
-      else await yieldToEvents();
+      const conflicts = new Set(await applied(changes));
       if (!current()) return;
 
       const lost: Plan[] = [];
@@ -183,7 +187,7 @@ export function createReconciler(deps: {
         if (conflicts.has(uid)) lost.push(each);
         else accept(each, now);
       }
-      if (lost.length > 0) await resolve(lost, current);
+      if (lost.length > 0) await readAgain(lost, current);
       metrics.reconcileDuration.observe((monotonic() - started) / SECOND);
     },
   };

@@ -1,6 +1,6 @@
 import { MINUTE, SECOND } from "../domain/instant.ts";
 import type { Job } from "../domain/job.ts";
-import type { Random, Timers } from "../domain/ports/clock.ts";
+import type { Monotonic, Random, Timers } from "../domain/ports/clock.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import type { JobPage, JobStore } from "../domain/ports/job-store.ts";
 import { JOBS_PER_PAGE, PositionExpired } from "../domain/ports/job-store.ts";
@@ -44,7 +44,7 @@ export function createReflector(deps: {
   jobs: JobStore;
   timers: Timers;
   random: Random;
-  monotonic: () => number;
+  monotonic: Monotonic;
   log: Logger;
   resyncMs: number;
 }): {

@@ -24,20 +24,21 @@ export function createAccountNamespaces(dependencies: {
 }): AccountNamespaces {
   const { accounts, client, monotonic, timers } = dependencies;
   // `perf` keeps the cache on the clock that was passed in.
-  const options = { max: MAX_ENTRIES, ttl: FRESH_MS, ttlResolution: 0, perf: { now: monotonic } };
+  const fresh = { max: MAX_ENTRIES, ttl: FRESH_MS, ttlResolution: 0, perf: { now: monotonic } };
 
   /**
    * Part of every key. What is asked for under an older one ends, and is kept, as nobody's answer:
    * deleting entries would abort the fetches under way, and fail whoever waits for them.
    */
-  let generation = 0;
-  let forgotten = 0;
-  /** What `forgotten` was when a namespace was; one that falls out is asked for again anyway, by its age. */
-  const generations = new LRUCache<string, number>({ max: MAX_ENTRIES });
-  let known: string | undefined;
+  let epoch = 0;
+  /** How often somebody has asked to forget. */
+  let forgets = 0;
+  /** What `forgets` was when a namespace was; one that falls out is asked for again anyway, by its age. */
+  const forgottenAt = new LRUCache<string, number>({ max: MAX_ENTRIES });
+  let lastRevision: string | undefined;
 
   const accountByNamespace = new LRUCache<string, { account: string | null }>({
-    ...options,
+    ...fresh,
     async fetchMethod(key) {
       const namespace = nameIn(key);
       const uid = await namespaceUid(client, namespace);
@@ -46,7 +47,7 @@ export function createAccountNamespaces(dependencies: {
     },
   });
   const namespaceByAccount = new LRUCache<string, { namespace: string | undefined }>({
-    ...options,
+    ...fresh,
     async fetchMethod(key) {
       const id = nameIn(key);
       const account = await accounts.get(id);
@@ -69,17 +70,17 @@ export function createAccountNamespaces(dependencies: {
     for (const { id, namespace, namespaceUid } of await accounts.list())
       if (namespace !== null) hash.update(`${id} ${namespace} ${namespaceUid ?? ""}\n`);
     const found = hash.digest("base64url");
-    if (found !== known) generation += 1;
-    known = found;
+    if (found !== lastRevision) epoch += 1;
+    lastRevision = found;
     return found;
   }
 
   return {
     revision,
     forget(namespace) {
-      forgotten += 1;
-      if (namespace === undefined) generation += 1;
-      else generations.set(namespace, forgotten);
+      forgets += 1;
+      if (namespace === undefined) epoch += 1;
+      else forgottenAt.set(namespace, forgets);
     },
     async changedSince(before, signal) {
       let now = before;
@@ -90,11 +91,11 @@ export function createAccountNamespaces(dependencies: {
       }
     },
     async accountOf(namespace) {
-      const key = `${generation}.${generations.get(namespace) ?? 0}/${namespace}`;
+      const key = `${epoch}.${forgottenAt.get(namespace) ?? 0}/${namespace}`;
       return (await accountByNamespace.forceFetch(key)).account;
     },
     async namespaceOf(account) {
-      const key = `${generation}.${forgotten}/${account}`;
+      const key = `${epoch}.${forgets}/${account}`;
       return (await namespaceByAccount.forceFetch(key)).namespace;
     },
   };

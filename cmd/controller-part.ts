@@ -1,13 +1,10 @@
 import type { Configuration } from "../src/configuration/configuration.ts";
 import { required } from "../src/configuration/configuration.ts";
-import { createController, type ControllerDeps } from "../src/controller/controller.ts";
+import { createController } from "../src/controller/controller.ts";
 import { createCircuitBreakers } from "../src/delivery/circuit-breaker.ts";
 import { createCircuitPublisher } from "../src/delivery/circuit-publisher.ts";
 import { createDeliveryWorker } from "../src/delivery/delivery-worker.ts";
 import { createWebhookSender } from "../src/delivery/webhook.ts";
-import type { JobStore } from "../src/domain/ports/job-store.ts";
-import type { Leadership } from "../src/domain/ports/leadership.ts";
-import type { SecretHeaders } from "../src/domain/ports/secret-headers.ts";
 import { createCircuits } from "../src/postgres/circuits.ts";
 import { createEmailLog } from "../src/postgres/email-log.ts";
 import { createLedgerNews } from "../src/postgres/ledger-news.ts";
@@ -15,8 +12,10 @@ import { createRunLedger } from "../src/postgres/run-ledger.ts";
 import { createRunQueue } from "../src/postgres/run-queue.ts";
 import { createSigningSecrets } from "../src/postgres/signing-secrets.ts";
 import type { Foundation } from "./foundation.ts";
+import type { JobStoreChoice } from "./job-store-choice.ts";
 import { maintain } from "./maintenance.ts";
 import { monotonic, random, timers } from "./system.ts";
+import { endWithFailure } from "./termination.ts";
 import { VERSION } from "./version.ts";
 
 /**
@@ -31,27 +30,22 @@ export interface RunningController {
    * have 25 s.
    */
   end(): Promise<void>;
-  /** One of the loops has ended by itself, which is a fault of ours. */
-  onFailure(listener: (error: unknown) => void): void;
   /** Whether the jobs are known well enough to schedule them, were this process to lead. */
   readonly working: boolean;
   /** Watched namespaces whose jobs wait, because they refuse to be listed. */
   readonly refused: readonly string[];
 }
 
-/** Scheduling, delivery and retention, running until `end`. */
+/** Scheduling, delivery and retention, running until `end`. A loop that fails ends the process. */
 export function runController(options: {
   foundation: Foundation;
   configuration: Configuration;
-  jobs: JobStore;
-  leadership: Leadership;
-  reporter?: ControllerDeps["reporter"];
-  /** Header values out of Kubernetes Secrets. */
-  secretHeaders?: SecretHeaders;
+  store: Pick<JobStoreChoice, "jobs" | "leadership" | "reporter" | "secretHeaders">;
   /** Names this process in the claims that it holds; unique for each start. */
   worker: string;
 }): RunningController {
-  const { foundation, configuration, jobs, leadership, reporter, secretHeaders, worker } = options;
+  const { foundation, configuration, worker } = options;
+  const { jobs, leadership, reporter, secretHeaders } = options.store;
   const { pool, runPool, leasePool, notifications, clock, metrics, log, keyRing, mailer, dial } =
     foundation;
   const queue = createRunQueue({
@@ -128,15 +122,17 @@ export function runController(options: {
     delivery.run(stop.signal),
     maintain({ pool, clock, retentionDays, log }, stop.signal),
   ];
+  for (const loop of [scheduling, elections, ...others])
+    loop.catch((error: unknown) => {
+      log.error({ err: error }, "a part that must not end has ended: stopping");
+      endWithFailure();
+    });
   return {
     get working() {
       return controller.blindMs === 0;
     },
     get refused() {
       return controller.refused;
-    },
-    onFailure(listener) {
-      for (const loop of [scheduling, elections, ...others]) loop.catch(listener);
     },
     async end() {
       stop.abort(new Error("the process ends"));

@@ -5,7 +5,7 @@ export interface Ending {
   run(): Promise<void>;
 }
 
-export function createEnding(onError: (name: string, error: unknown) => void): Ending {
+export function createEnding(onError = tell): Ending {
   const steps: { name: string; end: () => Promise<void> | void }[] = [];
   let running: Promise<void> | undefined;
   async function endAll(): Promise<void> {
@@ -23,4 +23,8 @@ export function createEnding(onError: (name: string, error: unknown) => void): E
     },
     run: () => (running ??= endAll()),
   };
+}
+
+function tell(name: string, error: unknown): void {
+  process.stderr.write(`carillon: ${name} did not end well: ${String(error)}\n`);
 }

@@ -2,8 +2,6 @@ import type { Configuration } from "../src/configuration/configuration.ts";
 import { required } from "../src/configuration/configuration.ts";
 import { StartProblem } from "../src/configuration/start-problem.ts";
 import { InvalidInput } from "../src/domain/findings.ts";
-import type { JobIndex } from "../src/domain/ports/job-index.ts";
-import type { JobStore } from "../src/domain/ports/job-store.ts";
 import { parseTrustedProxies, type TrustedProxies } from "../src/gateway/client-address.ts";
 import { createGateway, type Gateway } from "../src/gateway/gateway.ts";
 import { otpMessage } from "../src/mail/otp-message.ts";
@@ -16,6 +14,7 @@ import { createRunLedger } from "../src/postgres/run-ledger.ts";
 import type { Readiness } from "../src/telemetry/readiness.ts";
 import { createDashboardPart } from "./dashboard-part.ts";
 import type { Foundation } from "./foundation.ts";
+import type { JobStoreChoice } from "./job-store-choice.ts";
 import { monotonic, timers } from "./system.ts";
 import { VERSION } from "./version.ts";
 
@@ -23,16 +22,15 @@ import { VERSION } from "./version.ts";
 export async function createGatewayPart(options: {
   foundation: Foundation;
   configuration: Configuration;
-  jobs: JobStore;
-  jobIndex: JobIndex;
+  store: Pick<JobStoreChoice, "jobs" | "jobIndex">;
   readiness: Readiness;
 }): Promise<Gateway> {
-  const { foundation, configuration, jobs, jobIndex, readiness } = options;
+  const { foundation, configuration, store, readiness } = options;
   const { pool, runPool, keyRing } = foundation;
   return createGateway({
     apiKeys: foundation.apiKeys,
-    jobs,
-    jobIndex,
+    jobs: store.jobs,
+    jobIndex: store.jobIndex,
     ledger: createRunLedger({ pool: runPool }),
     history: createRunHistory({ pool }),
     circuits: createCircuits({ pool }),

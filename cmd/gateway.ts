@@ -5,8 +5,7 @@ import { listen } from "./listen.ts";
 import { serve } from "./serving.ts";
 
 await serve("gateway", async ({ configuration, foundation, store, readiness, ending }) => {
-  const { jobs, jobIndex } = store;
-  const gateway = await createGatewayPart({ foundation, configuration, jobs, jobIndex, readiness });
+  const gateway = await createGatewayPart({ foundation, configuration, store, readiness });
   const url = await listen(gateway.server(), {
     host: required(configuration, "host"),
     port: required(configuration, "port"),

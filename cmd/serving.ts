@@ -2,6 +2,7 @@ import { hostname } from "node:os";
 import { required, type Configuration } from "../src/configuration/configuration.ts";
 import { pause } from "../src/domain/pause.ts";
 import { DependencyUnavailable } from "../src/domain/ports/dependency-down.ts";
+import { aborted } from "../src/domain/until-aborted.ts";
 import { parseKeyRing } from "../src/postgres/key-ring.ts";
 import { checkSchema, forgetOtherClusters } from "../src/postgres/migrate.ts";
 import { assertOwnSessions } from "../src/postgres/own-sessions.ts";
@@ -24,7 +25,7 @@ import { logOptions } from "./log-options.ts";
 import { problemOf, reportFailure } from "./problem.ts";
 import { outliveReaders } from "./say.ts";
 import { timers } from "./system.ts";
-import { aborted, untilTerminated } from "./termination.ts";
+import { untilTerminated } from "./termination.ts";
 import { untilReady } from "./until-ready.ts";
 import { VERSION } from "./version.ts";
 
@@ -62,9 +63,7 @@ export async function serve(
 ): Promise<never> {
   outliveReaders();
   const terminated = untilTerminated();
-  const ending = createEnding((name, error) => {
-    process.stderr.write(`carillon: ${name} did not end well: ${String(error)}\n`);
-  });
+  const ending = createEnding();
   let databaseUrl: string | undefined;
   try {
     const configuration = readEnvironment(program);

@@ -5,12 +5,10 @@
 import { join } from "node:path";
 import { required } from "../src/configuration/configuration.ts";
 import { StartProblem } from "../src/configuration/start-problem.ts";
-import { alwaysLeader } from "../src/controller/always-leader.ts";
+import { aborted } from "../src/domain/until-aborted.ts";
 import { parseKeyRing } from "../src/postgres/key-ring.ts";
 import { migrate } from "../src/postgres/migrate.ts";
 import { assertOwnSessions } from "../src/postgres/own-sessions.ts";
-import { createPostgresJobIndex } from "../src/postgres/postgres-job-index.ts";
-import { createPostgresJobStore } from "../src/postgres/postgres-job-store.ts";
 import { assertKeysKnown } from "../src/postgres/sealed-columns.ts";
 import { createUsers } from "../src/postgres/users.ts";
 import { openDataDirectory } from "../src/standalone/data-directory.ts";
@@ -37,19 +35,17 @@ import { createGatewayPart } from "./gateway-part.ts";
 import { baseUrl, listen } from "./listen.ts";
 import { logOptions } from "./log-options.ts";
 import { startCatcher } from "./mail-catcher.ts";
+import { createPostgresJobs } from "./postgres-jobs.ts";
 import { reportFailure } from "./problem.ts";
 import { outliveReaders, say } from "./say.ts";
-import { monotonic, timers } from "./system.ts";
-import { aborted, untilTerminated } from "./termination.ts";
+import { endWithFailure, untilTerminated } from "./termination.ts";
 import { untilReady } from "./until-ready.ts";
 import { VERSION } from "./version.ts";
 
 outliveReaders();
 const terminated = untilTerminated();
 let databaseUrl: string | undefined;
-const ending = createEnding((name, error) => {
-  process.stderr.write(`carillon: ${name} did not end well: ${String(error)}\n`);
-});
+const ending = createEnding();
 try {
   await start(ending);
   await aborted(terminated);
@@ -109,8 +105,7 @@ async function start(ending: Ending): Promise<void> {
     log,
   });
   ending.add("database connections", () => foundation.close());
-  const { pool, runPool, leasePool, notifications, accounts, apiKeys, smtpSettings, clock } =
-    foundation;
+  const { pool, runPool, leasePool, accounts, apiKeys, smtpSettings, clock } = foundation;
   await assertOwnSessions([runPool, leasePool]);
   await assertKeysKnown({ pool, keyRing });
   await clock.start();
@@ -127,12 +122,14 @@ async function start(ending: Ending): Promise<void> {
       { host: catcher.host, from: moved, to: catcher.smtpPort },
     );
 
-  const jobs = createPostgresJobStore({ pool, notifications, timers });
-  const jobIndex = createPostgresJobIndex({ pool, monotonic });
+  const store = createPostgresJobs(foundation);
   const readiness = createReadiness(
-    createDependencyChecks({ postgres: () => foundation.pingDatabase(), jobs: () => jobs.ping() }),
+    createDependencyChecks({
+      postgres: () => foundation.pingDatabase(),
+      jobs: () => store.jobs.ping(),
+    }),
   );
-  const gateway = await createGatewayPart({ foundation, configuration, jobs, jobIndex, readiness });
+  const gateway = await createGatewayPart({ foundation, configuration, store, readiness });
   const url = await listen(gateway.server(), { host, port: required(configuration, "port") });
   const health = await startHealthServer({
     host,
@@ -141,22 +138,15 @@ async function start(ending: Ending): Promise<void> {
     readiness,
   });
   ending.add("metrics", () => health.close());
-  const leadership = alwaysLeader();
   const controller = runController({
     foundation,
     configuration,
-    jobs,
-    leadership,
+    store,
     worker: `standalone-${process.pid}-${Date.now().toString(36)}`,
   });
   // Both at the same time: requests finish while runs do.
   ending.add("gateway and deliveries", async () => {
     await Promise.all([gateway.close(), controller.end()]);
-  });
-  controller.onFailure((error) => {
-    log.error({ err: error }, "a part that must not end has ended: stopping");
-    process.exitCode = 1;
-    process.kill(process.pid, "SIGTERM");
   });
 
   let credentials: Credentials | undefined;
@@ -203,8 +193,7 @@ function databaseLost(log: string): void {
   process.stderr.write(
     `carillon: PostgreSQL has ended by itself (see ${log}): stopping; the next start recovers what is in it\n`,
   );
-  process.exitCode = 1;
-  process.kill(process.pid, "SIGTERM");
+  endWithFailure();
 }
 
 function announce(lines: {

@@ -22,16 +22,8 @@ export function untilTerminated(): AbortSignal {
   return controller.signal;
 }
 
-export function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else
-      signal.addEventListener(
-        "abort",
-        () => {
-          resolve();
-        },
-        { once: true },
-      );
-  });
+/** Ends this process as SIGTERM does, but with 1: for whoever supervises it to see. */
+export function endWithFailure(): void {
+  process.exitCode = 1;
+  process.kill(process.pid, "SIGTERM");
 }

@@ -1,6 +1,7 @@
 import type { Leadership } from "../domain/ports/leadership.ts";
+import { aborted } from "../domain/until-aborted.ts";
 
-/** Leadership of a program that is alone on its database (an advisory lock sees to that). */
+/** Without an election every controller schedules; the cursor makes each run once all the same. */
 export function alwaysLeader(): Leadership {
   return {
     holds: () => true,
@@ -8,17 +9,6 @@ export function alwaysLeader(): Leadership {
       listener(true);
       return () => {};
     },
-    run: (signal) =>
-      new Promise((resolve) => {
-        if (signal.aborted) resolve();
-        else
-          signal.addEventListener(
-            "abort",
-            () => {
-              resolve();
-            },
-            { once: true },
-          );
-      }),
+    run: aborted,
   };
 }

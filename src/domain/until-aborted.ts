@@ -15,6 +15,14 @@ export function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<
   });
 }
 
+/** Resolves when the signal aborts. */
+export function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    signal.addEventListener("abort", () => resolve(), { once: true });
+  });
+}
+
 /** Why an aborted signal was, as an error whatever it was given. */
 export function abortReason(signal: AbortSignal): Error {
   const reason: unknown = signal.reason;

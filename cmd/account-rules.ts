@@ -1,10 +1,9 @@
 import { LRUCache } from "lru-cache";
 import { required, type Configuration } from "../src/configuration/configuration.ts";
-import { StartProblem } from "../src/configuration/start-problem.ts";
-import { InvalidInput } from "../src/domain/findings.ts";
 import type { Accounts } from "../src/domain/ports/accounts.ts";
 import type { Monotonic } from "../src/domain/ports/clock.ts";
 import { parseDestinationRules, type DestinationRules } from "../src/network/destination-rules.ts";
+import { parsedSetting } from "./parsed-setting.ts";
 
 /** A rule that an operator takes back goes on for this long at most. */
 const FRESH_MS = 2_000;
@@ -12,12 +11,9 @@ const MOST_ACCOUNTS = 10_000;
 
 /** The installation's own allow-list; throws StartProblem when it is not one. */
 export function installationRules(configuration: Configuration): DestinationRules {
-  try {
-    return parseDestinationRules(required(configuration, "allowDestinations").join(","));
-  } catch (cause) {
-    if (!(cause instanceof InvalidInput)) throw cause;
-    throw new StartProblem(`CARILLON_ALLOW_DESTINATIONS: ${cause.message}`, { cause });
-  }
+  return parsedSetting("CARILLON_ALLOW_DESTINATIONS", () =>
+    parseDestinationRules(required(configuration, "allowDestinations").join(",")),
+  );
 }
 
 /** The accounts' own allow-lists, asked at every connection: a herd to one account asks once. */

@@ -6,8 +6,7 @@ import { createAccounts } from "../src/postgres/accounts.ts";
 import { oncePerDatabase } from "../src/postgres/once-per-database.ts";
 import { createPool } from "../src/postgres/pool.ts";
 import { createUsers } from "../src/postgres/users.ts";
-import { createMetrics } from "../src/telemetry/metrics.ts";
-import { VERSION } from "./version.ts";
+import { withCluster } from "./with-cluster.ts";
 
 /** What the stores call by their own names. */
 const VARIABLE_OF: Partial<Record<string, string>> = {
@@ -80,16 +79,8 @@ function firstUser(configuration: Configuration): { email: string; password: str
 }
 
 async function uidOf(namespace: string): Promise<string> {
-  const metrics = createMetrics({ version: VERSION, nodeMetrics: false });
-  // Loaded only when it is asked: its client takes longer to load than all the rest.
-  const { connectCluster } = await import("./cluster.ts");
-  const cluster = connectCluster({ metrics });
-  try {
-    const uid = await namespaceUid(cluster.client, namespace);
-    if (uid !== undefined) return uid;
-  } finally {
-    await cluster.close();
-  }
+  const uid = await withCluster(({ client }) => namespaceUid(client, namespace));
+  if (uid !== undefined) return uid;
   throw new StartProblem(
     `the namespace ${namespace} of the first account does not exist: create it, or set CARILLON_BOOTSTRAP_NAMESPACE to another`,
   );

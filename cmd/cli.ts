@@ -24,12 +24,11 @@ import { createSigningSecrets } from "../src/postgres/signing-secrets.ts";
 import { createSmtpSettingsStore } from "../src/postgres/smtp-settings.ts";
 import { createUsers } from "../src/postgres/users.ts";
 import { runningDatabase } from "../src/standalone/running-database.ts";
-import { createMetrics } from "../src/telemetry/metrics.ts";
-import type { Cluster } from "./cluster.ts";
 import { readEnvironment } from "./environment.ts";
 import { reportFailure } from "./problem.ts";
 import { outliveReaders, say } from "./say.ts";
 import { VERSION } from "./version.ts";
+import { withCluster } from "./with-cluster.ts";
 
 outliveReaders();
 let databaseUrl: string | undefined;
@@ -184,19 +183,6 @@ function clusterAtHand(): "none" | "named" | "unnamed" {
   if (jobStore === "kubernetes" || named !== undefined) return "named";
   // Without a URL it is a standalone's database, and standalone keeps its jobs there.
   return databaseUrl === undefined ? "none" : "unnamed";
-}
-
-async function withCluster<T>(work: (cluster: Cluster) => Promise<T>): Promise<T> {
-  // Loaded only when it is asked: its client takes longer to load than all the rest.
-  const { connectCluster } = await import("./cluster.ts");
-  const cluster = connectCluster({
-    metrics: createMetrics({ version: VERSION, nodeMetrics: false }),
-  });
-  try {
-    return await work(cluster);
-  } finally {
-    await cluster.close();
-  }
 }
 
 /** Only commands that touch secrets need the keys; the others work without. */

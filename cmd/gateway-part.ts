@@ -1,8 +1,6 @@
 import type { Configuration } from "../src/configuration/configuration.ts";
 import { required } from "../src/configuration/configuration.ts";
-import { StartProblem } from "../src/configuration/start-problem.ts";
-import { InvalidInput } from "../src/domain/findings.ts";
-import { parseTrustedProxies, type TrustedProxies } from "../src/gateway/client-address.ts";
+import { parseTrustedProxies } from "../src/gateway/client-address.ts";
 import { createGateway, type Gateway } from "../src/gateway/gateway.ts";
 import { otpMessage } from "../src/mail/otp-message.ts";
 import { createCircuits } from "../src/postgres/circuits.ts";
@@ -15,6 +13,7 @@ import type { Readiness } from "../src/telemetry/readiness.ts";
 import { createDashboardPart } from "./dashboard-part.ts";
 import type { Foundation } from "./foundation.ts";
 import type { JobStoreChoice } from "./job-store-choice.ts";
+import { parsedSetting } from "./parsed-setting.ts";
 import { monotonic, timers } from "./system.ts";
 import { VERSION } from "./version.ts";
 
@@ -47,21 +46,13 @@ export async function createGatewayPart(options: {
     metrics: foundation.metrics,
     log: foundation.log,
     version: VERSION,
-    trustedProxies: trustedProxies(configuration),
+    trustedProxies: parsedSetting("CARILLON_TRUSTED_PROXIES", () =>
+      parseTrustedProxies(required(configuration, "trustedProxies")),
+    ),
     dashboard: await createDashboardPart({ foundation, configuration }),
     limits: {
       perSecond: required(configuration, "rateLimit"),
       burst: required(configuration, "rateLimitBurst"),
     },
   });
-}
-
-/** Throws StartProblem when they are none. */
-function trustedProxies(configuration: Configuration): TrustedProxies {
-  try {
-    return parseTrustedProxies(required(configuration, "trustedProxies"));
-  } catch (cause) {
-    if (!(cause instanceof InvalidInput)) throw cause;
-    throw new StartProblem(`CARILLON_TRUSTED_PROXIES: ${cause.message}`, { cause });
-  }
 }

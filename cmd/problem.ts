@@ -16,28 +16,30 @@ import { SessionsShared } from "../src/postgres/own-sessions.ts";
 import { sqlState } from "../src/postgres/sql-state.ts";
 import { redactText } from "../src/telemetry/redact.ts";
 
+/** Errors whose own words say what to do. */
+const FOR_PEOPLE = [
+  ConfigurationError,
+  StartProblem,
+  InvalidInput,
+  NamespaceInUse,
+  DatabaseTooNew,
+  DatabaseTooOld,
+  ServerTooOld,
+  DatabaseNotUtf8,
+  MigrationFailed,
+  RoleTooWeak,
+  SessionsShared,
+  UnknownKeyId,
+  WrongKey,
+];
+
 /**
  * What a person can do something about, in one line for each problem; undefined for a fault of ours,
  * which is reported with its stack. `databaseUrl`, and any other URL, is named without its password.
  */
 export function problemOf(error: unknown, databaseUrl?: string): string | undefined {
   if (!(error instanceof Error)) return undefined;
-  if (
-    error instanceof ConfigurationError ||
-    error instanceof StartProblem ||
-    error instanceof InvalidInput ||
-    error instanceof NamespaceInUse ||
-    error instanceof DatabaseTooNew ||
-    error instanceof DatabaseTooOld ||
-    error instanceof ServerTooOld ||
-    error instanceof DatabaseNotUtf8 ||
-    error instanceof MigrationFailed ||
-    error instanceof RoleTooWeak ||
-    error instanceof SessionsShared ||
-    error instanceof UnknownKeyId ||
-    error instanceof WrongKey
-  )
-    return redactText(error.message);
+  if (FOR_PEOPLE.some((kind) => error instanceof kind)) return redactText(error.message);
   const listening = listenProblem(error);
   if (listening !== undefined) return listening;
   if (error instanceof DependencyUnavailable && error.dependency === "kubernetes")

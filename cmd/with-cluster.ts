@@ -1,0 +1,17 @@
+import { createMetrics } from "../src/telemetry/metrics.ts";
+import type { Cluster } from "./cluster.ts";
+import { VERSION } from "./version.ts";
+
+/** For programs that serve nobody: connects, and lets go when the work is done. */
+export async function withCluster<T>(work: (cluster: Cluster) => Promise<T>): Promise<T> {
+  // Loaded only when it is asked: its client takes longer to load than all the rest.
+  const { connectCluster } = await import("./cluster.ts");
+  const cluster = connectCluster({
+    metrics: createMetrics({ version: VERSION, nodeMetrics: false }),
+  });
+  try {
+    return await work(cluster);
+  } finally {
+    await cluster.close();
+  }
+}

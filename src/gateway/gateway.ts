@@ -3,7 +3,6 @@ import type { Server } from "node:http";
 import { getHeapStatistics } from "node:v8";
 import { Router } from "@koa/router";
 import Koa from "koa";
-import type { Static, TSchema } from "typebox";
 import type { MailMessage } from "../domain/mail.ts";
 import type { ApiKeys } from "../domain/ports/accounts.ts";
 import type { Circuits } from "../domain/ports/circuits.ts";
@@ -24,12 +23,11 @@ import { createJobInventory } from "./dashboard/job-inventory.ts";
 import { routeDashboard, type DashboardOptions } from "./dashboard/dashboard-router.ts";
 import { docsPage } from "./docs-page.ts";
 import { createBodyRoom } from "./body-room.ts";
-import { answerText, type ApiAnswer, type ApiRequest, type Handler } from "./endpoint.ts";
+import type { ApiRequest, Handler } from "./endpoint.ts";
+import { routeEndpoint, type BodyOf, type QueryOf } from "./endpoint-route.ts";
 import { createHttpServer, endServer } from "./http-server.ts";
-import { readIdempotencyKey } from "./idempotency.ts";
 import { openApiDocument } from "./openapi.ts";
 import type { Page } from "./page.ts";
-import { queryObject } from "./query.ts";
 import { createRateLimiter, DEFAULT_RATE_LIMITS, type RateLimits } from "./rate-limit.ts";
 import { BODY_LIMITS, createBodyReader } from "./request-body.ts";
 import { requestEnvelope, type GatewayState } from "./request-envelope.ts";
@@ -80,8 +78,6 @@ export interface Gateway {
   close(): Promise<void>;
 }
 
-type BodyOf<E> = E extends { body: infer S extends TSchema } ? Static<S> : undefined;
-type QueryOf<E> = E extends { query: infer S extends TSchema } ? Static<S> : undefined;
 type Handlers = {
   [K in OperationId]: Handler<BodyOf<(typeof ENDPOINTS)[K]>, QueryOf<(typeof ENDPOINTS)[K]>>;
 };
@@ -142,44 +138,22 @@ export function createGateway(options: GatewayOptions): Gateway {
 
   /** 401, then 429, then 400 and its kin, then whatever the handler says. */
   function route(endpoint: EndpointDefinition, handler: Handler): void {
-    const checkQuery = validators.compile(endpoint.query);
-    const checkBody = endpoint.body ? validators.compile(endpoint.body) : undefined;
-    const readBody = endpoint.largeBody ? readers.large : readers.normal;
-    const pattern = endpoint.path.replaceAll(/\{(\w+)\}/g, ":$1");
-    router.register(pattern, [endpoint.method], async (ctx) => {
-      ctx.state.route = endpoint.path;
-      let account = "";
-      let smtpRevision: string | undefined;
-      if (endpoint.authenticated) {
+    routeEndpoint<ApiRequest>(router, {
+      path: endpoint.path,
+      endpoint,
+      admit: async (ctx) => {
+        if (!endpoint.authenticated) return { account: "" };
         const caller = await authenticate(options.apiKeys, ctx.get("x-api-key"));
-        ({ account, smtpRevision } = caller);
+        const { keyId, account, smtpRevision } = caller;
         ctx.state.account = account;
-        ctx.state.keyId = caller.keyId;
-        ctx.set(limiter.take(caller.keyId));
-      }
-      const query = checkQuery(queryObject(ctx.querystring, endpoint.query));
-      const answering = async (): Promise<ApiAnswer> => {
-        const json = checkBody ? await readBody(ctx) : undefined;
-        const body = checkBody?.(json?.value);
-        const request: ApiRequest = {
-          account,
-          smtpRevision,
-          requestId: ctx.state.requestId,
-          params: ctx.params,
-          query,
-          body,
-          json,
-          idempotencyKey: readIdempotencyKey(ctx.headers["idempotency-key"]?.toString()),
-        };
-        // The validators have just made it what the handler takes.
-        return handler(request as ApiRequest<never, never>);
-      };
-      const bytes = checkBody ? readBody.mostBytes(ctx) : 0;
-      const answer = await room.within({ account, bytes }, answering);
-      ctx.status = answer.status;
-      ctx.set({ ...answer.headers });
-      ctx.type = "application/json";
-      ctx.body = answerText(answer);
+        ctx.state.keyId = keyId;
+        ctx.set(limiter.take(keyId));
+        return { account, smtpRevision };
+      },
+      handler,
+      validators,
+      readBody: endpoint.largeBody ? readers.large : readers.normal,
+      room,
     });
   }
 

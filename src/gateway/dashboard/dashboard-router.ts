@@ -1,13 +1,10 @@
 import type { Router } from "@koa/router";
 import type Koa from "koa";
-import type { Static, TSchema } from "typebox";
 import type { User } from "../../domain/account.ts";
 import { clientAddress, parseTrustedProxies, type TrustedProxies } from "../client-address.ts";
 import type { BodyRoom } from "../body-room.ts";
-import { answerText, type ApiAnswer } from "../endpoint.ts";
+import { routeEndpoint, type BodyOf, type QueryOf } from "../endpoint-route.ts";
 import { ApiError } from "../errors.ts";
-import { readIdempotencyKey } from "../idempotency.ts";
-import { queryObject } from "../query.ts";
 import { BODY_LIMITS, createBodyReader } from "../request-body.ts";
 import type { GatewayState } from "../request-envelope.ts";
 import type { executionRoutes } from "../routes/executions.ts";
@@ -58,8 +55,6 @@ type Parts = DashboardOptions &
       ReturnType<typeof mailRoutes>;
   };
 
-type BodyOf<E> = E extends { body: infer S extends TSchema } ? Static<S> : undefined;
-type QueryOf<E> = E extends { query: infer S extends TSchema } ? Static<S> : undefined;
 type Handlers = {
   [K in DashboardOperation]: DashboardHandler<
     BodyOf<(typeof DASHBOARD_ENDPOINTS)[K]>,
@@ -117,55 +112,33 @@ export function routeDashboard(router: Router<GatewayState>, parts: Parts): void
 
   /** 403 for another site, 401, 403 for the role, then 400 and whatever the handler says. */
   function route(endpoint: DashboardEndpoint, handler: DashboardHandler): void {
-    const checkQuery = validators.compile(endpoint.query);
-    const checkBody = endpoint.body ? validators.compile(endpoint.body) : undefined;
-    const readBody = endpoint.access === "open" ? readers.open : readers.normal;
-    const path = API_PATH + endpoint.path;
-    router.register(path.replaceAll(/\{(\w+)\}/g, ":$1"), [endpoint.method], async (ctx) => {
-      ctx.state.route = path;
-      const host = ctx.get("host");
-      const origin = ctx.get("origin");
-      if (endpoint.method !== "GET")
-        refuseCrossOrigin({ host, origin, secFetchSite: ctx.get("sec-fetch-site") });
-      const cookies = ctx.get("cookie");
-      const token = readSessionCookie(cookies, host);
-      const session =
-        endpoint.access === "open" ? undefined : await authorised(endpoint.access, token);
-      const user = session?.user;
-      if (user) ctx.state.account = user.account;
-      const query = checkQuery(queryObject(ctx.querystring, endpoint.query));
-      const account = user?.account ?? "";
-      const answering = async (): Promise<ApiAnswer> => {
-        const json = checkBody ? await readBody(ctx) : undefined;
-        const request: DashboardRequest = {
-          account,
-          requestId: ctx.state.requestId,
-          params: ctx.params,
-          query,
-          body: checkBody?.(json?.value),
-          json,
-          idempotencyKey: readIdempotencyKey(ctx.headers["idempotency-key"]?.toString()),
-          user,
-          token,
-          fresh: session?.fresh ?? false,
-          cookies,
-          host,
-          origin,
-          client: clientAddress({
-            peer: ctx.ip,
-            forwardedFor: ctx.get("x-forwarded-for"),
-            trusted,
-          }),
-        };
-        // The validators have just made it what the handler takes.
-        return handler(request as DashboardRequest<never, never>);
-      };
-      const bytes = checkBody ? readBody.mostBytes(ctx) : 0;
-      const answer = await parts.room.within({ account, bytes }, answering);
-      ctx.status = answer.status;
-      ctx.set({ ...answer.headers });
-      ctx.type = "application/json";
-      ctx.body = answerText(answer);
+    const { access } = endpoint;
+    routeEndpoint<DashboardRequest>(router, {
+      path: API_PATH + endpoint.path,
+      endpoint,
+      admit: async (ctx) => {
+        const host = ctx.get("host");
+        const origin = ctx.get("origin");
+        if (endpoint.method !== "GET")
+          refuseCrossOrigin({ host, origin, secFetchSite: ctx.get("sec-fetch-site") });
+        const cookies = ctx.get("cookie");
+        const token = readSessionCookie(cookies, host);
+        const session = access === "open" ? undefined : await authorised(access, token);
+        const user = session?.user;
+        if (user) ctx.state.account = user.account;
+        const client = clientAddress({
+          peer: ctx.ip,
+          forwardedFor: ctx.get("x-forwarded-for"),
+          trusted,
+        });
+        const { account = "" } = user ?? {};
+        const fresh = session?.fresh ?? false;
+        return { account, user, token, fresh, cookies, host, origin, client };
+      },
+      handler,
+      validators,
+      readBody: access === "open" ? readers.open : readers.normal,
+      room: parts.room,
     });
   }
 

@@ -1,7 +1,7 @@
 import { DAY, type Instant } from "../domain/instant.ts";
 import type { Clock } from "../domain/ports/clock.ts";
 import { purgeAccount, purgeableAccounts } from "./account-purge.ts";
-import { deleteInBatches, inBatches } from "./batches.ts";
+import { deleteInBatches, inBatches, type Batches } from "./batches.ts";
 import {
   deleteOldEmailLog,
   dropEmailLogMonth,
@@ -30,6 +30,9 @@ export interface RetentionOptions {
   batchSize?: number;
 }
 
+/** One run: until its signal aborts, in batches of one size. */
+type Sweep = Batches & { pool: Pool; signal: AbortSignal };
+
 /** Cursors and revisions outlive their job by this, and a manual run's key its request. */
 const REMEMBERED_DAYS = 7;
 
@@ -42,31 +45,28 @@ export function createRetention(options: RetentionOptions): {
   run(signal: AbortSignal): Promise<void>;
 } {
   const { pool, clock, retentionDays } = options;
-  const size = options.batchSize === undefined ? {} : { size: options.batchSize };
 
   function removed(what: string, count: number): void {
     if (count > 0) options.onRemoved?.(what, count);
   }
 
-  /** A statement whose last parameter is the most that it removes. */
-  async function batches(what: string, signal: AbortSignal, text: string, values: unknown[]) {
-    const count = await inBatches({ ...size, signal }, async (limit) => {
+  /** By a statement whose last parameter is the most that it removes. */
+  async function remove(what: string, sweep: Sweep, text: string, values: unknown[]) {
+    const count = await inBatches(sweep, async (limit) => {
       const { rowCount } = await pool.query(text, [...values, limit]);
       return rowCount ?? 0;
     });
     removed(what, count);
   }
 
-  async function executions(signal: AbortSignal): Promise<void> {
+  async function executions(sweep: Sweep): Promise<void> {
     await ensureMonthsAhead(pool);
     if (retentionDays > 0) {
       const before = clock.now() - retentionDays * DAY;
       const dropped = await dropMonthsBefore(pool, before);
       removed("months of executions", dropped.length);
       const spans = await deleteInBatches({
-        ...size,
-        signal,
-        pool,
+        ...sweep,
         table: "missed_spans",
         where: "recorded_at < $1",
         values: [new Date(before)],
@@ -74,10 +74,8 @@ export function createRetention(options: RetentionOptions): {
       });
       removed("missed spans", spans);
     }
-    for (const { id, days } of await choosers()) {
-      const before = clock.now() - days * DAY;
-      await deleteHistory(id, before, signal);
-    }
+    for (const { id, days } of await choosers())
+      await deleteHistory(id, clock.now() - days * DAY, sweep);
   }
 
   /** Accounts that keep less than the installation does. */
@@ -91,39 +89,35 @@ export function createRetention(options: RetentionOptions): {
     return rows;
   }
 
-  async function deleteHistory(account: string, before: Instant, signal: AbortSignal) {
+  async function deleteHistory(account: string, before: Instant, sweep: Sweep) {
     const values = [account, new Date(before)];
-    await batches(
+    await remove(
       "executions",
-      signal,
+      sweep,
       `delete from executions e using
          (select tableoid, ctid from executions where account = $1 and executed_at < $2 limit $3) as old
         where e.tableoid = old.tableoid and e.ctid = old.ctid and e.account = $1 and e.executed_at < $2`,
       values,
     );
     const where = "account = $1 and last_at < $2";
-    removed(
-      "missed spans",
-      await deleteInBatches({ ...size, signal, pool, table: "missed_spans", where, values }),
-    );
+    const spans = await deleteInBatches({ ...sweep, table: "missed_spans", where, values });
+    removed("missed spans", spans);
   }
 
-  async function emailLog(signal: AbortSignal): Promise<void> {
+  async function emailLog(sweep: Sweep): Promise<void> {
     await ensureEmailLogMonth({ pool });
     if (retentionDays > 0) {
       const before = new Date(clock.now() - retentionDays * DAY).toISOString().slice(0, 7);
       for (const month of await emailLogMonths({ pool }))
-        if (month < before && !signal.aborted) await dropEmailLogMonth({ pool, month });
+        if (month < before && !sweep.signal.aborted) await dropEmailLogMonth({ pool, month });
     }
     for (const { id, days } of await choosers())
-      await inBatches({ ...size, signal }, (limit) =>
-        deleteOldEmailLog({ pool, account: id, days, limit }),
-      );
+      await inBatches(sweep, (limit) => deleteOldEmailLog({ pool, account: id, days, limit }));
   }
 
   /** A tombstone's transaction is noted before it goes: a watcher that did not see it must list again. */
-  async function tombstones(signal: AbortSignal): Promise<void> {
-    await inBatches({ ...size, signal }, (limit) =>
+  async function tombstones(sweep: Sweep): Promise<void> {
+    await inBatches(sweep, (limit) =>
       transaction(pool, async (client) => {
         const { rows } = await client.query<{ count: number; last: string | null }>(
           `with gone as (
@@ -147,11 +141,9 @@ export function createRetention(options: RetentionOptions): {
     );
   }
 
-  async function cursors(signal: AbortSignal): Promise<void> {
+  async function cursors(sweep: Sweep): Promise<void> {
     const manualKeys = await deleteInBatches({
-      ...size,
-      signal,
-      pool,
+      ...sweep,
       table: "manual_run_keys",
       where: `requested_at < now() - interval '${REMEMBERED_DAYS} days'
           and not exists (select from runs r where r.job_uid = manual_run_keys.job_uid
@@ -160,9 +152,9 @@ export function createRetention(options: RetentionOptions): {
     });
     removed("manual run keys", manualKeys);
     // With what belongs to them. A run that is still to be closed needs its revision.
-    await batches(
+    await remove(
       "cursors",
-      signal,
+      sweep,
       `with old as materialized (
          select job_uid from job_cursors c
           where deleted_at < now() - interval '${REMEMBERED_DAYS} days'
@@ -177,9 +169,9 @@ export function createRetention(options: RetentionOptions): {
       [],
     );
     // Revisions that neither the cursor nor an unfinished run refers to.
-    await batches(
+    await remove(
       "revisions",
-      signal,
+      sweep,
       `delete from job_revisions v using (
          select v.job_uid, v.generation from job_revisions v join job_cursors c using (job_uid)
           where v.generation < c.generation
@@ -191,14 +183,14 @@ export function createRetention(options: RetentionOptions): {
     );
   }
 
-  async function accounts(signal: AbortSignal): Promise<void> {
+  async function accounts(sweep: Sweep): Promise<void> {
     for (const account of await purgeableAccounts({ pool })) {
-      await deleteHistory(account, clock.now() + DAY, signal);
-      const theirs = { ...size, signal, pool, where: "account = $1", values: [account] };
+      await deleteHistory(account, clock.now() + DAY, sweep);
+      const theirs = { ...sweep, where: "account = $1", values: [account] };
       for (const table of ["runs", "jobs"]) await deleteInBatches({ ...theirs, table });
-      await batches(
+      await remove(
         "cursors of deleted accounts",
-        signal,
+        sweep,
         `update job_cursors
             set deleted_at = clock_timestamp(), startable = false, version = version + 1
           where ctid = any(array(
@@ -206,33 +198,34 @@ export function createRetention(options: RetentionOptions): {
             and account = $1 and deleted_at is null`,
         [account],
       );
-      await purgeAccount({ ...size, signal, pool, account });
-      if (signal.aborted) return;
+      await purgeAccount({ ...sweep, account });
+      if (sweep.signal.aborted) return;
       removed("accounts", 1);
     }
   }
 
   return {
     run: async (signal) => {
-      const steps = [
-        () => executions(signal),
-        () => emailLog(signal),
-        () => tombstones(signal),
-        () => cursors(signal),
-        () => deleteExpiredIdempotencyKeys({ ...size, signal, pool }),
-        () => deleteExpiredOtps({ ...size, signal, pool }),
-        () => deleteStaleCircuits({ ...size, signal, pool }),
-        () => deleteOldCounts({ ...size, signal, pool }),
-        () => deleteExpiredInvitations({ ...size, signal, pool }),
-        () => deleteOldSignInFailures({ ...size, signal, pool }),
-        () => deleteExpiredSingleSignOns({ ...size, signal, pool }),
-        () => deleteExpiredSessions({ ...size, signal, pool }),
-        () => accounts(signal),
-      ];
+      const { batchSize } = options;
+      const sweep = { pool, signal, ...(batchSize === undefined ? {} : { size: batchSize }) };
       const errors: unknown[] = [];
-      for (const step of steps) {
+      for (const step of [
+        executions,
+        emailLog,
+        tombstones,
+        cursors,
+        deleteExpiredIdempotencyKeys,
+        deleteExpiredOtps,
+        deleteStaleCircuits,
+        deleteOldCounts,
+        deleteExpiredInvitations,
+        deleteOldSignInFailures,
+        deleteExpiredSingleSignOns,
+        deleteExpiredSessions,
+        accounts,
+      ]) {
         if (signal.aborted) return;
-        await step().catch((error: unknown) => errors.push(error));
+        await step(sweep).catch((error: unknown) => errors.push(error));
       }
       if (errors.length > 0) throw errors[0];
     },

@@ -79,23 +79,28 @@ export function decide(input: DecideInput): Decision {
     : asItStands(cursor, cursor.deleted ? "deleted" : "stale");
 }
 
-type Input = Omit<DecideInput, "storeWins"> & { takenUpAgain: boolean };
+/** Once it is clear which cursor to go by. */
+type Settled = Omit<DecideInput, "storeWins"> & { takenUpAgain: boolean };
 
-function decided(input: Input): Decision {
-  const { job, timing, cursor, now } = input;
-  const standing = standingOf(input);
+/** What runs are compared with when they start, whatever becomes of the schedule. */
+type Gate = Pick<Cursor, "generation" | "revision" | "startable">;
+
+type Input = Settled & { gate: Gate };
+
+function decided(settled: Settled): Decision {
+  const { job, revision, timing, cursor, now } = settled;
+  const standing = standingOf(settled);
   const startable = standing === "scheduled";
+  const gate: Gate = { generation: job.generation, revision, startable };
   const manual = manualRun(job, cursor, standing, now);
+  const input: Input = { ...settled, gate };
   const scheduled =
-    job.spec.schedule.kind === "once"
-      ? decideOnce(input, job.spec.schedule.at, startable)
-      : decideCron(input, startable);
+    job.spec.schedule.kind === "once" ? decideOnce(input, job.spec.schedule.at) : decideCron(input);
 
   const to: Decision["to"] = {
     position: scheduled.position,
     scheduleHash: timing.hash,
-    ...wanted(input),
-    startable,
+    ...gate,
     once: scheduled.once,
     haltedGeneration: standing === "halted" ? job.generation : null,
     lastRunNow: job.runNow ?? cursor?.lastRunNow ?? null,
@@ -109,7 +114,7 @@ function decided(input: Input): Decision {
     missed: scheduled.missed,
     changed:
       cursor === undefined ||
-      input.takenUpAgain ||
+      settled.takenUpAgain ||
       create.length > 0 ||
       scheduled.missed.length > 0 ||
       to.position < cursor.position ||
@@ -147,11 +152,11 @@ interface Scheduled {
   wakeAt: Instant | null;
 }
 
-function decideCron(input: Input, startable: boolean): Scheduled {
+function decideCron(input: Input): Scheduled {
   const { job, timing, now, horizon } = input;
   const idle = { once: "armed" as const, create: [], replace: [], missed: [], wakeAt: null };
-  if (!startable || !timing.compiled.ok)
-    return { ...idle, position: restingPosition(input, startable) };
+  if (!input.gate.startable || !timing.compiled.ok)
+    return { ...idle, position: restingPosition(input) };
 
   const { schedule } = timing.compiled;
   const { base, cut } = cronStart(input);
@@ -196,11 +201,8 @@ function decideCron(input: Input, startable: boolean): Scheduled {
 /** From where fire times count (exclusive), and before which moment, why, they may not run any more. */
 function cronStart(input: Input): { base: Instant; cut: Cut } {
   const { job, timing, cursor, now } = input;
-  const deadline = job.spec.startingDeadlineSeconds;
-  const cut: Cut =
-    deadline === null
-      ? { at: -Infinity, reason: "deadline" }
-      : { at: now - deadline * SECOND, reason: "deadline" };
+  const deadline = (job.spec.startingDeadlineSeconds ?? Infinity) * SECOND;
+  const cut: Cut = { at: now - deadline, reason: "deadline" };
   if (cursor === undefined) {
     const lost = job.createdAt <= now - FIRST_SIGHT;
     const grace = now - NEW_JOB_GRACE;
@@ -211,18 +213,17 @@ function cronStart(input: Input): { base: Instant; cut: Cut } {
   }
   if (cursor.scheduleHash !== timing.hash || !cursor.startable) return { base: now, cut };
   // The ledger drops what was prepared for the old revision; it is decided again for the new one.
-  if (!sameRevision(cursor, wanted(input))) return { base: Math.min(cursor.position, now), cut };
+  if (!sameRevision(cursor, input.gate)) return { base: Math.min(cursor.position, now), cut };
   return { base: cursor.position, cut };
 }
 
-function decideOnce(input: Input, at: Instant, startable: boolean): Scheduled {
-  const { job, timing, cursor, now, horizon } = input;
+function decideOnce(input: Input, at: Instant): Scheduled {
+  const { job, timing, cursor, gate, now, horizon } = input;
   const idle = { create: [], replace: [], missed: [], wakeAt: null };
   let once = onceStateOf(job, cursor, timing);
-  let position = restingPosition(input, startable);
+  let position = restingPosition(input);
 
-  const next = { ...wanted(input), startable };
-  if (once === "fired" && cursor !== undefined && dropsRuns(cursor, next)) {
+  if (once === "fired" && cursor !== undefined && dropsRuns(cursor, gate)) {
     // The ledger is about to drop the only run this job has. Unless an attempt was made, take the
     // firing back: before `at` the drop leaves no trace, and the run is created anew, now or on resume.
     if (at > now || unstartedAt(input, at)) {
@@ -230,7 +231,7 @@ function decideOnce(input: Input, at: Instant, startable: boolean): Scheduled {
       position = Math.min(now, at - 1);
     }
   }
-  if (once !== "armed" || !startable) return { ...idle, once, position };
+  if (once !== "armed" || !gate.startable) return { ...idle, once, position };
 
   if (at < job.createdAt - PAST_AT_CREATION) return missedOnce(input, at, "past_at_creation");
   if (at > now) {
@@ -240,8 +241,8 @@ function decideOnce(input: Input, at: Instant, startable: boolean): Scheduled {
   }
   if ((cursor === undefined || input.takenUpAgain) && job.createdAt <= now - FIRST_SIGHT)
     return missedOnce(input, at, "downtime");
-  const deadline = job.spec.startingDeadlineSeconds;
-  if (deadline !== null && now - at > deadline * SECOND) return missedOnce(input, at, "deadline");
+  const deadline = (job.spec.startingDeadlineSeconds ?? Infinity) * SECOND;
+  if (now - at > deadline) return missedOnce(input, at, "deadline");
   const overlap = overlapping(input, at);
   if (job.spec.concurrencyPolicy === "Forbid" && overlap.length > 0)
     return missedOnce(input, at, "overlap");
@@ -276,32 +277,22 @@ function unstartedAt({ unfinished }: Input, at: Instant): boolean {
 }
 
 /** Where the cursor stands when nothing fires: put back to now whenever prepared runs are dropped. */
-function restingPosition(input: Input, startable: boolean): Instant {
-  const { timing, cursor, now } = input;
+function restingPosition({ timing, cursor, gate, now }: Input): Instant {
   if (cursor === undefined) return now;
-  const next = { ...wanted(input), startable };
-  if (cursor.scheduleHash !== timing.hash || dropsRuns(cursor, next)) return now;
+  if (cursor.scheduleHash !== timing.hash || dropsRuns(cursor, gate)) return now;
   return cursor.position;
 }
 
 /** Whether applying the decision makes the ledger drop unstarted runs. */
-function dropsRuns(
-  cursor: Cursor,
-  to: Pick<Cursor, "generation" | "revision" | "startable">,
-): boolean {
-  return !sameRevision(cursor, to) || (cursor.startable && !to.startable);
+function dropsRuns(cursor: Cursor, gate: Gate): boolean {
+  return !sameRevision(cursor, gate) || (cursor.startable && !gate.startable);
 }
 
-/** What the cursor is to stand for. */
-function wanted({ job, revision }: Input): Pick<Cursor, "generation" | "revision"> {
-  return { generation: job.generation, revision };
-}
-
-function standingOf(input: Input): Standing {
-  const { job, timing, cursor } = input;
-  if (job.account === null) return "no-account";
+function standingOf({ job, revision, timing, cursor }: Settled): Standing {
+  const { account, generation } = job;
+  if (account === null) return "no-account";
   if (!timing.compiled.ok) return "invalid";
-  if (cursor?.haltedGeneration === job.generation && sameRevision(cursor, wanted(input)))
+  if (cursor?.haltedGeneration === generation && sameRevision(cursor, { generation, revision }))
     return "halted";
   return job.spec.suspend ? "suspended" : "scheduled";
 }

@@ -1,4 +1,5 @@
 import { startMailCatcher, type MailCatcher } from "../src/mail/mail-catcher.ts";
+import { isSystemError } from "../src/standalone/system-error.ts";
 
 interface Ports {
   smtpPort: number;
@@ -32,7 +33,7 @@ async function startOn(ports: Ports): Promise<MailCatcher | undefined> {
   try {
     return await startMailCatcher({ host: HOST, ...ports });
   } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "EADDRINUSE") return undefined;
+    if (isSystemError(error, "EADDRINUSE")) return undefined;
     throw error;
   }
 }

@@ -4,6 +4,7 @@ import { join, resolve } from "node:path";
 import { StartProblem } from "../configuration/start-problem.ts";
 import { holdFileLock, whereabouts } from "./file-lock.ts";
 import { holdProcessLock } from "./process-lock.ts";
+import { isSystemError } from "./system-error.ts";
 
 export interface DataDirectory {
   /** Absolute, without symbolic links. */
@@ -83,7 +84,7 @@ export async function readOptional(path: string): Promise<string | undefined> {
   try {
     return await readFile(path, "utf8");
   } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
+    if (isSystemError(error, "ENOENT")) return undefined;
     throw error;
   }
 }

@@ -11,6 +11,7 @@ import { findPostgresBinaries, type PostgresBinaries } from "./postgres-binaries
 import { postgresUser, type PostgresUser } from "./postgres-user.ts";
 import { isRunning, readPostmaster, stopPostmaster } from "./postmaster.ts";
 import { findSurvivor } from "./surviving-postgres.ts";
+import { isSystemError } from "./system-error.ts";
 
 export interface EmbeddedPostgresOptions {
   /**
@@ -137,7 +138,7 @@ async function passwordOf(home: string): Promise<string> {
   try {
     await writeFile(file, `${randomBytes(24).toString("hex")}\n`, { mode: 0o600, flag: "wx" });
   } catch (error) {
-    if (!(error instanceof Error && "code" in error && error.code === "EEXIST")) throw error;
+    if (!isSystemError(error, "EEXIST")) throw error;
   }
   const password = (await readFile(file, "utf8")).trim();
   if (!/^[0-9a-f]{48}$/.test(password)) throw new Error(`${file} does not hold our password`);

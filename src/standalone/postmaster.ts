@@ -4,6 +4,8 @@ import { platform } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
+import { readOptional } from "./data-directory.ts";
+import { isSystemError } from "./system-error.ts";
 
 const run = promisify(execFile);
 
@@ -15,13 +17,8 @@ export interface Postmaster {
 }
 
 export async function readPostmaster(data: string): Promise<Postmaster | undefined> {
-  let text: string;
-  try {
-    text = await readFile(join(data, "postmaster.pid"), "utf8");
-  } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
-    throw error;
-  }
+  const text = await readOptional(join(data, "postmaster.pid"));
+  if (text === undefined) return undefined;
   const lines = text.split("\n");
   const pid = Number(lines[0]);
   if (!Number.isInteger(pid) || pid <= 0) return { pid: 0, port: 0, ready: false };
@@ -34,7 +31,7 @@ export async function isRunning(pid: number): Promise<boolean> {
   try {
     process.kill(pid, 0);
   } catch (error) {
-    return error instanceof Error && "code" in error && error.code === "EPERM";
+    return isSystemError(error, "EPERM");
   }
   if (platform() !== "linux") return true;
   const stat = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => "");

@@ -3,6 +3,7 @@ import { rm } from "node:fs/promises";
 import { connect, createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { isSystemError } from "./system-error.ts";
 
 export type ProcessLock =
   | { kind: "held"; release(): Promise<void> }
@@ -48,7 +49,7 @@ async function listen(path: string): Promise<Server | undefined> {
   try {
     await once(server, "listening");
   } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "EADDRINUSE") return undefined;
+    if (isSystemError(error, "EADDRINUSE")) return undefined;
     throw error;
   }
   // The lock alone keeps no process alive.

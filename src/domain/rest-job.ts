@@ -35,14 +35,14 @@ export function specFromRest(request: RestJobRequest<RestJobCreate>): SpecResult
 export function patchedSpec(previous: JobSpec, request: RestJobRequest<RestJobPatch>): SpecResult {
   const patch = request.fields;
   const before = restFields(previous);
+  const kind: Kind = {
+    type: patch.type ?? before.type,
+    schedule_type: patch.schedule_type ?? before.schedule_type,
+  };
   const merged: Record<string, unknown> = {};
-  for (const [name, value] of Object.entries(before)) {
-    if (value === null || name === "webhook_payload") continue;
-    const kept =
-      (ofType(name, patch.type ?? before.type) ?? true) &&
-      (ofScheduleType(name, patch.schedule_type ?? before.schedule_type) ?? true);
-    if (kept) merged[name] = value;
-  }
+  for (const [name, value] of Object.entries(before))
+    if (value !== null && name !== "webhook_payload" && !ofOtherKind(name, kind))
+      merged[name] = value;
   for (const [name, value] of Object.entries(patch)) {
     if (value === null) delete merged[name];
     else merged[name] = value;
@@ -86,29 +86,32 @@ export function restFields(spec: JobSpec) {
   };
 }
 
+type Kind = Pick<RestJobCreate, "type" | "schedule_type">;
+
+const WEBHOOK = { by: "type", is: "webhook" } as const;
+const EMAIL = { by: "type", is: "email" } as const;
+const CRON = { by: "schedule_type", is: "cron" } as const;
+const ONE_TIME = { by: "schedule_type", is: "one_time" } as const;
+
 /** The fields that only one kind of job has. */
-const TYPE_FIELDS: Record<string, "webhook" | "email"> = {
-  webhook_url: "webhook",
-  webhook_payload: "webhook",
-  webhook_headers: "webhook",
-  timeout_seconds: "webhook",
-  email_to: "email",
-  email_subject: "email",
-  email_body: "email",
-  email_is_html: "email",
-};
-const SCHEDULE_FIELDS: Record<string, "cron" | "one_time"> = {
-  cron_expression: "cron",
-  timezone: "cron",
-  run_at: "one_time",
-};
+const ONLY_FOR = new Map<string, { by: keyof Kind; is: string }>([
+  ["webhook_url", WEBHOOK],
+  ["webhook_payload", WEBHOOK],
+  ["webhook_headers", WEBHOOK],
+  ["timeout_seconds", WEBHOOK],
+  ["email_to", EMAIL],
+  ["email_subject", EMAIL],
+  ["email_body", EMAIL],
+  ["email_is_html", EMAIL],
+  ["cron_expression", CRON],
+  ["timezone", CRON],
+  ["run_at", ONE_TIME],
+]);
 
-function ofType(name: string, type: string): boolean | undefined {
-  return name in TYPE_FIELDS ? TYPE_FIELDS[name] === type : undefined;
-}
-
-function ofScheduleType(name: string, type: string): boolean | undefined {
-  return name in SCHEDULE_FIELDS ? SCHEDULE_FIELDS[name] === type : undefined;
+/** Which kind of job the field is for, if that is another one. */
+function ofOtherKind(name: string, kind: Kind): { by: string; is: string } | undefined {
+  const only = ONLY_FOR.get(name);
+  return only && kind[only.by] !== only.is ? only : undefined;
 }
 
 function build(request: RestJobRequest<RestJobCreate>, previous: JobSpec | undefined): SpecResult {
@@ -116,13 +119,8 @@ function build(request: RestJobRequest<RestJobCreate>, previous: JobSpec | undef
   const findings: Finding[] = [];
   for (const [name, value] of Object.entries(fields)) {
     if (value === null || value === undefined) continue;
-    if (ofType(name, fields.type) === false)
-      findings.push({ field: name, message: `is only for type ${TYPE_FIELDS[name]}` });
-    if (ofScheduleType(name, fields.schedule_type) === false)
-      findings.push({
-        field: name,
-        message: `is only for schedule_type ${SCHEDULE_FIELDS[name]}`,
-      });
+    const only = ofOtherKind(name, fields);
+    if (only) findings.push({ field: name, message: `is only for ${only.by} ${only.is}` });
   }
   const schedule = scheduleOf(request, previous, findings);
   const target = targetOf(request, previous, findings);

@@ -239,6 +239,14 @@ export function createDeliveryWorker(options: {
     for (const [id, why] of await queue.unwanted(ids)) starter.abort(id, why);
   }
 
+  /** Resolves when the work is done, or its time over. */
+  async function within(ms: number, work: Promise<unknown>): Promise<void> {
+    const late = Promise.withResolvers<void>();
+    const timer = timers.after(ms, late.resolve);
+    await Promise.race([work, late.promise]);
+    timer.cancel();
+  }
+
   return {
     run: async (signal) => {
       // Whoever was alive before this process came gets its time too: it may be the database that
@@ -278,15 +286,6 @@ export function createDeliveryWorker(options: {
       }
     },
   };
-
-  async function within(ms: number, work: Promise<unknown>): Promise<void> {
-    let timer: { cancel(): void } | undefined;
-    const late = new Promise<void>((resolve) => {
-      timer = timers.after(ms, resolve);
-    });
-    await Promise.race([work, late]);
-    timer?.cancel();
-  }
 }
 
 /** Whether `full` leaves nobody in whom `others` had passed over. */

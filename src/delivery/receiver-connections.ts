@@ -15,9 +15,9 @@ const TLS_TIMEOUT = 10_000;
 /** Bytes. An answer that is read for its status has mostly less. */
 const PIECE = 1_024;
 
-const UNASKED = Buffer.from("HTTP/1.1 100");
-/** Of 102 Processing. */
-const TWO = 0x32;
+const CONTINUE = Buffer.from("HTTP/1.1 100");
+/** The last digit of 102 Processing. */
+const TWO = "2".charCodeAt(0);
 
 /** One connection for one call at a time. */
 export interface Connection {
@@ -178,9 +178,9 @@ function continueTaker(): (piece: Buffer) => void {
   return (piece) => {
     for (let at = 0; at < piece.length; at += 1) {
       // None of it but its first begins it anew.
-      if (piece[at] !== UNASKED[matched]) matched = 0;
-      if (piece[at] === UNASKED[matched]) matched += 1;
-      if (matched < UNASKED.length) continue;
+      if (piece[at] !== CONTINUE[matched]) matched = 0;
+      if (piece[at] === CONTINUE[matched]) matched += 1;
+      if (matched < CONTINUE.length) continue;
       piece[at] = TWO;
       matched = 0;
     }

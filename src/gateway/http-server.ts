@@ -104,6 +104,13 @@ export function createHttpServer(options: {
     socket.on("error", () => socket.destroy());
     refuse(socket, new ApiError("method_not_allowed", "CONNECT is not allowed here: no proxy"));
   });
+  server.on("checkExpectation", (_req, res) => {
+    answerWithError(
+      res,
+      new ApiError("expectation_failed", "the Expect header asks for what is not supported"),
+    );
+  });
+  return server;
 
   /** Of the answers to several requests, the first is on its way; others that are ready wait behind it. */
   function begun(socket: Duplex): boolean {
@@ -133,13 +140,6 @@ export function createHttpServer(options: {
     // Node looks after it no more: a client that does not close its side would keep it for ever.
     setTimeout(() => socket.destroy(), LINGER_MS).unref();
   }
-  server.on("checkExpectation", (_req, res) => {
-    answerWithError(
-      res,
-      new ApiError("expectation_failed", "the Expect header asks for what is not supported"),
-    );
-  });
-  return server;
 }
 
 /**

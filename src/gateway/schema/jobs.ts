@@ -1,14 +1,12 @@
-import { Type, type Static, type TSchema } from "typebox";
+import { Type, type Static } from "typebox";
 import * as field from "../../domain/schema/fields.ts";
-import { LIMITS } from "../../domain/schema/fields.ts";
+import { LIMITS, nullable } from "../../domain/schema/fields.ts";
 import { NO_NUL, timestamp } from "./answers.ts";
 
 const jobStatus = field.oneOf(["active", "paused", "completed", "failed", "invalid"], {
   description:
     "`completed`: a one-time job that is done; `failed`: one that is exhausted or missed its time; `invalid`: a resource that cannot be scheduled as it is.",
 });
-
-const nullable = <T extends TSchema>(schema: T) => field.nullable(schema);
 
 const SUMMARY = {
   id: Type.String({ description: "Job identifier." }),

@@ -12,7 +12,7 @@ import {
 import { oversize } from "./oversize.ts";
 import { webhookHeaderFindings } from "./webhook-headers.ts";
 import { compileSchedule, parseRunAt } from "./schedule.ts";
-import type { RestJobCreate, RestJobPatch } from "./schema/rest-job.ts";
+import { KINDS, type RestJobCreate, type RestJobPatch } from "./schema/rest-job.ts";
 
 /** A REST body that passed its schema. `payloadText` is `webhook_payload` as it stood in the body. */
 export interface RestJobRequest<T> {
@@ -86,27 +86,13 @@ export function restFields(spec: JobSpec) {
   };
 }
 
-type Kind = Pick<RestJobCreate, "type" | "schedule_type">;
-
-const WEBHOOK = { by: "type", is: "webhook" } as const;
-const EMAIL = { by: "type", is: "email" } as const;
-const CRON = { by: "schedule_type", is: "cron" } as const;
-const ONE_TIME = { by: "schedule_type", is: "one_time" } as const;
+type Kind = Pick<RestJobCreate, keyof typeof KINDS>;
 
 /** The fields that only one kind of job has. */
-const ONLY_FOR = new Map<string, { by: keyof Kind; is: string }>([
-  ["webhook_url", WEBHOOK],
-  ["webhook_payload", WEBHOOK],
-  ["webhook_headers", WEBHOOK],
-  ["timeout_seconds", WEBHOOK],
-  ["email_to", EMAIL],
-  ["email_subject", EMAIL],
-  ["email_body", EMAIL],
-  ["email_is_html", EMAIL],
-  ["cron_expression", CRON],
-  ["timezone", CRON],
-  ["run_at", ONE_TIME],
-]);
+const ONLY_FOR = new Map<string, { by: keyof Kind; is: string }>();
+for (const by of ["type", "schedule_type"] as const)
+  for (const [is, { needs, takes }] of Object.entries(KINDS[by]))
+    for (const name of [...needs, ...takes]) ONLY_FOR.set(name, { by, is });
 
 /** Which kind of job the field is for, if that is another one. */
 function ofOtherKind(name: string, kind: Kind): { by: string; is: string } | undefined {

@@ -17,7 +17,7 @@ function told<T extends TSchema>(schema: T) {
   });
 }
 
-/** Fields of which a job has at most one set, by `type` and `schedule_type`. */
+/** Fields of which a job has one set, by `type` and `schedule_type`. */
 const OF_ONE_KIND = {
   cron_expression: optional(field.cronExpression),
   run_at: optional(field.runAt),
@@ -32,21 +32,45 @@ const OF_ONE_KIND = {
   email_is_html: optional(told(field.isHtml)),
 };
 
-/** What a job of one kind must have, and must not. */
-function kind(options: { field: string; is: string; needs: string[]; excludes: string[] }): object {
-  const { field: name, is, needs, excludes } = options;
+interface KindFields {
+  /** Texts, all of them. */
+  needs: readonly string[];
+  takes: readonly string[];
+}
+
+/** The same by kind: what its jobs must have, and what only they may have. */
+export const KINDS: Record<"type" | "schedule_type", Readonly<Record<string, KindFields>>> = {
+  type: {
+    webhook: {
+      needs: ["webhook_url"],
+      takes: ["webhook_payload", "webhook_headers", "timeout_seconds"],
+    },
+    email: { needs: ["email_to", "email_subject", "email_body"], takes: ["email_is_html"] },
+  },
+  schedule_type: {
+    cron: { needs: ["cron_expression"], takes: ["timezone"] },
+    one_time: { needs: ["run_at"], takes: [] },
+  },
+};
+
+/** In JSON Schema: a job is of one of these kinds, and has nothing of another. */
+function ofOneKind(by: keyof typeof KINDS): object {
+  const kinds = Object.entries(KINDS[by]);
   return {
-    title: is,
-    required: [name, ...needs],
-    properties: Object.fromEntries([
-      [name, { const: is }],
-      ...needs.map((need) => [need, { type: "string" }]),
-      ...excludes.map((excluded) => [excluded, { type: "null" }]),
-    ]),
+    oneOf: kinds.map(([is, { needs }]) => ({
+      title: is,
+      required: [by, ...needs],
+      properties: Object.fromEntries([
+        [by, { const: is }],
+        ...needs.map((need) => [need, { type: "string" }]),
+        ...kinds
+          .filter(([other]) => other !== is)
+          .flatMap(([, other]) => [...other.needs, ...other.takes])
+          .map((excluded) => [excluded, { type: "null" }]),
+      ]),
+    })),
   };
 }
-const WEBHOOK = ["webhook_url", "webhook_payload", "webhook_headers", "timeout_seconds"];
-const EMAIL = ["email_to", "email_subject", "email_body", "email_is_html"];
 
 /** Body of `POST /jobs`. A field that is null counts as not given. */
 export const jobCreate = Type.Object(
@@ -67,30 +91,7 @@ export const jobCreate = Type.Object(
     description:
       "`cron_expression` is required when `schedule_type` is `cron`, `run_at` when it is `one_time`; `webhook_url` when `type` is `webhook`; `email_to`, `email_subject` and `email_body` when it is `email`. Fields of the other kind are refused.",
     "x-documented": {
-      allOf: [
-        {
-          oneOf: [
-            kind({ field: "type", is: "webhook", needs: ["webhook_url"], excludes: EMAIL }),
-            kind({ field: "type", is: "email", needs: EMAIL.slice(0, 3), excludes: WEBHOOK }),
-          ],
-        },
-        {
-          oneOf: [
-            kind({
-              field: "schedule_type",
-              is: "cron",
-              needs: ["cron_expression"],
-              excludes: ["run_at"],
-            }),
-            kind({
-              field: "schedule_type",
-              is: "one_time",
-              needs: ["run_at"],
-              excludes: ["cron_expression", "timezone"],
-            }),
-          ],
-        },
-      ],
+      allOf: [ofOneKind("type"), ofOneKind("schedule_type")],
     },
     examples: [
       {

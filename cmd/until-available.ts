@@ -13,7 +13,7 @@ export async function untilAvailable<T>(
 ): Promise<T> {
   const { waitMs, say, monotonic, timers } = options;
   const began = monotonic();
-  let told = Number.NEGATIVE_INFINITY;
+  let told = -Infinity;
   for (;;) {
     try {
       return await work();

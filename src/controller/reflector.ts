@@ -1,6 +1,6 @@
 import { MINUTE, SECOND } from "../domain/instant.ts";
 import type { Job } from "../domain/job.ts";
-import type { Monotonic, Random, Timers } from "../domain/ports/clock.ts";
+import type { Monotonic, Random, Timer, Timers } from "../domain/ports/clock.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import type { JobPage, JobStore } from "../domain/ports/job-store.ts";
 import { JOBS_PER_PAGE, PositionExpired } from "../domain/ports/job-store.ts";
@@ -150,7 +150,7 @@ export function createReflector(deps: {
       while (!signal.aborted) {
         const cycle = new AbortController();
         const both = AbortSignal.any([signal, cycle.signal]);
-        let resync: { cancel(): void } | undefined;
+        let resync: Timer | undefined;
         let began: { position: string; at: number } | undefined;
         interrupt = () => {
           cycle.abort();

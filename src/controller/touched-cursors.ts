@@ -1,4 +1,4 @@
-import type { Timers } from "../domain/ports/clock.ts";
+import type { Timer, Timers } from "../domain/ports/clock.ts";
 import type { RunLedger } from "../domain/ports/run-ledger.ts";
 import type { JobView } from "./job-view.ts";
 import type { WorkQueue } from "./work-queue.ts";
@@ -17,7 +17,7 @@ export class TouchedCursors {
   readonly #queue: WorkQueue;
   readonly #timers: Timers;
   readonly #onDue: () => void;
-  #collecting: { cancel(): void } | undefined;
+  #collecting: Timer | undefined;
 
   constructor(options: {
     ledger: Pick<RunLedger, "cursors">;

@@ -8,7 +8,7 @@ import CircuitBreaker from "opossum";
 import { partsOfKey } from "../domain/destination.ts";
 import type { Instant } from "../domain/instant.ts";
 import type { CircuitState } from "../domain/ports/circuits.ts";
-import type { Clock, Monotonic, Timers } from "../domain/ports/clock.ts";
+import type { Clock, Monotonic, Timer, Timers } from "../domain/ports/clock.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 
 /** Leave to make one attempt. `settle` must be called exactly once, however the attempt ended. */
@@ -101,7 +101,7 @@ export function createCircuitBreakers(options: {
   const accounts = new Map<string, Set<Entry>>();
   /** Whose search for one that gives way was in vain since the last rotation; "" is everybody's. */
   const crowded = new Set<string>();
-  let tick: { cancel(): void } | undefined;
+  let tick: Timer | undefined;
   let closed = false;
 
   function admit(destination: string): ReturnType<CircuitBreakers["admit"]> {

@@ -1,5 +1,5 @@
 import { partsOfKey } from "../domain/destination.ts";
-import type { Timers } from "../domain/ports/clock.ts";
+import type { Timer, Timers } from "../domain/ports/clock.ts";
 import type { Circuits, CircuitState } from "../domain/ports/circuits.ts";
 import type { Logger } from "../telemetry/logger.ts";
 
@@ -27,7 +27,7 @@ export function createCircuitPublisher(options: {
   const { circuits, worker, timers, log } = options;
   const waiting = new Map<string, CircuitState>();
   let publishing = false;
-  let retry: { cancel(): void } | undefined;
+  let retry: Timer | undefined;
   let closed = false;
 
   async function publish(): Promise<void> {

@@ -1,5 +1,5 @@
 import { pause } from "../domain/pause.ts";
-import type { Timers } from "../domain/ports/clock.ts";
+import type { Timer, Timers } from "../domain/ports/clock.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 
 export interface WriteBehind<T> {
@@ -35,7 +35,7 @@ export function createWriteBehind<T>(options: {
   let writing = 0;
   let size = maxBatch;
   let active = false;
-  let collecting: { cancel(): void } | undefined;
+  let collecting: Timer | undefined;
   let idleWaiters: (() => void)[] = [];
 
   function schedule(): void {

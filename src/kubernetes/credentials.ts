@@ -44,7 +44,7 @@ export function createCredentials(input: {
   let { kubeConfig } = input;
   let access: Access | undefined;
   let material = "";
-  let readAt = Number.NEGATIVE_INFINITY;
+  let readAt = -Infinity;
   let reading: Promise<Access> | undefined;
 
   async function read(): Promise<Access> {
@@ -91,16 +91,16 @@ export function createCredentials(input: {
       return reading;
     },
     doubted() {
-      readAt = Number.NEGATIVE_INFINITY;
+      readAt = -Infinity;
     },
     refused() {
-      readAt = Number.NEGATIVE_INFINITY;
+      readAt = -Infinity;
       kubeConfig = unasked(kubeConfig);
     },
     async close() {
       await Promise.all([access?.calls.destroy(), access?.watches.destroy()]);
       access = undefined;
-      readAt = Number.NEGATIVE_INFINITY;
+      readAt = -Infinity;
     },
   };
 }

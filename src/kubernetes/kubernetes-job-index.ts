@@ -2,7 +2,7 @@ import type { Job } from "../domain/job.ts";
 import { createJobRoster, type JobRoster } from "../domain/job-roster.ts";
 import { listedJob } from "../domain/listed-job.ts";
 import type { AccountNamespaces } from "../domain/ports/account-namespaces.ts";
-import type { Timers } from "../domain/ports/clock.ts";
+import type { Timer, Timers } from "../domain/ports/clock.ts";
 import type { JobIndex } from "../domain/ports/job-index.ts";
 import { JOBS_PER_PAGE } from "../domain/ports/job-store.ts";
 import type { JobStore } from "../domain/ports/job-store.ts";
@@ -191,7 +191,7 @@ interface Followed {
   /** Deleted here; the list or the watch may still tell of what they were before. */
   gone: Set<string>;
   ending: AbortController;
-  idle: { cancel(): void } | undefined;
+  idle: Timer | undefined;
   /** Listed, and the watch answered or failed. Rejects when the list failed. */
   begun: Promise<void>;
 }

@@ -64,7 +64,7 @@ export function createLeaseElection(dependencies: LeaseElectionDependencies): Le
   let observed: ElectionRecord | undefined;
   let observedAt = 0;
   let leading = false;
-  let heldUntil = Number.NEGATIVE_INFINITY;
+  let heldUntil = -Infinity;
   let reportedHolder = "";
   let failing = false;
 

@@ -24,7 +24,7 @@ export function createOpenCircuits(options: {
 }): OpenCircuits {
   const { circuits, monotonic } = options;
   let open: ReadonlySet<string> = NOTHING;
-  let readAt = Number.NEGATIVE_INFINITY;
+  let readAt = -Infinity;
   return {
     async refresh() {
       if (monotonic() - readAt < EVERY_MS) return NOTHING;

@@ -119,7 +119,7 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
   /** When the history may have news: soon after the next fire time, or as the doubling says. */
   function planLook(entry: Entry, now: Instant): void {
     const next = nextRunAt(entry.job, entry.observed.cursor, entry.observed.timing, now);
-    const fire = next === null ? Number.POSITIVE_INFINITY : next - now + SECOND;
+    const fire = next === null ? Infinity : next - now + SECOND;
     const wait = Math.min(entry.lookAfterMs, fire);
     entry.lookAt = Math.max(monotonic() + wait, entry.writeAt);
     if (wait === fire) entry.lookAfterMs = FIRST_LOOK_MS;

@@ -20,7 +20,11 @@ export type Monotonic = () => number;
 /** Uniform in [0, 1). */
 export type Random = () => number;
 
-/** A cancellable one-shot timer; `ms` ≤ 1 hour. Passed in so tests own time. */
+/** One-shot timers; `ms` ≤ 1 hour. Passed in so tests own time. */
 export interface Timers {
-  after(ms: number, callback: () => void): { cancel(): void };
+  after(ms: number, callback: () => void): Timer;
+}
+
+export interface Timer {
+  cancel(): void;
 }

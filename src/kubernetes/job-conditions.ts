@@ -44,29 +44,24 @@ type ConditionInput = Parameters<typeof jobConditions>[0];
 function ready({ job, cursor, timing }: ConditionInput): JobCondition {
   const type = "Ready";
   if (job.account === null)
-    return {
+    return unmet(
       type,
-      status: "False",
-      reason: "NoAccount",
-      message: "The namespace is bound to no account; ask the operator to bind it. Nothing runs.",
-    };
+      "NoAccount",
+      "The namespace is bound to no account; ask the operator to bind it. Nothing runs.",
+    );
   if (!timing.compiled.ok) {
     const { field, message } = timing.compiled.finding;
-    return {
-      type,
-      status: "False",
-      reason: job.spec.refusal ? refusalOf(job.spec.refusal).reason : "InvalidSchedule",
-      message: `${resourceField(field)}: ${message}${job.spec.refusal ? ". Nothing runs until then." : ""}`,
-    };
+    const what = `${resourceField(field)}: ${message}`;
+    return job.spec.refusal
+      ? unmet(type, refusalOf(job.spec.refusal).reason, `${what}. Nothing runs until then.`)
+      : unmet(type, "InvalidSchedule", what);
   }
   if (cursor?.haltedGeneration === job.generation)
-    return {
+    return unmet(
       type,
-      status: "False",
-      reason: "Gone",
-      message:
-        "The receiver answered 410 Gone. No scheduled run starts until the job is resumed or its spec changes; one asked for by hand does.",
-    };
+      "Gone",
+      "The receiver answered 410 Gone. No scheduled run starts until the job is resumed or its spec changes; one asked for by hand does.",
+    );
   return { type, status: "True", reason: "Accepted", message: "The job is valid." };
 }
 
@@ -79,12 +74,7 @@ function refusalOf({ field }: Finding): { reason: string; message: string } {
 function scheduled(input: ConditionInput): JobCondition {
   const { job, cursor, timing, now } = input;
   const type = "Scheduled";
-  const because = (reason: string, message: string): JobCondition => ({
-    type,
-    status: "False",
-    reason,
-    message,
-  });
+  const because = (reason: string, message: string) => unmet(type, reason, message);
   const status = jobStatus(job, cursor, timing);
   switch (status) {
     case "invalid": {
@@ -118,17 +108,12 @@ function lastRun(history: JobHistory | undefined): JobCondition {
   if (last === null)
     return { type, status: "Unknown", reason: "NoRuns", message: "The job has not run yet." };
   const when = isoUtc(last.executedAt);
-  if (last.status === "success")
-    return {
-      type,
-      status: "True",
-      reason: "Succeeded",
-      message: `Status ${last.httpStatus} at ${when}.`,
-    };
-  return {
-    type,
-    status: "False",
-    reason: "Failed",
-    message: `Status ${last.httpStatus} at ${when}: ${last.errorMessage ?? "no error text"}`,
-  };
+  const what = `Status ${last.httpStatus} at ${when}`;
+  return last.status === "success"
+    ? { type, status: "True", reason: "Succeeded", message: `${what}.` }
+    : unmet(type, "Failed", `${what}: ${last.errorMessage ?? "no error text"}`);
+}
+
+function unmet(type: JobCondition["type"], reason: string, message: string): JobCondition {
+  return { type, status: "False", reason, message };
 }

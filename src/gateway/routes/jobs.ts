@@ -64,14 +64,13 @@ export function jobRoutes(options: JobRouteOptions) {
   return {
     async createJob(request: ApiRequest<RestJobCreate>): Promise<ApiAnswer> {
       const { account, idempotencyKey: key } = request;
-      const text = payloadText(request);
+      const asked = { fields: request.body, payloadText: payloadText(request) };
       return idempotently({
         keys: options.idempotency,
         request,
         scope: "POST /jobs",
         work: async () => {
           // In here, so that a replay is not judged by the time and the rules of today.
-          const asked = { fields: request.body, payloadText: text };
           const result = specFromRest({ ...asked, now: clock.now() });
           const before = result.ok ? undefined : await madeBefore(account, key, asked);
           const job = before ?? (await created(account, await accepted(account, result), key));
@@ -98,19 +97,12 @@ export function jobRoutes(options: JobRouteOptions) {
     },
 
     async updateJob(request: ApiRequest<RestJobPatch>): Promise<ApiAnswer> {
-      const text = payloadText(request);
-      return detail(
-        await change(request, (job) =>
-          accepted(
-            request.account,
-            patchedSpec(job.spec, {
-              fields: request.body,
-              payloadText: text,
-              now: clock.now(),
-            }),
-          ),
-        ),
+      const { account, body: fields } = request;
+      const asked = { fields, payloadText: payloadText(request) };
+      const job = await change(request, ({ spec }) =>
+        accepted(account, patchedSpec(spec, { ...asked, now: clock.now() })),
       );
+      return detail(job);
     },
 
     async pauseJob(request: ApiRequest): Promise<ApiAnswer> {

@@ -13,7 +13,7 @@ export interface Notifications {
 
 /** Woken when runs may be waiting. */
 export const RUNS_CHANNEL = "carillon_runs";
-/** Woken when jobs of the PostgreSQL store changed. */
+/** Jobs of the PostgreSQL store that changed; the payload has their uids. */
 export const JOBS_CHANNEL = "carillon_jobs";
 /** Cursors written by somebody else than the leader; the payload has the job uids. */
 export const CURSORS_CHANNEL = "carillon_cursors";

@@ -8,10 +8,10 @@ import {
   type JobStore,
 } from "../domain/ports/job-store.ts";
 import { createGroupCommit } from "./group-commit.ts";
-import { createHint } from "./hint.ts";
 import { POSITION, positionOf, positionText, type PositionRow } from "./job-position.ts";
 import { watchJobs } from "./job-watch.ts";
 import { jobOf, type JobRow } from "./job-row.ts";
+import { createTeller } from "./ledger-news.ts";
 import { JOBS_CHANNEL, type Notifications } from "./notifications.ts";
 import type { Pool } from "./pool.ts";
 import { isRowFault } from "./sql-state.ts";
@@ -23,17 +23,21 @@ export function createPostgresJobStore(options: {
   timers: Timers;
 }): JobStore {
   const { pool, notifications, timers } = options;
-  const changed = createHint({ database: pool, channel: JOBS_CHANNEL });
+  const teller = createTeller({ database: pool });
   const creations = createGroupCommit<NewJob, CreatedRow | undefined>({
     commit: (jobs) => insertJobs(pool, jobs),
     isRowFault,
   });
 
+  function changed({ uid }: Pick<Job, "uid">): void {
+    teller.tell(JOBS_CHANNEL, [uid]);
+  }
+
   return {
     create: async ({ account, id, spec }) => {
       const row = await creations.submit({ account, id, spec: JSON.stringify(spec) });
       if (row === undefined) throw new JobExists(`the account already has a job ${id}`);
-      changed();
+      changed(row);
       return jobOf({ ...row, spec });
     },
 
@@ -90,7 +94,7 @@ export function createPostgresJobStore(options: {
         [job.uid, job.version, JSON.stringify(spec)],
       );
       if (rows[0]) {
-        changed();
+        changed(rows[0]);
         return jobOf(rows[0]);
       }
       throw await reasonAgainst(pool, job);
@@ -104,7 +108,7 @@ export function createPostgresJobStore(options: {
         [job.uid],
       );
       if (rowCount === 0) throw new JobNotFound(`there is no job ${job.id}`);
-      changed();
+      changed(job);
     },
 
     watch: (position, signal) => watchJobs({ pool, notifications, timers, position, signal }),

@@ -14,7 +14,7 @@ export type AttemptOutcome = DeliveryOutcome | { kind: "not_sent" };
 /** One attempt of one run, whatever it delivers. Never rejects. */
 export type Attempt = (input: {
   run: ClaimedRun;
-  secrets: readonly string[];
+  signingSecrets: readonly string[];
   signal: AbortSignal;
   maySend: () => boolean;
 }) => Promise<AttemptOutcome>;
@@ -79,7 +79,7 @@ export function createAttempt(options: {
     });
   }
 
-  return async ({ run, secrets, signal, maySend }) => {
+  return async ({ run, signingSecrets, signal, maySend }) => {
     const { target, refusal } = run.spec;
     try {
       if (!maySend()) return { kind: "not_sent" };
@@ -93,7 +93,7 @@ export function createAttempt(options: {
         };
       return target.kind === "email"
         ? await email({ run, target, signal, maySend })
-        : await webhook.send({ run, target, secrets, signal, maySend });
+        : await webhook.send({ run, target, signingSecrets, signal, maySend });
     } catch (error) {
       // What an attempt needs from the database is read before a byte leaves.
       if (error instanceof DependencyUnavailable) return { kind: "not_sent" };

@@ -31,7 +31,7 @@ interface InFlight {
 interface Ready {
   run: ClaimedRun;
   permit: Permit;
-  secrets: readonly string[];
+  signingSecrets: readonly string[];
 }
 
 /** From a claimed run to a recorded attempt: breaker, `started`, lease, delivery, conclusion. */
@@ -104,13 +104,13 @@ export function createStarter(options: {
       }),
     );
     return taken.flatMap((run) => {
-      const secrets = run.spec.target.kind === "webhook" ? keys.get(run.account) : [];
-      if (secrets === undefined) {
+      const signingSecrets = run.spec.target.kind === "webhook" ? keys.get(run.account) : [];
+      if (signingSecrets === undefined) {
         giveBack(run, undefined, 1_000);
         return [];
       }
       const admission = breakers.admit(run.destination);
-      if (admission.kind === "admitted") return [{ run, permit: admission.permit, secrets }];
+      if (admission.kind === "admitted") return [{ run, permit: admission.permit, signingSecrets }];
       record({
         run,
         outcome: { kind: "postponed", until: admission.until },
@@ -143,7 +143,7 @@ export function createStarter(options: {
       });
   }
 
-  async function deliver({ run, permit, secrets }: Ready, flight: InFlight): Promise<void> {
+  async function deliver({ run, permit, signingSecrets }: Ready, flight: InFlight): Promise<void> {
     const type = run.spec.target.kind;
     const executedAt = clock.now();
     const began = monotonic();
@@ -153,7 +153,7 @@ export function createStarter(options: {
     try {
       outcome = await options.attempt({
         run,
-        secrets,
+        signingSecrets,
         signal: flight.controller.signal,
         maySend: () => leases.holds(run),
       });

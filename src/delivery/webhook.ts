@@ -21,7 +21,7 @@ export interface WebhookSender {
   send(attempt: {
     run: ClaimedRun;
     target: WebhookTarget;
-    secrets: readonly string[];
+    signingSecrets: readonly string[];
     signal: AbortSignal;
     maySend: () => boolean;
   }): Promise<DeliveryOutcome | { kind: "not_sent" }>;
@@ -42,7 +42,7 @@ export function createWebhookSender(options: {
   const connections = createReceiverConnections({ dial, monotonic });
 
   return {
-    send: async ({ run, target, secrets, signal, maySend }) => {
+    send: async ({ run, target, signingSecrets, signal, maySend }) => {
       const extra = await extraHeaders(run, target);
       if (extra.kind === "unavailable")
         return {
@@ -60,7 +60,12 @@ export function createWebhookSender(options: {
         "User-Agent": `Carillon/${version}`,
         "webhook-id": run.id,
         "webhook-timestamp": String(timestamp),
-        "webhook-signature": sign({ id: run.id, timestamp, body: target.payload, secrets }),
+        "webhook-signature": sign({
+          id: run.id,
+          timestamp,
+          body: target.payload,
+          secrets: signingSecrets,
+        }),
         "Carillon-Job-Id": run.jobId,
         "Carillon-Scheduled-At": isoUtc(run.scheduledAt),
         "Carillon-Attempt": String(run.attempt),

@@ -51,7 +51,7 @@ test("what a receiver gets is verified by the package of PyPI, with either secre
   await sender.send({
     run: delivery,
     target: delivery.spec.target,
-    secrets: [secret(2), secret(1)],
+    signingSecrets: [secret(2), secret(1)],
     signal: new AbortController().signal,
     maySend: () => true,
   });

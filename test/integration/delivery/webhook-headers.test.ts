@@ -29,7 +29,7 @@ async function send(
   const outcome = await sender.send({
     run,
     target: run.spec.target,
-    secrets: [SECRET],
+    signingSecrets: [SECRET],
     signal: new AbortController().signal,
     maySend: () => true,
   });

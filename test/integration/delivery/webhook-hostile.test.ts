@@ -44,7 +44,7 @@ function send(url: string, change: Partial<WebhookTarget> = {}, maySend = () => 
   return sender.send({
     run,
     target: run.spec.target,
-    secrets: [SECRET],
+    signingSecrets: [SECRET],
     signal: new AbortController().signal,
     maySend,
   });
@@ -57,7 +57,9 @@ test("a destination that cannot be checked, because the database is away, was no
   if (run.spec.target.kind !== "webhook") throw new Error("a webhook");
   const { target } = run.spec;
   const { signal } = new AbortController();
-  expect(await cut.send({ run, target, secrets: [SECRET], signal, maySend: () => true })).toEqual({
+  expect(
+    await cut.send({ run, target, signingSecrets: [SECRET], signal, maySend: () => true }),
+  ).toEqual({
     kind: "not_sent",
   });
   await cut.close();
@@ -267,7 +269,7 @@ test("an attempt that is ended before there is a connection has sent nothing", a
   const sent = stuck.send({
     run,
     target: run.spec.target,
-    secrets: [],
+    signingSecrets: [],
     signal: ending.signal,
     maySend: () => true,
   });
@@ -291,7 +293,7 @@ test("an attempt that is ended before it begins calls nobody", async () => {
   const sent = await sender.send({
     run,
     target: run.spec.target,
-    secrets: [],
+    signingSecrets: [],
     signal: AbortSignal.abort(new Error("interrupted")),
     maySend: () => true,
   });
@@ -318,7 +320,7 @@ test("an open connection is never used by another account", async () => {
   await sender.send({
     run: other,
     target: other.spec.target,
-    secrets: [],
+    signingSecrets: [],
     signal: new AbortController().signal,
     maySend: () => true,
   });

@@ -69,7 +69,7 @@ function send(url: string) {
   return sender.send({
     run,
     target: run.spec.target,
-    secrets: [SECRET],
+    signingSecrets: [SECRET],
     signal: new AbortController().signal,
     maySend: () => true,
   });

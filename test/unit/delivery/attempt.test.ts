@@ -28,7 +28,7 @@ async function attempt(
     log: createLogger({ level: "silent" }),
   })({
     run,
-    secrets: [],
+    signingSecrets: [],
     signal: change.signal ?? new AbortController().signal,
     maySend: change.maySend ?? (() => true),
   });

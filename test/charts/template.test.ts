@@ -413,6 +413,12 @@ describe.runIf(inject("kubeconfig") !== "")("the chart's templates", () => {
       message: "/image/repository",
     },
     {
+      title:
+        "an annotation that is no string, which the API server would refuse with everything beside it",
+      values: { ...WITH_URL, gateway: { podAnnotations: { "example.com/port": 9090 } } },
+      message: "/gateway/podAnnotations/example.com~1port",
+    },
+    {
       title: "no replica",
       values: { ...WITH_URL, controller: { replicas: 0 } },
       message: "/controller/replicas",

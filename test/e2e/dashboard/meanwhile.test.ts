@@ -4,6 +4,7 @@ import type { AddressInfo } from "node:net";
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { findChrome } from "./chrome.ts";
+import { DATABASE_AWAY } from "./database-away.ts";
 import { hold } from "./held.ts";
 import { button, choice, dialog, heading, place } from "./locators.ts";
 import { openStage, type Stage } from "./stage.ts";
@@ -310,7 +311,7 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
     await page.route("**/run", async (route) => {
       runs += 1;
       await released.promise;
-      await route.fulfill({ status: 503, json: { error: "the database is away" } });
+      await route.fulfill(DATABASE_AWAY);
     });
     await button(page, "Run now").click();
     await button(page, "Pause").click();

@@ -4,6 +4,7 @@ import { until } from "../../until.ts";
 import { call, type Standalone } from "../program.ts";
 import type { Receiver } from "../receiver.ts";
 import { findChrome } from "./chrome.ts";
+import { DATABASE_AWAY } from "./database-away.ts";
 import { copied } from "./locators.ts";
 import { openWindow, PHONE, DESKTOP, signIn, type Owner } from "./owner.ts";
 import { openStage, type Stage } from "./stage.ts";
@@ -281,9 +282,7 @@ describe.skipIf(chrome === undefined).each([
       what: "the server cannot do it",
       begin: () =>
         page.route(SESSION, async (route) =>
-          route.request().method() === "DELETE"
-            ? route.fulfill({ status: 503, json: { error: "the database is away" } })
-            : route.continue(),
+          route.request().method() === "DELETE" ? route.fulfill(DATABASE_AWAY) : route.continue(),
         ),
       end: () => page.unroute(SESSION),
       said: "The database is away.",

@@ -1,6 +1,7 @@
 import type { Page, Route } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { findChrome } from "./chrome.ts";
+import { DATABASE_AWAY } from "./database-away.ts";
 import type { Owner } from "./owner.ts";
 import { hold } from "./held.ts";
 import { button, copied, heading } from "./locators.ts";
@@ -129,7 +130,7 @@ describe.skipIf(chrome === undefined)("a session that ends", () => {
     let asked = 0;
     await page.route("**/dashboard/api/session", async (route) => {
       asked += 1;
-      await route.fulfill({ status: 503, json: { error: "the database is away" } });
+      await route.fulfill(DATABASE_AWAY);
     });
     await lookAt(page);
     await expect.poll(() => asked).toBe(3);

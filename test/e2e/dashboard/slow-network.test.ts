@@ -2,6 +2,7 @@ import type { Locator, Page, Route } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { violations } from "./axe.ts";
 import { findChrome } from "./chrome.ts";
+import { DATABASE_AWAY } from "./database-away.ts";
 import { doneBut, hold } from "./held.ts";
 import { button, choice, dialog, heading, place } from "./locators.ts";
 import { openWindow } from "./owner.ts";
@@ -32,8 +33,7 @@ const LOOK_OF_THE_START = `(() => {
   return [textAlign, visibility];
 })()`;
 
-const broken = (route: Route) =>
-  route.fulfill({ status: 503, json: { error: "the database is away" } });
+const broken = (route: Route) => route.fulfill(DATABASE_AWAY);
 
 const cutOff = (route: Route) => route.abort("connectionreset");
 

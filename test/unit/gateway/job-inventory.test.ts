@@ -1,12 +1,8 @@
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 import { expect, test } from "vitest";
 import type { StatusCursor } from "../../../src/domain/job-status.ts";
 import type { ListedJob } from "../../../src/domain/listed-job.ts";
 import { createJobInventory } from "../../../src/gateway/dashboard/job-inventory.ts";
-
-setFlagsFromString("--expose-gc");
-const collectGarbage = runInNewContext("gc") as () => void;
+import { collectGarbage } from "../../collect-garbage.ts";
 
 const LOOKS = 64;
 const TEXT = 1_000_000;

@@ -16,7 +16,8 @@ export interface Installation {
   authorization: { authorization: string };
   namespace: string;
   key: string;
-  start(part: "gateway" | "controller"): Promise<Part>;
+  /** Ends with the installation, if not before. */
+  start(name: "gateway" | "controller"): Promise<Part>;
   /** Makes a user of the account's dashboard. Once. */
   owner(): Promise<{ email: string; password: string }>;
   close(): Promise<void>;
@@ -41,7 +42,9 @@ export async function createInstallation(): Promise<Installation | undefined> {
     CARILLON_RATE_LIMIT_BURST: "1000000",
     NODE_OPTIONS: `--import ${fileURLToPath(new URL("gc-on-signal.ts", import.meta.url))}`,
   };
+  const parts: Part[] = [];
   const close = async (): Promise<void> => {
+    await Promise.all(parts.map((part) => part.stop()));
     await controlPlane.stop();
     await postgres.stop();
     await rm(dataDir, { recursive: true, force: true });
@@ -67,7 +70,11 @@ export async function createInstallation(): Promise<Installation | undefined> {
         await runToEnd("cli", env, [...args, "--password-stdin"], `${owner.password}\n`);
         return owner;
       },
-      start: (part) => startPart(part, { ...env, POD_NAME: `bench-${part}` }),
+      async start(name) {
+        const part = await startPart(name, { ...env, POD_NAME: `bench-${name}` });
+        parts.push(part);
+        return part;
+      },
       close,
     };
   } catch (error) {

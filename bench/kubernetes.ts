@@ -79,7 +79,6 @@ export async function benchKubernetes(count: number): Promise<KubernetesFigures 
     const again = await benchReady(installation, jobs);
     const listSeconds = await benchList(installation, gateway, jobs);
     const dashboard = await benchDashboardList(installation, gateway);
-    await gateway.stop();
     const bytesPerJob = (again.heapBytes - fewer.heapBytes) / count;
     return { creates, statusWrites, jobs, first, again, bytesPerJob, listSeconds, dashboard };
   } finally {

@@ -25,7 +25,7 @@ import { docsPage } from "./docs-page.ts";
 import { createBodyRoom } from "./body-room.ts";
 import type { ApiRequest, Handler } from "./endpoint.ts";
 import { routeEndpoint, type BodyOf, type QueryOf } from "./endpoint-route.ts";
-import { createHttpServer, endServer } from "./http-server.ts";
+import { createHttpServer, type HttpServer } from "./http-server.ts";
 import { openApiDocument } from "./openapi.ts";
 import type { Page } from "./page.ts";
 import { createRateLimiter, DEFAULT_RATE_LIMITS, type RateLimits } from "./rate-limit.ts";
@@ -128,11 +128,11 @@ export function createGateway(options: GatewayOptions): Gateway {
   app.use(router.routes());
   app.use(router.allowedMethods());
 
-  let server: Server | undefined;
+  let http: HttpServer | undefined;
   return {
-    server: () => (server ??= createHttpServer({ handle: app.callback(), metrics })),
+    server: () => (http ??= createHttpServer({ handle: app.callback(), metrics })).server,
     async close() {
-      if (server?.listening) await endServer(server, options.timers);
+      if (http?.server.listening) await http.end(options.timers);
     },
   };
 

@@ -5,6 +5,7 @@ import {
   type ServerResponse,
   type IncomingMessage,
 } from "node:http";
+import { Server as NetServer, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { Timers } from "../domain/ports/clock.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
@@ -37,6 +38,16 @@ const TOO_MANY = new ApiError(
   { retryAfterSeconds: 1 },
 );
 
+export interface HttpServer {
+  server: Server;
+  /**
+   * Stops accepting; resolves when the last answer is out. An idle connection stays for as long as a request can
+   * have been on its way down it, and ends with the answer to that. Whoever is still sending a request, or waiting,
+   * after 25 s is cut off.
+   */
+  end(timers: Timers): Promise<void>;
+}
+
 /**
  * Node's server with limits, and JSON for what never becomes a request: broken HTTP, headers that are
  * too large or too slow, an `Expect` that nobody can meet.
@@ -45,7 +56,8 @@ export function createHttpServer(options: {
   handle: (req: IncomingMessage, res: ServerResponse) => unknown;
   metrics: Metrics;
   stalledMs?: number;
-}): Server {
+}): HttpServer {
+  const sockets = new Set<Socket>();
   /** Those that are not out yet, in the order of their requests. */
   const answers = new WeakMap<Duplex, Set<ServerResponse>>();
   /** Connections that end with an answer that is not out yet: what follows it would not be answered. */
@@ -83,6 +95,10 @@ export function createHttpServer(options: {
     },
   );
   server.timeout = options.stalledMs ?? STALLED_MS;
+  server.on("connection", (socket: Socket) => {
+    sockets.add(socket);
+    socket.once("close", () => sockets.delete(socket));
+  });
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Duplex) => {
     // Gone, or in the middle of an answer: bytes of ours would end up inside it.
     if (error.code === "ECONNRESET" || !socket.writable || begun(socket)) {
@@ -110,7 +126,28 @@ export function createHttpServer(options: {
       new ApiError("expectation_failed", "the Expect header asks for what is not supported"),
     );
   });
-  return server;
+  return { server, end };
+
+  async function end(timers: Timers): Promise<void> {
+    const quiet = timers.after(LINGER_MS, () => {
+      server.closeIdleConnections();
+      // Node counts a connection as idle once it has had a request. Browsers open some ahead, and never use them.
+      for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy();
+    });
+    const patience = timers.after(LAST_ANSWERS_MS, () => server.closeAllConnections());
+    try {
+      await new Promise<void>((resolve, reject) => {
+        // An HTTP server's own `close` begins with idle connections, and requests that are in the air are lost.
+        NetServer.prototype.close.call(server, (error) => {
+          if (error) reject(error);
+          else resolve();
+        });
+      });
+    } finally {
+      quiet.cancel();
+      patience.cancel();
+    }
+  }
 
   /** Of the answers to several requests, the first is on its way; others that are ready wait behind it. */
   function begun(socket: Duplex): boolean {
@@ -139,24 +176,6 @@ export function createHttpServer(options: {
     );
     // Node looks after it no more: a client that does not close its side would keep it for ever.
     setTimeout(() => socket.destroy(), LINGER_MS).unref();
-  }
-}
-
-/**
- * Stops accepting; resolves when the last answer is out. Whoever is still sending a request, or waiting, after
- * 25 s is cut off.
- */
-export async function endServer(server: Server, timers: Timers): Promise<void> {
-  const patience = timers.after(LAST_ANSWERS_MS, () => server.closeAllConnections());
-  try {
-    await new Promise<void>((resolve, reject) => {
-      server.close((error) => {
-        if (error) reject(error);
-        else resolve();
-      });
-    });
-  } finally {
-    patience.cancel();
   }
 }
 

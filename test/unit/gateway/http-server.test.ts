@@ -4,13 +4,15 @@ import { connect, type AddressInfo, type Socket } from "node:net";
 import { PassThrough } from "node:stream";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import { createHttpServer, endServer } from "../../../src/gateway/http-server.ts";
+import { timers } from "../../../cmd/system.ts";
+import type { Timers } from "../../../src/domain/ports/clock.ts";
+import { createHttpServer } from "../../../src/gateway/http-server.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
 
 test("ends although callers keep their connections busy", { timeout: 10_000 }, async () => {
   const metrics = createMetrics({ version: "test", nodeMetrics: false });
   let answer: (() => void) | undefined;
-  const server = createHttpServer({
+  const { server, end } = createHttpServer({
     metrics,
     handle: (request, response) => {
       const done = () => response.end("ok");
@@ -34,31 +36,65 @@ test("ends although callers keep their connections busy", { timeout: 10_000 }, a
 
   const inFlight = get("/waits");
   await expect.poll(() => answer).toBeDefined();
-  const closed = once(server, "close");
-  server.close();
+  const ended = end(timers);
   // One that comes down the same connection before the caller can know of the end.
   const next = get("/");
   answer?.();
   expect((await inFlight).statusCode).toBe(200);
   expect((await next).headers.connection).toBe("close");
-  await closed;
+  await ended;
   await expect(get("/")).rejects.toThrow("ECONNREFUSED");
   agent.destroy();
 });
 
 test("ends although a caller keeps its connection after the last answer", async () => {
   const asked = Promise.withResolvers<() => void>();
-  const { server, socket, connections, end } = await stubborn({
+  const { socket, endServer } = await stubborn({
     handle: (_request, response) => asked.resolve(() => response.end("ok")),
   });
   socket.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
   const answer = await asked.promise;
-  server.close();
+  const ended = endServer(timers);
   answer();
   const [received] = (await once(socket, "data")) as [Buffer];
   expect(received.toString()).toMatch(/^HTTP\/1\.1 200 /);
-  await expect.poll(connections).toBe(0);
-  end();
+  await ended;
+  socket.destroy();
+});
+
+test("does not close an idle connection under a request", { timeout: 10_000 }, async () => {
+  const { socket, endServer } = await stubborn({
+    handle: (_request, response) => response.end("ok"),
+  });
+  socket.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+  await once(socket, "data");
+  const ended = endServer(byHand().timers);
+  socket.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+  const [received] = (await once(socket, "data")) as [Buffer];
+  expect(received.toString()).toMatch(/^HTTP\/1\.1 200 [^]*Connection: close/);
+  await ended;
+  socket.destroy();
+});
+
+test.each([
+  { what: "has been idle since its answer", requests: 1 },
+  { what: "has never been used, as browsers open some ahead", requests: 0 },
+])("ends although a connection $what", { timeout: 10_000 }, async ({ requests }) => {
+  const { server, socket, endServer } = await stubborn({
+    handle: (_request, response) => response.end("ok"),
+  });
+  await once(server, "connection");
+  if (requests === 1) {
+    socket.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    await once(socket, "data");
+  }
+  const time = byHand();
+  const ended = endServer(time.timers);
+  expect(time.waits()).toEqual([500, 25_000]);
+  time.pass(500);
+  await ended;
+  expect(time.waits()).toEqual([]);
+  socket.destroy();
 });
 
 test(
@@ -66,7 +102,7 @@ test(
   { timeout: 10_000 },
   async () => {
     const asked = Promise.withResolvers<void>();
-    const server = createHttpServer({
+    const { server, end } = createHttpServer({
       metrics: createMetrics({ version: "test", nodeMetrics: false }),
       handle: () => asked.resolve(),
     });
@@ -75,18 +111,13 @@ test(
     const socket = connect((server.address() as AddressInfo).port, "127.0.0.1");
     socket.write("POST /send HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf");
     await asked.promise;
-    const waits: { ms: number; run: () => void }[] = [];
-    const cancelled: number[] = [];
-    const ended = endServer(server, {
-      after: (ms, run) => {
-        waits.push({ ms, run });
-        return { cancel: () => cancelled.push(ms) };
-      },
-    });
-    expect(waits.map(({ ms }) => ms)).toEqual([25_000]);
-    waits[0]?.run();
+    const time = byHand();
+    const ended = end(time.timers);
+    time.pass(500);
+    expect(time.waits()).toEqual([25_000]);
+    time.pass(25_000);
     await ended;
-    expect(cancelled).toEqual([25_000]);
+    expect(time.waits()).toEqual([]);
     socket.destroy();
   },
 );
@@ -95,7 +126,7 @@ test.each([
   { what: "an answer that has begun is cut off, with nothing of ours in it", paths: ["/begins"] },
   { what: "the same when another one came before it", paths: ["/", "/begins"] },
 ])("broken HTTP: $what", async ({ paths }) => {
-  const server = createHttpServer({
+  const { server } = createHttpServer({
     metrics: createMetrics({ version: "test", nodeMetrics: false }),
     handle: (request, response) => {
       if (request.url === "/begins")
@@ -119,7 +150,7 @@ test.each([
 });
 
 test("broken HTTP: what comes behind whole requests takes no answer of theirs", async () => {
-  const server = createHttpServer({
+  const { server } = createHttpServer({
     metrics: createMetrics({ version: "test", nodeMetrics: false }),
     handle: (request, response) => {
       setImmediate(() => response.end(request.url));
@@ -170,12 +201,30 @@ test("broken HTTP: answers that are ready, and wait for one before them, arrive 
   end();
 });
 
+/** Timers that go off when the test says so, each known by its length. */
+function byHand() {
+  const waits = new Map<number, () => void>();
+  const after: Timers["after"] = (ms, run) => {
+    waits.set(ms, run);
+    return { cancel: () => waits.delete(ms) };
+  };
+  return {
+    timers: { after },
+    waits: () => Array.from(waits.keys()),
+    pass: (ms: number) => {
+      const run = waits.get(ms);
+      waits.delete(ms);
+      run?.();
+    },
+  };
+}
+
 /** A server, and a connection to it whose client leaves its side open whatever comes. */
 async function stubborn(
   options: Pick<Parameters<typeof createHttpServer>[0], "handle" | "stalledMs">,
 ) {
   const metrics = createMetrics({ version: "test", nodeMetrics: false });
-  const server = createHttpServer({ ...options, metrics });
+  const { server, end: endServer } = createHttpServer({ ...options, metrics });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   const { port } = server.address() as AddressInfo;
@@ -183,6 +232,7 @@ async function stubborn(
   socket.on("error", () => undefined);
   return {
     server,
+    endServer,
     metrics,
     socket,
     connections: () => promisify(server.getConnections.bind(server))(),
@@ -299,7 +349,7 @@ test("a request that does not arrive in time is told so", async () => {
 });
 
 test("no connection is kept or waited for as Node would, and idle ones longer than a load balancer", () => {
-  const server = createHttpServer({
+  const { server } = createHttpServer({
     metrics: createMetrics({ version: "test", nodeMetrics: false }),
     handle: () => undefined,
   });

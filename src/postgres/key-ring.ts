@@ -18,7 +18,7 @@ export class UnknownKeyId extends Error {
   override name = "UnknownKeyId";
   constructor(keyId: string) {
     super(
-      `there is data under the encryption key id "${keyId}", which CARILLON_ENCRYPTION_KEYS does not have`,
+      `there is data under the encryption key id "${keyId}", which CARILLON_ENCRYPTION_KEYS does not have: add that key to it again (where it is lost, docs/operations.md says how to go on)`,
     );
   }
 }

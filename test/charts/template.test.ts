@@ -391,6 +391,16 @@ describe.runIf(inject("kubeconfig") !== "")("the chart's templates", () => {
       values: { ...WITH_URL, extraEnv: [{ name: "CARILLON_RATE_LIMIT", value: "5" }] },
       message: "extraEnv: the chart sets CARILLON_RATE_LIMIT itself: leave it out",
     },
+    {
+      title: "a label that the chart selects pods by",
+      values: { ...WITH_URL, gateway: { podLabels: { "app.kubernetes.io/name": "mine" } } },
+      message: "gateway.podLabels: the chart sets app.kubernetes.io/name itself: leave it out",
+    },
+    {
+      title: "a label that the chart scrapes pods by",
+      values: { ...WITH_URL, controller: { podLabels: { "carillon.dev/metrics": "no" } } },
+      message: "controller.podLabels: the chart sets carillon.dev/metrics itself: leave it out",
+    },
     { title: "a misspelt value", values: { ...WITH_URL, replicas: 3 }, message: "replicas" },
     {
       title: "a database URL of another kind",

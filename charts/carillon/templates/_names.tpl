@@ -61,6 +61,13 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- fail (printf "extraEnv: the chart sets %s itself: leave it out, and use the value for it, if there is one" .name) -}}
 {{- end -}}
 {{- end -}}
+{{- range $part := list "gateway" "controller" -}}
+{{- range $label := keys ((index $.Values $part).podLabels | default dict) | sortAlpha -}}
+{{- if or (hasKey (include "carillon.labels" $ | fromYaml) $label) (has $label (list "app.kubernetes.io/component" "carillon.dev/metrics")) -}}
+{{- fail (printf "%s.podLabels: the chart sets %s itself: leave it out" $part $label) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- if and .Values.watchNamespaces .Values.headerSecretNamespaces -}}
 {{- range $namespace := .Values.headerSecretNamespaces -}}
 {{- if not (has $namespace $.Values.watchNamespaces) -}}

@@ -3,10 +3,13 @@ import { ApiError } from "./errors.ts";
 
 export interface BodyRoom {
   /**
-   * Runs `work`, which reads a body of up to so many bytes and answers, when there is room for it. Throws ApiError
-   * 429 when that does not come in time.
+   * Runs `work`, which reads a body of up to so many bytes and answers, when there is room for it. It says how many
+   * `came`, when they have: the others are room again. Throws ApiError 429 when there is none in time.
    */
-  within<T>(of: { account: string; bytes: number }, work: () => Promise<T>): Promise<T>;
+  within<T>(
+    of: { account: string; bytes: number },
+    work: (came: (bytes: number) => void) => Promise<T>,
+  ): Promise<T>;
 }
 
 /** Bytes. What is smaller is bounded by the connections well enough. */
@@ -26,7 +29,7 @@ interface Waiting {
 /**
  * Bounds the request bodies that a process has in its memory: a body stays there, several times over, until
  * its mail has been sent, which a slow server draws out. Whoever comes while there is no room waits, and its
- * body stays with the client. One account may have half of the room. One body that is larger than that counts
+ * body stays with the client. A body whose size nobody knows before needs room for the largest, until it is there. One account may have half of the room. One body that is larger than that counts
  * as half, so that a slow one never keeps all others out.
  */
 export function createBodyRoom(options: { bytes: number; timers: Timers }): BodyRoom {
@@ -89,13 +92,18 @@ export function createBodyRoom(options: { bytes: number; timers: Timers }): Body
 
   return {
     async within(of, work) {
-      if (of.bytes < SMALL) return work();
-      const bytes = Math.min(of.bytes, share);
-      await enter(of.account, bytes);
+      const countable = (bytes: number) => (bytes < SMALL ? 0 : Math.min(bytes, share));
+      let held = countable(of.bytes);
+      if (held === 0) return work(() => undefined);
+      await enter(of.account, held);
       try {
-        return await work();
+        return await work((bytes) => {
+          const before = held;
+          held = Math.min(before, countable(bytes));
+          leave(of.account, before - held);
+        });
       } finally {
-        leave(of.account, bytes);
+        leave(of.account, held);
       }
     },
   };

@@ -39,8 +39,9 @@ export function routeEndpoint<Request extends ApiRequest>(
     ctx.state.route = path;
     const admitted = await admit(ctx);
     const query = checkQuery(queryObject(ctx.querystring, endpoint.query));
-    const answering = async (): Promise<ApiAnswer> => {
+    const answering = async (came: (bytes: number) => void): Promise<ApiAnswer> => {
       const json = checkBody ? await readBody(ctx) : undefined;
+      if (json) came(json.bytes);
       const request = {
         ...admitted,
         requestId: ctx.state.requestId,
@@ -53,7 +54,7 @@ export function routeEndpoint<Request extends ApiRequest>(
       // The validators have just made it what the handler takes.
       return handler(request as never);
     };
-    const bytes = checkBody ? readBody.mostBytes(ctx) : 0;
+    const bytes = checkBody ? await readBody.mostBytes(ctx) : 0;
     const answer = await room.within({ account: admitted.account, bytes }, answering);
     ctx.status = answer.status;
     ctx.set({ ...answer.headers });

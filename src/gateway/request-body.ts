@@ -1,5 +1,6 @@
 import { isAscii } from "node:buffer";
 import { createHash } from "node:crypto";
+import type { IncomingMessage } from "node:http";
 import type Koa from "koa";
 import { HttpMethodEnum, koaBody } from "koa-body";
 import { LIMITS } from "../domain/schema/fields.ts";
@@ -23,6 +24,8 @@ const MOST_VALUES = 2_000;
 /** A JSON object as it came: its text, where its members stand, and its value. */
 export interface JsonBody {
   text: string;
+  /** As they were received. */
+  bytes: number;
   members: ReadonlyMap<string, JsonMember>;
   value: Record<string, unknown>;
   /** SHA-256 of the bytes received, hex. Computed when asked for: most requests are not idempotent. */
@@ -31,8 +34,8 @@ export interface JsonBody {
 
 export interface BodyReader {
   (ctx: Koa.Context): Promise<JsonBody>;
-  /** What will be read of the request's body at most. */
-  mostBytes(ctx: Koa.Context): number;
+  /** What will be read of the request's body at most. Of one that is chunked and small, once it is there. */
+  mostBytes(ctx: Koa.Context): Promise<number>;
 }
 
 /**
@@ -65,9 +68,28 @@ export function createBodyReader({ limitBytes }: { limitBytes: number }): BodyRe
       delete ctx.request.body;
       return parseJsonBody(Buffer.from(typeof binary === "string" ? binary : "", "latin1"));
     },
-    // Chunked, it does not say.
-    { mostBytes: (ctx: Koa.Context) => Math.min(ctx.request.length ?? limitBytes, limitBytes) },
+    {
+      mostBytes: async (ctx: Koa.Context) =>
+        Math.min(ctx.request.length ?? (await shownSize(ctx.req)) ?? limitBytes, limitBytes),
+    },
   );
+}
+
+/**
+ * A chunked body does not say how long it is. This waits until all of it is there, or as much as Node takes in unread
+ * (64 KiB); then it is undefined. Nothing is read, and whoever is cut off meanwhile finds that out by reading.
+ */
+async function shownSize(req: IncomingMessage): Promise<number | undefined> {
+  const shown = Promise.withResolvers<void>();
+  const look = () => {
+    if (req.complete || req.destroyed || req.readableLength >= req.readableHighWaterMark)
+      shown.resolve();
+  };
+  req.on("readable", look).on("close", look);
+  look();
+  await shown.promise;
+  req.off("readable", look).off("close", look);
+  return req.complete ? req.readableLength : undefined;
 }
 
 function bodyError(error: unknown, limitBytes: number): ApiError {
@@ -126,6 +148,7 @@ export function parseJsonBody(bytes: Buffer): JsonBody {
       : new ApiError("invalid_json", `invalid JSON: ${scan.problem}`);
   return {
     text,
+    bytes: bytes.length,
     members: scan.members,
     value: scan.value,
     fingerprint: () => createHash("sha256").update(bytes).digest("hex"),

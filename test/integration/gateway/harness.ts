@@ -58,6 +58,8 @@ export interface Request {
   json?: unknown;
   body?: string | Uint8Array<ArrayBuffer>;
   headers?: Record<string, string>;
+  /** Send the body without saying how long it is. */
+  chunked?: boolean;
 }
 
 export type Harness = Awaited<ReturnType<typeof startHarness>>;
@@ -234,7 +236,11 @@ export async function startHarness(overrides: Overrides = {}) {
         ...(body === undefined ? {} : { "Content-Type": "application/json" }),
         ...options.headers,
       },
-      ...(body === undefined ? {} : { body }),
+      ...(body === undefined
+        ? {}
+        : options.chunked
+          ? { body: new Blob([body]).stream(), duplex: "half" }
+          : { body }),
     });
     const text = await reply.text();
     const type = reply.headers.get("content-type") ?? "";

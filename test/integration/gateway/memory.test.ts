@@ -44,6 +44,34 @@ test("large bodies stay with their clients until mails before them are sent; nob
   }
 });
 
+test.each([
+  { what: "small ones need no room", bodyBytes: 1, length: 60_000, atOnce: 8 },
+  {
+    what: "large ones keep room for what they have",
+    bodyBytes: 850_000,
+    length: 100_000,
+    atOnce: 4,
+  },
+])("of chunked bodies, $what", async ({ bodyBytes, length, atOnce }) => {
+  const { count, open, through } = gate();
+  const harness = await startHarness({
+    bodyBytes,
+    mailer: (mailer) => ({ ...mailer, send: (...mail) => through(() => mailer.send(...mail)) }),
+  });
+  try {
+    const json = { to: "a@example.com", subject: "chunked", body: "x".repeat(length) };
+    const mails = Array.from({ length: 8 }, () =>
+      harness.request({ method: "POST", path: "/send", json, chunked: true }),
+    );
+    await until("as many as there is room for", () => count.now === atOnce);
+    open();
+    expect((await Promise.all(mails)).map(({ status }) => status)).toEqual(mails.map(() => 200));
+  } finally {
+    open();
+    await harness.close();
+  }
+});
+
 test("lists hold two pages of jobs at a time, however many ask", async () => {
   const { count, open, through } = gate();
   const limits = new Set<number>();

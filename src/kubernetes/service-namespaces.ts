@@ -13,8 +13,7 @@ const MAX_ACCOUNTS = 20_000;
 
 /**
  * The namespace whose Services an account may call, for the guarded dial. While the API server is away
- * the last answer stands, so that queued runs are delivered; with no answer yet it rejects, which a
- * delivery counts as a network failure and not as a refusal.
+ * the last answer stands, so that queued runs are delivered; with no answer yet it rejects, and a run waits.
  */
 export function createServiceNamespaces(dependencies: {
   accountNamespaces: Pick<AccountNamespaces, "namespaceOf">;

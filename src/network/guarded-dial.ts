@@ -1,4 +1,5 @@
 import { connect, isIP, type Socket } from "node:net";
+import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import { abortReason, untilAborted } from "../domain/until-aborted.ts";
 import { classifyAddress } from "./address-class.ts";
 import { portBlocked, type Protocol } from "./blocked-ports.ts";
@@ -15,8 +16,9 @@ export interface DialRequest {
 }
 
 /**
- * Opens a TCP connection, or rejects: `DestinationRefused` by the guard, or the network's own error with its
- * `code`. TLS is the caller's, with the original name for SNI.
+ * Opens a TCP connection, or rejects: `DestinationRefused` by the guard, `DependencyUnavailable` when what it judges
+ * by cannot be had in time (nobody has been called then), or the network's own error with its `code`. TLS is the
+ * caller's, with the original name for SNI.
  */
 export type Dial = (request: DialRequest) => Promise<Socket>;
 
@@ -47,7 +49,7 @@ export function createGuardedDial(options: {
     try {
       return await dial(request, timeout);
     } catch (error) {
-      if (!timeout.aborted) throw error;
+      if (!timeout.aborted || error instanceof DependencyUnavailable) throw error;
       throw Object.assign(new Error(`not connected within ${timeoutMs} ms`, { cause: error }), {
         code: "ETIMEDOUT",
       });
@@ -60,10 +62,10 @@ export function createGuardedDial(options: {
     const refused = (): DestinationRefused => new DestinationRefused(protocol, request.host, port);
 
     const addresses = isIP(host) ? [host] : await resolve(account, host, refused, signal);
-    const [own, ownService] = await untilAborted(
-      Promise.all([accountRules(account), isOwnService(account, host)]),
-      signal,
-    );
+    const [own, ownService] = await Promise.all([
+      inTime("postgres", accountRules(account), signal),
+      isOwnService(account, host, signal),
+    ]);
     const blocked = portBlocked(protocol, port);
     const allowed = (address: string): boolean => {
       if (rules.allows(address, port) || own.allows(address, port)) return true;
@@ -87,17 +89,22 @@ export function createGuardedDial(options: {
       // Whether an internal name exists is nobody's business either, but for the account's own Services. That
       // a name server is away is no such news, and passes.
       if (signal.aborted || !INTERNAL_NAME.test(host) || codeOf(error) === "EAI_AGAIN") throw error;
-      throw (await untilAborted(isOwnService(account, host), signal)) ? error : refused();
+      throw (await isOwnService(account, host, signal)) ? error : refused();
     }
   }
 
-  async function isOwnService(account: string, host: string): Promise<boolean> {
+  async function isOwnService(
+    account: string,
+    host: string,
+    signal: AbortSignal,
+  ): Promise<boolean> {
     if (clusterNamespace === undefined) return false;
     const name = fullName(host.toLowerCase().replace(/\.$/, ""));
     const service = name.endsWith(`.${clusterDomain}`)
       ? SERVICE_NAME.exec(name.slice(0, -clusterDomain.length - 1))
       : null;
-    return service !== null && service[1] === (await clusterNamespace(account));
+    if (service === null) return false;
+    return service[1] === (await inTime("kubernetes", clusterNamespace(account), signal));
   }
 
   /** The search domains of whatever pod or machine this is have no say in what a Service name means. */
@@ -107,6 +114,19 @@ export function createGuardedDial(options: {
     return `${name}.${clusterDomain}`;
   }
 }
+
+/** What hangs is away: that is not the destination's fault, as a connection that is not made in time is. */
+async function inTime<T>(dependency: string, answer: Promise<T>, signal: AbortSignal): Promise<T> {
+  const late = AbortSignal.any([signal, AbortSignal.timeout(RULES_MS)]);
+  try {
+    return await untilAborted(answer, late);
+  } catch (error) {
+    throw late.aborted ? new DependencyUnavailable(dependency, { cause: error }) : error;
+  }
+}
+
+/** Half of what a connection has: a call's own time must not run out over it. */
+const RULES_MS = 5_000;
 
 /** `NAME.NAMESPACE.svc`, also `POD.NAME.NAMESPACE.svc`, without the cluster's domain. */
 const SERVICE_NAME = /^(?:[^.]+\.)+([^.]+)\.svc$/;

@@ -56,6 +56,7 @@ const system = async (host: string) => {
   throw Object.assign(new Error(`no such name: ${host}`), { code: "ENOTFOUND" });
 };
 const none = async () => parseDestinationRules("");
+const hangs = async () => new Promise<never>(() => undefined);
 /** As if accounts were called like their namespaces. */
 const clusterNamespace = async (account: string) => account;
 /** Milliseconds, for who waits for the end of them. Elsewhere a dial has as many as a test. */
@@ -92,6 +93,22 @@ test.each([
   expect((error as Error).message.replace(host, "HOST")).toBe(
     new DestinationRefused("webhook", "HOST", port).message,
   );
+  expect(connections).toBe(before);
+});
+
+test.each([
+  { what: "the account's rules", dependency: "postgres", change: { accountRules: hangs } },
+  {
+    what: "the account's namespace",
+    dependency: "kubernetes",
+    change: { clusterNamespace: hangs },
+  },
+])("while $what cannot be had, nobody is called, and it is no destination's fault", async (row) => {
+  const before = connections;
+  const lookup = async () => ["127.0.0.1"];
+  const dial = dialWith({ ...SHORT, lookup, clusterNamespace, ...row.change });
+  const error: unknown = await dial(to("web.a.svc")).catch((reason: unknown) => reason);
+  expect(error).toMatchObject({ name: "DependencyUnavailable", dependency: row.dependency });
   expect(connections).toBe(before);
 });
 

@@ -90,16 +90,18 @@ export function createBodyRoom(options: { bytes: number; timers: Timers }): Body
     });
   }
 
+  /** What of the room a body of so many bytes takes. */
+  const taken = (bytes: number) => (bytes < SMALL ? 0 : Math.min(bytes, share));
+
   return {
     async within(of, work) {
-      const countable = (bytes: number) => (bytes < SMALL ? 0 : Math.min(bytes, share));
-      let held = countable(of.bytes);
+      let held = taken(of.bytes);
       if (held === 0) return work(() => undefined);
       await enter(of.account, held);
       try {
         return await work((bytes) => {
           const before = held;
-          held = Math.min(before, countable(bytes));
+          held = Math.min(before, taken(bytes));
           leave(of.account, before - held);
         });
       } finally {

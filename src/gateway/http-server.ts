@@ -45,7 +45,7 @@ export interface HttpServer {
    * have been on its way down it, and ends with the answer to that. Whoever is still sending a request, or waiting,
    * after 25 s is cut off.
    */
-  end(timers: Timers): Promise<void>;
+  end: (timers: Timers) => Promise<void>;
 }
 
 /**

@@ -56,6 +56,7 @@ const system = async (host: string) => {
   throw Object.assign(new Error(`no such name: ${host}`), { code: "ENOTFOUND" });
 };
 const none = async () => parseDestinationRules("");
+const loopback = async () => ["127.0.0.1"];
 const hangs = async () => new Promise<never>(() => undefined);
 /** As if accounts were called like their namespaces. */
 const clusterNamespace = async (account: string) => account;
@@ -105,8 +106,7 @@ test.each([
   },
 ])("while $what cannot be had, nobody is called, and it is no destination's fault", async (row) => {
   const before = connections;
-  const lookup = async () => ["127.0.0.1"];
-  const dial = dialWith({ ...SHORT, lookup, clusterNamespace, ...row.change });
+  const dial = dialWith({ ...SHORT, lookup: loopback, clusterNamespace, ...row.change });
   const error: unknown = await dial(to("web.a.svc")).catch((reason: unknown) => reason);
   expect(error).toMatchObject({ name: "DependencyUnavailable", dependency: row.dependency });
   expect(connections).toBe(before);

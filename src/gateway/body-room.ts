@@ -29,8 +29,9 @@ interface Waiting {
 /**
  * Bounds the request bodies that a process has in its memory: a body stays there, several times over, until
  * its mail has been sent, which a slow server draws out. Whoever comes while there is no room waits, and its
- * body stays with the client. A body whose size nobody knows before needs room for the largest, until it is there. One account may have half of the room. One body that is larger than that counts
- * as half, so that a slow one never keeps all others out.
+ * body stays with the client. A body whose size nobody knows before needs room for the largest, until it is
+ * there. One account may have half of the room. One body that is larger than that counts as half, so that a
+ * slow one never keeps all others out.
  */
 export function createBodyRoom(options: { bytes: number; timers: Timers }): BodyRoom {
   const { bytes: room, timers } = options;

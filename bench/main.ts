@@ -1,6 +1,6 @@
 /**
  * `npm run bench`: every figure beside its limit or peer, measured in the same run on the same machine.
- * `npm run bench -- herd-10000` runs one part; the parts are send, jobs, next, delivery, backlog, herd and
+ * `npm run bench -- herd-10000` runs one part; the parts are send, jobs, next, delivery, backlog, open-snapshot, herd and
  * herd-10000, dashboard (10,000 jobs in one account), and those that need a Kubernetes control plane:
  * kubernetes (10,000 ScheduledJobs) and kubernetes-100000, which only runs when it is named.
  */
@@ -18,6 +18,7 @@ import { benchHerd, type HerdFigures } from "./herd.ts";
 import { benchJobs } from "./jobs.ts";
 import { benchKubernetes, type KubernetesFigures } from "./kubernetes.ts";
 import { benchNextFireTime } from "./next-fire-time.ts";
+import { benchOpenSnapshot } from "./open-snapshot.ts";
 import { benchSend } from "./send.ts";
 
 const DEFAULT_PARTS = [
@@ -26,6 +27,7 @@ const DEFAULT_PARTS = [
   "next",
   "delivery",
   "backlog",
+  "open-snapshot",
   "herd",
   "herd-10000",
   "dashboard",
@@ -74,6 +76,16 @@ if (parts.includes("backlog")) {
   ]);
 }
 
+if (parts.includes("open-snapshot")) {
+  const figures = await onOwnDatabase((databaseUrl) => benchOpenSnapshot({ databaseUrl }));
+  const { behind, durable, graphileTuned } = figures;
+  for (const [what, { after, without }] of [
+    ["durable delivery", durable],
+    ["graphile-worker tuned", graphileTuned],
+  ] as const)
+    compare(`${what}, ${behind} later`, after, "before the snapshot", without);
+}
+
 for (const [part, jobs] of [
   ["kubernetes", 10_000],
   ["kubernetes-100000", 100_000],
@@ -83,7 +95,7 @@ for (const [part, jobs] of [
   if (figures) reportKubernetes(figures);
 }
 if (parts.includes("dashboard")) reportDashboard(await benchDashboard());
-const OWN_PLACES = ["delivery", "backlog", "dashboard"];
+const OWN_PLACES = ["delivery", "backlog", "open-snapshot", "dashboard"];
 if (parts.every((part) => part.startsWith("kubernetes") || OWN_PLACES.includes(part)))
   process.exit();
 

@@ -1,4 +1,5 @@
 import { Bell } from "../domain/bell.ts";
+import type { Instant } from "../domain/instant.ts";
 import type { SigningSecrets } from "../domain/ports/accounts.ts";
 import type { Clock, Monotonic, Random, Timers } from "../domain/ports/clock.ts";
 import { pause } from "../domain/pause.ts";
@@ -9,7 +10,8 @@ import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { createAttempt } from "./attempt.ts";
 import type { CircuitBreakers } from "./circuit-breaker.ts";
-import { createHeldRuns, deliveryLimits, type DeliveryLimits, type Full } from "./held-runs.ts";
+import { createClaimOutlook } from "./claim-outlook.ts";
+import { createHeldRuns, deliveryLimits, type DeliveryLimits } from "./held-runs.ts";
 import { createLeaseKeeper } from "./lease-keeper.ts";
 import { createRecords } from "./records.ts";
 import { createSigningKeys } from "./signing-keys.ts";
@@ -65,6 +67,7 @@ export function createDeliveryWorker(options: {
   const limits = deliveryLimits(options.limits);
   const timing = { ...TIMING, ...options.timing };
   const held = createHeldRuns(limits);
+  const outlook = createClaimOutlook({ monotonic, poll: timing.poll });
   const claimBell = new Bell({ timers });
   const startBell = new Bell({ timers });
   const leases = createLeaseKeeper({
@@ -87,15 +90,10 @@ export function createDeliveryWorker(options: {
   let starved = false;
   /** Slots that came free since the last claim. */
   let freed = 0;
-  /** Whom the last claim passed over when it found nobody else: until news come, the rest is theirs. */
-  let onlyTheirs: { whose: Full; until: number } | undefined;
-  /** Runs were announced; a claim that was under way then may not have seen them. */
-  let news = 0;
 
-  /** There may be runs that no claim has seen. */
-  function announced(): void {
-    news += 1;
-    onlyTheirs = undefined;
+  /** There may be runs that no claim has seen, of `since` or later. */
+  function announced(since: Instant | null): void {
+    outlook.news(since);
     claimBell.ring();
   }
 
@@ -132,16 +130,15 @@ export function createDeliveryWorker(options: {
     const limit = Math.min(limits.claimBatch, room.due);
     if (limit === 0) return false;
     const full = held.full();
-    // Reading past all that a full destination has queued, to find nothing again, is what costs.
-    if (onlyTheirs && onlyTheirs.until > monotonic() && covers(full, onlyTheirs.whose))
-      return false;
+    const look = outlook.next(full);
+    if (look === undefined) return false;
     const asked = monotonic();
-    const heard = news;
     freed = 0;
     const runs = await queue.claim({
       worker: workerId,
       limit,
       // Oldest first: what is due comes before what is only prepared.
+      from: look.from,
       until: room.ahead ? now + timing.lookahead : now,
       leaseMs: timing.lease,
       exceptAccounts: full.accounts,
@@ -151,15 +148,13 @@ export function createDeliveryWorker(options: {
     held.add(runs);
     if (runs.length > 0) startBell.ring();
     const cutShort = runs.length === limit;
-    const passedOver = full.accounts.length > 0 || full.destinations.length > 0;
-    starved = cutShort || passedOver;
-    // Whoever is full may come and go meanwhile: behind them there is still nobody.
-    if (passedOver && !cutShort)
-      onlyTheirs =
-        news === heard
-          ? // Over when the next poll looks: a hint may have got lost.
-            { whose: full, until: asked + timing.poll / 2 }
-          : undefined;
+    starved = cutShort || full.accounts.length > 0 || full.destinations.length > 0;
+    outlook.looked({
+      now,
+      full,
+      cutShortAt: cutShort ? (runs.at(-1)?.notBefore ?? null) : null,
+      tookMs: monotonic() - asked,
+    });
     // The last places are given out by halves: the rest when some have come free, or with the next poll.
     return cutShort && limit >= limits.claimBatch / 4;
   }
@@ -230,7 +225,7 @@ export function createDeliveryWorker(options: {
     metrics.runsReaped.inc({ result: "requeued" }, requeued);
     metrics.runsReaped.inc({ result: "interrupted" }, interrupted);
     log.warn({ requeued, interrupted }, "took over the runs of a worker that is gone");
-    announced();
+    announced(null);
   }
 
   async function abortUnwanted(): Promise<void> {
@@ -286,14 +281,4 @@ export function createDeliveryWorker(options: {
       }
     },
   };
-}
-
-/** Whether `full` leaves nobody in whom `others` had passed over. */
-function covers(full: Full, others: Full): boolean {
-  const accounts = new Set(full.accounts);
-  const destinations = new Set(full.destinations);
-  return (
-    others.accounts.every((account) => accounts.has(account)) &&
-    others.destinations.every((destination) => destinations.has(destination))
-  );
 }

@@ -27,8 +27,11 @@ export interface Connection {
 }
 
 export interface ReceiverConnections {
-  /** The one used last, still warm, or a new one: how many at once is the worker's limit. */
-  take(account: string, origin: string): Promise<Connection>;
+  /**
+   * The one used last, still warm, or a new one, which has to be there within the `timeoutMs` of its first call: how
+   * many at once is the worker's limit.
+   */
+  take(account: string, origin: string, timeoutMs: number): Promise<Connection>;
   close(): Promise<void>;
 }
 
@@ -57,7 +60,7 @@ export function createReceiverConnections(options: {
   const idle = new Map<string, Kept[]>();
   const all = new Set<Kept>();
 
-  function open(account: string, origin: string, key: string): Kept {
+  function open(account: string, origin: string, key: string, timeoutMs: number): Kept {
     const client = new Client(origin, {
       allowH2: false,
       pipelining: 1,
@@ -68,7 +71,14 @@ export function createReceiverConnections(options: {
       connect: (target, callback) => {
         const secure = target.protocol === "https:";
         const port = Number(target.port) || (secure ? 443 : 80);
-        connect({ account, protocol: "webhook", host: target.hostname, port }, (error, socket) => {
+        const to = {
+          account,
+          protocol: "webhook",
+          host: target.hostname,
+          port,
+          timeoutMs,
+        } as const;
+        connect(to, (error, socket) => {
           if (error) callback(error, null);
           // TLS on the checked connection, with the original name for SNI and the certificate.
           else if (secure)
@@ -128,9 +138,9 @@ export function createReceiverConnections(options: {
   }
 
   return {
-    take: async (account, origin) => {
+    take: async (account, origin, timeoutMs) => {
       const key = `${account} ${origin}`;
-      const kept = (await liveOne(key)) ?? open(account, origin, key);
+      const kept = (await liveOne(key)) ?? open(account, origin, key, timeoutMs);
       return {
         client: kept.client,
         release: (reusable) => {

@@ -72,13 +72,14 @@ export function createWebhookSender(options: {
       };
       try {
         const url = new URL(target.url);
+        const timeoutMs = target.timeoutSeconds * 1_000;
         const answer = await post({
-          connection: await connections.take(run.account, url.origin),
+          connection: await connections.take(run.account, url.origin, timeoutMs),
           url,
           headers,
           body: target.payload,
           signal,
-          timeoutMs: target.timeoutSeconds * 1_000,
+          timeoutMs,
           maySend,
         });
         return classifyHttp(answer.status, answer.retryAfter, clock.now());

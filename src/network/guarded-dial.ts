@@ -13,6 +13,8 @@ export interface DialRequest {
   /** A name or a literal, IPv6 with or without brackets. */
   host: string;
   port: number;
+  /** Milliseconds that the caller has for this and what follows, if that is less than a connection has. */
+  timeoutMs?: number;
 }
 
 /**
@@ -45,26 +47,27 @@ export function createGuardedDial(options: {
   const clusterDomain = options.clusterDomain ?? "cluster.local";
 
   return async (request) => {
-    const timeout = AbortSignal.timeout(timeoutMs);
+    const ms = Math.min(timeoutMs, request.timeoutMs ?? timeoutMs);
+    const limit: Limit = { ms, signal: AbortSignal.timeout(ms) };
     try {
-      return await dial(request, timeout);
+      return await dial(request, limit);
     } catch (error) {
-      if (!timeout.aborted || error instanceof DependencyUnavailable) throw error;
-      throw Object.assign(new Error(`not connected within ${timeoutMs} ms`, { cause: error }), {
+      if (!limit.signal.aborted || error instanceof DependencyUnavailable) throw error;
+      throw Object.assign(new Error(`not connected within ${ms} ms`, { cause: error }), {
         code: "ETIMEDOUT",
       });
     }
   };
 
-  async function dial(request: DialRequest, signal: AbortSignal): Promise<Socket> {
+  async function dial(request: DialRequest, limit: Limit): Promise<Socket> {
     const { account, protocol, port } = request;
     const host = request.host.replace(/^\[|\]$/g, "");
     const refused = (): DestinationRefused => new DestinationRefused(protocol, request.host, port);
 
-    const addresses = isIP(host) ? [host] : await resolve(account, host, refused, signal);
+    const addresses = isIP(host) ? [host] : await resolve(account, host, refused, limit);
     const [own, ownService] = await Promise.all([
-      inTime("postgres", accountRules(account), signal),
-      isOwnService(account, host, signal),
+      inTime("postgres", accountRules(account), limit),
+      isOwnService(account, host, limit),
     ]);
     const blocked = portBlocked(protocol, port);
     const allowed = (address: string): boolean => {
@@ -74,37 +77,34 @@ export function createGuardedDial(options: {
       return reach === "global" || (ownService && reach === "private");
     };
     if (addresses.length === 0 || !addresses.every(allowed)) throw refused();
-    return open(host, port, addresses, signal);
+    return open(host, port, addresses, limit.signal);
   }
 
   async function resolve(
     account: string,
     host: string,
     refused: () => Error,
-    signal: AbortSignal,
+    limit: Limit,
   ): Promise<string[]> {
+    const { signal } = limit;
     try {
       return await untilAborted(lookup(fullName(host)), signal);
     } catch (error) {
       // Whether an internal name exists is nobody's business either, but for the account's own Services. That
       // a name server is away is no such news, and passes.
       if (signal.aborted || !INTERNAL_NAME.test(host) || codeOf(error) === "EAI_AGAIN") throw error;
-      throw (await isOwnService(account, host, signal)) ? error : refused();
+      throw (await isOwnService(account, host, limit)) ? error : refused();
     }
   }
 
-  async function isOwnService(
-    account: string,
-    host: string,
-    signal: AbortSignal,
-  ): Promise<boolean> {
+  async function isOwnService(account: string, host: string, limit: Limit): Promise<boolean> {
     if (clusterNamespace === undefined) return false;
     const name = fullName(host.toLowerCase().replace(/\.$/, ""));
     const service = name.endsWith(`.${clusterDomain}`)
       ? SERVICE_NAME.exec(name.slice(0, -clusterDomain.length - 1))
       : null;
     if (service === null) return false;
-    return service[1] === (await inTime("kubernetes", clusterNamespace(account), signal));
+    return service[1] === (await inTime("kubernetes", clusterNamespace(account), limit));
   }
 
   /** The search domains of whatever pod or machine this is have no say in what a Service name means. */
@@ -115,18 +115,24 @@ export function createGuardedDial(options: {
   }
 }
 
-/** What hangs is away: that is not the destination's fault, as a connection that is not made in time is. */
-async function inTime<T>(dependency: string, answer: Promise<T>, signal: AbortSignal): Promise<T> {
-  const late = AbortSignal.any([signal, AbortSignal.timeout(RULES_MS)]);
+/** Of one connection. */
+interface Limit {
+  ms: number;
+  signal: AbortSignal;
+}
+
+/**
+ * What hangs is away: that is not the destination's fault, as a connection that is not made in time is. It has half of
+ * the time: a call's own must not run out over it.
+ */
+async function inTime<T>(dependency: string, answer: Promise<T>, limit: Limit): Promise<T> {
+  const late = AbortSignal.any([limit.signal, AbortSignal.timeout(limit.ms / 2)]);
   try {
     return await untilAborted(answer, late);
   } catch (error) {
     throw late.aborted ? new DependencyUnavailable(dependency, { cause: error }) : error;
   }
 }
-
-/** Half of what a connection has: a call's own time must not run out over it. */
-const RULES_MS = 5_000;
 
 /** `NAME.NAMESPACE.svc`, also `POD.NAME.NAMESPACE.svc`, without the cluster's domain. */
 const SERVICE_NAME = /^(?:[^.]+\.)+([^.]+)\.svc$/;

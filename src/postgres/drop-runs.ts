@@ -34,12 +34,11 @@ export function dropOfAll(jobUid: string, reason: "deleted" | "account_deleted")
  * because both write the run's row. Fire times that were decided for good and never attempted become missed
  * spans, one a job. A manual run never attempted moves to the new generation: it was asked of the job, not of
  * a revision, and a claim taken on the old one is void. A one-time whose retries end here has failed; one that
- * was still to be attempted is armed again, unless it is created anew or deleted, and is not missed. Returns
- * the jobs of which either is true: their cursors were written.
+ * was still to be attempted is armed again, unless it is created anew or deleted, and is not missed.
  */
-export async function dropUnstarted(client: Queryable, drops: readonly Drop[]): Promise<string[]> {
-  if (drops.length === 0) return [];
-  const { rows } = await client.query<{ job_uid: string }>(
+export async function dropUnstarted(client: Queryable, drops: readonly Drop[]): Promise<Dropped> {
+  if (drops.length === 0) return { settled: [], moved: [] };
+  const { rows } = await client.query<{ job_uid: string | null; moved: Instant | null }>(
     `with input as materialized (
        select * from unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::text[],
                             $6::timestamptz[], $7::text[])
@@ -60,6 +59,7 @@ export async function dropUnstarted(client: Queryable, drops: readonly Drop[]): 
               claim_token = null, worker = null, lease_until = null
          from affected a
         where ${byKey("r.id", "a.id")} and not a.doomed and r.trigger = 'manual' and r.generation < a.generation
+       returning r.not_before
      ), dropped as (
        delete from runs r using affected a where ${byKey("r.id", "a.id")} and a.doomed
        returning r.id, r.account, r.job_id, r.job_uid, r.generation, r.trigger, r.key, r.attempts,
@@ -82,7 +82,9 @@ export async function dropUnstarted(client: Queryable, drops: readonly Drop[]): 
           and id not in (select id from ended where once = 'armed')
         group by account, job_id, job_uid, reason
      )
-     select job_uid from ended`,
+     select job_uid, null as moved from ended
+     union all
+     select null, not_before from moved`,
     [
       drops.map((drop) => drop.jobUid),
       drops.map((drop) => drop.generation),
@@ -93,7 +95,17 @@ export async function dropUnstarted(client: Queryable, drops: readonly Drop[]): 
       drops.map((drop) => drop.again.join(" ")),
     ],
   );
-  return rows.map((row) => row.job_uid);
+  return {
+    settled: rows.flatMap((row) => row.job_uid ?? []),
+    moved: rows.flatMap((row) => row.moved ?? []),
+  };
+}
+
+export interface Dropped {
+  /** Jobs whose one-time has failed or is armed again: their cursors were written. */
+  settled: string[];
+  /** Of each manual run that moved, and is to be claimed anew: its notBefore. */
+  moved: Instant[];
 }
 
 /**

@@ -3,12 +3,13 @@ import { pause } from "../domain/pause.ts";
 import type { Timers } from "../domain/ports/clock.ts";
 import { PositionExpired, type JobEvent } from "../domain/ports/job-store.ts";
 import {
+  changedSince,
   parsePosition,
-  POSITION_AND_BOUNDS,
+  POSITION_AND_PURGED,
   positionAfter,
   positionText,
-  type BoundedPositionRow,
   type JobPosition,
+  type LaterPositionRow,
 } from "./job-position.ts";
 import { jobOf, type JobRow } from "./job-row.ts";
 import { JOBS_CHANNEL, type Notifications } from "./notifications.ts";
@@ -22,17 +23,15 @@ const COLLECT_MS = 50;
 /** Milliseconds that a change may stay unseen when its notification is lost. */
 const POLL_MS = 1_000;
 
-/** What says whether a job has changed since it was delivered. */
+/** Which job has changed, and by which transaction. */
 interface Change {
   uid: string;
-  version: number;
   xid: string;
 }
 
 /**
- * Changes by the transaction that made them. A transaction may commit long after one with a higher id:
- * so the position only ever moves up to the oldest transaction still running, and what lies behind it
- * is delivered at once but looked at again, until the position has passed it.
+ * Changes by the transaction that made them: each look brings what those have done that are over now, and were not
+ * at the look before. The position moves on when a look is through: who begins again in its midst gets all of it.
  */
 export async function* watchJobs(request: {
   pool: Pool;
@@ -46,31 +45,19 @@ export async function* watchJobs(request: {
   const unsubscribe = request.notifications.on(JOBS_CHANNEL, () => {
     bell.ring();
   });
-  /** Delivered, but not yet behind the position: uid → version. */
-  let ahead = new Map<string, number>();
   try {
     let position = parsePosition(request.position);
-    const { origin } = position;
     while (!signal.aborted) {
-      const safe = await safePosition(pool, position);
-      const stillAhead: typeof ahead = new Map();
+      const now = await later(pool, position);
       let found = false;
-      for await (const changes of changesSince(pool, position.xid)) {
-        const fresh: Change[] = [];
-        for (const change of changes) {
-          if (ahead.get(change.uid) !== change.version) fresh.push(change);
-          else if (BigInt(change.xid) >= safe.xid) stillAhead.set(change.uid, change.version);
-        }
-        for await (const { row, xid } of wholeOf(pool, fresh)) {
+      for await (const uids of changed(pool, position, now))
+        for await (const row of wholeOf(pool, uids)) {
           if (signal.aborted) return;
-          if (xid >= safe.xid) stillAhead.set(row.uid, row.version);
           found = true;
-          yield eventOf(row, positionText(xid < safe.xid ? { origin, xid } : safe));
+          yield eventOf(row, positionText(position));
         }
-      }
-      ahead = stillAhead;
-      if (safe.xid > position.xid) {
-        position = safe;
+      if (now.snapshot !== position.snapshot) {
+        position = now;
         yield { type: "bookmark", position: positionText(position) };
       }
       if (found) await pause(COLLECT_MS, timers, signal);
@@ -81,47 +68,56 @@ export async function* watchJobs(request: {
   }
 }
 
-/** Throws PositionExpired when the changes since `at` cannot be told. */
-async function safePosition(pool: Pool, at: JobPosition): Promise<JobPosition> {
-  const { rows } = await pool.query<BoundedPositionRow>(`select ${POSITION_AND_BOUNDS}`);
-  const safe = positionAfter(at, rows);
-  if (!safe) throw new PositionExpired(`the position ${at.xid} is no longer known: list again`);
-  return safe;
+/** Throws PositionExpired when the changes since then cannot be told. */
+async function later(pool: Pool, position: JobPosition): Promise<JobPosition> {
+  const { rows } = await pool.query<LaterPositionRow>(`select ${POSITION_AND_PURGED}`);
+  const now = positionAfter(position, rows);
+  if (!now) throw new PositionExpired(`the position ${positionText(position)} is old: list again`);
+  return now;
 }
 
-/** Without what the jobs hold: behind a transaction that stays open for long, all of them are looked at again. */
-async function* changesSince(pool: Pool, xid: bigint): AsyncGenerator<readonly Change[]> {
+const CHANGES = `select uid, changed_xid::text as xid from (
+    ${changedSince("uid, changed_xid", {
+      open: "$1",
+      next: "$2",
+      also: `pg_visible_in_snapshot(changed_xid, $3::pg_snapshot)
+        and ($4::xid8 is null or (changed_xid, uid) > ($4::xid8, $5::uuid))`,
+    })}
+  ) as changes
+  order by changed_xid, uid limit ${BATCH}`;
+
+/** Uids of those that have changed from one position to the other, in the order in which their transactions began. */
+async function* changed(
+  pool: Pool,
+  from: JobPosition,
+  to: JobPosition,
+): AsyncGenerator<readonly string[]> {
   let last: Change | undefined;
   for (;;) {
-    const { rows } = await pool.query<Change>(
-      `select uid, version, changed_xid::text as xid from jobs
-        where changed_xid >= $1::xid8 and ($2::xid8 is null or (changed_xid, uid) > ($2::xid8, $3::uuid))
-        order by changed_xid, uid limit ${BATCH}`,
-      [String(xid), last?.xid ?? null, last?.uid ?? null],
-    );
-    yield rows;
+    const { rows } = await pool.query<Change>(CHANGES, [
+      from.open.map(String),
+      String(from.next),
+      to.snapshot,
+      last?.xid ?? null,
+      last?.uid ?? null,
+    ]);
+    yield rows.map(({ uid }) => uid);
     last = rows.at(-1);
     if (rows.length < BATCH) return;
   }
 }
 
-/**
- * The jobs as they are by now, which may be later than `changes` says, each with the transaction that was seen to
- * change it. One that is gone by now has been purged, which expires the position.
- */
-async function* wholeOf(
-  pool: Pool,
-  changes: readonly Change[],
-): AsyncGenerator<{ row: JobRow; xid: bigint }> {
-  for (let from = 0; from < changes.length; from += WHOLE) {
-    const some = changes.slice(from, from + WHOLE);
+/** The jobs as they are by now, which may be later. One that is gone by now has been purged, which expires the position. */
+async function* wholeOf(pool: Pool, uids: readonly string[]): AsyncGenerator<JobRow> {
+  for (let from = 0; from < uids.length; from += WHOLE) {
+    const some = uids.slice(from, from + WHOLE);
     const { rows } = await pool.query<JobRow>("select * from jobs where uid = any($1::uuid[])", [
-      some.map(({ uid }) => uid),
+      some,
     ]);
     const byUid = new Map(rows.map((row) => [row.uid, row]));
-    for (const { uid, xid } of some) {
+    for (const uid of some) {
       const row = byUid.get(uid);
-      if (row) yield { row, xid: BigInt(xid) };
+      if (row) yield row;
     }
   }
 }

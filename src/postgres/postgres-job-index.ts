@@ -6,12 +6,13 @@ import type { ListedJob } from "../domain/listed-job.ts";
 import type { Monotonic } from "../domain/ports/clock.ts";
 import type { JobIndex } from "../domain/ports/job-index.ts";
 import {
+  changedSince,
   POSITION,
-  POSITION_AND_BOUNDS,
+  POSITION_AND_PURGED,
   positionAfter,
   positionOf,
-  type BoundedPositionRow,
   type JobPosition,
+  type LaterPositionRow,
   type PositionRow,
 } from "./job-position.ts";
 import type { Pool } from "./pool.ts";
@@ -107,12 +108,12 @@ async function caughtUp(
   account: string,
   { roster, position: from }: Kept,
 ): Promise<Kept | undefined> {
-  const { rows } = await pool.query<ListedRow & BoundedPositionRow>(
-    `select ${POSITION_AND_BOUNDS}, j.*
+  const since = changedSince(COLUMNS, { open: "$2", next: "$3", also: "account = $1" });
+  const { rows } = await pool.query<ListedRow & LaterPositionRow>(
+    `select ${POSITION_AND_PURGED}, j.*
        from (select) as one
-       left join (select ${COLUMNS} from jobs
-                   where account = $1 and changed_xid >= $2::xid8) as j on true`,
-    [account, String(from.xid)],
+       left join (${since}) as j on true`,
+    [account, from.open.map(String), String(from.next)],
   );
   const position = positionAfter(from, rows);
   if (position === undefined) return undefined;

@@ -12,6 +12,7 @@ import { dropReplaced, dropUnstarted, type Drop } from "./drop-runs.ts";
 import { tellOfJobs } from "./ledger-news.ts";
 import { liftHalt } from "./lift-halt.ts";
 import { CURSORS_CHANNEL, RUNS_CHANNEL } from "./notifications.ts";
+import { tellOfRuns, toldOfRun } from "./run-news.ts";
 import { transaction, type Pool, type Queryable } from "./pool.ts";
 import { cursorOf, type CursorRow } from "./rows.ts";
 import { isRowFault, sqlState } from "./sql-state.ts";
@@ -46,27 +47,28 @@ export function createRunLedger({ pool }: { pool: Pool }): RunLedger {
           const winners = sorted.filter((change) => won.has(change.job.uid));
           await storeRevisions(client, winners);
           // Before the inserts: a fire time that was taken back may be created anew right here.
-          const ended = await dropUnstarted(client, winners.flatMap(dropOf));
+          const dropped = await dropUnstarted(client, winners.flatMap(dropOf));
           await dropReplaced(
             client,
             winners.flatMap((change) => change.replace),
           );
           const attempted = await alreadyAttempted(client, winners);
           const created = await insertRuns(client, winners, attempted);
-          const asked = winners.reduce((sum, { create }) => sum + create.length, 0);
+          const asked = winners.flatMap(({ create }) => create);
           const settled =
-            created < asked || attempted.size > 0
+            created < asked.length || attempted.size > 0
               ? await settleAlreadyRun(client, winners, attempted)
               : [];
           // Their cursors are a version further than the caller thinks.
-          await tellOfJobs(client, CURSORS_CHANNEL, [...ended, ...settled]);
+          await tellOfJobs(client, CURSORS_CHANNEL, [...dropped.settled, ...settled]);
           const missed = winners.filter((change) => change.missed.length > 0);
           const wrongly = missed.filter(({ job }) => attempted.has(job.uid));
           await insertMissed(
             client,
             missed.filter(({ job }) => !attempted.has(job.uid)),
           );
-          if (created > 0) await client.query("select pg_notify($1, '')", [RUNS_CHANNEL]);
+          const begin = created > 0 ? asked.map(({ scheduledAt }) => scheduledAt) : [];
+          await tellOfRuns(client, [...begin, ...dropped.moved]);
           const lost = sorted.filter(({ job }) => !won.has(job.uid));
           const conflicts = [...lost, ...wrongly].map(({ job }) => job.uid);
           return { conflicts, created };
@@ -110,10 +112,10 @@ export function createRunLedger({ pool }: { pool: Pool }): RunLedger {
            select c.job_uid, c.account, c.job_id, c.generation, 'manual', $2,
                   clock_timestamp(), clock_timestamp(), $3
              from cursor c join asked using (job_uid)
-           on conflict (job_uid, trigger, key) do nothing returning 1
+           on conflict (job_uid, trigger, key) do nothing returning not_before
          )
          select exists (select from cursor) as found,
-                (select pg_notify($4, '') from created) as woken`,
+                (select ${toldOfRun("$4", "not_before")} from created) as told`,
         [job.uid, key, destinationKey(job.account, job.spec.target), RUNS_CHANNEL, job.generation],
       );
       return rows[0]?.found === true;

@@ -8,6 +8,7 @@ import type { ClaimedRun, RunTrigger } from "../domain/run.ts";
 import { closeRuns } from "./close-runs.ts";
 import { byKey } from "./by-key.ts";
 import { createTeller } from "./ledger-news.ts";
+import { sinceOf, tellOfRuns } from "./run-news.ts";
 import {
   CLOSED_CHANNEL,
   CURSORS_CHANNEL,
@@ -78,7 +79,7 @@ export function createRunQueue(options: {
         name: "claim_runs",
         text: `with due as materialized (
            select id from runs
-            where claim_token is null and not_before <= $3
+            where claim_token is null and not_before >= $7 and not_before <= $3
               and account <> all($5::uuid[]) and destination <> all($6::text[])
             order by not_before limit $2 for update skip locked
          ), claimed as (
@@ -99,6 +100,7 @@ export function createRunQueue(options: {
           request.leaseMs,
           request.exceptAccounts ?? [],
           request.exceptDestinations ?? [],
+          typeof request.from === "number" ? new Date(request.from) : "-infinity",
         ],
       });
       // Runs of one job share what they send: a thousand payloads are a gigabyte.
@@ -127,7 +129,11 @@ export function createRunQueue(options: {
            from mine where ${byKey("r.id", "mine.id")}`,
         values: [...identify(runs), notBefore === undefined ? null : new Date(notBefore)],
       });
-      if (notBefore === undefined) await pool.query("select pg_notify($1, '')", [RUNS_CHANNEL]);
+      if (notBefore === undefined)
+        await tellOfRuns(
+          pool,
+          runs.map((run) => run.notBefore),
+        );
     },
 
     renew: async (claims, leaseMs) => {
@@ -177,7 +183,10 @@ export function createRunQueue(options: {
       }
     },
 
-    onWake: (listener) => notifications.on(RUNS_CHANNEL, listener),
+    onWake: (listener) =>
+      notifications.on(RUNS_CHANNEL, (since) => {
+        listener(sinceOf(since));
+      }),
 
     depth: async () => {
       const { rows } = await pool.query<{ queued: number; started: number; oldest: number | null }>(

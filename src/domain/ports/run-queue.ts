@@ -25,12 +25,14 @@ export type Claim = Pick<ClaimedRun, "id" | "claimToken">;
 /** The delivering side of PostgreSQL. All writes compare the claim token; all times are PostgreSQL's. */
 export interface RunQueue {
   /**
-   * Claims up to `limit` unfinished, unclaimed runs with notBefore ≤ `until`, oldest first
+   * Claims up to `limit` unfinished, unclaimed runs with `from` ≤ notBefore ≤ `until`, oldest first
    * (FOR UPDATE SKIP LOCKED), for `leaseMs`. Accounts and destinations at their limit are passed over.
    */
   claim(request: {
     worker: string;
     limit: number;
+    /** Null or omitted: among all that are due. */
+    from?: Instant | null;
     until: Instant;
     leaseMs: number;
     exceptAccounts?: readonly string[];
@@ -66,8 +68,11 @@ export interface RunQueue {
    * "interrupted: outcome unknown" or retried when the policy allows. Returns how many of each.
    */
   reap(): Promise<{ requeued: number; interrupted: number }>;
-  /** Wakes the listener when runs may be waiting. A hint: pollers must not rely on it. */
-  onWake(listener: () => void): () => void;
+  /**
+   * Wakes the listener when runs may be waiting, of `since` or later (by notBefore; null: of any time). A hint: pollers
+   * must not rely on it.
+   */
+  onWake(listener: (since: Instant | null) => void): () => void;
   /** For the metrics. */
   depth(): Promise<{ queued: number; started: number; oldestDueMs: number | null }>;
 }

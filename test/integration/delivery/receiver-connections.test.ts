@@ -61,7 +61,7 @@ afterEach(async () => {
 
 async function call(account: string, path = "/", signal?: AbortSignal): Promise<Answer> {
   return post({
-    connection: await connections.take(account, origin),
+    connection: await connections.take(account, origin, 5_000),
     url: new URL(path, origin),
     headers: {},
     body: "{}",
@@ -88,12 +88,12 @@ test("calls one after another share a connection, calls at once do not", async (
 
 test("the connection used last is used next, so that those too many come to rest", async () => {
   const [first, second] = [
-    await connections.take("a", origin),
-    await connections.take("a", origin),
+    await connections.take("a", origin, 5_000),
+    await connections.take("a", origin, 5_000),
   ];
   first.release(true);
   second.release(true);
-  const next = await connections.take("a", origin);
+  const next = await connections.take("a", origin, 5_000);
   expect(next.client).toBe(second.client);
   next.release(true);
 });
@@ -111,7 +111,7 @@ test.each([
     monotonic: () => time,
   });
   const url = new URL(`${scheme}://receiver.example/`);
-  const connection = await own.take("a", url.origin);
+  const connection = await own.take("a", url.origin, 5_000);
   const { signal } = new AbortController();
   const request = { connection, url, headers: {}, body: "{}", signal, timeoutMs: 5_000 };
   await expect(post({ ...request, maySend: () => true })).rejects.toThrow("far enough");
@@ -181,7 +181,7 @@ test("nothing is kept of a connection that is closed", async () => {
   });
   const used: WeakRef<object>[] = [];
   const one = async (): Promise<void> => {
-    const connection = await connections.take("a", origin);
+    const connection = await connections.take("a", origin, 5_000);
     used.push(new WeakRef(connection.client));
     const { signal } = new AbortController();
     const request = { connection, url: new URL("/close", origin), headers: {}, body: "{}", signal };
@@ -197,7 +197,7 @@ test("nothing is kept of a call that is over, however long it might have taken",
   const { signal } = new AbortController();
   const used: WeakRef<object>[] = [];
   const one = async (): Promise<void> => {
-    const connection = await connections.take("a", origin);
+    const connection = await connections.take("a", origin, 5_000);
     used.push(new WeakRef(connection));
     const request = { connection, url: new URL(origin), headers: {}, body: "{}", signal };
     await post({ ...request, timeoutMs: 600_000, maySend: () => true });

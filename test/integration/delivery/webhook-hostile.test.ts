@@ -53,10 +53,18 @@ function send(url: string, change: Partial<WebhookTarget> = {}, maySend = () => 
   });
 }
 
-test("a destination that cannot be checked, because the database is away, was not called", async () => {
-  const away = new DependencyUnavailable("postgres", { cause: { code: "57P01" } });
-  const cut = loopbackSender({ dial: { accountRules: () => Promise.reject(away) } });
-  const run = claimedRun({ url: "http://127.0.0.1:9/" });
+test.each<{ how: string; accountRules: () => Promise<never> }>([
+  {
+    how: "away",
+    accountRules: async () => {
+      throw new DependencyUnavailable("postgres", { cause: { code: "57P01" } });
+    },
+  },
+  { how: "hanging", accountRules: () => new Promise(() => undefined) },
+])("what cannot be checked, the database $how, was not called", async ({ accountRules }) => {
+  const cut = loopbackSender({ dial: { accountRules } });
+  // Less than a connection has.
+  const run = claimedRun({ url: "http://127.0.0.1:9/", timeoutSeconds: 1 });
   if (run.spec.target.kind !== "webhook") throw new Error("a webhook");
   const { target } = run.spec;
   const { signal } = new AbortController();

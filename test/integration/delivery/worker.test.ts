@@ -21,6 +21,47 @@ afterAll(async () => {
 });
 const { receiver, worker, create, onEnd } = endingWithTest(() => fixture);
 
+describe("a claim", () => {
+  test("begins where the one before has found nothing more, or where news say", async () => {
+    const target = await receiver();
+    const claims: { from: number | null; jobs: string[] }[] = [];
+    const listening = Promise.withResolvers<void>();
+    const queue = fixture.anotherQueue();
+    worker({
+      // Nothing but announcements brings claims, and none of them looks at all because it is time to.
+      timing: { poll: 600_000 },
+      queue: {
+        ...queue,
+        onWake: (listener) =>
+          queue.onWake((since) => {
+            listener(since);
+            if (since === null) listening.resolve();
+          }),
+        claim: async (request) => {
+          const runs = await queue.claim(request);
+          claims.push({ from: request.from ?? null, jobs: runs.map(({ jobUid }) => jobUid) });
+          return runs;
+        },
+      },
+    });
+    /** Where the claim looked that found it. */
+    const deliver = async (at: number): Promise<number | null | undefined> => {
+      const of = webhookJob(target.url);
+      await create({ of, at });
+      await fixture.executions(of, 1);
+      return claims.find(({ jobs }) => jobs.includes(of.uid))?.from;
+    };
+    await listening.promise;
+    // The first may be found by a claim under way; the one after that looks at all, of which there may be news.
+    await deliver(Date.now());
+    await deliver(Date.now());
+    const began = Date.now();
+    expect(await deliver(began)).toBeGreaterThan(began - 10_000);
+    expect(await deliver(began - 600_000)).toBe(began - 600_000);
+    expect(await deliver(Date.now())).toBeGreaterThan(began - 10_000);
+  });
+});
+
 describe("a webhook", () => {
   test("arrives byte for byte, signed, and is recorded", async () => {
     const target = await receiver();
@@ -286,8 +327,8 @@ describe("fairness", () => {
       queue: {
         ...queue,
         onWake: (listener) =>
-          queue.onWake(() => {
-            listener();
+          queue.onWake((since) => {
+            listener(since);
             announced.resolve();
           }),
         claim: async (request) => {

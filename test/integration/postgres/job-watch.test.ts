@@ -47,7 +47,7 @@ test("what was restored behind their backs is read anew by those who watch and t
   expect(await watched(now)).toBe("changed");
 });
 
-test("behind a transaction that stays open, what was delivered is not read whole again and again", async () => {
+test("behind a transaction that stays open each change is read once, and its own when it is over", async () => {
   const database = await createTestDatabase();
   const pool = createPool({ url: database.url, applicationName: "test", max: 10 });
   const notifications = createNotifications({ url: database.url, applicationName: "test" });
@@ -56,16 +56,18 @@ test("behind a transaction that stays open, what was delivered is not read whole
   const open = await pool.connect();
   onTestFinished(async () => {
     ending.abort();
-    await open.query("rollback");
     open.release();
     await notifications.close();
     await pool.end();
     await database.drop();
   });
-  await open.query("begin");
-  await open.query("select pg_current_xact_id()");
-
   const account = randomUUID();
+  await open.query("begin");
+  await open.query("insert into jobs (account, id, spec) values ($1, 'late', $2)", [
+    account,
+    cronSpec(),
+  ]);
+
   const { position } = await store.list({ limit: 1 });
   const events = store.watch(position, ending.signal)[Symbol.asyncIterator]();
   const next = async (): Promise<string | undefined> => {
@@ -75,16 +77,24 @@ test("behind a transaction that stays open, what was delivered is not read whole
       if (value.type === "changed") return value.job.id;
     }
   };
-  let whole = 0;
+  let read = 0;
   const query = pool.query.bind(pool) as (...given: unknown[]) => Promise<{ rows: object[] }>;
   pool.query = (async (...given: unknown[]) => {
     const result = await query(...given);
-    whole += result.rows.filter((row) => "spec" in row).length;
+    read += result.rows.filter((row) => "uid" in row && row.uid !== null).length;
     return result;
   }) as typeof pool.query;
+  const index = createPostgresJobIndex({ pool, monotonic });
+  expect(await index.jobs(account)).toEqual([]);
   for (let n = 1; n <= 10; n += 1) {
     const job = await store.create({ account, id: `job-${n}`, spec: cronSpec() });
     expect(await next()).toBe(job.id);
+    expect(await index.jobs(account)).toHaveLength(n);
   }
-  expect(whole).toBe(10);
+  // Of each: what the insert says, who has changed, the whole of it, and the index.
+  expect(read).toBe(40);
+  await open.query("commit");
+  expect(await next()).toBe("late");
+  expect(await index.jobs(account)).toHaveLength(11);
+  expect(read).toBe(43);
 });

@@ -84,6 +84,47 @@ describe("claim", () => {
     await fixture.ledger.cancel([of.uid]);
   });
 
+  test("looks at none before `from`", async () => {
+    const of = job();
+    const now = Date.now();
+    await fixture.ledger.apply([
+      change(of, { create: [scheduled(now - 2_000), scheduled(now - 1_000), scheduled(now)] }),
+    ]);
+    const request = { worker: "w", limit: 10, leaseMs: 9_000, until: now };
+    const later = await fixture.queue.claim({ ...request, from: now - 1_000 });
+    expect(later.map((run) => run.notBefore)).toEqual([now - 1_000, now]);
+    const all = await fixture.queue.claim({ ...request, from: null });
+    expect(all.map((run) => run.notBefore)).toEqual([now - 2_000]);
+    await fixture.ledger.cancel([of.uid]);
+  });
+
+  test("what is given back, or moves to another generation, is told of from its own time on", async () => {
+    const of = job();
+    const now = Date.now();
+    const told: (number | null)[] = [];
+    const stop = fixture.anotherQueue().onWake((since) => told.push(since));
+    await expect.poll(() => told).toEqual([null]);
+    const run = await claimed(fixture, of, { at: now - 60_000 });
+    await fixture.queue.release([run]);
+    await expect.poll(() => told).toEqual([null, now - 60_000, now - 60_000]);
+    // In time before any retry of it, nobody is woken.
+    await fixture.queue.release([await claimOne(fixture.queue, of)], now + 60_000);
+
+    await fixture.ledger.runNow(of, "asked");
+    await expect.poll(() => told.length).toBe(4);
+    const [manual] = (
+      await fixture.queue.claim({ worker: "w", limit: 10, until: now + 10_000, leaseMs: 9_000 })
+    ).filter(({ trigger }) => trigger === "manual");
+    expect(told[3]).toBe(manual?.notBefore);
+    await fixture.ledger.apply([
+      change({ ...of, generation: 2 }, { from: await cursorOf(fixture.ledger, of) }),
+    ]);
+    await expect.poll(() => told.length).toBe(5);
+    expect(told[4]).toBe(manual?.notBefore);
+    stop();
+    await fixture.ledger.cancel([of.uid]);
+  });
+
   test("waits for nobody who holds a run", async () => {
     const [held, free] = [job(), job()];
     for (const of of [held, free])
@@ -116,11 +157,14 @@ describe("claim", () => {
 
   test("depth and a wake-up tell of waiting runs", async () => {
     const of = job();
-    const woken = new Promise<void>((resolve) => {
-      fixture.queue.onWake(resolve);
-    });
-    await fixture.ledger.apply([change(of, { create: [scheduled(Date.now() - 5_000)] })]);
-    await woken;
+    const told: (number | null)[] = [];
+    const stop = fixture.anotherQueue().onWake((since) => told.push(since));
+    // Some may have been lost before it listened.
+    await expect.poll(() => told).toEqual([null]);
+    const at = Date.now() - 5_000;
+    await fixture.ledger.apply([change(of, { create: [scheduled(at)] })]);
+    await expect.poll(() => told).toEqual([null, at]);
+    stop();
     const depth = await fixture.queue.depth();
     expect(depth).toMatchObject({ queued: 1, started: 0 });
     expect(depth.oldestDueMs).toBeGreaterThanOrEqual(5_000);

@@ -8,41 +8,48 @@ import {
 } from "../../../src/postgres/job-position.ts";
 
 const ORIGIN = "1763856000.123456-16412";
-const NOW = { origin: ORIGIN, xid: "120", end: "125", purged: "90" };
+const NOW = { origin: ORIGIN, snapshot: "80:125:80,120", purged: "90" };
 
 describe("an earlier position", () => {
-  test.each<[string, { origin?: string; xid: bigint }, bigint | undefined]>([
-    ["leads here", { xid: 100n }, 120n],
-    ["is where we are", { xid: 120n }, 120n],
-    ["may be later than the oldest transaction of now", { xid: 125n }, 120n],
-    ["is later than any transaction that there was", { xid: 126n }, undefined],
-    ["is just behind what is forgotten", { xid: 91n }, 120n],
-    ["is where deletions are forgotten", { xid: 90n }, undefined],
-    ["is of another server", { origin: "1763856001.5-16412", xid: 100n }, undefined],
-    ["is of another table", { origin: "1763856000.123456-16413", xid: 100n }, undefined],
-  ])("%s", (_name, { origin = ORIGIN, xid }, expected) => {
-    const after = positionAfter({ origin, xid }, [NOW]);
-    expect(after).toEqual(expected === undefined ? undefined : { origin: ORIGIN, xid: expected });
+  test.each<[string, string, boolean]>([
+    ["leads here", `${ORIGIN}:100:100:`, true],
+    ["is where we are", `${ORIGIN}:80:125:80,120`, true],
+    ["is later than any transaction that there was", `${ORIGIN}:126:126:`, false],
+    ["is just behind what is forgotten", `${ORIGIN}:91:91:`, true],
+    ["is where deletions are forgotten", `${ORIGIN}:90:90:`, false],
+    ["has seen none of a transaction that is still open", `${ORIGIN}:80:100:80,95`, true],
+    ["has not seen one that may have deleted what is forgotten", `${ORIGIN}:85:100:85`, false],
+    ["is of another server", "1763856001.5-16412:100:100:", false],
+    ["is of another table", "1763856000.123456-16413:100:100:", false],
+  ])("%s", (_name, from, leads) => {
+    const after = positionAfter(parsePosition(from), [NOW]);
+    expect(after).toEqual(leads ? positionOf([NOW]) : undefined);
   });
 
   test("leads anywhere when nothing was ever forgotten", () => {
-    expect(positionAfter({ origin: ORIGIN, xid: 1n }, [{ ...NOW, purged: null }])?.xid).toBe(120n);
+    const from = parsePosition(`${ORIGIN}:1:1:`);
+    expect(positionAfter(from, [{ ...NOW, purged: null }])).toEqual(positionOf([NOW]));
   });
 });
 
 test("a position is read from its text again", () => {
   const position = positionOf([NOW]);
+  expect(position).toMatchObject({ open: [80n, 120n], next: 125n });
   expect(parsePosition(positionText(position))).toEqual(position);
 });
 
 test.each([
   "",
   "120",
-  ":120",
+  ":120:120:",
   `${ORIGIN}:`,
-  `${ORIGIN}:x`,
-  `${ORIGIN}:-1`,
-  `${ORIGIN}:123456789012345678901`,
+  // As an older release wrote it.
+  `${ORIGIN}:120`,
+  `${ORIGIN}:120:125`,
+  `${ORIGIN}:120:125:x`,
+  `${ORIGIN}:120:125:120,`,
+  `${ORIGIN}:-1:5:`,
+  `${ORIGIN}:1:123456789012345678901:`,
 ])("%j is no position", (text) => {
   expect(() => parsePosition(text)).toThrow(PositionExpired);
 });

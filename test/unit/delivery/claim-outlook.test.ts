@@ -1,0 +1,137 @@
+import { expect, test } from "vitest";
+import { createClaimOutlook, type Looked } from "../../../src/delivery/claim-outlook.ts";
+import type { Full } from "../../../src/delivery/held-runs.ts";
+
+const NOBODY: Full = { accounts: [], destinations: [] };
+const ONE: Full = { accounts: [], destinations: ["a"] };
+const BOTH: Full = { accounts: ["b"], destinations: ["a"] };
+
+/** PostgreSQL's time is a million ahead of the monotonic one. */
+const EPOCH = 1_000_000;
+
+function outlook() {
+  let time = 0;
+  const created = createClaimOutlook({ monotonic: () => time, poll: 1_000 });
+  return {
+    sleep: (ms: number) => (time += ms),
+    news: (since: number | null) => {
+      created.news(since);
+    },
+    /** A claim that gets no answer. */
+    fail: () => created.next(NOBODY),
+    /** A claim, and where it looked, in milliseconds of the monotonic clock; undefined when none was made. */
+    claim: (
+      claim: Partial<Omit<Looked, "cutShortAt">> & {
+        cutShortAt?: number;
+        meanwhile?: () => void;
+      } = {},
+    ) => {
+      const full = claim.full ?? NOBODY;
+      const look = created.next(full);
+      if (look === undefined) return undefined;
+      const now = EPOCH + time;
+      const tookMs = claim.tookMs ?? 0;
+      time += tookMs;
+      claim.meanwhile?.();
+      const cutShortAt = claim.cutShortAt === undefined ? null : EPOCH + claim.cutShortAt;
+      created.looked({ now, full, cutShortAt, tookMs });
+      return look.from === null ? "all" : look.from - EPOCH;
+    },
+  };
+}
+
+test("a claim begins two seconds before the one that found nothing more", () => {
+  const { claim, sleep } = outlook();
+  expect(claim()).toBe("all");
+  sleep(300);
+  expect(claim()).toBe(-2_000);
+  sleep(100);
+  expect(claim()).toBe(-1_700);
+});
+
+test("all are looked at again within a poll, and the rarer the longer that takes", () => {
+  const { claim, sleep } = outlook();
+  expect(claim()).toBe("all");
+  sleep(499);
+  expect(claim()).toBe(-2_000);
+  sleep(1);
+  expect(claim({ tookMs: 400 })).toBe("all");
+  sleep(7_999);
+  expect(claim({ tookMs: 30 })).toBe(-1_500);
+  sleep(1);
+  expect(claim()).toBe("all");
+});
+
+test("one that was cut short is followed by one that begins at its end", () => {
+  const { claim } = outlook();
+  expect(claim({ cutShortAt: -50_000 })).toBe("all");
+  expect(claim({ cutShortAt: -40_000 })).toBe(-50_000);
+  expect(claim({ cutShortAt: 500 })).toBe(-40_000);
+  expect(claim()).toBe(-2_000);
+});
+
+test("news of earlier runs are looked for, also those that come while a claim is under way", () => {
+  const { claim, news } = outlook();
+  claim();
+  news(EPOCH - 60_000);
+  news(EPOCH - 30_000);
+  news(EPOCH + 15_000);
+  expect(claim()).toBe(-60_000);
+  expect(
+    claim({
+      meanwhile: () => {
+        news(EPOCH - 90_000);
+      },
+    }),
+  ).toBe(-2_000);
+  expect(claim()).toBe(-90_000);
+  news(null);
+  expect(claim()).toBe("all");
+  expect(claim()).toBe(-2_000);
+});
+
+test("a claim that failed has found nothing", () => {
+  const { claim, fail, news } = outlook();
+  claim();
+  news(EPOCH - 60_000);
+  fail();
+  expect(claim()).toBe(-60_000);
+});
+
+test("who was passed over is found where their runs begin, once there is room for them", () => {
+  const { claim, sleep } = outlook();
+  claim({ cutShortAt: -50_000 });
+  expect(claim({ full: ONE, cutShortAt: -40_000 })).toBe(-50_000);
+  expect(claim({ full: BOTH, cutShortAt: -30_000 })).toBe(-40_000);
+  sleep(100);
+  // Of these, one is full still, and passed over again.
+  expect(claim({ full: ONE, cutShortAt: -49_000 })).toBe(-50_000);
+  expect(claim({ full: ONE, cutShortAt: -30_000 })).toBe(-49_000);
+  expect(claim()).toBe(-50_000);
+  expect(claim()).toBe(-1_900);
+});
+
+test("while the rest is theirs nobody looks, until news come, or one has room, or half a poll", () => {
+  const { claim, sleep, news } = outlook();
+  claim();
+  expect(claim({ full: ONE })).toBe(-2_000);
+  expect(claim({ full: ONE })).toBeUndefined();
+  expect(claim({ full: BOTH })).toBeUndefined();
+  news(EPOCH + 1_000);
+  expect(claim({ full: BOTH })).toBe(-2_000);
+  expect(claim({ full: BOTH })).toBeUndefined();
+  expect(claim({ full: ONE })).toBe(-2_000);
+  expect(claim({ full: ONE })).toBeUndefined();
+  sleep(500);
+  expect(claim({ full: ONE })).toBe("all");
+  // Whatever came while it looked.
+  sleep(400);
+  expect(
+    claim({
+      full: NOBODY,
+      meanwhile: () => {
+        news(EPOCH);
+      },
+    }),
+  ).toBe(-2_000);
+});

@@ -1,24 +1,30 @@
 /**
  * Somebody else's transaction that stays open, such as a backup or a report: nothing that it may still see can be
- * removed, so whatever a queue has done stays in its tables and indexes, and a queue that reads past it gets slower
- * with each run. Beside graphile-worker tuned, in turns, on the same server.
+ * removed, so whatever a queue has done stays in its tables and indexes. What it costs is told by runs that come one
+ * at a time, because each has to be looked for. Beside graphile-worker, which has done as much on the same server.
  */
-import { createPool } from "../src/postgres/pool.ts";
-import { createDurableDelivery } from "./durable-delivery.ts";
+import { Logger, makeWorkerUtils, run } from "graphile-worker";
+import { Agent } from "undici";
+import { createPool, transaction } from "../src/postgres/pool.ts";
+import { createBenchWorker, createDurableDelivery } from "./durable-delivery.ts";
+import { dueRuns } from "./due-runs.ts";
 import { benchGraphileWorker } from "./graphile-worker.ts";
 import { median } from "./median.ts";
+import { post } from "./raw-post.ts";
 import { startSink } from "./sink-process.ts";
 
 const LOAD = { count: 5_000, width: 64 };
-const ROUNDS = 3;
-/** Of each, done while the transaction is open, before it is measured again. */
-const BEHIND = 40_000;
+/** Of each, done while the transaction is open, before they are measured again. */
+const BEHIND = 50_000;
+/** One after the other; the first of them warm up. */
+const SINGLE = 300;
+const MEASURED = 100;
 
 export interface OpenSnapshotFigures {
   behind: number;
-  /** Webhooks a second, medians: without such a transaction, and behind it. */
-  durable: { without: number; after: number };
-  graphileTuned: { without: number; after: number };
+  /** Milliseconds of one run, from before it is created until it is recorded: medians without such a transaction, and behind it. */
+  carillon: { without: number; after: number };
+  graphile: { without: number; after: number };
 }
 
 export async function benchOpenSnapshot(target: {
@@ -29,38 +35,91 @@ export async function benchOpenSnapshot(target: {
   const url = `http://127.0.0.1:${sink.port}/`;
   const durable = await createDurableDelivery({ databaseUrl, url });
   const pool = createPool({ url: databaseUrl, applicationName: "somebody else", max: 1 });
-  const graphile = (load: typeof LOAD) =>
-    benchGraphileWorker({ databaseUrl, url, tuned: true, ...load });
-  const rounds = async () => {
-    const durables: number[] = [];
-    const graphiles: number[] = [];
-    while (durables.length < ROUNDS) {
-      durables.push(await durable.run(LOAD));
-      graphiles.push(await graphile(LOAD));
-    }
-    return { durable: median(durables), graphile: median(graphiles) };
-  };
+  const measure = async () => ({
+    carillon: await single({ databaseUrl, url }),
+    graphile: await singleOfGraphile({ databaseUrl, url }),
+  });
   try {
-    await rounds();
-    const without = await rounds();
-    const somebody = await pool.connect();
-    await somebody.query("begin isolation level repeatable read");
-    await somebody.query("select count(*) from runs");
-    for (let done = 0; done < BEHIND; done += LOAD.count) {
-      await durable.run(LOAD);
-      await graphile(LOAD);
-    }
-    const after = await rounds();
-    await somebody.query("rollback");
-    somebody.release();
+    await durable.run(LOAD);
+    await benchGraphileWorker({ databaseUrl, url, tuned: true, ...LOAD });
+    const without = await measure();
+    // Ours would be ended for standing still.
+    await pool.query("set idle_in_transaction_session_timeout = 0");
+    const after = await transaction(pool, async (client) => {
+      await client.query("set transaction isolation level repeatable read");
+      await client.query("select count(*) from runs");
+      for (let done = 0; done < BEHIND; done += LOAD.count) {
+        await durable.run(LOAD);
+        await benchGraphileWorker({ databaseUrl, url, tuned: true, ...LOAD });
+      }
+      return measure();
+    });
     return {
       behind: BEHIND,
-      durable: { without: without.durable, after: after.durable },
-      graphileTuned: { without: without.graphile, after: after.graphile },
+      carillon: { without: without.carillon, after: after.carillon },
+      graphile: { without: without.graphile, after: after.graphile },
     };
   } finally {
     await durable.close();
     await pool.end();
     sink.close();
   }
+}
+
+async function single(target: { databaseUrl: string; url: string }): Promise<number> {
+  const { clock, ledger, start, close } = await createBenchWorker(target);
+  let recorded = Promise.withResolvers<void>();
+  const worker = start(() => {
+    recorded.resolve();
+  });
+  const took = await oneByOne(async () => {
+    recorded = Promise.withResolvers();
+    await dueRuns({ ledger, count: 1, urls: [target.url], now: clock.now() });
+    await recorded.promise;
+  });
+  await worker.stop();
+  await close();
+  return took;
+}
+
+async function singleOfGraphile(target: { databaseUrl: string; url: string }): Promise<number> {
+  const connectionString = target.databaseUrl;
+  const logger = new Logger(() => () => undefined);
+  const utils = await makeWorkerUtils({ connectionString, logger });
+  const dispatcher = new Agent();
+  const runner = await run({
+    connectionString,
+    logger,
+    noHandleSignals: true,
+    concurrency: LOAD.width,
+    taskList: {
+      post: async (payload) => {
+        await post(dispatcher, target.url, JSON.stringify(payload));
+      },
+    },
+  });
+  let recorded = Promise.withResolvers<void>();
+  runner.events.on("job:complete", () => {
+    recorded.resolve();
+  });
+  const took = await oneByOne(async () => {
+    recorded = Promise.withResolvers();
+    await utils.addJob("post", { hello: "world" });
+    await recorded.promise;
+  });
+  await runner.stop();
+  await utils.release();
+  await dispatcher.close();
+  return took;
+}
+
+/** Milliseconds, the median of the last. */
+async function oneByOne(work: () => Promise<void>): Promise<number> {
+  const took: number[] = [];
+  while (took.length < SINGLE) {
+    const began = performance.now();
+    await work();
+    took.push(performance.now() - began);
+  }
+  return median(took.slice(-MEASURED));
 }

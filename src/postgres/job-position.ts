@@ -8,7 +8,7 @@ import { PositionExpired } from "../domain/ports/job-store.ts";
  */
 export interface JobPosition {
   origin: string;
-  /** As `pg_current_snapshot()` writes it (PostgreSQL 18, 9.28.9): `xmin:xmax:open,…`. */
+  /** As PostgreSQL writes a `pg_snapshot`: `xmin:xmax:open,…`. */
   snapshot: string;
   /** Transactions that were open. */
   open: readonly bigint[];

@@ -347,6 +347,23 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
     await context.close();
   });
 
+  test("a field is not called empty any more when it has its first letter", async () => {
+    const { context, page } = await open("jobs/new");
+    await page.getByText("At 03:00, every day").waitFor();
+    const check = await hold(page, "POST", "**/jobs/check");
+    const name = page.getByLabel("Name");
+    const empty = page.getByText("must not be empty");
+    await name.fill("R");
+    await check.asked;
+    expect(await empty.count()).toBe(0);
+    check.release();
+    await name.fill("");
+    await empty.waitFor();
+    await name.fill("R");
+    expect(await empty.count()).toBe(0);
+    await context.close();
+  });
+
   test("fire times do not stand below the words of another schedule", async () => {
     const { context, page } = await open("jobs/new");
     await page.getByText("At 03:00, every day").waitFor();

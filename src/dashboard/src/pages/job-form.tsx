@@ -53,6 +53,8 @@ const LABELS = {
   run_at: "Time",
 };
 
+const isEmpty = (draft: JobDraft, field: string) => draft[field as keyof JobDraft] === "";
+
 /** Creates or changes a job: what is wrong and when it fires is said while typing, by the server. */
 export function JobForm(props: {
   start: JobDraft;
@@ -108,12 +110,11 @@ export function JobForm(props: {
   };
   const [settled] = useDebouncedValue(draft, 250);
   const toCheck = creating ? bodyOf(settled).body : changesToCheck(settled, start);
-  const { schedule_type, cron_expression, timezone } = settled;
   const check = useQuery({
     queryKey: ["job-check", props.id ?? null, toCheck],
-    // With its schedule: until another one's answer is there, these times are not to be read as that one's.
+    // With what was asked: until another answer is there, this one is not to be read as that one's.
     queryFn: async () => ({
-      schedule: { schedule_type, cron_expression, timezone },
+      asked: settled,
       ...(await ask<JobCheck>(
         `/jobs/check${props.id === undefined ? "" : `?id=${encodeURIComponent(props.id)}`}`,
         toCheck,
@@ -123,13 +124,16 @@ export function JobForm(props: {
     staleTime: 10_000,
     gcTime: 30_000,
   });
-  const asked = check.data?.schedule ?? draft;
+  const asked = check.data?.asked ?? draft;
   const cron = asked.schedule_type === "cron";
   const findings = [
     ...(toSave.ok ? [] : [{ field: toSave.field, message: toSave.message }]),
     // Not when the draft was corrected while that was under way.
     ...(save.error instanceof ApiError && save.variables === draft ? save.error.details : []),
-    ...(check.data?.findings ?? []),
+    // What was found of an empty field is not true of one that has got its first letter since.
+    ...(check.data?.findings ?? []).filter(
+      ({ field }) => !(isEmpty(asked, field) && !isEmpty(draft, field)),
+    ),
   ];
   const problem = (field: string) => {
     if (!all && !touched.has(field)) return undefined;

@@ -9,6 +9,7 @@ export function catcherPage(nonce: string): string {
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Mail catcher · Carillon</title>
+<link rel="icon" href="${ICON}">
 <style nonce="${nonce}">${STYLE}</style>
 <header>
   <h1>Mail catcher</h1>
@@ -39,6 +40,11 @@ export function catcherPage(nonce: string): string {
 </html>
 `;
 }
+
+const ICON = `data:image/svg+xml,${encodeURIComponent(
+  '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="8" fill="#0b7285"/>' +
+    '<path fill="none" stroke="#fff" stroke-width="2.5" stroke-linejoin="round" d="M25 10H7v13h18zl-9 7-9-7"/></svg>',
+)}`;
 
 const STYLE = `
 :root { color-scheme: light dark; --line: #8884; --accent: #3a5bd9; font: 15px/1.45 system-ui, sans-serif }

@@ -172,7 +172,7 @@ const MAIL_POLICY =
 
 function page(response: ServerResponse): void {
   const nonce = randomBytes(16).toString("base64");
-  const policy = `default-src 'none'; script-src 'nonce-${nonce}'; style-src 'nonce-${nonce}'; connect-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`;
+  const policy = `default-src 'none'; script-src 'nonce-${nonce}'; style-src 'nonce-${nonce}'; img-src data:; connect-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`;
   send(response, 200, "text/html; charset=utf-8", catcherPage(nonce), policy);
 }
 

@@ -39,6 +39,18 @@ describe.skipIf(chrome === undefined)("the mail catcher's page", () => {
     return window;
   };
 
+  test("its policy lets in the icon that a tab shows", async () => {
+    const { context, page } = await open();
+    const drawn = page.evaluate(`(async () => {
+      const image = new Image();
+      image.src = document.querySelector("link[rel=icon]").href;
+      await image.decode();
+      return image.naturalWidth > 0;
+    })()`);
+    expect(await drawn).toBe(true);
+    await context.close();
+  });
+
   test("shows the mail that was chosen last, whichever answer comes last", async () => {
     await send("slow");
     await send("quick");

@@ -2,7 +2,7 @@ import { Client, Pool as PgPool, TypeOverrides, types as builtIn } from "pg";
 import type { ClientBase, ClientConfig } from "pg";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import { isRefusal, translated } from "./connection-errors.ts";
-import { makeDoOnFullServer } from "./full-server.ts";
+import { makeDoWhenRefused } from "./making-do.ts";
 import { DEADLOCK, sqlState } from "./sql-state.ts";
 
 /** A pool of pg whose `query` throws DependencyUnavailable for connection-class errors. */
@@ -31,7 +31,7 @@ export interface PoolOptions {
    * for an empty queue reads and sorts the whole of a full one for each claim.
    */
   plans?: "fixed";
-  /** With the same plans. Its connections are taken while the server has none for this pool, not even one. */
+  /** With the same plans. Its connections are taken while the server lets this pool have none, not even one. */
   lender?: Pool;
 }
 
@@ -149,7 +149,7 @@ export function createPool(options: PoolOptions): Pool {
     // A checked-out connection can die between two statements; the next statement reports it.
     client.on("error", () => undefined);
   });
-  makeDoOnFullServer(pool, options.lender);
+  makeDoWhenRefused(pool, options.lender);
   const query = pool.query.bind(pool) as (...args: unknown[]) => Promise<unknown>;
   pool.query = (async (...args: unknown[]) => {
     try {

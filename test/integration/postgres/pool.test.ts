@@ -1,6 +1,9 @@
 import { randomBytes } from "node:crypto";
+import { mkdtemp, rm } from "node:fs/promises";
 import { createServer, type Server, type Socket } from "node:net";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
 import {
   clientConfig,
@@ -10,6 +13,8 @@ import {
   type Pool,
   type Queryable,
 } from "../../../src/postgres/pool.ts";
+import { sqlState } from "../../../src/postgres/sql-state.ts";
+import { startEmbeddedPostgres } from "../../../src/standalone/embedded-postgres.ts";
 import {
   createEmptyDatabase,
   createTestDatabase,
@@ -162,7 +167,7 @@ test("the pool exhausted is an outage, and passes", async () => {
 const many = (on: Pool) =>
   Promise.all(Array.from({ length: 20 }, () => on.query("select pg_sleep(0.01)")));
 
-describe("on a server that has no connection left", () => {
+describe("on a server that lets nobody else in", () => {
   test("a pool makes do with those that it has, and grows when it may", async () => {
     const few = await createLimitedRole(database.url, 2);
     const crowded = createPool({ url: few.url, applicationName: "crowded" });
@@ -195,6 +200,24 @@ describe("on a server that has no connection left", () => {
     await expect(transaction(alone, async () => 1)).rejects.toThrow(DependencyUnavailable);
     for (const one of [borrowing, alone]) await one.end();
     await none.drop();
+  });
+
+  test("one that ends when all have gone serves those who are there", async () => {
+    const dataDir = await mkdtemp(join(tmpdir(), "carillon-test-smart-"));
+    onTestFinished(() => rm(dataDir, { recursive: true, force: true }));
+    const server = await startEmbeddedPostgres({ dataDir, settings: { fsync: "off" } });
+    onTestFinished(() => server.stop());
+    const [there, late] = ["there", "late"].map((applicationName) =>
+      createPool({ url: server.url, applicationName }),
+    ) as [Pool, Pool];
+    await there.query("select 1");
+    process.kill(server.pid, "SIGTERM");
+    await expect
+      .poll(() => late.query("select 1").catch((error: unknown) => sqlState(error)))
+      .toBe("57P03");
+    await many(there);
+    expect(there.totalCount).toBe(1);
+    for (const one of [there, late]) await one.end();
   });
 });
 

@@ -1,7 +1,11 @@
 import type { Pool, PoolClient } from "pg";
 import { sqlState } from "./sql-state.ts";
 
-const TOO_MANY_CONNECTIONS = "53300";
+/** What a server says that lets nobody else in, and goes on with those who are in. */
+const NOBODY_ELSE = new Set<string | undefined>([
+  "53300", // too_many_connections
+  "57P03", // cannot_connect_now: it ends when all have gone, which it is told by SIGTERM
+]);
 /** Milliseconds for which a pool asks for no more than it has: each refusal costs the server a process. */
 const CONTENT = 1_000;
 
@@ -12,10 +16,10 @@ type Taken = (
 ) => void;
 
 /**
- * A server that has no connection left for the pool is none that is away: whoever asked waits for one that the pool
- * has, as if it had its most, or where it has none gets one of the lender's.
+ * A server that lets nobody else in is none that is away: whoever asked waits for a connection that the pool has, as
+ * if it had its most, or where it has none gets one of the lender's.
  */
-export function makeDoOnFullServer(pool: Pool, lender?: Pool): void {
+export function makeDoWhenRefused(pool: Pool, lender?: Pool): void {
   const connect = pool.connect.bind(pool);
   const { max } = pool.options;
   let used = 0;
@@ -35,7 +39,7 @@ export function makeDoOnFullServer(pool: Pool, lender?: Pool): void {
     connect((error, client, release) => {
       // Without those that are only being made: they may be refused as well.
       const own = used + pool.idleCount;
-      if (sqlState(error) !== TOO_MANY_CONNECTIONS) taken(error, client, release);
+      if (!NOBODY_ELSE.has(sqlState(error))) taken(error, client, release);
       else if (own > 0) {
         beContentWith(own);
         take(taken);

@@ -3,18 +3,32 @@ import { defineConfig } from "vitest/config";
 /** What is waited for comes in milliseconds, or late because the machine is busy, which is no failure. */
 const expect = { poll: { timeout: 15_000 } };
 
+/**
+ * Never the order in which they are written, so that a test which leans on another one fails; always the same one, so
+ * that it fails today. `--sequence.seed=N` is another. Stories, told in many tests, say `shuffle: false`.
+ */
+const sequence = { shuffle: { tests: true } };
+
 /** As many files at a time as there are cores but one; whole-program tests one at a time. */
 export default defineConfig({
   test: {
+    sequence: { seed: 5 },
     projects: [
       {
         // The fuzzes take seconds on an idle machine and many on a busy one.
-        test: { name: "unit", include: ["test/unit/**/*.test.ts"], testTimeout: 120_000, expect },
+        test: {
+          name: "unit",
+          include: ["test/unit/**/*.test.ts"],
+          testTimeout: 120_000,
+          expect,
+          sequence,
+        },
       },
       {
         test: {
           name: "integration",
           expect,
+          sequence,
           include: ["test/integration/**/*.test.ts", "test/conformance/**/*.test.ts"],
           exclude: ["test/integration/kubernetes/**", "test/conformance/kubernetes.test.ts"],
           globalSetup: ["test/postgres/global-setup.ts"],
@@ -26,6 +40,7 @@ export default defineConfig({
         test: {
           name: "kubernetes",
           expect,
+          sequence,
           include: [
             "test/integration/kubernetes/**/*.test.ts",
             "test/conformance/kubernetes.test.ts",

@@ -15,7 +15,7 @@ const EVALUATION = {
   monitoring: { grafanaDashboard: { enabled: true } },
 };
 
-describe.runIf(kubeconfig !== "")("helm", () => {
+describe.runIf(kubeconfig !== "")("helm", { shuffle: false }, () => {
   let client: KubernetesClient;
   let namespace: string;
   let team: string;

@@ -71,7 +71,6 @@ describe.runIf(inject("kubeconfig") !== "")("on a real API server", () => {
   jobIndexConformance("Kubernetes", async () => {
     const client = connect(inject("kubeconfig"));
     await installCrd(client);
-    const namespaces = [await createNamespace(client), await createNamespace(client)] as const;
     const accountNamespaces = namespaceAccounts([]);
     const parts = { client, accountNamespaces, metrics: client.metrics, ...realTime };
     const elsewhere = createKubernetesJobStore(parts);
@@ -92,10 +91,7 @@ describe.runIf(inject("kubeconfig") !== "")("on a real API server", () => {
       index: followed.index,
       jobs: followed.jobs,
       elsewhere,
-      accounts: [
-        accountNamespaces.bind(namespaces[0].name),
-        accountNamespaces.bind(namespaces[1].name),
-      ],
+      newAccount: async () => accountNamespaces.bind((await createNamespace(client)).name),
       lose: async () => {
         lost.abort();
         lost = new AbortController();

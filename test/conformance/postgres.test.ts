@@ -53,7 +53,7 @@ jobIndexConformance("PostgreSQL", async () => {
     index: createPostgresJobIndex({ pool, monotonic: () => performance.now() }),
     jobs,
     elsewhere: createPostgresJobStore({ pool, notifications, timers }),
-    accounts: [randomUUID(), randomUUID()],
+    newAccount: async () => randomUUID(),
     lose: async () => {
       // As the retention task does with tombstones.
       await pool.query("delete from jobs where deleted_at is not null");

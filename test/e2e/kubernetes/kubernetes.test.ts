@@ -31,7 +31,10 @@ const isBlind = (controller: Process) =>
   controller.stdout().lastIndexOf("the job store has been away for long") >
   controller.stdout().lastIndexOf("the job store is listed again");
 
-describe.runIf(inject("kubeconfig") !== "")("Carillon on Kubernetes", async () => {
+/** Of one installation. */
+const STORY = { shuffle: false };
+
+describe.runIf(inject("kubeconfig") !== "")("Carillon on Kubernetes", STORY, async () => {
   let controlPlane: OwnControlPlane;
   let database: TestDatabase;
   let carillon: Installation;

@@ -20,26 +20,23 @@ let member: Visitor;
 let stranger: Visitor;
 beforeAll(async () => {
   harness = await startHarness();
-  const { first, second, users } = harness;
-  await users.create({
-    account: first.account,
-    email: "owner@example.com",
-    password: PASSWORD,
-    admin: true,
-  });
-  await users.create({
-    account: first.account,
-    email: "member@example.com",
-    password: PASSWORD,
-    role: "member",
-  });
-  await users.create({ account: second.account, email: "second@example.com", password: PASSWORD });
-  [owner, member, stranger] = [visitor(harness), visitor(harness), visitor(harness)];
-  await owner.signIn("owner@example.com", PASSWORD);
-  await member.signIn("member@example.com", PASSWORD);
-  await stranger.signIn("second@example.com", PASSWORD);
+  const { first, second } = harness;
+  owner = await signedIn(first.account, "owner@example.com", { admin: true });
+  member = await signedIn(first.account, "member@example.com", { role: "member" });
+  stranger = await signedIn(second.account, "second@example.com");
 });
 afterAll(() => harness.close());
+
+async function signedIn(
+  account: string,
+  email: string,
+  as: { admin?: boolean; role?: "member" } = {},
+): Promise<Visitor> {
+  await harness.users.create({ account, email, password: PASSWORD, ...as });
+  const one = visitor(harness);
+  await one.signIn(email, PASSWORD);
+  return one;
+}
 
 describe("API keys", () => {
   test("a new key works at once, and no longer when it is deleted", async () => {
@@ -124,10 +121,13 @@ describe("SMTP settings", () => {
 
 describe("jobs", () => {
   test("made here, seen here: list, detail, manifest, history", async () => {
+    const { account } = await harness.newAccount("seen", 9);
+    const owner = await signedIn(account, "owner-seen@example.com");
+    const member = await signedIn(account, "member-seen@example.com", { role: "member" });
     const made = await owner.post("/jobs", JOB);
     expect(made.status).toBe(201);
     const id = String(made.json["id"]);
-    await harness.takeUp(harness.first.account, id);
+    await harness.takeUp(account, id);
     await owner.post(`/jobs/${id}/run`);
     await harness.deliverOne(500);
 

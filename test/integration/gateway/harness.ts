@@ -173,11 +173,11 @@ export async function startHarness(overrides: Overrides = {}) {
   const { port } = server.address() as AddressInfo;
 
   /** With SMTP settings that lead to the catcher. */
-  const first = await member("first", catcher.smtpPort);
-  const second = await member("second", catcher.smtpPort);
-  const withoutSmtp = await member("without-smtp");
+  const first = await newAccount("first", catcher.smtpPort);
+  const second = await newAccount("second", catcher.smtpPort);
+  const withoutSmtp = await newAccount("without-smtp");
   // The discard port: nothing listens on it, and the guard lets it through on loopback.
-  const brokenSmtp = await member("broken-smtp", 9);
+  const brokenSmtp = await newAccount("broken-smtp", 9);
 
   return {
     port,
@@ -195,6 +195,7 @@ export async function startHarness(overrides: Overrides = {}) {
     second,
     withoutSmtp,
     brokenSmtp,
+    newAccount,
     request,
     takeUp,
     deliverOne,
@@ -210,7 +211,8 @@ export async function startHarness(overrides: Overrides = {}) {
     },
   };
 
-  async function member(name: string, smtpPort?: number) {
+  /** With a key, and where it sends mail to if told. */
+  async function newAccount(name: string, smtpPort?: number) {
     const account = await accounts.create({ name });
     const { raw } = await apiKeys.create(account.id, "test");
     if (smtpPort !== undefined)

@@ -1,12 +1,12 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test } from "vitest";
 import { openApiDocument } from "../../../src/gateway/openapi.ts";
 import { startHarness, type Harness } from "./harness.ts";
 
 let h: Harness;
-beforeAll(async () => {
+beforeEach(async () => {
   h = await startHarness({ limits: { perSecond: 0.01, burst: 2 } });
 });
-afterAll(() => h.close());
+afterEach(() => h.close());
 
 test("429 with Retry-After once the key's bucket is empty; other keys and open routes go on", async () => {
   expect((await h.request({ path: "/jobs" })).headers.get("ratelimit-remaining")).toBe("1");

@@ -336,6 +336,7 @@ describe("users and sessions", () => {
   });
 
   test("administrators are the administrators' to remove or demote, and one stays", async () => {
+    await pool.query("update users set admin = false");
     const users = createUsers({ pool });
     const accounts = createAccounts({ pool });
     const [here, there] = [await newAccount(), await newAccount()];
@@ -423,6 +424,8 @@ describe("a first start of standalone", () => {
   test("a mail catcher that moves is followed by who sends there, and by nobody else", async () => {
     const accounts = createAccounts({ pool });
     const smtpSettings = createSmtpSettingsStore({ pool, keyRing });
+    const [apiKeys, users] = [createApiKeys({ pool }), createUsers({ pool })];
+    await createCredentials({ accounts, apiKeys, smtpSettings, users }, catcher);
     const account = (await accounts.byName("default"))?.id ?? "";
     const move = { host: "127.0.0.1", from: 2525, to: 2600 };
     await followMailCatcher({ accounts, smtpSettings }, move);

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import {
   change,
   claimed,
@@ -25,6 +25,8 @@ let fixture: RunsFixture;
 beforeAll(async () => {
   fixture = await runsFixture();
 });
+// What a test leaves would be claimed by others.
+beforeEach(() => fixture.pool.query("delete from runs"));
 afterAll(async () => {
   await fixture?.close();
 });
@@ -55,7 +57,6 @@ describe("claim", () => {
     const ids = claims.flat().map((run) => run.id);
     expect(ids).toHaveLength(300);
     expect(new Set(ids).size).toBe(300);
-    await fixture.ledger.cancel(jobs.map((of) => of.uid));
   });
 
   test("carries what an attempt needs, oldest first, none beyond `until`", async () => {
@@ -81,7 +82,6 @@ describe("claim", () => {
     });
     const prepared = await fixture.queue.claim({ ...request, until: now + 20_000 });
     expect(prepared.map((run) => run.notBefore)).toEqual([now + 10_000]);
-    await fixture.ledger.cancel([of.uid]);
   });
 
   test("looks at none before `from`", async () => {
@@ -95,7 +95,6 @@ describe("claim", () => {
     expect(later.map((run) => run.notBefore)).toEqual([now - 1_000, now]);
     const all = await fixture.queue.claim({ ...request, from: null });
     expect(all.map((run) => run.notBefore)).toEqual([now - 2_000]);
-    await fixture.ledger.cancel([of.uid]);
   });
 
   test("what is given back, or moves to another generation, is told of from its own time on", async () => {
@@ -122,7 +121,6 @@ describe("claim", () => {
     await expect.poll(() => told.length).toBe(5);
     expect(told[4]).toBe(manual?.notBefore);
     stop();
-    await fixture.ledger.cancel([of.uid]);
   });
 
   test("waits for nobody who holds a run", async () => {
@@ -136,7 +134,6 @@ describe("claim", () => {
     await holder.query("rollback");
     holder.release();
     expect(run.jobUid).toBe(free.uid);
-    await fixture.ledger.cancel([held.uid, free.uid]);
   });
 
   test("passes over accounts and destinations at their limit", async () => {
@@ -152,7 +149,6 @@ describe("claim", () => {
       exceptDestinations: [destinationKey(b.account ?? "", b.spec.target)],
     });
     expect(runs.map((run) => run.jobUid)).toEqual([c.uid]);
-    await fixture.ledger.cancel([a.uid, b.uid, c.uid]);
   });
 
   test("depth and a wake-up tell of waiting runs", async () => {
@@ -168,7 +164,6 @@ describe("claim", () => {
     const depth = await fixture.queue.depth();
     expect(depth).toMatchObject({ queued: 1, started: 0 });
     expect(depth.oldestDueMs).toBeGreaterThanOrEqual(5_000);
-    await fixture.ledger.cancel([of.uid]);
   });
 });
 
@@ -227,7 +222,6 @@ describe("start", () => {
         recorded === null ? [] : [recorded],
       );
       expect(await fixture.runsOf(of)).toHaveLength(recorded === null ? 1 : 0);
-      await fixture.ledger.cancel([of.uid]);
     });
 
   test("a second start of the same claim is none", async () => {
@@ -491,7 +485,6 @@ describe("release and renew", () => {
     expect(await fixture.queue.start([run])).toEqual(new Set());
     await fixture.queue.release([again], at - 5_000);
     expect((await claimOne(fixture.queue, of)).notBefore).toBe(at);
-    await fixture.ledger.cancel([of.uid]);
   });
 
   test("a postponed run leaves no execution and counts no attempt", async () => {
@@ -503,7 +496,6 @@ describe("release and renew", () => {
     const again = await claimOne(fixture.queue, of);
     expect(again).toMatchObject({ id: run.id, attempt: 1, notBefore: later });
     expect(await executionsOf(of)).toEqual([]);
-    await fixture.ledger.cancel([of.uid]);
   });
 
   test("renewing keeps the given claims only, by their tokens", async () => {
@@ -517,7 +509,6 @@ describe("release and renew", () => {
     expect(await fixture.queue.reap()).toEqual({ requeued: 1, interrupted: 0 });
     expect(await fixture.queue.start([mine, theirs])).toEqual(new Set([mine.id]));
     await fixture.queue.close([success(mine)]);
-    await fixture.ledger.cancel([b.uid]);
   });
 
   test("renewing works while every other connection is taken", async () => {
@@ -529,7 +520,6 @@ describe("release and renew", () => {
     } finally {
       for (const client of clients) client.release();
     }
-    await fixture.ledger.cancel([of.uid]);
   });
 
   test("a run whose row somebody has locked holds up no other lease, and its own is not lost", async () => {
@@ -602,7 +592,6 @@ describe("release and renew", () => {
       await leasePool.end();
       await crowded.drop();
     }
-    await fixture.ledger.cancel([of.uid]);
   });
 });
 
@@ -714,7 +703,6 @@ describe("reap", () => {
       "update runs set lease_until = now() - interval '1 second' where worker = 'dead'",
     );
     expect(await fixture.queue.reap()).toEqual({ requeued: 100, interrupted: 1_100 });
-    await fixture.ledger.cancel(jobs.map((of) => of.uid));
   });
 });
 

@@ -1,5 +1,5 @@
 import { randomBytes, randomUUID } from "node:crypto";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test } from "vitest";
 import { DAY } from "../../../src/domain/instant.ts";
 import { createCircuits } from "../../../src/postgres/circuits.ts";
 import { parseKeyRing } from "../../../src/postgres/key-ring.ts";
@@ -18,11 +18,12 @@ import {
 import type { Job } from "../../../src/domain/job.ts";
 import { untilWanted } from "../../postgres/wanted.ts";
 
+/** Of each test: what it removes, it removes from all of a database. */
 let fixture: RunsFixture;
-beforeAll(async () => {
+beforeEach(async () => {
   fixture = await runsFixture();
 });
-afterAll(async () => {
+afterEach(async () => {
   await fixture?.close();
 });
 
@@ -277,7 +278,6 @@ test("a step that fails keeps none of the others from its turn, and is told of",
   await expect(run(0)).rejects.toThrow("broken");
   const { rowCount } = await pool.query("select from single_sign_ons");
   expect(rowCount).toBe(0);
-  await pool.query("drop trigger broken on otps");
 });
 
 test("one that is told to end removes nothing more", async () => {
@@ -388,17 +388,15 @@ test.each(EXPIRED)("$table: expired rows go in batches, never in one statement",
     .replace(/now\(\) - interval '[^']*'/, "now() + interval '1 hour'")
     .replace("- 101", "");
   const { pool } = fixture;
-  await pool.query(
-    `insert into accounts (id, name) select uuidv7(), 'one' where not exists (select from accounts)`,
-  );
+  await pool.query(`insert into accounts (id, name) select uuidv7(), 'one'`);
   await pool.query(
     `insert into users (account, email, role)
-     select id, 'one@example.com', 'owner' from accounts limit 1 on conflict do nothing`,
+     select id, 'one@example.com', 'owner' from accounts`,
   );
   await pool.query(`insert into ${table} ${insert} from generate_series(1, 5) as n`);
   await pool.query(`insert into ${table} ${fresh} from generate_series(6, 8) as n`);
   await pool.query(
-    `create or replace function at_most_two() returns trigger language plpgsql as $$
+    `create function at_most_two() returns trigger language plpgsql as $$
      begin
        if (select count(*) from gone) > 2 then raise 'too many in one statement'; end if;
        return null;
@@ -412,6 +410,5 @@ test.each(EXPIRED)("$table: expired rows go in batches, never in one statement",
     (await pool.query<{ n: number }>(`select count(*) as n from ${table}`)).rows[0]?.n ?? 0;
   const before = await rows();
   await run(90, 2);
-  await pool.query(`drop trigger at_most_two on ${table}`);
   expect(before - (await rows())).toBe(5);
 });

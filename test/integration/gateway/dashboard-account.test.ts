@@ -1,9 +1,8 @@
 import { parse } from "yaml";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { visitor, type Visitor } from "./dashboard-visitor.ts";
+import { PASSWORD, newUser, visitor, type Visitor } from "./dashboard-visitor.ts";
 import { startHarness, type Harness } from "./harness.ts";
 
-const PASSWORD = "correct horse battery";
 const JOB = {
   name: "Nightly report",
   type: "webhook",
@@ -21,22 +20,12 @@ let stranger: Visitor;
 beforeAll(async () => {
   harness = await startHarness();
   const { first, second } = harness;
-  owner = await signedIn(first.account, "owner@example.com", { admin: true });
-  member = await signedIn(first.account, "member@example.com", { role: "member" });
-  stranger = await signedIn(second.account, "second@example.com");
+  const ours = { account: first.account };
+  owner = await newUser(harness, { ...ours, email: "owner@example.com", admin: true });
+  member = await newUser(harness, { ...ours, email: "member@example.com", role: "member" });
+  stranger = await newUser(harness, { account: second.account, email: "second@example.com" });
 });
 afterAll(() => harness.close());
-
-async function signedIn(
-  account: string,
-  email: string,
-  as: { admin?: boolean; role?: "member" } = {},
-): Promise<Visitor> {
-  await harness.users.create({ account, email, password: PASSWORD, ...as });
-  const one = visitor(harness);
-  await one.signIn(email, PASSWORD);
-  return one;
-}
 
 describe("API keys", () => {
   test("a new key works at once, and no longer when it is deleted", async () => {
@@ -122,28 +111,28 @@ describe("SMTP settings", () => {
 describe("jobs", () => {
   test("made here, seen here: list, detail, manifest, history", async () => {
     const { account } = await harness.newAccount("seen", 9);
-    const owner = await signedIn(account, "owner-seen@example.com");
-    const member = await signedIn(account, "member-seen@example.com", { role: "member" });
-    const made = await owner.post("/jobs", JOB);
+    const author = await newUser(harness, { account, email: "author@example.com" });
+    const reader = await newUser(harness, { account, email: "reader@example.com", role: "member" });
+    const made = await author.post("/jobs", JOB);
     expect(made.status).toBe(201);
     const id = String(made.json["id"]);
     await harness.takeUp(account, id);
-    await owner.post(`/jobs/${id}/run`);
+    await author.post(`/jobs/${id}/run`);
     await harness.deliverOne(500);
 
-    const list = await member.get("/jobs?q=NIGHTLY&status=failing&sort=last_run");
+    const list = await reader.get("/jobs?q=NIGHTLY&status=failing&sort=last_run");
     expect(list.json).toMatchObject({
       total: 1,
       counts: { active: 1 },
       jobs: [{ id, name: JOB.name, target: JOB.webhook_url, last_status: "failed" }],
     });
-    expect((await owner.get("/jobs?q=daily")).json).toMatchObject({ total: 0, jobs: [] });
-    const view = await owner.get(`/jobs/${id}`);
+    expect((await author.get("/jobs?q=daily")).json).toMatchObject({ total: 0, jobs: [] });
+    const view = await author.get(`/jobs/${id}`);
     expect(view.json).toMatchObject({ job: { id, webhook_payload: JOB.webhook_payload } });
     const manifest = parse(String(view.json["manifest"])) as { spec: { target: object } };
     expect(manifest.spec).toMatchObject({ name: JOB.name });
 
-    const overview = await owner.get("/overview?range=24h");
+    const overview = await author.get("/overview?range=24h");
     expect(overview.json).toMatchObject({
       failing: { total: 1, jobs: [{ id, name: JOB.name }] },
       next_runs: [{ id }],
@@ -153,7 +142,7 @@ describe("jobs", () => {
     expect(activity).toHaveLength(24);
     expect(activity.at(-1)?.runs_failed).toBe(1);
     for (const range of ["7d", "30d"]) {
-      const days = (await owner.get(`/overview?range=${range}`)).json["activity"] as object[];
+      const days = (await author.get(`/overview?range=${range}`)).json["activity"] as object[];
       expect(days.at(-1)).toMatchObject({ runs_failed: 1, runs_succeeded: 0 });
     }
   });
@@ -290,9 +279,7 @@ describe("invitations", () => {
   ])("of an owner who is $name are open no longer", async ({ name, take }) => {
     const { account } = harness.first;
     const email = `${name}@example.com`;
-    const { id } = await harness.users.create({ account, email, password: PASSWORD });
-    const leaving = visitor(harness);
-    await leaving.signIn(email, PASSWORD);
+    const leaving = await newUser(harness, { account, email });
     const back = { email: `back-${email}`, role: "owner" };
     const links = await Promise.all([
       leaving.post("/invitations", back),
@@ -301,7 +288,7 @@ describe("invitations", () => {
     const [theirs, others] = links.map(({ json }) => String(json["link"]).split("#")[1] ?? "");
     const guest = visitor(harness);
     expect((await guest.post("/invitation", { token: theirs })).status).toBe(200);
-    expect((await take(id)).status).toBe(200);
+    expect((await take(leaving.id)).status).toBe(200);
     expect((await guest.post("/invitation", { token: theirs })).status).toBe(404);
     const accepted = await guest.post("/invitation/accept", { token: theirs, password: PASSWORD });
     expect(accepted.status).toBe(404);
@@ -369,15 +356,8 @@ describe("a role", () => {
 
 describe("an administrator of the installation", () => {
   test("is not an ordinary owner's to remove or demote, and the last one is nobody's", async () => {
-    const { users, first } = harness;
-    const email = "plain@example.com";
-    const { id: plainId } = await users.create({
-      account: first.account,
-      email,
-      password: PASSWORD,
-    });
-    const plain = visitor(harness);
-    await plain.signIn(email, PASSWORD);
+    const { account } = harness.first;
+    const plain = await newUser(harness, { account, email: "plain@example.com" });
     const id = await idOf("owner@example.com");
     const deletion = { password: PASSWORD, name: "first" };
     const changes = (who: Visitor) => [
@@ -396,7 +376,7 @@ describe("an administrator of the installation", () => {
     for (const change of changes(owner))
       expect(await change()).toMatchObject({ status: 409, json: { code: "last_administrator" } });
     expect((await owner.get("/accounts")).status).toBe(200);
-    expect((await owner.ask("DELETE", `/users/${plainId}`)).status).toBe(200);
+    expect((await owner.ask("DELETE", `/users/${plain.id}`)).status).toBe(200);
   });
 });
 

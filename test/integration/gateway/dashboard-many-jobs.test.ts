@@ -1,10 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { OnceState } from "../../../src/domain/cursor.ts";
 import { seedManyJobs, type SeededJob } from "../../postgres/many-jobs.ts";
-import { visitor, type Visitor } from "./dashboard-visitor.ts";
+import { newUser, type Visitor } from "./dashboard-visitor.ts";
 import { startHarness, type Harness } from "./harness.ts";
 
-const PASSWORD = "correct horse battery";
 const COUNT = 10_000;
 
 interface Row {
@@ -32,20 +31,12 @@ beforeAll(async () => {
   // Of others, so that a look at one account has something to leave out.
   await seed(second.account, 50);
   seeded = await seed(first.account, COUNT);
-  owner = await ownerOf(first.account);
+  owner = await newUser(harness, { account: first.account, email: "owner@example.com" });
 });
 afterAll(() => harness.close());
 
 const seed = (account: string, count: number) =>
   seedManyJobs({ pool: harness.pool, account, count, now: harness.clock.now() });
-
-async function ownerOf(account: string): Promise<Visitor> {
-  const email = `owner-${account}@example.com`;
-  await harness.users.create({ account, email, password: PASSWORD });
-  const one = visitor(harness);
-  await one.signIn(email, PASSWORD);
-  return one;
-}
 
 const list = async (query = "", by = owner): Promise<JobsPage> => {
   const reply = await by.get(`/jobs?${query}`);
@@ -180,19 +171,19 @@ describe("orders", () => {
 
 describe("what changes is seen by the next look", () => {
   let account: string;
-  let owner: Visitor;
-  let seeded: SeededJob[];
+  let editor: Visitor;
+  let theirs: SeededJob[];
   beforeAll(async () => {
     ({ account } = await harness.newAccount("changing"));
-    seeded = await seed(account, COUNT);
-    owner = await ownerOf(account);
+    theirs = await seed(account, COUNT);
+    editor = await newUser(harness, { account, email: "editor@example.com" });
   });
-  const shown = (query = "") => list(query, owner);
+  const shown = (query = "") => list(query, editor);
 
   const picked = new Set<SeededJob>();
   /** Another one each time. */
   const pick = (what: (job: SeededJob) => boolean): SeededJob => {
-    const job = seeded.find((each) => !picked.has(each) && what(each));
+    const job = theirs.find((each) => !picked.has(each) && what(each));
     if (!job) throw new Error("no such job was seeded");
     picked.add(job);
     return job;
@@ -201,19 +192,19 @@ describe("what changes is seen by the next look", () => {
   test("pause, rename, delete, create", async () => {
     const before = await shown();
     const job = pick((each) => statusOf(each) === "active");
-    await owner.post(`/jobs/${job.id}/pause`);
+    await editor.post(`/jobs/${job.id}/pause`);
     expect(await shown(`q=${job.id}&status=paused`)).toMatchObject({
       jobs: [{ id: job.id, next_run_at: null }],
     });
-    await owner.ask("PATCH", `/jobs/${job.id}`, { name: "ZZ renamed" });
+    await editor.ask("PATCH", `/jobs/${job.id}`, { name: "ZZ renamed" });
     expect((await shown("q=zz+renamed")).total).toBe(1);
     expect((await shown(`sort=name&limit=1&offset=${before.total - 1}`)).jobs).toMatchObject([
       { id: job.id },
     ]);
-    await owner.ask("DELETE", `/jobs/${job.id}`);
+    await editor.ask("DELETE", `/jobs/${job.id}`);
     expect(await shown("q=zz+renamed")).toMatchObject({ total: 0 });
     expect((await shown()).total).toBe(before.total - 1);
-    const made = await owner.post("/jobs", {
+    const made = await editor.post("/jobs", {
       name: "AA created",
       type: "webhook",
       schedule_type: "cron",
@@ -226,7 +217,7 @@ describe("what changes is seen by the next look", () => {
 
   test("a run that fails makes its job a failing one; a halt pauses it, and is no less a failure", async () => {
     const job = pick((each) => statusOf(each) === "active" && each.last === null);
-    expect((await owner.post(`/jobs/${job.id}/run`)).status).toBe(202);
+    expect((await editor.post(`/jobs/${job.id}/run`)).status).toBe(202);
     await harness.deliverOne(500);
     expect(await shown(`q=${job.id}&status=failing`)).toMatchObject({
       jobs: [{ id: job.id, last_status: "failed" }],
@@ -301,7 +292,7 @@ describe("what changes is seen by the next look", () => {
     "$what needs attention: $failing, on the overview and in its list",
     async ({ schedule, answers, once = "armed", paused = false, becomes, failing }) => {
       const before = (await shown("status=failing")).total;
-      const made = await owner.post("/jobs", {
+      const made = await editor.post("/jobs", {
         name: "Outcome",
         type: "webhook",
         webhook_url: "http://127.0.0.1:9/",
@@ -310,15 +301,15 @@ describe("what changes is seen by the next look", () => {
       const id = String(made.json["id"]);
       await harness.takeUp(account, id);
       for (const answer of answers) {
-        expect((await owner.post(`/jobs/${id}/run`)).status).toBe(202);
+        expect((await editor.post(`/jobs/${id}/run`)).status).toBe(202);
         await harness.deliverOne(answer);
       }
       await harness.takeUp(account, id, { once });
-      if (paused) await owner.post(`/jobs/${id}/pause`);
+      if (paused) await editor.post(`/jobs/${id}/pause`);
       expect(await shown(`q=${id}`)).toMatchObject({ jobs: [{ id, status: becomes }] });
       const [first] = (await shown("status=failing&sort=last_run")).jobs;
       const { total } = await shown("status=failing");
-      const { failing: counted } = await overview(owner);
+      const { failing: counted } = await overview(editor);
       expect([total - before, first?.id === id]).toEqual([Number(failing), failing]);
       expect([counted.total, counted.jobs[0]?.id === id]).toEqual([total, failing]);
     },
@@ -327,11 +318,11 @@ describe("what changes is seen by the next look", () => {
   test("a page of jobs is paused at once", async () => {
     const { jobs } = await shown("status=active&limit=200");
     const ids = jobs.map(({ id }) => id);
-    expect((await owner.post("/jobs/bulk", { action: "pause", ids })).json).toEqual({
+    expect((await editor.post("/jobs/bulk", { action: "pause", ids })).json).toEqual({
       changed: 200,
       failures: [],
     });
-    const paused = new Set((await everyPage("status=paused", owner)).rows.map(({ id }) => id));
+    const paused = new Set((await everyPage("status=paused", editor)).rows.map(({ id }) => id));
     expect(ids.filter((id) => !paused.has(id))).toEqual([]);
   });
 });

@@ -1,9 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { parseTrustedProxies } from "../../../src/gateway/client-address.ts";
-import { visitor } from "./dashboard-visitor.ts";
+import { PASSWORD, newUser, visitor } from "./dashboard-visitor.ts";
 import { startHarness, type Harness } from "./harness.ts";
-
-const PASSWORD = "correct horse battery";
 
 let harness: Harness;
 /** What happens when the next password has been looked at, and before anything is made of it. */
@@ -146,13 +144,11 @@ describe("session", () => {
   test("a change of a password that is replaced meanwhile is none", async () => {
     const { account } = harness.first;
     const email = "changed@example.com";
-    const user = await harness.users.create({ account, email, password: PASSWORD });
-    const thief = visitor(harness);
-    await thief.signIn(email, PASSWORD);
+    const thief = await newUser(harness, { account, email });
     onceVerified = async () => {
       onceVerified = undefined;
-      await harness.users.setPassword(user.id, "another horse battery");
-      await harness.sessions.deleteAll(user.id);
+      await harness.users.setPassword(thief.id, "another horse battery");
+      await harness.sessions.deleteAll(thief.id);
     };
     const taken = "the horse of a thief";
     const reply = await thief.post("/password", {

@@ -41,3 +41,18 @@ export function visitor(harness: Harness) {
 }
 
 export type Visitor = ReturnType<typeof visitor>;
+
+/** Of everybody whom the tests of the dashboard make. */
+export const PASSWORD = "correct horse battery";
+
+/** Somebody new, an owner unless told, who has signed in. */
+export async function newUser(
+  harness: Harness,
+  who: { account: string; email: string; role?: "member"; admin?: boolean },
+): Promise<Visitor & { id: string }> {
+  const { id } = await harness.users.create({ ...who, password: PASSWORD });
+  const one = visitor(harness);
+  const { status } = await one.signIn(who.email, PASSWORD);
+  if (status !== 200) throw new Error(`${who.email} cannot sign in: ${status}`);
+  return { ...one, id };
+}

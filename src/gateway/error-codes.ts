@@ -108,7 +108,8 @@ export const ERROR_CODES = {
   },
   dependency_unavailable: {
     status: 503,
-    meaning: "Something the service depends on does not answer; see `Retry-After`.",
+    meaning:
+      "Something the service depends on does not answer, or does not let the service in; see `Retry-After`.",
   },
   sent_not_logged: {
     status: 503,

@@ -8,11 +8,15 @@ import {
 } from "../domain/ports/accounts.ts";
 import { ClockUnknown } from "../domain/ports/clock.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
+import { DependencyRefusal } from "../domain/ports/dependency-refusal.ts";
 import { JobNotFound, JobOwned, VersionConflict } from "../domain/ports/job-store.ts";
 import { ERROR_CODES, type ErrorCode } from "./error-codes.ts";
 
 /** Findings in one answer; more would only be noise. */
 export const MOST_DETAILS = 20;
+
+/** Somebody has to grant a right first: asking again at once is of no use. */
+const REFUSED_SECONDS = 30;
 
 /** An answer that is not a success. Thrown by handlers; the text is for the caller to read. */
 export class ApiError extends Error {
@@ -116,6 +120,12 @@ function asApiError(error: unknown): ApiError | undefined {
       retryAfterSeconds: error.retryAfterSeconds ?? 1,
       cause: error,
     });
+  if (error instanceof DependencyRefusal && error.barred)
+    return new ApiError(
+      "dependency_unavailable",
+      `${error.dependency} does not let the service do this: the log says why, under the request id`,
+      { retryAfterSeconds: REFUSED_SECONDS, cause: error },
+    );
   if (error instanceof ClockUnknown)
     return new ApiError("dependency_unavailable", "the database clock is not known yet", {
       retryAfterSeconds: 1,

@@ -86,7 +86,8 @@ export function requestEnvelope(options: {
     const answer = errorAnswer(error);
     const about = { err: error, request_id: ctx.state.requestId };
     if (answer.unexpected) log.error(about, "unexpected error");
-    else if (answer.body.code === "dependency_unavailable") log.warn(about, "dependency down");
+    else if (answer.body.code === "dependency_unavailable")
+      log.warn(about, "dependency unavailable");
     if (answer.body.code === "rate_limited") metrics.rateLimited.inc();
     ctx.status = answer.status;
     ctx.set({ ...answer.headers });

@@ -1,3 +1,5 @@
+import { DependencyRefusal } from "../domain/ports/dependency-refusal.ts";
+
 /** Kubernetes' `Status`, as far as anybody here reads it. */
 export interface ApiStatus {
   kind: "Status";
@@ -10,14 +12,17 @@ export interface ApiStatus {
 }
 
 /** The API server answered, and the answer is no. Outages are DependencyUnavailable instead. */
-export class ApiError extends Error {
+export class ApiError extends DependencyRefusal {
   override name = "ApiError";
   readonly code: number;
   /** `NotFound`, `AlreadyExists`, `Conflict`, `Invalid`, `Expired`, …; empty when the body had none. */
   readonly reason: string;
   readonly status: ApiStatus | undefined;
   constructor(code: number, status: ApiStatus | undefined, what: string) {
-    super(`${what}: ${code} ${status?.message ?? status?.reason ?? ""}`.trimEnd());
+    // 404 is of a kind that nobody serves: whoever asks for one resource takes that for its answer.
+    const barred = code === 401 || code === 403 || code === 404;
+    const said = status?.message ?? status?.reason ?? "";
+    super("kubernetes", { barred, message: `${what}: ${code} ${said}`.trimEnd() });
     this.code = code;
     this.reason = status?.reason ?? "";
     this.status = status;

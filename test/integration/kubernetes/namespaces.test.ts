@@ -378,35 +378,74 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
     },
   );
 
+  /** A gateway with the same rights, an account of the namespace, and its owner, who has signed in. */
+  async function gatewayOf({ name: namespace, uid }: { name: string; uid: string }) {
+    const database = await createTestDatabase();
+    closing.push(() => database.drop());
+    const pool = createPool({ url: database.url, applicationName: "namespaces test" });
+    closing.push(() => pool.end());
+    const { id } = await createAccounts({ pool }).create({
+      name: namespace,
+      namespace,
+      namespaceUid: uid,
+    });
+    const who = { email: "owner@example.com", password: "correct horse battery" };
+    await createUsers({ pool }).create({ account: id, ...who });
+    const file = await kubeconfigFor([namespace]);
+    const gateway = await startPart("gateway", {
+      DATABASE_URL: database.url,
+      KUBECONFIG: file,
+      CARILLON_WATCH_NAMESPACES: namespace,
+      CARILLON_ENCRYPTION_KEYS: `k1:${Buffer.alloc(32, 7).toString("base64")}`,
+    });
+    closing.push(() => gateway.stop());
+    const client = connect(file);
+    closing.push(() => client.close());
+    return { gateway, client, ask: await signedIn(gateway.url, who) };
+  }
+
   test.runIf(inject("tokenSecret") !== "")(
     "a gateway's dashboard follows the jobs of an account by its rights in that namespace",
     async () => {
-      const { name: namespace, uid } = await createNamespace(admin, "dashboard");
-      const database = await createTestDatabase();
-      closing.push(() => database.drop());
-      const pool = createPool({ url: database.url, applicationName: "namespaces test" });
-      closing.push(() => pool.end());
-      const { id } = await createAccounts({ pool }).create({
-        name: namespace,
-        namespace,
-        namespaceUid: uid,
-      });
-      const who = { email: "owner@example.com", password: "correct horse battery" };
-      await createUsers({ pool }).create({ account: id, ...who });
-      const gateway = await startPart("gateway", {
-        DATABASE_URL: database.url,
-        KUBECONFIG: await kubeconfigFor([namespace]),
-        CARILLON_WATCH_NAMESPACES: namespace,
-        CARILLON_ENCRYPTION_KEYS: `k1:${Buffer.alloc(32, 7).toString("base64")}`,
-      });
-      closing.push(() => gateway.stop());
-      const ask = await signedIn(gateway.url, who);
+      const bound = await createNamespace(admin, "dashboard");
+      const { gateway, ask } = await gatewayOf(bound);
+      const namespace = bound.name;
       expect(await ask("GET", "/jobs")).toMatchObject({ status: 200, body: { total: 0 } });
       const account = bindings.bind(namespace);
       await storeOf(admin).create({ account, id: "by-somebody-else", spec: SPEC });
       await expect.poll(async () => (await ask("GET", "/jobs")).body["total"]).toBe(1);
       const refused = await gateway.metric("carillon_kubernetes_requests_total", 'status="403"');
       expect(refused).toBe(0);
+    },
+  );
+
+  test.runIf(inject("tokenSecret") !== "")(
+    "what a gateway has no right to is the operator's to grant: 503, and the log says which",
+    async () => {
+      const bound = await createNamespace(admin, "unentitled");
+      const { gateway, client, ask } = await gatewayOf(bound);
+      const refused = {
+        status: 503,
+        body: {
+          error:
+            "kubernetes does not let the service do this: the log says why, under the request id",
+          code: "dependency_unavailable",
+        },
+      };
+      const job = {
+        name: "Nobody may",
+        type: "webhook",
+        schedule_type: "cron",
+        cron_expression: "0 3 * * *",
+        webhook_url: "http://127.0.0.1:9/",
+      };
+      expect(await ask("POST", "/jobs", job)).toEqual(refused);
+      const { err } = gateway.logged("dependency unavailable") as { err: { message: string } };
+      expect(err.message).toContain("cannot create resource");
+      await deleteBinding(client, bound.name);
+      expect(await ask("GET", "/jobs")).toEqual(refused);
+      expect(await ask("GET", "/jobs/any")).toEqual(refused);
+      expect(gateway.logged("unexpected error")).toBeUndefined();
     },
   );
 

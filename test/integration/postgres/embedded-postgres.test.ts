@@ -82,14 +82,10 @@ test("a lock file whose process number a stranger has by now does not matter", a
   await server.stop();
 });
 
-test("a server that hangs is replaced", async () => {
-  const server = await startEmbeddedPostgres({ dataDir, settings });
-  process.kill(server.pid, "SIGSTOP");
-  const again = await startEmbeddedPostgres({ dataDir, settings });
-  expect(again.adopted).toBe(false);
-  expect(again.pid).not.toBe(server.pid);
-  await again.stop();
-}, 60_000);
+async function firstChildOf(pid: number): Promise<number> {
+  const { stdout } = await promisify(execFile)("pgrep", ["-P", String(pid)]);
+  return Number.parseInt(stdout);
+}
 
 const lockFile = () => join(dataDir, "postgres.lock");
 
@@ -140,11 +136,34 @@ describe.skipIf(process.platform !== "linux")("a server of another place", () =>
     expect(free.kind).toBe("held");
     if (free.kind === "held") free.release();
   });
+});
 
-  test("is not dead before its last process is", async () => {
+describe.skipIf(process.platform !== "linux")("the last process of a server", () => {
+  test("is waited for when a server that hangs is replaced", async () => {
     const server = await startEmbeddedPostgres({ dataDir, settings });
-    const children = await readFile(`/proc/${server.pid}/task/${server.pid}/children`, "utf8");
-    const child = Number.parseInt(children);
+    const child = await firstChildOf(server.pid);
+    process.kill(child, "SIGSTOP");
+    process.kill(server.pid, "SIGSTOP");
+    const said: string[] = [];
+    const onProgress = (line: string) => {
+      said.push(line);
+      if (line.startsWith("Waiting for the last processes")) process.kill(child, "SIGCONT");
+    };
+    const again = await startEmbeddedPostgres({ dataDir, settings, onProgress });
+    expect(said.map((line) => line.split(" ")[0])).toEqual([
+      "Replacing",
+      "Waiting",
+      "Removing",
+      "Starting",
+    ]);
+    expect(again.adopted).toBe(false);
+    expect(again.pid).not.toBe(server.pid);
+    await again.stop();
+  }, 60_000);
+
+  test("keeps the directory its own", async () => {
+    const server = await startEmbeddedPostgres({ dataDir, settings });
+    const child = await firstChildOf(server.pid);
     process.kill(child, "SIGSTOP");
     process.kill(server.pid, "SIGKILL");
     await waitForExit(server.pid, 15_000);

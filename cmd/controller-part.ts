@@ -8,14 +8,15 @@ import { createWebhookSender } from "../src/delivery/webhook.ts";
 import { createCircuits } from "../src/postgres/circuits.ts";
 import { createEmailLog } from "../src/postgres/email-log.ts";
 import { createLedgerNews } from "../src/postgres/ledger-news.ts";
+import { createRetention } from "../src/postgres/retention.ts";
 import { createRunLedger } from "../src/postgres/run-ledger.ts";
 import { createRunQueue } from "../src/postgres/run-queue.ts";
 import { createSigningSecrets } from "../src/postgres/signing-secrets.ts";
 import type { Foundation } from "./foundation.ts";
 import type { JobStoreChoice } from "./job-store-choice.ts";
-import { maintain } from "./maintenance.ts";
+import { maintain, sayRemoved } from "./maintenance.ts";
 import { monotonic, random, timers } from "./system.ts";
-import { endWithFailure } from "./termination.ts";
+import { endWhenBroken } from "./termination.ts";
 import { VERSION } from "./version.ts";
 
 /**
@@ -114,19 +115,20 @@ export function runController(options: {
 
   const stop = new AbortController();
   const election = new AbortController();
-  const retentionDays = required(configuration, "retentionDays");
+  const retention = createRetention({
+    pool,
+    clock,
+    retentionDays: required(configuration, "retentionDays"),
+    onRemoved: sayRemoved(log),
+  });
   const scheduling = controller.run(stop.signal);
   // A replica lists and watches also while it does not lead, so it can wait for that before it stands.
   const elections = leadership.run(election.signal, () => controller.blindMs < LEADS_BLIND_MS);
   const others = [
     delivery.run(stop.signal),
-    maintain({ pool, clock, retentionDays, log }, stop.signal),
+    maintain({ name: "history", ...retention }, log, stop.signal),
   ];
-  for (const loop of [scheduling, elections, ...others])
-    loop.catch((error: unknown) => {
-      log.error({ err: error }, "a part that must not end has ended: stopping");
-      endWithFailure();
-    });
+  for (const loop of [scheduling, elections, ...others]) endWhenBroken(loop, log);
   return {
     get working() {
       return controller.blindMs === 0;

@@ -1,5 +1,6 @@
 /** `npm run gateway`: the REST API. Stateless; any number of them run side by side. */
 import { required } from "../src/configuration/configuration.ts";
+import { runFinishedJobs } from "./finished-jobs-part.ts";
 import { createGatewayPart } from "./gateway-part.ts";
 import { listen } from "./listen.ts";
 import { serve } from "./serving.ts";
@@ -10,7 +11,10 @@ await serve("gateway", async ({ configuration, foundation, store, readiness, end
     host: required(configuration, "host"),
     port: required(configuration, "port"),
   });
-  ending.add("gateway", () => gateway.close());
+  const finishedJobs = runFinishedJobs({ foundation, configuration, store });
+  ending.add("gateway", async () => {
+    await Promise.all([gateway.close(), finishedJobs.end()]);
+  });
   foundation.log.info({ url }, "ready");
   return { working: true };
 });

@@ -31,6 +31,7 @@ import { runController } from "./controller-part.ts";
 import { createEnding, type Ending } from "./ending.ts";
 import { readEnvironment } from "./environment.ts";
 import { createFoundation } from "./foundation.ts";
+import { runFinishedJobs } from "./finished-jobs-part.ts";
 import { createGatewayPart } from "./gateway-part.ts";
 import { baseUrl, listen } from "./listen.ts";
 import { logOptions } from "./log-options.ts";
@@ -144,9 +145,10 @@ async function start(ending: Ending): Promise<void> {
     store,
     worker: `standalone-${process.pid}-${Date.now().toString(36)}`,
   });
-  // Both at the same time: requests finish while runs do.
+  const finishedJobs = runFinishedJobs({ foundation, configuration, store });
+  // At the same time: requests finish while runs do.
   ending.add("gateway and deliveries", async () => {
-    await Promise.all([gateway.close(), controller.end()]);
+    await Promise.all([gateway.close(), controller.end(), finishedJobs.end()]);
   });
 
   let credentials: Credentials | undefined;

@@ -1,3 +1,5 @@
+import type { Logger } from "../src/telemetry/logger.ts";
+
 /** A process has 30 s from SIGTERM to its end; this is kept back for what must not be waited for. */
 const LAST_RESORT_MS = 29_000;
 
@@ -26,4 +28,12 @@ export function untilTerminated(): AbortSignal {
 export function endWithFailure(): void {
   process.exitCode = 1;
   process.kill(process.pid, "SIGTERM");
+}
+
+/** A loop that rejects, which is a fault of ours, is said, and ends the process. */
+export function endWhenBroken(loop: Promise<void>, log: Logger): void {
+  loop.catch((error: unknown) => {
+    log.error({ err: error }, "a part that must not end has ended: stopping");
+    endWithFailure();
+  });
 }

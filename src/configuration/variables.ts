@@ -205,6 +205,13 @@ export const VARIABLES = {
     least: 0,
     most: 36_500,
   }),
+  finishedJobsDays: integer({
+    name: "CARILLON_FINISHED_JOBS_DAYS",
+    meaning:
+      "Days after which a one-time job that REST made and that is over is deleted; 0 keeps it for ever. Default: CARILLON_RETENTION_DAYS.",
+    least: 0,
+    most: 36_500,
+  }),
   deliveryConcurrency: integer({
     name: "CARILLON_DELIVERY_CONCURRENCY",
     meaning: "Most deliveries that one controller process has in flight.",

@@ -18,6 +18,9 @@ export function derivedJobId(account: string, idempotencyKey: string): string {
   return `job-${hash.slice(0, 32)}`;
 }
 
+/** What reads as an id that was made here, and not as a name that somebody gave. PostgreSQL reads it alike. */
+export const OUR_JOB_ID = /^job-([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32})$/;
+
 /** RFC 9562, 5.7: 48 bits of Unix milliseconds, version, 74 random bits. */
 function uuidV7(now: Instant, random: Uint8Array): string {
   const bytes = Buffer.alloc(16);

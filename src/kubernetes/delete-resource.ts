@@ -3,11 +3,18 @@ import type { KubernetesClient } from "./client.ts";
 import { PLURAL, type ObjectMeta } from "./scheduled-job.ts";
 import { jobsPath } from "./scope.ts";
 
-/** Deletes this incarnation of a ScheduledJob; false when it is gone, or another has its name. */
+/**
+ * Deletes this incarnation of a ScheduledJob; false when it is gone, or another has its name. With a
+ * `resourceVersion` only that one: false when it has changed.
+ */
 export async function deleteResource(
   client: Pick<KubernetesClient, "call">,
   namespace: string,
-  { name, uid }: Pick<ObjectMeta, "name" | "uid">,
+  {
+    name,
+    uid,
+    resourceVersion,
+  }: Pick<ObjectMeta, "name" | "uid"> & Partial<Pick<ObjectMeta, "resourceVersion">>,
 ): Promise<boolean> {
   try {
     await client.call({
@@ -17,7 +24,7 @@ export async function deleteResource(
       body: {
         apiVersion: "v1",
         kind: "DeleteOptions",
-        preconditions: { uid },
+        preconditions: { uid, ...(resourceVersion === undefined ? {} : { resourceVersion }) },
         propagationPolicy: "Background",
       },
     });

@@ -17,7 +17,7 @@ import { createJobList } from "./job-list.ts";
 import { createJobWatch } from "./job-watch.ts";
 import { listResources } from "./list-resources.ts";
 import type { ResourceMemory } from "./resource-memory.ts";
-import { MANAGED_BY, MANAGED_BY_LABEL, resourceOwner } from "./resource-owner.ts";
+import { MANAGED_BY, MANAGED_BY_LABEL, isMadeByRest, resourceOwner } from "./resource-owner.ts";
 import {
   API_VERSION,
   KIND,
@@ -44,6 +44,12 @@ export interface KubernetesJobStoreDependencies {
   inactivityMs?: number;
   /** Told of every resource that `list` without account and `watch` bring. */
   memory?: Pick<ResourceMemory, "seen">;
+}
+
+interface JobResource {
+  resource: ScheduledJob;
+  namespace: string;
+  account: string;
 }
 
 /** The name that managedFields show for what REST wrote. */
@@ -76,18 +82,22 @@ export function createKubernetesJobStore(dependencies: KubernetesJobStoreDepende
     }
   }
 
-  /** The incarnation that the caller read, as it is now, with its namespace. */
-  async function readForChange(
-    job: Job,
-  ): Promise<{ resource: ScheduledJob; namespace: string; account: string }> {
+  /** This incarnation as it is now, with its namespace; undefined when it is gone. */
+  async function readAgain(job: Job): Promise<JobResource | undefined> {
     const { account } = job;
     const namespace = account === null ? undefined : await accountNamespaces.namespaceOf(account);
     const resource = namespace === undefined ? undefined : await readResource(namespace, job.id);
     if (account === null || namespace === undefined || resource?.metadata.uid !== job.uid)
-      throw new JobNotFound(`no job ${job.id}`);
-    const owner = resourceOwner(resource.metadata);
-    if (owner) throw new JobOwned(owner);
+      return undefined;
     return { resource, namespace, account };
+  }
+
+  async function readForChange(job: Job): Promise<JobResource> {
+    const found = await readAgain(job);
+    if (!found) throw new JobNotFound(`no job ${job.id}`);
+    const owner = resourceOwner(found.resource.metadata);
+    if (owner) throw new JobOwned(owner);
+    return found;
   }
 
   return {
@@ -174,6 +184,15 @@ export function createKubernetesJobStore(dependencies: KubernetesJobStoreDepende
         throw invalidInput(error) ?? error;
       }
       if (!deleted) throw new JobNotFound(`no job ${job.id}`);
+    },
+
+    async deleteUnchanged(job) {
+      const found = await readAgain(job);
+      if (!found || !isMadeByRest(found.resource.metadata)) return false;
+      const { name, uid, resourceVersion } = found.resource.metadata;
+      const now = jobFromResource(found.resource, found.account);
+      if (now.version !== job.version || now.runNow !== job.runNow) return false;
+      return deleteResource(client, found.namespace, { name, uid, resourceVersion });
     },
 
     watch: watchJobs,

@@ -49,6 +49,11 @@ export function resourceOwner(metadata: OwnedMeta): JobOwner | null {
   return null;
 }
 
+/** REST made it, and it is still nobody else's. */
+export function isMadeByRest(metadata: OwnedMeta): boolean {
+  return metadata.labels?.[MANAGED_BY_LABEL] === MANAGED_BY && resourceOwner(metadata) === null;
+}
+
 /** Longer than any name that a tool gives. */
 const MOST = 512;
 

@@ -111,6 +111,18 @@ export function createPostgresJobStore(options: {
       changed(job);
     },
 
+    deleteUnchanged: async (job) => {
+      const { rowCount } = await pool.query(
+        `update jobs set deleted_at = clock_timestamp(), version = version + 1,
+                         changed_xid = pg_current_xact_id()
+          where uid = $1 and version = $2 and deleted_at is null`,
+        [job.uid, job.version],
+      );
+      if (rowCount === 0) return false;
+      changed(job);
+      return true;
+    },
+
     watch: (position, signal) => watchJobs({ pool, notifications, timers, position, signal }),
 
     ping: async () => {

@@ -172,6 +172,7 @@ describe.runIf(inject("kubeconfig") !== "")("the chart's templates", () => {
       clusterDomain: "k8s.example",
       logLevel: "debug",
       retentionDays: 7,
+      finishedJobsDays: 8,
       bootstrap: { namespace: "a" },
       controller: { deliveryConcurrency: 9 },
       gateway: {
@@ -198,6 +199,7 @@ describe.runIf(inject("kubeconfig") !== "")("the chart's templates", () => {
       CARILLON_RATE_LIMIT: "5",
       CARILLON_RATE_LIMIT_BURST: "6",
       CARILLON_TRUSTED_PROXIES: "10.0.0.0/8,fd00::/8",
+      CARILLON_FINISHED_JOBS_DAYS: "8",
     });
     expect(Object.fromEntries(environment(gateway.initContainers?.[0]))).toMatchObject({
       CARILLON_BOOTSTRAP_ACCOUNT: "default",

@@ -185,6 +185,40 @@ export function jobStoreConformance(name: string, makeStore: () => Promise<Store
       });
     });
 
+    describe("deleteUnchanged", () => {
+      test("deletes what is as it was read, once", async () => {
+        const job = await store.create({ account, id: nextId(), spec: cronSpec() });
+        expect(await store.deleteUnchanged(job)).toBe(true);
+        expect(await store.get(account, job.id)).toBeUndefined();
+        expect(await store.deleteUnchanged(job)).toBe(false);
+      });
+
+      test("spares what has changed, and a successor of the same id", async () => {
+        const job = await store.create({ account, id: nextId(), spec: cronSpec() });
+        const updated = await store.update(job, cronSpec({ name: "Renamed" }));
+        expect(await store.deleteUnchanged(job)).toBe(false);
+        expect(await store.get(account, job.id)).toEqual(updated);
+        await store.delete(updated);
+        const again = await store.create({ account, id: job.id, spec: cronSpec() });
+        expect(await store.deleteUnchanged(job)).toBe(false);
+        expect((await store.get(account, job.id))?.uid).toBe(again.uid);
+      });
+
+      test("a watch tells of it", async () => {
+        const job = await store.create({ account, id: nextId(), spec: cronSpec() });
+        const { position } = await store.list({ account, limit: 1_000 });
+        const end = new AbortController();
+        await store.deleteUnchanged(job);
+        const deleted: string[] = [];
+        for await (const event of store.watch(position, end.signal)) {
+          if (event.type === "deleted") deleted.push(event.uid);
+          if (deleted.includes(job.uid)) break;
+        }
+        end.abort();
+        expect(deleted).toContain(job.uid);
+      });
+    });
+
     describe("list", () => {
       test("pages give every job once, oldest first, of the account only", async () => {
         const created: Job[] = [];

@@ -203,7 +203,7 @@ test.each(["standalone", "gateway", "controller"])(
   },
 );
 
-test.each(["standalone", "controller"])(
+test.each(["standalone", "controller", "gateway"])(
   "%s: a loop that breaks, which is a fault of ours, is said, and ends the others in order",
   async (name) => {
     const own = await createTestDatabase();

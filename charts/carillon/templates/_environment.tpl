@@ -61,6 +61,8 @@ volumes:
   value: {{ include "carillon.whole" .Values.database.connections | quote }}
 - name: CARILLON_RETENTION_DAYS
   value: {{ include "carillon.whole" .Values.retentionDays | quote }}
+- name: CARILLON_FINISHED_JOBS_DAYS
+  value: {{ include "carillon.whole" .Values.finishedJobsDays | quote }}
 - name: CARILLON_WATCH_NAMESPACES
   value: {{ join "," .Values.watchNamespaces | quote }}
 - name: CARILLON_HEADER_SECRET_NAMESPACES

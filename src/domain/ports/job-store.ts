@@ -28,6 +28,11 @@ export interface JobStore {
   /** Deletes this incarnation. Throws `JobNotFound` and `JobOwned` as update does. */
   delete(job: Job): Promise<void>;
   /**
+   * Deletes this incarnation if REST made it, nobody else manages it, and nothing but its status has changed
+   * since it was read. False, and nothing happens, where one of these is not so.
+   */
+  deleteUnchanged(job: Job): Promise<boolean>;
+  /**
    * Changes after `position` in order, each at least once, with bookmarks in between. Ends when the
    * signal aborts; throws `PositionExpired` when the position is too old (list again), anything else
    * when the connection is lost (watch again from the last position seen).

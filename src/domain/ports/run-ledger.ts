@@ -93,6 +93,13 @@ export interface HistoryQuery {
   status?: Execution["status"];
 }
 
+/** A one-time job that is over. */
+export interface FinishedJob {
+  account: string;
+  jobId: string;
+  cursor: Cursor;
+}
+
 /** What the gateway reads about runs. */
 export interface RunHistory {
   cursor(jobUid: string): Promise<Cursor | undefined>;
@@ -107,4 +114,16 @@ export interface RunHistory {
   >;
   /** Whether any trace (cursor, execution, missed span) of the job exists. */
   known(account: string, jobId: string): Promise<boolean>;
+  /**
+   * Uids after `after`, in their order, of the one-time jobs of accounts that are completed, failed or missed, were
+   * decided on `before`, and have an id of the form of `jobIds`. Reads every cursor.
+   */
+  finished(query: {
+    before: Instant;
+    jobIds: RegExp;
+    after: string | undefined;
+    limit: number;
+  }): Promise<string[]>;
+  /** One of these, if this is so now, its last attempt was `before`, too, and it has no unfinished run. */
+  finishedJob(query: { before: Instant; jobUid: string }): Promise<FinishedJob | undefined>;
 }

@@ -88,6 +88,8 @@ export const ENDPOINTS = {
     path: "/jobs",
     tag: "Jobs",
     summary: "Create a scheduled job",
+    description:
+      "A one-time job that has been over for some time, 90 days where the installation does not say otherwise, is deleted. Its executions stay as long as others.",
     body: jobCreate,
     idempotent: true,
     success: { status: 201, description: "The job was created.", schema: jobs.jobCreated },

@@ -24,7 +24,7 @@ export interface Installation {
   /** `carillon admin …`. */
   admin(args: string, input?: string): Promise<string>;
   migrate(env?: Record<string, string>): Promise<{ code: number | null; said: string }>;
-  gateway(): Promise<Process & { url: string }>;
+  gateway(name: string): Promise<Process & { url: string }>;
   controller(name: string): Promise<Process>;
   uninstall(): Promise<void>;
   close(): Promise<void>;
@@ -117,8 +117,8 @@ export async function install(
       }).finished;
       return { code, said: stdout + stderr };
     },
-    async gateway() {
-      const process = await start("gateway", "gateway-0");
+    async gateway(name) {
+      const process = await start("gateway", name);
       return { ...process, url: logged(process, "ready")?.url ?? "" };
     },
     controller: (name) => start("controller", name),

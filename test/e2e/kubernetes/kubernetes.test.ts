@@ -149,7 +149,7 @@ describe.runIf(inject("kubeconfig") !== "")("Carillon on Kubernetes", STORY, asy
 
   test("gateway and two controllers start with the chart's rights", async () => {
     key = await carillon.admin("key create --account default --label e2e");
-    gateway = await carillon.gateway();
+    gateway = await carillon.gateway("gateway-0");
     for (const name of ["controller-0", "controller-1"])
       controllers.set(name, await carillon.controller(name));
     expect((await leader()).name).toMatch(/^controller-[01]$/);
@@ -416,6 +416,38 @@ describe.runIf(inject("kubeconfig") !== "")("Carillon on Kubernetes", STORY, asy
     const type = "DestinationReachable";
     const status = await statusOf("behind-it", (each) => condition(each, type)?.status === "False");
     expect(condition(status, type)).toMatchObject({ reason: "CircuitOpen" });
+  });
+
+  test("a one-time that has long been over is deleted if REST made it, and its history stays", async () => {
+    const spec = {
+      name: "Reminder",
+      type: "webhook",
+      schedule_type: "one_time",
+      run_at: inSeconds(2),
+      webhook_url: `${receiver.url}/over`,
+    };
+    const made = String((await rest("POST", "/jobs", spec)).body["id"]);
+    // One of somebody who likes our names, too.
+    const applied = "job-0123456789abcdef0123456789abcdef";
+    await apply(manifest(applied, { schedule: { at: inSeconds(2) } }));
+    for (const name of [made, applied]) await statusOf(name, ({ phase }) => phase === "Completed");
+    const pool = createPool({ url: database.url, applicationName: "test" });
+    const old = "clock_timestamp() - interval '91 days'";
+    const theirs = "where job_uid in (select job_uid from job_cursors where job_id = any($1))";
+    for (const text of [
+      `update job_history set executed_at = ${old} ${theirs}`,
+      `update job_cursors set position = ${old}, version = version + 1 ${theirs}`,
+    ])
+      await pool.query(text, [[made, applied]]);
+    await pool.end();
+
+    const second = await carillon.gateway("gateway-1");
+    await until("it is gone", async () => (await rest("GET", `/jobs/${made}`)).status === 404);
+    expect(await second.end()).toBe(0);
+    expect(second.stdout()).toContain('"finished one-time jobs","count":1');
+    expect((await get(applied)).metadata.name).toBe(applied);
+    const { status, body } = await rest("GET", `/jobs/${made}/executions`);
+    expect({ status, body }).toMatchObject({ status: 200, body: [{ status: "success" }] });
   });
 
   test("SIGTERM ends every process in order, and uninstalling keeps the jobs", async () => {

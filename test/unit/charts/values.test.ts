@@ -74,6 +74,7 @@ describe("values.schema.json", async () => {
   test.each([
     { path: "database.connections", variable: VARIABLES.databaseConnections },
     { path: "retentionDays", variable: VARIABLES.retentionDays },
+    { path: "finishedJobsDays", variable: VARIABLES.finishedJobsDays },
     { path: "controller.deliveryConcurrency", variable: VARIABLES.deliveryConcurrency },
     { path: "gateway.rateLimit.perSecond", variable: VARIABLES.rateLimit },
     { path: "gateway.rateLimit.burst", variable: VARIABLES.rateLimitBurst },

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { canBeJobId, derivedJobId, newJobId } from "../../../src/gateway/job-id.ts";
+import { canBeJobId, derivedJobId, newJobId, OUR_JOB_ID } from "../../../src/gateway/job-id.ts";
 
 const zeros = new Uint8Array(10);
 
@@ -26,4 +26,11 @@ test.each(notIds)("%j is no job id", (id) => {
 });
 test.each(["a", "nightly-report", "a.b", "0"])("%j is a job id", (id) => {
   expect(canBeJobId(id)).toBe(true);
+});
+
+test("ids that are made here are known from names", () => {
+  const ours = [newJobId(Date.UTC(2026, 10, 21), zeros), derivedJobId("a", "k")];
+  expect(ours.filter((id) => !OUR_JOB_ID.test(id))).toEqual([]);
+  const names = ["job-reminder", "job-", "a", ...ours.map((id) => `${id}0`), `a-${ours[1]}`];
+  expect(names.filter((id) => OUR_JOB_ID.test(id))).toEqual([]);
 });

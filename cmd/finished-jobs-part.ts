@@ -1,0 +1,43 @@
+import type { Configuration } from "../src/configuration/configuration.ts";
+import { required } from "../src/configuration/configuration.ts";
+import { createFinishedJobs } from "../src/gateway/finished-jobs.ts";
+import { createRunHistory } from "../src/postgres/run-history.ts";
+import { createRunLedger } from "../src/postgres/run-ledger.ts";
+import type { Foundation } from "./foundation.ts";
+import type { JobStoreChoice } from "./job-store-choice.ts";
+import { maintain, sayRemoved } from "./maintenance.ts";
+import { endWhenBroken } from "./termination.ts";
+
+/**
+ * Deletes one-time jobs that have long been over, until `end`, which waits for the one in hand. Beside
+ * the gateway: the controller may change nothing of a job but its status.
+ */
+export function runFinishedJobs(options: {
+  foundation: Foundation;
+  configuration: Configuration;
+  store: Pick<JobStoreChoice, "jobs">;
+}): { end(): Promise<void> } {
+  const { foundation, configuration, store } = options;
+  const { pool, runPool, clock, log } = foundation;
+  const name = "finished one-time jobs";
+  const removed = sayRemoved(log);
+  const finishedJobs = createFinishedJobs({
+    jobs: store.jobs,
+    history: createRunHistory({ pool }),
+    ledger: createRunLedger({ pool: runPool }),
+    clock,
+    days: configuration.finishedJobsDays ?? required(configuration, "retentionDays"),
+    onRemoved: (count) => {
+      removed(name, count);
+    },
+  });
+  const ends = new AbortController();
+  const running = maintain({ name, ...finishedJobs }, log, ends.signal);
+  endWhenBroken(running, log);
+  return {
+    async end() {
+      ends.abort(new Error("the process ends"));
+      await Promise.allSettled([running]);
+    },
+  };
+}

@@ -1,0 +1,94 @@
+import type { Cursor } from "../domain/cursor.ts";
+import { DAY, type Instant } from "../domain/instant.ts";
+import type { Job } from "../domain/job.ts";
+import type { Clock } from "../domain/ports/clock.ts";
+import type { JobStore } from "../domain/ports/job-store.ts";
+import type { FinishedJob, RunHistory, RunLedger } from "../domain/ports/run-ledger.ts";
+import { onceStateOf, timingOf } from "../domain/timing.ts";
+import { OUR_JOB_ID } from "./job-id.ts";
+
+export interface FinishedJobsOptions {
+  jobs: Pick<JobStore, "get" | "deleteUnchanged">;
+  history: Pick<RunHistory, "finished" | "finishedJob">;
+  ledger: Pick<RunLedger, "cancel">;
+  clock: Clock;
+  /** How long a one-time job stays that is over, days; 0 keeps it for ever. */
+  days: number;
+  /** How many were deleted since it was called last; never 0. */
+  onRemoved: (count: number) => void;
+}
+
+/** Uids that are read at a time. */
+const PAGE = 1_000;
+/** After so many failures one after the other it is not these jobs that are at fault. */
+const MOST_IN_A_ROW = 10;
+
+/**
+ * Deletes the one-time jobs REST made that have been over for longer than `days`, as DELETE /jobs/{id}
+ * would: nobody else ever does, and they would be listed for ever (docs/decisions/0014). One after the other,
+ * each judged by what is so right before. Safe on several processes at once; interrupted, the next run goes
+ * on. Rejects with the first error, after the other jobs had their turn if it was one of single jobs.
+ */
+export function createFinishedJobs(options: FinishedJobsOptions): {
+  run(signal: AbortSignal): Promise<void>;
+} {
+  const { jobs, history, ledger, clock, days } = options;
+
+  async function remove({ account, jobId, cursor }: FinishedJob): Promise<boolean> {
+    const job = await jobs.get(account, jobId);
+    if (!job || job.uid !== cursor.jobUid || !isOver(job, cursor)) return false;
+    if (!(await jobs.deleteUnchanged(job))) return false;
+    await ledger.cancel([job.uid], account);
+    return true;
+  }
+
+  /** How many of these it deleted. */
+  async function sweep(
+    page: readonly string[],
+    { before, trouble, signal }: { before: Instant; trouble: Trouble; signal: AbortSignal },
+  ): Promise<number> {
+    let count = 0;
+    for (const jobUid of page) {
+      if (signal.aborted || trouble.inARow === MOST_IN_A_ROW) break;
+      try {
+        const found = await history.finishedJob({ before, jobUid });
+        if (found && (await remove(found))) count += 1;
+        trouble.inARow = 0;
+      } catch (error) {
+        trouble.first ??= { error };
+        trouble.inARow += 1;
+      }
+    }
+    return count;
+  }
+
+  return {
+    async run(signal) {
+      if (days === 0) return;
+      const before = clock.now() - days * DAY;
+      const trouble: Trouble = { first: undefined, inARow: 0 };
+      let after: string | undefined;
+      do {
+        // What people apply has other names, and is theirs: not even a look at it.
+        const page = await history.finished({ before, jobIds: OUR_JOB_ID, after, limit: PAGE });
+        const count = await sweep(page, { before, trouble, signal });
+        if (count > 0) options.onRemoved(count);
+        after = page.length === PAGE ? page.at(-1) : undefined;
+      } while (after !== undefined && !signal.aborted && trouble.inARow < MOST_IN_A_ROW);
+      if (trouble.first) throw trouble.first.error;
+    },
+  };
+}
+
+interface Trouble {
+  first: { error: unknown } | undefined;
+  inARow: number;
+}
+
+/** By the job as it is now: the cursor may not know yet of a new time, another change or a run that is asked for. */
+function isOver(job: Job, cursor: Cursor): boolean {
+  if (job.generation !== cursor.generation) return false;
+  if (job.runNow !== null && job.runNow !== cursor.lastRunNow) return false;
+  const once = onceStateOf(job, cursor, timingOf(job.spec));
+  return once === "completed" || once === "failed" || once === "missed";
+}

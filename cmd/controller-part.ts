@@ -119,7 +119,9 @@ export function runController(options: {
     pool,
     clock,
     retentionDays: required(configuration, "retentionDays"),
-    onRemoved: sayRemoved(log),
+    onRemoved: (what, count) => {
+      sayRemoved(log, what, count);
+    },
   });
   const scheduling = controller.run(stop.signal);
   // A replica lists and watches also while it does not lead, so it can wait for that before it stands.

@@ -20,7 +20,6 @@ export function runFinishedJobs(options: {
   const { foundation, configuration, store } = options;
   const { pool, runPool, clock, log } = foundation;
   const name = "finished one-time jobs";
-  const removed = sayRemoved(log);
   const finishedJobs = createFinishedJobs({
     jobs: store.jobs,
     history: createRunHistory({ pool }),
@@ -28,7 +27,7 @@ export function runFinishedJobs(options: {
     clock,
     days: configuration.finishedJobsDays ?? required(configuration, "retentionDays"),
     onRemoved: (count) => {
-      removed(name, count);
+      sayRemoved(log, name, count);
     },
   });
   const ends = new AbortController();

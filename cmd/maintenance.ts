@@ -31,9 +31,7 @@ export async function maintain(
   }
 }
 
-/** What a maintenance tells of what it removed. */
-export function sayRemoved(log: Logger): (what: string, count: number) => void {
-  return (what, count) => {
-    log.info({ what, count }, "removed what is past its retention");
-  };
+/** That a maintenance removed something. */
+export function sayRemoved(log: Logger, what: string, count: number): void {
+  log.info({ what, count }, "removed what is past its retention");
 }

@@ -4,6 +4,7 @@ import type { Job } from "../domain/job.ts";
 import type { Clock } from "../domain/ports/clock.ts";
 import type { JobStore } from "../domain/ports/job-store.ts";
 import type { FinishedJob, RunHistory, RunLedger } from "../domain/ports/run-ledger.ts";
+import { revisionOf, sameRevision } from "../domain/revision.ts";
 import { onceStateOf, timingOf } from "../domain/timing.ts";
 import { OUR_JOB_ID } from "./job-id.ts";
 
@@ -85,10 +86,15 @@ interface Trouble {
   inARow: number;
 }
 
-/** By the job as it is now: the cursor may not know yet of a new time, another change or a run that is asked for. */
+/**
+ * Whether the cursor, by which it is over, is of the job as it is now: it may not know yet of a new time, another
+ * change or a run that is asked for.
+ */
 function isOver(job: Job, cursor: Cursor): boolean {
-  if (job.generation !== cursor.generation) return false;
-  if (job.runNow !== null && job.runNow !== cursor.lastRunNow) return false;
-  const once = onceStateOf(job, cursor, timingOf(job.spec));
-  return once === "completed" || once === "failed" || once === "missed";
+  const { generation, runNow, spec } = job;
+  return (
+    sameRevision(cursor, { generation, revision: revisionOf(job) }) &&
+    (runNow === null || runNow === cursor.lastRunNow) &&
+    onceStateOf(job, cursor, timingOf(spec)) === cursor.once
+  );
 }

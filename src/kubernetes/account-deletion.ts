@@ -6,7 +6,7 @@ import type { KubernetesClient } from "./client.ts";
 import { deleteResource } from "./delete-resource.ts";
 import { listResourcesIfDefined } from "./list-resources.ts";
 import { namespaceUid } from "./namespace-uid.ts";
-import { MANAGED_BY, MANAGED_BY_LABEL, resourceOwner } from "./resource-owner.ts";
+import { MANAGED_BY, MANAGED_BY_LABEL, isMadeByRest } from "./resource-owner.ts";
 import type { ObjectMeta } from "./scheduled-job.ts";
 
 type Client = Pick<KubernetesClient, "call">;
@@ -93,8 +93,7 @@ async function look(
       labelSelector: `${MANAGED_BY_LABEL}=${MANAGED_BY}`,
     });
     for (const { metadata } of page.items)
-      if (resourceOwner(metadata) === null)
-        resources.push({ name: metadata.name, uid: metadata.uid });
+      if (isMadeByRest(metadata)) resources.push({ name: metadata.name, uid: metadata.uid });
     next = page.metadata.continue || undefined;
   } while (next !== undefined);
   return { uid, resources };

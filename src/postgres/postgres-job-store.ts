@@ -33,6 +33,19 @@ export function createPostgresJobStore(options: {
     teller.tell(JOBS_CHANNEL, [uid]);
   }
 
+  /** As deleted; false when it is so already, or has another version than this. Null: whichever it has. */
+  async function marked(job: Pick<Job, "uid">, atVersion: string | null): Promise<boolean> {
+    const { rowCount } = await pool.query(
+      `update jobs set deleted_at = clock_timestamp(), version = version + 1,
+                       changed_xid = pg_current_xact_id()
+        where uid = $1 and version = coalesce($2, version) and deleted_at is null`,
+      [job.uid, atVersion],
+    );
+    if (rowCount === 0) return false;
+    changed(job);
+    return true;
+  }
+
   return {
     create: async ({ account, id, spec }) => {
       const row = await creations.submit({ account, id, spec: JSON.stringify(spec) });
@@ -101,27 +114,10 @@ export function createPostgresJobStore(options: {
     },
 
     delete: async (job) => {
-      const { rowCount } = await pool.query(
-        `update jobs set deleted_at = clock_timestamp(), version = version + 1,
-                         changed_xid = pg_current_xact_id()
-          where uid = $1 and deleted_at is null`,
-        [job.uid],
-      );
-      if (rowCount === 0) throw new JobNotFound(`there is no job ${job.id}`);
-      changed(job);
+      if (!(await marked(job, null))) throw new JobNotFound(`there is no job ${job.id}`);
     },
 
-    deleteUnchanged: async (job) => {
-      const { rowCount } = await pool.query(
-        `update jobs set deleted_at = clock_timestamp(), version = version + 1,
-                         changed_xid = pg_current_xact_id()
-          where uid = $1 and version = $2 and deleted_at is null`,
-        [job.uid, job.version],
-      );
-      if (rowCount === 0) return false;
-      changed(job);
-      return true;
-    },
+    deleteUnchanged: (job) => marked(job, job.version),
 
     watch: (position, signal) => watchJobs({ pool, notifications, timers, position, signal }),
 

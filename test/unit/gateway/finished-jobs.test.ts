@@ -3,6 +3,7 @@ import type { Cursor } from "../../../src/domain/cursor.ts";
 import { DAY } from "../../../src/domain/instant.ts";
 import type { Job } from "../../../src/domain/job.ts";
 import type { FinishedJob } from "../../../src/domain/ports/run-ledger.ts";
+import { revisionOf } from "../../../src/domain/revision.ts";
 import { timingOf } from "../../../src/domain/timing.ts";
 import { createFinishedJobs } from "../../../src/gateway/finished-jobs.ts";
 import { newJobId, OUR_JOB_ID } from "../../../src/gateway/job-id.ts";
@@ -40,7 +41,7 @@ function finished(change: { job?: Partial<Job>; cursor?: Partial<Cursor> } = {})
     position: NOW - 100 * DAY,
     scheduleHash: timingOf(OVER).hash,
     generation: 3,
-    revision: null,
+    revision: revisionOf(job),
     startable: true,
     once: "completed",
     haltedGeneration: null,
@@ -137,6 +138,13 @@ test("0 days keep them for ever", async () => {
 const cron = { kind: "cron", expression: "@daily", timeZone: "UTC" } as const;
 
 describe("it stays", () => {
+  test("a restored store has given its generation to something else", async () => {
+    const revision = revisionOf({ generation: 3, spec: { ...OVER, name: "Another" } });
+    const { run, kept } = world([finished({ cursor: { revision } })], { deleting: never });
+    await run(forever);
+    expect(kept.size).toBe(1);
+  });
+
   test.each<{ why: string; job: Partial<Job> }>([
     { why: "a new time", job: { spec: onceSpec(NOW + DAY) } },
     { why: "a cron schedule by now", job: { spec: { ...OVER, schedule: cron } } },

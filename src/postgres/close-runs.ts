@@ -19,13 +19,13 @@ export async function closeRuns(
   onClosed: (closed: Closed) => void,
 ): Promise<void> {
   // What ends and what is tried again apart: in one statement, each kind would be locked in its own order.
-  const close = async (kind: typeof ENDED, some: readonly Closing[]): Promise<ClosedRow[]> => {
-    const rows = await closeHeld(database, kind, some);
-    onClosed({
-      runs: new Map(rows.map((row) => [row.id, row.job_uid])),
-      cursors: rows.flatMap((row) => (row.decided ? [row.job_uid] : [])),
-    });
-    return rows;
+  const close = async (kind: typeof ENDED, some: readonly Closing[]) => {
+    const closed: Closed = { runs: new Map(), cursors: [] };
+    for (const { id, job_uid } of await closeHeld(database, kind, some))
+      if (id === null) closed.cursors.push(job_uid);
+      else closed.runs.set(id, job_uid);
+    onClosed(closed);
+    return closed.runs;
   };
   await close(
     ENDED,
@@ -35,10 +35,9 @@ export async function closeRuns(
   const retried = await close(RETRIED, retries);
   // A run can be replaced while its retry waits for the row: it has not been taken then, and ends now,
   // unless it is somebody else's.
-  const seen = new Set(retried.map((row) => row.id));
   await close(
     ENDED,
-    retries.filter(({ run }) => !seen.has(run.id)),
+    retries.filter(({ run }) => !retried.has(run.id)),
   );
 }
 
@@ -55,10 +54,10 @@ const SETTLES = `(f.scheduled is not null and ${awaits("f", `f.scheduled[${OUTCO
 
 const HALTED = "(c.generation = any(f.halted) is true)";
 
+/** A run that was still held; without an id: a job whose cursor was written. */
 interface ClosedRow {
-  id: string;
+  id: string | null;
   job_uid: string;
-  decided: boolean;
 }
 
 /** Of run `r` and its input `i`. */
@@ -195,10 +194,13 @@ async function closeOnce(
         where ${byKey("c.job_uid", "j.job_uid")} and c.version = j.version and (j.halted or j.settles)
        returning c.job_uid
      )
-     select id, job_uid, job_uid in (select job_uid from decided) as decided from mine
+     -- One after the other: asked of each run, all that were decided would be read for each of them.
+     select id, job_uid from mine
       where case (select count(*) from judged)
                  when (select count(*) from decided) + (select count(*) from unmoved) then 'true'
-                 else '${MOVED_TEXT}' end::boolean`,
+                 else '${MOVED_TEXT}' end::boolean
+     union all
+     select null, job_uid from decided`,
     values: [
       column(({ run }) => run.id),
       column(({ run }) => run.claimToken),

@@ -139,7 +139,7 @@ export function createRunQueue(options: {
     renew: async (claims, leaseMs) => {
       if (claims.length === 0) return new Map();
       // Closing and starting lock rows for a moment, an administrator perhaps for minutes: no other lease waits for that.
-      const { rows } = await leasePool.query<{ id: string; renewed: boolean }>({
+      const { rows } = await leasePool.query<{ id: string; answer: "renewed" | "locked" }>({
         name: "renew_claims",
         text: `with held as materialized (
            select r.id, i.token from ${HELD}
@@ -151,10 +151,14 @@ export function createRunQueue(options: {
            update runs r set lease_until = clock_timestamp() + $3 * interval '1 millisecond'
              from free where ${byKey("r.id", "free.id")} returning r.id
          )
-         select id, id in (select id from renewed) as renewed from held`,
+         -- One after the other: asked of each claim, all that were renewed would be read for each of them.
+         select id, 'locked' as answer from held union all select id, 'renewed' from renewed`,
         values: [...identify(claims), leaseMs],
       });
-      return new Map(rows.map(({ id, renewed }) => [id, renewed ? "renewed" : "locked"]));
+      const answers = new Map<string, "renewed" | "locked">();
+      for (const { id, answer } of rows)
+        if (answer === "renewed" || !answers.has(id)) answers.set(id, answer);
+      return answers;
     },
 
     unwanted: async (runIds) => {

@@ -25,6 +25,8 @@ export interface CircuitBreakers {
   admit(
     destination: string,
   ): { kind: "admitted"; permit: Permit } | { kind: "open"; until: Instant };
+  /** Whose circuit is not closed: who calls them is to be admitted first. */
+  readonly unsettled: ReadonlySet<string>;
   /** How many there are; for tests. */
   readonly size: number;
   close(): void;
@@ -99,6 +101,7 @@ export function createCircuitBreakers(options: {
   /** In the order of last use. */
   const entries = new Map<string, Entry>();
   const accounts = new Map<string, Set<Entry>>();
+  const unsettled = new Set<string>();
   /** Whose search for one that gives way was in vain since the last rotation; "" is everybody's. */
   const crowded = new Set<string>();
   let tick: Timer | undefined;
@@ -218,6 +221,8 @@ export function createCircuitBreakers(options: {
     metrics.circuitTransitions.inc({ state });
     count(entry.state, -1);
     count(state, 1);
+    if (state === "closed") unsettled.delete(entry.destination);
+    else unsettled.add(entry.destination);
     entry.state = state;
     entry.epoch += 1;
     entry.changedAt = monotonic();
@@ -266,6 +271,7 @@ export function createCircuitBreakers(options: {
 
   function drop(entry: Entry): void {
     entries.delete(entry.destination);
+    unsettled.delete(entry.destination);
     entry.siblings.delete(entry);
     if (entry.siblings.size === 0) accounts.delete(partsOfKey(entry.destination).account);
     entry.breaker.shutdown();
@@ -277,6 +283,7 @@ export function createCircuitBreakers(options: {
 
   return {
     admit,
+    unsettled,
     get size() {
       return entries.size;
     },

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { Bell } from "../domain/bell.ts";
 import type { Instant } from "../domain/instant.ts";
 import type { SigningSecrets } from "../domain/ports/accounts.ts";
@@ -6,12 +7,19 @@ import { pause } from "../domain/pause.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import type { EmailLog, Mailer } from "../domain/ports/mail.ts";
 import type { RunQueue } from "../domain/ports/run-queue.ts";
+import type { ClaimedRun } from "../domain/run.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { createAttempt } from "./attempt.ts";
 import type { CircuitBreakers } from "./circuit-breaker.ts";
 import { createClaimOutlook } from "./claim-outlook.ts";
-import { createHeldRuns, deliveryLimits, type DeliveryLimits } from "./held-runs.ts";
+import {
+  createHeldRuns,
+  deliveryLimits,
+  PATIENCE,
+  type DeliveryLimits,
+  type Full,
+} from "./held-runs.ts";
 import { createLeaseKeeper } from "./lease-keeper.ts";
 import { createRecords } from "./records.ts";
 import { createSigningKeys } from "./signing-keys.ts";
@@ -27,6 +35,8 @@ const TIMING = {
   reap: 3_000,
   unwanted: 1_500,
   afterError: 500,
+  /** Within which the statement of a claim without an answer has ended on the server; less than a lease. */
+  unanswered: 15_000,
   /** That starts wait for company while many follow each other; the first never does. */
   collect: 2,
   /** From the signal until started runs are closed as interrupted. */
@@ -36,6 +46,8 @@ const TIMING = {
 };
 /** Milliseconds within which starts belong together. */
 const BURST = 100;
+/** Circuits that are not closed, beyond which no claim starts what it takes: it would have to except them all. */
+const MOST_UNSETTLED = 500;
 /** Attempts done but not recorded, at which no more are claimed. */
 const MAX_UNRECORDED = 2_000;
 
@@ -63,7 +75,7 @@ export function createDeliveryWorker(options: {
   limits?: Partial<DeliveryLimits>;
   timing?: Partial<typeof TIMING>;
 }): { run(signal: AbortSignal): Promise<void> } {
-  const { queue, clock, random, timers, monotonic, metrics, log, workerId } = options;
+  const { queue, clock, random, timers, monotonic, metrics, log, workerId, breakers } = options;
   const limits = deliveryLimits(options.limits);
   const timing = { ...TIMING, ...options.timing };
   const held = createHeldRuns(limits);
@@ -90,6 +102,11 @@ export function createDeliveryWorker(options: {
   let starved = false;
   /** Slots that came free since the last claim. */
   let freed = 0;
+  /** A claim under way has slots for what it starts: until it is over nothing else may take them. */
+  let filling: Promise<void> | undefined;
+  /** Tokens of claims without an answer, and when they were asked: what they have taken nobody has sent. */
+  const unanswered = new Map<string, number>();
+  let lastUnclaim = -Infinity;
 
   /** There may be runs that no claim has seen, of `since` or later. */
   function announced(since: Instant | null): void {
@@ -112,29 +129,37 @@ export function createDeliveryWorker(options: {
     held,
     leases,
     records,
-    breakers: options.breakers,
+    breakers,
     signingKeys: createSigningKeys(options.signingSecrets),
     attempt: createAttempt({ ...options, emailLog: records.emails }),
     onFinished: () => {
-      startBell.ring();
+      if (held.waiting > 0) startBell.ring();
       freed += 1;
       if (starved && freed >= held.worthClaim()) claimBell.ring();
     },
   });
 
-  /** Claims no more than can start soon. True when there may be more to claim at once. */
-  async function claim(): Promise<boolean> {
+  /**
+   * Claims no more than can start soon, and starts what is due in the same statement while there are slots for it,
+   * whomever it calls. True when there may be more to claim at once.
+   */
+  async function claim(signal: AbortSignal): Promise<boolean> {
+    await giveBackUnanswered();
     if (!clock.known || records.pending > MAX_UNRECORDED) return false;
     const now = clock.now();
     const room = held.room(now);
-    const limit = Math.min(limits.claimBatch, room.due);
+    const full = held.full(now);
+    const slots = breakers.unsettled.size > MOST_UNSETTLED ? 0 : held.startable(full);
+    const limit = Math.min(limits.claimBatch, room.due, slots || Infinity);
     if (limit === 0) return false;
-    const full = held.full();
     const look = outlook.next(full);
     if (look === undefined) return false;
     const asked = monotonic();
+    const token = randomUUID();
+    unanswered.set(token, asked);
     freed = 0;
-    const runs = await queue.claim({
+    held.claimed(full, now);
+    const claiming = queue.claim({
       worker: workerId,
       limit,
       // Oldest first: what is due comes before what is only prepared.
@@ -143,10 +168,21 @@ export function createDeliveryWorker(options: {
       leaseMs: timing.lease,
       exceptAccounts: full.accounts,
       exceptDestinations: full.destinations,
+      token,
+      ...(slots > 0 ? { start: { exceptDestinations: [...breakers.unsettled] } } : {}),
     });
-    leases.add(runs, asked);
-    held.add(runs);
-    if (runs.length > 0) startBell.ring();
+    const over = Promise.withResolvers<void>();
+    if (slots > 0) filling = over.promise;
+    let runs: ClaimedRun[];
+    try {
+      runs = await claiming;
+      unanswered.delete(token);
+      leases.add(runs, asked);
+      held.add(runs);
+    } finally {
+      filling = undefined;
+      over.resolve();
+    }
     const cutShort = runs.length === limit;
     starved = cutShort || full.accounts.length > 0 || full.destinations.length > 0;
     outlook.looked({
@@ -155,15 +191,33 @@ export function createDeliveryWorker(options: {
       cutShortAt: cutShort ? (runs.at(-1)?.notBefore ?? null) : null,
       tookMs: monotonic() - asked,
     });
-    // The last places are given out by halves: the rest when some have come free, or with the next poll.
-    return cutShort && limit >= limits.claimBatch / 4;
+    await starter.launchStarted(
+      runs.filter((run) => run.started),
+      signal,
+    );
+    if (runs.some((run) => !run.started)) startBell.ring();
+    // While it fills somebody's slots, more would pass them over. The last places are given out by halves. In both
+    // cases the rest is claimed when some have come free, or in a moment.
+    const crowd = held.full(clock.now());
+    return cutShort && (slots > 0 ? sizeOf(crowd) <= sizeOf(full) : limit >= limits.claimBatch / 4);
+  }
+
+  /** The server may go on with a statement whose answer nobody waits for any more: so more than once. */
+  async function giveBackUnanswered(): Promise<void> {
+    const now = monotonic();
+    if (unanswered.size === 0 || now - lastUnclaim < timing.poll) return;
+    lastUnclaim = now;
+    for (const [token, asked] of unanswered) {
+      await queue.unclaim(token);
+      if (asked < now - timing.unanswered) unanswered.delete(token);
+    }
   }
 
   async function claimLoop(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       try {
-        if (await claim()) continue;
-        await claimBell.wait(timing.poll * (0.5 + random() / 2), signal);
+        if (await claim(signal)) continue;
+        await claimBell.wait(starved ? PATIENCE : timing.poll * (0.5 + random() / 2), signal);
       } catch (error) {
         outage(error);
         await claimBell.wait(timing.afterError, signal);
@@ -175,13 +229,12 @@ export function createDeliveryWorker(options: {
     let lastStart = -Infinity;
     while (!signal.aborted) {
       try {
+        await filling;
         if (clock.known && (await starter.startReady(signal)) > 0) {
           lastStart = monotonic();
           await pause(timing.collect, timers);
           continue;
         }
-        // Otherwise what is due waits for slots, and more of it would only wait as well.
-        if (starved && freed > 0 && !(clock.known && held.hasDue(clock.now()))) claimBell.ring();
         await startBell.wait(untilNextDue(), signal);
         // The first attempt of a burst to end is not worth a commit of its own.
         if (monotonic() - lastStart < BURST) await pause(timing.collect, timers);
@@ -267,6 +320,8 @@ export function createDeliveryWorker(options: {
       try {
         await Promise.all([claimLoop(signal), startLoop(signal)]);
         for (const run of held.takeAll()) records.release(run);
+        lastUnclaim = -Infinity;
+        await within(timing.flush, giveBackUnanswered().catch(outage));
         // A statement of the loops may have taken its time.
         const left = Math.max(0, told + timing.grace - monotonic());
         await within(left, Promise.all([starter.idle(), records.idle()]));
@@ -281,4 +336,8 @@ export function createDeliveryWorker(options: {
       }
     },
   };
+}
+
+function sizeOf({ accounts, destinations }: Full): number {
+  return accounts.length + destinations.length;
 }

@@ -1,3 +1,4 @@
+import { isMailServer, partsOfKey } from "../domain/destination.ts";
 import type { Instant } from "../domain/instant.ts";
 import type { ClaimedRun } from "../domain/run.ts";
 
@@ -46,8 +47,14 @@ function part(most: number, whole: number, share: number): number {
   return Math.min(most, Math.max(1, Math.floor(whole * share)));
 }
 
+/** Milliseconds that who has few slots is passed over after a claim. */
+export const PATIENCE = 25;
+
 export interface HeldRuns {
-  /** A run that waits here by an older claim, which somebody had taken over, gives way to the new one. */
+  /**
+   * Those that their claim has started are in flight, the others wait. A run that waits here by an older claim, which
+   * somebody had taken over, gives way to the new one.
+   */
   add(runs: readonly ClaimedRun[]): void;
   /** The claim was lost: the run does not wait here any more. */
   forget(id: string): void;
@@ -61,8 +68,10 @@ export interface HeldRuns {
   finished(run: ClaimedRun): void;
   /** Takes everything that has not been taken. */
   takeAll(): ClaimedRun[];
-  /** Whether something due waits; after `takeReady`: for a slot. */
-  hasDue(now: Instant): boolean;
+  /** How many may be claimed and started at once: each finds a slot, whomever of those who are not full it calls. */
+  startable(full: Full): number;
+  /** A claim has passed over nobody but these. */
+  claimed(full: Full, now: Instant): void;
   /** Earliest notBefore after `now` among those waiting. */
   nextDue(now: Instant): Instant | null;
   /**
@@ -75,8 +84,11 @@ export interface HeldRuns {
    * many runs as for one. Fewer when there is room for few at a time.
    */
   worthClaim(): number;
-  /** Whose runs are not to be claimed: a whole batch of them would not fit. */
-  full(): Full;
+  /**
+   * Whose runs are not to be claimed: a whole batch of them would not fit, or there is no slot for any, or for so few
+   * that the others' claims should not be made small by them, until they have waited for a moment.
+   */
+  full(now: Instant): Full;
   readonly waiting: number;
   readonly inFlight: number;
 }
@@ -91,6 +103,8 @@ interface Use {
   inFlight: number;
   waiting: number;
   characters: number;
+  /** When a claim did not pass it over last. */
+  claimedAt: Instant;
 }
 
 /** A use is forgotten when nothing counts on it: while a run waits, these are the ones in the maps. */
@@ -101,6 +115,7 @@ interface Waiting {
 }
 
 export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
+  const fewSlots = Math.min(limits.claimBatch, limits.perDestination) / 4;
   /** Sorted by notBefore. */
   let waiting: Waiting[] = [];
   let inFlight = 0;
@@ -142,6 +157,24 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
       : limits.perAccount;
   }
 
+  /** How many more of an account's may start. */
+  function slotsOf(account: Use | undefined): number {
+    const used = account?.inFlight ?? 0;
+    const left = limits.concurrency - inFlight;
+    // Each that starts takes one of those, too, of which none may have more than are left over.
+    return limits.perAccount < limits.concurrency
+      ? Math.min(limits.perAccount - used, Math.ceil((left - used) / 2))
+      : Math.min(limits.perAccount - used, left);
+  }
+
+  function slotsTo(destination: Use | undefined): number {
+    return limits.perDestination - (destination?.inFlight ?? 0);
+  }
+
+  function crowded(use: Use, slots: number, now: Instant): boolean {
+    return slots < 1 || (slots < fewSlots && now < use.claimedAt + PATIENCE);
+  }
+
   function mostTo({ spec: { target } }: ClaimedRun): number {
     const { perDestination, perMailServer } = limits;
     return target.kind === "email" ? Math.min(perDestination, perMailServer) : perDestination;
@@ -167,10 +200,12 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
       takeOut((run) => ids.has(run.id));
       for (const run of runs) {
         const [account, destination] = uses(run);
-        account.waiting += 1;
-        destination.waiting += 1;
+        const state = run.started ? "inFlight" : "waiting";
+        account[state] += 1;
+        destination[state] += 1;
         hold(sizeOf(run), [account, destination]);
-        waiting.push({ run, account, destination });
+        if (run.started) inFlight += 1;
+        else waiting.push({ run, account, destination });
       }
       waiting.sort((a, b) => a.run.notBefore - b.run.notBefore);
     },
@@ -205,7 +240,21 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
       dropUnused(run);
     },
     takeAll: () => takeOut(() => true),
-    hasDue: (now) => (waiting[0]?.run.notBefore ?? Infinity) <= now,
+    startable: (full) => {
+      let least = Math.min(slotsOf(undefined), slotsTo(undefined));
+      const passedOver = new Set(full.accounts.concat(full.destinations));
+      for (const [key, account] of accounts)
+        if (!passedOver.has(key)) least = Math.min(least, slotsOf(account));
+      for (const [key, destination] of destinations)
+        if (!passedOver.has(key) && !passedOver.has(partsOfKey(key).account) && !isMailServer(key))
+          least = Math.min(least, slotsTo(destination));
+      return Math.max(0, least);
+    },
+    claimed: (full, now) => {
+      const passedOver = new Set(full.accounts.concat(full.destinations));
+      for (const map of [accounts, destinations])
+        for (const [key, use] of map) if (!passedOver.has(key)) use.claimedAt = now;
+    },
     nextDue: (now) => waiting.find(({ run }) => run.notBefore > now)?.run.notBefore ?? null,
     room: (now) => {
       const due = Math.ceil(Math.min(free() / 2, Math.max(few(), (free() / 2) * (1 - used()))));
@@ -213,15 +262,29 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
       // What is not due yet must not keep out what becomes due before it.
       return { due, ahead: future < limits.buffer / 2 };
     },
-    worthClaim: () => (used() < 1 / 2 ? limits.claimBatch / 4 : few()),
-    full: () => {
+    worthClaim: () => (used() < 1 / 2 ? fewSlots : few()),
+    full: (now) => {
       // A whole claim more is to fit.
       const spare = limits.buffer / 2 - limits.claimBatch;
       const places = Math.min(limits.perAccount + spare, free() / 2);
       const most = Math.max(0, limits.characters - characters) / 2;
+      const waitFor = new Set<Use>();
+      for (const { run, destination } of waiting) {
+        if (run.notBefore > now) break;
+        waitFor.add(destination);
+      }
       return {
-        accounts: namesOf(accounts, (use) => placesOf(use) > places || use.characters > most),
-        destinations: namesOf(destinations, (use) => placesOf(use) > limits.perDestination + spare),
+        accounts: namesOf(
+          accounts,
+          (use) =>
+            placesOf(use) > places || use.characters > most || crowded(use, slotsOf(use), now),
+        ),
+        destinations: namesOf(
+          destinations,
+          (use, key) =>
+            placesOf(use) > limits.perDestination + spare ||
+            (!isMailServer(key) && (waitFor.has(use) || crowded(use, slotsTo(use), now))),
+        ),
       };
     },
     get waiting() {
@@ -240,7 +303,7 @@ function sizeOf({ spec: { target } }: ClaimedRun): number {
 function use(map: Map<string, Use>, key: string): Use {
   let counted = map.get(key);
   if (counted === undefined) {
-    counted = { inFlight: 0, waiting: 0, characters: 0 };
+    counted = { inFlight: 0, waiting: 0, characters: 0, claimedAt: -Infinity };
     map.set(key, counted);
   }
   return counted;
@@ -255,8 +318,11 @@ function placesOf({ inFlight, waiting }: Use): number {
   return inFlight + waiting;
 }
 
-function namesOf(map: ReadonlyMap<string, Use>, which: (use: Use) => boolean): string[] {
+function namesOf(
+  map: ReadonlyMap<string, Use>,
+  which: (use: Use, key: string) => boolean,
+): string[] {
   const names: string[] = [];
-  for (const [key, counted] of map) if (which(counted)) names.push(key);
+  for (const [key, counted] of map) if (which(counted, key)) names.push(key);
   return names;
 }

@@ -13,6 +13,8 @@ import type { Records } from "./records.ts";
 export interface Starter {
   /** Starts what is due and has a slot; resolves with how many runs it took from the buffer. */
   startReady(signal: AbortSignal): Promise<number>;
+  /** Sends what its claim has started, and the held runs count as in flight. */
+  launchStarted(runs: readonly ClaimedRun[], signal: AbortSignal): Promise<void>;
   /** Ids of the runs in flight. */
   ids(): string[];
   /** Whether it was in flight. */
@@ -72,14 +74,21 @@ export function createStarter(options: {
       for (const { run, permit } of ready) giveBack(run, permit);
       throw error;
     }
-    for (const each of ready) {
-      const { run, permit } = each;
-      // Not started: superseded and gone, somebody else's, or ours with a lease that ran out meanwhile,
-      // as after an outage. Giving back compares the token, and touches the last kind alone.
-      if (!started.has(run.id) || signal.aborted || !leases.holds(run)) giveBack(run, permit);
-      else launch(each);
-    }
+    for (const each of ready) launchIf(started.has(each.run.id), each, signal);
     return taken.length;
+  }
+
+  async function launchStarted(runs: readonly ClaimedRun[], signal: AbortSignal): Promise<void> {
+    for (const each of await prepare(runs)) launchIf(true, each, signal);
+  }
+
+  /**
+   * Not started: superseded and gone, somebody else's, or ours with a lease that ran out meanwhile, as after an
+   * outage. Giving back compares the token, and touches the last kind alone.
+   */
+  function launchIf(started: boolean, ready: Ready, signal: AbortSignal): void {
+    if (!started || signal.aborted || !leases.holds(ready.run)) giveBack(ready.run, ready.permit);
+    else launch(ready);
   }
 
   function giveBack(run: ClaimedRun, permit?: Permit, afterMs?: number): void {
@@ -88,7 +97,10 @@ export function createStarter(options: {
     finished(run);
   }
 
-  /** What could keep an attempt from being made is found out before `started` is committed. */
+  /**
+   * What could keep an attempt from being made. It is found out before `started` is committed, or what the claim has
+   * started is given back.
+   */
   async function prepare(taken: readonly ClaimedRun[]): Promise<Ready[]> {
     const accounts = new Set(
       taken.filter((run) => run.spec.target.kind === "webhook").map((run) => run.account),
@@ -189,6 +201,7 @@ export function createStarter(options: {
 
   return {
     startReady,
+    launchStarted,
     ids: () => Array.from(flights.keys()),
     abort: (id, cause) => {
       const flight = flights.get(id);

@@ -7,8 +7,15 @@ import type { Target } from "./job.ts";
 export function destinationKey(account: string, target: Target): string {
   return keyOfParts({
     account,
-    destination: target.kind === "webhook" ? originOf(target.url) : "smtp",
+    destination: target.kind === "webhook" ? originOf(target.url) : MAIL_SERVER,
   });
+}
+
+/** Of a `destinationKey`: the account's SMTP server. */
+export const MAIL_SERVER = "smtp";
+
+export function isMailServer(key: string): boolean {
+  return key.endsWith(` ${MAIL_SERVER}`);
 }
 
 /** A `destinationKey` of its parts: an account, which is a uuid, has no space in it. */

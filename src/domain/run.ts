@@ -44,6 +44,8 @@ export interface ClaimedRun {
   createdAt: Instant;
   /** 1 for the first attempt. */
   attempt: number;
+  /** `started` was committed together with the claim: it may be sent. */
+  started: boolean;
   /** `destinationKey` of its target. */
   destination: string;
   spec: JobSpec;

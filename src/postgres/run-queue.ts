@@ -1,4 +1,5 @@
 import { afterAttempt } from "../domain/attempt.ts";
+import { keyOfParts, MAIL_SERVER } from "../domain/destination.ts";
 import type { Instant } from "../domain/instant.ts";
 import type { JobSpec } from "../domain/job.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
@@ -17,7 +18,7 @@ import {
 } from "./notifications.ts";
 import type { Pool, Queryable } from "./pool.ts";
 import { plainArray } from "./rows.ts";
-import { startRuns } from "./start-runs.ts";
+import { MAY_BE_TOO_LATE, startRuns, UNWANTED } from "./start-runs.ts";
 
 const INTERRUPTED = "interrupted: outcome unknown";
 const REPLACED = "replaced: outcome unknown";
@@ -84,8 +85,9 @@ export function createRunQueue(options: {
             order by not_before limit $2 for update skip locked
          ), claimed as (
            update runs r
-              set claim_token = (select gen_random_uuid()), worker = $1,
-                  lease_until = clock_timestamp() + $4 * interval '1 millisecond'
+              set claim_token = (select coalesce($8::uuid, gen_random_uuid())), worker = $1,
+                  lease_until = clock_timestamp() + $4 * interval '1 millisecond',
+                  started_at = case when ${STARTS} then clock_timestamp() end
             where r.id = any(array(select id from due))
            returning ${CLAIMED_COLUMNS}
          )
@@ -101,6 +103,9 @@ export function createRunQueue(options: {
           request.exceptAccounts ?? [],
           request.exceptDestinations ?? [],
           typeof request.from === "number" ? new Date(request.from) : "-infinity",
+          request.token ?? null,
+          request.start !== undefined,
+          request.start?.exceptDestinations ?? [],
         ],
       });
       // Runs of one job share what they send: a thousand payloads are a gigabyte.
@@ -112,6 +117,23 @@ export function createRunQueue(options: {
         else specs.set(revision, row.spec);
         return claimedOf(row);
       });
+    },
+
+    unclaim: async (token) => {
+      // No index knows the tokens (migration 0007), and it is rare.
+      const { rows } = await pool.query<{ not_before: Instant }>(
+        `with theirs as materialized (
+           select id from runs where claim_token = $1 order by id for update
+         )
+         update runs r
+            set claim_token = null, worker = null, lease_until = null, started_at = null
+           from theirs where ${byKey("r.id", "theirs.id")} returning r.not_before`,
+        [token],
+      );
+      await tellOfRuns(
+        pool,
+        rows.map((row) => row.not_before),
+      );
     },
 
     start: (runs) => startRuns(pool, runs, onPastDeadline),
@@ -212,6 +234,16 @@ export function createRunQueue(options: {
   };
 }
 
+const TO_MAIL_SERVERS = keyOfParts({ account: "%", destination: MAIL_SERVER });
+
+/**
+ * Of a claimed run `r`: whether it is started at once ($9, $10: `start` and whom it excepts). Judged as in `startRuns`, under the
+ * lock of the run's row. A mail waits for one of the few connections to its server.
+ */
+const STARTS = `$9::boolean and r.not_before <= clock_timestamp() and r.destination <> all($10::text[])
+  and r.destination not like '${TO_MAIL_SERVERS}' and not ${MAY_BE_TOO_LATE}
+  and (select ${UNWANTED} is null from job_cursors c where ${byKey("c.job_uid", "r.job_uid")})`;
+
 /** The rows of the claims ($1 ids, $2 tokens) that still hold. */
 const HELD = `runs r join unnest($1::uuid[], $2::uuid[]) as i(id, token)
   on ${byKey("r.id", "i.id")} and r.claim_token = i.token`;
@@ -241,11 +273,12 @@ interface ClaimedRow {
   created_at: Instant;
   attempts: number;
   destination: string;
+  started: boolean;
   spec: JobSpec;
 }
 
 const CLAIMED_COLUMNS = `r.id, r.claim_token, r.account, r.job_uid, r.job_id, r.generation, r.trigger,
-  r.scheduled_at, r.not_before, r.created_at, r.attempts, r.destination`;
+  r.scheduled_at, r.not_before, r.created_at, r.attempts, r.destination, r.started_at is not null as started`;
 
 function claimedOf(row: ClaimedRow): ClaimedRun {
   return {
@@ -261,6 +294,7 @@ function claimedOf(row: ClaimedRow): ClaimedRun {
     createdAt: row.created_at,
     attempt: row.attempts + 1,
     destination: row.destination,
+    started: row.started,
     spec: row.spec,
   };
 }
@@ -304,7 +338,7 @@ async function expiredStarts(pool: Pool): Promise<ExpiredRow[]> {
               lease_until = clock_timestamp() + interval '10 seconds'
          from expired e where ${byKey("r.id", "e.id")} returning r.*
      )
-     select t.*, v.spec, clock_timestamp() as now
+     select t.*, true as started, v.spec, clock_timestamp() as now
        from taken t
        join job_revisions v on ${byKey("v.job_uid", "t.job_uid")} and v.generation = t.generation`,
     [REAP_BATCH],

@@ -106,8 +106,8 @@ const CLAIMS = `unnest($1::uuid[], $2::uuid[], $3::int[], $4::timestamptz[])
 const STILL_HELD = `${byKey("r.id", "i.id")} and r.claim_token = i.token
   and r.generation = i.generation and r.started_at is null and r.lease_until > clock_timestamp()`;
 
-/** Of run `r`, until when it may start, and its job's cursor `c`: why the job no longer wants it; null if it does. */
-const REASON = `case
+/** Of run `r` and its job's cursor `c`: why the job no longer wants it; null if it does. */
+export const UNWANTED = `case
   when c.job_uid is null or c.deleted_at is not null then 'deleted'
   when c.account is null or exists (
     select from accounts a where a.id = r.account and a.deleted_at is not null
@@ -115,8 +115,17 @@ const REASON = `case
   when r.replaced then 'overlap'
   when c.generation <> r.generation then 'superseded'
   when r.trigger = 'schedule' and not c.startable then 'paused'
-  when start_by < clock_timestamp() then 'deadline'
 end`;
+
+/** The same, and of `start_by`: until when the run may start. */
+const REASON = `coalesce(${UNWANTED}, case when start_by < clock_timestamp() then 'deadline' end)`;
+
+/**
+ * Of run `r`: whether `start_by` has to be looked at. It was prepared, and its time is over for longer than the shortest
+ * starting deadline.
+ */
+export const MAY_BE_TOO_LATE = `(r.trigger = 'schedule' and r.created_at < r.scheduled_at
+  and r.not_before < clock_timestamp() - interval '1 second')`;
 
 function claims(runs: readonly ClaimedRun[]): string[] {
   return [

@@ -37,7 +37,17 @@ export interface RunQueue {
     leaseMs: number;
     exceptAccounts?: readonly string[];
     exceptDestinations?: readonly string[];
+    /** Proof of the claim, for `unclaim`; made up when omitted. */
+    token?: string;
+    /**
+     * Starts what it claims, as `start` does and in the same commit: webhooks that are due, except those to these
+     * destinations. `started` says of which it was true; of the others nothing but the claim is. Whoever asks for it
+     * has a slot for each, whomever it calls.
+     */
+    start?: { exceptDestinations: readonly string[] };
   }): Promise<ClaimedRun[]>;
+  /** Gives back what a claim has taken, started or not, whose answer did not come: nothing of it was sent. */
+  unclaim(token: string): Promise<void>;
   /**
    * Commits `started` for those that may start: claim and lease valid, revision current, job startable
    * and undeleted (manual runs ignore suspension), not replaced, and when it was prepared, its starting

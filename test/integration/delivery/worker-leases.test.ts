@@ -48,8 +48,9 @@ async function mailServer(script: SmtpScript): Promise<ScriptedServer> {
   return server;
 }
 
-async function create(of: Job): Promise<void> {
-  await fixture.ledger.apply([change(of, { create: [scheduled(Date.now() - 50)] })]);
+/** Due since a moment, when nothing else is said. */
+async function create(of: Job, at = Date.now() - 50): Promise<void> {
+  await fixture.ledger.apply([change(of, { create: [scheduled(at)] })]);
 }
 
 async function runIdOf(of: Job): Promise<string> {
@@ -314,7 +315,7 @@ describe("a lease", () => {
     expect(target.received).toHaveLength(1);
   });
 
-  test("that ran out between start and send: nothing is sent", async () => {
+  test("that ran out between start and send, of a prepared run: nothing is sent", async () => {
     const target = await receiver();
     const of = webhookJob(target.url);
     const queue = fixture.anotherQueue();
@@ -337,7 +338,7 @@ describe("a lease", () => {
         },
       },
     });
-    await create(of);
+    await create(of, Date.now() + 500);
     await committed.promise;
     worker({ timing: SHORT });
     await taken(of);
@@ -347,6 +348,44 @@ describe("a lease", () => {
     await slow.stop();
     expect(target.received).toEqual([]);
     expect(await fixture.executions(of, 1)).toHaveLength(1);
+  });
+
+  test("that ran out between the claim that started it and the send: nothing is sent", async () => {
+    const target = await receiver();
+    const of = webhookJob(target.url);
+    const queue = fixture.anotherQueue();
+    const committed = Promise.withResolvers<undefined>();
+    const stalled = Promise.withResolvers<undefined>();
+    const released = Promise.withResolvers<undefined>();
+    const slow = worker({
+      timing: SHORT,
+      queue: {
+        ...unheard(queue),
+        claim: async (request) => {
+          const runs = await queue.claim(request);
+          if (runs.some(({ started }) => started)) {
+            committed.resolve(undefined);
+            await stalled.promise;
+          }
+          return runs;
+        },
+        release: async (...given) => {
+          await queue.release(...given);
+          released.resolve(undefined);
+        },
+      },
+    });
+    await create(of);
+    await committed.promise;
+    worker({ timing: SHORT });
+    await taken(of);
+    stalled.resolve(undefined);
+    await released.promise;
+    await slow.stop();
+    expect(target.received).toEqual([]);
+    expect(await fixture.executions(of, 1)).toMatchObject([
+      { errorMessage: "interrupted: outcome unknown" },
+    ]);
   });
 
   test("that ran out while the mail server made us wait: the mail does not leave", async () => {

@@ -398,7 +398,7 @@ describe("a lost claim", () => {
     const target = await receiver();
     const queue = fixture.anotherQueue();
     const of = webhookJob(target.url);
-    // Between the claim and the start another worker takes the run.
+    // Between the claim of the prepared run and its start another worker takes it.
     worker({
       queue: {
         ...queue,
@@ -411,7 +411,7 @@ describe("a lost claim", () => {
         },
       },
     });
-    await create({ of });
+    await create({ of, at: Date.now() + 300 });
     await expect
       .poll(async () => {
         const { rows } = await fixture.pool.query("select 1 from runs where worker = 'other'");
@@ -439,8 +439,58 @@ describe("a lost claim", () => {
         },
       },
     });
+    await create({ of, at: Date.now() + 300 });
+    expect(await fixture.executions(of, 1)).toMatchObject([{ status: "success", attempt: 1 }]);
+    expect(failures).toBe(0);
+    expect(target.received).toHaveLength(1);
+  });
+
+  test("a claim that starts and whose answer got lost is undone, and the run is sent once", async () => {
+    const target = await receiver();
+    const queue = fixture.anotherQueue();
+    const of = webhookJob(target.url);
+    let failures = 1;
+    worker({
+      queue: {
+        ...queue,
+        claim: async (request) => {
+          const runs = await queue.claim(request);
+          if (failures > 0 && runs.some(({ started }) => started)) {
+            failures -= 1;
+            throw new Error("connection lost during commit");
+          }
+          return runs;
+        },
+      },
+    });
     await create({ of });
     expect(await fixture.executions(of, 1)).toMatchObject([{ status: "success", attempt: 1 }]);
+    expect(failures).toBe(0);
     expect(target.received).toHaveLength(1);
+  });
+
+  test("what a claim without an answer took is handed back by a worker that ends", async () => {
+    const target = await receiver();
+    const queue = fixture.anotherQueue();
+    const of = webhookJob(target.url);
+    const lost = Promise.withResolvers<undefined>();
+    const ending = worker({
+      // It ends before it would look for the run by itself.
+      timing: { poll: 60_000, afterError: 60_000 },
+      queue: {
+        ...queue,
+        claim: async (request) => {
+          const runs = await queue.claim(request);
+          if (!runs.some(({ started }) => started)) return runs;
+          lost.resolve(undefined);
+          throw new Error("connection lost during commit");
+        },
+      },
+    });
+    await create({ of });
+    await lost.promise;
+    await ending.stop();
+    expect(await fixture.runsOf(of)).toMatchObject([{ state: "queued", attempts: 0 }]);
+    expect(target.received).toEqual([]);
   });
 });

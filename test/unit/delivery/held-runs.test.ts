@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createHeldRuns, deliveryLimits } from "../../../src/delivery/held-runs.ts";
+import { createHeldRuns, deliveryLimits, PATIENCE } from "../../../src/delivery/held-runs.ts";
 import type { ClaimedRun } from "../../../src/domain/run.ts";
 import { claimedRun } from "../../integration/delivery/claimed-run.ts";
 
@@ -46,14 +46,10 @@ const waiting = (id: string, notBefore: number): ClaimedRun =>
 
 test("what is due first starts first, in whatever order it was claimed", () => {
   const runs = held();
-  expect(runs.hasDue(1_500)).toBe(false);
   runs.add([waiting("prepared", 2_000)]);
   runs.add([waiting("late", 900), waiting("later", 1_000)]);
-  expect(runs.hasDue(1_500)).toBe(true);
   expect(runs.takeReady(1_500).map(({ id }) => id)).toEqual(["late", "later"]);
-  expect(runs.hasDue(1_999)).toBe(false);
   expect(runs.nextDue(1_999)).toBe(2_000);
-  expect(runs.hasDue(2_000)).toBe(true);
   expect(runs.nextDue(2_000)).toBeNull();
 });
 
@@ -78,12 +74,12 @@ test("nothing is kept of accounts and destinations without runs", () => {
   // Whoever is known at all is more than one claim can do with.
   const runs = createHeldRuns(deliveryLimits({ concurrency: 4, buffer: 2, claimBatch: 10 }));
   runs.add(Array.from({ length: 3 }, (_, n) => due(`account ${n}`)));
-  const full = runs.full();
+  const full = runs.full(0);
   expect([full.accounts.length, full.destinations.length]).toEqual([3, 3]);
   for (const run of runs.takeReady(0).slice(1)) runs.finished(run);
   runs.add([due("forgotten")]);
   runs.takeAll();
-  expect([runs.full().accounts, runs.full().destinations.length]).toEqual([["account 0"], 1]);
+  expect([runs.full(0).accounts, runs.full(0).destinations.length]).toEqual([["account 0"], 1]);
 });
 
 const due = (account: string, payload = "{}"): ClaimedRun => {
@@ -104,7 +100,7 @@ test("however many accounts hang, the next one finds slots and room", () => {
   let flights = 0;
   for (const [before, account] of ["a", "b", "c", "d", "e"].entries()) {
     // As claims bring them: as many as there is room for, until the account is passed over.
-    while (!runs.full().accounts.includes(account)) {
+    while (!runs.full(0).accounts.includes(account)) {
       const count = Math.min(limits.claimBatch, runs.room(0).due);
       expect(count).toBeGreaterThan(0);
       runs.add(Array.from({ length: count }, () => due(account)));
@@ -122,21 +118,21 @@ test("what an account has waiting counts as well: it leaves room for the next on
   const limits = deliveryLimits();
   const runs = createHeldRuns(limits);
   runs.add(Array.from({ length: limits.buffer / 2 }, () => due("a")));
-  expect(runs.full().accounts).toEqual(["a"]);
+  expect(runs.full(0).accounts).toEqual(["a"]);
 });
 
 test("large payloads are claimed a few at a time, and beyond the bound of nobody who holds any", () => {
   const limits = deliveryLimits({ characters: 1_000 });
   const runs = createHeldRuns(limits);
   const room = runs.room(0).due;
-  expect(runs.worthClaim()).toBe(limits.claimBatch / 4);
+  expect(runs.worthClaim()).toBe(limits.perDestination / 4);
   runs.add(Array.from({ length: 5 }, () => due("a", "x".repeat(100))));
   expect(runs.room(0).due).toBeLessThan(room * 0.6);
-  expect(runs.full().accounts).toEqual(["a"]);
+  expect(runs.full(0).accounts).toEqual(["a"]);
   runs.add(Array.from({ length: 5 }, () => due("b", "x".repeat(100))));
   expect(runs.room(0).due).toBe(limits.claimBatch / 8);
   runs.add([due("c")]);
-  expect(runs.full().accounts).toEqual(["a", "b", "c"]);
+  expect(runs.full(0).accounts).toEqual(["a", "b", "c"]);
   // The further beyond, the fewer.
   runs.add(Array.from({ length: 10 }, () => mail("d", "x".repeat(100))));
   expect(runs.room(0).due).toBe(limits.claimBatch / 16);
@@ -151,7 +147,7 @@ test("an account whose large payloads hang leaves room for the next one", () => 
   const runs = createHeldRuns(limits);
   runs.add(Array.from({ length: limits.claimBatch }, () => due("hangs", "x".repeat(256 * 1024))));
   runs.takeReady(0);
-  expect(runs.full().accounts).toEqual(["hangs"]);
+  expect(runs.full(0).accounts).toEqual(["hangs"]);
   expect(runs.room(0).due).toBeGreaterThan(0);
   runs.add([due("next")]);
   expect(runs.takeReady(0).map(({ account }) => account)).toEqual(["next"]);
@@ -168,4 +164,87 @@ test("no more mails are started than soon have a connection", () => {
   const small = createHeldRuns(deliveryLimits({ concurrency: 8 }));
   small.add(Array.from({ length: 8 }, () => mail("a")));
   expect(small.takeReady(0)).toHaveLength(deliveryLimits({ concurrency: 8 }).perDestination);
+});
+
+const started = (account: string, destination = `${account} http://one`): ClaimedRun =>
+  claimedRun({}, { account, destination, started: true });
+
+const many = <T>(length: number, of: () => T): T[] => Array.from({ length }, of);
+
+test("what its claim has started is in flight, and does not wait", () => {
+  const runs = createHeldRuns(deliveryLimits());
+  const [one, other] = [started("a"), due("b")];
+  runs.add([one, other]);
+  expect([runs.inFlight, runs.waiting]).toEqual([1, 1]);
+  expect(runs.takeReady(0)).toEqual([other]);
+  runs.finished(one);
+  runs.finished(other);
+  expect([runs.inFlight, runs.waiting]).toEqual([0, 0]);
+});
+
+test("a claim starts no more than find a slot, whomever they call", () => {
+  const limits = deliveryLimits();
+  const runs = createHeldRuns(limits);
+  const startable = () => runs.startable(runs.full(0));
+  expect(startable()).toBe(limits.perDestination);
+  runs.add(many(60, () => started("a")));
+  expect(startable()).toBe(limits.perDestination - 60);
+  // One destination has no slot left: it is passed over, and its account may have some more of others.
+  runs.add(many(100, () => started("a")));
+  expect(runs.full(0)).toEqual({ accounts: [], destinations: ["a http://one"] });
+  expect(startable()).toBe(limits.perAccount - 160);
+  runs.add(many(96, () => started("a", "a http://two")));
+  expect(runs.full(0).accounts).toEqual(["a"]);
+  // Somebody unknown may have half of what is left.
+  expect(startable()).toBe((limits.concurrency - 256) / 2);
+});
+
+test("however small, what is left is given out by halves, and in the end there is nothing to start", () => {
+  const limits = deliveryLimits({ concurrency: 8, perAccount: 4, perDestination: 4 });
+  const runs = createHeldRuns(limits);
+  const given: number[] = [];
+  for (;;) {
+    const slots = runs.startable(runs.full(0));
+    if (slots === 0) break;
+    given.push(slots);
+    runs.add(many(slots, () => started(`account ${given.length}`)));
+  }
+  expect(given).toEqual([4, 2, 1, 1]);
+  expect(runs.inFlight).toBe(8);
+});
+
+test("who has few slots is passed over for a moment after each claim, so that the others' are not small", () => {
+  const limits = deliveryLimits();
+  const runs = createHeldRuns(limits);
+  runs.add(many(limits.perDestination - 3, () => started("a")));
+  const nobody = runs.full(1_000);
+  expect(nobody.destinations).toEqual([]);
+  expect(runs.startable(nobody)).toBe(3);
+  runs.claimed(nobody, 1_000);
+  const full = runs.full(1_000 + PATIENCE - 1);
+  expect(full.destinations).toEqual(["a http://one"]);
+  expect(runs.startable(full)).toBe(limits.perAccount - (limits.perDestination - 3));
+  // Passed over, it goes on waiting from the claim before.
+  runs.claimed(full, 1_000 + PATIENCE - 1);
+  expect(runs.full(1_000 + PATIENCE).destinations).toEqual([]);
+});
+
+test("while something due waits for a slot, no claim takes it away", () => {
+  const runs = createHeldRuns(deliveryLimits());
+  const destination = "a http://one";
+  runs.add([claimedRun({}, { account: "a", destination, notBefore: 500 })]);
+  expect(runs.full(499).destinations).toEqual([]);
+  expect(runs.full(500).destinations).toEqual([destination]);
+  runs.takeReady(500);
+  expect(runs.full(500).destinations).toEqual([]);
+});
+
+test("mails wait for connections: theirs are no slots that a claim could fill", () => {
+  const limits = deliveryLimits();
+  const runs = createHeldRuns(limits);
+  runs.add(many(100, () => mail("a")));
+  runs.takeReady(0);
+  const full = runs.full(0);
+  expect(full.destinations).toEqual([]);
+  expect(runs.startable(full)).toBe(limits.perDestination);
 });

@@ -55,6 +55,7 @@ function startOne(
       admit:
         change.admit ??
         (() => ({ kind: "admitted", permit: { settle: (verdict) => verdicts.push(verdict) } })),
+      unsettled: new Set(),
       size: 0,
       close: () => undefined,
     },

@@ -1,0 +1,193 @@
+import { randomUUID } from "node:crypto";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { destinationKey } from "../../../src/domain/destination.ts";
+import type { Job, Target } from "../../../src/domain/job.ts";
+import type { LedgerChange } from "../../../src/domain/ports/run-ledger.ts";
+import type { ClaimedRun } from "../../../src/domain/run.ts";
+import {
+  change,
+  cursorOf,
+  job,
+  runsFixture,
+  scheduled,
+  spec,
+  success,
+  type RunsFixture,
+} from "./runs-fixture.ts";
+
+let fixture: RunsFixture;
+beforeAll(async () => {
+  fixture = await runsFixture();
+});
+afterAll(async () => {
+  await fixture?.close();
+});
+afterEach(async () => {
+  await fixture.pool.query("delete from runs");
+});
+
+const DUE = -50;
+const MAIL: Target = { kind: "email", to: "a@b.example", subject: "S", body: "B", isHtml: false };
+
+async function create(of: Job, at: number, then?: Partial<LedgerChange["to"]>): Promise<void> {
+  await fixture.ledger.apply([change(of, { create: [scheduled(Date.now() + at)] })]);
+  if (then === undefined) return;
+  // As if it had been written while the claim was under way: the run is still there.
+  const runs = await fixture.pool.query("select * from runs where job_uid = $1", [of.uid]);
+  const from = await cursorOf(fixture.ledger, of);
+  await fixture.ledger.apply([change(of, { from, to: then })]);
+  await fixture.pool.query(
+    "insert into runs select * from json_populate_recordset(null::runs, $1)",
+    [JSON.stringify(runs.rows.map((row) => ({ ...row, ...iso(row) })))],
+  );
+}
+
+/** Moments come as numbers and go as text. */
+function iso(row: Record<string, unknown>): Record<string, string> {
+  const moments = ["scheduled_at", "not_before", "created_at"];
+  return Object.fromEntries(
+    moments.map((name) => [name, new Date(Number(row[name])).toISOString()]),
+  );
+}
+
+async function claim(
+  start: { exceptDestinations: readonly string[] } | undefined,
+  token = randomUUID(),
+): Promise<ClaimedRun[]> {
+  return fixture.queue.claim({
+    worker: "w1",
+    limit: 100,
+    until: Date.now() + 60_000,
+    leaseMs: 30_000,
+    token,
+    ...(start ? { start } : {}),
+  });
+}
+
+const startedAt = async (of: Job) => {
+  const { rows } = await fixture.pool.query<{ started_at: number | null }>(
+    "select started_at from runs where job_uid = $1",
+    [of.uid],
+  );
+  return rows[0]?.started_at;
+};
+
+describe("a claim that starts what it can", () => {
+  test.each<{
+    title: string;
+    at?: number;
+    target?: Target;
+    /** Before its time, in seconds. */
+    prepared?: number;
+    except?: boolean;
+    then?: Partial<LedgerChange["to"]>;
+    starts: boolean;
+  }>([
+    { title: "a webhook that is due", starts: true },
+    { title: "one that is not due yet", at: 30_000, starts: false },
+    { title: "a mail, which waits for a connection", target: MAIL, starts: false },
+    { title: "one to a destination that is excepted", except: true, starts: false },
+    { title: "one that was prepared, and is due since a moment", prepared: 10, starts: true },
+    {
+      title: "one that was prepared, and may be beyond its starting deadline",
+      at: -1_500,
+      prepared: 10,
+      starts: false,
+    },
+    { title: "one that was created late", at: -60_000, starts: true },
+    { title: "one of a paused job", then: { startable: false }, starts: false },
+    { title: "one of a deleted job", then: { deleted: true }, starts: false },
+    { title: "one of an older generation", then: { generation: 2 }, starts: false },
+  ])("$title", async ({ at = DUE, target, prepared, except, then, starts }) => {
+    const of = job(target ? { spec: spec({ target }) } : {});
+    await create(of, at, then);
+    if (prepared !== undefined)
+      await fixture.pool.query(
+        "update runs set created_at = scheduled_at - $1 * interval '1 second'",
+        [prepared],
+      );
+    const exceptDestinations = except ? [destinationKey(of.account ?? "", of.spec.target)] : [];
+    const [run, ...others] = await claim({ exceptDestinations });
+    expect(others).toEqual([]);
+    expect(run).toMatchObject({ jobUid: of.uid, started: starts });
+    expect((await startedAt(of)) !== null).toBe(starts);
+  });
+
+  test("of an account that was deleted does not start", async () => {
+    const of = job();
+    await fixture.pool.query("insert into accounts (id, name, deleted_at) values ($1, $2, now())", [
+      of.account,
+      of.id,
+    ]);
+    await create(of, DUE);
+    expect(await claim({ exceptDestinations: [] })).toMatchObject([{ started: false }]);
+  });
+
+  test("what it could not start is judged by the start, and what it did is closed as any other", async () => {
+    const [paused, sound] = [job(), job()];
+    await create(paused, DUE, { startable: false });
+    await create(sound, DUE);
+    const runs = await claim({ exceptDestinations: [] });
+    const [run] = runs.filter(({ started }) => started);
+    expect(run).toMatchObject({ jobUid: sound.uid });
+    expect(await fixture.queue.start(runs.filter(({ started }) => !started))).toEqual(new Set());
+    expect(await fixture.runsOf(paused)).toEqual([]);
+    if (run) expect(await fixture.queue.close([success(run)])).toEqual(new Set([run.id]));
+    expect(await fixture.runsOf(sound)).toEqual([]);
+  });
+
+  test("starts nothing when it is not asked to", async () => {
+    const of = job();
+    await create(of, DUE);
+    expect(await claim(undefined)).toMatchObject([{ started: false }]);
+    expect(await startedAt(of)).toBeNull();
+  });
+
+  test("one that was given back after it had started is claimed and started again", async () => {
+    const of = job();
+    await create(of, DUE);
+    const [run] = await claim({ exceptDestinations: [] });
+    if (run) await fixture.queue.release([run]);
+    expect(await startedAt(of)).toBeNull();
+    expect(await claim({ exceptDestinations: [] })).toMatchObject([{ id: run?.id, started: true }]);
+  });
+});
+
+describe("a claim without an answer", () => {
+  test("is undone, what it has started as well, and nobody else's", async () => {
+    const [started, ahead, others] = [job(), job(), job()];
+    await create(others, DUE);
+    const [theirs] = await claim({ exceptDestinations: [] });
+    await create(started, DUE);
+    await create(ahead, 30_000);
+    const token = randomUUID();
+    expect(await claim({ exceptDestinations: [] }, token)).toHaveLength(2);
+    await fixture.queue.unclaim(token);
+    for (const of of [started, ahead])
+      expect(await fixture.runsOf(of)).toMatchObject([{ state: "queued", attempts: 0 }]);
+    expect(await fixture.runsOf(others)).toMatchObject([{ id: theirs?.id, state: "started" }]);
+    expect(await claim({ exceptDestinations: [] })).toHaveLength(2);
+    // Whoever has claimed them since keeps them.
+    await fixture.queue.unclaim(token);
+    expect(await fixture.runsOf(started)).toMatchObject([{ state: "started" }]);
+  });
+
+  test("tells the workers of what it gives back", async () => {
+    const of = job();
+    await create(of, DUE);
+    const token = randomUUID();
+    await claim({ exceptDestinations: [] }, token);
+    const woken = Promise.withResolvers<number>();
+    // It is told so when it begins to listen.
+    const listens = Promise.withResolvers<undefined>();
+    const stop = fixture.anotherQueue().onWake((since) => {
+      if (since === null) listens.resolve(undefined);
+      else woken.resolve(since);
+    });
+    await listens.promise;
+    await fixture.queue.unclaim(token);
+    const [run] = await fixture.runsOf(of);
+    expect(await woken.promise).toBe(run?.scheduledAt);
+    stop();
+  });
+});

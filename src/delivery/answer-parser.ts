@@ -16,8 +16,10 @@ const BEGINNING = "HTTP/1.";
 
 const [CR, SPACE, ZERO, ONE, SEMICOLON] = [13, 32, 48, 49, 59];
 
-/** Lines, up to `ended`, and what is only counted. */
-type State = "status" | "field" | "size" | "chunk end" | "trailer" | "counted" | "rest" | "ended";
+/** Of what the next line is. */
+type Line = "status" | "field" | "size" | "chunk end" | "trailer";
+/** No line: bytes that are only counted, all until the connection closes, or nothing more. */
+type State = Line | "counted" | "rest" | "ended";
 
 export type Verdict = "more" | "ended" | "malformed" | "too large";
 
@@ -51,13 +53,13 @@ export class AnswerParser {
   #code = 0;
   #minor = ONE;
   #length = -1;
-  /** The last of the codings; empty when there is none. */
+  /** Whether there are codings, and the last one. */
   #encoded = false;
   #lastCoding = "";
   #keeps = false;
   #closes = false;
 
-  /** `more`: nothing is wrong so far. A fault behind the final head leaves `status` as it is. */
+  /** `more`: nothing is wrong so far. Nothing may follow a fault, which leaves `status` as it is. */
   feed(piece: Buffer): Verdict {
     if (this.status !== 0) this.received += piece.length;
     let at = 0;
@@ -68,12 +70,13 @@ export class AnswerParser {
     }
     let text: string | undefined;
     for (;;) {
-      if (this.#state === "rest") return "more";
-      if (this.#state === "ended") {
+      const state = this.#state;
+      if (state === "rest") return "more";
+      if (state === "ended") {
         if (at < bytes.length) this.reusable = false;
         return "ended";
       }
-      if (this.#state === "counted") {
+      if (state === "counted") {
         const counted = Math.min(this.#left, bytes.length - at);
         at += counted;
         this.#left -= counted;
@@ -85,17 +88,17 @@ export class AnswerParser {
       text ??= bytes.toString("latin1");
       const end = text.indexOf("\n", at);
       // Before its length: of what is not HTTP, nobody waits for the end of a line.
-      if (this.#state === "status" && !begins(text, at)) return "malformed";
+      if (state === "status" && !begins(text, at)) return "malformed";
       this.#room -= (end === -1 ? text.length : end + 1) - at;
       if (this.#room < 0)
-        return this.#state === "size" || this.#state === "chunk end" ? "malformed" : "too large";
+        return state === "size" || state === "chunk end" ? "malformed" : "too large";
       if (end === -1) {
         this.#room += text.length - at;
         if (at < bytes.length) this.#held = Buffer.from(bytes.subarray(at));
         return "more";
       }
       if (end === at || text.charCodeAt(end - 1) !== CR) return "malformed";
-      const verdict = this.#line(text, at, end - 1);
+      const verdict = this.#line(state, text, at, end - 1);
       if (verdict !== "more") return verdict;
       at = end + 1;
       // The head has ended with this line.
@@ -108,8 +111,8 @@ export class AnswerParser {
     this.#room = room;
   }
 
-  #line(text: string, at: number, end: number): Verdict {
-    switch (this.#state) {
+  #line(line: Line, text: string, at: number, end: number): Verdict {
+    switch (line) {
       case "status":
         return this.#statusLine(text, at, end);
       case "field":
@@ -122,10 +125,8 @@ export class AnswerParser {
       case "trailer":
         if (at === end) this.#expect("ended");
         else if (fieldColon(text, at, end) === -1) return "malformed";
-        return "more";
-      default:
-        return "malformed";
     }
+    return "more";
   }
 
   /** `HTTP/1.1 200 OK`. The reason and the space before it are missing here and there. */

@@ -68,7 +68,7 @@ export class ReceiverConnection {
   /** Writes all of a request; the caller hears what comes of it until it releases the connection. */
   send(request: string | Buffer, caller: Caller): void {
     this.#caller = caller;
-    if (this.gone) this.#fail(new Error("the connection was closed"));
+    if (this.#socket.destroyed) this.#fail(new Error("the connection was closed"));
     else this.#socket.write(request, "latin1");
   }
 

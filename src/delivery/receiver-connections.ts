@@ -185,13 +185,13 @@ function secured(socket: Socket, host: string, timeoutMs: number): Promise<Socke
       },
       Math.min(TLS_TIMEOUT, timeoutMs),
     );
-    upgraded.once("error", (error) => {
+    // It stays: until somebody else listens, an error would be nobody's.
+    upgraded.on("error", (error) => {
       clearTimeout(timer);
       reject(error);
     });
     upgraded.once("secureConnect", () => {
       clearTimeout(timer);
-      upgraded.removeAllListeners("error");
       resolve(upgraded);
     });
   });

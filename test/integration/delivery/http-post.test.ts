@@ -232,6 +232,26 @@ test.each<{ does: string; onRequest: (socket: Socket) => void }>([
 });
 
 test.each([
+  { of: "large pieces", piece: "x".repeat(65_536), head: "Content-Length: 999999999999" },
+  { of: "chunks of a byte", piece: "1\r\nx\r\n".repeat(500), head: "Transfer-Encoding: chunked" },
+  { of: "trailers", piece: "a:b\r\n".repeat(500), head: "Transfer-Encoding: chunked\r\n\r\n0" },
+])("a body without end, of $of, is not read for long", async ({ piece, head }) => {
+  onData = (socket) => {
+    socket.write(`HTTP/1.1 202 OK\r\n${head}\r\n${head.endsWith("0") ? "" : "\r\n"}`);
+    const more = (): void => {
+      while (!socket.destroyed && socket.write(piece));
+      socket.once("drain", more);
+    };
+    more();
+  };
+  const before = performance.now();
+  expect(await call()).toMatchObject({ status: 202 });
+  // Elsewhere it is waited for 5 s.
+  expect(performance.now() - before).toBeLessThan(3_000);
+  await allClosed();
+});
+
+test.each([
   { ends: "given up", error: NotSent },
   { ends: "out of time", error: TimedOut },
 ])("a call that is $ends while it waits for its connection closes it", async ({ ends, error }) => {
@@ -255,7 +275,10 @@ test.each([
   await expect(called).rejects.toThrow(error);
   wanted.resolve();
   await arrived.promise;
+  const before = performance.now();
   await until("it was opened and is closed", () => opened === 1 && sockets.size === 0);
+  // At once, and not because nobody calls.
+  expect(performance.now() - before).toBeLessThan(3_000);
   expect(received).toBe("");
 });
 

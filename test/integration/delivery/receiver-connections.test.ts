@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { createServer, type Server } from "node:http";
 import { connect, type AddressInfo, type Socket } from "node:net";
+import { setImmediate as turn } from "node:timers/promises";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { post, type Answer } from "../../../src/delivery/http-post.ts";
 import {
@@ -166,6 +167,9 @@ test.each<{ does: string; end: (socket: Socket) => void }>([
     const sockets: Socket[] = [];
     server.on("connection", (socket: Socket) => sockets.push(socket));
     await call("a");
+    // All that followed its answer has been read.
+    await turn();
+    await turn();
     time += 1_000;
     // It is on its way, and will not be read in this turn.
     for (const socket of sockets) end(socket);

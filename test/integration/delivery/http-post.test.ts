@@ -168,9 +168,14 @@ test.each([
   expect(opened).toBe(opens);
 });
 
-test("a connection is closed 2 s before its receiver would close it", async () => {
-  onData = answer("HTTP/1.1 200 OK\r\nKeep-Alive: timeout=3\r\nContent-Length: 0\r\n\r\n");
+test("a connection is closed 2 s before its receiver would close it, counted from the last answer", async () => {
+  const kept = "HTTP/1.1 200 OK\r\nKeep-Alive: timeout=3\r\nContent-Length: 0\r\n\r\n";
+  onData = answer(kept);
   await call();
+  // Longer than it is kept: a call is under way.
+  onData = (socket) => setTimeout(() => socket.write(kept), 1_300);
+  await call();
+  expect(opened).toBe(1);
   const before = performance.now();
   await allClosed();
   const after = performance.now() - before;

@@ -319,6 +319,6 @@ test("pieces of a line do not add up to more work than a line", () => {
   for (let n = 0; verdict === "more" && n < LONG.length; n += 1)
     verdict = answer.feed(Buffer.of(0x78));
   expect(verdict).toBe("too large");
-  // Milliseconds of the processor; it is about 30.
+  // Milliseconds of the processor; it is about 50.
   expect(process.cpuUsage(before).user / 1_000).toBeLessThan(1_000);
 });

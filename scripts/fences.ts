@@ -40,7 +40,7 @@ export const PACKAGES: Record<string, readonly string[]> = {
   nodemailer: ["src/mail/"],
   "smtp-server": ["src/mail/"],
   "postal-mime": ["src/mail/"],
-  undici: ["src/delivery/", "src/kubernetes/", "src/network/"],
+  undici: ["src/kubernetes/"],
   pino: ["src/telemetry/"],
   "openid-client": ["src/oidc/openid-provider.ts"],
 };

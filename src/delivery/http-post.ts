@@ -1,6 +1,7 @@
-import { errors, type Dispatcher } from "undici";
 import { abortReason } from "../domain/until-aborted.ts";
-import type { Connection } from "./receiver-connections.ts";
+import { AnswerParser } from "./answer-parser.ts";
+import type { Caller, ReceiverConnection } from "./receiver-connection.ts";
+import { requestText } from "./request-text.ts";
 
 /** A receiver's answer, as far as it matters: its body is read and thrown away. */
 export interface Answer {
@@ -8,12 +9,23 @@ export interface Answer {
   retryAfter: string | null;
 }
 
+export interface PostRequest {
+  /** Asked for the connection, which is released when the call is over. */
+  take: () => ReceiverConnection | Promise<ReceiverConnection>;
+  url: URL;
+  /** None that frames the request. */
+  headers: Readonly<Record<string, string>>;
+  body: string;
+  signal: AbortSignal;
+  /** Milliseconds for all of it, connecting included: a drip defeats every other limit. */
+  timeoutMs: number;
+  maySend: () => boolean;
+}
+
 /** Milliseconds that a receiver may take to finish its body after the status has come. */
 const DRAIN_TIMEOUT = 5_000;
 /** Bytes of a body that are read so that the connection can be used again; then it is closed. */
 const DRAIN_BYTES = 64 * 1024;
-/** Informational answers (RFC 9110, 15.2) before the final one. Nobody has a use for more, and each costs us work. */
-const MOST_INFORMATIONAL = 100;
 
 /** The caller gave up before a byte left; nothing was sent. */
 export class NotSent extends Error {
@@ -24,105 +36,146 @@ export class TimedOut extends Error {
   override name = "TimedOut";
 }
 
+/** There is no answer, or none that can be read. */
+export class BadAnswer extends Error {
+  override name = "BadAnswer";
+  readonly code: "CONNECTION_CLOSED" | "ANSWER_MALFORMED" | "ANSWER_TOO_LARGE";
+  constructor(code: BadAnswer["code"], message: string) {
+    super(message);
+    this.code = code;
+  }
+}
+
 /**
  * One POST. Resolves with the final status once the body is drained, or cannot be in time; rejects with
  * the transport's error. The signal ends it wherever it is, also while it waits for a connection.
  * `maySend` is asked in the same turn in which the bytes are written: whatever stalled this process
  * since the run was started, a claim that has been taken over is not sent.
  */
-export function post(request: {
-  /** Released when the call is over. */
-  connection: Connection;
-  url: URL;
-  headers: Readonly<Record<string, string>>;
-  body: string;
-  signal: AbortSignal;
-  /** Milliseconds for all of it, connecting included: a drip defeats every other limit. */
-  timeoutMs: number;
-  maySend: () => boolean;
-}): Promise<Answer> {
-  const { connection, url, headers, body, signal, timeoutMs, maySend } = request;
+export function post(request: PostRequest): Promise<Answer> {
   return new Promise((resolve, reject) => {
-    let controller: Dispatcher.DispatchController | undefined;
-    let answer: Answer | undefined;
-    let drainTimer: NodeJS.Timeout | undefined;
-    let received = 0;
-    let informational = 0;
-    let ended = false;
-    let settled = false;
+    new Call(request, resolve, reject).begin();
+  });
+}
 
-    const settle = (error?: Error): void => {
-      if (settled) return;
-      settled = true;
-      clearTimeout(drainTimer);
-      clearTimeout(timer);
-      signal.removeEventListener("abort", abort);
-      connection.release(ended);
-      if (answer) resolve(answer);
-      else reject(error ?? new Error("no answer"));
-    };
-    const giveUp = (error: Error): void => {
-      settle(error);
-      controller?.abort(error);
-    };
-    const abort = (): void => {
-      if (controller === undefined) giveUp(new NotSent("given up before it was sent"));
-      else giveUp(abortReason(signal));
-    };
-    const timer = setTimeout(() => {
-      giveUp(new TimedOut(`no answer within ${timeoutMs} ms`));
-    }, timeoutMs);
+/** One object for all that a call hears: its connection, the signal, its timer. */
+class Call implements Caller {
+  readonly #request: PostRequest;
+  readonly #resolve: (answer: Answer) => void;
+  readonly #reject: (error: unknown) => void;
+  readonly #answer = new AnswerParser();
+  #connection: ReceiverConnection | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #drainTimer: NodeJS.Timeout | undefined;
+  #settled = false;
+
+  constructor(
+    request: PostRequest,
+    resolve: (answer: Answer) => void,
+    reject: (error: unknown) => void,
+  ) {
+    this.#request = request;
+    this.#resolve = resolve;
+    this.#reject = reject;
+  }
+
+  begin(): void {
+    const { signal, timeoutMs, take } = this.#request;
     if (signal.aborted) {
-      abort();
+      this.handleEvent();
       return;
     }
-    signal.addEventListener("abort", abort, { once: true });
-
-    connection.client.dispatch(
-      {
-        path: `${url.pathname}${url.search}`,
-        method: "POST",
-        headers: { ...headers },
-        body,
-        // `timeoutMs` bounds all of it.
-        headersTimeout: 0,
-        bodyTimeout: 0,
-      },
-      {
-        onRequestStart: (started) => {
-          controller = started;
-          if (settled) started.abort(new NotSent("given up while waiting for a connection"));
-          else if (!maySend()) started.abort(new NotSent("the claim was lost before sending"));
-        },
-        onResponseStart: (_controller, status, responseHeaders) => {
-          if (status < 200) {
-            informational += 1;
-            if (informational > MOST_INFORMATIONAL) giveUp(new errors.HeadersOverflowError());
-            return;
-          }
-          const retryAfter = responseHeaders["retry-after"];
-          answer = { status, retryAfter: typeof retryAfter === "string" ? retryAfter : null };
-          // Nearly always the body's end has come in the same packet.
-          queueMicrotask(() => {
-            if (!settled) drainTimer = setTimeout(finish, DRAIN_TIMEOUT);
-          });
-        },
-        onResponseData: (_controller, chunk) => {
-          received += chunk.length;
-          if (received > DRAIN_BYTES) finish();
-        },
-        onResponseEnd: () => {
-          ended = true;
-          settle();
-        },
-        onResponseError: (_controller, error) => {
-          settle(error);
-        },
-      },
-    );
-
-    function finish(): void {
-      giveUp(new Error("the rest of the answer is of no interest"));
+    this.#timer = setTimeout(timedOut, timeoutMs, this);
+    signal.addEventListener("abort", this, { once: true });
+    try {
+      const bytes = requestText(this.#request);
+      const taken = take();
+      if (taken instanceof Promise) void this.#sendLater(taken, bytes);
+      else this.#send(taken, bytes);
+    } catch (error) {
+      this.failed(error);
     }
-  });
+  }
+
+  /** The signal aborts. */
+  handleEvent(): void {
+    if (this.#connection === undefined) this.failed(new NotSent("given up before it was sent"));
+    else this.failed(abortReason(this.#request.signal));
+  }
+
+  timedOut(): void {
+    this.failed(new TimedOut(`no answer within ${this.#request.timeoutMs} ms`));
+  }
+
+  async #sendLater(taken: Promise<ReceiverConnection>, bytes: string | Buffer): Promise<void> {
+    try {
+      this.#send(await taken, bytes);
+    } catch (error) {
+      this.failed(error);
+    }
+  }
+
+  #send(connection: ReceiverConnection, bytes: string | Buffer): void {
+    if (this.#settled) connection.release(false);
+    else if (this.#request.maySend()) {
+      this.#connection = connection;
+      connection.send(bytes, this);
+    } else {
+      connection.release(false);
+      this.failed(new NotSent("the claim was lost before sending"));
+    }
+  }
+
+  received(piece: Buffer): void {
+    const answer = this.#answer;
+    switch (answer.feed(piece)) {
+      case "ended":
+        this.#settle(answer.reusable);
+        break;
+      case "more":
+        if (answer.received > DRAIN_BYTES) this.#settle(false);
+        // Nearly always the body's end has come in the same piece.
+        else if (answer.status !== 0 && this.#drainTimer === undefined)
+          this.#drainTimer = setTimeout(drained, DRAIN_TIMEOUT, this);
+        break;
+      case "malformed":
+        this.failed(new BadAnswer("ANSWER_MALFORMED", "the answer is not HTTP/1.1"));
+        break;
+      case "too large":
+        this.failed(new BadAnswer("ANSWER_TOO_LARGE", "the answer's headers are too large"));
+    }
+  }
+
+  closed(): void {
+    this.failed(new BadAnswer("CONNECTION_CLOSED", "the receiver closed the connection"));
+  }
+
+  /** The end of the call. A status that has come counts, whatever became of the rest of its answer. */
+  failed(error: unknown): void {
+    this.#settle(false, error);
+  }
+
+  drained(): void {
+    this.#settle(false);
+  }
+
+  #settle(reusable: boolean, error?: unknown): void {
+    if (this.#settled) return;
+    this.#settled = true;
+    clearTimeout(this.#timer);
+    clearTimeout(this.#drainTimer);
+    this.#request.signal.removeEventListener("abort", this);
+    const { status, retryAfter, keepAlive } = this.#answer;
+    this.#connection?.release(reusable, keepAlive);
+    if (status === 0) this.#reject(error);
+    else this.#resolve({ status, retryAfter });
+  }
+}
+
+function timedOut(call: Call): void {
+  call.timedOut();
+}
+
+function drained(call: Call): void {
+  call.drained();
 }

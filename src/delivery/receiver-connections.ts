@@ -1,47 +1,39 @@
-import type { Socket } from "node:net";
-import { setImmediate } from "node:timers/promises";
-import { callbackify } from "node:util";
-import { buildConnector, Client } from "undici";
+import { isIP, type Socket } from "node:net";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { connect } from "node:tls";
 import type { Monotonic } from "../domain/ports/clock.ts";
 import type { Dial } from "../network/guarded-dial.ts";
+import { ReceiverConnection } from "./receiver-connection.ts";
 
 /** Milliseconds. A changed rule or name counts within this time for connections that are kept busy. */
 const CONNECTION_TTL = 60_000;
 /** Milliseconds without a call after which a receiver may have closed a connection. */
 const RESTED = 50;
+/** Turns of the event loop. What has come, such as a connection's end, is read between one and the next. */
+const TURNS = 2;
 /** Milliseconds for the handshake. */
 const TLS_TIMEOUT = 10_000;
-
-/** Bytes. An answer that is read for its status has mostly less. */
-const PIECE = 1_024;
-
-const CONTINUE = Buffer.from("HTTP/1.1 100");
-/** The last digit of 102 Processing. */
-const TWO = "2".charCodeAt(0);
-
-/** One connection for one call at a time. */
-export interface Connection {
-  readonly client: Client;
-  /** `reusable`: the answer has been read to its end; otherwise the connection is closed. */
-  release(reusable: boolean): void;
-}
 
 export interface ReceiverConnections {
   /**
    * The one used last, still warm, or a new one, which has to be there within the `timeoutMs` of its first call: how
-   * many at once is the worker's limit.
+   * many at once is the worker's limit. At once, when there is one that need not be waited for. Rejects with the
+   * dial's error, or TLS's.
    */
-  take(account: string, origin: string, timeoutMs: number): Promise<Connection>;
+  take(
+    account: string,
+    origin: string,
+    timeoutMs: number,
+  ): ReceiverConnection | Promise<ReceiverConnection>;
+  /** Resolves when all are closed. */
   close(): Promise<void>;
 }
 
-interface Kept {
-  client: Client;
-  openedAt: number;
-  /** Since when it has no call. */
-  freeAt: number;
-  /** It has lost its socket: not to be kept, should a call in flight have got it another. */
-  gone: boolean;
+interface Idle {
+  connection: ReceiverConnection;
+  /** Since when it has no call: monotonic milliseconds, and the turn. */
+  since: number;
+  turn: number;
 }
 
 /**
@@ -54,145 +46,153 @@ export function createReceiverConnections(options: {
   monotonic: Monotonic;
 }): ReceiverConnections {
   const { dial, monotonic } = options;
-  const connect = callbackify(dial);
-  const upgrade = buildConnector({ allowH2: false, timeout: TLS_TIMEOUT });
   /** Last used last. An origin without an idle connection has no entry. */
-  const idle = new Map<string, Kept[]>();
-  const all = new Set<Kept>();
+  const idle = new Map<string, Idle[]>();
+  const all = new Set<ReceiverConnection>();
+  let closing = false;
+  /** Of the event loop, counted while it matters: until `TURNS` after the last release. */
+  let turn = 0;
+  let countedTo = 0;
 
-  function open(account: string, origin: string, key: string, timeoutMs: number): Kept {
-    const client = new Client(origin, {
-      allowH2: false,
-      pipelining: 1,
-      maxHeaderSize: 16 * 1024,
-      // Below the 5 s after which a Node server closes: a POST into a closing connection is lost.
-      keepAliveTimeout: 4_000,
-      keepAliveMaxTimeout: 30_000,
-      connect: (target, callback) => {
-        const secure = target.protocol === "https:";
-        const port = Number(target.port) || (secure ? 443 : 80);
-        const to = {
-          account,
-          protocol: "webhook",
-          host: target.hostname,
-          port,
-          timeoutMs,
-        } as const;
-        connect(to, (error, socket) => {
-          if (error) callback(error, null);
-          // TLS on the checked connection, with the original name for SNI and the certificate.
-          else if (secure)
-            upgrade({ ...target, httpSocket: socket }, (failed, secured) => {
-              if (failed) callback(failed, null);
-              else callback(null, inPieces(secured));
-            });
-          else callback(null, inPieces(socket));
-        });
-      },
-    });
-    const now = monotonic();
-    const kept: Kept = { client, openedAt: now, freeAt: now, gone: false };
-    all.add(kept);
-    client.on("disconnect", () => {
-      kept.gone = true;
-      const waiting = idle.get(key);
-      const place = waiting?.indexOf(kept) ?? -1;
-      if (waiting === undefined || place === -1) return;
-      waiting.splice(place, 1);
-      if (waiting.length === 0) idle.delete(key);
-      discard(kept);
-    });
-    return kept;
+  function countTurn(): void {
+    turn += 1;
+    if (turn < countedTo) setImmediate(countTurn);
   }
 
-  function discard(kept: Kept): void {
-    all.delete(kept);
-    kept.client.destroy().catch(() => undefined);
+  function release(key: string, connection: ReceiverConnection): void {
+    if (turn >= countedTo) setImmediate(countTurn);
+    countedTo = turn + TURNS;
+    const waiting = idle.get(key);
+    const released = { connection, since: monotonic(), turn };
+    if (waiting) waiting.push(released);
+    else idle.set(key, [released]);
   }
 
-  function idleOne(key: string): Kept | undefined {
+  function forget(key: string, connection: ReceiverConnection): void {
+    all.delete(connection);
+    const waiting = idle.get(key);
+    const place = waiting?.findIndex((kept) => kept.connection === connection) ?? -1;
+    if (waiting !== undefined && place !== -1) remove(key, waiting, place);
+  }
+
+  function remove(key: string, waiting: Idle[], place: number): void {
+    waiting.splice(place, 1);
+    if (waiting.length === 0) idle.delete(key);
+  }
+
+  /** An idle one that has been without a call for some turns and not for long: whatever followed its answer was read. */
+  function warmOne(key: string, now: number): ReceiverConnection | undefined {
     const waiting = idle.get(key);
     if (waiting === undefined) return undefined;
-    const oldest = monotonic() - CONNECTION_TTL;
-    let kept = waiting.pop();
-    while (kept !== undefined && kept.openedAt < oldest) {
-      discard(kept);
-      kept = waiting.pop();
-    }
-    if (waiting.length === 0) idle.delete(key);
-    return kept;
-  }
-
-  /** An idle one whose receiver has not closed it, as far as can be known here. */
-  async function liveOne(key: string): Promise<Kept | undefined> {
-    for (let kept = idleOne(key); kept !== undefined; kept = idleOne(key)) {
-      if (monotonic() - kept.freeAt < RESTED) return kept;
-      // What has come there, such as its end, is read between one turn and the next. undici waits for this one's
-      // end only, and a call that it is given before fails of what is read then.
-      await setImmediate();
-      await setImmediate();
-      if (!kept.gone && all.has(kept)) return kept;
-      discard(kept);
+    for (let place = waiting.length - 1; place >= 0; place -= 1) {
+      const kept = waiting[place];
+      // Those before it have rested for longer.
+      if (kept === undefined || now - kept.since >= RESTED) return undefined;
+      if (turn - kept.turn < TURNS || now - kept.connection.openedAt > CONNECTION_TTL) continue;
+      remove(key, waiting, place);
+      return kept.connection;
     }
     return undefined;
   }
 
+  /** An idle one whose receiver has not closed it, as far as can be known here. */
+  async function liveOne(key: string): Promise<ReceiverConnection | undefined> {
+    for (;;) {
+      const waiting = idle.get(key);
+      const kept = waiting?.at(-1);
+      if (waiting === undefined || kept === undefined) return undefined;
+      const { connection } = kept;
+      remove(key, waiting, waiting.length - 1);
+      if (monotonic() - connection.openedAt > CONNECTION_TTL) {
+        connection.close();
+        continue;
+      }
+      for (let n = 0; n < TURNS; n += 1) await nextTurn();
+      if (!connection.gone) return connection;
+    }
+  }
+
+  async function open(
+    account: string,
+    origin: string,
+    key: string,
+    timeoutMs: number,
+  ): Promise<ReceiverConnection> {
+    const { protocol, hostname: host, port: given } = new URL(origin);
+    // Before the rules are read.
+    const openedAt = monotonic();
+    const port = Number(given) || (protocol === "https:" ? 443 : 80);
+    const dialled = await dial({ account, protocol: "webhook", host, port, timeoutMs });
+    const socket = protocol === "https:" ? await secured(dialled, host, timeoutMs) : dialled;
+    if (closing) {
+      socket.destroy();
+      throw new Error("connections are not wanted any more");
+    }
+    const connection = new ReceiverConnection({
+      socket,
+      openedAt,
+      released: (released) => {
+        release(key, released);
+      },
+      closed: (closed) => {
+        forget(key, closed);
+      },
+    });
+    all.add(connection);
+    return connection;
+  }
+
+  async function liveOrNew(
+    account: string,
+    origin: string,
+    key: string,
+    timeoutMs: number,
+  ): Promise<ReceiverConnection> {
+    return (await liveOne(key)) ?? (await open(account, origin, key, timeoutMs));
+  }
+
   return {
-    take: async (account, origin, timeoutMs) => {
+    take: (account, origin, timeoutMs) => {
       const key = `${account} ${origin}`;
-      const kept = (await liveOne(key)) ?? open(account, origin, key, timeoutMs);
-      return {
-        client: kept.client,
-        release: (reusable) => {
-          kept.freeAt = monotonic();
-          const waiting = idle.get(key);
-          if (!reusable || kept.gone || !all.has(kept)) discard(kept);
-          else if (waiting) waiting.push(kept);
-          else idle.set(key, [kept]);
-        },
-      };
+      return warmOne(key, monotonic()) ?? liveOrNew(account, origin, key, timeoutMs);
     },
     close: async () => {
-      idle.clear();
-      const open = Array.from(all, ({ client }) => client);
-      all.clear();
-      await Promise.allSettled(open.map((client) => client.destroy()));
+      closing = true;
+      await Promise.all(Array.from(all, (connection) => connection.end()));
     },
   };
 }
 
 /**
- * undici reads on through all that has come, and makes an error, stack and all, of each header beyond its limit:
- * 64 KiB of short ones, from one receiver, held up everybody for 200 ms. So it is handed little at a time, and
- * nothing any more once it has given up.
+ * TLS on the checked connection, with the original name for SNI and the certificate. Rejects with an error that has
+ * TLS's code.
  */
-function inPieces(socket: Socket): Socket {
-  const read = socket.read.bind(socket) as (size?: number) => unknown;
-  const takeContinue = continueTaker();
-  socket.read = (size) => {
-    if (socket.destroyed) return null;
-    const piece = read(size ?? (Math.min(PIECE, socket.readableLength) || undefined));
-    if (Buffer.isBuffer(piece)) takeContinue(piece);
-    return piece;
-  };
-  return socket;
-}
-
-/**
- * undici hangs up on a "100 Continue" that was not asked for, which a client has to pass over (RFC 9110, 15.2.1):
- * the receiver goes on with a call that we would record as failed. It passes over 102, and of a body that has these
- * words nobody reads anything. They may be spread over several pieces.
- */
-function continueTaker(): (piece: Buffer) => void {
-  let matched = 0;
-  return (piece) => {
-    for (let at = 0; at < piece.length; at += 1) {
-      // None of it but its first begins it anew.
-      if (piece[at] !== CONTINUE[matched]) matched = 0;
-      if (piece[at] === CONTINUE[matched]) matched += 1;
-      if (matched < CONTINUE.length) continue;
-      piece[at] = TWO;
-      matched = 0;
-    }
-  };
+function secured(socket: Socket, host: string, timeoutMs: number): Promise<Socket> {
+  const name = host.replace(/^\[|\]$/g, "");
+  return new Promise((resolve, reject) => {
+    const upgraded = connect({
+      socket,
+      host: name,
+      // An address is no name (RFC 6066, 3); the certificate is compared with it all the same.
+      ...(isIP(name) ? {} : { servername: name }),
+      ALPNProtocols: ["http/1.1"],
+    });
+    const timer = setTimeout(
+      () => {
+        upgraded.destroy(
+          Object.assign(new Error("no TLS in time"), { code: "TLS_HANDSHAKE_TIMEOUT" }),
+        );
+      },
+      Math.min(TLS_TIMEOUT, timeoutMs),
+    );
+    // It stays: until somebody else listens, an error would be nobody's.
+    upgraded.on("error", (error) => {
+      clearTimeout(timer);
+      reject(error);
+    });
+    upgraded.once("secureConnect", () => {
+      clearTimeout(timer);
+      resolve(upgraded);
+    });
+  });
 }

@@ -74,7 +74,7 @@ export function createWebhookSender(options: {
         const url = new URL(target.url);
         const timeoutMs = target.timeoutSeconds * 1_000;
         const answer = await post({
-          connection: await connections.take(run.account, url.origin, timeoutMs),
+          take: () => connections.take(run.account, url.origin, timeoutMs),
           url,
           headers,
           body: target.payload,
@@ -127,7 +127,5 @@ const NO_HEADERS = { kind: "resolved", headers: {} } as const;
 /** Node collects the failures of several addresses in an AggregateError that carries the first code. */
 function codeOf(error: unknown): string | undefined {
   if (!(error instanceof Error)) return undefined;
-  if ("code" in error && typeof error.code === "string") return error.code;
-  // Of undici; it comes without a code.
-  return error.name === "HTTPParserError" ? error.name : undefined;
+  return "code" in error && typeof error.code === "string" ? error.code : undefined;
 }

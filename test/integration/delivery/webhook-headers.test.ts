@@ -87,6 +87,17 @@ describe("headers of the job's own", () => {
     for (const name of ["x-a", "x-b", "x-c", "x-token"]) expect(headers).not.toHaveProperty(name);
   });
 
+  test("that cannot be sent: nobody is called", async () => {
+    const { outcome, received } = await send({ headers: { "X-A": "\u0100" } });
+    expect(outcome).toEqual({
+      kind: "retryable",
+      httpStatus: 500,
+      error: "one of the job's own headers cannot be sent",
+      retryAfterMs: null,
+    });
+    expect(received).toEqual([]);
+  });
+
   test("that cannot be had: nobody is called, which says nothing of the receiver", async () => {
     const { outcome, received } = await send(
       { headersFrom },

@@ -45,7 +45,10 @@ afterAll(async () => {
   await sender.close();
 });
 
-async function receiver(certificate: Certificate): Promise<{ port: number; calls: Call[] }> {
+async function receiver(
+  certificate: Certificate,
+  onHandshake: () => void = () => undefined,
+): Promise<{ port: number; calls: Call[] }> {
   const calls: Call[] = [];
   const server = createServer(certificate, (request, response) => {
     let body = "";
@@ -57,6 +60,7 @@ async function receiver(certificate: Certificate): Promise<{ port: number; calls
       response.end();
     });
   });
+  server.on("secureConnection", onHandshake);
   servers.push(server);
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -83,6 +87,14 @@ describe("https", () => {
     expect(calls).toEqual([{ host: `${NAME}:${port}`, servername: NAME, body: '{"a":1}' }]);
     // Once by the guard; nobody looks the name up again to connect.
     expect(asked).toEqual([NAME]);
+  });
+
+  test("is negotiated once for calls one after another", async () => {
+    let handshakes = 0;
+    const { port, calls } = await receiver(authority.issue([NAME]), () => (handshakes += 1));
+    const url = `https://${NAME}:${port}/`;
+    for (let n = 0; n < 3; n += 1) expect(await send(url)).toMatchObject({ kind: "delivered" });
+    expect({ calls: calls.length, handshakes }).toEqual({ calls: 3, handshakes: 1 });
   });
 
   test("to an address: the certificate must be for the address, and there is no SNI", async () => {

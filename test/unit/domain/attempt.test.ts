@@ -283,7 +283,8 @@ test("Retry-After is read from retryable answers", () => {
 
 test.each([
   { code: "ECONNREFUSED", error: "connection refused" },
-  { code: "UND_ERR_HEADERS_TIMEOUT", error: "timed out while waiting for the answer" },
+  { code: "CONNECTION_CLOSED", error: "connection closed by the receiver" },
+  { code: "TLS_HANDSHAKE_TIMEOUT", error: "timed out while connecting" },
   {
     code: "ERR_SSL_TLSV1_ALERT_INTERNAL_ERROR",
     error:

@@ -5,7 +5,7 @@ import type { Queryable } from "./pool.ts";
 
 /**
  * One-times whose fire time is to be created, or given up as missed, although they had been decided beyond it,
- * and that was attempted, or is under way: the job was moved and has been put back. Of these the history, which
+ * and that was attempted, or is under way: the job was moved and has been put back. Of these the cursor, which
  * knows the latest fire time alone, would not tell.
  */
 export async function alreadyAttempted(
@@ -67,15 +67,16 @@ export async function settleAlreadyRun(
 ): Promise<string[]> {
   const once = onceTimes(changes).filter(({ job, missed }) => !missed || attempted.has(job.uid));
   if (once.length === 0) return [];
-  // The history outlives executions, but knows the last one only, which may be of a manual run.
+  // The cursor outlives executions, but knows the last one only, which may be of a manual run.
   const { rows } = await client.query<{ job_uid: string }>(
     `with input as materialized (
        select * from unnest($1::uuid[], $2::text[], $3::timestamptz[]) as i(job_uid, key, scheduled_at)
      ), ran as materialized (
-       select i.job_uid, i.scheduled_at, h.last_success_time >= i.scheduled_at as succeeded,
-              case when h.trigger = 'schedule' and h.scheduled_at = i.scheduled_at then h.status end as last
-         from input i join job_history h
-           on ${byKey("h.job_uid", "i.job_uid")} and h.last_schedule_time >= i.scheduled_at
+       select i.job_uid, i.scheduled_at, c.last_success_time >= i.scheduled_at as succeeded,
+              case when c.last_trigger = 'schedule' and c.last_scheduled_at = i.scheduled_at
+                   then c.last_status end as last
+         from input i join job_cursors c
+           on ${byKey("c.job_uid", "i.job_uid")} and c.last_schedule_time >= i.scheduled_at
         where not exists (${UNDER_WAY})
      ), awaited as (
        update job_cursors c set version = c.version + 1, once = 'fired' from input i

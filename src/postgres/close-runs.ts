@@ -4,14 +4,14 @@ import { byKey } from "./by-key.ts";
 import { awaits } from "./drop-runs.ts";
 import { ensureExecutionMonths, lacksPartition } from "./partitions.ts";
 import type { Queryable } from "./pool.ts";
-import { EXECUTION_COLUMNS, plainArray } from "./rows.ts";
+import { EXECUTION_COLUMNS, LAST_EXECUTION, plainArray } from "./rows.ts";
 import { DEADLOCK, sqlState } from "./sql-state.ts";
 
 /**
  * Records attempts and finishes or re-queues their runs, comparing claim tokens. Tells after each statement,
- * whatever becomes of the next, of the runs that were still held and the jobs whose cursor was written. A
- * one-time's final outcome and a halt go to the cursor, whose version rises: a leader that decides on the old
- * state loses its compare-and-set and looks again.
+ * whatever becomes of the next, of the runs that were still held and the jobs whose cursor has a new version. The
+ * last execution goes to the cursor, and a one-time's final outcome and a halt, of which the version rises: a leader
+ * that decides on the old state loses its compare-and-set and looks again.
  */
 export async function closeRuns(
   database: Queryable,
@@ -41,29 +41,43 @@ export async function closeRuns(
   );
 }
 
-/** Outcomes are written behind: an older attempt's may come after a newer one's. */
-function newer(column: string): string {
-  return `${column} = case when excluded.executed_at >= h.executed_at then excluded.${column} else h.${column} end`;
-}
+/** Of cursor `c` and a judged job `j`. Outcomes are written behind: an older attempt's may come after a newer one's. */
+const REMEMBERED = Object.entries(LAST_EXECUTION).map(
+  ([column, here]) =>
+    `${here} = case when j.executed_at < c.last_executed_at then c.${here} else j.${column} end`,
+);
+
+/** Whether a run has the outcome of its fire time. */
+const FINAL = "trigger = 'schedule' and next <> 'retry'";
 
 /** Of several outcomes at once, that of the cursor's generation: behind a store that was restored it is not the last. */
-const OUTCOME = "coalesce(array_position(f.scheduled, c.generation), 1)";
+const OUTCOME =
+  "coalesce(array_position(f.final, c.generation), array_position(f.final, f.newest))";
 
 /** Whether the outcome is the one-time job's. */
-const SETTLES = `(f.scheduled is not null and ${awaits("f", `f.scheduled[${OUTCOME}]`)})`;
+const SETTLES = `(f.final is not null and ${awaits("f", `f.final[${OUTCOME}]`)})`;
 
-const HALTED = "(c.generation = any(f.halted) is true)";
+const HALTS = "(c.generation = any(f.halted) is true)";
 
-/** A run that was still held; without an id: a job whose cursor was written. */
+/**
+ * Of a judged job `j`: what is written holds for the version of the cursor that was judged. Also of a one-time that
+ * has been given another time: while its run ends, it may be put back to the time of that run.
+ */
+const RELIES = "(j.halts or j.settles or j.one_time is true)";
+
+/** A run that was still held; without an id: a job whose cursor has a new version. */
 interface ClosedRow {
   id: string | null;
   job_uid: string;
 }
 
+/** Of `executions`, and of what was attempted. */
+const columns = ["account", ...EXECUTION_COLUMNS].join(", ");
+
 /** Of run `r` and its input `i`. */
 const HELD = `${byKey("r.id", "i.id")} and r.claim_token = i.token`;
-const ATTEMPTED = `r.id, r.account, r.job_id, r.job_uid, r.generation, r.trigger, r.scheduled_at,
-  i.one_time, i.status, i.http_status, i.duration_ms, i.error_message, i.executed_at, uuidv7() as execution_id`;
+const ATTEMPTED = `uuidv7() as id, r.id as run_id, r.account, r.job_id, r.job_uid, r.generation, r.trigger,
+  r.scheduled_at, i.one_time, i.status, i.http_status, i.duration_ms, i.error_message, i.executed_at`;
 
 /** Runs that are over: their rows go. */
 const ENDED = {
@@ -121,6 +135,7 @@ async function closeHeld(
  * as of one moment; who writes it in the meantime may just have made the run that it awaits. Locking it first
  * would not help: PostgreSQL reads the cursor anew then, but not the runs. So all of this is undone, by the
  * one means that SQL has without a function of our own: a value that cannot be cast.
+ * Where nothing but the last execution is written, the cursor's version is of no interest, and does not rise.
  */
 async function closeOnce(
   database: Queryable,
@@ -140,67 +155,50 @@ async function closeOnce(
      ), mine as (
        ${mine}
      ), executed as (
-       insert into executions
-         (id, account, job_id, job_uid, run_id, status, http_status, duration_ms, error_message,
-          executed_at, attempt, trigger, scheduled_at)
-       select execution_id, account, job_id, job_uid, id, status, http_status, duration_ms,
-              error_message, executed_at, attempt, trigger, scheduled_at
-         from mine
+       insert into executions (${columns})
+       select ${columns} from mine
      ), counted as (
        insert into execution_counts as c (account, hour, status, slot, entries)
        select account, date_trunc('hour', executed_at), status, pg_backend_pid() % 16, count(*)
          from mine group by 1, 2, 3 order by 1, 2, 3
        on conflict (account, hour, status, slot) do update set entries = c.entries + excluded.entries
-     ), remembered as (
-       insert into job_history as h
-         (last_schedule_time, last_success_time, ${EXECUTION_COLUMNS.join(", ")})
-       select distinct on (job_uid)
-              max(scheduled_at) filter (where trigger = 'schedule') over job,
-              max(executed_at) filter (where status = 'success') over job,
-              execution_id, job_id, job_uid, id, status, http_status, duration_ms, error_message,
-              executed_at, attempt, trigger, scheduled_at
-         from mine window job as (partition by job_uid)
-        order by job_uid, executed_at desc, execution_id desc
-       on conflict (job_uid) do update
-         set last_schedule_time = greatest(h.last_schedule_time, excluded.last_schedule_time),
-             last_success_time = greatest(h.last_success_time, excluded.last_success_time),
-             ${EXECUTION_COLUMNS.filter((column) => column !== "job_uid")
-               .map(newer)
-               .join(", ")}
-     ), final as materialized (
-       select job_uid, array_agg(generation) filter (where next = 'halted') as halted,
-              array_agg(generation order by generation desc) filter (where trigger = 'schedule') as scheduled,
-              bool_or(one_time) filter (where trigger = 'schedule') as one_time,
-              array_agg(status order by generation desc) filter (where trigger = 'schedule') as statuses
-         from mine where next <> 'retry' group by job_uid order by job_uid
+     ), folded as (
+       -- Each job once, with its last execution, in the order in which everybody locks cursors.
+       select distinct on (job_uid) job_uid, ${Object.keys(LAST_EXECUTION).join(", ")},
+              max(scheduled_at) filter (where trigger = 'schedule') over job as schedule_time,
+              max(executed_at) filter (where status = 'success') over job as success_time,
+              array_agg(generation) filter (where next = 'halted') over job as halted,
+              array_agg(generation) filter (where ${FINAL}) over job as final,
+              array_agg(status) filter (where ${FINAL}) over job as outcomes,
+              max(generation) filter (where ${FINAL}) over job as newest,
+              bool_or(one_time) filter (where ${FINAL}) over job as one_time
+         from mine
+       window job as (partition by job_uid order by executed_at desc, id desc
+                      rows between unbounded preceding and unbounded following)
+        order by job_uid, executed_at desc, id desc
      ), judged as materialized (
-       select c.job_uid, c.version, f.statuses[${OUTCOME}] as status, ${HALTED} as halted, ${SETTLES} as settles
-         from final f join job_cursors c on ${byKey("c.job_uid", "f.job_uid")}
-        where ${HALTED} or ${SETTLES} or f.one_time
-     ), unmoved as materialized (
-       -- A one-time that has been given another time: while its run ends, it may be put back to the time of that run.
-       select c.job_uid
-         from judged j join job_cursors c
-           on ${byKey("c.job_uid", "j.job_uid")} and c.version = j.version
-        where not j.halted and not j.settles for share of c
-     ), decided as (
+       select f.*, c.version, f.outcomes[${OUTCOME}] as outcome, ${HALTS} as halts, ${SETTLES} as settles
+         from folded f join job_cursors c on ${byKey("c.job_uid", "f.job_uid")}
+     ), written as (
        update job_cursors c
-          set version = c.version + 1,
-              once = case when j.settles then case j.status when 'success' then 'completed' else 'failed' end
+          set ${REMEMBERED.join(", ")},
+              last_schedule_time = greatest(c.last_schedule_time, j.schedule_time),
+              last_success_time = greatest(c.last_success_time, j.success_time),
+              version = c.version + (j.halts or j.settles)::int,
+              once = case when j.settles then case j.outcome when 'success' then 'completed' else 'failed' end
                           else c.once end,
-              halted_generation = case when j.halted then c.generation else c.halted_generation end,
-              startable = c.startable and not j.halted
+              halted_generation = case when j.halts then c.generation else c.halted_generation end,
+              startable = c.startable and not j.halts
          from judged j
-        where ${byKey("c.job_uid", "j.job_uid")} and c.version = j.version and (j.halted or j.settles)
-       returning c.job_uid
+        where ${byKey("c.job_uid", "j.job_uid")} and (c.version = j.version or not ${RELIES})
+       returning c.job_uid, ${RELIES} as relied, j.halts or j.settles as risen
      )
-     -- One after the other: asked of each run, all that were decided would be read for each of them.
-     select id, job_uid from mine
-      where case (select count(*) from judged)
-                 when (select count(*) from decided) + (select count(*) from unmoved) then 'true'
-                 else '${MOVED_TEXT}' end::boolean
+     -- One after the other: asked of each run, all that were written would be read for each of them.
+     select run_id as id, job_uid from mine
+      where case (select count(*) from judged j where ${RELIES})
+                 when (select count(*) from written where relied) then 'true' else '${MOVED_TEXT}' end::boolean
      union all
-     select null, job_uid from decided`,
+     select null, job_uid from written where risen`,
     values: [
       column(({ run }) => run.id),
       column(({ run }) => run.claimToken),

@@ -92,11 +92,11 @@ export function createDashboardStatistics({ pool }: { pool: Pool }): DashboardSt
       if (!isUuid(account)) return new Map();
       const { rows } = await pool.query<{ runs: string | null }>(
         `select string_agg(
-                  h.job_uid || left(h.status, 1) || (extract(epoch from h.executed_at) * 1000)::bigint,
+                  job_uid || left(last_status, 1) || (extract(epoch from last_executed_at) * 1000)::bigint,
                   ' ') as runs
-           from job_cursors c join job_history h using (job_uid)
-          where c.account = $1 and c.deleted_at is null
-            and ($2::text is null or h.status = $2)`,
+           from job_cursors
+          where account = $1 and deleted_at is null and last_execution_id is not null
+            and ($2::text is null or last_status = $2)`,
         [account, status ?? null],
       );
       const runs = rows[0]?.runs;

@@ -160,8 +160,6 @@ export function createRetention(options: RetentionOptions): {
           where deleted_at < now() - interval '${REMEMBERED_DAYS} days'
             and not exists (select from runs r where r.job_uid = c.job_uid)
           order by deleted_at limit $1 for update skip locked
-       ), history as (
-         delete from job_history h using old where h.job_uid = old.job_uid
        ), revisions as (
          delete from job_revisions v using old where v.job_uid = old.job_uid
        )

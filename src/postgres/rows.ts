@@ -2,6 +2,21 @@ import type { Cursor, OnceState } from "../domain/cursor.ts";
 import type { Instant } from "../domain/instant.ts";
 import type { Execution, RunTrigger } from "../domain/run.ts";
 
+/** Of `job_cursors`, without the last execution. */
+export const CURSOR_COLUMNS: readonly (keyof CursorRow)[] = [
+  "job_uid",
+  "version",
+  "position",
+  "schedule_hash",
+  "generation",
+  "revision",
+  "startable",
+  "once",
+  "halted_generation",
+  "last_run_now",
+  "deleted_at",
+];
+
 export interface CursorRow {
   job_uid: string;
   version: number;
@@ -47,7 +62,7 @@ export interface ExecutionRow {
   scheduled_at: Instant;
 }
 
-/** Of `executions`, and of the last one in `job_history`. */
+/** Of `executions`. */
 export const EXECUTION_COLUMNS: readonly (keyof ExecutionRow)[] = [
   "id",
   "job_id",
@@ -62,6 +77,20 @@ export const EXECUTION_COLUMNS: readonly (keyof ExecutionRow)[] = [
   "trigger",
   "scheduled_at",
 ];
+
+/** What of the last execution is in `job_cursors`: all null while nothing was attempted. */
+export const LAST_EXECUTION = {
+  id: "last_execution_id",
+  run_id: "last_run_id",
+  status: "last_status",
+  http_status: "last_http_status",
+  duration_ms: "last_duration_ms",
+  error_message: "last_error_message",
+  executed_at: "last_executed_at",
+  attempt: "last_attempt",
+  trigger: "last_trigger",
+  scheduled_at: "last_scheduled_at",
+} as const satisfies Partial<Record<keyof ExecutionRow, string>>;
 
 export function executionOf(row: ExecutionRow): Execution {
   return {

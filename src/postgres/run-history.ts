@@ -3,7 +3,9 @@ import type { JobHistory, RunHistory } from "../domain/ports/run-ledger.ts";
 import type { MissedReason } from "../domain/run.ts";
 import type { Pool } from "./pool.ts";
 import {
+  CURSOR_COLUMNS,
   EXECUTION_COLUMNS,
+  LAST_EXECUTION,
   cursorOf,
   executionOf,
   type CursorRow,
@@ -12,6 +14,9 @@ import {
 import { readCursors } from "./run-ledger.ts";
 
 const columns = EXECUTION_COLUMNS.join(", ");
+const lastExecution = Object.entries(LAST_EXECUTION)
+  .map(([column, here]) => `c.${here} as ${column}`)
+  .join(", ");
 
 const FINISHED =
   "once in ('completed', 'failed', 'missed') and deleted_at is null and account is not null";
@@ -27,10 +32,11 @@ export function createRunHistory({ pool }: { pool: Pool }): RunHistory {
 
     summary: async (jobUids) => {
       const { rows } = await pool.query<SummaryRow>(
-        `select h.*, uid as job_uid, h.id is not null as executed,
-                greatest(h.last_schedule_time, u.last_schedule_time) as last_schedule_time
+        `select uid as job_uid, c.job_id, ${lastExecution}, c.last_success_time,
+                c.last_execution_id is not null as executed,
+                greatest(c.last_schedule_time, u.last_schedule_time) as last_schedule_time
            from unnest($1::uuid[]) as uid
-           left join job_history h on h.job_uid = uid
+           left join job_cursors c on c.job_uid = uid
            left join lateral (
              select max(scheduled_at) as last_schedule_time from runs
               where job_uid = uid and trigger = 'schedule' and scheduled_at <= clock_timestamp()
@@ -107,9 +113,9 @@ export function createRunHistory({ pool }: { pool: Pool }): RunHistory {
 
     finishedJob: async ({ before, jobUid }) => {
       const { rows } = await pool.query<CursorRow & { account: string; job_id: string }>(
-        `select c.* from job_cursors c left join job_history h using (job_uid)
+        `select account, job_id, ${CURSOR_COLUMNS.join(", ")} from job_cursors c
           where job_uid = $1 and ${FINISHED} and position < $2
-            and (h.executed_at is null or h.executed_at < $2)
+            and (last_executed_at is null or last_executed_at < $2)
             and not exists (select from runs r where r.job_uid = c.job_uid)`,
         [jobUid, new Date(before)],
       );

@@ -14,7 +14,7 @@ import { liftHalt } from "./lift-halt.ts";
 import { CURSORS_CHANNEL, RUNS_CHANNEL } from "./notifications.ts";
 import { tellOfRuns, toldOfRun } from "./run-news.ts";
 import { transaction, type Pool, type Queryable } from "./pool.ts";
-import { cursorOf, type CursorRow } from "./rows.ts";
+import { CURSOR_COLUMNS, cursorOf, type CursorRow } from "./rows.ts";
 import { isRowFault, sqlState } from "./sql-state.ts";
 
 /**
@@ -42,7 +42,7 @@ export function createRunLedger({ pool }: { pool: Pool }): RunLedger {
       const sorted = [...changes].sort((a, b) => (a.job.uid < b.job.uid ? -1 : 1));
       return refusingContent(() =>
         transaction(pool, async (client) => {
-          await settleIdentities(client, sorted);
+          await lockRuns(client, sorted);
           const won = await advanceCursors(client, sorted);
           const winners = sorted.filter((change) => won.has(change.job.uid));
           await storeRevisions(client, winners);
@@ -153,7 +153,7 @@ export async function readCursors(
   jobUids: readonly string[],
 ): Promise<Map<string, Cursor>> {
   const { rows } = await database.query<CursorRow>(
-    "select * from job_cursors where job_uid = any($1::uuid[])",
+    `select ${CURSOR_COLUMNS.join(", ")} from job_cursors where job_uid = any($1::uuid[])`,
     [jobUids],
   );
   return new Map(rows.map((row) => [row.job_uid, cursorOf(row)]));
@@ -285,28 +285,34 @@ function dropReason(job: Job, to: LedgerChange["to"]): MissedReason {
 }
 
 /**
- * A run that is to be created anew may be closing right now, in a transaction that a later statement's
- * snapshot would not see yet. Locking its row waits for that end, or makes the end wait for ours. Runs
- * before cursors, in the order in which closing takes them.
+ * Runs before cursors, in the order in which closing takes them. A run that is to be created anew may be closing right
+ * now, in a transaction that a later statement's snapshot would not see yet: locking its row waits for that end, or
+ * makes the end wait for ours. So may one that another takes the place of: its closing
+ * wants the cursor next.
  */
-async function settleIdentities(
-  client: Queryable,
-  changes: readonly LedgerChange[],
-): Promise<void> {
+async function lockRuns(client: Queryable, changes: readonly LedgerChange[]): Promise<void> {
   const again = changes.flatMap(({ job, from, to, create }) =>
     from === undefined || (sameRevision(from, to) && from.startable === to.startable)
       ? []
       : create.map((run) => ({ uid: job.uid, ...run })),
   );
-  if (again.length === 0) return;
+  const replaced = changes.flatMap(({ replace }) => replace);
+  if (again.length === 0 && replaced.length === 0) return;
   await client.query(
     `with theirs as materialized (
        select r.id from runs r
          join unnest($1::uuid[], $2::text[], $3::text[]) as i(job_uid, trigger, key)
            on ${byKey("r.job_uid", "i.job_uid")} and r.trigger = i.trigger and r.key = i.key
+       union all
+       select id from unnest($4::uuid[]) as id
      )
      select from runs r join theirs t on ${byKey("r.id", "t.id")} order by t.id for update of r`,
-    [again.map(({ uid }) => uid), again.map(({ trigger }) => trigger), again.map(({ key }) => key)],
+    [
+      again.map(({ uid }) => uid),
+      again.map(({ trigger }) => trigger),
+      again.map(({ key }) => key),
+      replaced,
+    ],
   );
 }
 
@@ -342,8 +348,8 @@ async function insertRuns(
       where (trigger = 'manual' and (job_uid, key) in (select job_uid, key from asked))
          -- Prepared for the older generation, and delivered before this change got here.
          or (trigger = 'schedule' and not exists (
-              select from job_history h
-               where ${byKey("h.job_uid", "i.job_uid")} and h.last_schedule_time = i.scheduled_at))
+              select from job_cursors c
+               where ${byKey("c.job_uid", "i.job_uid")} and c.last_schedule_time = i.scheduled_at))
      on conflict (job_uid, trigger, key) do nothing`,
     [
       runs.map(({ change }) => change.job.uid),

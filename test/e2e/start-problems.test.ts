@@ -12,6 +12,7 @@ import {
   createTestDatabase,
   type TestDatabase,
 } from "../postgres/database.ts";
+import { migrateUpTo } from "../postgres/older-schema.ts";
 import { until } from "../until.ts";
 import { run, startStandalone, type Standalone } from "./program.ts";
 
@@ -374,10 +375,9 @@ test("migrate ends at SIGTERM, also as the first process of a container", async 
 });
 
 test("standalone ends at SIGTERM while its migration waits for somebody who reads the tables", async () => {
-  const database = await createTestDatabase();
+  const database = await createEmptyDatabase();
+  await migrateUpTo(database.url, "0010_who_invites");
   const pool = createPool({ url: database.url, applicationName: "test" });
-  await pool.query("delete from carillon_migrations where name = '0011_runs_without_first_start'");
-  await pool.query("alter table runs add column first_started_at timestamptz(3)");
   const backup = await pool.connect();
   await backup.query(
     "set idle_in_transaction_session_timeout = 0; begin; lock table runs in access share mode",

@@ -433,12 +433,11 @@ describe.runIf(inject("kubeconfig") !== "")("Carillon on Kubernetes", STORY, asy
     for (const name of [made, applied]) await statusOf(name, ({ phase }) => phase === "Completed");
     const pool = createPool({ url: database.url, applicationName: "test" });
     const old = "clock_timestamp() - interval '91 days'";
-    const theirs = "where job_uid in (select job_uid from job_cursors where job_id = any($1))";
-    for (const text of [
-      `update job_history set executed_at = ${old} ${theirs}`,
-      `update job_cursors set position = ${old}, version = version + 1 ${theirs}`,
-    ])
-      await pool.query(text, [[made, applied]]);
+    await pool.query(
+      `update job_cursors set position = ${old}, last_executed_at = ${old}, version = version + 1
+        where job_id = any($1)`,
+      [[made, applied]],
+    );
     await pool.end();
 
     const second = await carillon.gateway("gateway-1");

@@ -29,13 +29,13 @@ afterEach(async () => {
 const DUE = -50;
 const MAIL: Target = { kind: "email", to: "a@b.example", subject: "S", body: "B", isHtml: false };
 
-async function create(of: Job, at: number, then?: Partial<LedgerChange["to"]>): Promise<void> {
+async function create(of: Job, at: number, meanwhile?: Partial<LedgerChange["to"]>): Promise<void> {
   await fixture.ledger.apply([change(of, { create: [scheduled(Date.now() + at)] })]);
-  if (then === undefined) return;
+  if (meanwhile === undefined) return;
   // As if it had been written while the claim was under way: the run is still there.
   const runs = await fixture.pool.query("select * from runs where job_uid = $1", [of.uid]);
   const from = await cursorOf(fixture.ledger, of);
-  await fixture.ledger.apply([change(of, { from, to: then })]);
+  await fixture.ledger.apply([change(of, { from, to: meanwhile })]);
   await fixture.pool.query(
     "insert into runs select * from json_populate_recordset(null::runs, $1)",
     [JSON.stringify(runs.rows.map((row) => ({ ...row, ...iso(row) })))],
@@ -80,7 +80,7 @@ describe("a claim that starts what it can", () => {
     /** Before its time, in seconds. */
     prepared?: number;
     except?: boolean;
-    then?: Partial<LedgerChange["to"]>;
+    meanwhile?: Partial<LedgerChange["to"]>;
     starts: boolean;
   }>([
     { title: "a webhook that is due", starts: true },
@@ -95,12 +95,12 @@ describe("a claim that starts what it can", () => {
       starts: false,
     },
     { title: "one that was created late", at: -60_000, starts: true },
-    { title: "one of a paused job", then: { startable: false }, starts: false },
-    { title: "one of a deleted job", then: { deleted: true }, starts: false },
-    { title: "one of an older generation", then: { generation: 2 }, starts: false },
-  ])("$title", async ({ at = DUE, target, prepared, except, then, starts }) => {
+    { title: "one of a paused job", meanwhile: { startable: false }, starts: false },
+    { title: "one of a deleted job", meanwhile: { deleted: true }, starts: false },
+    { title: "one of an older generation", meanwhile: { generation: 2 }, starts: false },
+  ])("$title", async ({ at = DUE, target, prepared, except, meanwhile, starts }) => {
     const of = job(target ? { spec: spec({ target }) } : {});
-    await create(of, at, then);
+    await create(of, at, meanwhile);
     if (prepared !== undefined)
       await fixture.pool.query(
         "update runs set created_at = scheduled_at - $1 * interval '1 second'",
@@ -132,7 +132,7 @@ describe("a claim that starts what it can", () => {
     expect(run).toMatchObject({ jobUid: sound.uid });
     expect(await fixture.queue.start(runs.filter(({ started }) => !started))).toEqual(new Set());
     expect(await fixture.runsOf(paused)).toEqual([]);
-    if (run) expect(await fixture.queue.close([success(run)])).toEqual(new Set([run.id]));
+    expect(await fixture.queue.close(run ? [success(run)] : [])).toEqual(new Set([run?.id]));
     expect(await fixture.runsOf(sound)).toEqual([]);
   });
 

@@ -1,8 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Job } from "../../../src/domain/job.ts";
 import type { ClaimedRun } from "../../../src/domain/run.ts";
 import { until } from "../../until.ts";
 import {
   change,
+  claimed,
   cursorOf,
   job,
   retry,
@@ -20,16 +22,24 @@ afterAll(async () => {
   await fixture?.close();
 });
 
+interface Row {
+  table: "runs" | "job_cursors";
+  id: string;
+}
+
+const run = (id: string): Row => ({ table: "runs", id });
+const cursor = (id: string): Row => ({ table: "job_cursors", id });
+
 /** Whether `act`, which waits for the first of the rows, leaves the second alone meanwhile. */
 async function leavesSecond(
-  table: { name: "runs" | "job_cursors"; key: "id" | "job_uid" },
-  [first, second]: readonly [string, string],
+  [first, second]: readonly [Row, Row],
   act: () => Promise<unknown>,
 ): Promise<boolean> {
-  const lock = `select from ${table.name} where ${table.key} = $1 for update`;
+  const lock = ({ table }: Row) =>
+    `select from ${table} where ${table === "runs" ? "id" : "job_uid"} = $1 for update`;
   const holder = await fixture.pool.connect();
   await holder.query("begin");
-  await holder.query(lock, [first]);
+  await holder.query(lock(first), [first.id]);
   const acting = act();
   await until("somebody waits", async () => {
     const { rowCount } = await fixture.pool.query(
@@ -38,7 +48,7 @@ async function leavesSecond(
     );
     return rowCount === 1;
   });
-  const { rowCount } = await holder.query(`${lock} skip locked`, [second]);
+  const { rowCount } = await holder.query(`${lock(second)} skip locked`, [second.id]);
   await holder.query("commit");
   holder.release();
   await acting;
@@ -67,9 +77,7 @@ describe("runs are locked in the order of their ids, whatever is done to them: t
     const runs = (await fixture.queue.claim(request)).toSorted((a, b) => (a.id < b.id ? 1 : -1));
     const [last, first] = runs;
     if (last === undefined || first === undefined) throw new Error("not claimed");
-    expect(
-      await leavesSecond({ name: "runs", key: "id" }, [first.id, last.id], () => act(runs)),
-    ).toBe(true);
+    expect(await leavesSecond([run(first.id), run(last.id)], () => act(runs))).toBe(true);
     await fixture.ledger.cancel([of.uid]);
     await fixture.pool.query("delete from runs");
   });
@@ -79,15 +87,55 @@ test("cursors are locked in the order of their jobs' uids", async () => {
   const jobs = [job(), job()].toSorted((a, b) => (a.uid < b.uid ? 1 : -1));
   const [last, first] = jobs;
   if (last === undefined || first === undefined) throw new Error("two jobs");
-  await fixture.ledger.apply(jobs.map((of) => change(of)));
+  const now = Date.now();
+  // The runs' ids are in the order in which they are created, which is the other.
+  for (const of of jobs) await fixture.ledger.apply([change(of, { create: [scheduled(now - 1)] })]);
+  const runs = await fixture.queue.claim({ worker: "w", limit: 2, until: now, leaseMs: 30_000 });
+  expect(runs.map(({ jobUid }) => jobUid)).toEqual(jobs.map(({ uid }) => uid));
+  await fixture.queue.start(runs);
   const again = await Promise.all(
     jobs.map(async (of) => change(of, { from: await cursorOf(fixture.ledger, of) })),
   );
   for (const act of [
+    () => fixture.queue.close(runs.map((each) => success(each))),
     () => fixture.ledger.apply(again),
     () => fixture.ledger.cancel(jobs.map(({ uid }) => uid)),
   ])
-    expect(
-      await leavesSecond({ name: "job_cursors", key: "job_uid" }, [first.uid, last.uid], act),
-    ).toBe(true);
+    expect(await leavesSecond([cursor(first.uid), cursor(last.uid)], act)).toBe(true);
+});
+
+describe("runs are locked before the cursors of their jobs:", () => {
+  const acts: {
+    what: string;
+    act: (of: Job, attempt: ClaimedRun) => Promise<() => Promise<unknown>>;
+  }[] = [
+    {
+      what: "one that is closed",
+      act: (_, attempt) => Promise.resolve(() => fixture.queue.close([success(attempt)])),
+    },
+    {
+      what: "one that another takes the place of",
+      act: async (of, { id }) => {
+        const from = await cursorOf(fixture.ledger, of);
+        return () => fixture.ledger.apply([change(of, { from, replace: [id] })]);
+      },
+    },
+    {
+      what: "one that is to be created anew",
+      act: async (of, { scheduledAt }) => {
+        const from = await cursorOf(fixture.ledger, of);
+        const edited = { ...of, generation: 2 };
+        return () =>
+          fixture.ledger.apply([change(edited, { from, create: [scheduled(scheduledAt)] })]);
+      },
+    },
+  ];
+  test.each(acts)("$what", async ({ act }) => {
+    const of = job();
+    const attempt = await claimed(fixture, of);
+    await fixture.queue.start([attempt]);
+    const acting = await act(of, attempt);
+    expect(await leavesSecond([run(attempt.id), cursor(of.uid)], acting)).toBe(true);
+    await fixture.queue.close([success(attempt)]);
+  });
 });

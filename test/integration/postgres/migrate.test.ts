@@ -16,10 +16,12 @@ import {
 import { createNotifications } from "../../../src/postgres/notifications.ts";
 import { createPool, type Pool } from "../../../src/postgres/pool.ts";
 import { createPostgresJobStore } from "../../../src/postgres/postgres-job-store.ts";
+import { createRunHistory } from "../../../src/postgres/run-history.ts";
 import { startEmbeddedPostgres } from "../../../src/standalone/embedded-postgres.ts";
 import { cronSpec } from "../../conformance/job-store.ts";
 import { admin } from "../../postgres/admin.ts";
 import { createEmptyDatabase, urlAs, type TestDatabase } from "../../postgres/database.ts";
+import { migrateUpTo } from "../../postgres/older-schema.ts";
 import { untilWanted } from "../../postgres/wanted.ts";
 import { until } from "../../until.ts";
 
@@ -63,18 +65,18 @@ test("a migration takes its time, whatever time limits the role has", async () =
   expect(applied).not.toEqual([]);
 });
 
-/** As it was before the last migration that changes a table in use. */
-async function oneBehind(url: string): Promise<Pool> {
-  await migrate({ url, appVersion: "1.0.0" });
-  const pool = createPool({ url, applicationName: "test" });
-  await pool.query("delete from carillon_migrations where name = '0011_runs_without_first_start'");
-  await pool.query("alter table runs add column first_started_at timestamptz(3)");
-  return pool;
+/** Before a migration that changes a table in use, `runs`, and one before that another. */
+const BEFORE_RUNS = "0010_who_invites";
+const BEFORE_INVITATIONS = "0009_revisions_by_content";
+
+function poolOf(url: string): Pool {
+  return createPool({ url, applicationName: "test" });
 }
 
 test("during a backup, which holds every table, it waits without holding up those who work on them", async () => {
   const { url } = await empty();
-  const pool = await oneBehind(url);
+  const missing = await migrateUpTo(url, BEFORE_RUNS);
+  const pool = poolOf(url);
   const backup = await pool.connect();
   await backup.query("begin; lock table runs in access share mode");
 
@@ -92,13 +94,14 @@ test("during a backup, which holds every table, it waits without holding up thos
   await waiting.promise;
   await backup.query("commit");
   backup.release();
-  expect(await migrated).toEqual({ applied: ["0011_runs_without_first_start"] });
+  expect(await migrated).toEqual({ applied: missing });
   await pool.end();
 });
 
 test("told to end while it waits, it does, and has changed nothing", async () => {
   const { url } = await empty();
-  const pool = await oneBehind(url);
+  await migrateUpTo(url, BEFORE_RUNS);
+  const pool = poolOf(url);
   const backup = await pool.connect();
   await backup.query("begin; lock table runs in access share mode");
   const terminated = new AbortController();
@@ -126,7 +129,8 @@ test("told to end while it connects, it does", async () => {
 
 test("of one whose process has gone, the server does not finish what takes long, and others wait for", async () => {
   const { url } = await empty();
-  const pool = await oneBehind(url);
+  await migrateUpTo(url, BEFORE_RUNS);
+  const pool = poolOf(url);
   await admin(
     url,
     `create function takes_long() returns event_trigger language plpgsql as
@@ -149,9 +153,8 @@ test("of one whose process has gone, the server does not finish what takes long,
 
 test("somebody who holds what it wants, and wants what it holds, is let through", async () => {
   const { url } = await empty();
-  const pool = await oneBehind(url);
-  await pool.query("delete from carillon_migrations where name = '0010_who_invites'");
-  await pool.query("alter table invitations drop column invited_by");
+  const missing = await migrateUpTo(url, BEFORE_INVITATIONS);
+  const pool = poolOf(url);
   const program = await pool.connect();
   // Whoever looks first whether they wait for each other ends its own transaction.
   await program.query("set deadlock_timeout = '1min'");
@@ -161,9 +164,7 @@ test("somebody who holds what it wants, and wants what it holds, is let through"
   await program.query("lock table invitations in row exclusive mode");
   await program.query("commit");
   program.release();
-  expect(await migrated).toEqual({
-    applied: ["0010_who_invites", "0011_runs_without_first_start"],
-  });
+  expect(await migrated).toEqual({ applied: missing });
   await pool.end();
 });
 
@@ -189,7 +190,8 @@ test("an autovacuum of a table gives way to it", async () => {
     settings: { fsync: "off", autovacuum_naptime: "1" },
   });
   try {
-    const pool = await oneBehind(server.url);
+    const missing = await migrateUpTo(server.url, BEFORE_RUNS);
+    const pool = poolOf(server.url);
     await pool.query(
       `alter table runs set (autovacuum_vacuum_threshold = 1, autovacuum_vacuum_scale_factor = 0,
          autovacuum_vacuum_cost_delay = 100, autovacuum_vacuum_cost_limit = 1)`,
@@ -206,14 +208,71 @@ test("an autovacuum of a table gives way to it", async () => {
       return rowCount === 1;
     });
     // Long before that vacuum would be through, which would take longer than a test may.
-    expect(await migrate({ url: server.url, appVersion: "1.0.0" })).toEqual({
-      applied: ["0011_runs_without_first_start"],
-    });
+    expect(await migrate({ url: server.url, appVersion: "1.0.0" })).toEqual({ applied: missing });
     await pool.end();
   } finally {
     await server.stop();
     await rm(dataDir, { recursive: true, force: true });
   }
+});
+
+test("the last execution of each job comes along", async () => {
+  const { url } = await empty();
+  await migrateUpTo(url, "0011_runs_without_first_start");
+  const pool = poolOf(url);
+  const account = randomUUID();
+  const [attempted, never, gone] = [randomUUID(), randomUUID(), randomUUID()];
+  for (const uid of [attempted, never])
+    await pool.query(
+      `insert into job_cursors (job_uid, account, job_id, position, schedule_hash, generation, startable, once)
+       values ($1, $2, 'job-1', now(), 'h', 1, true, 'armed')`,
+      [uid, account],
+    );
+  const execution = {
+    id: randomUUID(),
+    job_id: "job-1",
+    run_id: randomUUID(),
+    status: "failed",
+    http_status: 503,
+    duration_ms: 12,
+    error_message: "no",
+    executed_at: "2026-11-03T00:00:00.001Z",
+    attempt: 2,
+    trigger: "schedule",
+    scheduled_at: "2026-11-02T00:00:00.000Z",
+    last_schedule_time: "2026-11-02T00:00:00.000Z",
+    last_success_time: "2026-11-01T00:00:00.000Z",
+  };
+  for (const job_uid of [attempted, gone])
+    await pool.query(
+      "insert into job_history select (jsonb_populate_record(null::job_history, $1)).*",
+      [JSON.stringify({ job_uid, ...execution })],
+    );
+  expect(await migrate({ url, appVersion: "1.0.0" })).toMatchObject({
+    applied: expect.arrayContaining(["0012_last_execution_with_the_cursor"]),
+  });
+  const summary = await createRunHistory({ pool }).summary([attempted, never, gone]);
+  expect(summary.get(attempted)).toEqual({
+    lastScheduleTime: Date.parse(execution.last_schedule_time),
+    lastSuccessTime: Date.parse(execution.last_success_time),
+    last: {
+      id: execution.id,
+      jobId: "job-1",
+      jobUid: attempted,
+      runId: execution.run_id,
+      status: "failed",
+      httpStatus: 503,
+      durationMs: 12,
+      errorMessage: "no",
+      executedAt: Date.parse(execution.executed_at),
+      attempt: 2,
+      trigger: "schedule",
+      scheduledAt: Date.parse(execution.scheduled_at),
+    },
+  });
+  for (const uid of [never, gone])
+    expect(summary.get(uid)).toEqual({ lastScheduleTime: null, lastSuccessTime: null, last: null });
+  await pool.end();
 });
 
 test("tables of a dump that was restored without its data are told from a fault of the migration", async () => {

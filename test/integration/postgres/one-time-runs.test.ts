@@ -371,6 +371,19 @@ describe("put back to a time that it has run at", () => {
       expect(await onceOf(of)).toBe(becomes);
     });
 
+  test("both outcomes at once, and an edit that made no run: that of the newer time counts, also if it is older", async () => {
+    const at = Date.now() - 2_000;
+    const of = once(at);
+    await reconcile(of);
+    const old = await started(of);
+    const moved = movedTo(of, at + 1_000);
+    await reconcile(moved);
+    const newer = await started(of);
+    await reconcile(edited(moved, { name: "edited" }));
+    await fixture.queue.close([success(old, Date.now() + 1_000), failure(newer)]);
+    expect(await onceOf(of)).toBe("failed");
+  });
+
   test("both outcomes at once, behind a job store that was restored: that of its time counts", async () => {
     const at = Date.now() - 2_000;
     const backup = once(at + 1_000);

@@ -308,7 +308,7 @@ test("a run that is still to be closed keeps the revision and the cursor of a jo
   await run(90);
   expect(await fixture.queue.reap()).toEqual({ requeued: 0, interrupted: 1 });
   await run(90);
-  for (const table of ["runs", "job_cursors", "job_revisions", "job_history"])
+  for (const table of ["runs", "job_cursors", "job_revisions"])
     expect([table, await count(table, of.uid)]).toEqual([table, 0]);
 });
 

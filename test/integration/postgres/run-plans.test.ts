@@ -71,14 +71,7 @@ test("statements on runs look rows up by key, however empty the tables were when
   expect(names.length).toBeGreaterThan(20);
 });
 
-const TABLES = [
-  "runs",
-  "job_cursors",
-  "job_revisions",
-  "job_history",
-  "manual_run_keys",
-  "executions",
-];
+const TABLES = ["runs", "job_cursors", "job_revisions", "manual_run_keys", "executions"];
 
 /** Who looks for runs of the dead, or of a lost claim, reads the queue on purpose: no index knows of leases (migration 0007). */
 const READS = ["lease_until <", "claim_token = "];

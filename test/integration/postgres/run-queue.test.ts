@@ -310,25 +310,6 @@ describe("close", () => {
     expect(await executionsOf(of)).toHaveLength(1);
   });
 
-  test("an older outcome that comes late does not hide a newer one", async () => {
-    const of = job();
-    const now = Date.now();
-    await fixture.ledger.apply([
-      change(of, { create: [scheduled(now - 3_000), scheduled(now - 2_000), scheduled(now)] }),
-    ]);
-    const runs = await fixture.queue.claim({ worker: "w", limit: 3, until: now, leaseMs: 9_000 });
-    const [oldest, older, newer] = runs;
-    if (oldest === undefined || older === undefined || newer === undefined)
-      throw new Error("not claimed");
-    await fixture.queue.start(runs);
-    await fixture.queue.close([success(older, now + 1)]);
-    await fixture.queue.close([failure(newer)]);
-    await fixture.queue.close([success(oldest, now - 1_000)]);
-    const summary = (await fixture.history.summary([of.uid])).get(of.uid);
-    expect(summary).toMatchObject({ lastScheduleTime: now, lastSuccessTime: now + 1 });
-    expect(summary?.last?.runId).toBe(newer.id);
-  });
-
   test("retry waits, counts attempts, and sends the same run again", async () => {
     const of = job();
     const first = await claimed(fixture, of);

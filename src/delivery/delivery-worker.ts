@@ -100,8 +100,9 @@ export function createDeliveryWorker(options: {
   let lastReap = 0;
   /** The last claim was cut short by its limit or passed somebody over: there may be more. */
   let starved = false;
-  /** Slots that came free since the last claim. */
+  /** Slots that came free since the last claim, and whether they have been announced: once is enough. */
   let freed = 0;
+  let announcedFree = false;
   /** A claim under way has slots for what it starts: until it is over nothing else may take them. */
   let filling: Promise<void> | undefined;
   /** Tokens of claims without an answer, and when they were asked: what they have taken nobody has sent. */
@@ -135,7 +136,9 @@ export function createDeliveryWorker(options: {
     onFinished: () => {
       if (held.waiting > 0) startBell.ring();
       freed += 1;
-      if (starved && freed >= held.worthClaim()) claimBell.ring();
+      if (!starved || announcedFree || freed < held.worthClaim()) return;
+      announcedFree = true;
+      claimBell.ring();
     },
   });
 
@@ -144,7 +147,7 @@ export function createDeliveryWorker(options: {
    * whomever it calls. True when there may be more to claim at once.
    */
   async function claim(signal: AbortSignal): Promise<boolean> {
-    await giveBackUnanswered();
+    if (unanswered.size > 0) await giveBackUnanswered();
     if (!clock.known || records.pending > MAX_UNRECORDED) return false;
     const now = clock.now();
     const room = held.room(now);
@@ -154,10 +157,11 @@ export function createDeliveryWorker(options: {
     if (limit === 0) return false;
     const look = outlook.next(full);
     if (look === undefined) return false;
-    const asked = monotonic();
+    const began = monotonic();
     const token = randomUUID();
-    unanswered.set(token, asked);
+    unanswered.set(token, began);
     freed = 0;
+    announcedFree = false;
     held.claimed(full, now);
     const claiming = queue.claim({
       worker: workerId,
@@ -177,7 +181,7 @@ export function createDeliveryWorker(options: {
     try {
       runs = await claiming;
       unanswered.delete(token);
-      leases.add(runs, asked);
+      leases.add(runs, began);
       held.add(runs);
     } finally {
       filling = undefined;
@@ -189,7 +193,7 @@ export function createDeliveryWorker(options: {
       now,
       full,
       cutShortAt: cutShort ? (runs.at(-1)?.notBefore ?? null) : null,
-      tookMs: monotonic() - asked,
+      tookMs: monotonic() - began,
     });
     await starter.launchStarted(
       runs.filter((run) => run.started),
@@ -205,11 +209,11 @@ export function createDeliveryWorker(options: {
   /** The server may go on with a statement whose answer nobody waits for any more: so more than once. */
   async function giveBackUnanswered(): Promise<void> {
     const now = monotonic();
-    if (unanswered.size === 0 || now - lastUnclaim < timing.poll) return;
+    if (now - lastUnclaim < timing.poll) return;
     lastUnclaim = now;
-    for (const [token, asked] of unanswered) {
+    for (const [token, began] of unanswered) {
       await queue.unclaim(token);
-      if (asked < now - timing.unanswered) unanswered.delete(token);
+      if (began < now - timing.unanswered) unanswered.delete(token);
     }
   }
 

@@ -115,7 +115,7 @@ interface Waiting {
 }
 
 export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
-  const fewSlots = Math.min(limits.claimBatch, limits.perDestination) / 4;
+  const fewSlots = Math.min(limits.claimBatch, limits.perDestination) / 2;
   /** Sorted by notBefore. */
   let waiting: Waiting[] = [];
   let inFlight = 0;

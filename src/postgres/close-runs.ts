@@ -20,10 +20,7 @@ export async function closeRuns(
 ): Promise<void> {
   // What ends and what is tried again apart: in one statement, each kind would be locked in its own order.
   const close = async (kind: typeof ENDED, some: readonly Closing[]) => {
-    const closed: Closed = { runs: new Map(), cursors: [] };
-    for (const { id, job_uid } of await closeHeld(database, kind, some))
-      if (id === null) closed.cursors.push(job_uid);
-      else closed.runs.set(id, job_uid);
+    const closed = await closeHeld(database, kind, some);
     onClosed(closed);
     return closed.runs;
   };
@@ -65,10 +62,10 @@ const HALTS = "(c.generation = any(f.halted) is true)";
  */
 const RELIES = "(j.halts or j.settles or j.one_time is true)";
 
-/** A run that was still held; without an id: a job whose cursor has a new version. */
+/** Ids of the runs that were still held, and uids of the jobs whose cursor has a new version, between commas. */
 interface ClosedRow {
-  id: string | null;
-  job_uid: string;
+  closed: string | null;
+  risen: string | null;
 }
 
 /** Of `executions`, and of what was attempted. */
@@ -111,8 +108,8 @@ async function closeHeld(
   database: Queryable,
   kind: { name: string; mine: string },
   closings: readonly Closing[],
-): Promise<ClosedRow[]> {
-  if (closings.length === 0) return [];
+): Promise<Closed> {
+  if (closings.length === 0) return { runs: new Map(), cursors: [] };
   for (let tries = 1; ; tries += 1) {
     try {
       return await closeOnce(database, kind, closings);
@@ -141,7 +138,7 @@ async function closeOnce(
   database: Queryable,
   { name, mine }: { name: string; mine: string },
   closings: readonly Closing[],
-): Promise<ClosedRow[]> {
+): Promise<Closed> {
   // Everybody locks runs in this order.
   const sorted = closings.toSorted((a, b) => (a.run.id < b.run.id ? -1 : 1));
   const column = (of: (closing: Closing) => string | number | null) => plainArray(sorted.map(of));
@@ -193,12 +190,11 @@ async function closeOnce(
         where ${byKey("c.job_uid", "j.job_uid")} and (c.version = j.version or not ${RELIES})
        returning c.job_uid, ${RELIES} as relied, j.halts or j.settles as risen
      )
-     -- One after the other: asked of each run, all that were written would be read for each of them.
-     select run_id as id, job_uid from mine
+     -- One row: hundreds would cost more to send and to read.
+     select (select string_agg(run_id::text, ',') from mine) as closed,
+            (select string_agg(job_uid::text, ',') from written where risen) as risen
       where case (select count(*) from judged j where ${RELIES})
-                 when (select count(*) from written where relied) then 'true' else '${MOVED_TEXT}' end::boolean
-     union all
-     select null, job_uid from written where risen`,
+                 when (select count(*) from written where relied) then 'true' else '${MOVED_TEXT}' end::boolean`,
     values: [
       column(({ run }) => run.id),
       column(({ run }) => run.claimToken),
@@ -212,7 +208,13 @@ async function closeOnce(
       column(({ run }) => String(run.spec.schedule.kind === "once")),
     ],
   });
-  return rows;
+  const ids = new Set(rows[0]?.closed?.split(","));
+  return {
+    runs: new Map(
+      closings.flatMap(({ run }) => (ids.has(run.id) ? [[run.id, run.jobUid] as const] : [])),
+    ),
+    cursors: rows[0]?.risen?.split(",") ?? [],
+  };
 }
 
 export interface Closed {

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { afterAttempt } from "../domain/attempt.ts";
 import { keyOfParts, MAIL_SERVER } from "../domain/destination.ts";
 import type { Instant } from "../domain/instant.ts";
@@ -74,21 +75,22 @@ export function createRunQueue(options: {
 
   return {
     claim: async (request) => {
-      // The ids as one array, and the revision beside each row: both are looked up by their keys
-      // however long the queue and the history of revisions are.
+      // The places as one array, and the revision beside each row: nothing is looked up twice, nor by anything but its
+      // key, however long the queue and the history of revisions are.
+      const token = request.token ?? randomUUID();
       const { rows } = await pool.query<ClaimedRow>({
         name: "claim_runs",
         text: `with due as materialized (
-           select id from runs
+           select ctid from runs
             where claim_token is null and not_before >= $7 and not_before <= $3
               and account <> all($5::uuid[]) and destination <> all($6::text[])
             order by not_before limit $2 for update skip locked
          ), claimed as (
            update runs r
-              set claim_token = (select coalesce($8::uuid, gen_random_uuid())), worker = $1,
+              set claim_token = $8, worker = $1,
                   lease_until = clock_timestamp() + $4 * interval '1 millisecond',
                   started_at = case when ${STARTS} then clock_timestamp() end
-            where r.id = any(array(select id from due))
+            where r.ctid = any(array(select ctid from due))
            returning ${CLAIMED_COLUMNS}
          )
          select c.*, v.spec from claimed c cross join lateral (
@@ -103,7 +105,7 @@ export function createRunQueue(options: {
           request.exceptAccounts ?? [],
           request.exceptDestinations ?? [],
           typeof request.from === "number" ? new Date(request.from) : "-infinity",
-          request.token ?? null,
+          token,
           request.start !== undefined,
           request.start?.exceptDestinations ?? [],
         ],
@@ -115,7 +117,7 @@ export function createRunQueue(options: {
         const spec = specs.get(revision);
         if (spec) row.spec = spec;
         else specs.set(revision, row.spec);
-        return claimedOf(row);
+        return claimedOf(row, token);
       });
     },
 
@@ -262,7 +264,6 @@ function identify(claims: readonly Claim[]): string[] {
 
 interface ClaimedRow {
   id: string;
-  claim_token: string;
   account: string;
   job_uid: string;
   job_id: string;
@@ -277,13 +278,13 @@ interface ClaimedRow {
   spec: JobSpec;
 }
 
-const CLAIMED_COLUMNS = `r.id, r.claim_token, r.account, r.job_uid, r.job_id, r.generation, r.trigger,
+const CLAIMED_COLUMNS = `r.id, r.account, r.job_uid, r.job_id, r.generation, r.trigger,
   r.scheduled_at, r.not_before, r.created_at, r.attempts, r.destination, r.started_at is not null as started`;
 
-function claimedOf(row: ClaimedRow): ClaimedRun {
+function claimedOf(row: ClaimedRow, claimToken: string): ClaimedRun {
   return {
     id: row.id,
-    claimToken: row.claim_token,
+    claimToken,
     account: row.account,
     jobUid: row.job_uid,
     jobId: row.job_id,
@@ -320,7 +321,12 @@ async function requeueUnstarted(database: Queryable): Promise<number> {
   return rowCount ?? 0;
 }
 
-type ExpiredRow = ClaimedRow & { replaced: boolean; started_at: Instant; now: Instant };
+type ExpiredRow = ClaimedRow & {
+  claim_token: string;
+  replaced: boolean;
+  started_at: Instant;
+  now: Instant;
+};
 
 /**
  * Takes over what a dead worker had started: a fresh token shuts that worker out, should it only have
@@ -347,7 +353,7 @@ async function expiredStarts(pool: Pool): Promise<ExpiredRow[]> {
 }
 
 function interruptedClosing(row: ExpiredRow, random: Random): Closing {
-  const run = claimedOf(row);
+  const run = claimedOf(row, row.claim_token);
   const error = row.replaced ? REPLACED : INTERRUPTED;
   const execution = {
     status: "failed" as const,

@@ -109,8 +109,8 @@ const STILL_HELD = `${byKey("r.id", "i.id")} and r.claim_token = i.token
 /** Of run `r` and its job's cursor `c`: why the job no longer wants it; null if it does. */
 export const UNWANTED = `case
   when c.job_uid is null or c.deleted_at is not null then 'deleted'
-  when c.account is null or exists (
-    select from accounts a where a.id = r.account and a.deleted_at is not null
+  when c.account is null or r.account in (
+    select id from accounts where deleted_at is not null
   ) then 'account_deleted'
   when r.replaced then 'overlap'
   when c.generation <> r.generation then 'superseded'

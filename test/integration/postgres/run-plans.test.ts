@@ -52,7 +52,7 @@ test("statements on runs look rows up by key, however empty the tables were when
       // Between them it may say that the planner had no choice.
       const next = plan[index + 1]?.includes("Disabled") ? index + 2 : index + 1;
       const how = plan[next] ?? "";
-      if (!how.includes("Index Cond:") && !READS.some((on) => how.includes(on)))
+      if (!/(?:Index|TID) Cond:/.test(how) && !READS.some((on) => how.includes(on)))
         scans.push(`${line.trim()}: ${statement.replaceAll(/\s+/g, " ")}`);
     }
   }

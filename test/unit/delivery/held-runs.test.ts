@@ -125,7 +125,7 @@ test("large payloads are claimed a few at a time, and beyond the bound of nobody
   const limits = deliveryLimits({ characters: 1_000 });
   const runs = createHeldRuns(limits);
   const room = runs.room(0).due;
-  expect(runs.worthClaim()).toBe(limits.perDestination / 4);
+  expect(runs.worthClaim()).toBe(limits.perDestination / 2);
   runs.add(Array.from({ length: 5 }, () => due("a", "x".repeat(100))));
   expect(runs.room(0).due).toBeLessThan(room * 0.6);
   expect(runs.full(0).accounts).toEqual(["a"]);

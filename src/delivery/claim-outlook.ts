@@ -4,6 +4,8 @@ import type { Full } from "./held-runs.ts";
 
 /** Milliseconds before now that every claim looks through: what was written then may be committed, or unlocked, late. */
 const LOOK_BACK = 2_000;
+/** Milliseconds; the least of `ClaimOutlook.patience`. */
+const PATIENCE = 25;
 /** How many times as long as it took the next look at all of them stays away. */
 const RARER = 20;
 
@@ -28,6 +30,11 @@ export interface ClaimOutlook {
   next(full: Full): { from: Instant | null } | undefined;
   /** What `next` said has been asked. Without it, as after a failure, nothing is known to be claimed. */
   looked(claim: Looked): void;
+  /**
+   * Milliseconds that who has few slots is passed over after a claim: each time it is not, the next claim has to read past
+   * all that it has queued once more.
+   */
+  readonly patience: number;
   /** Runs of this moment or later may be waiting; null: of any. Those that no claim under way may have seen, too. */
   news(since: Instant | null): void;
 }
@@ -42,19 +49,24 @@ export function createClaimOutlook(options: {
   let floor = -Infinity;
   /** The earliest of the news since the claim under way was asked. */
   let heard = Infinity;
-  /** Who was full when claims went by, and where their runs begin. */
-  let passedOver: { whose: Full; from: number } | undefined;
+  /** Who was full when claims went by, by name, and where their runs begin. */
+  const passedOver = new Map<string, number>();
   /** Monotonic: until then the rest is theirs, unless news come. */
   let onlyTheirsUntil = -Infinity;
   /** Monotonic: when all are looked at again. */
   let allAt = -Infinity;
   let askedForAll = false;
+  /** Milliseconds that the last claim took which read past all of the full. */
+  let readingPast = 0;
 
   return {
     next: (full) => {
-      if (passedOver && !covers(full, passedOver.whose)) {
-        floor = Math.min(floor, passedOver.from);
-        passedOver = undefined;
+      const names = new Set(namesOf(full));
+      for (const [name, from] of passedOver) {
+        if (names.has(name)) continue;
+        // Only where its own runs begin: others may have had more to wait for, and longer.
+        floor = Math.min(floor, from);
+        passedOver.delete(name);
         onlyTheirsUntil = -Infinity;
       }
       const now = monotonic();
@@ -66,15 +78,20 @@ export function createClaimOutlook(options: {
     looked: ({ now, full, cutShortAt, tookMs }) => {
       const answered = monotonic();
       if (askedForAll) allAt = answered + Math.max(poll / 2, tookMs * RARER);
-      const passesOver = full.accounts.length > 0 || full.destinations.length > 0;
-      if (passesOver)
-        passedOver = { whose: full, from: Math.min(passedOver?.from ?? Infinity, floor) };
+      const names = namesOf(full);
+      const passesOver = names.length > 0;
+      for (const name of names)
+        passedOver.set(name, Math.min(passedOver.get(name) ?? Infinity, floor));
+      if (passesOver && cutShortAt === null) readingPast = tookMs;
       floor = Math.min(now - LOOK_BACK, cutShortAt ?? Infinity, heard);
       // Over when the next poll looks: a hint may have got lost.
       onlyTheirsUntil =
         passesOver && cutShortAt === null && heard === Infinity
           ? answered - tookMs + poll / 2
           : -Infinity;
+    },
+    get patience() {
+      return Math.min(poll, Math.max(PATIENCE, readingPast * RARER));
     },
     news: (since) => {
       const from = since ?? -Infinity;
@@ -85,12 +102,6 @@ export function createClaimOutlook(options: {
   };
 }
 
-/** Whether `full` leaves nobody in whom `others` had passed over. */
-function covers(full: Full, others: Full): boolean {
-  const accounts = new Set(full.accounts);
-  const destinations = new Set(full.destinations);
-  return (
-    others.accounts.every((account) => accounts.has(account)) &&
-    others.destinations.every((destination) => destinations.has(destination))
-  );
+function namesOf({ accounts, destinations }: Full): string[] {
+  return [...accounts, ...destinations];
 }

@@ -100,9 +100,6 @@ export function createDeliveryWorker(options: {
   let lastReap = 0;
   /** The last claim was cut short by its limit or passed somebody over: there may be more. */
   let starved = false;
-  /** Slots that came free since the last claim, and whether they have been announced: once is enough. */
-  let freed = 0;
-  let announcedFree = false;
   /** A claim under way has slots for what it starts: until it is over nothing else may take them. */
   let filling: Promise<void> | undefined;
   /** Tokens of claims without an answer, and when they were asked: what they have taken nobody has sent. */
@@ -133,12 +130,9 @@ export function createDeliveryWorker(options: {
     breakers,
     signingKeys: createSigningKeys(options.signingSecrets),
     attempt: createAttempt({ ...options, emailLog: records.emails }),
-    onFinished: () => {
+    onFinished: (recovered) => {
       if (held.waiting > 0) startBell.ring();
-      freed += 1;
-      if (!starved || announcedFree || freed < held.worthClaim()) return;
-      announcedFree = true;
-      claimBell.ring();
+      if (starved && recovered) claimBell.ring();
     },
   });
 
@@ -160,8 +154,6 @@ export function createDeliveryWorker(options: {
     const began = monotonic();
     const token = randomUUID();
     unanswered.set(token, began);
-    freed = 0;
-    announcedFree = false;
     held.claimed(full, now);
     const claiming = queue.claim({
       worker: workerId,

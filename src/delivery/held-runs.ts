@@ -47,9 +47,6 @@ function part(most: number, whole: number, share: number): number {
   return Math.min(most, Math.max(1, Math.floor(whole * share)));
 }
 
-/** Milliseconds that who has few slots is passed over after a claim. */
-export const PATIENCE = 25;
-
 export interface HeldRuns {
   /**
    * Those that their claim has started are in flight, the others wait. A run that waits here by an older claim, which
@@ -64,8 +61,8 @@ export interface HeldRuns {
    * are slots for the next one: none may have more than are left over.
    */
   takeReady(now: Instant): ClaimedRun[];
-  /** The attempt is over. */
-  finished(run: ClaimedRun): void;
+  /** The attempt is over. True when somebody who was full for want of slots has half of them again. */
+  finished(run: ClaimedRun): boolean;
   /** Takes everything that has not been taken. */
   takeAll(): ClaimedRun[];
   /** How many may be claimed and started at once: each finds a slot, whomever of those who are not full it calls. */
@@ -80,15 +77,11 @@ export interface HeldRuns {
    */
   room(now: Instant): { due: number; ahead: boolean };
   /**
-   * Slots that have to come free for another claim to be worth what it costs, which is almost the same for
-   * many runs as for one. Fewer when there is room for few at a time.
-   */
-  worthClaim(): number;
-  /**
    * Whose runs are not to be claimed: a whole batch of them would not fit, or there is no slot for any, or for so few
-   * that the others' claims should not be made small by them, until they have waited for a moment.
+   * that the others' claims should not be made small by them, until `patience` (milliseconds) after a claim that did not
+   * pass them over.
    */
-  full(now: Instant): Full;
+  full(now: Instant, patience: number): Full;
   readonly waiting: number;
   readonly inFlight: number;
 }
@@ -105,6 +98,8 @@ interface Use {
   characters: number;
   /** When a claim did not pass it over last. */
   claimedAt: Instant;
+  /** `full` said so last time, for want of slots. */
+  crowded: boolean;
 }
 
 /** A use is forgotten when nothing counts on it: while a run waits, these are the ones in the maps. */
@@ -115,7 +110,6 @@ interface Waiting {
 }
 
 export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
-  const fewSlots = Math.min(limits.claimBatch, limits.perDestination) / 2;
   /** Sorted by notBefore. */
   let waiting: Waiting[] = [];
   let inFlight = 0;
@@ -171,8 +165,20 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
     return limits.perDestination - (destination?.inFlight ?? 0);
   }
 
-  function crowded(use: Use, slots: number, now: Instant): boolean {
-    return slots < 1 || (slots < fewSlots && now < use.claimedAt + PATIENCE);
+  /** Less than half of all that it may have; half of a destination's are never few. */
+  function few({ inFlight: used }: Use, slots: number): boolean {
+    return slots < Math.max(1, Math.min(limits.perDestination, used + slots) / 2);
+  }
+
+  function crowded(use: Use, slots: number, until: Instant): boolean {
+    use.crowded = slots < 1 || (few(use, slots) && use.claimedAt > until);
+    return use.crowded;
+  }
+
+  function recovers(use: Use, slots: number): boolean {
+    if (!use.crowded || few(use, slots)) return false;
+    use.crowded = false;
+    return true;
   }
 
   function mostTo({ spec: { target } }: ClaimedRun): number {
@@ -191,7 +197,7 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
   const used = (): number => characters / limits.characters;
 
   /** What may be claimed at least, while there are places. */
-  const few = (): number => (limits.claimBatch / 8) * Math.min(1, 1 / used());
+  const fewRuns = (): number => (limits.claimBatch / 8) * Math.min(1, 1 / used());
 
   return {
     add: (runs) => {
@@ -234,10 +240,15 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
     },
     finished: (run) => {
       inFlight -= 1;
-      const by = uses(run);
-      for (const counted of by) counted.inFlight -= 1;
-      hold(-sizeOf(run), by);
+      const [account, destination] = uses(run);
+      for (const counted of [account, destination]) counted.inFlight -= 1;
+      hold(-sizeOf(run), [account, destination]);
+      const freeAgain = [
+        recovers(account, slotsOf(account)),
+        recovers(destination, slotsTo(destination)),
+      ];
       dropUnused(run);
+      return freeAgain.includes(true);
     },
     takeAll: () => takeOut(() => true),
     startable: (full) => {
@@ -257,13 +268,13 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
     },
     nextDue: (now) => waiting.find(({ run }) => run.notBefore > now)?.run.notBefore ?? null,
     room: (now) => {
-      const due = Math.ceil(Math.min(free() / 2, Math.max(few(), (free() / 2) * (1 - used()))));
+      const due = Math.ceil(Math.min(free() / 2, Math.max(fewRuns(), (free() / 2) * (1 - used()))));
       const future = waiting.length - 1 - waiting.findLastIndex(({ run }) => run.notBefore <= now);
       // What is not due yet must not keep out what becomes due before it.
       return { due, ahead: future < limits.buffer / 2 };
     },
-    worthClaim: () => (used() < 1 / 2 ? fewSlots : few()),
-    full: (now) => {
+    full: (now, patience) => {
+      const until = now - patience;
       // A whole claim more is to fit.
       const spare = limits.buffer / 2 - limits.claimBatch;
       const places = Math.min(limits.perAccount + spare, free() / 2);
@@ -277,13 +288,13 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
         accounts: namesOf(
           accounts,
           (use) =>
-            placesOf(use) > places || use.characters > most || crowded(use, slotsOf(use), now),
+            placesOf(use) > places || use.characters > most || crowded(use, slotsOf(use), until),
         ),
         destinations: namesOf(
           destinations,
           (use, key) =>
             placesOf(use) > limits.perDestination + spare ||
-            (!isMailServer(key) && (waitFor.has(use) || crowded(use, slotsTo(use), now))),
+            (!isMailServer(key) && (waitFor.has(use) || crowded(use, slotsTo(use), until))),
         ),
       };
     },
@@ -303,7 +314,7 @@ function sizeOf({ spec: { target } }: ClaimedRun): number {
 function use(map: Map<string, Use>, key: string): Use {
   let counted = map.get(key);
   if (counted === undefined) {
-    counted = { inFlight: 0, waiting: 0, characters: 0, claimedAt: -Infinity };
+    counted = { inFlight: 0, waiting: 0, characters: 0, claimedAt: -Infinity, crowded: false };
     map.set(key, counted);
   }
   return counted;

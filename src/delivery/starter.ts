@@ -50,7 +50,8 @@ export function createStarter(options: {
   breakers: CircuitBreakers;
   signingKeys: (account: string) => Promise<readonly string[]>;
   attempt: Attempt;
-  onFinished: () => void;
+  /** `recovered`: what `HeldRuns.finished` said. */
+  onFinished: (recovered: boolean) => void;
 }): Starter {
   const { queue, clock, random, monotonic, metrics, log, held, leases, records, breakers } =
     options;
@@ -58,8 +59,7 @@ export function createStarter(options: {
 
   /** The slot is free again, whatever became of the run. */
   function finished(run: ClaimedRun): void {
-    held.finished(run);
-    options.onFinished();
+    options.onFinished(held.finished(run));
   }
 
   async function startReady(signal: AbortSignal): Promise<number> {
@@ -79,7 +79,12 @@ export function createStarter(options: {
   }
 
   async function launchStarted(runs: readonly ClaimedRun[], signal: AbortSignal): Promise<void> {
-    for (const each of await prepare(runs)) launchIf(true, each, signal);
+    // Whose signing secrets have to be read first hold up nobody else.
+    await Promise.all(
+      Array.from(Map.groupBy(runs, ({ account }) => account).values(), async (theirs) => {
+        for (const each of await prepare(theirs)) launchIf(true, each, signal);
+      }),
+    );
   }
 
   /**

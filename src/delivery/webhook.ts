@@ -11,6 +11,7 @@ import type { Dial } from "../network/guarded-dial.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { NotSent, post, TimedOut } from "./http-post.ts";
 import { createReceiverConnections } from "./receiver-connections.ts";
+import { BadHeader } from "./request-text.ts";
 import { sign } from "./signature.ts";
 
 export interface WebhookSender {
@@ -98,7 +99,9 @@ export function createWebhookSender(options: {
           metrics.destinationsRefused.inc({ protocol: "webhook" });
           return { kind: "permanent", httpStatus: 500, error: error.message };
         }
-        return classifyNetwork(codeOf(error));
+        const outcome = classifyNetwork(codeOf(error));
+        // Nobody has been called: it says nothing about the receiver.
+        return error instanceof BadHeader ? { ...outcome, destinationFault: null } : outcome;
       }
     },
     close: () => connections.close(),

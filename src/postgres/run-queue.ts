@@ -83,6 +83,7 @@ export function createRunQueue(options: {
         text: `with due as materialized (
            select ctid from runs
             where claim_token is null and not_before >= $7 and not_before <= $3
+              and statement_timestamp() < $11
               and account <> all($5::uuid[]) and destination <> all($6::text[])
             order by not_before limit $2 for update skip locked
          ), claimed as (
@@ -108,6 +109,7 @@ export function createRunQueue(options: {
           token,
           request.start !== undefined,
           request.start?.exceptDestinations ?? [],
+          request.before === undefined ? "infinity" : new Date(request.before),
         ],
       });
       // Runs of one job share what they send: a thousand payloads are a gigabyte.
@@ -121,16 +123,16 @@ export function createRunQueue(options: {
       });
     },
 
-    unclaim: async (token) => {
+    unclaim: async (tokens) => {
       // No index knows the tokens (migration 0007), and it is rare.
       const { rows } = await pool.query<{ not_before: Instant }>(
         `with theirs as materialized (
-           select id from runs where claim_token = $1 order by id for update
+           select id from runs where claim_token = any($1::uuid[]) order by id for update
          )
          update runs r
             set claim_token = null, worker = null, lease_until = null, started_at = null
            from theirs where ${byKey("r.id", "theirs.id")} returning r.not_before`,
-        [token],
+        [tokens],
       );
       await tellOfRuns(
         pool,

@@ -39,6 +39,8 @@ export interface RunQueue {
     exceptDestinations?: readonly string[];
     /** Proof of the claim, for `unclaim`; made up when omitted. */
     token?: string;
+    /** Nothing is claimed if PostgreSQL takes the claim up later than this: its answer would find nobody. */
+    before?: Instant;
     /**
      * Starts what it claims, as `start` does and in the same commit: webhooks that are due, except those to these
      * destinations. `started` says of which it was true; of the others nothing but the claim is. Whoever asks for it
@@ -46,8 +48,8 @@ export interface RunQueue {
      */
     start?: { exceptDestinations: readonly string[] };
   }): Promise<ClaimedRun[]>;
-  /** Gives back what a claim has taken, started or not, whose answer did not come: nothing of it was sent. */
-  unclaim(token: string): Promise<void>;
+  /** Gives back what claims have taken, started or not, whose answers did not come: nothing of it was sent. */
+  unclaim(tokens: readonly string[]): Promise<void>;
   /**
    * Commits `started` for those that may start: claim and lease valid, revision current, job startable
    * and undeleted (manual runs ignore suspension), not replaced, and when it was prepared, its starting

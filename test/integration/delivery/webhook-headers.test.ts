@@ -94,6 +94,7 @@ describe("headers of the job's own", () => {
       httpStatus: 500,
       error: "one of the job's own headers cannot be sent",
       retryAfterMs: null,
+      destinationFault: null,
     });
     expect(received).toEqual([]);
   });

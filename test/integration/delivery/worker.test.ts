@@ -294,6 +294,33 @@ describe("fairness", () => {
     expect(calls()).toBe(256);
   });
 
+  test("a destination with one slot left does not make the claims of others as small", async () => {
+    const hanging = await receiver(() => undefined);
+    const good = await receiver();
+    const queue = fixture.anotherQueue();
+    let claims = 0;
+    worker({
+      timing: { grace: 100 },
+      queue: {
+        ...queue,
+        claim: async (request) => {
+          const runs = await queue.claim(request);
+          if (runs.some(({ destination }) => destination.endsWith(new URL(good.url).origin)))
+            claims += 1;
+          return runs;
+        },
+      },
+    });
+    const account = crypto.randomUUID();
+    await create(
+      ...Array.from({ length: 159 }, () => ({ of: webhookJob(hanging.url, { account }) })),
+    );
+    await hanging.count(159);
+    await create(...Array.from({ length: 600 }, () => ({ of: webhookJob(good.url) })));
+    await good.count(600);
+    expect(claims).toBeLessThan(60);
+  });
+
   test("while one account's large payloads hang, the others' runs follow each other", async () => {
     const hanging = await receiver(() => undefined);
     const good = await receiver();
@@ -467,6 +494,31 @@ describe("a lost claim", () => {
     expect(await fixture.executions(of, 1)).toMatchObject([{ status: "success", attempt: 1 }]);
     expect(failures).toBe(0);
     expect(target.received).toHaveLength(1);
+  });
+
+  test("a claim that hangs does not hold up what was claimed before", async () => {
+    const target = await receiver();
+    const queue = fixture.anotherQueue();
+    const of = webhookJob(target.url);
+    const answer = Promise.withResolvers<undefined>();
+    let prepared = false;
+    worker({
+      queue: {
+        ...queue,
+        claim: async (request) => {
+          if (prepared) await answer.promise;
+          const runs = await queue.claim(request);
+          prepared ||= runs.length > 0;
+          return runs;
+        },
+      },
+    });
+    await create({ of, at: Date.now() + 1_500 });
+    await target.count(1).finally(() => {
+      // The worker's end waits for it.
+      answer.resolve(undefined);
+    });
+    expect(prepared).toBe(true);
   });
 
   test("what a claim without an answer took is handed back by a worker that ends", async () => {

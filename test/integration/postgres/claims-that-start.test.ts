@@ -153,6 +153,15 @@ describe("a claim that starts what it can", () => {
   });
 });
 
+test("a claim that PostgreSQL takes up too late takes nothing", async () => {
+  const of = job();
+  await create(of, DUE);
+  const request = { worker: "w1", limit: 10, until: Date.now(), leaseMs: 30_000 };
+  expect(await fixture.queue.claim({ ...request, before: Date.now() - 1_000 })).toEqual([]);
+  expect(await fixture.runsOf(of)).toMatchObject([{ state: "queued" }]);
+  expect(await fixture.queue.claim({ ...request, before: Date.now() + 60_000 })).toHaveLength(1);
+});
+
 describe("a claim without an answer", () => {
   test("is undone, what it has started as well, and nobody else's", async () => {
     const [started, ahead, others] = [job(), job(), job()];
@@ -162,13 +171,13 @@ describe("a claim without an answer", () => {
     await create(ahead, 30_000);
     const token = randomUUID();
     expect(await claim({ exceptDestinations: [] }, token)).toHaveLength(2);
-    await fixture.queue.unclaim(token);
+    await fixture.queue.unclaim([token]);
     for (const of of [started, ahead])
       expect(await fixture.runsOf(of)).toMatchObject([{ state: "queued", attempts: 0 }]);
     expect(await fixture.runsOf(others)).toMatchObject([{ id: theirs?.id, state: "started" }]);
     expect(await claim({ exceptDestinations: [] })).toHaveLength(2);
     // Whoever has claimed them since keeps them.
-    await fixture.queue.unclaim(token);
+    await fixture.queue.unclaim([token]);
     expect(await fixture.runsOf(started)).toMatchObject([{ state: "started" }]);
   });
 
@@ -185,7 +194,7 @@ describe("a claim without an answer", () => {
       else woken.resolve(since);
     });
     await listens.promise;
-    await fixture.queue.unclaim(token);
+    await fixture.queue.unclaim([token]);
     const [run] = await fixture.runsOf(of);
     expect(await woken.promise).toBe(run?.scheduledAt);
     stop();

@@ -13,6 +13,7 @@ function outlook() {
   let time = 0;
   const created = createClaimOutlook({ monotonic: () => time, poll: 1_000 });
   return {
+    patience: () => created.patience,
     sleep: (ms: number) => (time += ms),
     news: (since: number | null) => {
       created.news(since);
@@ -104,9 +105,9 @@ test("who was passed over is found where their runs begin, once there is room fo
   expect(claim({ full: ONE, cutShortAt: -40_000 })).toBe(-50_000);
   expect(claim({ full: BOTH, cutShortAt: -30_000 })).toBe(-40_000);
   sleep(100);
-  // Of these, one is full still, and passed over again.
-  expect(claim({ full: ONE, cutShortAt: -49_000 })).toBe(-50_000);
-  expect(claim({ full: ONE, cutShortAt: -30_000 })).toBe(-49_000);
+  // Of these, one is full still, and passed over again; the other's begin later.
+  expect(claim({ full: ONE, cutShortAt: -39_000 })).toBe(-40_000);
+  expect(claim({ full: ONE, cutShortAt: -30_000 })).toBe(-39_000);
   expect(claim()).toBe(-50_000);
   expect(claim()).toBe(-1_900);
 });
@@ -134,4 +135,32 @@ test("while the rest is theirs nobody looks, until news come, or one has room, o
       },
     }),
   ).toBe(-2_000);
+});
+
+test("whose runs begin long ago holds up nobody who is full for a moment", () => {
+  const { claim, sleep } = outlook();
+  claim({ cutShortAt: -90_000 });
+  // The runs of one begin back there, those of the other where that claim has come to.
+  expect(claim({ full: ONE })).toBe(-90_000);
+  sleep(10);
+  expect(claim({ full: BOTH, meanwhile: () => undefined })).toBeUndefined();
+  sleep(600);
+  expect(claim({ full: BOTH })).toBe("all");
+  sleep(10);
+  expect(claim({ full: ONE })).toBe(-2_000);
+  expect(claim()).toBe(-90_000);
+});
+
+test("the longer it takes to read past the full, the longer they are passed over", () => {
+  const { claim, patience } = outlook();
+  expect(patience()).toBe(25);
+  claim({ tookMs: 500 });
+  claim({ full: ONE, cutShortAt: 0, tookMs: 500 });
+  expect(patience()).toBe(25);
+  claim({ full: BOTH, tookMs: 30 });
+  expect(patience()).toBe(600);
+  claim({ tookMs: 1 });
+  claim({ full: ONE, tookMs: 400 });
+  // A poll looks for them in any case.
+  expect(patience()).toBe(1_000);
 });

@@ -1,7 +1,9 @@
 import { expect, test } from "vitest";
-import { createHeldRuns, deliveryLimits, PATIENCE } from "../../../src/delivery/held-runs.ts";
+import { createHeldRuns, deliveryLimits } from "../../../src/delivery/held-runs.ts";
 import type { ClaimedRun } from "../../../src/domain/run.ts";
 import { claimedRun } from "../../integration/delivery/claimed-run.ts";
+
+const PATIENCE = 25;
 
 function held() {
   return createHeldRuns(
@@ -74,12 +76,15 @@ test("nothing is kept of accounts and destinations without runs", () => {
   // Whoever is known at all is more than one claim can do with.
   const runs = createHeldRuns(deliveryLimits({ concurrency: 4, buffer: 2, claimBatch: 10 }));
   runs.add(Array.from({ length: 3 }, (_, n) => due(`account ${n}`)));
-  const full = runs.full(0);
+  const full = runs.full(0, PATIENCE);
   expect([full.accounts.length, full.destinations.length]).toEqual([3, 3]);
   for (const run of runs.takeReady(0).slice(1)) runs.finished(run);
   runs.add([due("forgotten")]);
   runs.takeAll();
-  expect([runs.full(0).accounts, runs.full(0).destinations.length]).toEqual([["account 0"], 1]);
+  expect([runs.full(0, PATIENCE).accounts, runs.full(0, PATIENCE).destinations.length]).toEqual([
+    ["account 0"],
+    1,
+  ]);
 });
 
 const due = (account: string, payload = "{}"): ClaimedRun => {
@@ -100,7 +105,7 @@ test("however many accounts hang, the next one finds slots and room", () => {
   let flights = 0;
   for (const [before, account] of ["a", "b", "c", "d", "e"].entries()) {
     // As claims bring them: as many as there is room for, until the account is passed over.
-    while (!runs.full(0).accounts.includes(account)) {
+    while (!runs.full(0, PATIENCE).accounts.includes(account)) {
       const count = Math.min(limits.claimBatch, runs.room(0).due);
       expect(count).toBeGreaterThan(0);
       runs.add(Array.from({ length: count }, () => due(account)));
@@ -118,25 +123,23 @@ test("what an account has waiting counts as well: it leaves room for the next on
   const limits = deliveryLimits();
   const runs = createHeldRuns(limits);
   runs.add(Array.from({ length: limits.buffer / 2 }, () => due("a")));
-  expect(runs.full(0).accounts).toEqual(["a"]);
+  expect(runs.full(0, PATIENCE).accounts).toEqual(["a"]);
 });
 
 test("large payloads are claimed a few at a time, and beyond the bound of nobody who holds any", () => {
   const limits = deliveryLimits({ characters: 1_000 });
   const runs = createHeldRuns(limits);
   const room = runs.room(0).due;
-  expect(runs.worthClaim()).toBe(limits.perDestination / 2);
   runs.add(Array.from({ length: 5 }, () => due("a", "x".repeat(100))));
   expect(runs.room(0).due).toBeLessThan(room * 0.6);
-  expect(runs.full(0).accounts).toEqual(["a"]);
+  expect(runs.full(0, PATIENCE).accounts).toEqual(["a"]);
   runs.add(Array.from({ length: 5 }, () => due("b", "x".repeat(100))));
   expect(runs.room(0).due).toBe(limits.claimBatch / 8);
   runs.add([due("c")]);
-  expect(runs.full(0).accounts).toEqual(["a", "b", "c"]);
+  expect(runs.full(0, PATIENCE).accounts).toEqual(["a", "b", "c"]);
   // The further beyond, the fewer.
   runs.add(Array.from({ length: 10 }, () => mail("d", "x".repeat(100))));
   expect(runs.room(0).due).toBe(limits.claimBatch / 16);
-  expect(runs.worthClaim()).toBeCloseTo(limits.claimBatch / 16, 0);
   // What is in flight is held as well, until it is over.
   for (const run of runs.takeReady(0)) runs.finished(run);
   expect(runs.room(0).due).toBe(room);
@@ -147,7 +150,7 @@ test("an account whose large payloads hang leaves room for the next one", () => 
   const runs = createHeldRuns(limits);
   runs.add(Array.from({ length: limits.claimBatch }, () => due("hangs", "x".repeat(256 * 1024))));
   runs.takeReady(0);
-  expect(runs.full(0).accounts).toEqual(["hangs"]);
+  expect(runs.full(0, PATIENCE).accounts).toEqual(["hangs"]);
   expect(runs.room(0).due).toBeGreaterThan(0);
   runs.add([due("next")]);
   expect(runs.takeReady(0).map(({ account }) => account)).toEqual(["next"]);
@@ -185,16 +188,16 @@ test("what its claim has started is in flight, and does not wait", () => {
 test("a claim starts no more than find a slot, whomever they call", () => {
   const limits = deliveryLimits();
   const runs = createHeldRuns(limits);
-  const startable = () => runs.startable(runs.full(0));
+  const startable = () => runs.startable(runs.full(0, PATIENCE));
   expect(startable()).toBe(limits.perDestination);
   runs.add(many(60, () => started("a")));
   expect(startable()).toBe(limits.perDestination - 60);
   // One destination has no slot left: it is passed over, and its account may have some more of others.
   runs.add(many(100, () => started("a")));
-  expect(runs.full(0)).toEqual({ accounts: [], destinations: ["a http://one"] });
+  expect(runs.full(0, PATIENCE)).toEqual({ accounts: [], destinations: ["a http://one"] });
   expect(startable()).toBe(limits.perAccount - 160);
   runs.add(many(96, () => started("a", "a http://two")));
-  expect(runs.full(0).accounts).toEqual(["a"]);
+  expect(runs.full(0, PATIENCE).accounts).toEqual(["a"]);
   // Somebody unknown may have half of what is left.
   expect(startable()).toBe((limits.concurrency - 256) / 2);
 });
@@ -204,7 +207,7 @@ test("however small, what is left is given out by halves, and in the end there i
   const runs = createHeldRuns(limits);
   const given: number[] = [];
   for (;;) {
-    const slots = runs.startable(runs.full(0));
+    const slots = runs.startable(runs.full(0, PATIENCE));
     if (slots === 0) break;
     given.push(slots);
     runs.add(many(slots, () => started(`account ${given.length}`)));
@@ -217,26 +220,26 @@ test("who has few slots is passed over for a moment after each claim, so that th
   const limits = deliveryLimits();
   const runs = createHeldRuns(limits);
   runs.add(many(limits.perDestination - 3, () => started("a")));
-  const nobody = runs.full(1_000);
+  const nobody = runs.full(1_000, PATIENCE);
   expect(nobody.destinations).toEqual([]);
   expect(runs.startable(nobody)).toBe(3);
   runs.claimed(nobody, 1_000);
-  const full = runs.full(1_000 + PATIENCE - 1);
+  const full = runs.full(1_000 + PATIENCE - 1, PATIENCE);
   expect(full.destinations).toEqual(["a http://one"]);
   expect(runs.startable(full)).toBe(limits.perAccount - (limits.perDestination - 3));
   // Passed over, it goes on waiting from the claim before.
   runs.claimed(full, 1_000 + PATIENCE - 1);
-  expect(runs.full(1_000 + PATIENCE).destinations).toEqual([]);
+  expect(runs.full(1_000 + PATIENCE, PATIENCE).destinations).toEqual([]);
 });
 
 test("while something due waits for a slot, no claim takes it away", () => {
   const runs = createHeldRuns(deliveryLimits());
   const destination = "a http://one";
   runs.add([claimedRun({}, { account: "a", destination, notBefore: 500 })]);
-  expect(runs.full(499).destinations).toEqual([]);
-  expect(runs.full(500).destinations).toEqual([destination]);
+  expect(runs.full(499, PATIENCE).destinations).toEqual([]);
+  expect(runs.full(500, PATIENCE).destinations).toEqual([destination]);
   runs.takeReady(500);
-  expect(runs.full(500).destinations).toEqual([]);
+  expect(runs.full(500, PATIENCE).destinations).toEqual([]);
 });
 
 test("mails wait for connections: theirs are no slots that a claim could fill", () => {
@@ -244,7 +247,35 @@ test("mails wait for connections: theirs are no slots that a claim could fill", 
   const runs = createHeldRuns(limits);
   runs.add(many(100, () => mail("a")));
   runs.takeReady(0);
-  const full = runs.full(0);
+  const full = runs.full(0, PATIENCE);
   expect(full.destinations).toEqual([]);
   expect(runs.startable(full)).toBe(limits.perDestination);
+});
+
+test("who was full says so once when half of its slots are free again, and who was not never", () => {
+  const limits = deliveryLimits();
+  const runs = createHeldRuns(limits);
+  const busy = many(limits.perDestination, () => started("a"));
+  runs.add(busy);
+  const end = () => busy.splice(0, 1).some((run) => runs.finished(run));
+  // Nobody has asked yet.
+  expect(many(10, end)).not.toContain(true);
+  const others = many(10, () => started("a"));
+  runs.add(others);
+  busy.push(...others);
+  expect(runs.full(0, PATIENCE).destinations).toEqual(["a http://one"]);
+  expect(many(limits.perDestination / 2 - 1, end)).not.toContain(true);
+  expect(end()).toBe(true);
+  expect(many(20, end)).not.toContain(true);
+});
+
+test("where few slots are left over, half of them are enough", () => {
+  const runs = createHeldRuns(deliveryLimits({ concurrency: 8, perAccount: 4, perDestination: 4 }));
+  runs.add(many(4, () => started("hangs")));
+  const [one, other] = [started("a"), started("a")];
+  runs.add([one, other]);
+  expect(runs.full(0, PATIENCE).accounts).toEqual(["hangs", "a"]);
+  expect(runs.finished(one)).toBe(true);
+  expect(runs.startable(runs.full(0, PATIENCE))).toBe(1);
+  expect(runs.finished(other)).toBe(false);
 });

@@ -13,13 +13,7 @@ import type { Metrics } from "../telemetry/metrics.ts";
 import { createAttempt } from "./attempt.ts";
 import type { CircuitBreakers } from "./circuit-breaker.ts";
 import { createClaimOutlook } from "./claim-outlook.ts";
-import {
-  createHeldRuns,
-  deliveryLimits,
-  PATIENCE,
-  type DeliveryLimits,
-  type Full,
-} from "./held-runs.ts";
+import { createHeldRuns, deliveryLimits, type DeliveryLimits, type Full } from "./held-runs.ts";
 import { createLeaseKeeper } from "./lease-keeper.ts";
 import { createRecords } from "./records.ts";
 import { createSigningKeys } from "./signing-keys.ts";
@@ -35,8 +29,12 @@ const TIMING = {
   reap: 3_000,
   unwanted: 1_500,
   afterError: 500,
-  /** Within which the statement of a claim without an answer has ended on the server; less than a lease. */
-  unanswered: 15_000,
+  /** For PostgreSQL to take up a claim; later it takes nothing. */
+  takeUp: 5_000,
+  /** After which a claim without an answer is over on the server, which gives a statement 10 s; less than a lease. */
+  unanswered: 16_000,
+  /** That starts wait at most for a claim under way, which may need the slots. */
+  filling: 150,
   /** That starts wait for company while many follow each other; the first never does. */
   collect: 2,
   /** From the signal until started runs are closed as interrupted. */
@@ -145,7 +143,7 @@ export function createDeliveryWorker(options: {
     if (!clock.known || records.pending > MAX_UNRECORDED) return false;
     const now = clock.now();
     const room = held.room(now);
-    const full = held.full(now);
+    const full = held.full(now, outlook.patience);
     const slots = breakers.unsettled.size > MOST_UNSETTLED ? 0 : held.startable(full);
     const limit = Math.min(limits.claimBatch, room.due, slots || Infinity);
     if (limit === 0) return false;
@@ -165,6 +163,7 @@ export function createDeliveryWorker(options: {
       exceptAccounts: full.accounts,
       exceptDestinations: full.destinations,
       token,
+      before: now + timing.takeUp,
       ...(slots > 0 ? { start: { exceptDestinations: [...breakers.unsettled] } } : {}),
     });
     const over = Promise.withResolvers<void>();
@@ -192,28 +191,31 @@ export function createDeliveryWorker(options: {
       signal,
     );
     if (runs.some((run) => !run.started)) startBell.ring();
-    // While it fills somebody's slots, more would pass them over. The last places are given out by halves. In both
-    // cases the rest is claimed when some have come free, or in a moment.
-    const crowd = held.full(clock.now());
-    return cutShort && (slots > 0 ? sizeOf(crowd) <= sizeOf(full) : limit >= limits.claimBatch / 4);
+    if (!cutShort) return false;
+    // The last places are given out by halves: the rest when some have come free, or in a moment.
+    if (slots === 0) return limit >= limits.claimBatch / 4;
+    // Who has been filled up is passed over now, for as long. Others may be behind, if this was made small by few slots.
+    const crowd = held.full(clock.now(), outlook.patience);
+    return sizeOf(crowd) <= sizeOf(full) || held.startable(crowd) > 2 * slots;
   }
 
   /** The server may go on with a statement whose answer nobody waits for any more: so more than once. */
   async function giveBackUnanswered(): Promise<void> {
     const now = monotonic();
+    // While it cannot be done nothing new is claimed, so that they are few.
     if (now - lastUnclaim < timing.poll) return;
+    await queue.unclaim([...unanswered.keys()]);
     lastUnclaim = now;
-    for (const [token, began] of unanswered) {
-      await queue.unclaim(token);
-      if (began < now - timing.unanswered) unanswered.delete(token);
-    }
+    for (const [token, began] of unanswered)
+      if (Math.max(began, lastOutage) < now - timing.unanswered) unanswered.delete(token);
   }
 
   async function claimLoop(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       try {
         if (await claim(signal)) continue;
-        await claimBell.wait(starved ? PATIENCE : timing.poll * (0.5 + random() / 2), signal);
+        const interval = timing.poll * (0.5 + random() / 2);
+        await claimBell.wait(starved ? Math.min(outlook.patience, interval) : interval, signal);
       } catch (error) {
         outage(error);
         await claimBell.wait(timing.afterError, signal);
@@ -225,7 +227,9 @@ export function createDeliveryWorker(options: {
     let lastStart = -Infinity;
     while (!signal.aborted) {
       try {
-        await filling;
+        // A limit that is exceeded now and then is better than all starts behind one slow claim.
+        if (filling) await within(timing.filling, filling);
+        if (signal.aborted) break;
         if (clock.known && (await starter.startReady(signal)) > 0) {
           lastStart = monotonic();
           await pause(timing.collect, timers);
@@ -317,7 +321,7 @@ export function createDeliveryWorker(options: {
         await Promise.all([claimLoop(signal), startLoop(signal)]);
         for (const run of held.takeAll()) records.release(run);
         lastUnclaim = -Infinity;
-        await within(timing.flush, giveBackUnanswered().catch(outage));
+        if (unanswered.size > 0) await within(timing.flush, giveBackUnanswered().catch(outage));
         // A statement of the loops may have taken its time.
         const left = Math.max(0, told + timing.grace - monotonic());
         await within(left, Promise.all([starter.idle(), records.idle()]));

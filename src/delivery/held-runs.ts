@@ -170,8 +170,8 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
     return slots < Math.max(1, Math.min(limits.perDestination, used + slots) / 2);
   }
 
-  function crowded(use: Use, slots: number, until: Instant): boolean {
-    use.crowded = slots < 1 || (few(use, slots) && use.claimedAt > until);
+  function crowded(use: Use, slots: number, until: Instant, waits = false): boolean {
+    use.crowded = waits || slots < 1 || (few(use, slots) && use.claimedAt > until);
     return use.crowded;
   }
 
@@ -294,7 +294,7 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
           destinations,
           (use, key) =>
             placesOf(use) > limits.perDestination + spare ||
-            (!isMailServer(key) && (waitFor.has(use) || crowded(use, slotsTo(use), until))),
+            (!isMailServer(key) && crowded(use, slotsTo(use), until, waitFor.has(use))),
         ),
       };
     },

@@ -245,7 +245,9 @@ const TO_MAIL_SERVERS = keyOfParts({ account: "%", destination: MAIL_SERVER });
  * lock of the run's row. A mail waits for one of the few connections to its server.
  */
 const STARTS = `$9::boolean and r.not_before <= clock_timestamp() and r.destination <> all($10::text[])
-  and r.destination not like '${TO_MAIL_SERVERS}' and not ${MAY_BE_TOO_LATE}
+  and r.destination not like '${TO_MAIL_SERVERS}' and not (${MAY_BE_TOO_LATE} and exists (
+    select from job_revisions v where ${byKey("v.job_uid", "r.job_uid")} and v.generation = r.generation
+       and v.spec ->> 'startingDeadlineSeconds' is not null))
   and (select ${UNWANTED} is null from job_cursors c where ${byKey("c.job_uid", "r.job_uid")})`;
 
 /** The rows of the claims ($1 ids, $2 tokens) that still hold. */

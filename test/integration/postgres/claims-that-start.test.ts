@@ -80,6 +80,7 @@ describe("a claim that starts what it can", () => {
     /** Before its time, in seconds. */
     prepared?: number;
     except?: boolean;
+    deadline?: number;
     meanwhile?: Partial<LedgerChange["to"]>;
     starts: boolean;
   }>([
@@ -92,26 +93,38 @@ describe("a claim that starts what it can", () => {
       title: "one that was prepared, and may be beyond its starting deadline",
       at: -1_500,
       prepared: 10,
+      deadline: 30,
       starts: false,
+    },
+    {
+      title: "one that was prepared, is late, and has none",
+      at: -1_500,
+      prepared: 10,
+      starts: true,
     },
     { title: "one that was created late", at: -60_000, starts: true },
     { title: "one of a paused job", meanwhile: { startable: false }, starts: false },
     { title: "one of a deleted job", meanwhile: { deleted: true }, starts: false },
     { title: "one of an older generation", meanwhile: { generation: 2 }, starts: false },
-  ])("$title", async ({ at = DUE, target, prepared, except, meanwhile, starts }) => {
-    const of = job(target ? { spec: spec({ target }) } : {});
-    await create(of, at, meanwhile);
-    if (prepared !== undefined)
-      await fixture.pool.query(
-        "update runs set created_at = scheduled_at - $1 * interval '1 second'",
-        [prepared],
-      );
-    const exceptDestinations = except ? [destinationKey(of.account ?? "", of.spec.target)] : [];
-    const [run, ...others] = await claim({ exceptDestinations });
-    expect(others).toEqual([]);
-    expect(run).toMatchObject({ jobUid: of.uid, started: starts });
-    expect((await startedAt(of)) !== null).toBe(starts);
-  });
+  ])(
+    "$title",
+    async ({ at = DUE, target, prepared, except, deadline = null, meanwhile, starts }) => {
+      const of = job({
+        spec: spec({ startingDeadlineSeconds: deadline, ...(target ? { target } : {}) }),
+      });
+      await create(of, at, meanwhile);
+      if (prepared !== undefined)
+        await fixture.pool.query(
+          "update runs set created_at = scheduled_at - $1 * interval '1 second'",
+          [prepared],
+        );
+      const exceptDestinations = except ? [destinationKey(of.account ?? "", of.spec.target)] : [];
+      const [run, ...others] = await claim({ exceptDestinations });
+      expect(others).toEqual([]);
+      expect(run).toMatchObject({ jobUid: of.uid, started: starts });
+      expect((await startedAt(of)) !== null).toBe(starts);
+    },
+  );
 
   test("of an account that was deleted does not start", async () => {
     const of = job();

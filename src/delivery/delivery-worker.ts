@@ -104,6 +104,11 @@ export function createDeliveryWorker(options: {
   const unanswered = new Map<string, number>();
   let lastUnclaim = -Infinity;
 
+  /** What a claim under way brings may be over in a moment. */
+  function hurryIfIdle(): void {
+    if (held.inFlight === 0 && filling === undefined) records.hurry();
+  }
+
   /** There may be runs that no claim has seen, of `since` or later. */
   function announced(since: Instant | null): void {
     outlook.news(since);
@@ -131,6 +136,7 @@ export function createDeliveryWorker(options: {
     onFinished: (recovered) => {
       if (held.waiting > 0) startBell.ring();
       if (starved && recovered) claimBell.ring();
+      hurryIfIdle();
     },
   });
 
@@ -191,6 +197,7 @@ export function createDeliveryWorker(options: {
       signal,
     );
     if (runs.some((run) => !run.started)) startBell.ring();
+    hurryIfIdle();
     if (!cutShort) return false;
     // The last places are given out by halves: the rest when some have come free, or in a moment.
     if (slots === 0) return limit >= limits.claimBatch / 4;

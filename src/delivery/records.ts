@@ -12,6 +12,8 @@ export interface Records {
   close(closing: Closing): void;
   /** Gives the claim back; also a committed start whose bytes never left. */
   release(run: ClaimedRun, notBefore?: Instant): void;
+  /** No attempt is under way: there is no company to wait for. */
+  hurry(): void;
   readonly emails: WriteBehind<NewEmailLogEntry>;
   readonly pending: number;
   /** Resolves when everything has been written. */
@@ -96,6 +98,9 @@ export function createRecords(options: {
     },
     release: (run, notBefore) => {
       releases.add({ run, notBefore: notBefore === undefined ? undefined : coarse(notBefore) });
+    },
+    hurry: () => {
+      for (const written of [closings, releases, emails]) written.hurry();
     },
     emails,
     get pending() {

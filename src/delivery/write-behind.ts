@@ -4,12 +4,16 @@ import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 
 export interface WriteBehind<T> {
   add(item: T): void;
+  /** Nobody is known to come for whom to wait: what there is now waits no longer than `HURRY`. */
+  hurry(): void;
   /** Items not written yet. */
   readonly pending: number;
   /** Resolves when nothing is pending any more. */
   idle(): Promise<void>;
 }
 
+/** Milliseconds: at a few hundred items a second, each of which comes alone, a fifth of the statements. */
+const HURRY = 5;
 /** Milliseconds between tries while the database is away. */
 const RETRY = { first: 100, most: 2_000 };
 
@@ -36,6 +40,8 @@ export function createWriteBehind<T>(options: {
   let size = maxBatch;
   let active = false;
   let collecting: Timer | undefined;
+  /** Of the items that wait. */
+  let hurried = false;
   let idleWaiters: (() => void)[] = [];
 
   function schedule(): void {
@@ -45,7 +51,7 @@ export function createWriteBehind<T>(options: {
       collecting = undefined;
       start();
     } else {
-      collecting ??= timers.after(collectMs, () => {
+      collecting ??= timers.after(hurried ? Math.min(HURRY, collectMs) : collectMs, () => {
         collecting = undefined;
         start();
       });
@@ -63,6 +69,7 @@ export function createWriteBehind<T>(options: {
   async function flush(): Promise<void> {
     try {
       do {
+        hurried = false;
         const batch = waiting.slice(0, maxBatch);
         waiting = waiting.slice(maxBatch);
         writing = batch.length;
@@ -115,6 +122,13 @@ export function createWriteBehind<T>(options: {
   return {
     add: (item) => {
       waiting.push(item);
+      schedule();
+    },
+    hurry: () => {
+      if (hurried || waiting.length === 0) return;
+      hurried = true;
+      collecting?.cancel();
+      collecting = undefined;
       schedule();
     },
     get pending() {

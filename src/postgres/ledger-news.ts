@@ -11,15 +11,26 @@ export async function tellOfJobs(
   channel: string,
   jobUids: Iterable<string>,
 ): Promise<void> {
-  const uids = [...new Set(jobUids)];
-  const payloads: string[] = [];
-  for (let index = 0; index < uids.length; index += UIDS_IN_A_PAYLOAD)
-    payloads.push(uids.slice(index, index + UIDS_IN_A_PAYLOAD).join(","));
+  await notify(database, [[channel, new Set(jobUids)]]);
+}
+
+async function notify(
+  database: Queryable,
+  news: Iterable<readonly [channel: string, jobUids: ReadonlySet<string>]>,
+): Promise<void> {
+  const [channels, payloads]: [string[], string[]] = [[], []];
+  for (const [channel, jobUids] of news) {
+    const uids = [...jobUids];
+    for (let index = 0; index < uids.length; index += UIDS_IN_A_PAYLOAD) {
+      channels.push(channel);
+      payloads.push(uids.slice(index, index + UIDS_IN_A_PAYLOAD).join(","));
+    }
+  }
   if (payloads.length === 0) return;
-  await database.query("select pg_notify($1, payload) from unnest($2::text[]) as payload", [
-    channel,
-    payloads,
-  ]);
+  await database.query(
+    "select pg_notify(channel, payload) from unnest($1::text[], $2::text[]) as n(channel, payload)",
+    [channels, payloads],
+  );
 }
 
 /**
@@ -31,13 +42,16 @@ export async function tellOfJobs(
 export function createTeller({ database }: { database: Queryable }): {
   tell(channel: string, jobUids: Iterable<string>): void;
 } {
-  const waiting = new Map<string, Set<string>>();
+  let waiting = new Map<string, Set<string>>();
   let telling = false;
 
   async function drain(): Promise<void> {
-    for (const [channel, uids] of waiting) {
-      waiting.delete(channel);
-      await tellOfJobs(database, channel, uids).catch(() => {});
+    // What is told in the same turn goes together.
+    await Promise.resolve();
+    while (waiting.size > 0) {
+      const news = waiting;
+      waiting = new Map();
+      await notify(database, news).catch(() => {});
     }
     telling = false;
   }

@@ -53,18 +53,19 @@ export async function fixPlans(client: Queryable): Promise<void> {
 
 /** `2026-11-21 12:00:00.123456+00` (sessions run in UTC) to whole epoch milliseconds, those that have begun. */
 function instantOf(text: string): number {
-  if (text === lastText) return lastInstant;
+  if (text === last.text) return last.instant;
+  if (text === before.text) return before.instant;
   const utc = text.endsWith("+00") ? `${text.slice(0, -3).replace(" ", "T")}Z` : text;
   const instant = Date.parse(utc);
   if (Number.isNaN(instant)) throw new RangeError(`not a finite UTC timestamp: ${text}`);
-  lastText = text;
-  lastInstant = instant;
+  before = last;
+  last = { text, instant };
   return instant;
 }
 
-/** The moments of a run, and of the runs of a herd, are mostly one and the same: it is read once. */
-let lastText = "";
-let lastInstant = Number.NaN;
+/** The moments of a herd's runs are mostly the same two, when they are due and when they were created: each is read once. */
+let last = { text: "", instant: Number.NaN };
+let before = last;
 
 function integerOf(text: string): number {
   const value = Number(text);

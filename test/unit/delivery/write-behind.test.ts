@@ -53,6 +53,36 @@ test("what comes within the time is written together", async () => {
   expect(timersMade()).toBe(1);
 });
 
+test("where nobody comes for whom to wait, it waits for less", async () => {
+  const { behind, written, pass, finish } = world();
+  behind.hurry();
+  behind.add(1);
+  await pass(3);
+  behind.hurry();
+  // However often that is said.
+  await pass(4);
+  behind.hurry();
+  behind.add(2);
+  await pass(1);
+  expect(written).toEqual([{ at: 8, items: [1, 2] }]);
+  // Nor is a write under way company for those who come meanwhile.
+  behind.add(3);
+  behind.hurry();
+  await finish();
+  await pass(5);
+  expect(written).toEqual([
+    { at: 8, items: [1, 2] },
+    { at: 13, items: [3] },
+  ]);
+  await finish();
+  // Those who come later have all the time.
+  behind.add(4);
+  await pass(9);
+  expect(written).toHaveLength(2);
+  await pass(1);
+  expect(written).toHaveLength(3);
+});
+
 test("what comes during a write waits for company once more", async () => {
   const { behind, written, pass, finish } = world();
   behind.add(1);

@@ -2,7 +2,7 @@ import { afterEach } from "vitest";
 import { monotonic, timers } from "../../../cmd/system.ts";
 import type { SmtpSettings } from "../../../src/domain/account.ts";
 import type { EmailTarget, Job, JobSpec, WebhookTarget } from "../../../src/domain/job.ts";
-import type { Monotonic } from "../../../src/domain/ports/clock.ts";
+import type { Monotonic, Timers } from "../../../src/domain/ports/clock.ts";
 import type { Execution } from "../../../src/domain/run.ts";
 import { createCircuitBreakers } from "../../../src/delivery/circuit-breaker.ts";
 import { createDeliveryWorker } from "../../../src/delivery/delivery-worker.ts";
@@ -38,6 +38,7 @@ export interface WorkerFixture extends RunsFixture {
     queue?: RunsFixture["queue"];
     resetMs?: number;
     monotonic?: Monotonic;
+    timers?: Timers;
     signingSecrets?: Parameters<typeof createDeliveryWorker>[0]["signingSecrets"];
     log?: Logger;
   }): { stop(): Promise<void>; done: Promise<void>; transitions: string[] };
@@ -99,7 +100,7 @@ export async function workerFixture(database?: TestDatabase): Promise<WorkerFixt
         signingSecrets: options.signingSecrets ?? { current: async () => [SECRET] },
         breakers,
         random: Math.random,
-        timers,
+        timers: options.timers ?? timers,
         monotonic: options.monotonic ?? monotonic,
         metrics,
         log: options.log ?? log,

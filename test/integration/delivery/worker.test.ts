@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Webhook } from "standardwebhooks";
 import type { Job } from "../../../src/domain/job.ts";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
+import { timers } from "../../../cmd/system.ts";
 import { startMailCatcher } from "../../../src/mail/mail-catcher.ts";
 import {
   emailJob,
@@ -59,6 +60,36 @@ describe("a claim", () => {
     expect(await deliver(began)).toBeGreaterThan(began - 10_000);
     expect(await deliver(began - 600_000)).toBe(began - 600_000);
     expect(await deliver(Date.now())).toBeGreaterThan(began - 10_000);
+  });
+});
+
+describe("a record", () => {
+  /** Milliseconds that records wait for company, and for none. Nobody else waits for so long. */
+  const [COMPANY, NONE] = [25, 5];
+
+  test("waits for company only while something else is under way", async () => {
+    const [target, hanging] = await Promise.all([receiver(), receiver(() => undefined)]);
+    const waits: number[] = [];
+    worker({
+      timing: { grace: 100 },
+      timers: {
+        after: (ms, then) => {
+          if (ms !== COMPANY && ms !== NONE) return timers.after(ms, then);
+          waits.push(ms);
+          // Company never comes.
+          return ms === NONE ? timers.after(ms, then) : { cancel: () => undefined };
+        },
+      },
+    });
+    const alone = webhookJob(target.url);
+    await create({ of: alone });
+    expect(await fixture.executions(alone, 1)).toMatchObject([{ status: "success" }]);
+    expect(waits.splice(0)).toEqual([COMPANY, NONE]);
+    await create({ of: webhookJob(hanging.url) });
+    await hanging.count(1);
+    await create({ of: webhookJob(target.url) });
+    await target.count(2);
+    await expect.poll(() => waits).toEqual([COMPANY]);
   });
 });
 

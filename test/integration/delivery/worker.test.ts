@@ -70,8 +70,21 @@ describe("a record", () => {
   test("waits for company only while something else is under way", async () => {
     const [target, hanging] = await Promise.all([receiver(), receiver(() => undefined)]);
     const waits: number[] = [];
+    const queue = fixture.anotherQueue();
+    let alone = true;
+    let claimed = 0;
     worker({
-      timing: { grace: 100 },
+      timing: { grace: 100, afterError: 50 },
+      queue: {
+        ...queue,
+        claim: async (request) => {
+          // A claim that brings nothing would say that nothing is under way, too.
+          if (alone && claimed > 0) throw new DependencyUnavailable("postgres");
+          const runs = await queue.claim(request);
+          claimed += runs.length;
+          return runs;
+        },
+      },
       timers: {
         after: (ms, then) => {
           if (ms !== COMPANY && ms !== NONE) return timers.after(ms, then);
@@ -81,10 +94,11 @@ describe("a record", () => {
         },
       },
     });
-    const alone = webhookJob(target.url);
-    await create({ of: alone });
-    expect(await fixture.executions(alone, 1)).toMatchObject([{ status: "success" }]);
+    const first = webhookJob(target.url);
+    await create({ of: first });
+    expect(await fixture.executions(first, 1)).toMatchObject([{ status: "success" }]);
     expect(waits.splice(0)).toEqual([COMPANY, NONE]);
+    alone = false;
     await create({ of: webhookJob(hanging.url) });
     await hanging.count(1);
     await create({ of: webhookJob(target.url) });

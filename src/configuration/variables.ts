@@ -214,9 +214,8 @@ export const VARIABLES = {
   }),
   deliveryConcurrency: integer({
     name: "CARILLON_DELIVERY_CONCURRENCY",
-    meaning:
-      "Most deliveries that one controller process has in flight. One account has half of them at most, and one destination a third if its receiver is quick, else a fifth.",
-    default: "768",
+    meaning: "Most deliveries that one controller process has in flight.",
+    default: "512",
     least: 1,
     most: 10_000,
   }),

@@ -1,4 +1,3 @@
-import { LRUCache } from "lru-cache";
 import { isMailServer, partsOfKey } from "../domain/destination.ts";
 import type { Instant } from "../domain/instant.ts";
 import type { ClaimedRun } from "../domain/run.ts";
@@ -9,8 +8,6 @@ export interface DeliveryLimits {
   concurrency: number;
   perAccount: number;
   perDestination: number;
-  /** The same of one that has answered quickly (`QUICK`) while it had as many as any other. */
-  perQuickDestination: number;
   /**
    * Of an account's mails: a few more than it has connections (`createMailer`). What is started and waits for
    * one is lost with the process, and nobody could say that it had not been sent.
@@ -25,10 +22,9 @@ export interface DeliveryLimits {
 }
 
 const DELIVERY_LIMITS: DeliveryLimits = {
-  concurrency: 768,
-  perAccount: 384,
+  concurrency: 512,
+  perAccount: 256,
   perDestination: 160,
-  perQuickDestination: 256,
   perMailServer: 32,
   buffer: 2_048,
   claimBatch: 512,
@@ -36,32 +32,14 @@ const DELIVERY_LIMITS: DeliveryLimits = {
 };
 
 /**
- * Milliseconds of a call on average, below which its receiver is quick. Who answers `perDestination` calls at once in so
- * little time has those of `perQuickDestination` answered within a fifth of a second, if they queue there: nothing gets
- * late by that, or times out.
- */
-const QUICK = 100;
-/** What a longer call counts, and one whose receiver did not take what it was sent. It is everybody's average at first. */
-const SLOW = 1_000;
-/** How much the last call counts for the average. */
-const WEIGHT = 1 / 8;
-/** Of how many destinations it is remembered, for how many milliseconds without a call. */
-const PACES = { max: 1_000, ttl: 10_000 };
-
-/**
  * The given limits, completed. A share that is not given is a part of `concurrency`, whatever that is:
- * shares as large as the whole would let one account fill the process. What is given for a destination holds for
- * quick ones, too.
+ * shares as large as the whole would let one account fill the process.
  */
 export function deliveryLimits(given: Partial<DeliveryLimits> = {}): DeliveryLimits {
   const limits = { ...DELIVERY_LIMITS, ...given };
   const perAccount = given.perAccount ?? part(limits.perAccount, limits.concurrency, 1 / 2);
   const perDestination = given.perDestination ?? part(limits.perDestination, perAccount, 5 / 8);
-  const perQuickDestination =
-    given.perQuickDestination ??
-    given.perDestination ??
-    Math.max(perDestination, part(limits.perQuickDestination, perAccount, 2 / 3));
-  return { ...limits, perAccount, perDestination, perQuickDestination };
+  return { ...limits, perAccount, perDestination };
 }
 
 /** At least one slot, at most `most`. */
@@ -83,11 +61,8 @@ export interface HeldRuns {
    * are slots for the next one: none may have more than are left over.
    */
   takeReady(now: Instant): ClaimedRun[];
-  /**
-   * The attempt is over. `tookMs`: what it says about the receiver's pace; Infinity when it did not take what it was sent,
-   * undefined when it says nothing. True when somebody who was full for want of slots has half of them again.
-   */
-  finished(run: ClaimedRun, tookMs?: number): boolean;
+  /** The attempt is over. True when somebody who was full for want of slots has half of them again. */
+  finished(run: ClaimedRun): boolean;
   /** Takes everything that has not been taken. */
   takeAll(): ClaimedRun[];
   /** How many may be claimed and started at once: each finds a slot, whomever of those who are not full it calls. */
@@ -125,8 +100,6 @@ interface Use {
   claimedAt: Instant;
   /** `full` said so last time, for want of slots. */
   crowded: boolean;
-  /** Average milliseconds of its calls, of which the last count most. */
-  pace: number;
 }
 
 /** A use is forgotten when nothing counts on it: while a run waits, these are the ones in the maps. */
@@ -143,19 +116,14 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
   let characters = 0;
   const accounts = new Map<string, Use>();
   const destinations = new Map<string, Use>();
-  /** Of destinations that have no runs here for a moment. */
-  const paces = new LRUCache<string, number>(PACES);
 
   function uses(run: ClaimedRun): [Use, Use] {
-    const destination = use(destinations, run.destination);
-    if (placesOf(destination) === 0) destination.pace = paces.get(run.destination) ?? SLOW;
-    return [use(accounts, run.account), destination];
+    return [use(accounts, run.account), use(destinations, run.destination)];
   }
 
   function dropUnused(run: ClaimedRun): void {
     drop(accounts, run.account);
-    const dropped = drop(destinations, run.destination);
-    if (dropped && dropped.pace < SLOW) paces.set(run.destination, dropped.pace);
+    drop(destinations, run.destination);
   }
 
   /** Takes out those that match. What is left stays in its order. */
@@ -193,19 +161,13 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
       : Math.min(limits.perAccount - used, left);
   }
 
-  function mostTo(destination: Use | undefined): number {
-    return destination !== undefined && destination.pace < QUICK
-      ? limits.perQuickDestination
-      : limits.perDestination;
-  }
-
   function slotsTo(destination: Use | undefined): number {
-    return mostTo(destination) - (destination?.inFlight ?? 0);
+    return limits.perDestination - (destination?.inFlight ?? 0);
   }
 
-  /** Less than half of all that it may have; half of a quick destination's are never few. */
+  /** Less than half of all that it may have; half of a destination's are never few. */
   function few({ inFlight: used }: Use, slots: number): boolean {
-    return slots < Math.max(1, Math.min(limits.perQuickDestination, used + slots) / 2);
+    return slots < Math.max(1, Math.min(limits.perDestination, used + slots) / 2);
   }
 
   function crowded(use: Use, slots: number, until: Instant, waits = false): boolean {
@@ -219,9 +181,9 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
     return true;
   }
 
-  function mostLike({ spec: { target } }: ClaimedRun, destination: Use): number {
+  function mostTo({ spec: { target } }: ClaimedRun): number {
     const { perDestination, perMailServer } = limits;
-    return target.kind === "email" ? Math.min(perDestination, perMailServer) : mostTo(destination);
+    return target.kind === "email" ? Math.min(perDestination, perMailServer) : perDestination;
   }
 
   /**
@@ -264,10 +226,7 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
         const entry = waiting[index];
         if (entry === undefined || entry.run.notBefore > now) break;
         const { run, account, destination } = entry;
-        if (
-          account.inFlight < mostInFlight() &&
-          destination.inFlight < mostLike(run, destination)
-        ) {
+        if (account.inFlight < mostInFlight() && destination.inFlight < mostTo(run)) {
           account.waiting -= 1;
           account.inFlight += 1;
           destination.waiting -= 1;
@@ -279,11 +238,9 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
       if (taken.length > 0) waiting = left.concat(waiting.slice(index));
       return taken;
     },
-    finished: (run, tookMs) => {
+    finished: (run) => {
       inFlight -= 1;
       const [account, destination] = uses(run);
-      if (tookMs !== undefined)
-        destination.pace += (Math.min(tookMs, SLOW) - destination.pace) * WEIGHT;
       for (const counted of [account, destination]) counted.inFlight -= 1;
       hold(-sizeOf(run), [account, destination]);
       const freeAgain = [
@@ -336,7 +293,7 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
         destinations: namesOf(
           destinations,
           (use, key) =>
-            placesOf(use) > mostTo(use) + spare ||
+            placesOf(use) > limits.perDestination + spare ||
             (!isMailServer(key) && crowded(use, slotsTo(use), until, waitFor.has(use))),
         ),
       };
@@ -357,24 +314,15 @@ function sizeOf({ spec: { target } }: ClaimedRun): number {
 function use(map: Map<string, Use>, key: string): Use {
   let counted = map.get(key);
   if (counted === undefined) {
-    counted = {
-      inFlight: 0,
-      waiting: 0,
-      characters: 0,
-      claimedAt: -Infinity,
-      crowded: false,
-      pace: SLOW,
-    };
+    counted = { inFlight: 0, waiting: 0, characters: 0, claimedAt: -Infinity, crowded: false };
     map.set(key, counted);
   }
   return counted;
 }
 
-function drop(map: Map<string, Use>, key: string): Use | undefined {
+function drop(map: Map<string, Use>, key: string): void {
   const counted = map.get(key);
-  if (counted === undefined || placesOf(counted) > 0) return undefined;
-  map.delete(key);
-  return counted;
+  if (counted?.inFlight === 0 && counted.waiting === 0) map.delete(key);
 }
 
 function placesOf({ inFlight, waiting }: Use): number {

@@ -58,8 +58,8 @@ export function createStarter(options: {
   const flights = new Map<string, InFlight>();
 
   /** The slot is free again, whatever became of the run. */
-  function finished(run: ClaimedRun, tookMs?: number): void {
-    options.onFinished(held.finished(run, tookMs));
+  function finished(run: ClaimedRun): void {
+    options.onFinished(held.finished(run));
   }
 
   async function startReady(signal: AbortSignal): Promise<number> {
@@ -149,29 +149,24 @@ export function createStarter(options: {
     };
     flights.set(run.id, flight);
     metrics.runsInFlight.inc();
-    const over = (tookMs?: number): void => {
-      flights.delete(run.id);
-      metrics.runsInFlight.dec();
-      finished(run, tookMs);
-    };
-    flight.done = deliver(ready, flight).then(over, (error: unknown) => {
-      log.error({ err: error, run: run.id }, "an attempt could not be concluded");
-      over();
-    });
+    flight.done = deliver(ready, flight)
+      .catch((error: unknown) => {
+        log.error({ err: error, run: run.id }, "an attempt could not be concluded");
+      })
+      .finally(() => {
+        flights.delete(run.id);
+        metrics.runsInFlight.dec();
+        finished(run);
+      });
   }
 
-  /** Resolves with the receiver's pace, as `HeldRuns.finished` takes it. */
-  async function deliver(
-    { run, permit, signingSecrets }: Ready,
-    flight: InFlight,
-  ): Promise<number | undefined> {
+  async function deliver({ run, permit, signingSecrets }: Ready, flight: InFlight): Promise<void> {
     const type = run.spec.target.kind;
     const executedAt = clock.now();
     const began = monotonic();
     if (run.attempt === 1)
       metrics.runLateness.observe({ type }, Math.max(0, executedAt - run.scheduledAt) / 1_000);
     let outcome: AttemptOutcome = { kind: "not_sent" };
-    let said: ReturnType<typeof verdict>;
     try {
       outcome = await options.attempt({
         run,
@@ -180,14 +175,11 @@ export function createStarter(options: {
         maySend: () => leases.holds(run),
       });
     } finally {
-      said = verdict(outcome, flight.cause);
-      permit.settle(said);
+      permit.settle(verdict(outcome, flight.cause));
     }
     const durationMs = monotonic() - began;
     metrics.runDeliveryDuration.observe({ type }, durationMs / 1_000);
     record({ run, outcome, aborted: flight.cause, executedAt, durationMs });
-    if (outcome.kind === "delivered") return durationMs;
-    return said === "neutral" ? undefined : Infinity;
   }
 
   function record(attempted: Attempted): void {

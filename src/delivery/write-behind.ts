@@ -40,6 +40,7 @@ export function createWriteBehind<T>(options: {
   let size = maxBatch;
   let active = false;
   let collecting: Timer | undefined;
+  let hurrying: Timer | undefined;
   /** Of the items that wait. */
   let hurried = false;
   let idleWaiters: (() => void)[] = [];
@@ -47,18 +48,17 @@ export function createWriteBehind<T>(options: {
   function schedule(): void {
     if (active || waiting.length === 0) return;
     if (waiting.length >= maxBatch) {
-      collecting?.cancel();
-      collecting = undefined;
       start();
     } else {
-      collecting ??= timers.after(hurried ? Math.min(HURRY, collectMs) : collectMs, () => {
-        collecting = undefined;
-        start();
-      });
+      collecting ??= timers.after(collectMs, start);
+      if (hurried) hurrying ??= timers.after(HURRY, start);
     }
   }
 
   function start(): void {
+    collecting?.cancel();
+    hurrying?.cancel();
+    collecting = hurrying = undefined;
     if (active) return;
     active = true;
     flush().catch((error: unknown) => {
@@ -125,10 +125,8 @@ export function createWriteBehind<T>(options: {
       schedule();
     },
     hurry: () => {
-      if (hurried || waiting.length === 0) return;
+      if (waiting.length === 0) return;
       hurried = true;
-      collecting?.cancel();
-      collecting = undefined;
       schedule();
     },
     get pending() {
@@ -138,8 +136,6 @@ export function createWriteBehind<T>(options: {
       if (waiting.length === 0 && !active) return;
       await new Promise<void>((resolve) => {
         idleWaiters.push(resolve);
-        collecting?.cancel();
-        collecting = undefined;
         start();
       });
     },

@@ -329,14 +329,14 @@ describe("fairness", () => {
       Array.from({ length: 40 }, () => webhookJob(url, { account })),
     );
     await create(...stuck.map((of) => ({ of })));
-    // The account's whole share hangs, and 1,616 more of its runs are queued.
+    // The account's whole share hangs, and 1,744 more of its runs are queued.
     const calls = () => hanging.reduce((sum, { received }) => sum + received.length, 0);
-    await expect.poll(calls).toBe(384);
+    await expect.poll(calls).toBe(256);
     const others = Array.from({ length: 20 }, () => webhookJob(good.url));
     await create(...others.map((of) => ({ of })));
     // Long before the first of those that hang is given up.
     await good.count(20);
-    expect(calls()).toBe(384);
+    expect(calls()).toBe(256);
   });
 
   test("a destination with one slot left does not make the claims of others as small", async () => {

@@ -195,12 +195,11 @@ test("a claim starts no more than find a slot, whomever they call", () => {
   // One destination has no slot left: it is passed over, and its account may have some more of others.
   runs.add(many(100, () => started("a")));
   expect(runs.full(0, PATIENCE)).toEqual({ accounts: [], destinations: ["a http://one"] });
-  runs.add(many(100, () => started("a", "a http://two")));
-  expect(startable()).toBe(limits.perDestination - 100);
-  runs.add(many(limits.perAccount - 260, () => started("a", "a http://three")));
+  expect(startable()).toBe(limits.perAccount - 160);
+  runs.add(many(96, () => started("a", "a http://two")));
   expect(runs.full(0, PATIENCE).accounts).toEqual(["a"]);
-  // Somebody unknown may have half of what is left, and to one destination as many as any.
-  expect(startable()).toBe(limits.perDestination);
+  // Somebody unknown may have half of what is left.
+  expect(startable()).toBe((limits.concurrency - 256) / 2);
 });
 
 test("however small, what is left is given out by halves, and in the end there is nothing to start", () => {
@@ -227,7 +226,7 @@ test("who has few slots is passed over for a moment after each claim, so that th
   runs.claimed(nobody, 1_000);
   const full = runs.full(1_000 + PATIENCE - 1, PATIENCE);
   expect(full.destinations).toEqual(["a http://one"]);
-  expect(runs.startable(full)).toBe(limits.perDestination);
+  expect(runs.startable(full)).toBe(limits.perAccount - (limits.perDestination - 3));
   // Passed over, it goes on waiting from the claim before.
   runs.claimed(full, 1_000 + PATIENCE - 1);
   expect(runs.full(1_000 + PATIENCE, PATIENCE).destinations).toEqual([]);
@@ -256,78 +255,6 @@ test("whoever has something due waiting says so when half of its slots are free 
   expect(many(20, end)).not.toContain(true);
   expect(runs.full(0, PATIENCE).destinations).toEqual(["a http://one"]);
   expect(many(limits.perDestination / 2 - 20, end)).toContain(true);
-});
-
-const QUICK_MS = 20;
-const SLOW_MS = 300;
-
-/** Calls to one destination, one after the other, and how many it may have at once after that. */
-function slotsAfter(calls: readonly (number | undefined)[], limits = deliveryLimits()): number {
-  const runs = createHeldRuns(limits);
-  for (const tookMs of calls) {
-    const run = started("a");
-    runs.add([run]);
-    runs.finished(run, tookMs);
-  }
-  const waiting = many(limits.concurrency, () =>
-    claimedRun({}, { account: "a", destination: "a http://one" }),
-  );
-  runs.add(waiting);
-  return runs.takeReady(0).length;
-}
-
-const times = <T>(count: number, value: T): T[] => Array.from({ length: count }, () => value);
-
-test.each([
-  { after: "no call", calls: [], quick: false },
-  { after: "a quick one, which may be luck", calls: times(1, QUICK_MS), quick: false },
-  { after: "many quick ones", calls: times(30, QUICK_MS), quick: true },
-  { after: "many slow ones", calls: times(30, SLOW_MS), quick: false },
-  {
-    after: "quick ones, and slow ones since",
-    calls: [...times(30, QUICK_MS), ...times(10, SLOW_MS)],
-    quick: false,
-  },
-  {
-    after: "slow ones, and quick ones since",
-    calls: [...times(30, SLOW_MS), ...times(30, QUICK_MS)],
-    quick: true,
-  },
-  {
-    after: "many quick ones, and one that failed",
-    calls: [...times(30, QUICK_MS), Infinity],
-    quick: false,
-  },
-  {
-    after: "many quick ones, and one that was not sent",
-    calls: [...times(30, QUICK_MS), undefined],
-    quick: true,
-  },
-  { after: "many that failed at once", calls: times(30, Infinity), quick: false },
-])("after $after, a destination is quick: $quick", ({ calls, quick }) => {
-  const limits = deliveryLimits();
-  expect(slotsAfter(calls)).toBe(quick ? limits.perQuickDestination : limits.perDestination);
-  // What is given for a destination is meant so.
-  expect(slotsAfter(calls, deliveryLimits({ perDestination: 3 }))).toBe(3);
-});
-
-test("the slots of one that is not quick any more come back one by one, below those of any other", () => {
-  const limits = deliveryLimits();
-  const runs = createHeldRuns(limits);
-  for (const run of many(30, () => started("a"))) {
-    runs.add([run]);
-    runs.finished(run, QUICK_MS);
-  }
-  const busy = many(limits.perQuickDestination, () => started("a"));
-  runs.add(busy);
-  const waiting = claimedRun({}, { account: "a", destination: "a http://one" });
-  runs.add([waiting]);
-  const over = limits.perQuickDestination - limits.perDestination;
-  for (const run of busy.splice(0, over)) runs.finished(run, SLOW_MS);
-  expect(runs.takeReady(0)).toEqual([]);
-  expect(runs.startable({ accounts: [], destinations: [] })).toBe(0);
-  for (const run of busy.splice(0, 1)) runs.finished(run, SLOW_MS);
-  expect(runs.takeReady(0)).toEqual([waiting]);
 });
 
 test("mails wait for connections: theirs are no slots that a claim could fill", () => {

@@ -29,7 +29,6 @@ function startOne(
   const released: (number | undefined)[] = [];
   const closed: Closing[] = [];
   const [forgotten, freed, finished]: [Claim[], ClaimedRun[], number[]] = [[], [], []];
-  const paces: (number | undefined)[] = [];
   const metrics = createMetrics({ version: "test", nodeMetrics: false });
   let waiting = [run];
   let time = 0;
@@ -42,10 +41,7 @@ function startOne(
     log: createLogger({ level: "silent" }),
     held: {
       takeReady: () => waiting.splice(0),
-      finished: (of: ClaimedRun, tookMs?: number) => {
-        paces.push(tookMs);
-        return freed.push(of) > 0;
-      },
+      finished: (of: ClaimedRun) => freed.push(of),
     } as unknown as Options["held"],
     leases: {
       holds: change.holds ?? (() => true),
@@ -79,7 +75,6 @@ function startOne(
     released,
     closed,
     forgotten,
-    paces,
     /** Its slot, and whoever waits for one has been told. */
     free: () => freed.length === 1 && finished.length === 1,
   };
@@ -130,45 +125,35 @@ test("lateness is of the first attempt", async () => {
   expect(await metric("run_lateness_seconds_sum")).toEqual([]);
 });
 
-test.each<{ title: string; outcome: AttemptOutcome; verdict: Verdict; pace?: number }>([
-  {
-    title: "a delivery",
-    outcome: { kind: "delivered", httpStatus: 200 },
-    verdict: "success",
-    pace: 500,
-  },
-  { title: "a failure that may pass", outcome: FAILED, verdict: "failure", pace: Infinity },
-  { title: "an answer that is no", outcome: REFUSED, verdict: "success", pace: Infinity },
+test.each<{ title: string; outcome: AttemptOutcome; verdict: Verdict }>([
+  { title: "a failure that may pass", outcome: FAILED, verdict: "failure" },
+  { title: "an answer that is no", outcome: REFUSED, verdict: "success" },
   {
     title: "410",
     outcome: { kind: "gone", httpStatus: 410, error: "gone" },
     verdict: "success",
-    pace: Infinity,
   },
   { title: "nothing sent", outcome: { kind: "not_sent" }, verdict: "neutral" },
   {
     title: "a permanent failure that is the destination's",
     outcome: { ...REFUSED, destinationFault: true },
     verdict: "failure",
-    pace: Infinity,
   },
   {
     title: "a failure that is not the destination's",
     outcome: { ...FAILED, destinationFault: false },
     verdict: "success",
-    pace: Infinity,
   },
   {
     title: "a failure before anybody was called",
     outcome: { ...FAILED, destinationFault: null },
     verdict: "neutral",
   },
-])("what $title says of a destination: $verdict", async ({ outcome, verdict, pace }) => {
-  const { starter, verdicts, paces } = startOne({ attempt: async () => outcome });
+])("what $title says of a destination: $verdict", async ({ outcome, verdict }) => {
+  const { starter, verdicts } = startOne({ attempt: async () => outcome });
   await starter.startReady(going());
   await starter.idle();
   expect(verdicts).toEqual([verdict]);
-  expect(paces).toEqual([pace]);
 });
 
 test("an attempt that breaks off without a word gives its leave and its slot back", async () => {

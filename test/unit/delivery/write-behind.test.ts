@@ -79,6 +79,8 @@ test("where nobody comes for whom to wait, it waits for less", async () => {
   behind.add(4);
   await pass(9);
   expect(written).toHaveLength(2);
+  // And whoever has nearly waited for all of it does not wait for longer.
+  behind.hurry();
   await pass(1);
   expect(written).toHaveLength(3);
 });

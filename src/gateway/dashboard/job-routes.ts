@@ -5,13 +5,13 @@ import type { Clock } from "../../domain/ports/clock.ts";
 import type { DashboardStatistics } from "../../domain/ports/dashboard.ts";
 import type { DestinationPolicy } from "../../domain/ports/destination-policy.ts";
 import { JobNotFound, type JobStore } from "../../domain/ports/job-store.ts";
-import type { JobHistory, RunHistory } from "../../domain/ports/run-ledger.ts";
+import type { JobHistory, RunHistory } from "../../domain/ports/run-history.ts";
 import { patchedSpec, specFromRest } from "../../domain/rest-job.ts";
 import { compileSchedule, parseRunAt } from "../../domain/schedule.ts";
 import { jobCreate, jobPatch } from "../../domain/schema/rest-job.ts";
 import { answerText, jsonObject, JsonText, type ApiAnswer, type ApiRequest } from "../endpoint.ts";
 import { ApiError, errorAnswer } from "../errors.ts";
-import { canBeJobId } from "../job-id.ts";
+import { canBeJobId, OUR_JOB_ID } from "../job-id.ts";
 import { payloadText, type jobRoutes } from "../routes/jobs.ts";
 import { createValidators } from "../validate.ts";
 import { failingJobs } from "./failing-jobs.ts";
@@ -83,7 +83,7 @@ export function dashboardJobRoutes(options: DashboardJobRouteOptions) {
           job: new JsonText(answerText(detail)),
           managed_by: job.owner,
           halted: cursor?.haltedGeneration === job.generation,
-          made_by: job.id.startsWith("job-") ? "rest" : "kubectl",
+          made_by: OUR_JOB_ID.test(job.id) ? "rest" : "kubectl",
           manifest: yamlText(options.manifest({ name: job.id, spec: job.spec })),
         }),
       };

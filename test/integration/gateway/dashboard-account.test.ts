@@ -1,5 +1,6 @@
 import { parse } from "yaml";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { cronSpec } from "../../conformance/job-store.ts";
 import { PASSWORD, newUser, visitor, type Visitor } from "./dashboard-visitor.ts";
 import { startHarness, type Harness } from "./harness.ts";
 
@@ -145,6 +146,15 @@ describe("jobs", () => {
       const days = (await author.get(`/overview?range=${range}`)).json["activity"] as object[];
       expect(days.at(-1)).toMatchObject({ runs_failed: 1, runs_succeeded: 0 });
     }
+  });
+
+  test("who made a job is told by its id: a name that only begins like ours is somebody's", async () => {
+    const { account } = await harness.newAccount("makers", 11);
+    const reader = await newUser(harness, { account, email: "maker@example.com" });
+    const id = String((await reader.post("/jobs", JOB)).json["id"]);
+    await harness.jobs.create({ account, id: "job-nightly", spec: cronSpec() });
+    expect((await reader.get(`/jobs/${id}`)).json).toMatchObject({ made_by: "rest" });
+    expect((await reader.get("/jobs/job-nightly")).json).toMatchObject({ made_by: "kubectl" });
   });
 
   test("checking a job says what is wrong and when it fires, and changes nothing", async () => {

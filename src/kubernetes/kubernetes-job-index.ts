@@ -155,6 +155,13 @@ export function createKubernetesJobIndex(deps: KubernetesJobIndexDependencies): 
     }
   }
 
+  function removed(job: Job): void {
+    const entry = job.account === null ? undefined : followed.get(job.account);
+    if (!entry || (entry.listed && !entry.roster.has(job.uid))) return;
+    entry.roster.remove(job.uid);
+    entry.gone.add(job.uid);
+  }
+
   return {
     index: {
       async jobs(account) {
@@ -174,10 +181,12 @@ export function createKubernetesJobIndex(deps: KubernetesJobIndexDependencies): 
       update: (job, spec) => wrote(deps.jobs.update(job, spec)),
       delete: async (job) => {
         await deps.jobs.delete(job);
-        const entry = job.account === null ? undefined : followed.get(job.account);
-        if (!entry || (entry.listed && !entry.roster.has(job.uid))) return;
-        entry.roster.remove(job.uid);
-        entry.gone.add(job.uid);
+        removed(job);
+      },
+      deleteUnchanged: async (job) => {
+        const deleted = await deps.jobs.deleteUnchanged(job);
+        if (deleted) removed(job);
+        return deleted;
       },
     },
   };

@@ -57,6 +57,10 @@ export function jobIndexConformance(name: string, make: () => Promise<IndexUnder
       const again = await create("job-b");
       expect(again.uid).not.toBe(second.uid);
       expect((await find("job-b"))?.uid).toBe(again.uid);
+      expect(await jobs.deleteUnchanged(again)).toBe(true);
+      expect(await ids()).toEqual(["job-a"]);
+      expect(await jobs.deleteUnchanged(first)).toBe(false);
+      expect(await ids()).toEqual(["job-a"]);
     });
 
     test("what has not changed is the same object", async () => {

@@ -69,26 +69,30 @@ describe("headers of the job's own", () => {
     expect(received).toMatchObject([{ headers: { "x-team": "a", "x-token": "new" } }]);
   });
 
-  test("never take the place of ours, nor end a line", async () => {
+  test("never take the place of ours", async () => {
     const { outcome, run, received } = await send(
-      {
-        headers: { "Webhook-Id": "mine", "Content-Type": "text/plain", "X-A": "a\r\nX-B: b" },
-        headersFrom,
-      },
-      { secretHeaders: resolved({ "Carillon-Attempt": "9", "X-Token": "t\r\nX-C: c" }) },
+      { headers: { "Webhook-Id": "mine", "Content-Type": "text/plain" }, headersFrom },
+      { secretHeaders: resolved({ "Carillon-Attempt": "9" }) },
     );
     expect(outcome).toMatchObject({ kind: "delivered" });
-    const headers = received[0]?.headers ?? {};
-    expect(headers).toMatchObject({
-      "webhook-id": run.id,
-      "content-type": "application/json",
-      "carillon-attempt": "3",
-    });
-    for (const name of ["x-a", "x-b", "x-c", "x-token"]) expect(headers).not.toHaveProperty(name);
+    expect(received).toMatchObject([
+      {
+        headers: {
+          "webhook-id": run.id,
+          "content-type": "application/json",
+          "carillon-attempt": "3",
+        },
+      },
+    ]);
   });
 
-  test("that cannot be sent: nobody is called", async () => {
-    const { outcome, received } = await send({ headers: { "X-A": "\u0100" } });
+  test.each([
+    ["beyond latin1", { headers: { "X-A": "\u0100" } }, {}],
+    ["that would end its line", { headers: { "X-A": "a\r\nX-B: b" } }, {}],
+    ["with a NUL", { headers: { "X-A": "a\0" } }, {}],
+    ["of a Secret, that would end its line", { headersFrom }, { "X-Token": "t\r\nX-C: c" }],
+  ])("a value %s cannot be sent: nobody is called", async (_, target, secret) => {
+    const { outcome, received } = await send(target, { secretHeaders: resolved(secret) });
     expect(outcome).toEqual({
       kind: "retryable",
       httpStatus: 500,

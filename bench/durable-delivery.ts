@@ -21,7 +21,7 @@ export async function createBenchWorker(options: { databaseUrl: string }) {
   const pool = createPool({ url: databaseUrl, applicationName, max: 6, plans: "fixed" });
   const leasePool = createPool({ url: databaseUrl, applicationName, max: 2, plans: "fixed" });
   const notifications = createNotifications({ url: databaseUrl, applicationName });
-  const clock = createPostgresClock({ pool: leasePool });
+  const clock = createPostgresClock({ pool: leasePool, monotonic });
   await clock.start();
   const metrics = createMetrics({ version: "bench", nodeMetrics: false });
   const log = createLogger({ level: "error" });

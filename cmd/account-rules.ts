@@ -1,8 +1,8 @@
-import { LRUCache } from "lru-cache";
 import { required, type Configuration } from "../src/configuration/configuration.ts";
 import type { Accounts } from "../src/domain/ports/accounts.ts";
 import type { Monotonic } from "../src/domain/ports/clock.ts";
 import { parseDestinationRules, type DestinationRules } from "../src/network/destination-rules.ts";
+import { createFreshAnswers } from "../src/waiting/fresh-answers.ts";
 import { parsedSetting } from "./parsed-setting.ts";
 
 /** A rule that an operator takes back goes on for this long at most. */
@@ -22,23 +22,11 @@ export function createAccountRules(dependencies: {
   monotonic: Monotonic;
 }): (account: string) => Promise<DestinationRules> {
   const { accounts, monotonic } = dependencies;
-  const cache = new LRUCache<string, Promise<DestinationRules>>({
+  return createFreshAnswers({
+    ask: async (account) =>
+      parseDestinationRules((await accounts.allowedDestinations(account)).join(",")),
+    freshMs: FRESH_MS,
     max: MOST_ACCOUNTS,
-    ttl: FRESH_MS,
-    ttlResolution: 0,
-    perf: { now: monotonic },
+    monotonic,
   });
-  return (account) => {
-    const known = cache.get(account);
-    if (known) return known;
-    const asked = accounts
-      .allowedDestinations(account)
-      .then((rules) => parseDestinationRules(rules.join(",")));
-    cache.set(account, asked);
-    // A failure is the caller's to see, and not to be remembered.
-    asked.catch(() => {
-      if (cache.peek(account) === asked) cache.delete(account);
-    });
-    return asked;
-  };
 }

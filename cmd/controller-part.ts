@@ -20,8 +20,8 @@ import { endWhenBroken } from "./termination.ts";
 import { VERSION } from "./version.ts";
 
 /**
- * A leader that alone cannot read the jobs makes room, as one without PostgreSQL does: 30 s after the job
- * store went away, of which its view counts for the first ten.
+ * A leader that alone cannot read the jobs steps down 30 s after it lost them, as one without PostgreSQL does. Its view
+ * is trusted for the first ten, so it may be blind for twenty.
  */
 const LEADS_BLIND_MS = 20_000;
 

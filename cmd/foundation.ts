@@ -76,12 +76,12 @@ export function createFoundation(options: {
     applicationName: `${applicationName} leases`,
     max: LEASE_CONNECTIONS,
     plans: "fixed",
-    // Others may have taken those that broke: the runs' may have come back.
+    // After an outage others may have taken the last connections: then leases are renewed on one of the runs'.
     lender: runPool,
     onError,
   });
   const notifications = createNotifications({ url, applicationName, onError });
-  const clock = createPostgresClock({ pool: leasePool, onError });
+  const clock = createPostgresClock({ pool: leasePool, monotonic, onError });
   const accounts = createAccounts({
     pool,
     onDelete: cancelAccountRuns,
@@ -111,9 +111,16 @@ export function createFoundation(options: {
         }
       : {}),
   });
-  const mailer = createMailer({ settings: smtpSettings, dial, timers, metrics, log });
+  const mailer = createMailer({
+    settings: smtpSettings,
+    dial,
+    timers,
+    monotonic,
+    metrics,
+    log,
+  });
 
-  /** Where the server has no connection left for the runs, the requests' own say nothing of it. */
+  /** Both pools are asked: requests may still have connections when the runs have none. */
   async function pingDatabase(): Promise<void> {
     await Promise.all([pool, runPool].map((each) => each.query("select 1")));
   }

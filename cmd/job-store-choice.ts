@@ -1,8 +1,8 @@
-import type { ControllerDeps } from "../src/controller/controller.ts";
 import type { JobIndex } from "../src/domain/ports/job-index.ts";
 import type { JobStore } from "../src/domain/ports/job-store.ts";
 import type { Leadership } from "../src/domain/ports/leadership.ts";
 import type { SecretHeaders } from "../src/domain/ports/secret-headers.ts";
+import type { StatusReporter } from "../src/domain/ports/status-reporter.ts";
 
 /** Where jobs live, and what comes with the place: who may schedule, and where status goes. */
 export interface JobStoreChoice {
@@ -10,7 +10,7 @@ export interface JobStoreChoice {
   /** The same jobs, for the dashboard's lists. */
   jobIndex: JobIndex;
   leadership: Leadership;
-  reporter?: NonNullable<ControllerDeps["reporter"]>;
+  reporter?: StatusReporter;
   /** Header values out of the namespace's Secrets. */
   secretHeaders?: SecretHeaders;
   close(): Promise<void>;

@@ -1,5 +1,5 @@
 import { HOUR } from "../src/domain/instant.ts";
-import { pause } from "../src/domain/pause.ts";
+import { pause } from "../src/waiting/pause.ts";
 import type { Logger } from "../src/telemetry/logger.ts";
 import { random, timers } from "./system.ts";
 

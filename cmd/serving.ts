@@ -1,8 +1,8 @@
 import { hostname } from "node:os";
 import { required, type Configuration } from "../src/configuration/configuration.ts";
-import { pause } from "../src/domain/pause.ts";
+import { pause } from "../src/waiting/pause.ts";
 import { DependencyUnavailable } from "../src/domain/ports/dependency-down.ts";
-import { aborted } from "../src/domain/until-aborted.ts";
+import { aborted } from "../src/waiting/until-aborted.ts";
 import { parseKeyRing } from "../src/postgres/key-ring.ts";
 import { checkSchema, forgetOtherClusters } from "../src/postgres/migrate.ts";
 import { assertOwnSessions } from "../src/postgres/own-sessions.ts";
@@ -31,7 +31,7 @@ import { VERSION } from "./version.ts";
 
 /** Between two tries to reach a database that is not there yet. */
 const RETRY_MS = 1_000;
-/** Behind a REST request somebody waits: an API server that is away is told sooner than to a loop. */
+/** A caller waits for a REST request: it hears sooner than a loop that the API server is away. */
 const REST_TIMEOUT_MS = 5_000;
 
 export interface Serving {

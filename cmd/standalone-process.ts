@@ -5,7 +5,7 @@
 import { join } from "node:path";
 import { required } from "../src/configuration/configuration.ts";
 import { StartProblem } from "../src/configuration/start-problem.ts";
-import { aborted } from "../src/domain/until-aborted.ts";
+import { aborted } from "../src/waiting/until-aborted.ts";
 import { parseKeyRing } from "../src/postgres/key-ring.ts";
 import { migrate } from "../src/postgres/migrate.ts";
 import { assertOwnSessions } from "../src/postgres/own-sessions.ts";

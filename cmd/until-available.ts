@@ -1,4 +1,4 @@
-import { pause } from "../src/domain/pause.ts";
+import { pause } from "../src/waiting/pause.ts";
 import type { Monotonic, Timers } from "../src/domain/ports/clock.ts";
 import { DependencyUnavailable } from "../src/domain/ports/dependency-down.ts";
 

@@ -1,4 +1,4 @@
-import { pause } from "../src/domain/pause.ts";
+import { pause } from "../src/waiting/pause.ts";
 import type { Readiness } from "../src/telemetry/readiness.ts";
 import { timers } from "./system.ts";
 

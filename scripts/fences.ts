@@ -8,25 +8,26 @@ import { pathToFileURL } from "node:url";
 import { posix } from "node:path";
 
 /** What each folder of src/ may import besides itself. cmd/ may import everything. */
-export const FOLDERS: Record<string, readonly string[]> = {
+const FOLDERS: Record<string, readonly string[]> = {
   domain: [],
+  waiting: ["domain"],
   telemetry: ["domain"],
   configuration: ["domain"],
   admin: ["domain"],
-  postgres: ["domain", "telemetry"],
-  mail: ["domain", "telemetry", "network"],
-  network: ["domain"],
-  delivery: ["domain", "telemetry", "network"],
-  kubernetes: ["domain", "telemetry"],
-  controller: ["domain", "telemetry"],
-  gateway: ["domain", "telemetry"],
+  postgres: ["domain", "waiting", "telemetry"],
+  mail: ["domain", "waiting", "telemetry", "network"],
+  network: ["domain", "waiting"],
+  delivery: ["domain", "waiting", "telemetry", "network"],
+  kubernetes: ["domain", "waiting", "telemetry"],
+  controller: ["domain", "waiting", "telemetry"],
+  gateway: ["domain", "waiting", "telemetry"],
   oidc: ["domain"],
   standalone: ["domain", "telemetry", "configuration", "postgres"],
   dashboard: [],
 };
 
 /** Where a package may be imported; any other place is a violation. Unlisted packages are free in src/. */
-export const PACKAGES: Record<string, readonly string[]> = {
+const PACKAGES: Record<string, readonly string[]> = {
   pg: ["src/postgres/"],
   "node-pg-migrate": ["src/postgres/"],
   "@kubernetes/client-node": ["src/kubernetes/"],

@@ -1,5 +1,5 @@
 import type { Leadership } from "../domain/ports/leadership.ts";
-import { aborted } from "../domain/until-aborted.ts";
+import { aborted } from "../waiting/until-aborted.ts";
 
 /** Without an election every controller schedules; the cursor makes each run once all the same. */
 export function alwaysLeader(): Leadership {

@@ -1,4 +1,4 @@
-import { Bell } from "../domain/bell.ts";
+import { Bell } from "../waiting/bell.ts";
 import type { Cursor } from "../domain/cursor.ts";
 import { contradicts } from "../domain/decide.ts";
 import { HOUR, MINUTE } from "../domain/instant.ts";
@@ -10,7 +10,7 @@ import { ChangeRefused } from "../domain/ports/run-ledger.ts";
 import type { LedgerNews, RunLedger } from "../domain/ports/run-ledger.ts";
 import type { StatusReporter } from "../domain/ports/status-reporter.ts";
 import type { Logger } from "../telemetry/logger.ts";
-import { pause } from "../domain/pause.ts";
+import { pause } from "../waiting/pause.ts";
 import { backoffMs } from "./backoff.ts";
 import { JobView, type JobEntry } from "./job-view.ts";
 import type { ControllerMetrics } from "./reconciler.ts";

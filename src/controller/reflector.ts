@@ -5,7 +5,7 @@ import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import type { JobPage, JobStore } from "../domain/ports/job-store.ts";
 import { JOBS_PER_PAGE, PositionExpired } from "../domain/ports/job-store.ts";
 import type { Logger } from "../telemetry/logger.ts";
-import { pause } from "../domain/pause.ts";
+import { pause } from "../waiting/pause.ts";
 import { backoffMs } from "./backoff.ts";
 
 /** What a reflector feeds. Never called concurrently. */

@@ -72,8 +72,11 @@ interface Entry {
   lastReturn: number;
 }
 
+/** Calls within the window, before which nothing is concluded from their failures. */
+const MINIMUM_CALLS = 5;
+
 /**
- * One breaker per destination key. It opens when, within `windowMs`, at least `minimumCalls` were made
+ * One breaker per destination key. It opens when, within `windowMs`, at least `MINIMUM_CALLS` were made
  * and more than half failed; after `resetMs` one call is let through, whose outcome closes or reopens
  * it. That probe cannot hang: callers give every attempt a deadline and always settle.
  */
@@ -84,7 +87,6 @@ export function createCircuitBreakers(options: {
   metrics: Metrics;
   /** Called for each change of state; must not throw. */
   onTransition: (transition: { destination: string; state: CircuitState }) => void;
-  minimumCalls?: number;
   windowMs?: number;
   resetMs?: number;
   /**
@@ -96,7 +98,7 @@ export function createCircuitBreakers(options: {
   maxPerAccount?: number;
 }): CircuitBreakers {
   const { clock, monotonic, timers, metrics, onTransition } = options;
-  const { minimumCalls = 5, windowMs = 30_000, resetMs = 30_000, max = 8_000 } = options;
+  const { windowMs = 30_000, resetMs = 30_000, max = 8_000 } = options;
   const { maxPerAccount = Math.ceil(max / 4) } = options;
   /** In the order of last use. */
   const entries = new Map<string, Entry>();
@@ -147,7 +149,7 @@ export function createCircuitBreakers(options: {
     const { epoch } = entry;
     const { promise, resolve, reject } = Promise.withResolvers<undefined>();
     // opossum reports rejections by its events; the promise itself is nobody's if it was shut down.
-    Promise.allSettled([promise, entry.breaker.fire(promise)]).catch(() => undefined);
+    void Promise.allSettled([promise, entry.breaker.fire(promise)]);
     return {
       settle: (result) => {
         // A straggler from before the circuit opened must not pass for the probe, nor open it again
@@ -178,7 +180,7 @@ export function createCircuitBreakers(options: {
       // Each attempt has its own deadline; opossum's would leave the call running in the background.
       timeout: false,
       errorThresholdPercentage: 50,
-      volumeThreshold: minimumCalls,
+      volumeThreshold: MINIMUM_CALLS,
       resetTimeout: resetMs,
       rollingCountTimeout: windowMs,
       rollingCountBuckets: BUCKETS,

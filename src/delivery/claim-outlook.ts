@@ -28,14 +28,14 @@ export interface Looked {
 export interface ClaimOutlook {
   /** Undefined: nobody is to be found, and there is nothing to ask. `from` null: among all that are queued. */
   next(full: Full): { from: Instant | null } | undefined;
-  /** What `next` said has been asked. Without it, as after a failure, nothing is known to be claimed. */
+  /** The claim that `next` allowed was answered. Not called after a failure: then nothing counts as looked at. */
   looked(claim: Looked): void;
   /**
-   * Milliseconds that who has few slots is passed over after a claim: each time it is not, the next claim has to read past
-   * all that it has queued once more.
+   * For how many milliseconds somebody with few slots stays excluded after a claim that included them: each inclusion
+   * makes a claim read past their whole queue again.
    */
   readonly patience: number;
-  /** Runs of this moment or later may be waiting; null: of any. Those that no claim under way may have seen, too. */
+  /** Runs due at `since` or later may be waiting (null: at any time), also such as the claim under way cannot have seen. */
   news(since: Instant | null): void;
 }
 

@@ -1,22 +1,22 @@
 import { randomUUID } from "node:crypto";
-import { Bell } from "../domain/bell.ts";
+import { Bell } from "../waiting/bell.ts";
 import type { Instant } from "../domain/instant.ts";
 import type { SigningSecrets } from "../domain/ports/accounts.ts";
 import type { Clock, Monotonic, Random, Timers } from "../domain/ports/clock.ts";
-import { pause } from "../domain/pause.ts";
+import { pause } from "../waiting/pause.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import type { EmailLog, Mailer } from "../domain/ports/mail.ts";
 import type { RunQueue } from "../domain/ports/run-queue.ts";
 import type { ClaimedRun } from "../domain/run.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
+import { createFreshAnswers } from "../waiting/fresh-answers.ts";
 import { createAttempt } from "./attempt.ts";
 import type { CircuitBreakers } from "./circuit-breaker.ts";
 import { createClaimOutlook } from "./claim-outlook.ts";
 import { createHeldRuns, deliveryLimits, type DeliveryLimits, type Full } from "./held-runs.ts";
 import { createLeaseKeeper } from "./lease-keeper.ts";
 import { createRecords } from "./records.ts";
-import { createSigningKeys } from "./signing-keys.ts";
 import { createStarter } from "./starter.ts";
 import type { WebhookSender } from "./webhook.ts";
 
@@ -29,6 +29,8 @@ const TIMING = {
   reap: 3_000,
   unwanted: 1_500,
   afterError: 500,
+  /** After which an account's signing secrets are asked for again: within it a rotated one signs. */
+  signingKeys: 1_000,
   /** For PostgreSQL to take up a claim; later it takes nothing. */
   takeUp: 5_000,
   /** After which a claim without an answer is over on the server, which gives a statement 10 s; less than a lease. */
@@ -46,6 +48,8 @@ const TIMING = {
 const BURST = 100;
 /** Circuits that are not closed, beyond which no claim starts what it takes: it would have to except them all. */
 const MOST_UNSETTLED = 500;
+/** Accounts whose signing secrets are kept for that long. */
+const MOST_SIGNING_KEYS = 10_000;
 /** Attempts done but not recorded, at which no more are claimed. */
 const MAX_UNRECORDED = 2_000;
 
@@ -131,7 +135,12 @@ export function createDeliveryWorker(options: {
     leases,
     records,
     breakers,
-    signingKeys: createSigningKeys(options.signingSecrets),
+    signingKeys: createFreshAnswers<readonly string[]>({
+      ask: (account) => options.signingSecrets.current(account),
+      freshMs: timing.signingKeys,
+      max: MOST_SIGNING_KEYS,
+      monotonic,
+    }),
     attempt: createAttempt({ ...options, emailLog: records.emails }),
     onFinished: (recovered) => {
       if (held.waiting > 0) startBell.ring();
@@ -199,9 +208,9 @@ export function createDeliveryWorker(options: {
     if (runs.some((run) => !run.started)) startBell.ring();
     hurryIfIdle();
     if (!cutShort) return false;
-    // The last places are given out by halves: the rest when some have come free, or in a moment.
+    // Nearly full: the rest is claimed when a slot comes free, or at the next poll.
     if (slots === 0) return limit >= limits.claimBatch / 4;
-    // Who has been filled up is passed over now, for as long. Others may be behind, if this was made small by few slots.
+    // Whom this claim filled up the next one excludes. It is made at once only if that gives others more room, or nobody is newly full.
     const crowd = held.full(clock.now(), outlook.patience);
     return sizeOf(crowd) <= sizeOf(full) || held.startable(crowd) > 2 * slots;
   }
@@ -209,7 +218,7 @@ export function createDeliveryWorker(options: {
   /** The server may go on with a statement whose answer nobody waits for any more: so more than once. */
   async function giveBackUnanswered(): Promise<void> {
     const now = monotonic();
-    // While it cannot be done nothing new is claimed, so that they are few.
+    // No new claim is made until this succeeds, so that the list stays short.
     if (now - lastUnclaim < timing.poll) return;
     await queue.unclaim([...unanswered.keys()]);
     lastUnclaim = now;
@@ -275,7 +284,7 @@ export function createDeliveryWorker(options: {
     }
   }
 
-  /** After an outage everybody's leases have run out: the living get one lease to renew theirs. */
+  /** After an outage everybody's leases have run out: those who come back get one lease to renew theirs. */
   async function reap(): Promise<void> {
     if (monotonic() - lastOutage < timing.lease) return;
     const began = monotonic();
@@ -304,8 +313,7 @@ export function createDeliveryWorker(options: {
 
   return {
     run: async (signal) => {
-      // Whoever was alive before this process came gets its time too: it may be the database that
-      // has just come back, and with it us.
+      // Other workers may be coming back from the same outage as this process: they get one lease, too.
       lastOutage = monotonic();
       const background = new AbortController();
       const loops = [

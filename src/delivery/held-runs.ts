@@ -65,9 +65,9 @@ export interface HeldRuns {
   finished(run: ClaimedRun): boolean;
   /** Takes everything that has not been taken. */
   takeAll(): ClaimedRun[];
-  /** How many may be claimed and started at once: each finds a slot, whomever of those who are not full it calls. */
+  /** How many runs a claim may start: each finds a slot, whichever account or destination outside `full` it calls. */
   startable(full: Full): number;
-  /** A claim has passed over nobody but these. */
+  /** A claim was made at `now` that excluded only these. */
   claimed(full: Full, now: Instant): void;
   /** Earliest notBefore after `now` among those waiting. */
   nextDue(now: Instant): Instant | null;
@@ -77,9 +77,9 @@ export interface HeldRuns {
    */
   room(now: Instant): { due: number; ahead: boolean };
   /**
-   * Whose runs are not to be claimed: a whole batch of them would not fit, or there is no slot for any, or for so few
-   * that the others' claims should not be made small by them, until `patience` (milliseconds) after a claim that did not
-   * pass them over.
+   * Whom the next claim is to exclude: a whole batch of theirs would not fit, they have no slot, or so few that they
+   * would make the claim small. The last holds only for `patience` (milliseconds) after a claim that included them.
+   * Remembers who is full for want of slots, for `finished`.
    */
   full(now: Instant, patience: number): Full;
   readonly waiting: number;
@@ -145,7 +145,7 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
   }
 
   function mostInFlight(): number {
-    // A share that was given as all of it is meant so.
+    // perAccount = concurrency was asked for: then one account may use every slot.
     return limits.perAccount < limits.concurrency
       ? Math.min(limits.perAccount, limits.concurrency - inFlight)
       : limits.perAccount;
@@ -155,7 +155,7 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
   function slotsOf(account: Use | undefined): number {
     const used = account?.inFlight ?? 0;
     const left = limits.concurrency - inFlight;
-    // Each that starts takes one of those, too, of which none may have more than are left over.
+    // No account may hold more slots than are left free. Each start takes a free one and adds it to its own: hence the half.
     return limits.perAccount < limits.concurrency
       ? Math.min(limits.perAccount - used, Math.ceil((left - used) / 2))
       : Math.min(limits.perAccount - used, left);
@@ -170,7 +170,7 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
     return slots < Math.max(1, Math.min(limits.perDestination, used + slots) / 2);
   }
 
-  function crowded(use: Use, slots: number, until: Instant, waits = false): boolean {
+  function noteCrowded(use: Use, slots: number, until: Instant, waits = false): boolean {
     use.crowded = waits || slots < 1 || (few(use, slots) && use.claimedAt > until);
     return use.crowded;
   }
@@ -288,13 +288,15 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
         accounts: namesOf(
           accounts,
           (use) =>
-            placesOf(use) > places || use.characters > most || crowded(use, slotsOf(use), until),
+            noteCrowded(use, slotsOf(use), until) ||
+            placesOf(use) > places ||
+            use.characters > most,
         ),
         destinations: namesOf(
           destinations,
           (use, key) =>
-            placesOf(use) > limits.perDestination + spare ||
-            (!isMailServer(key) && crowded(use, slotsTo(use), until, waitFor.has(use))),
+            (!isMailServer(key) && noteCrowded(use, slotsTo(use), until, waitFor.has(use))) ||
+            placesOf(use) > limits.perDestination + spare,
         ),
       };
     },

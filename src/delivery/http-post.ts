@@ -1,4 +1,4 @@
-import { abortReason } from "../domain/until-aborted.ts";
+import { abortReason } from "../waiting/until-aborted.ts";
 import { AnswerParser } from "./answer-parser.ts";
 import type { Caller, ReceiverConnection } from "./receiver-connection.ts";
 import { requestText } from "./request-text.ts";

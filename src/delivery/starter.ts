@@ -79,7 +79,7 @@ export function createStarter(options: {
   }
 
   async function launchStarted(runs: readonly ClaimedRun[], signal: AbortSignal): Promise<void> {
-    // Whose signing secrets have to be read first hold up nobody else.
+    // One account's signing secrets may have to be read first: the others' runs do not wait for that.
     await Promise.all(
       Array.from(Map.groupBy(runs, ({ account }) => account).values(), async (theirs) => {
         for (const each of await prepare(theirs)) launchIf(true, each, signal);

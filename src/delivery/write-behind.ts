@@ -1,10 +1,10 @@
-import { pause } from "../domain/pause.ts";
+import { pause } from "../waiting/pause.ts";
 import type { Timer, Timers } from "../domain/ports/clock.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 
 export interface WriteBehind<T> {
   add(item: T): void;
-  /** Nobody is known to come for whom to wait: what there is now waits no longer than `HURRY`. */
+  /** No more items are expected soon: what waits is written within `HURRY`. */
   hurry(): void;
   /** Items not written yet. */
   readonly pending: number;
@@ -12,7 +12,7 @@ export interface WriteBehind<T> {
   idle(): Promise<void>;
 }
 
-/** Milliseconds: at a few hundred items a second, each of which comes alone, a fifth of the statements. */
+/** Milliseconds. Of a few hundred items a second, each of which comes alone, one statement still takes several. */
 const HURRY = 5;
 /** Milliseconds between tries while the database is away. */
 const RETRY = { first: 100, most: 2_000 };

@@ -10,7 +10,10 @@ export type OnceState = "armed" | "fired" | "completed" | "failed" | "missed";
  */
 export interface Cursor {
   jobUid: string;
-  /** 1 when new; every write adds 1, also those of workers that complete or halt a job. */
+  /**
+   * 1 when new. Rises with every write that a decision depends on, also a worker's (completed, failed, halted); recording
+   * a last execution alone does not raise it.
+   */
   version: number;
   position: Instant;
   /** Hash of schedule, zone and suspension; when it changes the cursor moves to now. */
@@ -24,7 +27,7 @@ export interface Cursor {
   once: OnceState;
   /** The generation that a 410 Gone halted; null when none is. */
   haltedGeneration: number | null;
-  /** The last `run-now` annotation value that was turned into a run. */
+  /** The last `run-now` annotation value that was dealt with: it became a run, or was spent without one. */
   lastRunNow: string | null;
   deleted: boolean;
 }

@@ -35,6 +35,7 @@ export type MailResult =
    * Otherwise the server is at work and spoke of this mail alone (greylisting, an unknown recipient); null:
    * it was not asked.
    * `withdrawn`: its signal, or the end of its time, came before the server had been told all of it.
+   * `refused`: the guard lets nobody call this server.
    */
   | {
       kind: "failed";
@@ -44,6 +45,7 @@ export type MailResult =
       reachedSome?: boolean;
       serverFault?: boolean | null;
       withdrawn?: boolean;
+      refused?: boolean;
     };
 
 export type MailKind = "email" | "otp" | "job";

@@ -4,7 +4,7 @@ import { isoUtc, type Instant } from "../domain/instant.ts";
 import type { Job } from "../domain/job.ts";
 import { jobStatus, nextRunAt } from "../domain/job-status.ts";
 import type { CircuitState } from "../domain/ports/circuits.ts";
-import type { JobHistory } from "../domain/ports/run-ledger.ts";
+import type { JobHistory } from "../domain/ports/run-history.ts";
 import { restFields } from "../domain/rest-job.ts";
 import { jsonObject, JsonText } from "./endpoint.ts";
 

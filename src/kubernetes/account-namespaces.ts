@@ -5,7 +5,7 @@ import type { Accounts } from "../domain/ports/accounts.ts";
 import type { Monotonic, Timers } from "../domain/ports/clock.ts";
 import type { KubernetesClient } from "./client.ts";
 import { namespaceUid } from "./namespace-uid.ts";
-import { pause } from "../domain/pause.ts";
+import { pause } from "../waiting/pause.ts";
 
 /** How long a binding may be wrong after it changed, and how often a change is looked for. */
 const FRESH_MS = 5_000;
@@ -27,13 +27,13 @@ export function createAccountNamespaces(dependencies: {
   const fresh = { max: MAX_ENTRIES, ttl: FRESH_MS, ttlResolution: 0, perf: { now: monotonic } };
 
   /**
-   * Part of every key. What is asked for under an older one ends, and is kept, as nobody's answer:
-   * deleting entries would abort the fetches under way, and fail whoever waits for them.
+   * Part of every key. Raising it abandons older entries without deleting them: deleting would abort the fetches under
+   * way, and fail whoever waits for them.
    */
   let epoch = 0;
   /** How often somebody has asked to forget. */
   let forgets = 0;
-  /** What `forgets` was when a namespace was; one that falls out is asked for again anyway, by its age. */
+  /** What `forgets` was when a namespace was forgotten last. An evicted entry does no harm: the binding expires by age. */
   const forgottenAt = new LRUCache<string, number>({ max: MAX_ENTRIES });
   let lastRevision: string | undefined;
 

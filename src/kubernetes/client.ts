@@ -7,8 +7,8 @@ import type { Metrics } from "../telemetry/metrics.ts";
 import { ApiError, parseStatus } from "./api-error.ts";
 import { createCredentials } from "./credentials.ts";
 import { canonicalJson, parseExactJson } from "../domain/exact-json.ts";
-import { pause } from "../domain/pause.ts";
-import { untilAborted } from "../domain/until-aborted.ts";
+import { pause } from "../waiting/pause.ts";
+import { untilAborted } from "../waiting/until-aborted.ts";
 
 export interface ApiCall {
   verb: "get" | "list" | "create" | "update" | "patch" | "apply" | "delete";

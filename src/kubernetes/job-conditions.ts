@@ -2,7 +2,7 @@ import type { Finding } from "../domain/findings.ts";
 import { isoUtc, type Instant } from "../domain/instant.ts";
 import type { Job } from "../domain/job.ts";
 import { jobStatus, nextRunAt, type StatusCursor } from "../domain/job-status.ts";
-import type { JobHistory } from "../domain/ports/run-ledger.ts";
+import type { JobHistory } from "../domain/ports/run-history.ts";
 import { onceStateOf, type Timing } from "../domain/timing.ts";
 import { resourceField } from "./resource-fields.ts";
 

@@ -1,7 +1,7 @@
 import { isoUtc } from "../domain/instant.ts";
 import type { Instant } from "../domain/instant.ts";
 import type { Job, JobStatus } from "../domain/job.ts";
-import type { JobHistory } from "../domain/ports/run-ledger.ts";
+import type { JobHistory } from "../domain/ports/run-history.ts";
 import type { Observed } from "../domain/ports/status-reporter.ts";
 import type { MissedSpan } from "../domain/run.ts";
 import type { JobNews } from "./events.ts";

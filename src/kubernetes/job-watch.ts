@@ -4,7 +4,7 @@ import type { Monotonic, Random, Timers } from "../domain/ports/clock.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import { PositionExpired } from "../domain/ports/job-store.ts";
 import type { JobEvent, JobStore } from "../domain/ports/job-store.ts";
-import { pause } from "../domain/pause.ts";
+import { pause } from "../waiting/pause.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { ApiError, isExpired } from "./api-error.ts";
 import type { ApiStatus } from "./api-error.ts";
@@ -140,11 +140,11 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
   }
 
   /**
-   * An API server says nothing, not even bookmarks, of a position that it has not come to yet, as when etcd has been
-   * restored from a backup: then only a list helps, and soon, before it comes to a position that was another's: throws
-   * PositionExpired. Otherwise it is watched again, and nobody reads all jobs because none has changed, or because a
-   * connection died. Also when it does not tell in time: lists are the last that one with too much to do needs. But one
-   * that told nothing of this position either is believed no longer: cut off from etcd, it goes on opening watches.
+   * Whether the API server has got as far as `at`. After etcd was restored from a backup it has not, and sends nothing
+   * for that position, not even bookmarks: throws PositionExpired, so that the caller lists before the same position is
+   * reached again with other content. False when the server did not answer in time: watch on, because a list is the
+   * last thing that a busy server needs. A position that was silent before gets no such benefit: a server that is cut
+   * off from etcd still opens watches.
    */
   async function isReached(scope: Scope, at: string, signal: AbortSignal): Promise<boolean> {
     let now: string;

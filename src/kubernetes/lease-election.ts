@@ -6,7 +6,7 @@ import type { Logger } from "../telemetry/logger.ts";
 import type { KubernetesClient } from "./client.ts";
 import { createLeaseLock, microTime } from "./lease.ts";
 import type { ElectionRecord } from "./lease.ts";
-import { pause } from "../domain/pause.ts";
+import { pause } from "../waiting/pause.ts";
 
 export interface LeaseElectionDependencies {
   /** A client of its own with one connection: a herd of other calls must not delay a renewal. */

@@ -1,7 +1,7 @@
 import type { Instant } from "../domain/instant.ts";
 import type { Job, JobStatus } from "../domain/job.ts";
 import { nextRunAt } from "../domain/job-status.ts";
-import type { JobHistory } from "../domain/ports/run-ledger.ts";
+import type { JobHistory } from "../domain/ports/run-history.ts";
 import type { Observed } from "../domain/ports/status-reporter.ts";
 import { jobConditions } from "./job-conditions.ts";
 import type { RememberedResource } from "./resource-memory.ts";

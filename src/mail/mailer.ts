@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { LRUCache } from "lru-cache";
 import type { MailMessage, MailResult } from "../domain/mail.ts";
 import type { SmtpSettingsStore } from "../domain/ports/accounts.ts";
-import type { Timers } from "../domain/ports/clock.ts";
+import type { Monotonic, Timers } from "../domain/ports/clock.ts";
 import type { Mailer, MailOptions } from "../domain/ports/mail.ts";
 import type { Dial } from "../network/guarded-dial.ts";
 import type { Logger } from "../telemetry/logger.ts";
@@ -29,6 +29,7 @@ export function createMailer(options: {
   dial: Dial;
   /** Questions that mails share begin milliseconds apart; without timers, one after the other. */
   timers?: Timers;
+  monotonic: Monotonic;
   metrics: Metrics;
   log: Logger;
   /** Connections per account. */
@@ -36,7 +37,15 @@ export function createMailer(options: {
   /** Milliseconds that one mail may take: a server that trickles defeats the other limits. */
   sendTimeoutMs?: number;
 }): Mailer {
-  const { settings, dial, metrics, log, poolSize = 10, sendTimeoutMs = 60_000 } = options;
+  const {
+    settings,
+    dial,
+    monotonic,
+    metrics,
+    log,
+    poolSize = 10,
+    sendTimeoutMs = 60_000,
+  } = options;
   const pools = new LRUCache<string, TransportPool>({
     max: MAX_POOLS,
     ttl: POOL_IDLE,
@@ -92,14 +101,13 @@ export function createMailer(options: {
   return {
     send: async (account, message, options) => {
       const kind = message.kind ?? "email";
-      const started = performance.now();
+      const started = monotonic();
       const result = await send(account, message, options);
       metrics.emails.inc({ kind, outcome: OUTCOME[result.kind] });
       if (result.kind === "unconfigured") return result;
-      metrics.emailDuration.observe({ kind }, (performance.now() - started) / 1_000);
+      metrics.emailDuration.observe({ kind }, (monotonic() - started) / 1_000);
       if (result.kind === "failed") {
-        if (result.error.startsWith("destination refused"))
-          metrics.destinationsRefused.inc({ protocol: "smtp" });
+        if (result.refused) metrics.destinationsRefused.inc({ protocol: "smtp" });
         log.info({ account, kind, outcomeUnknown: result.outcomeUnknown }, "email not accepted");
       }
       return result;

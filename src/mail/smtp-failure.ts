@@ -33,7 +33,14 @@ export function smtpFailure(input: {
   const text = scrub(describe(error, fields), input.secrets);
   const serverFault = isServerFault(error, fields);
   if (error instanceof DestinationRefused)
-    return { kind: "failed", error: text, retryable: false, outcomeUnknown: false, serverFault };
+    return {
+      kind: "failed",
+      error: text,
+      retryable: false,
+      outcomeUnknown: false,
+      serverFault,
+      refused: true,
+    };
   if (fields.responseCode !== undefined)
     return {
       kind: "failed",

@@ -5,7 +5,7 @@ import SMTPPool from "nodemailer/lib/smtp-pool";
 import type { SmtpSettings } from "../domain/account.ts";
 import type { MailMessage, MailResult } from "../domain/mail.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
-import { createTurns } from "../domain/turns.ts";
+import { createTurns } from "../waiting/turns.ts";
 import type { Dial } from "../network/guarded-dial.ts";
 import { watchReading } from "./message-stream.ts";
 import { readFields, secretsOf, ServerBusy, smtpFailure } from "./smtp-failure.ts";

@@ -1,6 +1,6 @@
 import { connect, isIP, type Socket } from "node:net";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
-import { abortReason, untilAborted } from "../domain/until-aborted.ts";
+import { abortReason, untilAborted } from "../waiting/until-aborted.ts";
 import { classifyAddress } from "./address-class.ts";
 import { portBlocked, type Protocol } from "./blocked-ports.ts";
 import { DestinationRefused } from "./destination-refused.ts";
@@ -122,8 +122,8 @@ interface Limit {
 }
 
 /**
- * What hangs is away: that is not the destination's fault, as a connection that is not made in time is. It has half of
- * the time: a call's own must not run out over it.
+ * A lookup that hangs is a dependency that is away, not the destination's fault. It gets half of the time, so that the
+ * call's own does not run out while it waits.
  */
 async function inTime<T>(dependency: string, answer: Promise<T>, limit: Limit): Promise<T> {
   const late = AbortSignal.any([limit.signal, AbortSignal.timeout(limit.ms / 2)]);

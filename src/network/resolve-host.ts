@@ -1,5 +1,5 @@
 import { lookup as getaddrinfo, Resolver } from "node:dns/promises";
-import { createTurns, type Turns } from "../domain/turns.ts";
+import { createTurns, type Turns } from "../waiting/turns.ts";
 
 /** The addresses of a name, of a very large answer the first. Rejects with a DNS error (`code` ENOTFOUND, EAI_AGAIN, …). */
 export type Lookup = (host: string) => Promise<string[]>;

@@ -36,12 +36,12 @@ const RETRY_MS = 2_000;
  */
 export function createPostgresClock(options: {
   pool: Pool;
-  monotonic?: Monotonic;
+  monotonic: Monotonic;
   /** Default 5,000. */
   intervalMs?: number;
   onError?: (error: unknown) => void;
 }): PostgresClock {
-  const monotonic = options.monotonic ?? (() => performance.now());
+  const { monotonic } = options;
   const intervalMs = options.intervalMs ?? 5_000;
   let samples: Sample[] = [];
   let best: Sample | undefined;

@@ -57,8 +57,8 @@ const SETTLES = `(f.final is not null and ${awaits("f", `f.final[${OUTCOME}]`)})
 const HALTS = "(c.generation = any(f.halted) is true)";
 
 /**
- * Of a judged job `j`: what is written holds for the version of the cursor that was judged. Also of a one-time that
- * has been given another time: while its run ends, it may be put back to the time of that run.
+ * Of a judged job `j`: true when what is written is right only for the version of the cursor that was judged. Also for
+ * any one-time: while its run ends, it may be given another time, or put back to that run's.
  */
 const RELIES = "(j.halts or j.settles or j.one_time is true)";
 

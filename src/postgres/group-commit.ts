@@ -1,4 +1,5 @@
-import { pause, STATEMENTS_APART } from "../domain/pause.ts";
+import { pause } from "../waiting/pause.ts";
+import { STATEMENTS_APART } from "../waiting/statements-apart.ts";
 import type { Timers } from "../domain/ports/clock.ts";
 
 /** Collects what arrives while a commit is in flight, or just after, and commits it together. */

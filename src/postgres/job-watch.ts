@@ -1,5 +1,5 @@
-import { Bell } from "../domain/bell.ts";
-import { pause } from "../domain/pause.ts";
+import { Bell } from "../waiting/bell.ts";
+import { pause } from "../waiting/pause.ts";
 import type { Timers } from "../domain/ports/clock.ts";
 import { PositionExpired, type JobEvent } from "../domain/ports/job-store.ts";
 import {

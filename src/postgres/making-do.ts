@@ -16,8 +16,8 @@ type Taken = (
 ) => void;
 
 /**
- * A server that lets nobody else in is none that is away: whoever asked waits for a connection that the pool has, as
- * if it had its most, or where it has none gets one of the lender's.
+ * A server that accepts no more connections is not away: the caller waits for one that the pool has, as if the pool
+ * were full; if it has none, it gets one of the lender's.
  */
 export function makeDoWhenRefused(pool: Pool, lender?: Pool): void {
   const connect = pool.connect.bind(pool);

@@ -154,10 +154,9 @@ async function apply(client: Client, onProgress: MigrateOptions["onProgress"]): 
 }
 
 /**
- * Who changes a table waits for everybody who has read it, a backup for its whole length; and whoever comes later, if
- * only to read, waits behind. So it waits for a moment (the session's lock_timeout), then lets the others through, and
- * begins again, for as long as it takes; also when one of them had what it wanted, and wanted what it had. Of several
- * tries the first one says what it does.
+ * ALTER TABLE waits for every transaction that has read the table, a backup for its whole length, and whoever comes
+ * later waits behind it, if only to read. So each try waits only for the session's lock_timeout, lets the others
+ * through, and begins again, as often as it takes; after a deadlock, too. Only the first try reports its progress.
  */
 async function givingWay<T>(
   request: { client: Queryable; onProgress: MigrateOptions["onProgress"] },

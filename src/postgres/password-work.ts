@@ -1,5 +1,5 @@
 import { PasswordsBusy } from "../domain/ports/accounts.ts";
-import { createTurns } from "../domain/turns.ts";
+import { createTurns } from "../waiting/turns.ts";
 
 export interface PasswordWork {
   /** Runs `work` around one or more `hash`. Throws PasswordsBusy at once when too many others are admitted. */

@@ -1,5 +1,5 @@
 import type { Instant } from "../domain/instant.ts";
-import type { JobHistory, RunHistory } from "../domain/ports/run-ledger.ts";
+import type { JobHistory, RunHistory } from "../domain/ports/run-history.ts";
 import type { MissedReason } from "../domain/run.ts";
 import type { Pool } from "./pool.ts";
 import {

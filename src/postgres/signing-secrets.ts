@@ -23,8 +23,8 @@ interface StoredSecret {
 
 /**
  * Webhook signing secrets (Standard Webhooks). A rotated secret goes on signing for 24 hours.
- * `current` is asked for every delivery: concurrent calls share one query, so that a rotation holds
- * at once everywhere and yet a herd of deliveries costs a few queries.
+ * Callers that ask for `current` at the same time share one query. Deliveries keep the answer for a second, so a
+ * rotation holds everywhere within that.
  */
 export function createSigningSecrets({
   pool,

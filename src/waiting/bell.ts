@@ -1,4 +1,4 @@
-import type { Timers } from "./ports/clock.ts";
+import type { Timers } from "../domain/ports/clock.ts";
 
 /** What a loop sleeps on: wakes one waiter. A ring between two waits is kept, so none is lost. */
 export class Bell {

@@ -1,10 +1,4 @@
-import type { Timers } from "./ports/clock.ts";
-
-/**
- * Milliseconds from the start of one statement that requests share to that of the next, when somebody
- * waits for it (docs/decisions/0010).
- */
-export const STATEMENTS_APART = 5;
+import type { Timers } from "../domain/ports/clock.ts";
 
 /** Resolves after `ms`, or as soon as the signal aborts: the caller looks at the signal. */
 export async function pause(ms: number, timers: Timers, signal?: AbortSignal): Promise<void> {

@@ -3,6 +3,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { appendFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import { monotonic } from "../../cmd/system.ts";
 import { DependencyUnavailable } from "../../src/domain/ports/dependency-down.ts";
 import { createPostgresClock } from "../../src/postgres/clock.ts";
 import type { OwnControlPlane } from "../kubernetes/own-control-plane.ts";
@@ -73,7 +74,7 @@ export async function runRound(options: {
   const plan = createPlan({ topology, seed, seconds, jobs: options.jobs });
   const system = await startSystemUnderTest({ directory, controlPlane });
   const followed = follow(system);
-  const clock = createPostgresClock({ pool: followed, intervalMs: 1_000 });
+  const clock = createPostgresClock({ pool: followed, monotonic, intervalMs: 1_000 });
   await clock.start();
   const log: Arrival[] = [];
   const random = seededRandom(seed);

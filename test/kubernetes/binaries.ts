@@ -39,12 +39,12 @@ const RECIPES: Record<Binary, Recipe> = {
 const MODULES = join(import.meta.dirname, "..", "control-plane");
 
 /** Where built programs are kept: never in the checkout, so that a fresh clone finds them again. */
-export function cacheFolder(): string {
+function cacheFolder(): string {
   return join(process.env.XDG_CACHE_HOME || join(homedir(), ".cache"), "carillon", "control-plane");
 }
 
 /** The first file of that name on PATH. */
-export async function onPath(name: string): Promise<string | undefined> {
+async function onPath(name: string): Promise<string | undefined> {
   for (const folder of (process.env.PATH ?? "").split(delimiter)) {
     if (folder !== "" && (await isExecutable(join(folder, name)))) return join(folder, name);
   }

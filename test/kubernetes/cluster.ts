@@ -11,7 +11,7 @@ import { createMetrics } from "../../src/telemetry/metrics.ts";
 import { until } from "../until.ts";
 import { realTime } from "./real-time.ts";
 
-export const CRD_FILE = join(import.meta.dirname, "../../crds/scheduledjobs.carillon.dev.yaml");
+const CRD_FILE = join(import.meta.dirname, "../../crds/scheduledjobs.carillon.dev.yaml");
 
 /** A client of the real cluster, with everything it needs made for it; `token` makes it somebody else's. */
 export function connect(

@@ -62,7 +62,7 @@ export function useSignedIn(): (session: Session | null) => void {
   };
 }
 
-export function signedInAs(client: QueryClient, session: Session | null): void {
+function signedInAs(client: QueryClient, session: Session | null): void {
   void client.cancelQueries({ queryKey: KEY });
   forget(client);
   dropUnsavedOfOthers(session?.user.id);

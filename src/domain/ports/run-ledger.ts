@@ -1,7 +1,6 @@
 import type { Cursor } from "../cursor.ts";
-import type { Instant } from "../instant.ts";
 import type { Job } from "../job.ts";
-import type { Execution, MissedSpan, NewRun, UnfinishedRun } from "../run.ts";
+import type { MissedSpan, NewRun, UnfinishedRun } from "../run.ts";
 
 /** The change that one reconcile decided on for one job. Applied whole or not at all. */
 export interface LedgerChange {
@@ -20,13 +19,10 @@ export class ChangeRefused extends Error {
   override name = "ChangeRefused";
 }
 
-export interface JobHistory {
-  lastScheduleTime: Instant | null;
-  lastSuccessTime: Instant | null;
-  last: Execution | null;
-}
-
-/** The scheduling side of PostgreSQL: cursors, and the creation of runs. Used by the leader. */
+/**
+ * The scheduling side of PostgreSQL: cursors, and the creation and cancelling of runs. By the leader, and by the gateway
+ * for what REST asks for.
+ */
 export interface RunLedger {
   cursors(jobUids: readonly string[]): Promise<Map<string, Cursor>>;
   unfinished(jobUids: readonly string[]): Promise<Map<string, UnfinishedRun[]>>;
@@ -45,8 +41,8 @@ export interface RunLedger {
    * 2. A dropped scheduled run is recorded as missed only when its scheduledAt ≤ `to.position`, its identity
    *    is not in `create`, and it is not the fire time of a one-time that is in `missed`; any other leaves no
    *    trace, because the scheduler decides it again.
-   * 3. A new cursor has version 1; every write to a cursor, also a worker's (completed, failed, halted),
-   *    adds 1: the scheduler keeps cursors in memory and learns of such a write by the conflict.
+   * 3. A new cursor has version 1, which rises with every write that a decision depends on, also a worker's
+   *    (completed, failed, halted): the scheduler keeps cursors in memory and learns of such a write by the conflict.
    * Manual runs are never dropped for suspension.
    *
    * Throws ChangeRefused, and nothing is applied, when PostgreSQL cannot hold what a change says.
@@ -82,48 +78,4 @@ export interface LedgerNews {
   onCursors(listener: (jobUids: readonly string[] | undefined) => void): () => void;
   /** Jobs of which attempts were recorded. */
   onClosed(listener: (jobUids: readonly string[] | undefined) => void): () => void;
-}
-
-/** One page of what became of a job: newest first, the id as tie-break; of every incarnation of (account, id). */
-export interface HistoryQuery {
-  account: string;
-  jobId: string;
-  limit: number;
-  offset: number;
-  status?: Execution["status"];
-}
-
-/** A one-time job that is over. */
-export interface FinishedJob {
-  account: string;
-  jobId: string;
-  cursor: Cursor;
-}
-
-/** What the gateway reads about runs. */
-export interface RunHistory {
-  cursor(jobUid: string): Promise<Cursor | undefined>;
-  cursors(jobUids: readonly string[]): Promise<Map<string, Cursor>>;
-  summary(jobUids: readonly string[]): Promise<Map<string, JobHistory>>;
-  executions(query: HistoryQuery): Promise<Execution[]>;
-  /** Executions (of `status`) and all missed spans in one list (`include=missed`). */
-  executionsAndMissed(
-    query: HistoryQuery,
-  ): Promise<
-    (({ kind: "execution" } & Execution) | ({ kind: "missed"; id: string } & MissedSpan))[]
-  >;
-  /** Whether any trace (cursor, execution, missed span) of the job exists. */
-  known(account: string, jobId: string): Promise<boolean>;
-  /**
-   * Uids after `after`, in their order, of the one-time jobs of accounts that are completed, failed or missed, were
-   * decided on `before`, and have an id of the form of `jobIds`. Reads every cursor.
-   */
-  finished(query: {
-    before: Instant;
-    jobIds: RegExp;
-    after: string | undefined;
-    limit: number;
-  }): Promise<string[]>;
-  /** One of these, if this is so now, its last attempt was `before`, too, and it has no unfinished run. */
-  finishedJob(query: { before: Instant; jobUid: string }): Promise<FinishedJob | undefined>;
 }

@@ -5,7 +5,7 @@ import type { Circuits } from "../../domain/ports/circuits.ts";
 import type { Clock } from "../../domain/ports/clock.ts";
 import type { DashboardStatistics } from "../../domain/ports/dashboard.ts";
 import type { EmailLog } from "../../domain/ports/mail.ts";
-import type { RunHistory } from "../../domain/ports/run-ledger.ts";
+import type { RunHistory } from "../../domain/ports/run-history.ts";
 import type { ApiAnswer } from "../endpoint.ts";
 import { restLogEntry } from "../routes/mail.ts";
 import { failingJobs } from "./failing-jobs.ts";

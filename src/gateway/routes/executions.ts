@@ -1,6 +1,6 @@
 import { isoUtc } from "../../domain/instant.ts";
 import { JobNotFound, type JobStore } from "../../domain/ports/job-store.ts";
-import type { RunHistory } from "../../domain/ports/run-ledger.ts";
+import type { RunHistory } from "../../domain/ports/run-history.ts";
 import type { Execution, MissedSpan } from "../../domain/run.ts";
 import type { ApiAnswer, ApiRequest } from "../endpoint.ts";
 import { canBeJobId } from "../job-id.ts";

@@ -4,7 +4,7 @@ import type { Job, JobSpec } from "../../domain/job.ts";
 import { circuitOf } from "../../domain/circuit-of.ts";
 import { canonicalJson, parseExactJson } from "../../domain/exact-json.ts";
 import type { Circuits } from "../../domain/ports/circuits.ts";
-import { pause } from "../../domain/pause.ts";
+import { pause } from "../../waiting/pause.ts";
 import type { Clock, Monotonic, Timers } from "../../domain/ports/clock.ts";
 import type { DestinationPolicy } from "../../domain/ports/destination-policy.ts";
 import type { IdempotencyKeys } from "../../domain/ports/idempotency-keys.ts";
@@ -14,7 +14,8 @@ import {
   VersionConflict,
   type JobStore,
 } from "../../domain/ports/job-store.ts";
-import type { RunHistory, RunLedger } from "../../domain/ports/run-ledger.ts";
+import type { RunHistory } from "../../domain/ports/run-history.ts";
+import type { RunLedger } from "../../domain/ports/run-ledger.ts";
 import {
   patchedSpec,
   specFromRest,
@@ -22,7 +23,7 @@ import {
   type SpecResult,
 } from "../../domain/rest-job.ts";
 import type { RestJobCreate, RestJobPatch } from "../../domain/schema/rest-job.ts";
-import { createTurns } from "../../domain/turns.ts";
+import { createTurns } from "../../waiting/turns.ts";
 import type { ApiAnswer, ApiRequest } from "../endpoint.ts";
 import { ApiError, invalid, jobOwned } from "../errors.ts";
 import { idempotently } from "../idempotency.ts";

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { timers } from "../../../cmd/system.ts";
+import { monotonic, timers } from "../../../cmd/system.ts";
 import { alwaysLeader } from "../../../src/controller/always-leader.ts";
 import { createController } from "../../../src/controller/controller.ts";
 import { timingOf } from "../../../src/domain/timing.ts";
@@ -26,7 +26,7 @@ let parts: Awaited<ReturnType<typeof assemble>>;
 async function assemble(url: string) {
   const pool = createPool({ url, applicationName: "controller test" });
   const notifications = createNotifications({ url, applicationName: "controller test" });
-  const clock = createPostgresClock({ pool });
+  const clock = createPostgresClock({ pool, monotonic });
   await clock.start();
   const accounts = createAccounts({ pool });
   const account = await accounts.create({ name: "team" });

@@ -47,7 +47,7 @@ export interface WorkerFixture extends RunsFixture {
 
 export async function workerFixture(database?: TestDatabase): Promise<WorkerFixture> {
   const runs = await runsFixture(database);
-  const clock = createPostgresClock({ pool: runs.pool });
+  const clock = createPostgresClock({ pool: runs.pool, monotonic });
   await clock.start();
   const metrics = createMetrics({ version: "test", nodeMetrics: false });
   const log = createLogger({ level: "silent" });
@@ -55,6 +55,7 @@ export async function workerFixture(database?: TestDatabase): Promise<WorkerFixt
   const dial = createGuardedDial({ rules, accountRules: async () => parseDestinationRules("") });
   const smtp: WorkerFixture["smtp"] = { current: undefined };
   const mailer = createMailer({
+    monotonic,
     settings: {
       get: async () => smtp.current,
       revision: async () => smtp.current?.revision,

@@ -104,12 +104,13 @@ export async function startHarness(overrides: Overrides = {}) {
   const rules = parseDestinationRules(LOOPBACK);
   const settings = createSmtpSettingsStore({ pool, keyRing });
   const mailer = createMailer({
+    monotonic,
     settings,
     dial: createGuardedDial({ rules, accountRules }),
     metrics,
     log,
   });
-  const clock = createPostgresClock({ pool });
+  const clock = createPostgresClock({ pool, monotonic });
   await clock.start();
   const accounts = createAccounts({ pool });
   const apiKeys = createApiKeys({ pool });

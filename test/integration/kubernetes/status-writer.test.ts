@@ -4,7 +4,7 @@ import type { Cursor } from "../../../src/domain/cursor.ts";
 import type { Job, JobSpec } from "../../../src/domain/job.ts";
 import { jobStatus } from "../../../src/domain/job-status.ts";
 import type { Circuit } from "../../../src/domain/ports/circuits.ts";
-import type { JobHistory } from "../../../src/domain/ports/run-ledger.ts";
+import type { JobHistory } from "../../../src/domain/ports/run-history.ts";
 import type { Observed } from "../../../src/domain/ports/status-reporter.ts";
 import { revisionOf } from "../../../src/domain/revision.ts";
 import type { Execution } from "../../../src/domain/run.ts";

@@ -1,3 +1,4 @@
+import { monotonic } from "../../../cmd/system.ts";
 import type { SmtpSettings } from "../../../src/domain/account.ts";
 import type { MailMessage } from "../../../src/domain/mail.ts";
 import { startMailCatcher } from "../../../src/mail/mail-catcher.ts";
@@ -36,6 +37,7 @@ export function mailerFixture() {
     } = {},
   ) {
     const { accountRules = async () => parseDestinationRules(""), ...rest } = options;
+    const metrics = createMetrics({ version: "test", nodeMetrics: false });
     const state: { settings: SmtpSettings | undefined; revisions: number } = {
       settings: {
         host: "127.0.0.1",
@@ -50,6 +52,7 @@ export function mailerFixture() {
       revisions: 0,
     };
     const started = createMailer({
+      monotonic,
       settings: {
         get: async () => state.settings,
         revision: async () => {
@@ -63,14 +66,14 @@ export function mailerFixture() {
         rules: parseDestinationRules("127.0.0.0/8"),
         accountRules,
       }),
-      metrics: createMetrics({ version: "test", nodeMetrics: false }),
+      metrics,
       log: createLogger({ level: "silent" }),
       // More than a test may take: what ends a mail is not its own limit, unless the test says so.
       sendTimeoutMs: 60_000,
       ...rest,
     });
     ends.push(() => started.close());
-    return { ...started, state };
+    return { ...started, metrics, state };
   }
 
   async function scripted(script: SmtpScript): Promise<number> {

@@ -135,13 +135,17 @@ test("a server that cannot be checked, because the database is away, got no mail
   await expect(cut.send("account", HELLO)).rejects.toThrow(DependencyUnavailable);
 });
 
-test("a destination that is refused is permanent and names the setting", async () => {
-  const result = await mailer(25, { host: "10.0.0.1" }).send("a", HELLO);
+test("a destination that is refused is permanent, names the setting, and is counted", async () => {
+  const refused = mailer(25, { host: "10.0.0.1" });
+  const result = await refused.send("a", HELLO);
   expect(result).toMatchObject({
     kind: "failed",
     retryable: false,
     error: expect.stringContaining("CARILLON_ALLOW_DESTINATIONS"),
   });
+  expect((await refused.metrics.render()).text).toContain(
+    'carillon_destinations_refused_total{protocol="smtp"} 1',
+  );
 });
 
 test("a mail that waits when the mailer is closed does not leave", async () => {

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { monotonic } from "../../../cmd/system.ts";
 import { ClockUnknown } from "../../../src/domain/ports/clock.ts";
 import { createPostgresClock } from "../../../src/postgres/clock.ts";
 import { createPool, type Pool } from "../../../src/postgres/pool.ts";
@@ -16,7 +17,7 @@ afterAll(async () => {
 });
 
 test("knows nothing before it measured", () => {
-  const clock = createPostgresClock({ pool });
+  const clock = createPostgresClock({ pool, monotonic });
   expect(clock.known).toBe(false);
   expect(() => clock.now()).toThrow(ClockUnknown);
 });
@@ -70,6 +71,7 @@ test("measures as soon as the database comes", async () => {
   const proxy = { connect: () => through.connect() } as unknown as Pool;
   const clock = createPostgresClock({
     pool: proxy,
+    monotonic,
     intervalMs: 20,
     onError: (error) => {
       errors.push(error);

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import type { OnceState } from "../../../src/domain/cursor.ts";
 import { DAY } from "../../../src/domain/instant.ts";
 import type { Job } from "../../../src/domain/job.ts";
-import type { FinishedJob } from "../../../src/domain/ports/run-ledger.ts";
+import type { FinishedJob } from "../../../src/domain/ports/run-history.ts";
 import { derivedJobId, newJobId, OUR_JOB_ID } from "../../../src/gateway/job-id.ts";
 import { onceSpec } from "../../conformance/job-store.ts";
 import { change, cursorOf, job, runsFixture, scheduled, type RunsFixture } from "./runs-fixture.ts";

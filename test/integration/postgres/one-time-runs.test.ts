@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { timers } from "../../../cmd/system.ts";
+import { monotonic, timers } from "../../../cmd/system.ts";
 import { alwaysLeader } from "../../../src/controller/always-leader.ts";
 import { createController } from "../../../src/controller/controller.ts";
 import type { OnceState } from "../../../src/domain/cursor.ts";
@@ -736,7 +736,7 @@ describe("what a leader tells of it", () => {
 
   beforeAll(async () => {
     const { pool, ledger } = fixture;
-    const clock = createPostgresClock({ pool });
+    const clock = createPostgresClock({ pool, monotonic });
     await clock.start();
     jobs = createPostgresJobStore({ pool, notifications, timers });
     const leaving = new AbortController();

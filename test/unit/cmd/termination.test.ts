@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { untilTerminated } from "../../../cmd/termination.ts";
-import { aborted } from "../../../src/domain/until-aborted.ts";
+import { aborted } from "../../../src/waiting/until-aborted.ts";
 
 const SIGNALS = ["SIGTERM", "SIGINT", "SIGHUP"] as const;
 const before = new Map(SIGNALS.map((name) => [name, process.listeners(name)]));

@@ -8,7 +8,7 @@ import { PositionExpired } from "../../../src/domain/ports/job-store.ts";
 import type { JobStore } from "../../../src/domain/ports/job-store.ts";
 import type { UnfinishedRun } from "../../../src/domain/run.ts";
 import { revisionOf } from "../../../src/domain/revision.ts";
-import { pause } from "../../../src/domain/pause.ts";
+import { pause } from "../../../src/waiting/pause.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
 import { aJob, at } from "../domain/decide-builders.ts";

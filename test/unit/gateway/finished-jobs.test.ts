@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { Cursor } from "../../../src/domain/cursor.ts";
 import { DAY } from "../../../src/domain/instant.ts";
 import type { Job } from "../../../src/domain/job.ts";
-import type { FinishedJob } from "../../../src/domain/ports/run-ledger.ts";
+import type { FinishedJob } from "../../../src/domain/ports/run-history.ts";
 import { revisionOf } from "../../../src/domain/revision.ts";
 import { timingOf } from "../../../src/domain/timing.ts";
 import { createFinishedJobs } from "../../../src/gateway/finished-jobs.ts";

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import type { Job } from "../../../src/domain/job.ts";
 import { jobStatus } from "../../../src/domain/job-status.ts";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
-import type { JobHistory } from "../../../src/domain/ports/run-ledger.ts";
+import type { JobHistory } from "../../../src/domain/ports/run-history.ts";
 import type { MissedSpan } from "../../../src/domain/run.ts";
 import { timingOf } from "../../../src/domain/timing.ts";
 import { ApiError } from "../../../src/kubernetes/api-error.ts";

@@ -22,7 +22,12 @@ describe("what a failed conversation means", () => {
     {
       name: "a destination that may not be called",
       error: new DestinationRefused("smtp", "127.0.0.1", 25),
-      is: { retryable: false, serverFault: false, error: expect.stringContaining("127.0.0.1:25") },
+      is: {
+        retryable: false,
+        serverFault: false,
+        refused: true,
+        error: expect.stringContaining("127.0.0.1:25"),
+      },
     },
     {
       name: "no connection came free",

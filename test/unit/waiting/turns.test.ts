@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createTurns } from "../../../src/domain/turns.ts";
+import { createTurns } from "../../../src/waiting/turns.ts";
 
 /** Takes a turn, and says in `order` when it came. */
 function taker(turns: ReturnType<typeof createTurns>, order: string[]) {

@@ -98,7 +98,7 @@ export function copyOf(job: Job): JobDraft {
 }
 
 /** `2026-11-21T12:00:00` in the browser's zone, for `<input type=datetime-local>`. */
-export function localInput(iso: string): string {
+function localInput(iso: string): string {
   const date = new Date(iso);
   const local = new Date(date.getTime() - date.getTimezoneOffset() * 60_000);
   return local.toISOString().slice(0, 19);

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { parse, parseDocument } from "yaml";
 import { assert, dictionary, jsonValue, property, string } from "fast-check";
-import { yamlText } from "../../../src/gateway/dashboard/yaml-text.ts";
+import { yamlText } from "../../../../src/gateway/dashboard/yaml-text.ts";
 
 const cases = [
   { name: "plain words", value: { a: "Nightly report", b: "Europe/Paris" } },

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import type { StatusCursor } from "../../../src/domain/job-status.ts";
-import type { ListedJob } from "../../../src/domain/listed-job.ts";
-import { createJobInventory } from "../../../src/gateway/dashboard/job-inventory.ts";
-import { collectGarbage } from "../../collect-garbage.ts";
+import type { StatusCursor } from "../../../../src/domain/job-status.ts";
+import type { ListedJob } from "../../../../src/domain/listed-job.ts";
+import { createJobInventory } from "../../../../src/gateway/dashboard/job-inventory.ts";
+import { collectGarbage } from "../../../collect-garbage.ts";
 
 const LOOKS = 64;
 const TEXT = 1_000_000;

@@ -1,11 +1,11 @@
 import { describe, expect, test } from "vitest";
-import { ApiError } from "../../../src/gateway/errors.ts";
-import { refuseCrossOrigin } from "../../../src/gateway/dashboard/same-origin.ts";
+import { ApiError } from "../../../../src/gateway/errors.ts";
+import { refuseCrossOrigin } from "../../../../src/gateway/dashboard/same-origin.ts";
 import {
   isLoopbackHost,
   readSessionCookie,
   sessionCookie,
-} from "../../../src/gateway/dashboard/session-cookie.ts";
+} from "../../../../src/gateway/dashboard/session-cookie.ts";
 
 const requests = [
   { host: "localhost:8080", origin: "http://localhost:8080", secFetchSite: "", ok: true },

@@ -19,8 +19,8 @@ export interface Permit {
 
 export interface CircuitBreakers {
   /**
-   * Synchronous. `open`: nobody may call now; in half-open all but one are told so. Whoever is told comes
-   * back at `until`, which is another moment for each: see `RETURN_GAP`.
+   * Synchronous. `open`: nobody may call now; in half-open all but one are told so, until that one has taken `resetMs`
+   * and another may try. Whoever is told comes back at `until`, which is another moment for each: see `RETURN_GAP`.
    */
   admit(
     destination: string,
@@ -68,6 +68,8 @@ interface Entry {
   /** Monotonic, as all moments here: of the last transition. */
   changedAt: number;
   lastFailureAt: number;
+  /** Of the last call that was let through half-open. */
+  probedAt: number;
   /** When the last run that was put off was told to come back. */
   lastReturn: number;
 }
@@ -78,7 +80,8 @@ const MINIMUM_CALLS = 5;
 /**
  * One breaker per destination key. It opens when, within `windowMs`, at least `MINIMUM_CALLS` were made
  * and more than half failed; after `resetMs` one call is let through, whose outcome closes or reopens
- * it. That probe cannot hang: callers give every attempt a deadline and always settle.
+ * it. A probe that takes longer than `resetMs` decides no more than the next one, which is let through then: what one
+ * slow path of a receiver does must not keep the others waiting.
  */
 export function createCircuitBreakers(options: {
   clock: Clock;
@@ -112,7 +115,7 @@ export function createCircuitBreakers(options: {
   function admit(destination: string): ReturnType<CircuitBreakers["admit"]> {
     const entry = entries.get(destination);
     if (entry === undefined) return { kind: "admitted", permit: unknownCall(destination) };
-    if (entry.state === "open" || (entry.state === "half_open" && !awaitsProbe(entry))) {
+    if (entry.state === "open" || (entry.state === "half_open" && !mayProbe(entry))) {
       metrics.circuitRejections.inc();
       const now = monotonic();
       const from = entry.state === "open" ? entry.changedAt + resetMs : now + PROBE_PATIENCE;
@@ -123,7 +126,13 @@ export function createCircuitBreakers(options: {
     entries.set(destination, entry);
     entry.siblings.delete(entry);
     entry.siblings.add(entry);
+    if (entry.state === "half_open") entry.probedAt = monotonic();
     return { kind: "admitted", permit: permit(entry) };
+  }
+
+  /** Half-open, and nobody has come yet to try, or who did takes long. */
+  function mayProbe(entry: Entry): boolean {
+    return awaitsProbe(entry) || monotonic() - entry.probedAt >= resetMs;
   }
 
   /** Most destinations never fail: they cost nothing. */
@@ -144,12 +153,12 @@ export function createCircuitBreakers(options: {
     } else if (entry.epoch === 0) permit(entry).settle(result);
   }
 
-  /** The call is announced to opossum now, so that it counts the probe, and reported when it ends. */
   function permit(entry: Entry): Permit {
     const { epoch } = entry;
-    const { promise, resolve, reject } = Promise.withResolvers<undefined>();
-    // opossum reports rejections by its events; the promise itself is nobody's if it was shut down.
-    void Promise.allSettled([promise, entry.breaker.fire(promise)]);
+    const call =
+      entry.state === "half_open" && !awaitsProbe(entry)
+        ? laterProbe(entry.breaker)
+        : announced(entry.breaker);
     return {
       settle: (result) => {
         // A straggler from before the circuit opened must not pass for the probe, nor open it again
@@ -160,11 +169,7 @@ export function createCircuitBreakers(options: {
           return;
         }
         if (result === "failure") entry.lastFailureAt = monotonic();
-        // Nothing learned: a probe must be repeated, and otherwise it weighs as no failure.
-        const failed =
-          result === "failure" || (result === "neutral" && entry.state === "half_open");
-        if (failed) reject(FAILED);
-        else resolve(undefined);
+        call[result](entry.state);
       },
     };
   }
@@ -201,6 +206,7 @@ export function createCircuitBreakers(options: {
       epoch: 0,
       changedAt: monotonic(),
       lastFailureAt: monotonic(),
+      probedAt: -Infinity,
       lastReturn: -Infinity,
     };
     breaker.on("open", () => {
@@ -295,6 +301,43 @@ export function createCircuitBreakers(options: {
       tick = undefined;
       for (const entry of entries.values()) drop(entry);
     },
+  };
+}
+
+type Call = Record<Parameters<Permit["settle"]>[0], (state: CircuitState) => void>;
+
+/** The call is announced to opossum now, so that it counts the probe, and reported when it ends. */
+function announced(breaker: Entry["breaker"]): Call {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  // opossum reports rejections by its events; the promise itself is nobody's if it was shut down.
+  void Promise.allSettled([promise, breaker.fire(promise)]);
+  const succeed = (): void => {
+    resolve();
+  };
+  const fail = (): void => {
+    reject(FAILED);
+  };
+  return {
+    success: succeed,
+    failure: fail,
+    // Nothing learned: a probe must be repeated, and otherwise it weighs as no failure.
+    neutral: (state) => {
+      if (state === "half_open") fail();
+      else succeed();
+    },
+  };
+}
+
+/** opossum lets one call through half-open. What a further one learns is told to it; the first is still under way. */
+function laterProbe(breaker: Entry["breaker"]): Call {
+  return {
+    success: () => {
+      breaker.close();
+    },
+    failure: () => {
+      breaker.open();
+    },
+    neutral: () => undefined,
   };
 }
 

@@ -238,6 +238,64 @@ test("a half-open circuit stays as long as its probe is under way", async () => 
   made.close();
 });
 
+describe("a probe that takes longer than a circuit stays open", () => {
+  async function slowProbe() {
+    const all = breakers();
+    await all.fail("d", 5);
+    vi.advanceTimersByTime(20);
+    const first = all.admitted("d");
+    vi.advanceTimersByTime(19);
+    expect(all.made.admit("d").kind).toBe("open");
+    vi.advanceTimersByTime(1);
+    const second = all.admitted("d");
+    expect(all.made.admit("d").kind).toBe("open");
+    return { ...all, first, second };
+  }
+
+  test.each([
+    { of: "the second", result: "success", state: "closed" },
+    { of: "the second", result: "failure", state: "open" },
+    { of: "the first", result: "success", state: "closed" },
+    { of: "the first", result: "failure", state: "open" },
+  ] as const)(
+    "is not waited for: $result of $of, whichever ends first, decides",
+    async (decides) => {
+      const { made, transitions, first, second } = await slowProbe();
+      const [one, other] = decides.of === "the second" ? [second, first] : [first, second];
+      one.settle(decides.result);
+      await settled();
+      expect(transitions).toEqual(["d open", "d half_open", `d ${decides.state}`]);
+      other.settle(decides.result === "success" ? "failure" : "success");
+      await settled();
+      expect(transitions).toHaveLength(3);
+      made.close();
+    },
+  );
+
+  test("keeps the circuit half-open when the next one learns nothing; a third may try after as long", async () => {
+    const { made, admitted, transitions, second } = await slowProbe();
+    second.settle("neutral");
+    await settled();
+    expect(made.admit("d").kind).toBe("open");
+    vi.advanceTimersByTime(20);
+    admitted("d").settle("success");
+    await settled();
+    expect(transitions).toEqual(["d open", "d half_open", "d closed"]);
+    made.close();
+  });
+
+  test("and opens it again by the next one: it is tried as after any failure", async () => {
+    const { made, admitted, transitions, second } = await slowProbe();
+    second.settle("failure");
+    await settled();
+    vi.advanceTimersByTime(20);
+    admitted("d").settle("success");
+    await settled();
+    expect(transitions).toEqual(["d open", "d half_open", "d open", "d half_open", "d closed"]);
+    made.close();
+  });
+});
+
 test("when there is no room, half-open circuits give way: the one that waits longest, after closed ones", async () => {
   const { made, admitted, transitions, fail } = breakers({ max: 4, maxPerAccount: 4 });
   await fail("probed", 5);

@@ -59,7 +59,8 @@ export function createCircuitPublisher(options: {
 
   return {
     transition: ({ destination, state }) => {
-      log.info({ destination, state }, "circuit breaker changed state");
+      const level = state === "open" ? "warn" : "info";
+      log[level]({ destination, state }, "circuit breaker changed state");
       if (closed) return;
       waiting.set(destination, state);
       // While a retry is awaited, everything waits for it: the database is away.

@@ -188,6 +188,11 @@ export function createStarter(options: {
     switch (conclusion.kind) {
       case "close":
         metrics.runs.inc({ type: run.spec.target.kind, outcome: conclusion.label });
+        if (conclusion.closing.next === "halted")
+          log.warn(
+            { job: run.jobId, account: run.account, run: run.id },
+            "the receiver answered 410 Gone: the job is halted until it is resumed or changed",
+          );
         records.close(conclusion.closing);
         break;
       case "release":

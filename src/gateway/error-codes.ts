@@ -18,7 +18,8 @@ export const ERROR_CODES = {
   },
   invalid_otp: {
     status: 400,
-    meaning: "The code is wrong, expired, burnt or already used. One text for all of them.",
+    meaning:
+      "The code is wrong, expired, burnt or already used, or its address has had ten wrong tries within an hour. One text for all of them.",
   },
   unauthorized: { status: 401, meaning: "The `X-API-Key` header is missing or not a live key." },
   signed_out: { status: 401, meaning: "Dashboard: there is no session, or it has ended." },

@@ -53,5 +53,6 @@ export function jobDetail(
     last_run_at: history?.last ? isoUtc(history.last.executedAt) : null,
     last_status: history?.last?.status ?? null,
     circuit: view.circuit,
+    halted: cursor?.haltedGeneration === job.generation,
   });
 }

@@ -329,6 +329,8 @@ type ExpiredRow = ClaimedRow & {
   claim_token: string;
   replaced: boolean;
   started_at: Instant;
+  /** When its worker's lease ran out: nobody was at work on it later. */
+  held_until: Instant;
   now: Instant;
 };
 
@@ -339,14 +341,14 @@ type ExpiredRow = ClaimedRow & {
 async function expiredStarts(pool: Pool): Promise<ExpiredRow[]> {
   const { rows } = await pool.query<ExpiredRow>(
     `with expired as materialized (
-       select id from runs
+       select id, lease_until as held_until from runs
         where claim_token is not null and started_at is not null and lease_until < clock_timestamp()
         order by id limit $1 for update skip locked
      ), taken as (
        update runs r
           set claim_token = (select gen_random_uuid()), worker = 'reaper',
               lease_until = clock_timestamp() + interval '10 seconds'
-         from expired e where ${byKey("r.id", "e.id")} returning r.*
+         from expired e where ${byKey("r.id", "e.id")} returning r.*, e.held_until
      )
      select t.*, true as started, v.spec, clock_timestamp() as now
        from taken t
@@ -362,8 +364,7 @@ function interruptedClosing(row: ExpiredRow, random: Random): Closing {
   const execution = {
     status: "failed" as const,
     httpStatus: 500,
-    // A process that was away for a month: the column takes 24 days.
-    durationMs: Math.min(LONGEST_DURATION, Math.max(0, row.now - row.started_at)),
+    durationMs: Math.min(LONGEST_DURATION, Math.max(0, row.held_until - row.started_at)),
     errorMessage: error,
     executedAt: row.started_at,
   };

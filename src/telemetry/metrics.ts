@@ -152,7 +152,7 @@ export function createMetrics(options: { version: string; nodeMetrics?: boolean 
     queueDepth: gauge("run_queue_depth", "Unfinished runs by state (queued, started).", ["state"]),
     queueOldestAge: gauge(
       "run_queue_oldest_age_seconds",
-      "Age of the oldest due run that has not started; 0 when there is none.",
+      "Age of the oldest due run that has not started; 0 when there is none. What waits for a retry or behind an open circuit is not due.",
     ),
     jobs: gauge("jobs", "Jobs by status, as the leader knows them.", ["status"]),
 

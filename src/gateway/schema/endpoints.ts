@@ -66,7 +66,8 @@ export const ENDPOINTS = {
     path: "/verify/otp",
     tag: "OTP",
     summary: "Verify a one-time passcode",
-    description: "A code verifies once. Five wrong tries burn it.",
+    description:
+      "A code verifies once. Five wrong tries burn it. After ten wrong tries within an hour no code for that address verifies, not even a new one, until the hour has passed.",
     body: mail.otpVerifyRequest,
     success: { status: 200, description: "The code was right.", schema: mail.otpVerifyAnswer },
     errors: ["invalid_otp", "smtp_not_configured"],

@@ -80,6 +80,10 @@ export const job = Type.Object(
       description:
         "The circuit breaker of the job's destination: while it is open, runs wait and nothing is called.",
     }),
+    halted: Type.Boolean({
+      description:
+        "True when the job is paused because its receiver answered 410 Gone; resuming or changing it ends that.",
+    }),
   },
   { description: "Every field of a job; inapplicable ones are null." },
 );

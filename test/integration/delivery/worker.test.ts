@@ -120,7 +120,6 @@ describe("a webhook", () => {
           "user-agent": "mine",
           "Webhook-Id": "mine",
           Host: "elsewhere",
-          "X-Split": "a\r\nX-More: b",
         },
       },
     });
@@ -142,7 +141,6 @@ describe("a webhook", () => {
         host: new URL(target.url).host,
       },
     });
-    expect(call?.headers).not.toHaveProperty("x-split");
     new Webhook(SECRET).verify(payload, call?.headers as Record<string, string>);
     expect(execution).toMatchObject({
       status: "success",

@@ -359,6 +359,7 @@ describe("GET /jobs/{id}", () => {
       last_run_at: null,
       last_status: null,
       circuit: "closed",
+      halted: false,
     });
   });
 
@@ -488,8 +489,9 @@ describe("pause and resume", () => {
   test("resume lifts the halt of a 410", async () => {
     const id = await made();
     await h.takeUp(h.first.account, id, { haltedGeneration: 1, startable: false });
-    expect((await get(id)).json["status"]).toBe("paused");
+    expect((await get(id)).json).toMatchObject({ status: "paused", halted: true });
     expect((await act(id, "resume")).json["status"]).toBe("active");
+    expect((await get(id)).json["halted"]).toBe(false);
   });
 });
 

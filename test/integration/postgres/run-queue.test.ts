@@ -624,6 +624,19 @@ describe("reap", () => {
     expect(await executionsOf(of)).toHaveLength(2);
   });
 
+  test("lasted until its worker's lease ran out, however late it is found", async () => {
+    const of = job();
+    const run = await claimed(fixture, of);
+    await fixture.queue.start([run]);
+    await fixture.pool.query(
+      `update runs set started_at = now() - interval '1 hour',
+                       lease_until = now() - interval '1 hour' + interval '21 s' where id = $1`,
+      [run.id],
+    );
+    await fixture.queue.reap();
+    expect(await executionsOf(of)).toMatchObject([{ durationMs: 21_000 }]);
+  });
+
   test("one that was started a month ago does not hold up the others", async () => {
     const [old, recent] = [job(), job()];
     for (const of of [old, recent]) {

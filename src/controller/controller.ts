@@ -6,7 +6,7 @@ import type { Clock, Monotonic, Random, Timers } from "../domain/ports/clock.ts"
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import type { JobStore } from "../domain/ports/job-store.ts";
 import type { Leadership } from "../domain/ports/leadership.ts";
-import { ChangeRefused } from "../domain/ports/run-ledger.ts";
+import { ContentRefused } from "../domain/ports/content-refused.ts";
 import type { LedgerNews, RunLedger } from "../domain/ports/run-ledger.ts";
 import type { StatusReporter } from "../domain/ports/status-reporter.ts";
 import type { Logger } from "../telemetry/logger.ts";
@@ -335,12 +335,12 @@ export function createController(deps: ControllerDeps): Controller {
           // Should it be the time that the batch takes, a smaller one gets through.
           limit = Math.max(1, Math.ceil(batch.limit / 2));
         } else if (
-          error instanceof ChangeRefused ||
+          error instanceof ContentRefused ||
           (batch.taken.length > 0 && bisections < MAX_BISECTIONS && (await answers(batch.taken)))
         ) {
           // The batch is bad: halve it until the one bad job stands alone. Of jobs that are refused for
           // what they hold there may be any number; whatever else fails may be PostgreSQL's own trouble.
-          if (!(error instanceof ChangeRefused)) bisections += 1;
+          if (!(error instanceof ContentRefused)) bisections += 1;
           limit = Math.max(1, Math.ceil(batch.taken.length / 2));
           isolate(batch.taken, error);
           continue;

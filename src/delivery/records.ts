@@ -25,7 +25,7 @@ const TOGETHER = { collectMs: 25, maxBatch: 1_000 };
 
 /** Everything that the worker writes after the fact. Nothing waits for it, and no outage loses it. */
 export function createRecords(options: {
-  queue: Pick<RunQueue, "close" | "release">;
+  queue: Pick<RunQueue, "close" | "locked" | "release">;
   emailLog: Pick<EmailLog, "append">;
   leases: Pick<LeaseKeeper, "remove">;
   timers: Timers;
@@ -35,8 +35,23 @@ export function createRecords(options: {
   const { queue, emailLog, leases, timers, log, onOutage } = options;
   const common = { timers, onOutage, ...TOGETHER };
 
-  const closings = createWriteBehind<Closing>({
+  const ofRuns = {
     ...common,
+    locked: async <T extends { run: ClaimedRun }>(items: readonly T[]) => {
+      const ids = await queue.locked(items.map(({ run }) => run));
+      return new Set(items.filter(({ run }) => ids.has(run.id)));
+    },
+    lockedBy: ({ run }: { run: ClaimedRun }) => run.jobUid,
+    onLocked: (items: readonly { run: ClaimedRun }[]) => {
+      log.warn(
+        { runs: items.length, job: items[0]?.run.jobId },
+        "somebody holds a lock on runs or their jobs in PostgreSQL: what became of them is recorded when it is released",
+      );
+    },
+  };
+
+  const closings = createWriteBehind<Closing>({
+    ...ofRuns,
     write: async (items) => {
       const closed = await queue.close(items);
       for (const { run } of items) {
@@ -56,7 +71,7 @@ export function createRecords(options: {
   });
 
   const releases = createWriteBehind<{ run: ClaimedRun; notBefore: Instant | undefined }>({
-    ...common,
+    ...ofRuns,
     write: async (items) => {
       for (const [notBefore, group] of Map.groupBy(items, (item) => item.notBefore))
         await queue.release(
@@ -65,7 +80,7 @@ export function createRecords(options: {
         );
       for (const { run } of items) leases.remove(run);
     },
-    // The lease runs out, and a reaper gives the run back.
+    // The lease runs out: a reaper gives the run back, or closes it if it was started.
     onRefused: ({ run }, error) => {
       leases.remove(run);
       log.error({ err: error, run: run.id }, "a claim could not be given back");

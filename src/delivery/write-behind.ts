@@ -1,6 +1,7 @@
 import { pause } from "../waiting/pause.ts";
 import type { Timer, Timers } from "../domain/ports/clock.ts";
-import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
+import { ContentRefused } from "../domain/ports/content-refused.ts";
+import { DependencyUnavailable, LockHeld } from "../domain/ports/dependency-down.ts";
 
 export interface WriteBehind<T> {
   add(item: T): void;
@@ -14,27 +15,39 @@ export interface WriteBehind<T> {
 
 /** Milliseconds. Of a few hundred items a second, each of which comes alone, one statement still takes several. */
 const HURRY = 5;
-/** Milliseconds between tries while the database is away. */
+/** Milliseconds between tries while nothing can be written. */
 const RETRY = { first: 100, most: 2_000 };
+/** Milliseconds between tries of what was put aside. */
+const ASIDE = 1_000;
 
 /**
  * Group commit: what comes while a write is under way, and within `collectMs` after it, is written together.
  * A statement costs as much as the writing of ten items, so that company is worth waiting for.
- * While the database is away they are kept and written again; writes compare claim tokens, so that a
- * write whose answer got lost changes nothing the second time. An item that the database refuses for
- * its own sake must not hold up the rest: the batch is halved until it stands alone, then `onRefused`.
- * After an outage, which may have been that a whole batch takes longer than a statement may, the next write
- * has half as many items, and after each success twice as many again.
+ * While they cannot be written, they are kept and written again; writes compare claim tokens, so that a
+ * write whose answer got lost changes nothing the second time. After each failure, which may have been that a whole
+ * batch takes longer than a statement may, the next write has half as many items, and after each success twice as many
+ * again. No item must hold up the rest:
+ * - one that the database refuses for its own sake (ContentRefused): the batch is halved until it stands alone, then
+ *   `onRefused`, and it is gone.
+ * - those on which somebody holds a lock (LockHeld), as `locked` names them: they are put aside until it is released,
+ *   and so are others of the same `lockedBy`, for whom nobody waits as long once more.
+ * - one that cannot be written even alone, for whatever reason: it is put aside and tried alone.
  */
 export function createWriteBehind<T>(options: {
   write: (items: readonly T[]) => Promise<void>;
+  locked?: (items: readonly T[]) => Promise<ReadonlySet<T>>;
+  /** Items of the same one have the same lock to wait for. */
+  lockedBy?: (item: T) => unknown;
   onRefused: (item: T, error: unknown) => void;
+  onLocked?: (items: readonly T[]) => void;
+  /** Nothing could be written; it will be tried again. */
   onOutage: (error: unknown) => void;
   timers: Timers;
   collectMs: number;
   maxBatch: number;
 }): WriteBehind<T> {
-  const { write, onRefused, onOutage, timers, collectMs, maxBatch } = options;
+  const { write, locked, lockedBy = (item) => item, onRefused, onLocked, onOutage } = options;
+  const { timers, collectMs, maxBatch } = options;
   let waiting: T[] = [];
   let writing = 0;
   let size = maxBatch;
@@ -43,6 +56,9 @@ export function createWriteBehind<T>(options: {
   let hurrying: Timer | undefined;
   /** Of the items that wait. */
   let hurried = false;
+  /** And what has to be free before they are tried again: `lockedBy`; undefined when it is not a lock. */
+  const aside = new Map<T, unknown>();
+  let retrying: Timer | undefined;
   let idleWaiters: (() => void)[] = [];
 
   function schedule(): void {
@@ -78,10 +94,15 @@ export function createWriteBehind<T>(options: {
     } finally {
       writing = 0;
       active = false;
-      for (const wake of idleWaiters) wake();
-      idleWaiters = [];
+      wakeWhenIdle();
       schedule();
     }
+  }
+
+  function wakeWhenIdle(): void {
+    if (aside.size > 0) return;
+    for (const wake of idleWaiters) wake();
+    idleWaiters = [];
   }
 
   async function writeAll(batch: readonly T[]): Promise<void> {
@@ -93,8 +114,17 @@ export function createWriteBehind<T>(options: {
         await write(part);
         size = Math.min(size * 2, maxBatch);
       } catch (error) {
-        if (error instanceof DependencyUnavailable) {
+        if (!(error instanceof ContentRefused)) {
+          const stuck = error instanceof LockHeld ? await lockedOf(part) : new Set<T>();
+          rest = rest.filter((item) => !stuck.has(item));
+          writing -= stuck.size;
+          if (stuck.size > 0) continue;
           onOutage(error);
+          if (part.length === 1 && !(error instanceof DependencyUnavailable)) {
+            for (const item of part) putAside(item, undefined);
+            writing -= 1;
+            rest = rest.slice(1);
+          }
           size = Math.ceil(part.length / 2);
           await pause(delay, timers);
           delay = Math.min(delay * 2, RETRY.most);
@@ -105,6 +135,64 @@ export function createWriteBehind<T>(options: {
       rest = rest.slice(part.length);
       delay = RETRY.first;
     }
+  }
+
+  /** Puts them aside. None where the lock is on something else, or nobody can tell now. */
+  async function lockedOf(items: readonly T[]): Promise<ReadonlySet<T>> {
+    const stuck = await stillLocked(items);
+    if (stuck.size === 0) return stuck;
+    for (const item of stuck) putAside(item, lockedBy(item));
+    onLocked?.([...stuck]);
+    return stuck;
+  }
+
+  async function stillLocked(items: readonly T[]): Promise<ReadonlySet<T>> {
+    if (locked === undefined || items.length === 0) return new Set();
+    try {
+      return await locked(items);
+    } catch (error) {
+      onOutage(error);
+      return new Set();
+    }
+  }
+
+  function putAside(item: T, by: unknown): void {
+    aside.set(item, by);
+    retrying ??= timers.after(ASIDE, () => {
+      retryAside()
+        .catch(onOutage)
+        .finally(() => {
+          retrying = undefined;
+          for (const [again, lock] of aside) putAside(again, lock);
+          if (idleWaiters.length > 0) start();
+          else schedule();
+        });
+    });
+  }
+
+  /** Those whose lock is gone go with the others again. */
+  async function retryAside(): Promise<void> {
+    const items = Array.from(aside.keys());
+    const stuck = await stillLocked(items.filter((item) => aside.get(item) !== undefined));
+    for (const item of items) {
+      if (stuck.has(item)) continue;
+      if (aside.get(item) !== undefined) waiting.push(item);
+      else if (!(await wroteAlone(item))) continue;
+      aside.delete(item);
+    }
+  }
+
+  async function wroteAlone(item: T): Promise<boolean> {
+    try {
+      await write([item]);
+    } catch (error) {
+      if (!(error instanceof ContentRefused)) {
+        onOutage(error);
+        return false;
+      }
+      onRefused(item, error);
+    }
+    return true;
   }
 
   async function apart(batch: readonly T[], error: unknown): Promise<void> {
@@ -121,6 +209,11 @@ export function createWriteBehind<T>(options: {
 
   return {
     add: (item) => {
+      const by = lockedBy(item);
+      if (aside.size > 0 && new Set(aside.values()).has(by)) {
+        putAside(item, by);
+        return;
+      }
       waiting.push(item);
       schedule();
     },
@@ -130,10 +223,10 @@ export function createWriteBehind<T>(options: {
       schedule();
     },
     get pending() {
-      return waiting.length + writing;
+      return waiting.length + writing + aside.size;
     },
     idle: async () => {
-      if (waiting.length === 0 && !active) return;
+      if (waiting.length === 0 && !active && aside.size === 0) return;
       await new Promise<void>((resolve) => {
         idleWaiters.push(resolve);
         start();

@@ -1,4 +1,5 @@
 import { isoUtc } from "../domain/instant.ts";
+import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import type { Closing } from "../domain/ports/run-queue.ts";
 import { byKey } from "./by-key.ts";
 import { awaits } from "./drop-runs.ts";
@@ -115,7 +116,8 @@ async function closeHeld(
       return await closeOnce(database, kind, closings);
     } catch (error) {
       const state = sqlState(error);
-      if (tries === TRIES) throw error;
+      if (tries === TRIES)
+        throw state === MOVED ? new DependencyUnavailable("postgres", { cause: error }) : error;
       // The month's partition can be missing when no retention task ran for months.
       if (lacksPartition(error, "executions"))
         await ensureExecutionMonths(

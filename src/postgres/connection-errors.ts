@@ -1,4 +1,4 @@
-import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
+import { DependencyUnavailable, LockHeld } from "../domain/ports/dependency-down.ts";
 import { DEADLOCK, LOCK_NOT_AVAILABLE, sqlState } from "./sql-state.ts";
 
 /** SQLSTATEs that say "not now" rather than "not so". */
@@ -66,9 +66,11 @@ export function isRefusal(error: unknown): boolean {
   return "routine" in error && error.routine === "CheckMyDatabase";
 }
 
-/** Connection-class errors become DependencyUnavailable; every other error stays what it is. */
+/** Connection-class errors become DependencyUnavailable, or LockHeld; every other error stays what it is. */
 export function translated(error: unknown): unknown {
-  return isConnectionError(error) ? new DependencyUnavailable("postgres", { cause: error }) : error;
+  if (!isConnectionError(error)) return error;
+  const Kind = sqlState(error) === LOCK_NOT_AVAILABLE ? LockHeld : DependencyUnavailable;
+  return new Kind("postgres", { cause: error });
 }
 
 /** Runs `work` and translates what it throws. */

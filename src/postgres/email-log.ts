@@ -6,6 +6,7 @@ import { ensureEmailLogMonth } from "./email-log-retention.ts";
 import { createGroupCommit } from "./group-commit.ts";
 import { lacksPartition } from "./partitions.ts";
 import type { Pool } from "./pool.ts";
+import { refusingContent } from "./refusing-content.ts";
 import { isRowFault } from "./sql-state.ts";
 
 const KINDS: readonly MailKind[] = ["email", "otp", "job"];
@@ -31,7 +32,7 @@ export function createEmailLog({ pool, timers }: { pool: Pool; timers?: Timers }
     isRowFault,
   });
   return {
-    append: (entry) => appends.submit(entry),
+    append: (entry) => refusingContent(() => appends.submit(entry)),
     async list(query) {
       const { text, values } =
         query.to === undefined ? listStatement(query) : recipientStatement(query, query.to);

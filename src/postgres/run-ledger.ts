@@ -2,7 +2,7 @@ import type { Cursor } from "../domain/cursor.ts";
 import { destinationKey } from "../domain/destination.ts";
 import { isoUtc, type Instant } from "../domain/instant.ts";
 import type { Job } from "../domain/job.ts";
-import { ChangeRefused, type LedgerChange, type RunLedger } from "../domain/ports/run-ledger.ts";
+import type { LedgerChange, RunLedger } from "../domain/ports/run-ledger.ts";
 import { sameRevision } from "../domain/revision.ts";
 import type { MissedReason, NewRun, RunTrigger, UnfinishedRun } from "../domain/run.ts";
 import { alreadyAttempted, settleAlreadyRun } from "./already-run.ts";
@@ -14,8 +14,8 @@ import { liftHalt } from "./lift-halt.ts";
 import { CURSORS_CHANNEL, RUNS_CHANNEL } from "./notifications.ts";
 import { tellOfRuns, toldOfRun } from "./run-news.ts";
 import { transaction, type Pool, type Queryable } from "./pool.ts";
+import { refusingContent } from "./refusing-content.ts";
 import { CURSOR_COLUMNS, cursorOf, type CursorRow } from "./rows.ts";
-import { isRowFault, sqlState } from "./sql-state.ts";
 
 /**
  * What the leader decides, made true in PostgreSQL. Statements take whole batches as arrays, and rely on a
@@ -215,21 +215,6 @@ async function advanceCursors(
     ],
   );
   return new Set(rows.map((row) => row.job_uid));
-}
-
-/** What a row says, and class 54: limits such as the size of an index entry. */
-function isContentFault(error: unknown): boolean {
-  return isRowFault(error) || sqlState(error)?.startsWith("54") === true;
-}
-
-async function refusingContent<T>(work: () => Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } catch (error) {
-    if (isContentFault(error))
-      throw new ChangeRefused("PostgreSQL refuses the content of a change", { cause: error });
-    throw error;
-  }
 }
 
 async function storeRevisions(client: Queryable, changes: readonly LedgerChange[]): Promise<void> {

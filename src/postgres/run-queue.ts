@@ -3,7 +3,7 @@ import { afterAttempt } from "../domain/attempt.ts";
 import { keyOfParts, MAIL_SERVER } from "../domain/destination.ts";
 import type { Instant } from "../domain/instant.ts";
 import type { JobSpec } from "../domain/job.ts";
-import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
+import { DependencyUnavailable, LockHeld } from "../domain/ports/dependency-down.ts";
 import type { Random } from "../domain/ports/clock.ts";
 import type { Claim, Closing, RunQueue } from "../domain/ports/run-queue.ts";
 import type { ClaimedRun, RunTrigger } from "../domain/run.ts";
@@ -18,6 +18,7 @@ import {
   type Notifications,
 } from "./notifications.ts";
 import type { Pool, Queryable } from "./pool.ts";
+import { refusingContent } from "./refusing-content.ts";
 import { plainArray } from "./rows.ts";
 import { MAY_BE_TOO_LATE, startRuns, UNWANTED } from "./start-runs.ts";
 
@@ -55,11 +56,19 @@ export function createRunQueue(options: {
     return ids;
   }
 
-  /** Together, or one by one when the content of one is refused: it must not hold up all the others. */
+  /**
+   * Together, without those that somebody has locked, which the next reap finds again; or one by one when the content of
+   * one is refused: it must not hold up all the others.
+   */
   async function closeInterrupted(closings: readonly Closing[]): Promise<number> {
     try {
       return (await close(closings)).size;
     } catch (error) {
+      if (error instanceof LockHeld) {
+        const held = await locked(closings.map(({ run }) => run));
+        if (held.size === 0) throw error;
+        return closeInterrupted(closings.filter(({ run }) => !held.has(run.id)));
+      }
       if (error instanceof DependencyUnavailable || closings.length < 2) throw error;
     }
     let closed = 0;
@@ -71,6 +80,31 @@ export function createRunQueue(options: {
       );
     if (refused.length > 0) throw refused[0];
     return closed;
+  }
+
+  async function locked(runs: readonly ClaimedRun[]): Promise<Set<string>> {
+    // Both lists are read before anything is compared, and nothing is waited for.
+    const { rows } = await pool.query<{ id: string }>(
+      `with asked as materialized (
+         select * from unnest($1::uuid[], $2::uuid[]) as i(id, job_uid)
+       ), runs_there as materialized (
+         select r.id from runs r join asked on ${byKey("r.id", "asked.id")}
+       ), free_runs as materialized (
+         select r.id from runs r join asked on ${byKey("r.id", "asked.id")} for update of r skip locked
+       ), jobs as materialized (
+         select distinct job_uid from asked
+       ), cursors_there as materialized (
+         select c.job_uid from job_cursors c join jobs on ${byKey("c.job_uid", "jobs.job_uid")}
+       ), free_cursors as materialized (
+         select c.job_uid from job_cursors c join jobs on ${byKey("c.job_uid", "jobs.job_uid")}
+            for no key update of c skip locked
+       )
+       select id from asked
+        where id in (select id from runs_there except select id from free_runs)
+           or job_uid in (select job_uid from cursors_there except select job_uid from free_cursors)`,
+      [plainArray(runs.map(({ id }) => id)), plainArray(runs.map(({ jobUid }) => jobUid))],
+    );
+    return new Set(rows.map(({ id }) => id));
   }
 
   return {
@@ -127,7 +161,7 @@ export function createRunQueue(options: {
       // No index knows the tokens (migration 0007), and it is rare.
       const { rows } = await pool.query<{ not_before: Instant }>(
         `with theirs as materialized (
-           select id from runs where claim_token = any($1::uuid[]) order by id for update
+           select id from runs where claim_token = any($1::uuid[]) order by id for update skip locked
          )
          update runs r
             set claim_token = null, worker = null, lease_until = null, started_at = null
@@ -142,7 +176,9 @@ export function createRunQueue(options: {
 
     start: (runs) => startRuns(pool, runs, onPastDeadline),
 
-    close,
+    close: (closings) => refusingContent(() => close(closings)),
+
+    locked,
 
     release: async (runs, notBefore) => {
       if (runs.length === 0) return;

@@ -14,3 +14,8 @@ export class DependencyUnavailable extends Error {
     this.retryAfterSeconds = options?.retryAfterSeconds;
   }
 }
+
+/** Somebody holds a lock that was waited for: the dependency is well, and what needs no such lock goes on. */
+export class LockHeld extends DependencyUnavailable {
+  override name = "LockHeld";
+}

@@ -34,7 +34,7 @@ export interface Mailer {
 }
 
 export interface EmailLog {
-  /** Group-committed; resolves when durable. */
+  /** Group-committed; resolves when durable. Throws ContentRefused. */
   append(entry: NewEmailLogEntry): Promise<EmailLogEntry>;
   /** Newest first. `total` counts what the filters match, exactly. */
   list(query: {

@@ -14,11 +14,6 @@ export interface LedgerChange {
   missed: readonly MissedSpan[];
 }
 
-/** The content of one of the changes is refused, and will be again: the others can be applied without it. */
-export class ChangeRefused extends Error {
-  override name = "ChangeRefused";
-}
-
 /**
  * The scheduling side of PostgreSQL: cursors, and the creation and cancelling of runs. By the leader, and by the gateway
  * for what REST asks for.
@@ -45,7 +40,7 @@ export interface RunLedger {
    *    (completed, failed, halted): the scheduler keeps cursors in memory and learns of such a write by the conflict.
    * Manual runs are never dropped for suspension.
    *
-   * Throws ChangeRefused, and nothing is applied, when PostgreSQL cannot hold what a change says.
+   * Throws ContentRefused, and nothing is applied, when PostgreSQL cannot hold what a change says.
    */
   apply(changes: readonly LedgerChange[]): Promise<{ conflicts: string[]; created: number }>;
   /** Uids whose cursor is not deleted but that are not in `known`: deletions nobody saw. */

@@ -48,7 +48,10 @@ export interface RunQueue {
      */
     start?: { exceptDestinations: readonly string[] };
   }): Promise<ClaimedRun[]>;
-  /** Gives back what claims have taken, started or not, whose answers did not come: nothing of it was sent. */
+  /**
+   * Gives back what claims have taken, started or not, whose answers did not come: nothing of it was sent. What somebody
+   * has locked is left out.
+   */
   unclaim(tokens: readonly string[]): Promise<void>;
   /**
    * Commits `started` for those that may start: claim and lease valid, revision current, job startable
@@ -57,11 +60,17 @@ export interface RunQueue {
    * the others are gone, recorded as missed or to be decided again, or belong to somebody else.
    */
   start(runs: readonly ClaimedRun[]): Promise<Set<string>>;
-  /** Execution and run in one transaction. Returns the ids that were closed; the rest are over, deleted or taken over. */
+  /**
+   * Execution and run in one transaction. Returns the ids that were closed; the rest are over, deleted or taken over.
+   * Throws LockHeld after waiting for somebody who holds a lock on one of the runs or their jobs' cursors, and
+   * ContentRefused for an outcome that cannot be held; nothing is recorded then.
+   */
   close(closings: readonly Closing[]): Promise<Set<string>>;
+  /** Ids of those for whom `close` or `release` would have to wait at this moment. */
+  locked(runs: readonly ClaimedRun[]): Promise<ReadonlySet<string>>;
   /**
    * Gives claims back of which nothing was sent: unstarted ones, and started ones that an open circuit
-   * held up. Startable again from `notBefore`, when omitted as before; never before the run's own time.
+   * held up. Startable again from `notBefore`, when omitted as before; never before the run's own time. Throws LockHeld.
    */
   release(runs: readonly ClaimedRun[], notBefore?: Instant): Promise<void>;
   /**

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { ChangeRefused } from "../../../src/domain/ports/run-ledger.ts";
+import { ContentRefused } from "../../../src/domain/ports/content-refused.ts";
 import { closeRuns } from "../../../src/postgres/close-runs.ts";
 import { startRuns } from "../../../src/postgres/start-runs.ts";
 import { until } from "../../until.ts";
@@ -299,7 +299,7 @@ describe("apply", () => {
       }),
     ];
     for (const each of bad)
-      await expect(fixture.ledger.apply([change(sound), each])).rejects.toThrow(ChangeRefused);
+      await expect(fixture.ledger.apply([change(sound), each])).rejects.toThrow(ContentRefused);
     expect((await fixture.ledger.cursors([sound.uid])).size).toBe(0);
   });
 

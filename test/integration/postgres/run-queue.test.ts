@@ -629,8 +629,8 @@ describe("reap", () => {
     const run = await claimed(fixture, of);
     await fixture.queue.start([run]);
     await fixture.pool.query(
-      `update runs set started_at = now() - interval '1 hour',
-                       lease_until = now() - interval '1 hour' + interval '21 s' where id = $1`,
+      `update runs set started_at = date_trunc('second', now()) - interval '1 hour',
+                       lease_until = date_trunc('second', now()) - interval '1 hour' + interval '21 s' where id = $1`,
       [run.id],
     );
     await fixture.queue.reap();

@@ -5,7 +5,7 @@ import type { Clock, Timers } from "../../../src/domain/ports/clock.ts";
 import type { JobEvent, JobPage, JobStore } from "../../../src/domain/ports/job-store.ts";
 import { PositionExpired } from "../../../src/domain/ports/job-store.ts";
 import type { Leadership } from "../../../src/domain/ports/leadership.ts";
-import { ChangeRefused } from "../../../src/domain/ports/run-ledger.ts";
+import { ContentRefused } from "../../../src/domain/ports/content-refused.ts";
 import type { LedgerChange, LedgerNews, RunLedger } from "../../../src/domain/ports/run-ledger.ts";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
 
@@ -184,7 +184,7 @@ export class MemoryLedger implements RunLedger {
     this.attempts += 1;
     this.#answer();
     if (this.readOnly) throw new DependencyUnavailable("postgres");
-    if (changes.some(({ job }) => this.poison.has(job.uid))) throw new ChangeRefused("poison");
+    if (changes.some(({ job }) => this.poison.has(job.uid))) throw new ContentRefused("poison");
     this.batches.push(changes.length);
     const conflicts: string[] = [];
     let created = 0;

@@ -64,6 +64,20 @@ async function halfOpenWithStragglers() {
   return { ...all, stragglers: [...known, ...unknown], probe };
 }
 
+/** Two calls under way in a half-open circuit, the second since the first has taken as long as a circuit stays open. */
+async function slowProbe() {
+  const all = breakers();
+  await all.fail("d", 5);
+  vi.advanceTimersByTime(20);
+  const first = all.admitted("d");
+  vi.advanceTimersByTime(19);
+  expect(all.made.admit("d").kind).toBe("open");
+  vi.advanceTimersByTime(1);
+  const second = all.admitted("d");
+  expect(all.made.admit("d").kind).toBe("open");
+  return { ...all, first, second };
+}
+
 /**
  * Each run is claimed when it is due and comes back when it is told, give or take a second, while the
  * receiver hangs; after `hangsFor` the probe succeeds. Claims in each second, and when each run was let
@@ -239,19 +253,6 @@ test("a half-open circuit stays as long as its probe is under way", async () => 
 });
 
 describe("a probe that takes longer than a circuit stays open", () => {
-  async function slowProbe() {
-    const all = breakers();
-    await all.fail("d", 5);
-    vi.advanceTimersByTime(20);
-    const first = all.admitted("d");
-    vi.advanceTimersByTime(19);
-    expect(all.made.admit("d").kind).toBe("open");
-    vi.advanceTimersByTime(1);
-    const second = all.admitted("d");
-    expect(all.made.admit("d").kind).toBe("open");
-    return { ...all, first, second };
-  }
-
   test.each([
     { of: "the second", result: "success", state: "closed" },
     { of: "the second", result: "failure", state: "open" },

@@ -2,13 +2,18 @@ import { expect, test } from "vitest";
 import { timers } from "../../../cmd/system.ts";
 import { createRecords } from "../../../src/delivery/records.ts";
 import type { EmailLogEntry, NewEmailLogEntry } from "../../../src/domain/mail.ts";
+import { ContentRefused } from "../../../src/domain/ports/content-refused.ts";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 
 function mails(append: (of: NewEmailLogEntry) => Promise<void>) {
   const outages: unknown[] = [];
   const { emails } = createRecords({
-    queue: { close: async () => new Set(), release: async () => undefined },
+    queue: {
+      close: async () => new Set(),
+      locked: async () => new Set(),
+      release: async () => undefined,
+    },
     emailLog: {
       append: async (of) => {
         await append(of);
@@ -53,7 +58,7 @@ test("nor when another is refused for its own sake", async () => {
   const asked: string[] = [];
   const { emails, outages } = mails(async ({ to }) => {
     asked.push(to);
-    if (to === "b") throw new Error("invalid byte sequence");
+    if (to === "b") throw new ContentRefused("invalid byte sequence");
   });
   await emails.idle();
   expect(asked.filter((to) => to !== "b")).toEqual(["a", "c"]);

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { createWriteBehind } from "../../../src/delivery/write-behind.ts";
-import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
+import { ContentRefused } from "../../../src/domain/ports/content-refused.ts";
+import { DependencyUnavailable, LockHeld } from "../../../src/domain/ports/dependency-down.ts";
 import { FakeTime, settle } from "../controller/controller-world.ts";
 
 function world(maxBatch = 100) {
@@ -185,7 +186,7 @@ test("an outage is waited out; what is refused for its own sake is refused alone
   const behind = createWriteBehind<number>({
     write: async (items) => {
       if (outages < 3) throw new DependencyUnavailable("postgres");
-      if (items.includes(3) || items.includes(4)) throw new Error("refused");
+      if (items.includes(3) || items.includes(4)) throw new ContentRefused("refused");
       written.push(...items);
     },
     onRefused: (item) => refused.push(item),
@@ -221,5 +222,117 @@ test("after an outage it feels its way: half as many with each failure, twice as
   for (let item = 0; item < 32; item += 1) behind.add(item);
   for (let ms = 0; ms < 10_000; ms += 100) await time.advanceTo(ms);
   expect(sizes).toEqual([16, 8, 4, 2, 4, 8, 2, 16]);
+  expect(behind.pending).toBe(0);
+});
+
+/** Writes what it may, of items such as `a1`: somebody holds a lock on what begins with `held`, and `faulty` cannot be written. */
+function trouble() {
+  const time = new FakeTime(0);
+  const state: { held: string; faulty: (items: readonly string[]) => boolean } = {
+    held: "",
+    faulty: () => false,
+  };
+  const writes: { at: number; items: readonly string[] }[] = [];
+  const told: string[] = [];
+  const isHeld = (item: string) => item[0] === state.held;
+  const behind = createWriteBehind<string>({
+    write: async (items) => {
+      writes.push({ at: time.now(), items });
+      if (items.some(isHeld)) throw new LockHeld("postgres");
+      if (state.faulty(items)) throw new Error("permission denied");
+      writes.pop();
+      written.push(...items);
+    },
+    locked: async (items) => new Set(items.filter(isHeld)),
+    lockedBy: (item) => item[0],
+    onRefused: (item) => told.push(`refused ${item}`),
+    onLocked: (items) => told.push(`locked ${items.join()}`),
+    onOutage: () => told.push("outage"),
+    timers: time,
+    collectMs: 10,
+    maxBatch: 100,
+  });
+  const written: string[] = [];
+  const add = (...items: string[]) => {
+    for (const item of items) behind.add(item);
+  };
+  return { time, state, behind, add, written, failures: writes, told };
+}
+
+test("what somebody has locked waits apart, and holds up nothing but its own kind", async () => {
+  const { time, state, behind, add, written, failures, told } = trouble();
+  state.held = "a";
+  add("a1", "b1", "a2", "c1");
+  await time.advanceTo(10);
+  expect(written).toEqual(["b1", "c1"]);
+  expect(told).toEqual(["locked a1,a2"]);
+  expect(behind.pending).toBe(2);
+  // For those that have the same lock to wait for nobody waits once more.
+  add("a3", "b2");
+  await time.advanceTo(5_000);
+  expect(written).toEqual(["b1", "c1", "b2"]);
+  expect(failures).toHaveLength(1);
+  const idle = behind.idle().then(() => written.push("idle"));
+  await time.advanceTo(8_000);
+  expect(written.at(-1)).toBe("b2");
+  state.held = "";
+  await time.advanceTo(9_000);
+  await idle;
+  expect(written).toEqual(["b1", "c1", "b2", "a1", "a2", "a3", "idle"]);
+  expect(behind.pending).toBe(0);
+});
+
+test("a lock on nothing that could wait apart is waited for like an outage", async () => {
+  const time = new FakeTime(0);
+  let held = true;
+  const written: number[] = [];
+  const behind = createWriteBehind<number>({
+    write: async (items) => {
+      if (held) throw new LockHeld("postgres");
+      written.push(...items);
+    },
+    locked: async () => new Set(),
+    onRefused: () => undefined,
+    onOutage: () => undefined,
+    timers: time,
+    collectMs: 10,
+    maxBatch: 100,
+  });
+  behind.add(1);
+  behind.add(2);
+  await time.advanceTo(400);
+  expect(behind.pending).toBe(2);
+  held = false;
+  await time.advanceTo(2_000);
+  expect(written).toEqual([1, 2]);
+});
+
+test("while nothing can be written, for whatever reason, nothing gets lost", async () => {
+  const { time, state, behind, add, written, told } = trouble();
+  state.faulty = () => true;
+  add("a1", "b1", "c1", "d1", "e1");
+  for (let at = 0; at < 20_000; at += 100) await time.advanceTo(at);
+  expect(behind.pending).toBe(5);
+  expect(new Set(told)).toEqual(new Set(["outage"]));
+  state.faulty = () => false;
+  for (let at = 20_000; at < 30_000; at += 100) await time.advanceTo(at);
+  expect(written.toSorted()).toEqual(["a1", "b1", "c1", "d1", "e1"]);
+  expect(behind.pending).toBe(0);
+});
+
+test("what alone cannot be written, and nobody knows why, is tried alone from then on", async () => {
+  const { time, state, behind, add, written, failures } = trouble();
+  state.faulty = (items) => items.includes("c1");
+  add("a1", "b1", "c1", "d1", "e1");
+  for (let at = 0; at < 10_000; at += 100) await time.advanceTo(at);
+  expect(written.toSorted()).toEqual(["a1", "b1", "d1", "e1"]);
+  const alone = failures.length;
+  add("f1");
+  for (let at = 10_000; at < 13_000; at += 100) await time.advanceTo(at);
+  expect(written).toContain("f1");
+  expect(new Set(failures.slice(alone).flatMap(({ items }) => items))).toEqual(new Set(["c1"]));
+  expect(behind.pending).toBe(1);
+  state.faulty = () => false;
+  await time.advanceTo(14_000);
   expect(behind.pending).toBe(0);
 });

@@ -1,0 +1,135 @@
+/** What somebody holds in PostgreSQL, an administrator for instance, and what cannot be written there for a while. */
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Job } from "../../../src/domain/job.ts";
+import { until } from "../../until.ts";
+import { claimOne, success } from "../postgres/runs-fixture.ts";
+import { endingWithTest, webhookJob, workerFixture, type WorkerFixture } from "./worker-fixture.ts";
+
+let fixture: WorkerFixture;
+beforeAll(async () => {
+  fixture = await workerFixture();
+});
+afterAll(() => fixture?.close());
+const { create, receiver, worker, onEnd } = endingWithTest(() => fixture);
+
+/** Until it is released, at the latest with the test. */
+async function holdCursor(of: Job): Promise<() => Promise<void>> {
+  const client = await fixture.pool.connect();
+  let held = true;
+  const release = async (): Promise<void> => {
+    if (!held) return;
+    held = false;
+    await client.query("rollback");
+    client.release();
+  };
+  onEnd(release);
+  await client.query("begin; set local idle_in_transaction_session_timeout = 0");
+  await client.query("select from job_cursors where job_uid = $1 for update", [of.uid]);
+  return release;
+}
+
+const outcomesOf = async (of: Job) =>
+  (
+    await fixture.history.executions({
+      account: of.account ?? "",
+      jobId: of.id,
+      limit: 10,
+      offset: 0,
+    })
+  ).map(({ status, attempt }) => `${status} ${attempt}`);
+
+describe("while somebody holds a job's cursor", () => {
+  test("all other jobs' outcomes are recorded, and that one's when it is released", async () => {
+    const target = await receiver();
+    const jobs = Array.from({ length: 30 }, () => webhookJob(target.url));
+    await create(...jobs.map((of) => ({ of })));
+    const [held, ...others] = jobs;
+    if (held === undefined) throw new Error("no job");
+    const release = await holdCursor(held);
+    worker();
+    await target.count(30);
+    for (const of of others) await fixture.executions(of, 1);
+    // Others that come later wait for nothing.
+    const later = webhookJob(target.url);
+    await create({ of: later });
+    await fixture.executions(later, 1);
+    expect(await outcomesOf(held)).toEqual([]);
+    await release();
+    await fixture.executions(held, 1);
+    for (const of of [...jobs, later]) expect(await outcomesOf(of)).toEqual(["success 1"]);
+    expect(target.received).toHaveLength(31);
+  });
+
+  test("a reaper closes the other runs of a dead worker", async () => {
+    const jobs = [webhookJob("http://127.0.0.1:9/"), webhookJob("http://127.0.0.1:9/")];
+    for (const of of jobs) {
+      await create({ of });
+      await fixture.queue.start([await claimOne(fixture.queue, of)]);
+    }
+    const [held, other] = jobs;
+    if (held === undefined || other === undefined) throw new Error("no jobs");
+    await fixture.pool.query("update runs set lease_until = now() - interval '1 s'");
+    const release = await holdCursor(held);
+    expect(await fixture.queue.reap()).toEqual({ requeued: 0, interrupted: 1 });
+    expect(await outcomesOf(other)).toEqual(["failed 1"]);
+    await release();
+    await fixture.pool.query("update runs set lease_until = now() - interval '1 s'");
+    expect(await fixture.queue.reap()).toEqual({ requeued: 0, interrupted: 1 });
+    expect(await outcomesOf(held)).toEqual(["failed 1"]);
+  });
+});
+
+test("which runs a closing would have to wait for: those that somebody holds, or whose job's cursor", async () => {
+  const jobs = Array.from({ length: 3 }, () => webhookJob("http://127.0.0.1:9/"));
+  const runs = [];
+  for (const of of jobs) {
+    await create({ of });
+    runs.push(await claimOne(fixture.queue, of));
+  }
+  const [ofRun, ofCursor, free] = runs;
+  const [, second] = jobs;
+  if (!ofRun || !ofCursor || !free || !second) throw new Error("no runs");
+  expect(await fixture.queue.locked(runs)).toEqual(new Set());
+  const releaseCursor = await holdCursor(second);
+  const client = await fixture.pool.connect();
+  await client.query("begin");
+  await client.query("select from runs where id = $1 for update", [ofRun.id]);
+  expect(await fixture.queue.locked(runs)).toEqual(new Set([ofRun.id, ofCursor.id]));
+  await client.query("rollback");
+  client.release();
+  await releaseCursor();
+  // One that is over does not have to be waited for.
+  await fixture.queue.close([success(free)]);
+  expect(await fixture.queue.locked(runs)).toEqual(new Set());
+});
+
+test("an outcome that cannot be written for a reason of the server's is kept until it can", async () => {
+  const target = await receiver();
+  const jobs = Array.from({ length: 8 }, (_, index) =>
+    webhookJob(target.url, {
+      retry: { maxRetries: index % 2, minBackoffSeconds: 1, maxBackoffSeconds: 1 },
+    }),
+  );
+  await create(...jobs.map((of) => ({ of })));
+  await fixture.pool.query("alter table execution_counts rename to execution_counts_away");
+  let refused = 0;
+  worker({
+    queue: {
+      ...fixture.queue,
+      close: async (closings) => {
+        try {
+          return await fixture.queue.close(closings);
+        } catch (error) {
+          refused += 1;
+          throw error;
+        }
+      },
+    },
+  });
+  await target.count(8);
+  await until("closings are refused one by one", () => refused > 5);
+  await fixture.pool.query("alter table execution_counts_away rename to execution_counts");
+  for (const of of jobs) await fixture.executions(of, 1);
+  for (const of of jobs) expect(await outcomesOf(of)).toEqual(["success 1"]);
+  expect(target.received).toHaveLength(8);
+});

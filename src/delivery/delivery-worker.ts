@@ -129,6 +129,7 @@ export function createDeliveryWorker(options: {
     clock,
     random,
     monotonic,
+    timers,
     metrics,
     log,
     held,
@@ -147,6 +148,7 @@ export function createDeliveryWorker(options: {
       if (starved && recovered) claimBell.ring();
       hurryIfIdle();
     },
+    onOutage: outage,
   });
 
   /**
@@ -201,7 +203,7 @@ export function createDeliveryWorker(options: {
       cutShortAt: cutShort ? (runs.at(-1)?.notBefore ?? null) : null,
       tookMs: monotonic() - began,
     });
-    await starter.launchStarted(
+    starter.launchStarted(
       runs.filter((run) => run.started),
       signal,
     );

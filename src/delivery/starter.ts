@@ -1,4 +1,4 @@
-import type { Clock, Monotonic, Random } from "../domain/ports/clock.ts";
+import type { Clock, Monotonic, Random, Timers } from "../domain/ports/clock.ts";
 import type { RunQueue } from "../domain/ports/run-queue.ts";
 import type { ClaimedRun } from "../domain/run.ts";
 import type { Logger } from "../telemetry/logger.ts";
@@ -11,16 +11,19 @@ import type { LeaseKeeper } from "./lease-keeper.ts";
 import type { Records } from "./records.ts";
 
 export interface Starter {
-  /** Starts what is due and has a slot; resolves with how many runs it took from the buffer. */
+  /**
+   * Starts what is due and has a slot; resolves with how many runs it took from the buffer. Those whose account's signing
+   * secrets take long are started when these have come.
+   */
   startReady(signal: AbortSignal): Promise<number>;
-  /** Sends what its claim has started, and the held runs count as in flight. */
-  launchStarted(runs: readonly ClaimedRun[], signal: AbortSignal): Promise<void>;
+  /** Sends what its claim has started, and the held runs count as in flight, when the signing secrets are there. */
+  launchStarted(runs: readonly ClaimedRun[], signal: AbortSignal): void;
   /** Ids of the runs in flight. */
   ids(): string[];
   /** Whether it was in flight. */
   abort(id: string, cause: AbortCause): boolean;
   abortAll(cause: AbortCause): void;
-  /** Resolves when no attempt is in flight. */
+  /** Resolves when no attempt is in flight, nor about to be. */
   idle(): Promise<void>;
 }
 
@@ -36,12 +39,19 @@ interface Ready {
   signingSecrets: readonly string[];
 }
 
+/**
+ * Milliseconds that an account's signing secrets may take to be read. Then no other account's runs wait for them, and a
+ * run that is started already is looked at again before it is sent: somebody may have deleted its job.
+ */
+const PATIENCE = 100;
+
 /** From a claimed run to a recorded attempt: breaker, `started`, lease, delivery, conclusion. */
 export function createStarter(options: {
-  queue: Pick<RunQueue, "start">;
+  queue: Pick<RunQueue, "start" | "unwanted">;
   clock: Clock;
   random: Random;
   monotonic: Monotonic;
+  timers: Timers;
   metrics: Metrics;
   log: Logger;
   held: HeldRuns;
@@ -52,10 +62,14 @@ export function createStarter(options: {
   attempt: Attempt;
   /** `recovered`: what `HeldRuns.finished` said. */
   onFinished: (recovered: boolean) => void;
+  /** Something that nobody waits for failed; its runs are given back. */
+  onOutage: (error: unknown) => void;
 }): Starter {
   const { queue, clock, random, monotonic, metrics, log, held, leases, records, breakers } =
     options;
   const flights = new Map<string, InFlight>();
+  /** What starts apart, because of its signing secrets. */
+  const starting = new Set<Promise<void>>();
 
   /** The slot is free again, whatever became of the run. */
   function finished(run: ClaimedRun): void {
@@ -65,26 +79,72 @@ export function createStarter(options: {
   async function startReady(signal: AbortSignal): Promise<number> {
     const taken = held.takeReady(clock.now());
     if (taken.length === 0) return 0;
-    const ready = await prepare(taken);
-    let started: Set<string>;
-    try {
-      started = await queue.start(ready.map(({ run }) => run));
-    } catch (error) {
-      // The commit may have come through: nothing is sent, and giving back undoes such a start.
-      for (const { run, permit } of ready) giveBack(run, permit);
-      throw error;
-    }
-    for (const each of ready) launchIf(started.has(each.run.id), each, signal);
+    const { soon, late } = await bySecrets(taken);
+    for (const theirs of late) apart(start(theirs, signal));
+    await start(soon, signal);
     return taken.length;
   }
 
-  async function launchStarted(runs: readonly ClaimedRun[], signal: AbortSignal): Promise<void> {
-    // One account's signing secrets may have to be read first: the others' runs do not wait for that.
-    await Promise.all(
-      Array.from(Map.groupBy(runs, ({ account }) => account).values(), async (theirs) => {
-        for (const each of await prepare(theirs)) launchIf(true, each, signal);
-      }),
+  /** Those that can be sent soon, and apart those of each account whose secrets take long. */
+  async function bySecrets(runs: readonly ClaimedRun[]) {
+    const accounts = Map.groupBy(runs, (run) =>
+      run.spec.target.kind === "webhook" ? run.account : undefined,
     );
+    const soon: ClaimedRun[] = accounts.get(undefined) ?? [];
+    accounts.delete(undefined);
+    // `prepare` asks for the same answers, and sees what fails.
+    const asked = Array.from(accounts, async ([account, theirs]) => {
+      await options.signingKeys(account ?? "").catch(() => undefined);
+      if (accounts.delete(account)) soon.push(...theirs);
+    });
+    const patience = Promise.withResolvers<void>();
+    const timer = options.timers.after(PATIENCE, patience.resolve);
+    await Promise.race([Promise.all(asked), patience.promise]);
+    timer.cancel();
+    const late = Array.from(accounts.values());
+    accounts.clear();
+    return { soon, late };
+  }
+
+  function apart(work: Promise<void>): void {
+    const done = work.catch(options.onOutage).finally(() => {
+      starting.delete(done);
+    });
+    starting.add(done);
+  }
+
+  async function start(runs: readonly ClaimedRun[], signal: AbortSignal): Promise<void> {
+    const ready = await prepare(runs);
+    // The commit may have come through: giving back undoes such a start.
+    const started = await orGiveBack(ready, () => queue.start(ready.map(({ run }) => run)));
+    for (const each of ready) launchIf(started.has(each.run.id), each, signal);
+  }
+
+  function launchStarted(runs: readonly ClaimedRun[], signal: AbortSignal): void {
+    // One account's signing secrets may have to be read first: the others' runs do not wait for that.
+    for (const theirs of Map.groupBy(runs, ({ account }) => account).values())
+      apart(launchTheirs(theirs, signal));
+  }
+
+  async function launchTheirs(runs: readonly ClaimedRun[], signal: AbortSignal): Promise<void> {
+    const began = monotonic();
+    const ready = await prepare(runs);
+    const unwanted =
+      monotonic() - began > PATIENCE
+        ? await orGiveBack(ready, () => queue.unwanted(ready.map(({ run }) => run.id)))
+        : undefined;
+    // Given back, it is claimed again, which records why it does not run.
+    for (const each of ready) launchIf(!unwanted?.has(each.run.id), each, signal);
+  }
+
+  /** Nothing has been sent. */
+  async function orGiveBack<T>(ready: readonly Ready[], work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      for (const { run, permit } of ready) giveBack(run, permit);
+      throw error;
+    }
   }
 
   /**
@@ -147,6 +207,9 @@ export function createStarter(options: {
       cause: null,
       done: Promise.resolve(),
     };
+    // Its claim was lost and won back before anybody noticed: that attempt is nobody's any more.
+    const older = flights.get(run.id);
+    if (older) abort(older, "lost");
     flights.set(run.id, flight);
     metrics.runsInFlight.inc();
     flight.done = deliver(ready, flight)
@@ -154,7 +217,7 @@ export function createStarter(options: {
         log.error({ err: error, run: run.id }, "an attempt could not be concluded");
       })
       .finally(() => {
-        flights.delete(run.id);
+        if (flights.get(run.id) === flight) flights.delete(run.id);
         metrics.runsInFlight.dec();
         finished(run);
       });
@@ -222,8 +285,11 @@ export function createStarter(options: {
       for (const flight of flights.values()) abort(flight, cause);
     },
     idle: async () => {
-      while (flights.size > 0)
-        await Promise.allSettled(Array.from(flights.values(), (flight) => flight.done));
+      while (flights.size > 0 || starting.size > 0)
+        await Promise.allSettled([
+          ...starting,
+          ...Array.from(flights.values(), (flight) => flight.done),
+        ]);
     },
   };
 }

@@ -4,6 +4,7 @@ import type { Job } from "../../../src/domain/job.ts";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
 import { timers } from "../../../cmd/system.ts";
 import { startMailCatcher } from "../../../src/mail/mail-catcher.ts";
+import { until } from "../../until.ts";
 import {
   emailJob,
   endingWithTest,
@@ -212,6 +213,40 @@ describe("a webhook", () => {
     const [call] = await target.count(1);
     expect(call?.at).toBeGreaterThanOrEqual(at - 2);
     expect(claims).toEqual([at]);
+  });
+
+  test("whose signing secrets take long holds up nobody else, and is not sent once its job is deleted", async () => {
+    const target = await receiver();
+    const [slow, deleted, quick] = [
+      webhookJob(target.url),
+      webhookJob(target.url),
+      webhookJob(target.url),
+    ];
+    const [asked, secrets] = [new Set<string>(), Promise.withResolvers<string[]>()];
+    let waited = 0;
+    worker({
+      monotonic: () => performance.now() + waited,
+      signingSecrets: {
+        current: async (account) => {
+          asked.add(account);
+          return account === quick.account ? [SECRET] : secrets.promise;
+        },
+      },
+    });
+    await create({ of: slow }, { of: deleted });
+    await until("both are claimed", () => asked.size === 2);
+    await create({ of: quick });
+    await fixture.executions(quick, 1);
+    expect(target.received).toHaveLength(1);
+    await fixture.ledger.cancel([deleted.uid]);
+    waited = 1_000;
+    secrets.resolve([SECRET]);
+    await fixture.executions(slow, 1);
+    await until("none is left", async () => (await fixture.runsOf(deleted)).length === 0);
+    expect(target.received.map((call) => call.headers["carillon-job-id"])).toEqual([
+      quick.id,
+      slow.id,
+    ]);
   });
 
   test("410 halts the generation", async () => {

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { timers } from "../../../cmd/system.ts";
 import type { AttemptOutcome } from "../../../src/delivery/attempt.ts";
 import type { Permit } from "../../../src/delivery/circuit-breaker.ts";
 import { createStarter } from "../../../src/delivery/starter.ts";
@@ -6,6 +7,7 @@ import type { Claim, Closing } from "../../../src/domain/ports/run-queue.ts";
 import type { ClaimedRun } from "../../../src/domain/run.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
+import { settle } from "../controller/controller-world.ts";
 import { claimedRun } from "../../integration/delivery/claimed-run.ts";
 
 const NOW = 1_000_000;
@@ -20,6 +22,7 @@ function startOne(
     start?: (runs: readonly ClaimedRun[]) => Promise<Set<string>>;
     admit?: Options["breakers"]["admit"];
     signingKeys?: Options["signingKeys"];
+    unwanted?: Options["queue"]["unwanted"];
     holds?: (claim: Claim) => boolean;
     run?: Partial<ClaimedRun>;
   } = {},
@@ -30,13 +33,18 @@ function startOne(
   const closed: Closing[] = [];
   const [forgotten, freed, finished]: [Claim[], ClaimedRun[], number[]] = [[], [], []];
   const metrics = createMetrics({ version: "test", nodeMetrics: false });
+  const outages: unknown[] = [];
   let waiting = [run];
   let time = 0;
   const starter = createStarter({
-    queue: { start: change.start ?? (async (runs) => new Set(runs.map(({ id }) => id))) },
+    queue: {
+      start: change.start ?? (async (runs) => new Set(runs.map(({ id }) => id))),
+      unwanted: change.unwanted ?? (async () => new Map()),
+    },
     clock: { now: () => NOW, known: true },
     random: () => 0,
     monotonic: () => (time += 500),
+    timers,
     metrics,
     log: createLogger({ level: "silent" }),
     held: {
@@ -62,6 +70,7 @@ function startOne(
     signingKeys: change.signingKeys ?? (async () => ["secret"]),
     attempt: change.attempt ?? (async () => ({ kind: "delivered", httpStatus: 200 })),
     onFinished: () => finished.push(1),
+    onOutage: (error) => outages.push(error),
   });
   const metric = async (name: string) => {
     const { text } = await metrics.render();
@@ -75,6 +84,7 @@ function startOne(
     released,
     closed,
     forgotten,
+    outages,
     /** Its slot, and whoever waits for one has been told. */
     free: () => freed.length === 1 && finished.length === 1,
   };
@@ -256,4 +266,79 @@ describe("handed back without an attempt, with its leave and its slot", () => {
     expect(released).toEqual([NOW + 7_000]);
     expect(free()).toBe(true);
   });
+});
+
+describe("secrets that take long to be read", () => {
+  function slow(change: Parameters<typeof startOne>[0] = {}) {
+    const secrets = Promise.withResolvers<readonly string[]>();
+    const calls: string[] = [];
+    const started = startOne({
+      signingKeys: () => secrets.promise,
+      attempt: async ({ run }) => {
+        calls.push(run.id);
+        return { kind: "delivered", httpStatus: 200 };
+      },
+      ...change,
+    });
+    return { ...started, calls, come: () => secrets.resolve(["secret"]) };
+  }
+
+  test("are waited for by nobody else; the run starts when they have come", async () => {
+    const { starter, run, calls, closed, come } = slow();
+    expect(await starter.startReady(going())).toBe(1);
+    expect(calls).toEqual([]);
+    come();
+    await starter.idle();
+    expect(calls).toEqual([run.id]);
+    expect(closed).toHaveLength(1);
+  });
+
+  test("of a run that is started already: it is sent if it is wanted still", async () => {
+    const { starter, run, calls, come } = slow();
+    starter.launchStarted([run], going());
+    come();
+    await starter.idle();
+    expect(calls).toEqual([run.id]);
+  });
+
+  test("and is given back if it is not", async () => {
+    const { starter, run, calls, released, verdicts, free, come } = slow({
+      unwanted: async (ids) => new Map(ids.map((id) => [id, "deleted"])),
+    });
+    starter.launchStarted([run], going());
+    come();
+    await starter.idle();
+    expect(calls).toEqual([]);
+    expect(released).toEqual([undefined]);
+    expect(verdicts).toEqual(["neutral"]);
+    expect(free()).toBe(true);
+  });
+
+  test("or if nobody can tell", async () => {
+    const away = new Error("away");
+    const { starter, run, calls, released, outages, free, come } = slow({
+      unwanted: () => Promise.reject(away),
+    });
+    starter.launchStarted([run], going());
+    come();
+    await starter.idle();
+    expect(calls).toEqual([]);
+    expect(released).toEqual([undefined]);
+    expect(outages).toEqual([away]);
+    expect(free()).toBe(true);
+  });
+});
+
+test("of a run that was lost and won back unnoticed, the lost attempt ends and the new one is known", async () => {
+  const { starter, run, closed, forgotten } = startOne({ attempt: hanging });
+  const again = { ...run, claimToken: "again", attempt: 2 };
+  starter.launchStarted([run], going());
+  await settle();
+  starter.launchStarted([again], going());
+  await settle();
+  expect(forgotten).toEqual([run]);
+  expect(starter.ids()).toEqual([run.id]);
+  expect(starter.abort(run.id, "interrupted")).toBe(true);
+  await starter.idle();
+  expect(closed).toMatchObject([{ run: again }]);
 });

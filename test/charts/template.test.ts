@@ -346,6 +346,14 @@ describe.runIf(inject("kubeconfig") !== "")("the chart's templates", () => {
     }
   });
 
+  test("an autoscaler's count is not in what is rendered without a cluster: each sync would undo it", async () => {
+    const scaled = { ...WITH_URL, gateway: { autoscaling: { enabled: true } } };
+    const gateway = named(await render(scaled), "Deployment", "carillon-gateway");
+    expect(gateway["spec"]).not.toHaveProperty("replicas");
+    const fixed = named(await render(WITH_URL), "Deployment", "carillon-gateway");
+    expect(fixed["spec"]).toHaveProperty("replicas", 2);
+  });
+
   test("the definition is kept unless asked otherwise", async () => {
     expect(await resourcePolicy(WITH_URL)).toBe("keep");
     expect(await resourcePolicy({ ...WITH_URL, crds: { keep: false } })).toBeUndefined();

@@ -378,6 +378,26 @@ describe.runIf(inject("kubeconfig") !== "")("the chart's templates", () => {
       message: "choose one database",
     },
     {
+      title: "a database by URL beside one by Secret",
+      values: { database: { url: URL, existingSecret: "db" } },
+      message: "database.url and database.existingSecret are both set: choose one",
+    },
+    {
+      title: "an autoscaler with its bounds the wrong way round",
+      values: { ...WITH_URL, gateway: { autoscaling: { enabled: true, minReplicas: 11 } } },
+      message: "gateway.autoscaling.minReplicas is 11, which is more than maxReplicas, 10",
+    },
+    {
+      title: "an account's name that the program would refuse",
+      values: { ...WITH_URL, bootstrap: { account: "team/a" } },
+      message: "/bootstrap/account",
+    },
+    {
+      title: "an address that is none",
+      values: { ...WITH_URL, bootstrap: { email: "Ada <ada@example.com>" } },
+      message: "/bootstrap/email",
+    },
+    {
       title: "an account's namespace that nobody watches",
       values: { ...WITH_URL, watchNamespaces: ["a"] },
       message: 'bootstrap.namespace is "platform", which is not in watchNamespaces',

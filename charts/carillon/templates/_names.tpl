@@ -52,6 +52,14 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if and .Values.postgresql.enabled (or .Values.database.url .Values.database.existingSecret) -}}
 {{- fail "postgresql.enabled and database.url or database.existingSecret are both set: choose one database" -}}
 {{- end -}}
+{{- if and .Values.database.url .Values.database.existingSecret -}}
+{{- fail "database.url and database.existingSecret are both set: choose one, and set the other to \"\"" -}}
+{{- end -}}
+{{- with .Values.gateway.autoscaling -}}
+{{- if and .enabled (gt (int64 .minReplicas) (int64 .maxReplicas)) -}}
+{{- fail (printf "gateway.autoscaling.minReplicas is %d, which is more than maxReplicas, %d" (int64 .minReplicas) (int64 .maxReplicas)) -}}
+{{- end -}}
+{{- end -}}
 {{- if and .Values.singleSignOn.issuer (not (and .Values.singleSignOn.clientId .Values.publicUrl)) -}}
 {{- fail "singleSignOn.issuer is set: set singleSignOn.clientId and publicUrl too" -}}
 {{- end -}}

@@ -354,6 +354,28 @@ describe.runIf(inject("kubeconfig") !== "")("the chart's templates", () => {
     expect(fixed["spec"]).toHaveProperty("replicas", 2);
   });
 
+  test.each([
+    { title: "the longest release name", release: "r".repeat(53), name: "r".repeat(41) },
+    { title: "one cut off at a hyphen", release: `${"r".repeat(40)}-rr`, name: "r".repeat(40) },
+    {
+      title: "one that fits as it is",
+      release: `${"r".repeat(32)}-carillon`,
+      name: `${"r".repeat(32)}-carillon`,
+    },
+  ])("$title leaves room in the labels of the database's pods", async ({ release, name }) => {
+    const objects = await render({ postgresql: { enabled: true } }, { release });
+    const database = named(objects, "StatefulSet", `${name}-postgresql`);
+    // controller-revision-hash: the name, a hyphen and up to ten characters.
+    expect(database.metadata.name.length + 11).toBeLessThanOrEqual(63);
+    expect(database["spec"]).toMatchObject({ serviceName: database.metadata.name });
+    const service = named(objects, "Service", database.metadata.name);
+    const { data } = objects.find(({ kind }) => kind === "Secret") as unknown as {
+      data: Record<string, string>;
+    };
+    const url = Buffer.from(data["database-url"] ?? "", "base64").toString();
+    expect(new globalThis.URL(url).hostname).toBe(service.metadata.name);
+  });
+
   test("the definition is kept unless asked otherwise", async () => {
     expect(await resourcePolicy(WITH_URL)).toBe("keep");
     expect(await resourcePolicy({ ...WITH_URL, crds: { keep: false } })).toBeUndefined();

@@ -36,6 +36,11 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{ include "carillon.fullname" . }}-generated
 {{- end -}}
 
+{{/* A StatefulSet's name is in a label of its pods, with 11 characters behind it: at most 52 of the 63 are left. */}}
+{{- define "carillon.postgresqlName" -}}
+{{ include "carillon.fullname" . | trunc 41 | trimSuffix "-" }}-postgresql
+{{- end -}}
+
 {{- define "carillon.leaseName" -}}
 {{ include "carillon.fullname" . }}-controller
 {{- end -}}

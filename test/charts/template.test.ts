@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, inject, test } from "vitest";
 import { VARIABLES } from "../../src/configuration/variables.ts";
-import { CHART, helm, render, type KubernetesObject } from "./chart.ts";
+import { CHART, helm, render, toSet, type KubernetesObject } from "./chart.ts";
 
 const URL = "postgres://carillon:secret@db.example.com:5432/carillon";
 const WITH_URL = { database: { url: URL } };
@@ -374,6 +374,12 @@ describe.runIf(inject("kubeconfig") !== "")("the chart's templates", () => {
     };
     const url = Buffer.from(data["database-url"] ?? "", "base64").toString();
     expect(new globalThis.URL(url).hostname).toBe(service.metadata.name);
+  });
+
+  test("the notes quote an account's name: it may have spaces", async () => {
+    const values = toSet({ ...WITH_URL, bootstrap: { account: "Team A" } });
+    const said = await helm(["install", "carillon", CHART, "--dry-run=client", ...values]);
+    expect(said).toContain("key create --account 'Team A' --label first)");
   });
 
   test("the definition is kept unless asked otherwise", async () => {

@@ -14,7 +14,7 @@ const COLUMNS = `id, name, namespace, namespace_uid as "namespaceUid",
   retention_days as "retentionDays", time_zone as "timeZone",
   created_at as "createdAt", deleted_at as "deletedAt"`;
 
-const NAME = /^[A-Za-z0-9](?:[A-Za-z0-9 ._-]{0,62}[A-Za-z0-9])?$/;
+export const ACCOUNT_NAME = /^[A-Za-z0-9](?:[A-Za-z0-9 ._-]{0,62}[A-Za-z0-9])?$/;
 const MAX_RETENTION_DAYS = 36_500;
 
 /**
@@ -42,7 +42,7 @@ export function createAccounts({
   return {
     async create({ name, namespace, namespaceUid }) {
       const findings: Finding[] = [];
-      if (!NAME.test(name))
+      if (!ACCOUNT_NAME.test(name))
         findings.push({
           field: "name",
           message:

@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, inject, test } from "vitest";
 import { VARIABLES } from "../../src/configuration/variables.ts";
-import { CHART, helm, render, type KubernetesObject } from "./chart.ts";
+import { CHART, helm, render, toSet, type KubernetesObject } from "./chart.ts";
 
 const URL = "postgres://carillon:secret@db.example.com:5432/carillon";
 const WITH_URL = { database: { url: URL } };
@@ -346,6 +346,42 @@ describe.runIf(inject("kubeconfig") !== "")("the chart's templates", () => {
     }
   });
 
+  test("an autoscaler's count is not in what is rendered without a cluster: each sync would undo it", async () => {
+    const scaled = { ...WITH_URL, gateway: { autoscaling: { enabled: true } } };
+    const gateway = named(await render(scaled), "Deployment", "carillon-gateway");
+    expect(gateway["spec"]).not.toHaveProperty("replicas");
+    const fixed = named(await render(WITH_URL), "Deployment", "carillon-gateway");
+    expect(fixed["spec"]).toHaveProperty("replicas", 2);
+  });
+
+  test.each([
+    { title: "the longest release name", release: "r".repeat(53), name: "r".repeat(41) },
+    { title: "one cut off at a hyphen", release: `${"r".repeat(40)}-rr`, name: "r".repeat(40) },
+    {
+      title: "one that fits as it is",
+      release: `${"r".repeat(32)}-carillon`,
+      name: `${"r".repeat(32)}-carillon`,
+    },
+  ])("$title leaves room in the labels of the database's pods", async ({ release, name }) => {
+    const objects = await render({ postgresql: { enabled: true } }, { release });
+    const database = named(objects, "StatefulSet", `${name}-postgresql`);
+    // controller-revision-hash: the name, a hyphen and up to ten characters.
+    expect(database.metadata.name.length + 11).toBeLessThanOrEqual(63);
+    expect(database["spec"]).toMatchObject({ serviceName: database.metadata.name });
+    const service = named(objects, "Service", database.metadata.name);
+    const { data } = objects.find(({ kind }) => kind === "Secret") as unknown as {
+      data: Record<string, string>;
+    };
+    const url = Buffer.from(data["database-url"] ?? "", "base64").toString();
+    expect(new globalThis.URL(url).hostname).toBe(service.metadata.name);
+  });
+
+  test("the notes quote an account's name: it may have spaces", async () => {
+    const values = toSet({ ...WITH_URL, bootstrap: { account: "Team A" } });
+    const said = await helm(["install", "carillon", CHART, "--dry-run=client", ...values]);
+    expect(said).toContain("key create --account 'Team A' --label first)");
+  });
+
   test("the definition is kept unless asked otherwise", async () => {
     expect(await resourcePolicy(WITH_URL)).toBe("keep");
     expect(await resourcePolicy({ ...WITH_URL, crds: { keep: false } })).toBeUndefined();
@@ -368,6 +404,26 @@ describe.runIf(inject("kubeconfig") !== "")("the chart's templates", () => {
       title: "two databases",
       values: { ...WITH_URL, postgresql: { enabled: true } },
       message: "choose one database",
+    },
+    {
+      title: "a database by URL beside one by Secret",
+      values: { database: { url: URL, existingSecret: "db" } },
+      message: "database.url and database.existingSecret are both set: choose one",
+    },
+    {
+      title: "an autoscaler with its bounds the wrong way round",
+      values: { ...WITH_URL, gateway: { autoscaling: { enabled: true, minReplicas: 11 } } },
+      message: "gateway.autoscaling.minReplicas is 11, which is more than maxReplicas, 10",
+    },
+    {
+      title: "an account's name that the program would refuse",
+      values: { ...WITH_URL, bootstrap: { account: "team/a" } },
+      message: "/bootstrap/account",
+    },
+    {
+      title: "an address that is none",
+      values: { ...WITH_URL, bootstrap: { email: "Ada <ada@example.com>" } },
+      message: "/bootstrap/email",
     },
     {
       title: "an account's namespace that nobody watches",

@@ -36,6 +36,11 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{ include "carillon.fullname" . }}-generated
 {{- end -}}
 
+{{/* A StatefulSet's name is in a label of its pods, with 11 characters behind it: at most 52 of the 63 are left. */}}
+{{- define "carillon.postgresqlName" -}}
+{{ include "carillon.fullname" . | trunc 41 | trimSuffix "-" }}-postgresql
+{{- end -}}
+
 {{- define "carillon.leaseName" -}}
 {{ include "carillon.fullname" . }}-controller
 {{- end -}}
@@ -51,6 +56,14 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 {{- if and .Values.postgresql.enabled (or .Values.database.url .Values.database.existingSecret) -}}
 {{- fail "postgresql.enabled and database.url or database.existingSecret are both set: choose one database" -}}
+{{- end -}}
+{{- if and .Values.database.url .Values.database.existingSecret -}}
+{{- fail "database.url and database.existingSecret are both set: choose one, and set the other to \"\"" -}}
+{{- end -}}
+{{- with .Values.gateway.autoscaling -}}
+{{- if and .enabled (gt (int64 .minReplicas) (int64 .maxReplicas)) -}}
+{{- fail (printf "gateway.autoscaling.minReplicas is %d, which is more than maxReplicas, %d" (int64 .minReplicas) (int64 .maxReplicas)) -}}
+{{- end -}}
 {{- end -}}
 {{- if and .Values.singleSignOn.issuer (not (and .Values.singleSignOn.clientId .Values.publicUrl)) -}}
 {{- fail "singleSignOn.issuer is set: set singleSignOn.clientId and publicUrl too" -}}

@@ -77,6 +77,21 @@ describe("alerts", async () => {
     expect(missed).toContain("unless carillon_runs_missed_total offset 15m");
   });
 
+  test("failing runs are those that failed, not those that somebody ended on purpose", () => {
+    const { help = "" } = descriptions.find(({ name }) => name === "carillon_runs_total") ?? {};
+    const outcomes = /outcome \((.+)\)/.exec(help)?.[1]?.split(", ") ?? [];
+    const expr = rules.find(({ alert }) => alert === "CarillonRunsFailing")?.expr ?? "";
+    const [, matcher = ""] = /outcome=~"([^"]+)"/.exec(expr) ?? [];
+    // A new outcome has to be thought about here.
+    expect(outcomes.filter((each) => !matcher.split("|").includes(each))).toEqual([
+      "delivered",
+      "gone",
+      "replaced",
+      "deleted",
+    ]);
+    expect(matcher.split("|").filter((each) => !outcomes.includes(each))).toEqual([]);
+  });
+
   test("are there", () => {
     expect(rules.length).toBeGreaterThanOrEqual(7);
   });

@@ -3,6 +3,8 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { VARIABLES } from "../../../src/configuration/variables.ts";
+import { parseAddress } from "../../../src/domain/address.ts";
+import { ACCOUNT_NAME } from "../../../src/postgres/accounts.ts";
 
 const CHART = join(import.meta.dirname, "../../../charts/carillon");
 const read = (file: string) => readFile(join(CHART, file), "utf8");
@@ -12,6 +14,7 @@ interface Schema {
   properties?: Record<string, Schema>;
   additionalProperties?: boolean;
   required?: string[];
+  pattern?: string;
   minimum?: number;
   maximum?: number;
 }
@@ -84,6 +87,61 @@ describe("values.schema.json", async () => {
     for (const good of [minimum, maximum]) expect(variable.parse(String(good))).toBe(good);
     expect(() => variable.parse(String(maximum + 1))).toThrow(String(maximum));
     expect(() => variable.parse(String(minimum - 1))).toThrow(String(minimum));
+  });
+});
+
+describe("bootstrap", async () => {
+  const { properties = {} } = JSON.parse(await read("values.schema.json")) as Schema;
+  const pattern = (key: string) =>
+    new RegExp(properties["bootstrap"]?.properties?.[key]?.pattern ?? "(?!)");
+
+  test("an account's name is what the program takes, which trims it", () => {
+    expect(pattern("account").source).toBe(
+      `^\\s*${ACCOUNT_NAME.source.replaceAll(/^\^|\$$/g, "")}\\s*$`,
+    );
+  });
+
+  test.each([
+    "admin@example.com",
+    "a@localhost",
+    "first.last+tag@sub.example.co",
+    "o'brien_{x}@example.com",
+    "admin@bücher.example",
+    "admin@例え。テスト",
+    "admin@3com.com",
+    "admin@example.x1",
+    `${"l".repeat(64)}@example.com`,
+    `a@${`${"d".repeat(60)}.`.repeat(4)}example`,
+  ])("the address %s passes both the schema and the program", (email) => {
+    expect(parseAddress(email).kind).toBe("valid");
+    for (const given of [email, ` ${email}\n`]) expect(given).toMatch(pattern("email"));
+  });
+
+  test.each([
+    "admin",
+    "@",
+    "@example.com",
+    "admin@",
+    "a b@example.com",
+    "a@b@example.com",
+    "Ada <ada@example.com>",
+    "a@example.com, b@example.com",
+    ".a@example.com",
+    "a..b@example.com",
+    "a@example..com",
+    "a@.example.com",
+    "a@example.com.",
+    "a@example_.com",
+    "a@127.0.0.1",
+    "a@[127.0.0.1]",
+    `${"l".repeat(65)}@example.com`,
+  ])("the address %s passes neither", (email) => {
+    expect(parseAddress(email).kind).toBe("invalid");
+    expect(email).not.toMatch(pattern("email"));
+  });
+
+  test("no address is no user", () => {
+    expect("").toMatch(pattern("email"));
   });
 });
 

@@ -166,17 +166,19 @@ export function createRetention(options: RetentionOptions): {
        delete from job_cursors c using old where c.job_uid = old.job_uid`,
       [],
     );
-    // Revisions that neither the cursor nor an unfinished run refers to.
+    // Revisions that neither the cursor nor an unfinished run refers to. A leader that is just going back to an older one,
+    // as that of a store that was restored, has the cursor locked.
     await remove(
       "revisions",
       sweep,
-      `delete from job_revisions v using (
+      `with old as materialized (
          select v.job_uid, v.generation from job_revisions v join job_cursors c using (job_uid)
           where v.generation < c.generation
             and not exists (select from runs r
                              where r.job_uid = v.job_uid and r.generation = v.generation)
-          limit $1
-       ) as old where v.job_uid = old.job_uid and v.generation = old.generation`,
+          limit $1 for no key update of c skip locked
+       )
+       delete from job_revisions v using old where v.job_uid = old.job_uid and v.generation = old.generation`,
       [],
     );
   }

@@ -16,6 +16,7 @@ import {
   type RunsFixture,
 } from "./runs-fixture.ts";
 import type { Job } from "../../../src/domain/job.ts";
+import { until } from "../../until.ts";
 import { untilWanted } from "../../postgres/wanted.ts";
 
 /** Of each test: what it removes, it removes from all of a database. */
@@ -231,6 +232,40 @@ test("a deleted job's cursor, revisions and keys stay a week; old revisions of a
     expect([table, await count(table, live.uid)]).toEqual([table, 1]);
   }
   await fixture.ledger.cancel([live.uid]);
+});
+
+test("a revision to which a restored store just goes back stays", async () => {
+  const of = job();
+  await fixture.ledger.apply([change(of)]);
+  const from = await cursorOf(fixture.ledger, of);
+  await fixture.ledger.apply([change({ ...of, generation: 2 }, { from })]);
+  const leader = await fixture.pool.connect();
+  await leader.query("begin");
+  await leader.query("update job_cursors set generation = 1 where job_uid = $1", [of.uid]);
+  await leader.query("update job_revisions set spec = spec where job_uid = $1 and generation = 1", [
+    of.uid,
+  ]);
+  let over = false;
+  const retained = run(90).finally(() => (over = true));
+  await until(
+    "retention has gone by, or waits",
+    async () =>
+      over ||
+      (
+        await fixture.pool.query(
+          `select from pg_stat_activity
+            where datname = current_database() and cardinality(pg_blocking_pids(pid)) > 0`,
+        )
+      ).rowCount !== 0,
+  );
+  await leader.query("commit");
+  leader.release();
+  await retained;
+  const { rows } = await fixture.pool.query(
+    "select generation from job_revisions where job_uid = $1 order by generation",
+    [of.uid],
+  );
+  expect(rows).toEqual([{ generation: 1 }, { generation: 2 }]);
 });
 
 test("an account deleted 30 days ago is purged whole", async () => {

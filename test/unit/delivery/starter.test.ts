@@ -268,21 +268,22 @@ describe("handed back without an attempt, with its leave and its slot", () => {
   });
 });
 
-describe("secrets that take long to be read", () => {
-  function slow(change: Parameters<typeof startOne>[0] = {}) {
-    const secrets = Promise.withResolvers<readonly string[]>();
-    const calls: string[] = [];
-    const started = startOne({
-      signingKeys: () => secrets.promise,
-      attempt: async ({ run }) => {
-        calls.push(run.id);
-        return { kind: "delivered", httpStatus: 200 };
-      },
-      ...change,
-    });
-    return { ...started, calls, come: () => secrets.resolve(["secret"]) };
-  }
+/** Secrets come when they are told to. */
+function slow(change: Parameters<typeof startOne>[0] = {}) {
+  const secrets = Promise.withResolvers<readonly string[]>();
+  const calls: string[] = [];
+  const started = startOne({
+    signingKeys: () => secrets.promise,
+    attempt: async ({ run }) => {
+      calls.push(run.id);
+      return { kind: "delivered", httpStatus: 200 };
+    },
+    ...change,
+  });
+  return { ...started, calls, come: () => secrets.resolve(["secret"]) };
+}
 
+describe("secrets that take long to be read", () => {
   test("are waited for by nobody else; the run starts when they have come", async () => {
     const { starter, run, calls, closed, come } = slow();
     expect(await starter.startReady(going())).toBe(1);

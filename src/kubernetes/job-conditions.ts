@@ -30,6 +30,14 @@ export function jobConditions(input: {
   return input.circuitOpen ? [...conditions, UNREACHABLE] : conditions;
 }
 
+/** Why nothing runs, as one text; empty when the job is ready, or nobody has said yet. */
+export function whyUnready(
+  conditions: readonly { type: string; status: string; reason: string; message: string }[] = [],
+): string {
+  const ready = conditions.find(({ type }) => type === "Ready");
+  return ready?.status === "False" ? `${ready.reason}: ${ready.message}` : "";
+}
+
 /** Absent while there is nothing to tell: of most destinations nothing is known but their last run. */
 const UNREACHABLE: JobCondition = {
   type: "DestinationReachable",

@@ -5,7 +5,7 @@ import type { JobHistory } from "../domain/ports/run-history.ts";
 import type { Observed } from "../domain/ports/status-reporter.ts";
 import type { MissedSpan } from "../domain/run.ts";
 import type { JobNews } from "./events.ts";
-import { jobConditions } from "./job-conditions.ts";
+import { jobConditions, whyUnready } from "./job-conditions.ts";
 import type { RememberedResource } from "./resource-memory.ts";
 
 /** What `kubectl describe` tells of a change of status: only when it changes, never at a take-over. */
@@ -16,20 +16,21 @@ export function statusNews(input: {
   /** Null: there was none. Undefined: this is the first look, and `status` tells what was known. */
   before: JobHistory | null | undefined;
   history: JobHistory | null | undefined;
-  ready: string | undefined;
+  /** Of what events have told: `whyUnready`. Undefined as for `before`. */
+  unready: string | undefined;
   /** The status that events have told of; undefined as for `before`. */
   told: JobStatus | undefined;
   now: Instant;
-}): { news: JobNews[]; ready: string | undefined } {
+}): { news: JobNews[]; unready: string } {
   const { job, observed, known, before, now } = input;
   const { cursor, timing } = observed;
   const history = input.history ?? undefined;
   const news: JobNews[] = [];
-  const ready = jobConditions({ job, cursor, timing, history, now }).find(
-    (condition) => condition.type === "Ready",
-  );
-  const readyBefore = input.ready ?? known.transitions.get("Ready")?.status;
-  if (ready?.status === "False" && readyBefore !== "False")
+  const conditions = jobConditions({ job, cursor, timing, history, now });
+  const ready = conditions.find((condition) => condition.type === "Ready");
+  const unready = whyUnready(conditions);
+  // Its texts follow from the spec and the cursor, never from the time of day: each is told once.
+  if (ready?.status === "False" && unready !== (input.unready ?? known.unready))
     news.push({
       ...regarding(job, known),
       type: "Warning",
@@ -57,7 +58,7 @@ export function statusNews(input: {
       action: "Deliver",
       note: "The one-time job has run.",
     });
-  return { news, ready: ready?.status };
+  return { news, unready };
 }
 
 const REASONS: Record<MissedSpan["reason"], string> = {

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { canonicalJson } from "../domain/exact-json.ts";
+import { whyUnready } from "./job-conditions.ts";
 import type { ScheduledJob, ScheduledJobStatus } from "./scheduled-job.ts";
 
 /** What the status writer must know of a resource that the domain's job does not carry. */
@@ -10,6 +11,8 @@ export interface RememberedResource {
   digest: string;
   /** Condition type → its status and since when, so that an unchanged condition keeps its time. */
   transitions: ReadonlyMap<string, { status: string; since: string }>;
+  /** `whyUnready` of the stored status. */
+  unready: string;
 }
 
 /**
@@ -24,13 +27,20 @@ export interface ResourceMemory {
   forget(uid: string): void;
 }
 
-type Kept = [namespace: string, name: string, digest: string, ...transitions: Transition[]];
+type Kept = [
+  namespace: string,
+  name: string,
+  digest: string,
+  unready: string,
+  ...transitions: Transition[],
+];
 type Transition = [type: string, status: string, since: string];
 
 export function createResourceMemory(): ResourceMemory {
   const resources = new Map<string, string>();
   const remember = (uid: string, namespace: string, name: string, status?: ScheduledJobStatus) => {
-    const kept: Kept = [namespace, name, status === undefined ? "" : statusDigest(status)];
+    const digest = status === undefined ? "" : statusDigest(status);
+    const kept: Kept = [namespace, name, digest, whyUnready(status?.conditions)];
     for (const each of status?.conditions ?? [])
       kept.push([each.type, each.status, each.lastTransitionTime]);
     resources.set(uid, JSON.stringify(kept));
@@ -38,11 +48,12 @@ export function createResourceMemory(): ResourceMemory {
   const get = (uid: string): RememberedResource | undefined => {
     const text = resources.get(uid);
     if (text === undefined) return undefined;
-    const [namespace, name, digest, ...transitions] = JSON.parse(text) as Kept;
+    const [namespace, name, digest, unready, ...transitions] = JSON.parse(text) as Kept;
     return {
       namespace,
       name,
       digest,
+      unready,
       transitions: new Map(transitions.map(([type, status, since]) => [type, { status, since }])),
     };
   };

@@ -54,8 +54,8 @@ interface Entry {
   lookAfterMs: number;
   /** Null: looked for, and there is none. Undefined: not looked for yet. */
   history: JobHistory | null | undefined;
-  /** The Ready condition that events have told of. */
-  ready: string | undefined;
+  /** Why the job is not ready, as events have told. */
+  unready: string | undefined;
   /** The status that events have told of. */
   told: JobStatus | undefined;
   /** Of the job's destination. */
@@ -129,8 +129,8 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
   function tell(entry: Entry, before: Entry["history"], now: Instant): void {
     const known = memory.get(entry.job.uid);
     if (!known) return;
-    const { news, ready } = statusNews({ ...entry, known, before, now });
-    entry.ready = ready;
+    const { news, unready } = statusNews({ ...entry, known, before, now });
+    entry.unready = unready;
     entry.told = entry.observed.status;
     for (const each of news) events.record(each);
     const open = circuits.has(entry.circuit);
@@ -238,7 +238,7 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
         job,
         observed,
         history: old?.history,
-        ready: old?.ready,
+        unready: old?.unready,
         told: old?.told,
         circuit: circuits.keyOf(job),
         circuitOpen: old?.circuitOpen,

@@ -4,6 +4,9 @@ import { timingOf } from "../../../src/domain/timing.ts";
 import { statusNews } from "../../../src/kubernetes/job-news.ts";
 import { aCursor, aJob, at } from "../domain/decide-builders.ts";
 
+const NO_ACCOUNT =
+  "NoAccount: The namespace is bound to no account; ask the operator to bind it. Nothing runs.";
+
 /** A job without account whose only run failed, as a leader sees it that has seen nothing of it before. */
 function firstLook(known: { digest: string; ready?: string }) {
   const job = aJob({ account: null });
@@ -19,10 +22,11 @@ function firstLook(known: { digest: string; ready?: string }) {
       name: job.id,
       digest: known.digest,
       transitions: new Map(ready === undefined ? [] : [["Ready", { status: ready, since }]]),
+      unready: ready === "False" ? NO_ACCOUNT : "",
     },
     before: undefined,
     history: { last: failed as Execution, lastScheduleTime: null, lastSuccessTime: null },
-    ready: undefined,
+    unready: undefined,
     told: undefined,
     now: at("12:00"),
   }).news.map(({ reason }) => reason);

@@ -243,6 +243,47 @@ describe("writes", () => {
   });
 });
 
+describe("why a job is not ready", () => {
+  const badCron = (expression: string) =>
+    yearly({ spec: { schedule: { kind: "cron", expression, timeZone: "UTC" } } });
+  const noTarget = yearly({ spec: { refusal: { field: "webhook_url", message: "is none" } } });
+
+  test("is told when it changes, and not at each look", async () => {
+    const { report, told, writes, seconds } = world();
+    const reasons = () => told.splice(0).map(({ reason }) => reason);
+    const reported = async (job: Job) => {
+      report(job);
+      report(job);
+      await seconds(30);
+      for (const { answer } of writes.splice(0)) answer();
+      await seconds(30);
+      return reasons();
+    };
+    expect(await reported(badCron("never"))).toEqual(["InvalidSchedule"]);
+    expect(await reported(badCron("never"))).toEqual([]);
+    expect(await reported(badCron("0 0 31 2 *"))).toEqual(["InvalidSchedule"]);
+    expect(await reported(noTarget)).toEqual(["InvalidTarget"]);
+    expect(await reported(yearly())).toEqual([]);
+    expect(await reported(noTarget)).toEqual(["InvalidTarget"]);
+  });
+
+  test("is told by the next leader only when it is another than the status says", async () => {
+    const { report, writer, told, writes, seconds } = world();
+    report(noTarget);
+    await seconds(2);
+    for (const { answer } of writes.splice(0)) answer();
+    await settle();
+    writer.clear();
+    report(noTarget);
+    await seconds(60);
+    expect(told.map(({ reason }) => reason)).toEqual(["InvalidTarget"]);
+    writer.clear();
+    report(badCron("never"));
+    await seconds(60);
+    expect(told.map(({ reason }) => reason)).toEqual(["InvalidTarget", "InvalidSchedule"]);
+  });
+});
+
 test("fire times that did not run are told of", () => {
   const { report, told } = world();
   const [first, last] = [at("10:00"), at("11:00")];

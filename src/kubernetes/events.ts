@@ -2,7 +2,7 @@ import { createHash, randomBytes } from "node:crypto";
 import { StringDecoder } from "node:string_decoder";
 import { LRUCache } from "lru-cache";
 import type { Instant } from "../domain/instant.ts";
-import type { Monotonic, Timers } from "../domain/ports/clock.ts";
+import type { Monotonic, Timer, Timers } from "../domain/ports/clock.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { isNotFound } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
@@ -27,6 +27,11 @@ export interface JobNews {
 export interface EventRecorder {
   /** Neither throws nor waits: an event that cannot be written is dropped and counted. */
   record(news: JobNews): void;
+  /**
+   * For the end of a leadership: repetitions that wait for their ten seconds to be over are written with a later
+   * repetition, or never.
+   */
+  dropHeldBack(): void;
   /** Resolves when everything recorded so far is written or dropped. */
   settled(): Promise<void>;
   /** The same, for the end of a process: what an API server has not taken within two seconds is dropped. */
@@ -45,7 +50,7 @@ export interface EventRecorderDependencies {
 
 /** client-go ends a series after 6 minutes without a repetition. */
 const SERIES_MS = 6 * 60_000;
-/** A repeated event is patched at most this often; the count catches up. */
+/** A repeated event is patched at most this often; the count catches up when that time is over. */
 const PATCH_EVERY_MS = 10_000;
 /** Per object: this many at once, then one a minute. */
 const BURST = 10;
@@ -69,13 +74,16 @@ export function createEventRecorder(dependencies: EventRecorderDependencies): Ev
   const { client, monotonic, timers, wallClock, metrics } = dependencies;
   const time = { perf: { now: monotonic }, ttlResolution: 0 };
   const series = new LRUCache<string, Series>({ max: MAX_OBJECTS, ttl: SERIES_MS, ...time });
+  /** Until the last repetitions are written; of more than wait at most, with the next one. */
+  const heldBack = new Map<Series, Timer>();
   const buckets = new LRUCache<string, TokenBucket>({ max: MAX_OBJECTS });
   /** By namespace, the one whose turn is next first. */
   const waiting = new Map<string, (() => Promise<void>)[]>();
   /** Those that wait, and the one that is being written. */
   let unwritten = 0;
   let pumping: Promise<void> = Promise.resolve();
-  const ended = new AbortController();
+  const ending = new AbortController();
+  let ended = false;
 
   /** When there are too many, the namespace that has most gives one up to one that has two fewer, or fewer still. */
   function later(namespace: string, write: () => Promise<void>): void {
@@ -115,7 +123,7 @@ export function createEventRecorder(dependencies: EventRecorderDependencies): Ev
       verb: "create",
       resource: "events",
       path: eventsPath(news.namespace),
-      signal: ended.signal,
+      signal: ending.signal,
       body: {
         apiVersion: "events.k8s.io/v1",
         kind: "Event",
@@ -151,7 +159,7 @@ export function createEventRecorder(dependencies: EventRecorderDependencies): Ev
         verb: "patch",
         resource: "events",
         path: `${eventsPath(news.namespace)}/${known.name}`,
-        signal: ended.signal,
+        signal: ending.signal,
         body: { series: seriesOf(count) },
       });
     } catch (error) {
@@ -163,6 +171,26 @@ export function createEventRecorder(dependencies: EventRecorderDependencies): Ev
     metrics.kubernetesEvents.inc({ outcome: "repeated" });
   }
 
+  function writeRepeated(news: JobNews, known: Series): void {
+    heldBack.get(known)?.cancel();
+    heldBack.delete(known);
+    known.patchedAt = monotonic();
+    later(news.namespace, () => repeat(news, known));
+  }
+
+  function holdBack(news: JobNews, known: Series, forMs: number): void {
+    if (ended || heldBack.has(known) || heldBack.size >= MAX_WAITING) return;
+    heldBack.set(
+      known,
+      timers.after(forMs, () => writeRepeated(news, known)),
+    );
+  }
+
+  function dropHeldBack(): void {
+    for (const timer of heldBack.values()) timer.cancel();
+    heldBack.clear();
+  }
+
   return {
     record(news) {
       const key = createHash("sha1")
@@ -172,9 +200,9 @@ export function createEventRecorder(dependencies: EventRecorderDependencies): Ev
       if (known) {
         known.count += 1;
         series.set(key, known);
-        if (monotonic() - known.patchedAt < PATCH_EVERY_MS) return;
-        known.patchedAt = monotonic();
-        later(news.namespace, () => repeat(news, known));
+        const wait = known.patchedAt + PATCH_EVERY_MS - monotonic();
+        if (wait > 0) holdBack(news, known, wait);
+        else writeRepeated(news, known);
         return;
       }
       let bucket = buckets.get(news.uid);
@@ -195,9 +223,12 @@ export function createEventRecorder(dependencies: EventRecorderDependencies): Ev
       series.set(key, first);
       later(news.namespace, () => create(news, first));
     },
+    dropHeldBack,
     settled: () => pumping,
     async close() {
-      const lastWrites = timers.after(LAST_WRITES_MS, () => ended.abort());
+      ended = true;
+      dropHeldBack();
+      const lastWrites = timers.after(LAST_WRITES_MS, () => ending.abort());
       await pumping;
       lastWrites.cancel();
     },

@@ -27,7 +27,7 @@ export interface StatusWriterDependencies {
   memory: ResourceMemory;
   history: Pick<RunHistory, "summary">;
   circuits: Pick<Circuits, "listAll">;
-  events: Pick<EventRecorder, "record">;
+  events: Pick<EventRecorder, "record" | "dropHeldBack">;
   clock: Clock;
   monotonic: Monotonic;
   timers: Timers;
@@ -272,6 +272,7 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
       ending = new AbortController();
       entries.clear();
       dirty.clear();
+      events.dropHeldBack();
     },
     get behind() {
       return dirty.size + writing.size;

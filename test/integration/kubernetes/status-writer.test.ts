@@ -363,7 +363,7 @@ describe.runIf(kubeconfig !== "")("status and events", () => {
       const writer = createStatusWriter({
         client: stranger,
         memory,
-        events: { record: () => undefined },
+        events: { record: () => undefined, dropHeldBack: () => undefined },
         metrics: stranger.metrics,
         history: { summary: async () => new Map() },
         circuits: { listAll: async () => [] },

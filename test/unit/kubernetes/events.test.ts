@@ -74,7 +74,55 @@ test("a series is written every ten seconds at most, with all that it counted me
   const { calls, tell } = world();
   for (let second = 0; second <= 60; second += 1) await tell(FAILED, 1);
   expect(calls).toHaveLength(7);
-  expect(calls.at(-1)?.body).toMatchObject({ series: { count: 61 } });
+  expect(calls.at(-1)?.body).toMatchObject({ series: { count: 60 } });
+});
+
+test("what was held back last is written when its ten seconds are over, once", async () => {
+  const { calls, events, time, tell, counted } = world();
+  for (let n = 0; n < 3; n += 1) await tell(FAILED, 2);
+  await time.advanceTo(time.now() + 5_999);
+  expect(calls).toHaveLength(1);
+  await time.advanceTo(time.now() + 1);
+  await events.settled();
+  expect(calls).toHaveLength(2);
+  expect(calls.at(-1)?.body).toMatchObject({ series: { count: 3 } });
+  await tell(FAILED, 600);
+  expect([calls.length, await counted("repeated")]).toEqual([3, 1]);
+});
+
+test("nothing is held back for longer than this process leads, nor once it ends; the count catches up", async () => {
+  const { calls, events, time, tell } = world();
+  const later = () => time.advanceTo(time.now() + 60_000);
+  for (let n = 0; n < 3; n += 1) await tell(FAILED);
+  events.dropHeldBack();
+  await later();
+  expect(calls).toHaveLength(1);
+  await tell(FAILED);
+  expect(calls.at(-1)?.body).toMatchObject({ series: { count: 4 } });
+  await tell(FAILED);
+  await events.close();
+  await tell(FAILED);
+  await later();
+  expect(calls).toHaveLength(2);
+});
+
+test("of more than a thousand that repeat, the others wait for their next repetition", async () => {
+  const { calls, events, time, verbs } = world();
+  const tellAll = async () => {
+    for (let n = 0; n < 1_500; n += 1) {
+      events.record({ ...FAILED, uid: `uid-${n}` });
+      if (n % 500 === 0) await events.settled();
+    }
+    await events.settled();
+  };
+  await tellAll();
+  await tellAll();
+  await time.advanceTo(time.now() + 60_000);
+  await events.settled();
+  expect(verbs().filter((verb) => verb === "patch")).toHaveLength(1_000);
+  await tellAll();
+  await events.settled();
+  expect(calls.at(-1)?.body).toMatchObject({ series: { count: 3 } });
 });
 
 test("what was counted while it waited is written at once, and once", async () => {

@@ -34,6 +34,7 @@ function world() {
   }[] = [];
   const warnings: unknown[] = [];
   const told: JobNews[] = [];
+  const dropped: number[] = [];
   const call = async (asked: Parameters<KubernetesClient["call"]>[0]): Promise<never> => {
     const [, { value }] = asked.body as [unknown, { value: Required<ScheduledJobStatus> }];
     const { promise, resolve, reject } = Promise.withResolvers<never>();
@@ -45,7 +46,10 @@ function world() {
   const writer = createStatusWriter({
     client: { call } as Pick<KubernetesClient, "call"> as KubernetesClient,
     memory,
-    events: { record: (news) => void told.push(news) },
+    events: {
+      record: (news) => void told.push(news),
+      dropHeldBack: () => dropped.push(time.now()),
+    },
     metrics: createMetrics({ version: "test", nodeMetrics: false }),
     history: {
       summary: async () => {
@@ -73,7 +77,7 @@ function world() {
     writer.report(job, { cursor, timing, status: jobStatus(job, cursor, timing), missed });
   };
   const seconds = (count: number) => time.advanceTo(time.now() + count * 1_000);
-  return { time, memory, writer, history, looks, writes, warnings, told, report, seconds };
+  return { time, memory, writer, history, looks, writes, warnings, told, dropped, report, seconds };
 }
 
 const yearly = (change: Parameters<typeof aJob>[0] = {}) => {
@@ -282,6 +286,12 @@ describe("why a job is not ready", () => {
     await seconds(60);
     expect(told.map(({ reason }) => reason)).toEqual(["InvalidTarget", "InvalidSchedule"]);
   });
+});
+
+test("events that are held back are dropped when leadership is lost", async () => {
+  const { writer, dropped, time } = world();
+  writer.clear();
+  expect(dropped).toEqual([time.now()]);
 });
 
 test("fire times that did not run are told of", () => {

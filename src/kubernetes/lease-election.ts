@@ -3,6 +3,7 @@ import type { Instant } from "../domain/instant.ts";
 import type { Monotonic, Random, Timers } from "../domain/ports/clock.ts";
 import type { Leadership } from "../domain/ports/leadership.ts";
 import type { Logger } from "../telemetry/logger.ts";
+import { ApiError } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
 import { createLeaseLock, microTime } from "./lease.ts";
 import type { ElectionRecord } from "./lease.ts";
@@ -20,7 +21,7 @@ export interface LeaseElectionDependencies {
   random: Random;
   /** Wall clock for the Lease's times, which only people read: a wrong one changes nothing. */
   wallClock: () => Instant;
-  log: Pick<Logger, "info" | "warn">;
+  log: Pick<Logger, "debug" | "info" | "warn">;
   /** How long others wait without a change of the record before they take over. Default 15 s. */
   leaseDurationMs?: number;
   /** How long the leader tries to renew before it gives up. Default 10 s. */
@@ -99,6 +100,12 @@ export function createLeaseElection(dependencies: LeaseElectionDependencies): Le
       failing = false;
       return ours;
     } catch (error) {
+      // Of several that start together all but one get this answer, and see at their next look who leads.
+      if (!isLeader() && error instanceof ApiError && error.code === 409) {
+        log.debug("another process was quicker to take the lease");
+        failing = false;
+        return false;
+      }
       // Once for each outage: a candidate tries every few seconds.
       if (!failing) log.warn({ err: error }, "the lease could not be read or written");
       failing = true;

@@ -4,7 +4,6 @@ import { ApiError } from "../../../src/kubernetes/api-error.ts";
 import type { ApiCall, KubernetesClient } from "../../../src/kubernetes/client.ts";
 import { createLeaseElection } from "../../../src/kubernetes/lease-election.ts";
 import type { Lease } from "../../../src/kubernetes/lease.ts";
-import { createLogger } from "../../../src/telemetry/logger.ts";
 import { FakeTime } from "../controller/controller-world.ts";
 import { at } from "../domain/decide-builders.ts";
 
@@ -21,6 +20,8 @@ function world(spec?: Lease["spec"]) {
     version: 1,
     /** How long a call takes. */
     delayMs: 0,
+    /** Another one, who is quicker at the next write. */
+    rival: undefined as string | undefined,
     silent: false,
     metadata: { name: "lease", namespace: "a", labels: { "somebody's": "label" } },
     overwrite(change: NonNullable<Lease["spec"]>) {
@@ -36,12 +37,25 @@ function world(spec?: Lease["spec"]) {
     if (verb === "get" && server.spec === undefined) throw new ApiError(404, undefined, "get");
     if (verb === "get") return lease();
     const { metadata, spec: wanted } = body as Lease;
+    if (server.rival !== undefined) {
+      server.overwrite({ holderIdentity: server.rival, leaseDurationSeconds: 15 });
+      server.rival = undefined;
+    }
+    if (verb === "create" && server.spec !== undefined)
+      throw new ApiError(409, { kind: "Status", reason: "AlreadyExists" }, "create");
     if (verb === "update" && metadata.resourceVersion !== String(server.version))
       throw new ApiError(409, undefined, "update");
     server.metadata = metadata as typeof server.metadata;
     server.overwrite(wanted ?? {});
     return lease();
   };
+  const said: { level: string; text: unknown; err?: unknown }[] = [];
+  const say =
+    (level: string) =>
+    (...words: [string] | [{ err?: unknown }, string]) => {
+      const [about, text] = words.length === 1 ? [{}, words[0]] : words;
+      said.push({ level, text, err: about.err });
+    };
   const call = async (asked: ApiCall) => {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const away = () => reject(new DependencyUnavailable("kubernetes"));
@@ -61,7 +75,7 @@ function world(spec?: Lease["spec"]) {
     timers: time,
     random: () => 0,
     wallClock: () => time.now(),
-    log: createLogger({ level: "silent" }),
+    log: { debug: say("debug"), info: say("info"), warn: say("warn") },
   });
   /** Changes of leadership, and whom the record named at that moment. */
   const changes: { leading: boolean; holder: string | undefined; after: number }[] = [];
@@ -81,7 +95,7 @@ function world(spec?: Lease["spec"]) {
   };
   running.push(stop);
   const seconds = (count: number) => time.advanceTo(at("12:00") + count * 1_000);
-  return { server, election, able, changes, stop, seconds };
+  return { server, said, election, able, changes, stop, seconds };
 }
 
 test("a lease that was given up is free at once, whatever it says of its duration", async () => {
@@ -147,6 +161,33 @@ test("a leader that is not fit gives the lease up, and stands anew when it is", 
   expect(changes.at(-1)).toMatchObject({ leading: true, holder: "me" });
   expect(server.spec).toMatchObject({ leaseTransitions: leaseTransitions + 1 });
   expect(server.spec?.acquireTime).not.toBe("2026-03-10T12:00:00.000000Z");
+});
+
+test.each([
+  { lease: "that nobody has made yet", spec: undefined },
+  { lease: "that is free", spec: { holderIdentity: "" } },
+])(
+  "a candidate that loses the race for a lease $lease has nothing to complain of",
+  async ({ spec }) => {
+    const { server, said, changes, seconds } = world(spec);
+    server.rival = "other";
+    await seconds(1);
+    const lost = { level: "debug", text: "another process was quicker to take the lease" };
+    expect(said).toEqual([{ ...lost, err: undefined }]);
+    await seconds(5);
+    expect(changes).toEqual([]);
+    expect(said.slice(1)).toMatchObject([{ level: "info", text: "another process leads" }]);
+  },
+);
+
+test("an outage is complained of once", async () => {
+  const { server, said, seconds } = world({ holderIdentity: "other", leaseDurationSeconds: 600 });
+  await seconds(1);
+  server.silent = true;
+  await seconds(60);
+  expect(said.filter(({ level }) => level === "warn")).toMatchObject([
+    { text: "the lease could not be read or written", err: expect.any(DependencyUnavailable) },
+  ]);
 });
 
 test("who is to end while it acquires the lease never leads, and gives it up", async () => {

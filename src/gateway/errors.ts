@@ -123,7 +123,9 @@ function asApiError(error: unknown): ApiError | undefined {
   if (error instanceof DependencyRefusal && error.barred)
     return new ApiError(
       "dependency_unavailable",
-      `${error.dependency} does not let the service do this: the log says why, under the request id`,
+      error.missing === undefined
+        ? `${error.dependency} does not let the service do this: the log says why, under the request id`
+        : `${error.missing} is not installed: the log says where, under the request id`,
       { retryAfterSeconds: REFUSED_SECONDS, cause: error },
     );
   if (error instanceof ClockUnknown)

@@ -18,11 +18,12 @@ export class ApiError extends DependencyRefusal {
   /** `NotFound`, `AlreadyExists`, `Conflict`, `Invalid`, `Expired`, …; empty when the body had none. */
   readonly reason: string;
   readonly status: ApiStatus | undefined;
-  constructor(code: number, status: ApiStatus | undefined, what: string) {
+  constructor(code: number, status: ApiStatus | undefined, what: string, missing?: string) {
     // 404 is of a kind that nobody serves: whoever asks for one resource takes that for its answer.
     const barred = code === 401 || code === 403 || code === 404;
-    const said = status?.message ?? status?.reason ?? "";
-    super("kubernetes", { barred, message: `${what}: ${code} ${said}`.trimEnd() });
+    const said = missing === undefined ? status?.message : `${missing} is not installed`;
+    const message = `${what}: ${code} ${said ?? status?.reason ?? ""}`.trimEnd();
+    super("kubernetes", { barred, missing, message });
     this.code = code;
     this.reason = status?.reason ?? "";
     this.status = status;

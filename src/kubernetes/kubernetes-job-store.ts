@@ -15,7 +15,7 @@ import { deleteResource } from "./delete-resource.ts";
 import { invalidInput } from "./invalid-input.ts";
 import { createJobList } from "./job-list.ts";
 import { createJobWatch } from "./job-watch.ts";
-import { listResources } from "./list-resources.ts";
+import { definitionMissing, listResources } from "./list-resources.ts";
 import type { ResourceMemory } from "./resource-memory.ts";
 import { MANAGED_BY, MANAGED_BY_LABEL, isMadeByRest, resourceOwner } from "./resource-owner.ts";
 import {
@@ -121,6 +121,8 @@ export function createKubernetesJobStore(dependencies: KubernetesJobStoreDepende
       } catch (error) {
         if (isAlreadyExists(error))
           throw new JobExists(`a job ${id} exists already`, { cause: error });
+        if (isNotFound(error) && error.status === undefined)
+          throw definitionMissing(error, `create ${jobsPath(namespace)}`);
         if (isNotFound(error) || isTerminating(error)) throw noNamespace();
         throw invalidInput(error) ?? error;
       }

@@ -1,4 +1,4 @@
-import { isNotFound } from "./api-error.ts";
+import { ApiError, isNotFound } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
 import { PLURAL, type ScheduledJob } from "./scheduled-job.ts";
 import { jobsPath, type Scope } from "./scope.ts";
@@ -19,19 +19,33 @@ interface ListOptions {
   timeoutMs?: number;
 }
 
+/**
+ * A collection that is not found: nobody serves the kind. A namespace that is gone has an empty list, and is
+ * named in the Status of a 404 when something is to be made there.
+ */
+export function definitionMissing({ code, status }: ApiError, path: string): ApiError {
+  return new ApiError(code, status, path, "the ScheduledJob definition (CRD)");
+}
+
 /** Errors as of `call`. Without resourceVersion: what the quorum has, not what a cache had at some time. */
-export function listResources(
+export async function listResources(
   client: Pick<KubernetesClient, "call">,
   scope: Scope,
   { limit, continue: token, labelSelector, ...patience }: ListOptions,
 ): Promise<ResourceList> {
-  return client.call<ResourceList>({
-    verb: "list",
-    resource: PLURAL,
-    path: jobsPath(scope),
-    query: { limit, continue: token, labelSelector },
-    ...patience,
-  });
+  const path = jobsPath(scope);
+  try {
+    return await client.call<ResourceList>({
+      verb: "list",
+      resource: PLURAL,
+      path,
+      query: { limit, continue: token, labelSelector },
+      ...patience,
+    });
+  } catch (error) {
+    if (isNotFound(error)) throw definitionMissing(error, `list ${path}`);
+    throw error;
+  }
 }
 
 /** The same, where there may be no ScheduledJobs: a cluster without their definition has none. */

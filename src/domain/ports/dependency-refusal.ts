@@ -8,9 +8,15 @@ export class DependencyRefusal extends Error {
    * answers 503, until the operator has seen to it.
    */
   readonly barred: boolean;
-  constructor(dependency: string, { barred, message }: { barred: boolean; message: string }) {
-    super(message);
+  /** What the operator has yet to install there, in words for callers too. */
+  readonly missing: string | undefined;
+  constructor(
+    dependency: string,
+    options: { barred: boolean; message: string; missing?: string | undefined },
+  ) {
+    super(options.message);
     this.dependency = dependency;
-    this.barred = barred;
+    this.barred = options.barred;
+    this.missing = options.missing;
   }
 }

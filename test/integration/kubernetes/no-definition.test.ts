@@ -1,0 +1,56 @@
+import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
+import { errorAnswer } from "../../../src/gateway/errors.ts";
+import { createKubernetesJobStore } from "../../../src/kubernetes/kubernetes-job-store.ts";
+import { connect } from "../../kubernetes/cluster.ts";
+import { startControlPlane } from "../../kubernetes/control-plane.ts";
+import { namespaceAccounts } from "../../kubernetes/namespace-accounts.ts";
+import type { OwnControlPlane } from "../../kubernetes/own-control-plane.ts";
+import { realTime } from "../../kubernetes/real-time.ts";
+import { aSpec } from "../../unit/domain/decide-builders.ts";
+
+describe.runIf(inject("tokenSecret") !== "")(
+  "a cluster without the ScheduledJob definition",
+  () => {
+    let controlPlane: OwnControlPlane;
+    let client: ReturnType<typeof connect>;
+
+    beforeAll(async () => {
+      const started = await startControlPlane(() => undefined);
+      if (started?.kind !== "own")
+        throw new Error("a definition cannot be missing in a borrowed one");
+      controlPlane = started;
+      client = connect(controlPlane.kubeconfig);
+    });
+    afterAll(async () => {
+      await client?.close();
+      await controlPlane?.stop();
+    });
+
+    const store = () => {
+      const { metrics } = client;
+      const accountNamespaces = namespaceAccounts(["default"]);
+      return createKubernetesJobStore({ client, accountNamespaces, metrics, ...realTime });
+    };
+    const account = "account-of-default";
+
+    test.each([
+      { asked: "an account's jobs", ask: () => store().list({ account, limit: 1 }) },
+      { asked: "everybody's jobs", ask: () => store().list({ limit: 1 }) },
+      { asked: "a new job", ask: () => store().create({ account, id: "job", spec: aSpec() }) },
+      { asked: "whether it is ready", ask: () => store().ping() },
+    ])("asked for $asked: 503, and log and answer say what is missing", async ({ ask }) => {
+      const refused: unknown = await ask().catch((error: unknown) => error);
+      const missing = "the ScheduledJob definition (CRD) is not installed";
+      expect(refused).toMatchObject({ code: 404, message: expect.stringContaining(missing) });
+      expect(errorAnswer(refused)).toMatchObject({
+        status: 503,
+        headers: { "Retry-After": "30" },
+        body: {
+          code: "dependency_unavailable",
+          error: `${missing}: the log says where, under the request id`,
+        },
+        unexpected: false,
+      });
+    });
+  },
+);

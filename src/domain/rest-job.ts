@@ -232,6 +232,8 @@ export function webhookUrlProblem(text: string): string | null {
   if (!/^[\u0021-\u007e\u00a1-\uffff]+$/.test(text))
     return "must not contain spaces or control characters";
   const url = URL.parse(text);
+  // It is the port alone that is wrong: without it this is a URL.
+  if (!url && URL.canParse(withoutPort(text))) return "has a port that is none: 1 to 65535";
   if (!url) return "must be an absolute http or https URL";
   if (url.protocol !== "http:" && url.protocol !== "https:") return "must be an http or https URL";
   // The parser takes http:///hook, where a host was forgotten, for a host called hook.
@@ -240,7 +242,15 @@ export function webhookUrlProblem(text: string): string | null {
   // As it is written: of http://a\b@c/ this parser calls a, another one b@c.
   if (/^[^/]*\/\/[^/?#]*@/.test(text))
     return "must not contain user info; use webhook_headers to authenticate";
+  // One at the end is the root's. Whatever else is empty no DNS has a name for.
+  if (url.hostname.replace(/\.$/, "").split(".").includes(""))
+    return "has a dot too many in the name of its host";
   return null;
+}
+
+/** As it is, when it has none. */
+function withoutPort(text: string): string {
+  return text.replace(/^(https?:\/\/[^/?#\\]*):[^/?#\\:@\]]+(?=[/?#\\]|$)/i, "$1");
 }
 
 function emailOf(fields: RestJobCreate, findings: Finding[]): EmailTarget | undefined {

@@ -1,6 +1,11 @@
 import { describe, expect, test } from "vitest";
 import type { JobSpec } from "../../../src/domain/job.ts";
-import { patchedSpec, restFields, specFromRest } from "../../../src/domain/rest-job.ts";
+import {
+  patchedSpec,
+  restFields,
+  specFromRest,
+  webhookUrlProblem,
+} from "../../../src/domain/rest-job.ts";
 import type { RestJobCreate, RestJobPatch } from "../../../src/domain/schema/rest-job.ts";
 
 const now = Date.UTC(2026, 10, 21, 12);
@@ -195,6 +200,12 @@ describe("refused, all findings at once", () => {
     "https://exa mple.com/",
     "https://",
     "http://[::1",
+    "http://[::1:65536",
+    "http://a..b/",
+    "http://.a/",
+    "http://a../",
+    "http://./",
+    "http://a\u3002.b/",
   ])("webhook_url %j", (url) => {
     const result = specFromRest({
       fields: { ...webhook, webhook_url: url },
@@ -202,6 +213,23 @@ describe("refused, all findings at once", () => {
       now,
     });
     expect(result).toMatchObject({ ok: false, findings: [{ field: "webhook_url" }] });
+  });
+
+  const PORT = "has a port that is none: 1 to 65535";
+  const LABEL = "has a dot too many in the name of its host";
+  test.each([
+    { url: "http://example.com:65536/hook", says: PORT },
+    { url: "https://[::1]:99999", says: PORT },
+    { url: "http://example.com:8o8o?a=b", says: PORT },
+    { url: "http://a..b/", says: LABEL },
+    { url: "http://a..b:65536/", says: PORT },
+    { url: "/hook:65536", says: "must be an absolute http or https URL" },
+    { url: "http://[::1:65536", says: "must be an absolute http or https URL" },
+    { url: "http://example.com./", says: null },
+    { url: "http://example.com.:65535/a..b?c..d#e..f", says: null },
+    { url: "http://[::ffff:1.2.3.4]/", says: null },
+  ])("webhook_url $url: $says", ({ url, says }) => {
+    expect(webhookUrlProblem(url)).toBe(says);
   });
 });
 

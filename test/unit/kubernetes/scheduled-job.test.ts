@@ -202,6 +202,16 @@ describe("a resource as applied", () => {
   });
 });
 
+test.each([
+  { url: "http://example.com:65536/", message: "has a port that is none: 1 to 65535" },
+  { url: "http://a..b/", message: "has a dot too many in the name of its host" },
+  { url: "http://example.com./", message: undefined },
+])("a webhook to $url is judged as by REST: $message", ({ url, message }) => {
+  const spec = { schedule: { cron: "0 3 * * *" }, webhook: { url } };
+  const { refusal } = jobFromResource({ metadata: METADATA, spec }, null).spec;
+  expect(refusal).toEqual(message && { field: "webhook_url", message });
+});
+
 const nested = (levels: number, inmost = "1") =>
   `${'{"a":'.repeat(levels)}${inmost}${"}".repeat(levels)}`;
 

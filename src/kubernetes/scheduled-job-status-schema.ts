@@ -41,7 +41,7 @@ export const scheduledJobStatus = Type.Object(
       }),
     ),
     lastScheduleTime: time("The latest scheduled time that became a run."),
-    lastSuccessTime: time("When a run last succeeded."),
+    lastSuccessTime: time("When the latest attempt that succeeded began."),
     nextScheduleTime: time("The next scheduled time."),
     lastExecution: Type.Optional(
       Type.Object(

@@ -4,6 +4,7 @@ import type { Execution, MissedSpan } from "../run.ts";
 
 export interface JobHistory {
   lastScheduleTime: Instant | null;
+  /** When the latest attempt that succeeded began. */
   lastSuccessTime: Instant | null;
   last: Execution | null;
 }

@@ -1,30 +1,26 @@
 import type { Configuration } from "../src/configuration/configuration.ts";
 import { StartProblem } from "../src/configuration/start-problem.ts";
-import { InvalidInput } from "../src/domain/findings.ts";
+import { InvalidInput, type Finding } from "../src/domain/findings.ts";
 import { namespaceUid } from "../src/kubernetes/namespace-uid.ts";
-import { createAccounts } from "../src/postgres/accounts.ts";
+import { createAccounts, nameFindings } from "../src/postgres/accounts.ts";
 import { oncePerDatabase } from "../src/postgres/once-per-database.ts";
 import { createPool } from "../src/postgres/pool.ts";
-import { createUsers } from "../src/postgres/users.ts";
+import { createUsers, userFindings } from "../src/postgres/users.ts";
 import { withCluster } from "./with-cluster.ts";
 
 /** What the stores call by their own names. */
 const VARIABLE_OF: Partial<Record<string, string>> = {
   name: "CARILLON_BOOTSTRAP_ACCOUNT",
+  namespace: "CARILLON_BOOTSTRAP_NAMESPACE",
   email: "CARILLON_BOOTSTRAP_EMAIL",
   password: "CARILLON_BOOTSTRAP_PASSWORD",
 };
 
 /**
- * Creates the account of CARILLON_BOOTSTRAP_ACCOUNT, bound to its namespace, and its dashboard user: once
- * per database, however many pods start at the same time. What people change or delete later stays so.
+ * What CARILLON_BOOTSTRAP_* ask for; undefined: nothing. Throws StartProblem when it cannot be had, whatever is in the
+ * database.
  */
-export async function bootstrap(options: {
-  configuration: Configuration;
-  databaseUrl: string;
-  say: (line: string) => void;
-}): Promise<void> {
-  const { configuration, databaseUrl: url, say } = options;
+export function firstAccount(configuration: Configuration): FirstAccount | undefined {
   const { bootstrapAccount: name, bootstrapNamespace: namespace } = configuration;
   const user = firstUser(configuration);
   if (name === undefined) {
@@ -32,8 +28,31 @@ export async function bootstrap(options: {
       throw new StartProblem(
         "CARILLON_BOOTSTRAP_ACCOUNT is not set: set it, or no CARILLON_BOOTSTRAP_*",
       );
-    return;
+    return undefined;
   }
+  const findings = [...nameFindings(name), ...(user === undefined ? [] : userFindings(user))];
+  if (findings.length > 0) throw new StartProblem(describe(findings));
+  return { name, namespace, user };
+}
+
+export interface FirstAccount {
+  name: string;
+  namespace: string | undefined;
+  user: { email: string; password: string } | undefined;
+}
+
+/**
+ * Creates the account of CARILLON_BOOTSTRAP_ACCOUNT, bound to its namespace, and its dashboard user: once
+ * per database, however many pods start at the same time. What people change or delete later stays so.
+ */
+export async function bootstrap(options: {
+  first: FirstAccount | undefined;
+  databaseUrl: string;
+  say: (line: string) => void;
+}): Promise<void> {
+  const { first, databaseUrl: url, say } = options;
+  if (first === undefined) return;
+  const { name, namespace, user } = first;
   const pool = createPool({ url, applicationName: "carillon bootstrap", max: 1 });
   try {
     const accounts = createAccounts({ pool });
@@ -59,16 +78,19 @@ export async function bootstrap(options: {
     });
   } catch (error) {
     if (!(error instanceof InvalidInput)) throw error;
-    const wrong = error.findings.map(
-      ({ field, message }) => `${VARIABLE_OF[field] ?? field}: ${message}`,
-    );
-    throw new StartProblem(wrong.join("; "), { cause: error });
+    throw new StartProblem(describe(error.findings), { cause: error });
   } finally {
     await pool.end();
   }
 }
 
-function firstUser(configuration: Configuration): { email: string; password: string } | undefined {
+function describe(findings: readonly Finding[]): string {
+  return findings
+    .map(({ field, message }) => `${VARIABLE_OF[field] ?? field}: ${message}`)
+    .join("; ");
+}
+
+function firstUser(configuration: Configuration): FirstAccount["user"] {
   const { bootstrapEmail: email, bootstrapPassword: password } = configuration;
   if (email === undefined && password === undefined) return undefined;
   if (email === undefined || password === undefined)

@@ -4,7 +4,7 @@
  */
 import { required } from "../src/configuration/configuration.ts";
 import { migrate } from "../src/postgres/migrate.ts";
-import { bootstrap } from "./bootstrap.ts";
+import { bootstrap, firstAccount } from "./bootstrap.ts";
 import { readEnvironment } from "./environment.ts";
 import { reportFailure } from "./problem.ts";
 import { outliveReaders, say } from "./say.ts";
@@ -23,6 +23,8 @@ try {
   const configuration = readEnvironment("migrate");
   const url = required(configuration, "databaseUrl");
   databaseUrl = url;
+  // Before anything is changed: who has to set them anew starts where he was.
+  const first = firstAccount(configuration);
   const waitMs = required(configuration, "databaseWaitSeconds") * 1_000;
   const patience = { waitMs, say, monotonic, timers };
   const { applied } = await untilAvailable(
@@ -32,7 +34,7 @@ try {
   say(
     applied.length === 0 ? "The database is up to date" : `Applied ${applied.length} migration(s)`,
   );
-  await untilAvailable(() => bootstrap({ configuration, databaseUrl: url, say }), patience);
+  await untilAvailable(() => bootstrap({ first, databaseUrl: url, say }), patience);
 } catch (error) {
   reportFailure(error, databaseUrl);
 }

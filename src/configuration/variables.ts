@@ -125,7 +125,7 @@ export const VARIABLES = {
     name: "CARILLON_BOOTSTRAP_ACCOUNT",
     meaning: "Name of a first account, which `migrate` creates once per database.",
   }),
-  bootstrapNamespace: text({
+  bootstrapNamespace: namespace({
     name: "CARILLON_BOOTSTRAP_NAMESPACE",
     meaning: "Kubernetes namespace that the first account is bound to. Default: none.",
   }),

@@ -41,14 +41,7 @@ export function createAccounts({
   }
   return {
     async create({ name, namespace, namespaceUid }) {
-      const findings: Finding[] = [];
-      if (!ACCOUNT_NAME.test(name))
-        findings.push({
-          field: "name",
-          message:
-            'must be 1 to 64 letters, digits, spaces, ".", "_" or "-", with a letter or digit at both ends',
-        });
-      findings.push(...namespaceFindings(namespace, namespaceUid));
+      const findings = [...nameFindings(name), ...namespaceFindings(namespace, namespaceUid)];
       if (findings.length > 0) throw new InvalidInput(findings);
       return refusingTaken({ name, namespace }, async () => {
         const { rows } = await pool.query<Account>(
@@ -167,6 +160,14 @@ export function createAccounts({
       return rowCount === 1;
     },
   };
+}
+
+/** Of an account's name; whether it is taken is found out when the account is made. */
+export function nameFindings(name: string): Finding[] {
+  if (NAME.test(name)) return [];
+  const message =
+    'must be 1 to 64 letters, digits, spaces, ".", "_" or "-", with a letter or digit at both ends';
+  return [{ field: "name", message }];
 }
 
 function namespaceFindings(namespace: string | undefined, uid: string | undefined): Finding[] {

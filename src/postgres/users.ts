@@ -29,8 +29,7 @@ export function createUsers({ pool }: { pool: Pool }): Users {
   return {
     async create({ account, email, password, role = "owner", admin = false }) {
       const address = parseAddress(email);
-      const findings: Finding[] = [...passwordFindings(password)];
-      if (address.kind === "invalid") findings.push({ field: "email", message: address.reason });
+      const findings = userFindings({ email, password });
       if (findings.length > 0 || address.kind === "invalid") throw new InvalidInput(findings);
       if (!isUuid(account)) throw unknownAccount(account);
       const passwordHash = await newPasswordHash(password);
@@ -213,6 +212,14 @@ async function lockInCharge(
     [account, also],
   );
   return rows;
+}
+
+/** Whether the address is taken is found out when the user is made. */
+export function userFindings({ email, password }: { email: string; password: string }): Finding[] {
+  const findings = passwordFindings(password);
+  const address = parseAddress(email);
+  if (address.kind === "invalid") findings.push({ field: "email", message: address.reason });
+  return findings;
 }
 
 function passwordFindings(password: string): Finding[] {

@@ -353,14 +353,25 @@ test.each([
     first: { ACCOUNT: "first", EMAIL: "ada@example.com" },
     says: "CARILLON_BOOTSTRAP_EMAIL and CARILLON_BOOTSTRAP_PASSWORD belong together",
   },
-])("a first account that cannot be: $says", async ({ first, says }) => {
-  const env = Object.entries(first).map(([name, value]) => [`CARILLON_BOOTSTRAP_${name}`, value]);
-  const { finished } = run("migrate", {
-    env: { DATABASE_URL: shared.url, ...Object.fromEntries(env) },
-  });
-  const { code, stderr } = await finished;
-  expect({ code, lines: stderr.trimEnd().split("\n") }).toEqual(oneLine(says));
-});
+  {
+    first: { ACCOUNT: "first", EMAIL: "ada", PASSWORD: "correct horse battery" },
+    says: "CARILLON_BOOTSTRAP_EMAIL: ",
+  },
+  {
+    first: { ACCOUNT: "first", NAMESPACE: "Team A" },
+    says: "CARILLON_BOOTSTRAP_NAMESPACE must be a namespace's name",
+  },
+])(
+  "a first account that cannot be is told before PostgreSQL is asked: $says",
+  async ({ first, says }) => {
+    const env = Object.entries(first).map(([name, value]) => [`CARILLON_BOOTSTRAP_${name}`, value]);
+    const { finished } = run("migrate", {
+      env: { DATABASE_URL: "postgres://u@127.0.0.1:1/db", ...Object.fromEntries(env) },
+    });
+    const { code, stderr } = await finished;
+    expect({ code, lines: stderr.trimEnd().split("\n") }).toEqual(oneLine(says));
+  },
+);
 
 test("migrate ends at SIGTERM, also as the first process of a container", async () => {
   const env = {

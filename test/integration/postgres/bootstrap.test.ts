@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { bootstrap } from "../../../cmd/bootstrap.ts";
+import { bootstrap, firstAccount } from "../../../cmd/bootstrap.ts";
 import type { Configuration } from "../../../src/configuration/configuration.ts";
 import { createAccounts } from "../../../src/postgres/accounts.ts";
 import { createPool, type Pool } from "../../../src/postgres/pool.ts";
@@ -25,7 +25,7 @@ const FIRST = {
 const start = async (configuration: Partial<Configuration>): Promise<string[]> => {
   const said: string[] = [];
   await bootstrap({
-    configuration: configuration as Configuration,
+    first: firstAccount(configuration as Configuration),
     databaseUrl: database.url,
     say: (line) => said.push(line),
   });

@@ -7,6 +7,7 @@ import { readConfiguration, required } from "../src/configuration/configuration.
 import { StartProblem } from "../src/configuration/start-problem.ts";
 import { parseDestinationRules } from "../src/network/destination-rules.ts";
 import type { Account } from "../src/domain/account.ts";
+import { isNamespaceName } from "../src/domain/kubernetes-name.ts";
 import { JobsLeft, type Accounts } from "../src/domain/ports/accounts.ts";
 import { DependencyUnavailable } from "../src/domain/ports/dependency-down.ts";
 import { createAccountBinding } from "../src/kubernetes/account-binding.ts";
@@ -120,9 +121,19 @@ function createStores(pool: Pool, encryptionKeys: string | undefined): AdminStor
   };
 }
 
-/** Whatever the API server answers or does not: an operator may bind a namespace from anywhere. */
+/**
+ * Whatever the API server answers or does not: an operator may bind a namespace from anywhere. Only one that this
+ * installation does not serve is refused, as far as is known here.
+ */
 async function uidAtHand(namespace: string): Promise<string> {
+  // Refused when it is written: nobody need be asked for it.
+  if (!isNamespaceName(namespace)) return "";
   const atHand = clusterAtHand();
+  const { watchNamespaces = [] } = readConfiguration("admin", process.env);
+  if (atHand !== "none" && watchNamespaces.length > 0 && !watchNamespaces.includes(namespace))
+    throw new CommandFailed(
+      `the namespace ${namespace} is none that is served: its jobs would never run; add it to CARILLON_WATCH_NAMESPACES (${watchNamespaces.join(", ")}) first`,
+    );
   if (atHand === "none")
     process.stderr.write(
       "carillon: this installation keeps its jobs in PostgreSQL; a namespace counts only where they are ScheduledJobs\n",

@@ -24,6 +24,11 @@ afterAll(async () => {
 });
 
 const DONE = { code: 0, stderr: "" };
+const refused = (because: RegExp) => ({
+  code: 1,
+  stdout: "",
+  stderr: expect.stringMatching(because) as unknown,
+});
 
 function carillon(
   line: string,
@@ -88,6 +93,24 @@ describe("carillon admin on DATABASE_URL", () => {
     );
     await pool.end();
     expect(rows).toEqual([{ startable: false }]);
+  });
+
+  test("a namespace that is not served, or is none, is refused before anything is made", async () => {
+    const env = { KUBECONFIG: "/nowhere", CARILLON_WATCH_NAMESPACES: "served,served-too" };
+    const elsewhere =
+      /^carillon: the namespace elsewhere is none that is served: .* CARILLON_WATCH_NAMESPACES [^\n]*\n$/;
+    const create = "admin account create outside --namespace";
+    expect(await carillon(`${create} elsewhere`, undefined, env)).toEqual(refused(elsewhere));
+    const none = /^carillon: namespace: must be the name of a Kubernetes namespace\n$/;
+    expect(await carillon(`${create} `, undefined, env)).toEqual(refused(none));
+    expect(await succeeds("admin account list")).not.toContain("outside");
+
+    await succeeds(`${create} served`, undefined, env);
+    const bind = "admin account bind outside --namespace";
+    expect(await carillon(`${bind} elsewhere`, undefined, env)).toEqual(refused(elsewhere));
+    const inPostgres = { ...env, CARILLON_JOB_STORE: "postgres" };
+    expect(await succeeds(`${bind} elsewhere`, undefined, inPostgres)).toContain("elsewhere");
+    await succeeds("admin account delete outside");
   });
 
   test("an API key's life: the raw key alone on standard output", async () => {

@@ -124,7 +124,7 @@ const NETWORK_ERRORS: Readonly<Record<string, string>> = {
   EAI_AGAIN: "host name could not be resolved for now",
   CONNECTION_CLOSED: "connection closed by the receiver",
   ANSWER_TOO_LARGE: "the answer's headers are too large",
-  ANSWER_MALFORMED: "the receiver's answer is not HTTP/1.1",
+  ANSWER_MALFORMED: "the receiver's answer is not valid HTTP/1.1",
   BAD_HEADER: "one of the job's own headers cannot be sent",
   TLS_HANDSHAKE_TIMEOUT: "timed out while connecting",
   CERT_HAS_EXPIRED: "the receiver's certificate has expired",

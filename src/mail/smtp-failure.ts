@@ -94,6 +94,8 @@ export function readFields(error: unknown): ErrorFields {
 /** The server's own words when it spoke; otherwise ours, without the addresses in system errors. */
 function describe(error: unknown, fields: ErrorFields): string {
   if (!(error instanceof Error)) return "unexpected SMTP error";
+  if (fields.command === "STARTTLS")
+    return `SMTP server: ${error.message}; one that has no TLS takes mails with tls "none" only, in plain text`;
   if (fields.responseCode !== undefined) return error.message;
   const system = fields.originalCode ?? fields.code ?? "";
   if (SYSTEM_CODE.test(system)) return `SMTP server: ${classifyNetwork(system).error}`;

@@ -164,7 +164,7 @@ export function createAccounts({
 
 /** Of an account's name; whether it is taken is found out when the account is made. */
 export function nameFindings(name: string): Finding[] {
-  if (NAME.test(name)) return [];
+  if (ACCOUNT_NAME.test(name)) return [];
   const message =
     'must be 1 to 64 letters, digits, spaces, ".", "_" or "-", with a letter or digit at both ends';
   return [{ field: "name", message }];

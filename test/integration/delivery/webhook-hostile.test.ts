@@ -152,7 +152,7 @@ describe("whatever a receiver does has an outcome within the deadline", () => {
       outcome: {
         kind: "retryable",
         httpStatus: 500,
-        error: "the receiver's answer is not HTTP/1.1",
+        error: "the receiver's answer is not valid HTTP/1.1",
       },
     },
     {
@@ -161,7 +161,7 @@ describe("whatever a receiver does has an outcome within the deadline", () => {
       outcome: {
         kind: "retryable",
         httpStatus: 500,
-        error: "the receiver's answer is not HTTP/1.1",
+        error: "the receiver's answer is not valid HTTP/1.1",
       },
     },
     {

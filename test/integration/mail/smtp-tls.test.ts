@@ -170,7 +170,11 @@ describe("STARTTLS never falls back to plain text", () => {
       scripted.close();
     });
     const sending = mailer(scripted.port, { username: "u", password: "hunter2" });
-    expect(await sending.send("a", HELLO)).toMatchObject({ kind: "failed", serverFault: true });
+    expect(await sending.send("a", HELLO)).toMatchObject({
+      kind: "failed",
+      error: expect.stringMatching(/^SMTP server: .*TLS/),
+      serverFault: true,
+    });
     expect(scripted.seen.mails).toBe(0);
     for (const verb of ["AUTH", "MAIL", "RCPT", "DATA"])
       expect(scripted.seen.verbs).not.toContain(verb);

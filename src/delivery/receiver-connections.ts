@@ -14,6 +14,19 @@ const TURNS = 2;
 /** Milliseconds for the handshake. */
 const TLS_TIMEOUT = 10_000;
 
+/** How many connections may be without a call. */
+export interface IdleLimits {
+  inAll: number;
+  perAccount: number;
+}
+
+/**
+ * As many as calls in flight (`held-runs.ts`): whoever is busy finds all of its connections again. A receiver's
+ * Keep-Alive holds one for 30 s, and with TLS it takes 75 KB and a descriptor, so that one account whose jobs call ever
+ * new hosts would have the process killed at its memory's limit.
+ */
+const IDLE_LIMITS: IdleLimits = { inAll: 512, perAccount: 256 };
+
 export interface ReceiverConnections {
   /**
    * The one used last, still warm, or a new one, which has to be there within the `timeoutMs` of its first call: how
@@ -39,15 +52,19 @@ interface Idle {
 /**
  * Open connections by account and origin: what one account may reach another may not, so a connection is
  * never used by an account for which it was not dialled. Those that are idle close by themselves within
- * seconds, and nothing is kept of them.
+ * seconds, or when there are too many, who has rested longest first; nothing is kept of them.
  */
 export function createReceiverConnections(options: {
   dial: Dial;
   monotonic: Monotonic;
+  idleLimits?: IdleLimits;
 }): ReceiverConnections {
-  const { dial, monotonic } = options;
+  const { dial, monotonic, idleLimits = IDLE_LIMITS } = options;
   /** Last used last. An origin without an idle connection has no entry. */
   const idle = new Map<string, Idle[]>();
+  /** Those in `idle` and no other, in the order in which they were released; then the same by account. */
+  const resting = new Set<ReceiverConnection>();
+  const restingOf = new Map<string, Set<ReceiverConnection>>();
   const all = new Set<ReceiverConnection>();
   let closing = false;
   /** Of the event loop, counted while it matters: until `TURNS` after the last release. */
@@ -59,29 +76,48 @@ export function createReceiverConnections(options: {
     if (turn < countedTo) setImmediate(countTurn);
   }
 
-  function release(key: string, connection: ReceiverConnection): void {
+  function release(account: string, key: string, connection: ReceiverConnection): void {
     if (turn >= countedTo) setImmediate(countTurn);
     countedTo = turn + TURNS;
     const waiting = idle.get(key);
     const released = { connection, since: monotonic(), turn };
     if (waiting) waiting.push(released);
     else idle.set(key, [released]);
+    rest(account, connection);
   }
 
-  function forget(key: string, connection: ReceiverConnection): void {
+  /** Closes who is one too many now: never one that was handed out, which is removed in the same turn. */
+  function rest(account: string, connection: ReceiverConnection): void {
+    let own = restingOf.get(account);
+    if (own === undefined) {
+      own = new Set();
+      restingOf.set(account, own);
+    }
+    own.add(connection);
+    resting.add(connection);
+    if (own.size > idleLimits.perAccount) closeFirst(own);
+    if (resting.size > idleLimits.inAll) closeFirst(resting);
+  }
+
+  function forget(account: string, key: string, connection: ReceiverConnection): void {
     all.delete(connection);
     const waiting = idle.get(key);
     const place = waiting?.findIndex((kept) => kept.connection === connection) ?? -1;
-    if (waiting !== undefined && place !== -1) remove(key, waiting, place);
+    if (waiting !== undefined && place !== -1) remove(account, key, waiting, place);
   }
 
-  function remove(key: string, waiting: Idle[], place: number): void {
-    waiting.splice(place, 1);
+  function remove(account: string, key: string, waiting: Idle[], place: number): void {
+    const [removed] = waiting.splice(place, 1);
     if (waiting.length === 0) idle.delete(key);
+    if (removed === undefined) return;
+    resting.delete(removed.connection);
+    const own = restingOf.get(account);
+    own?.delete(removed.connection);
+    if (own?.size === 0) restingOf.delete(account);
   }
 
   /** An idle one that has been without a call for some turns and not for long: whatever followed its answer was read. */
-  function warmOne(key: string, now: number): ReceiverConnection | undefined {
+  function warmOne(account: string, key: string, now: number): ReceiverConnection | undefined {
     const waiting = idle.get(key);
     if (waiting === undefined) return undefined;
     for (let place = waiting.length - 1; place >= 0; place -= 1) {
@@ -89,20 +125,20 @@ export function createReceiverConnections(options: {
       // Those before it have rested for longer.
       if (kept === undefined || now - kept.since >= RESTED) return undefined;
       if (turn - kept.turn < TURNS || now - kept.connection.openedAt > CONNECTION_TTL) continue;
-      remove(key, waiting, place);
+      remove(account, key, waiting, place);
       return kept.connection;
     }
     return undefined;
   }
 
   /** An idle one whose receiver has not closed it, as far as can be known here. */
-  async function liveOne(key: string): Promise<ReceiverConnection | undefined> {
+  async function liveOne(account: string, key: string): Promise<ReceiverConnection | undefined> {
     for (;;) {
       const waiting = idle.get(key);
       const kept = waiting?.at(-1);
       if (waiting === undefined || kept === undefined) return undefined;
       const { connection } = kept;
-      remove(key, waiting, waiting.length - 1);
+      remove(account, key, waiting, waiting.length - 1);
       if (monotonic() - connection.openedAt > CONNECTION_TTL) {
         connection.close();
         continue;
@@ -132,10 +168,10 @@ export function createReceiverConnections(options: {
       socket,
       openedAt,
       released: (released) => {
-        release(key, released);
+        release(account, key, released);
       },
       closed: (closed) => {
-        forget(key, closed);
+        forget(account, key, closed);
       },
     });
     all.add(connection);
@@ -148,19 +184,25 @@ export function createReceiverConnections(options: {
     key: string,
     timeoutMs: number,
   ): Promise<ReceiverConnection> {
-    return (await liveOne(key)) ?? (await open(account, origin, key, timeoutMs));
+    return (await liveOne(account, key)) ?? (await open(account, origin, key, timeoutMs));
   }
 
   return {
     take: (account, origin, timeoutMs) => {
       const key = `${account} ${origin}`;
-      return warmOne(key, monotonic()) ?? liveOrNew(account, origin, key, timeoutMs);
+      return warmOne(account, key, monotonic()) ?? liveOrNew(account, origin, key, timeoutMs);
     },
     close: async () => {
       closing = true;
       await Promise.all(Array.from(all, (connection) => connection.end()));
     },
   };
+}
+
+/** It says so itself, and is forgotten. */
+function closeFirst(connections: ReadonlySet<ReceiverConnection>): void {
+  const [first] = connections;
+  first?.close();
 }
 
 /**

@@ -2,10 +2,12 @@ import { once } from "node:events";
 import { createServer, type Server } from "node:http";
 import { connect, type AddressInfo, type Socket } from "node:net";
 import { setImmediate as turn } from "node:timers/promises";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { post, type Answer } from "../../../src/delivery/http-post.ts";
+import type { ReceiverConnection } from "../../../src/delivery/receiver-connection.ts";
 import {
   createReceiverConnections,
+  type IdleLimits,
   type ReceiverConnections,
 } from "../../../src/delivery/receiver-connections.ts";
 import { collectGarbage } from "../../collect-garbage.ts";
@@ -37,19 +39,7 @@ beforeEach(async () => {
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  connections = createReceiverConnections({
-    dial: async ({ account, host, port }) => {
-      dialled.push(account);
-      const socket = connect(port, host);
-      open += 1;
-      socket.on("close", () => {
-        open -= 1;
-      });
-      await once(socket, "connect");
-      return socket;
-    },
-    monotonic: () => time,
-  });
+  connections = limited();
 });
 afterEach(async () => {
   await connections.close();
@@ -60,16 +50,67 @@ afterEach(async () => {
   server.close();
 });
 
-async function call(account: string, path = "/", signal?: AbortSignal): Promise<Answer> {
+function limited(idleLimits?: IdleLimits): ReceiverConnections {
+  return createReceiverConnections({
+    // The server is every host.
+    dial: async ({ account, port }) => {
+      dialled.push(account);
+      const socket = connect(port, "127.0.0.1");
+      open += 1;
+      socket.on("close", () => {
+        open -= 1;
+      });
+      await once(socket, "connect");
+      return socket;
+    },
+    monotonic: () => time,
+    ...(idleLimits && { idleLimits }),
+  });
+}
+
+async function call(
+  account: string,
+  path = "/",
+  signal?: AbortSignal,
+  to = origin,
+): Promise<Answer> {
   return post({
-    take: () => connections.take(account, origin, 5_000),
-    url: new URL(path, origin),
+    take: () => connections.take(account, to, 5_000),
+    url: new URL(path, to),
     headers: {},
     body: "{}",
     signal: signal ?? new AbortController().signal,
     timeoutMs: 5_000,
     maySend: () => true,
   });
+}
+
+function at(host: string): string {
+  return `http://${host}.example:${new URL(origin).port}`;
+}
+
+async function callHost(account: string, host: string, path = "/"): Promise<Answer> {
+  return call(account, path, undefined, at(host));
+}
+
+/** Whether this call dialled. */
+async function dials(account: string, host: string): Promise<boolean> {
+  const before = dialled.length;
+  expect(await callHost(account, host)).toMatchObject({ status: 200 });
+  return dialled.length > before;
+}
+
+async function take(account: string, hosts: readonly string[]): Promise<ReceiverConnection[]> {
+  const taken: ReceiverConnection[] = [];
+  for (const host of hosts) taken.push(await connections.take(account, at(host), 5_000));
+  return taken;
+}
+
+async function untilOpen(expected: number): Promise<void> {
+  await until(
+    () => `${expected} are open, not ${open}`,
+    () => open === expected,
+  );
 }
 
 /** The last one may be in the hands of the machine yet. */
@@ -238,4 +279,102 @@ test("a receiver that closes after each answer, or while nobody calls, is dialle
   server.closeIdleConnections();
   await until("the caller knows", () => open === 0);
   expect((await call("a")).status).toBe(200);
+});
+
+describe("idle connections are limited", () => {
+  beforeEach(() => {
+    // None closes because of its age meanwhile.
+    server.keepAliveTimeout = 60_000;
+    connections = limited({ inAll: 4, perAccount: 2 });
+  });
+
+  test("in all: who rests longest is closed, whosever it is", async () => {
+    for (const account of ["a", "b", "c", "d", "e", "f"]) await callHost(account, "one");
+    await untilOpen(4);
+    for (const account of ["f", "e", "d", "c"]) expect(await dials(account, "one")).toBe(false);
+    expect(await dials("a", "one")).toBe(true);
+    await untilOpen(4);
+    expect(await dials("f", "one")).toBe(true);
+  });
+
+  test("of an account: those of another stay, however long they have rested", async () => {
+    await callHost("b", "one");
+    for (const host of ["one", "two", "three", "four", "five"]) await callHost("a", host);
+    await untilOpen(3);
+    expect(await dials("b", "one")).toBe(false);
+    expect(await dials("a", "four")).toBe(false);
+    expect(await dials("a", "five")).toBe(false);
+    expect(await dials("a", "three")).toBe(true);
+  });
+
+  test("who was called last stays, although it was opened first", async () => {
+    await callHost("a", "one");
+    await callHost("a", "two");
+    expect(await dials("a", "one")).toBe(false);
+    await callHost("a", "three");
+    await untilOpen(2);
+    expect(await dials("a", "one")).toBe(false);
+    expect(await dials("a", "two")).toBe(true);
+  });
+
+  test("of several to one origin, the one that was released first is closed", async () => {
+    const taken = await take("a", ["one", "one", "one"]);
+    for (const connection of taken) connection.release(true);
+    expect(taken.map(({ gone }) => gone)).toEqual([true, false, false]);
+    const again = await take("a", ["one", "one"]);
+    expect(again[0]).toBe(taken[2]);
+    expect(again[1]).toBe(taken[1]);
+    expect(dialled).toHaveLength(3);
+  });
+
+  test("a connection with a call is not closed, nor does it count", async () => {
+    const held: (() => void)[] = [];
+    answers.set("/hold", (_request, response) => {
+      held.push(() => response.end("ok"));
+    });
+    for (const host of ["one", "two"]) await callHost("a", host);
+    const calls = ["one", "two", "three"].map((host) => callHost("a", host, "/hold"));
+    await until("all are held", () => held.length === 3);
+    for (const host of ["four", "five", "six"]) await callHost("a", host);
+    await untilOpen(5);
+    for (const end of held) end();
+    expect(await Promise.all(calls)).toMatchObject(calls.map(() => ({ status: 200 })));
+    expect(dialled).toHaveLength(6);
+    await untilOpen(2);
+  });
+
+  test("a connection that is about to be handed out is not closed", async () => {
+    await callHost("a", "one");
+    const others = await take("a", ["two", "three", "four"]);
+    time += 1_000;
+    // It has rested, and is looked after for some turns.
+    const taking = connections.take("a", at("one"), 5_000);
+    expect(taking).toBeInstanceOf(Promise);
+    for (const connection of others) connection.release(true);
+    const taken = await taking;
+    expect(taken.gone).toBe(false);
+    expect(others.map(({ gone }) => gone)).toEqual([true, false, false]);
+    expect(dialled).toHaveLength(4);
+    taken.release(true);
+  });
+
+  test("one that its receiver has closed does not count any more", async () => {
+    for (const host of ["one", "two"]) await callHost("a", host);
+    server.closeIdleConnections();
+    await untilOpen(0);
+    for (const host of ["three", "four"]) await callHost("a", host);
+    for (const host of ["three", "four"]) expect(await dials("a", host)).toBe(false);
+    await callHost("a", "five");
+    await untilOpen(2);
+  });
+
+  test("unless told otherwise, 512 in all and 256 of an account", async () => {
+    connections = limited();
+    for (let n = 0; n < 257; n += 1) await callHost("a", `host-${n}`);
+    await untilOpen(256);
+    for (let n = 0; n < 256; n += 1) await callHost("b", `host-${n}`);
+    await callHost("c", "one");
+    await untilOpen(512);
+    expect(dialled).toHaveLength(514);
+  });
 });

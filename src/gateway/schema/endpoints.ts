@@ -125,6 +125,8 @@ export const ENDPOINTS = {
     path: "/jobs/{id}",
     tag: "Jobs",
     summary: "Change a job",
+    description:
+      "A run that waits for a retry ends with any change, and a one-time job has then failed: a new `run_at` runs it again.",
     body: jobPatch,
     success: { status: 200, description: "The job as changed.", schema: jobs.job },
     errors: ["not_found", "conflict", "job_owned"],

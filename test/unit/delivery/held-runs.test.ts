@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { createHeldRuns, deliveryLimits } from "../../../src/delivery/held-runs.ts";
+import { keyOfParts, MAIL_SERVER } from "../../../src/domain/destination.ts";
 import type { ClaimedRun } from "../../../src/domain/run.ts";
 import { claimedRun } from "../../integration/delivery/claimed-run.ts";
 
@@ -311,4 +312,16 @@ test("where few slots are left over, half of them are enough", () => {
   expect(runs.finished(one)).toBe(true);
   expect(runs.startable(runs.full(0, PATIENCE))).toBe(1);
   expect(runs.finished(other)).toBe(false);
+});
+
+test("whoever is full for more than one reason is heard of again when it has slots", () => {
+  const runs = createHeldRuns(deliveryLimits({ concurrency: 2, perAccount: 1, characters: 100 }));
+  const destination = keyOfParts({ account: "a", destination: MAIL_SERVER });
+  const large = claimedRun(
+    { payload: "x".repeat(80) },
+    { account: "a", destination, started: true },
+  );
+  runs.add([large]);
+  expect(runs.full(0, PATIENCE).accounts).toEqual(["a"]);
+  expect(runs.finished(large)).toBe(true);
 });

@@ -11,6 +11,14 @@ export type StatusJob = Pick<Job, "account" | "generation"> & {
   spec: Pick<Job["spec"], "schedule" | "suspend">;
 };
 
+/** Whether a 410 Gone has halted the job as it is: another generation is called again. */
+export function isHalted(
+  job: Pick<Job, "generation">,
+  cursor: Pick<Cursor, "haltedGeneration"> | undefined,
+): boolean {
+  return cursor?.haltedGeneration === job.generation;
+}
+
 /**
  * REST `status` of a job as read and its cursor, which may be older than the job: a one-time whose
  * `run_at` was changed a moment ago is active again although the cursor does not know it yet. A job
@@ -25,8 +33,7 @@ export function jobStatus(
   const once = onceStateOf(job, cursor, timing);
   if (once === "completed") return "completed";
   if (once === "failed" || once === "missed") return "failed";
-  if (job.account === null || job.spec.suspend || cursor?.haltedGeneration === job.generation)
-    return "paused";
+  if (job.account === null || job.spec.suspend || isHalted(job, cursor)) return "paused";
   return "active";
 }
 

@@ -2,7 +2,7 @@ import type { Cursor } from "../domain/cursor.ts";
 import { timingOf } from "../domain/timing.ts";
 import { isoUtc, type Instant } from "../domain/instant.ts";
 import type { Job } from "../domain/job.ts";
-import { jobStatus, nextRunAt } from "../domain/job-status.ts";
+import { isHalted, jobStatus, nextRunAt } from "../domain/job-status.ts";
 import type { CircuitState } from "../domain/ports/circuits.ts";
 import type { JobHistory } from "../domain/ports/run-history.ts";
 import { restFields } from "../domain/rest-job.ts";
@@ -53,6 +53,6 @@ export function jobDetail(
     last_run_at: history?.last ? isoUtc(history.last.executedAt) : null,
     last_status: history?.last?.status ?? null,
     circuit: view.circuit,
-    halted: cursor?.haltedGeneration === job.generation,
+    halted: isHalted(job, cursor),
   });
 }

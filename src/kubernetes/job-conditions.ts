@@ -1,7 +1,7 @@
 import type { Finding } from "../domain/findings.ts";
 import { isoUtc, type Instant } from "../domain/instant.ts";
 import type { Job } from "../domain/job.ts";
-import { jobStatus, nextRunAt, type StatusCursor } from "../domain/job-status.ts";
+import { isHalted, jobStatus, nextRunAt, type StatusCursor } from "../domain/job-status.ts";
 import type { JobHistory } from "../domain/ports/run-history.ts";
 import { onceStateOf, type Timing } from "../domain/timing.ts";
 import { resourceField } from "./resource-fields.ts";
@@ -64,7 +64,7 @@ function ready({ job, cursor, timing }: ConditionInput): JobCondition {
       ? unmet(type, refusalOf(job.spec.refusal).reason, `${what}. Nothing runs until then.`)
       : unmet(type, "InvalidSchedule", what);
   }
-  if (cursor?.haltedGeneration === job.generation)
+  if (isHalted(job, cursor))
     return unmet(
       type,
       "Gone",
@@ -98,7 +98,7 @@ function scheduled(input: ConditionInput): JobCondition {
         : because("Failed", "The one-time job has failed. A new time schedules it again.");
     case "paused":
       if (job.account === null) return because("NoAccount", "The namespace has no account.");
-      if (cursor?.haltedGeneration === job.generation)
+      if (isHalted(job, cursor))
         return because("Gone", "Halted because the receiver answered 410 Gone.");
       return because("Suspended", "spec.suspend is true.");
     case "active":

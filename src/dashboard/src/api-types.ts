@@ -129,13 +129,13 @@ export interface Job {
   next_run_at: string | null;
   last_run_at: string | null;
   last_status: "success" | "failed" | null;
+  halted: boolean;
 }
 
 export interface JobView {
   job: Job;
   managed_by: { tool: string; name: string } | null;
   made_by: "rest" | "kubectl";
-  halted: boolean;
   manifest: string;
 }
 

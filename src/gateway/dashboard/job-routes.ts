@@ -76,13 +76,11 @@ export function dashboardJobRoutes(options: DashboardJobRouteOptions) {
 
     async viewJob(request: DashboardRequest): Promise<ApiAnswer> {
       const job = await existing(request.account, request.params["id"] ?? "");
-      const [detail, cursor] = await Promise.all([rest.getJob(request), history.cursor(job.uid)]);
       return {
         status: 200,
         body: jsonObject({
-          job: new JsonText(answerText(detail)),
+          job: new JsonText(answerText(await rest.getJob(request))),
           managed_by: job.owner,
-          halted: cursor?.haltedGeneration === job.generation,
           made_by: OUR_JOB_ID.test(job.id) ? "rest" : "kubectl",
           manifest: yamlText(options.manifest({ name: job.id, spec: job.spec })),
         }),

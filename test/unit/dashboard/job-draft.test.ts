@@ -47,6 +47,7 @@ const CRON: Job = {
   next_run_at: null,
   last_run_at: null,
   last_status: null,
+  halted: false,
 };
 const once = (runAt: string): Job => ({
   ...CRON,

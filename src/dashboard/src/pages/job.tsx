@@ -114,7 +114,7 @@ function OneJob({ id }: { id: string }) {
           pause or delete it there; a change made here would be undone. Running it now is possible.
         </Alert>
       )}
-      {!gone && data?.halted === true && (
+      {!gone && data?.job.halted === true && (
         <Alert color="red">
           The receiver answered 410 Gone: no scheduled run starts until you resume the job or change
           it. Running it now is possible.

@@ -10,6 +10,7 @@ import type { ClaimedRun, RunTrigger } from "../domain/run.ts";
 import { closeRuns } from "./close-runs.ts";
 import { byKey } from "./by-key.ts";
 import { createTeller } from "./ledger-news.ts";
+import { lockedRuns } from "./locked-runs.ts";
 import { sinceOf, tellOfRuns } from "./run-news.ts";
 import {
   CLOSED_CHANNEL,
@@ -65,7 +66,10 @@ export function createRunQueue(options: {
       return (await close(closings)).size;
     } catch (error) {
       if (error instanceof LockHeld) {
-        const held = await locked(closings.map(({ run }) => run));
+        const held = await lockedRuns(
+          pool,
+          closings.map(({ run }) => run),
+        );
         if (held.size === 0) throw error;
         return closeInterrupted(closings.filter(({ run }) => !held.has(run.id)));
       }
@@ -80,31 +84,6 @@ export function createRunQueue(options: {
       );
     if (refused.length > 0) throw refused[0];
     return closed;
-  }
-
-  async function locked(runs: readonly ClaimedRun[]): Promise<Set<string>> {
-    // Both lists are read before anything is compared, and nothing is waited for.
-    const { rows } = await pool.query<{ id: string }>(
-      `with asked as materialized (
-         select * from unnest($1::uuid[], $2::uuid[]) as i(id, job_uid)
-       ), runs_there as materialized (
-         select r.id from runs r join asked on ${byKey("r.id", "asked.id")}
-       ), free_runs as materialized (
-         select r.id from runs r join asked on ${byKey("r.id", "asked.id")} for update of r skip locked
-       ), jobs as materialized (
-         select distinct job_uid from asked
-       ), cursors_there as materialized (
-         select c.job_uid from job_cursors c join jobs on ${byKey("c.job_uid", "jobs.job_uid")}
-       ), free_cursors as materialized (
-         select c.job_uid from job_cursors c join jobs on ${byKey("c.job_uid", "jobs.job_uid")}
-            for no key update of c skip locked
-       )
-       select id from asked
-        where id in (select id from runs_there except select id from free_runs)
-           or job_uid in (select job_uid from cursors_there except select job_uid from free_cursors)`,
-      [plainArray(runs.map(({ id }) => id)), plainArray(runs.map(({ jobUid }) => jobUid))],
-    );
-    return new Set(rows.map(({ id }) => id));
   }
 
   return {
@@ -178,7 +157,7 @@ export function createRunQueue(options: {
 
     close: (closings) => refusingContent(() => close(closings)),
 
-    locked,
+    locked: (runs) => lockedRuns(pool, runs),
 
     release: async (runs, notBefore) => {
       if (runs.length === 0) return;

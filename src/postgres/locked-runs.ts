@@ -1,0 +1,32 @@
+import type { ClaimedRun } from "../domain/run.ts";
+import { byKey } from "./by-key.ts";
+import type { Queryable } from "./pool.ts";
+import { plainArray } from "./rows.ts";
+
+/** `RunQueue.locked`: of the runs' own rows, and of their jobs' cursors. Nothing is waited for. */
+export async function lockedRuns(
+  database: Queryable,
+  runs: readonly ClaimedRun[],
+): Promise<Set<string>> {
+  const { rows } = await database.query<{ id: string }>(
+    `with asked as materialized (
+       select * from unnest($1::uuid[], $2::uuid[]) as i(id, job_uid)
+     ), runs_there as materialized (
+       select r.id from runs r join asked on ${byKey("r.id", "asked.id")}
+     ), free_runs as materialized (
+       select r.id from runs r join asked on ${byKey("r.id", "asked.id")} for update of r skip locked
+     ), jobs as materialized (
+       select distinct job_uid from asked
+     ), cursors_there as materialized (
+       select c.job_uid from job_cursors c join jobs on ${byKey("c.job_uid", "jobs.job_uid")}
+     ), free_cursors as materialized (
+       select c.job_uid from job_cursors c join jobs on ${byKey("c.job_uid", "jobs.job_uid")}
+          for no key update of c skip locked
+     )
+     select id from asked
+      where id in (select id from runs_there except select id from free_runs)
+         or job_uid in (select job_uid from cursors_there except select job_uid from free_cursors)`,
+    [plainArray(runs.map(({ id }) => id)), plainArray(runs.map(({ jobUid }) => jobUid))],
+  );
+  return new Set(rows.map(({ id }) => id));
+}

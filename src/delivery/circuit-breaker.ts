@@ -155,10 +155,11 @@ export function createCircuitBreakers(options: {
 
   function permit(entry: Entry): Permit {
     const { epoch } = entry;
+    const probing = entry.state === "half_open";
     const call =
-      entry.state === "half_open" && !awaitsProbe(entry)
+      probing && !awaitsProbe(entry)
         ? laterProbe(entry.breaker)
-        : announced(entry.breaker);
+        : announced(entry.breaker, probing);
     return {
       settle: (result) => {
         // A straggler from before the circuit opened must not pass for the probe, nor open it again
@@ -169,7 +170,7 @@ export function createCircuitBreakers(options: {
           return;
         }
         if (result === "failure") entry.lastFailureAt = monotonic();
-        call[result](entry.state);
+        call[result]();
       },
     };
   }
@@ -304,10 +305,10 @@ export function createCircuitBreakers(options: {
   };
 }
 
-type Call = Record<Parameters<Permit["settle"]>[0], (state: CircuitState) => void>;
+type Call = Record<Parameters<Permit["settle"]>[0], () => void>;
 
 /** The call is announced to opossum now, so that it counts the probe, and reported when it ends. */
-function announced(breaker: Entry["breaker"]): Call {
+function announced(breaker: Entry["breaker"], probing: boolean): Call {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   // opossum reports rejections by its events; the promise itself is nobody's if it was shut down.
   void Promise.allSettled([promise, breaker.fire(promise)]);
@@ -321,10 +322,7 @@ function announced(breaker: Entry["breaker"]): Call {
     success: succeed,
     failure: fail,
     // Nothing learned: a probe must be repeated, and otherwise it weighs as no failure.
-    neutral: (state) => {
-      if (state === "half_open") fail();
-      else succeed();
-    },
+    neutral: probing ? fail : succeed,
   };
 }
 

@@ -155,7 +155,8 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
   function slotsOf(account: Use | undefined): number {
     const used = account?.inFlight ?? 0;
     const left = limits.concurrency - inFlight;
-    // No account may hold more slots than are left free. Each start takes a free one and adds it to its own: hence the half.
+    // No account may hold more slots than are left free. Each start takes a free one and adds it to its own: hence
+    // the half.
     return limits.perAccount < limits.concurrency
       ? Math.min(limits.perAccount - used, Math.ceil((left - used) / 2))
       : Math.min(limits.perAccount - used, left);

@@ -115,14 +115,12 @@ export function createWriteBehind<T>(options: {
         size = Math.min(size * 2, maxBatch);
       } catch (error) {
         if (!(error instanceof ContentRefused)) {
-          const stuck = error instanceof LockHeld ? await lockedOf(part) : new Set<T>();
-          rest = rest.filter((item) => !stuck.has(item));
-          writing -= stuck.size;
-          if (stuck.size > 0) continue;
+          const locks = error instanceof LockHeld ? await putLockedAside(part) : new Set<T>();
+          rest = rest.filter((item) => !locks.has(item));
+          if (locks.size > 0) continue;
           onOutage(error);
           if (part.length === 1 && !(error instanceof DependencyUnavailable)) {
-            for (const item of part) putAside(item, undefined);
-            writing -= 1;
+            putAside(part, () => undefined);
             rest = rest.slice(1);
           }
           size = Math.ceil(part.length / 2);
@@ -137,16 +135,16 @@ export function createWriteBehind<T>(options: {
     }
   }
 
-  /** Puts them aside. None where the lock is on something else, or nobody can tell now. */
-  async function lockedOf(items: readonly T[]): Promise<ReadonlySet<T>> {
-    const stuck = await stillLocked(items);
-    if (stuck.size === 0) return stuck;
-    for (const item of stuck) putAside(item, lockedBy(item));
-    onLocked?.([...stuck]);
-    return stuck;
+  /** Returns them: none where the lock is on something else, or nobody can tell now. */
+  async function putLockedAside(items: readonly T[]): Promise<ReadonlySet<T>> {
+    const locks = await lockedOf(items);
+    if (locks.size === 0) return locks;
+    putAside([...locks], lockedBy);
+    onLocked?.([...locks]);
+    return locks;
   }
 
-  async function stillLocked(items: readonly T[]): Promise<ReadonlySet<T>> {
+  async function lockedOf(items: readonly T[]): Promise<ReadonlySet<T>> {
     if (locked === undefined || items.length === 0) return new Set();
     try {
       return await locked(items);
@@ -156,14 +154,20 @@ export function createWriteBehind<T>(options: {
     }
   }
 
-  function putAside(item: T, by: unknown): void {
-    aside.set(item, by);
+  /** Of the items that are being written. */
+  function putAside(items: readonly T[], by: (item: T) => unknown): void {
+    writing -= items.length;
+    for (const item of items) aside.set(item, by(item));
+    retryLater();
+  }
+
+  function retryLater(): void {
     retrying ??= timers.after(ASIDE, () => {
       retryAside()
         .catch(onOutage)
         .finally(() => {
           retrying = undefined;
-          for (const [again, lock] of aside) putAside(again, lock);
+          if (aside.size > 0) retryLater();
           if (idleWaiters.length > 0) start();
           else schedule();
         });
@@ -173,9 +177,9 @@ export function createWriteBehind<T>(options: {
   /** Those whose lock is gone go with the others again. */
   async function retryAside(): Promise<void> {
     const items = Array.from(aside.keys());
-    const stuck = await stillLocked(items.filter((item) => aside.get(item) !== undefined));
+    const locks = await lockedOf(items.filter((item) => aside.get(item) !== undefined));
     for (const item of items) {
-      if (stuck.has(item)) continue;
+      if (locks.has(item)) continue;
       if (aside.get(item) !== undefined) waiting.push(item);
       else if (!(await wroteAlone(item))) continue;
       aside.delete(item);
@@ -211,11 +215,11 @@ export function createWriteBehind<T>(options: {
     add: (item) => {
       const by = lockedBy(item);
       if (aside.size > 0 && new Set(aside.values()).has(by)) {
-        putAside(item, by);
-        return;
+        aside.set(item, by);
+      } else {
+        waiting.push(item);
+        schedule();
       }
-      waiting.push(item);
-      schedule();
     },
     hurry: () => {
       if (waiting.length === 0) return;

@@ -11,6 +11,7 @@ import type { ClaimedRun } from "../domain/run.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { createFreshAnswers } from "../waiting/fresh-answers.ts";
+import { within } from "../waiting/within.ts";
 import { createAttempt } from "./attempt.ts";
 import type { CircuitBreakers } from "./circuit-breaker.ts";
 import { createClaimOutlook } from "./claim-outlook.ts";
@@ -212,7 +213,8 @@ export function createDeliveryWorker(options: {
     if (!cutShort) return false;
     // Nearly full: the rest is claimed when a slot comes free, or at the next poll.
     if (slots === 0) return limit >= limits.claimBatch / 4;
-    // Whom this claim filled up the next one excludes. It is made at once only if that gives others more room, or nobody is newly full.
+    // Whom this claim filled up the next one excludes. It is made at once only if that gives others more room, or
+    // nobody is newly full.
     const crowd = held.full(clock.now(), outlook.patience);
     return sizeOf(crowd) <= sizeOf(full) || held.startable(crowd) > 2 * slots;
   }
@@ -246,7 +248,7 @@ export function createDeliveryWorker(options: {
     while (!signal.aborted) {
       try {
         // A limit that is exceeded now and then is better than all starts behind one slow claim.
-        if (filling) await within(timing.filling, filling);
+        if (filling) await within(timing.filling, filling, timers);
         if (signal.aborted) break;
         if (clock.known && (await starter.startReady(signal)) > 0) {
           lastStart = monotonic();
@@ -305,14 +307,6 @@ export function createDeliveryWorker(options: {
     for (const [id, why] of await queue.unwanted(ids)) starter.abort(id, why);
   }
 
-  /** Resolves when the work is done, or its time over. */
-  async function within(ms: number, work: Promise<unknown>): Promise<void> {
-    const late = Promise.withResolvers<void>();
-    const timer = timers.after(ms, late.resolve);
-    await Promise.race([work, late.promise]);
-    timer.cancel();
-  }
-
   return {
     run: async (signal) => {
       // Other workers may be coming back from the same outage as this process: they get one lease, too.
@@ -338,14 +332,15 @@ export function createDeliveryWorker(options: {
         await Promise.all([claimLoop(signal), startLoop(signal)]);
         for (const run of held.takeAll()) records.release(run);
         lastUnclaim = -Infinity;
-        if (unanswered.size > 0) await within(timing.flush, giveBackUnanswered().catch(outage));
+        if (unanswered.size > 0)
+          await within(timing.flush, giveBackUnanswered().catch(outage), timers);
         // A statement of the loops may have taken its time.
         const left = Math.max(0, told + timing.grace - monotonic());
-        await within(left, Promise.all([starter.idle(), records.idle()]));
+        await within(left, Promise.all([starter.idle(), records.idle()]), timers);
         starter.abortAll("interrupted");
         background.abort();
         const written = starter.idle().then(records.idle);
-        await within(timing.flush, Promise.all([written, ...loops]));
+        await within(timing.flush, Promise.all([written, ...loops]), timers);
       } finally {
         stopListening();
         signal.removeEventListener("abort", tell);

@@ -3,6 +3,7 @@ import type { RunQueue } from "../domain/ports/run-queue.ts";
 import type { ClaimedRun } from "../domain/run.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
+import { within } from "../waiting/within.ts";
 import type { Attempt, AttemptOutcome } from "./attempt.ts";
 import type { CircuitBreakers, Permit } from "./circuit-breaker.ts";
 import { type AbortCause, type Attempted, conclude } from "./conclusion.ts";
@@ -79,31 +80,19 @@ export function createStarter(options: {
   async function startReady(signal: AbortSignal): Promise<number> {
     const taken = held.takeReady(clock.now());
     if (taken.length === 0) return 0;
-    const { soon, late } = await bySecrets(taken);
-    for (const theirs of late) apart(start(theirs, signal));
+    // Those whose secrets come soon are started together, the others each account's when its have come.
+    const soon: Ready[] = [];
+    let waits = true;
+    const asked = Array.from(bySigner(taken), async ([signer, theirs]) => {
+      const ready = await prepare(signer, theirs);
+      if (waits) soon.push(...ready);
+      else await start(ready, signal);
+    });
+    for (const each of asked) apart(each);
+    await within(PATIENCE, Promise.all(asked), options.timers);
+    waits = false;
     await start(soon, signal);
     return taken.length;
-  }
-
-  /** Those that can be sent soon, and apart those of each account whose secrets take long. */
-  async function bySecrets(runs: readonly ClaimedRun[]) {
-    const accounts = Map.groupBy(runs, (run) =>
-      run.spec.target.kind === "webhook" ? run.account : undefined,
-    );
-    const soon: ClaimedRun[] = accounts.get(undefined) ?? [];
-    accounts.delete(undefined);
-    // `prepare` asks for the same answers, and sees what fails.
-    const asked = Array.from(accounts, async ([account, theirs]) => {
-      await options.signingKeys(account ?? "").catch(() => undefined);
-      if (accounts.delete(account)) soon.push(...theirs);
-    });
-    const patience = Promise.withResolvers<void>();
-    const timer = options.timers.after(PATIENCE, patience.resolve);
-    await Promise.race([Promise.all(asked), patience.promise]);
-    timer.cancel();
-    const late = Array.from(accounts.values());
-    accounts.clear();
-    return { soon, late };
   }
 
   function apart(work: Promise<void>): void {
@@ -113,22 +102,23 @@ export function createStarter(options: {
     starting.add(done);
   }
 
-  async function start(runs: readonly ClaimedRun[], signal: AbortSignal): Promise<void> {
-    const ready = await prepare(runs);
+  async function start(ready: readonly Ready[], signal: AbortSignal): Promise<void> {
     // The commit may have come through: giving back undoes such a start.
     const started = await orGiveBack(ready, () => queue.start(ready.map(({ run }) => run)));
     for (const each of ready) launchIf(started.has(each.run.id), each, signal);
   }
 
   function launchStarted(runs: readonly ClaimedRun[], signal: AbortSignal): void {
-    // One account's signing secrets may have to be read first: the others' runs do not wait for that.
-    for (const theirs of Map.groupBy(runs, ({ account }) => account).values())
-      apart(launchTheirs(theirs, signal));
+    for (const [signer, theirs] of bySigner(runs)) apart(launchTheirs(signer, theirs, signal));
   }
 
-  async function launchTheirs(runs: readonly ClaimedRun[], signal: AbortSignal): Promise<void> {
+  async function launchTheirs(
+    signer: string | undefined,
+    runs: readonly ClaimedRun[],
+    signal: AbortSignal,
+  ): Promise<void> {
     const began = monotonic();
-    const ready = await prepare(runs);
+    const ready = await prepare(signer, runs);
     const unwanted =
       monotonic() - began > PATIENCE
         ? await orGiveBack(ready, () => queue.unwanted(ready.map(({ run }) => run.id)))
@@ -166,22 +156,12 @@ export function createStarter(options: {
    * What could keep an attempt from being made. It is found out before `started` is committed, or what the claim has
    * started is given back.
    */
-  async function prepare(taken: readonly ClaimedRun[]): Promise<Ready[]> {
-    const accounts = new Set(
-      taken.filter((run) => run.spec.target.kind === "webhook").map((run) => run.account),
-    );
-    const keys = new Map<string, readonly string[]>();
-    await Promise.all(
-      Array.from(accounts, async (account) => {
-        try {
-          keys.set(account, await options.signingKeys(account));
-        } catch (error) {
-          log.warn({ err: error, account }, "signing secrets cannot be read for now");
-        }
-      }),
-    );
-    return taken.flatMap((run) => {
-      const signingSecrets = run.spec.target.kind === "webhook" ? keys.get(run.account) : [];
+  async function prepare(
+    signer: string | undefined,
+    runs: readonly ClaimedRun[],
+  ): Promise<Ready[]> {
+    const signingSecrets = await secretsOf(signer);
+    return runs.flatMap((run) => {
       if (signingSecrets === undefined) {
         giveBack(run, undefined, 1_000);
         return [];
@@ -198,6 +178,17 @@ export function createStarter(options: {
       finished(run);
       return [];
     });
+  }
+
+  /** Undefined when they cannot be read for now. */
+  async function secretsOf(signer: string | undefined): Promise<readonly string[] | undefined> {
+    if (signer === undefined) return [];
+    try {
+      return await options.signingKeys(signer);
+    } catch (error) {
+      log.warn({ err: error, account: signer }, "signing secrets cannot be read for now");
+      return undefined;
+    }
   }
 
   function launch(ready: Ready): void {
@@ -292,6 +283,11 @@ export function createStarter(options: {
         ]);
     },
   };
+}
+
+/** Webhooks by account, and together the mails, which nobody signs. One account's secrets are waited for by no other. */
+function bySigner(runs: readonly ClaimedRun[]): Map<string | undefined, ClaimedRun[]> {
+  return Map.groupBy(runs, (run) => (run.spec.target.kind === "webhook" ? run.account : undefined));
 }
 
 /** What an attempt says about its destination. What we ended ourselves says nothing. */

@@ -81,9 +81,7 @@ async function underWay() {
 }
 
 async function outcomes(of: Job) {
-  const executions = await fixture.history
-    .executions({ account: of.account ?? "", jobId: of.id, limit: 10, offset: 0 })
-    .catch(() => []);
+  const executions = await fixture.executionsOf(of).catch(() => []);
   return executions.map(({ status, attempt }) => ({ status, attempt }));
 }
 

@@ -29,14 +29,7 @@ async function holdCursor(of: Job): Promise<() => Promise<void>> {
 }
 
 const outcomesOf = async (of: Job) =>
-  (
-    await fixture.history.executions({
-      account: of.account ?? "",
-      jobId: of.id,
-      limit: 10,
-      offset: 0,
-    })
-  ).map(({ status, attempt }) => `${status} ${attempt}`);
+  (await fixture.executionsOf(of)).map(({ status, attempt }) => `${status} ${attempt}`);
 
 describe("while somebody holds a job's cursor", () => {
   test("all other jobs' outcomes are recorded, and that one's when it is released", async () => {

@@ -127,12 +127,7 @@ export async function workerFixture(database?: TestDatabase): Promise<WorkerFixt
       return until(
         () => `${count} executions of ${of.id}, not ${found.length}`,
         async () => {
-          found = await runs.history.executions({
-            account: of.account ?? "",
-            jobId: of.id,
-            limit: 1_000,
-            offset: 0,
-          });
+          found = await runs.executionsOf(of);
           return found.length >= count && found;
         },
       );

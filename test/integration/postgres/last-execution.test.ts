@@ -28,8 +28,6 @@ afterAll(async () => {
 });
 
 const HOUR = 3_600_000;
-const executionsOf = (of: Job) =>
-  fixture.history.executions({ account: of.account ?? "", jobId: of.id, limit: 100, offset: 0 });
 const lastOf = async ({ uid }: Job) => (await fixture.history.summary([uid])).get(uid);
 
 /** Claimed and started, in the order of these fire times. */
@@ -91,7 +89,7 @@ test("of outcomes at once the last is remembered, and the latest success and fir
   await fixture.queue.close([success(first, now + 1), failed, success(third, now)]);
   const last = await lastOf(of);
   expect(last).toMatchObject({ lastScheduleTime: now - 1_000, lastSuccessTime: now + 1 });
-  const [execution] = await executionsOf(of);
+  const [execution] = await fixture.executionsOf(of);
   expect(last?.last).toEqual(execution);
   expect(execution).toMatchObject({ runId: second.id, errorMessage: "no", executedAt: now + 2 });
 });
@@ -105,7 +103,7 @@ test("of outcomes of one moment the one that was written last is remembered", as
   await fixture.queue.close([success(first, now)]);
   expect((await lastOf(of))?.last?.runId).toBe(first.id);
   await fixture.queue.close(others.map((run) => success(run, now)));
-  const [newest] = await executionsOf(of);
+  const [newest] = await fixture.executionsOf(of);
   expect((await lastOf(of))?.last).toEqual(newest);
   expect(newest?.runId).not.toBe(first.id);
 });
@@ -115,7 +113,7 @@ test("an attempt that is followed by another is remembered", async () => {
   const run = await claimed(fixture, of);
   await fixture.queue.start([run]);
   await fixture.queue.close([retry(run, Date.now() + HOUR)]);
-  const [execution] = await executionsOf(of);
+  const [execution] = await fixture.executionsOf(of);
   expect(await lastOf(of)).toEqual({
     lastScheduleTime: run.scheduledAt,
     lastSuccessTime: null,
@@ -169,7 +167,7 @@ test("a one-time whose cursor moves meanwhile is judged again, with its last exe
   const move = "update job_cursors set version = version + 1, once = 'armed' where job_uid = $1";
   await closedWhile(of, success(run), move, []);
   expect(await cursorOf(fixture.ledger, of)).toMatchObject({ version: 2, once: "armed" });
-  const [execution, ...others] = await executionsOf(of);
+  const [execution, ...others] = await fixture.executionsOf(of);
   expect(others).toEqual([]);
   expect((await lastOf(of))?.last).toEqual(execution);
 });
@@ -180,7 +178,7 @@ test("of a job that has been forgotten, the attempt is recorded", async () => {
   await fixture.queue.start([run]);
   await fixture.pool.query("delete from job_cursors where job_uid = $1", [of.uid]);
   expect(await fixture.queue.close([failure(run, "halted")])).toEqual(new Set([run.id]));
-  expect(await executionsOf(of)).toHaveLength(1);
+  expect(await fixture.executionsOf(of)).toHaveLength(1);
   expect((await lastOf(of))?.last).toBeNull();
 });
 

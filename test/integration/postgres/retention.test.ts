@@ -45,14 +45,9 @@ async function executed(of: Job, daysAgo: number): Promise<void> {
 }
 
 const ages = async (of: Job) =>
-  (
-    await fixture.history.executions({
-      account: of.account ?? "",
-      jobId: of.id,
-      limit: 100,
-      offset: 0,
-    })
-  ).map((execution) => Math.round((Date.now() - execution.executedAt) / DAY));
+  (await fixture.executionsOf(of)).map((execution) =>
+    Math.round((Date.now() - execution.executedAt) / DAY),
+  );
 
 const count = async (table: string, uid: string) =>
   (

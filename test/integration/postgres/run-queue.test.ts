@@ -32,8 +32,6 @@ afterAll(async () => {
 });
 
 const HOUR = 3_600_000;
-const executionsOf = (of: Job) =>
-  fixture.history.executions({ account: of.account ?? "", jobId: of.id, limit: 100, offset: 0 });
 const expireLease = (id: string) =>
   fixture.pool.query("update runs set lease_until = now() - interval '1 second' where id = $1", [
     id,
@@ -274,7 +272,7 @@ describe("close", () => {
     expect(await fixture.queue.close([success(run)])).toEqual(new Set([run.id]));
     expect(await fixture.queue.close([success(run)])).toEqual(new Set());
     expect(await fixture.runsOf(of)).toEqual([]);
-    const [execution, ...others] = await executionsOf(of);
+    const [execution, ...others] = await fixture.executionsOf(of);
     expect(others).toEqual([]);
     expect(execution).toMatchObject({
       jobId: of.id,
@@ -305,9 +303,9 @@ describe("close", () => {
     expect(await fixture.queue.start([stale])).toEqual(new Set());
     expect(await fixture.queue.start([run])).toEqual(new Set([run.id]));
     expect(await fixture.queue.close([success(stale)])).toEqual(new Set());
-    expect(await executionsOf(of)).toEqual([]);
+    expect(await fixture.executionsOf(of)).toEqual([]);
     expect(await fixture.queue.close([failure(run)])).toEqual(new Set([run.id]));
-    expect(await executionsOf(of)).toHaveLength(1);
+    expect(await fixture.executionsOf(of)).toHaveLength(1);
   });
 
   test("retry waits, counts attempts, and sends the same run again", async () => {
@@ -324,7 +322,7 @@ describe("close", () => {
     if (second === undefined) throw new Error("not claimed");
     await fixture.queue.start([second]);
     await fixture.queue.close([success(second)]);
-    expect((await executionsOf(of)).map((one) => one.attempt)).toEqual([2, 1]);
+    expect((await fixture.executionsOf(of)).map((one) => one.attempt)).toEqual([2, 1]);
   });
 
   test("a replaced run is not retried", async () => {
@@ -355,7 +353,7 @@ describe("close", () => {
     replacing.release();
     expect(await closing).toEqual(new Set([run.id]));
     expect(await fixture.runsOf(of)).toEqual([]);
-    expect(await executionsOf(of)).toHaveLength(1);
+    expect(await fixture.executionsOf(of)).toHaveLength(1);
   });
 
   test("what a deadlock undoes is said again", async () => {
@@ -374,7 +372,7 @@ describe("close", () => {
        create trigger deadlock before insert on executions for each row execute function deadlock()`,
     );
     expect(await fixture.queue.close([failure(run, "halted")])).toEqual(new Set([run.id]));
-    expect(await executionsOf(of)).toHaveLength(1);
+    expect(await fixture.executionsOf(of)).toHaveLength(1);
     const { rows } = await pool.query("select last_value::int as tries from tries");
     expect(rows).toEqual([{ tries: 2 }]);
     await pool.query("drop trigger deadlock on executions");
@@ -449,7 +447,7 @@ describe("close", () => {
     await fixture.queue.start([run]);
     const executedAt = Date.UTC(2019, 4, 31, 23, 59, 59, 999);
     expect(await fixture.queue.close([success(run, executedAt)])).toEqual(new Set([run.id]));
-    expect((await executionsOf(of))[0]?.executedAt).toBe(executedAt);
+    expect((await fixture.executionsOf(of))[0]?.executedAt).toBe(executedAt);
   });
 });
 
@@ -476,7 +474,7 @@ describe("release and renew", () => {
     await fixture.queue.release([run], later);
     const again = await claimOne(fixture.queue, of);
     expect(again).toMatchObject({ id: run.id, attempt: 1, notBefore: later });
-    expect(await executionsOf(of)).toEqual([]);
+    expect(await fixture.executionsOf(of)).toEqual([]);
   });
 
   test("renewing keeps the given claims only, by their tokens", async () => {
@@ -594,7 +592,7 @@ describe("reap", () => {
       [fixture.queue, fixture.anotherQueue(), fixture.anotherQueue()].map((queue) => queue.reap()),
     );
     expect(reaped.reduce((sum, one) => sum + one.interrupted, 0)).toBe(1);
-    expect(await executionsOf(of)).toMatchObject([
+    expect(await fixture.executionsOf(of)).toMatchObject([
       {
         status: "failed",
         httpStatus: 500,
@@ -621,7 +619,7 @@ describe("reap", () => {
     await expireLease(run.id);
     await fixture.queue.reap();
     expect(await fixture.runsOf(of)).toEqual([]);
-    expect(await executionsOf(of)).toHaveLength(2);
+    expect(await fixture.executionsOf(of)).toHaveLength(2);
   });
 
   test("lasted until its worker's lease ran out, however late it is found", async () => {
@@ -634,7 +632,7 @@ describe("reap", () => {
       [run.id],
     );
     await fixture.queue.reap();
-    expect(await executionsOf(of)).toMatchObject([{ durationMs: 21_000 }]);
+    expect(await fixture.executionsOf(of)).toMatchObject([{ durationMs: 21_000 }]);
   });
 
   test("one that was started a month ago does not hold up the others", async () => {
@@ -649,8 +647,10 @@ describe("reap", () => {
       [old.uid],
     );
     expect((await fixture.queue.reap()).interrupted).toBe(2);
-    expect(await executionsOf(old)).toMatchObject([{ durationMs: 2 ** 31 - 1 }]);
-    expect((await executionsOf(old))[0]?.executedAt).toBeLessThan(Date.now() - 24 * 24 * HOUR);
+    expect(await fixture.executionsOf(old)).toMatchObject([{ durationMs: 2 ** 31 - 1 }]);
+    expect((await fixture.executionsOf(old))[0]?.executedAt).toBeLessThan(
+      Date.now() - 24 * 24 * HOUR,
+    );
   });
 
   test("one whose outcome is refused does not either", async () => {
@@ -678,7 +678,9 @@ describe("reap", () => {
     await fixture.pool.query("update runs set replaced = true where id = $1", [run.id]);
     await expireLease(run.id);
     await fixture.queue.reap();
-    expect(await executionsOf(of)).toMatchObject([{ errorMessage: "replaced: outcome unknown" }]);
+    expect(await fixture.executionsOf(of)).toMatchObject([
+      { errorMessage: "replaced: outcome unknown" },
+    ]);
   });
 
   test("more leftovers than one batch", async () => {

@@ -6,7 +6,7 @@ import type { Closing, RunQueue } from "../../../src/domain/ports/run-queue.ts";
 import type { RunHistory } from "../../../src/domain/ports/run-history.ts";
 import type { LedgerChange, RunLedger } from "../../../src/domain/ports/run-ledger.ts";
 import { revisionOf } from "../../../src/domain/revision.ts";
-import type { ClaimedRun, NewRun, UnfinishedRun } from "../../../src/domain/run.ts";
+import type { ClaimedRun, Execution, NewRun, UnfinishedRun } from "../../../src/domain/run.ts";
 import { createNotifications } from "../../../src/postgres/notifications.ts";
 import { createPool, type Pool } from "../../../src/postgres/pool.ts";
 import { createRunHistory } from "../../../src/postgres/run-history.ts";
@@ -28,6 +28,8 @@ export interface RunsFixture {
   readonly pastDeadline: number;
   /** The job's unfinished runs. */
   runsOf(of: Job): Promise<readonly UnfinishedRun[]>;
+  /** The job's attempts, newest first. */
+  executionsOf(of: Job): Promise<Execution[]>;
   /** What is recorded of fire times that the job missed, in the order in which it was. */
   missedOf(of: Job): Promise<{ reason: string; count: number }[]>;
   close(): Promise<void>;
@@ -59,11 +61,12 @@ export async function runsFixture(given?: TestDatabase): Promise<RunsFixture> {
   };
   const pool = pools(10);
   const ledger = createRunLedger({ pool });
+  const history = createRunHistory({ pool });
   return {
     url,
     pool,
     ledger,
-    history: createRunHistory({ pool }),
+    history,
     queue: anotherQueue(),
     anotherQueue,
     get pastDeadline() {
@@ -71,6 +74,8 @@ export async function runsFixture(given?: TestDatabase): Promise<RunsFixture> {
     },
     anotherLedger: () => createRunLedger({ pool: pools(4) }),
     runsOf: async ({ uid }) => (await ledger.unfinished([uid])).get(uid) ?? [],
+    executionsOf: ({ account, id }) =>
+      history.executions({ account: account ?? "", jobId: id, limit: 1_000, offset: 0 }),
     missedOf: async ({ uid }) => {
       const { rows } = await pool.query<{ reason: string; count: number }>(
         "select reason, count from missed_spans where job_uid = $1 order by recorded_at",

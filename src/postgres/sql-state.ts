@@ -11,9 +11,9 @@ export const DEADLOCK = "40P01";
 export const LOCK_NOT_AVAILABLE = "55P03";
 
 /**
- * Classes 22 and 23, data exceptions and violated constraints: the statement was rolled back for what a row of it
- * says.
+ * Classes 22, 23 and 54, data exceptions, violated constraints and limits such as the size of an index entry: the
+ * statement was rolled back for what a row of it says.
  */
 export function isRowFault(error: unknown): boolean {
-  return /^2[23]/.test(sqlState(error) ?? "");
+  return /^(22|23|54)/.test(sqlState(error) ?? "");
 }

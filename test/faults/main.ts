@@ -1,8 +1,6 @@
 /**
- * `npm run faults -- [--topology standalone|kubernetes|both] [--seeds N] [--first-seed S] [--seconds S]
- * [--jobs N] [--keep]`: rounds of the fault suite, one after the other, with their numbers. Exits 1 when
- * a round found a violation or came to no verdict; what is known of such a round stays in a directory
- * that is named.
+ * `npm run faults` (see `USAGE`): rounds of the fault suite, one after the other, with their numbers. Exits 1 when a
+ * round found a violation or came to no verdict; what is known of such a round stays in a directory that is named.
  */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -14,16 +12,10 @@ import { TOPOLOGIES, type Topology } from "./plan.ts";
 import { summary, violationLines } from "./report.ts";
 import { runRound, type RoundReport } from "./round.ts";
 
-const { values } = parseArgs({
-  options: {
-    topology: { type: "string", default: "standalone" },
-    seeds: { type: "string", default: "20" },
-    "first-seed": { type: "string", default: "1" },
-    seconds: { type: "string", default: "36" },
-    jobs: { type: "string", default: "250" },
-    keep: { type: "boolean", default: false },
-  },
-});
+const USAGE = `npm run faults -- [--topology standalone|kubernetes|both] [--seeds N] [--first-seed S] [--seconds S]
+  [--jobs N] [--keep]`;
+
+const values = options();
 const topologies =
   values.topology === "both" ? TOPOLOGIES : TOPOLOGIES.filter((each) => each === values.topology);
 if (topologies.length === 0) {
@@ -58,6 +50,24 @@ if (failed.length > 0) {
   console.log(`\nFAILED: ${failed.join(", ")}; evidence in ${home}`);
   process.exitCode = 1;
 } else if (!values.keep) await rm(home, { recursive: true, force: true });
+
+function options() {
+  try {
+    return parseArgs({
+      options: {
+        topology: { type: "string", default: "standalone" },
+        seeds: { type: "string", default: "20" },
+        "first-seed": { type: "string", default: "1" },
+        seconds: { type: "string", default: "36" },
+        jobs: { type: "string", default: "250" },
+        keep: { type: "boolean", default: false },
+      },
+    }).values;
+  } catch (error) {
+    console.error(`${(error as Error).message}\n${USAGE}`);
+    process.exit(2);
+  }
+}
 
 async function runTopology(topology: Topology): Promise<void> {
   const reports: RoundReport[] = [];

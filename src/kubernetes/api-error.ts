@@ -30,6 +30,11 @@ export class ApiError extends DependencyRefusal {
   }
 }
 
+/** The answer has more bytes than the caller asked for at most (`ApiCall.mostBytes`). */
+export class AnswerTooLarge extends Error {
+  override name = "AnswerTooLarge";
+}
+
 /** The body of an error answer; undefined when a proxy in between wrote something else. */
 export function parseStatus(body: string): ApiStatus | undefined {
   try {

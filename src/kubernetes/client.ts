@@ -4,7 +4,7 @@ import type { Dispatcher } from "undici";
 import type { Monotonic, Random, Timers } from "../domain/ports/clock.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
-import { ApiError, parseStatus } from "./api-error.ts";
+import { AnswerTooLarge, ApiError, parseStatus } from "./api-error.ts";
 import { createCredentials } from "./credentials.ts";
 import { canonicalJson, parseExactJson } from "../domain/exact-json.ts";
 import { pause } from "../waiting/pause.ts";
@@ -23,6 +23,8 @@ export interface ApiCall {
   signal?: AbortSignal;
   /** Milliseconds for the whole call, retries included. Default: 30 s. */
   timeoutMs?: number;
+  /** Beyond so many bytes the answer is not read, and the call throws `AnswerTooLarge`. */
+  mostBytes?: number;
 }
 
 export interface KubernetesClient {
@@ -81,7 +83,7 @@ const TIMEOUT_MS = 30_000;
 const MAX_ATTEMPTS = 10;
 const FIRST_BACKOFF_MS = 100;
 const MAX_BACKOFF_MS = 5_000;
-/** A page of the largest jobs has 75 MB, twice that where etcd takes 3 MB; this is a guard against a broken proxy. */
+/** A guard against a broken proxy. */
 const MAX_RESPONSE_BYTES = 256 << 20;
 
 interface Answer {
@@ -156,7 +158,7 @@ export function createKubernetesClient(dependencies: ClientDependencies): Kubern
     return {
       code: response.statusCode,
       retryAfterSeconds: retryAfterOf(response),
-      body: await readBody(response.body),
+      body: await readBody(response.body, call.mostBytes),
     };
   }
 
@@ -189,6 +191,7 @@ export function createKubernetesClient(dependencies: ClientDependencies): Kubern
           asked = answer.retryAfterSeconds;
         } catch (error) {
           if (error instanceof ApiError || error instanceof DependencyUnavailable) throw error;
+          if (error instanceof AnswerTooLarge && call.mostBytes !== undefined) throw error;
           call.signal?.throwIfAborted();
           // Whether a change was made is unknown: only reading again is safe without asking.
           const again = METHODS[call.verb] === "GET" || wasNeverSent(error);
@@ -276,12 +279,15 @@ function unavailable(what: string, cause: unknown, retryAfterSeconds?: number): 
   });
 }
 
-async function readBody(body: Dispatcher.ResponseData["body"]): Promise<string> {
+async function readBody(
+  body: Dispatcher.ResponseData["body"],
+  most = MAX_RESPONSE_BYTES,
+): Promise<string> {
   const chunks: Buffer[] = [];
   let size = 0;
   for await (const chunk of body as AsyncIterable<Buffer>) {
     size += chunk.length;
-    if (size > MAX_RESPONSE_BYTES) throw new Error(`an answer of more than ${size} bytes`);
+    if (size > most) throw new AnswerTooLarge(`an answer of more than ${most} bytes`);
     chunks.push(chunk);
   }
   return Buffer.concat(chunks, size).toString("utf8");

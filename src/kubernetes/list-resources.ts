@@ -1,4 +1,4 @@
-import { ApiError, isNotFound } from "./api-error.ts";
+import { AnswerTooLarge, ApiError, isNotFound } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
 import { PLURAL, type ScheduledJob } from "./scheduled-job.ts";
 import { jobsPath, type Scope } from "./scope.ts";
@@ -27,8 +27,40 @@ export function definitionMissing({ code, status }: ApiError, path: string): Api
   return new ApiError(code, status, path, "the ScheduledJob definition (CRD)");
 }
 
-/** Errors as of `call`. Without resourceVersion: what the quorum has, not what a cache had at some time. */
+/**
+ * Of a page's text. Parsed, a payload of empty objects takes twenty times as much: a page of fifty of the largest
+ * would take more than a process has.
+ */
+const MOST_PAGE_BYTES = 2 << 20;
+
+/** By client: for how many resources a page has room, where it was not for as many as were asked for. */
+const roomFor = new WeakMap<Pick<KubernetesClient, "call">, number>();
+
+/**
+ * A page may have fewer resources than `limit`, and more may follow all the same. Errors as of `call`. Without
+ * resourceVersion: what the quorum has, not what a cache had at some time.
+ */
 export async function listResources(
+  client: Pick<KubernetesClient, "call">,
+  scope: Scope,
+  options: ListOptions,
+): Promise<ResourceList> {
+  for (;;) {
+    const room = roomFor.get(client);
+    const limit = Math.min(options.limit, room ?? options.limit);
+    try {
+      const page = await listOnce(client, scope, { ...options, limit });
+      if (room !== undefined) roomFor.set(client, Math.max(room, limit * 2));
+      return page;
+    } catch (error) {
+      if (!(error instanceof AnswerTooLarge)) throw error;
+      roomFor.set(client, Math.ceil(limit / 4));
+    }
+  }
+}
+
+/** One resource is read whatever its size: the API server takes none of more than a few megabytes. */
+async function listOnce(
   client: Pick<KubernetesClient, "call">,
   scope: Scope,
   { limit, continue: token, labelSelector, ...patience }: ListOptions,
@@ -40,6 +72,7 @@ export async function listResources(
       resource: PLURAL,
       path,
       query: { limit, continue: token, labelSelector },
+      ...(limit > 1 && { mostBytes: MOST_PAGE_BYTES }),
       ...patience,
     });
   } catch (error) {

@@ -1,5 +1,5 @@
 import type { Finding } from "./findings.ts";
-import type { Target } from "./job.ts";
+import type { Job, Target } from "./job.ts";
 import { LIMITS } from "./schema/fields.ts";
 
 const KIB = 1_024;
@@ -14,10 +14,12 @@ export function oversize(target: Target): Finding | undefined {
     : finding("email_body", Buffer.byteLength(target.body), LIMITS.jobEmailBodyBytes);
 }
 
-/** The target without what `oversize` speaks of. */
-export function withoutBulk(target: Target): Target {
+/** The job without what `oversize` speaks of. */
+export function withoutBulk(job: Job): Job {
+  const { target } = job.spec;
   // No payload at all is no JSON: whoever would send or store this one by accident fails instead.
-  return target.kind === "webhook" ? { ...target, payload: "" } : { ...target, body: "" };
+  const bare = target.kind === "webhook" ? { ...target, payload: "" } : { ...target, body: "" };
+  return { ...job, spec: { ...job.spec, target: bare } };
 }
 
 function finding(field: string, bytes: number, most: number): Finding | undefined {

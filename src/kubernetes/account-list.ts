@@ -1,11 +1,12 @@
 import { LRUCache } from "lru-cache";
 import { byCreation, type Job } from "../domain/job.ts";
+import { withoutBulk } from "../domain/oversize.ts";
 import type { AccountNamespaces } from "../domain/ports/account-namespaces.ts";
 import type { Monotonic, Random } from "../domain/ports/clock.ts";
 import { JOBS_PER_PAGE } from "../domain/ports/job-store.ts";
 import type { JobPage } from "../domain/ports/job-store.ts";
 import type { ResourceList } from "./list-resources.ts";
-import { keptJobFromResource } from "./scheduled-job.ts";
+import { jobFromResource } from "./scheduled-job.ts";
 
 export interface AccountListDependencies {
   accountNamespaces: AccountNamespaces;
@@ -21,8 +22,10 @@ export interface AccountListDependencies {
 
 /** Between two pages of one reader; one that is slower only costs another read. */
 const KEPT_MS = 15_000;
-/** Jobs in all kept lists, a bound of memory; a larger list is kept alone. */
-const MAX_KEPT_JOBS = 100_000;
+/** Bytes of all kept lists, about; a larger list is kept alone. */
+const MAX_KEPT_BYTES = 64 << 20;
+/** Bytes of a job beside its target. */
+const JOB_BYTES = 1_000;
 
 /**
  * The jobs of one account, oldest first. The API server sorts by name only, so the first page reads the
@@ -35,8 +38,8 @@ export function createAccountList(
 ): (account: string, limit: number, continuation: string | undefined) => Promise<JobPage> {
   const { accountNamespaces, listPage, monotonic, random } = dependencies;
   const kept = new LRUCache<string, Snapshot>({
-    maxSize: MAX_KEPT_JOBS,
-    sizeCalculation: ({ jobs }) => Math.min(MAX_KEPT_JOBS, Math.max(1, jobs.length)),
+    maxSize: MAX_KEPT_BYTES,
+    sizeCalculation: ({ bytes }) => Math.min(MAX_KEPT_BYTES, bytes),
     ttl: KEPT_MS,
     ttlResolution: 0,
     updateAgeOnGet: true,
@@ -47,24 +50,30 @@ export function createAccountList(
 
   async function readAll(account: string, namespace: string): Promise<Snapshot> {
     const jobs: Job[] = [];
+    let bytes = 0;
     let next: string | undefined;
     let position = "";
     do {
       const page = await listPage(namespace, JOBS_PER_PAGE, next);
       position ||= page.metadata.resourceVersion;
       next = page.metadata.continue || undefined;
-      for (const item of page.items)
-        if (item.metadata.deletionTimestamp === undefined)
-          jobs.push(keptJobFromResource(item, account));
+      for (const item of page.items) {
+        if (item.metadata.deletionTimestamp !== undefined) continue;
+        const job = withoutBulk(jobFromResource(item, account));
+        jobs.push(job);
+        bytes += JOB_BYTES + JSON.stringify(job.spec.target).length;
+      }
     } while (next !== undefined);
     // Creation times have whole seconds; ids made by REST are sortable.
     jobs.sort(byCreation);
-    return { jobs, position };
+    return { jobs, position, bytes };
   }
 
   return async (account, limit, continuation) => {
     const namespace = await accountNamespaces.namespaceOf(account);
     if (namespace === undefined) return { jobs: [], position: "" };
+    // Of readers who never came for the rest.
+    kept.purgeStale();
     const token = continuation === undefined ? undefined : parseToken(continuation);
     const known = token && kept.get(keyOf(account, namespace, token.snapshot));
     const snapshot = known ?? (await readAll(account, namespace));
@@ -87,6 +96,7 @@ export function createAccountList(
 interface Snapshot {
   jobs: readonly Job[];
   position: string;
+  bytes: number;
 }
 
 interface Token {

@@ -109,8 +109,7 @@ export function jobFromResource(resource: ScheduledJob, account: string | null):
  */
 export function keptJobFromResource(resource: ScheduledJob, account: string | null): Job {
   const job = jobFromResource(resource, account);
-  const { spec } = job;
-  return spec.refusal ? { ...job, spec: { ...spec, target: withoutBulk(spec.target) } } : job;
+  return job.spec.refusal ? withoutBulk(job) : job;
 }
 
 /** Any text may be written there; as a key it has to be short and plain. */

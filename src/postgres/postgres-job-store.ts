@@ -1,5 +1,6 @@
 import type { Instant } from "../domain/instant.ts";
 import type { Job } from "../domain/job.ts";
+import { withoutBulk } from "../domain/oversize.ts";
 import type { Timers } from "../domain/ports/clock.ts";
 import {
   JobExists,
@@ -82,7 +83,8 @@ export function createPostgresJobStore(options: {
       // The first page's: whatever commits while the others are read is watched again.
       const position = after?.position ?? positionText(positionOf(rows));
       const found = rows.filter(({ uid }) => uid !== null);
-      const jobs = found.slice(0, limit).map(jobOf);
+      const read = found.slice(0, limit).map(jobOf);
+      const jobs = account === undefined ? read : read.map(withoutBulk);
       const last = jobs.at(-1);
       return found.length > limit && last !== undefined
         ? { jobs, position, continue: tokenOf(last, position) }

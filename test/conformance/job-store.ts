@@ -237,6 +237,21 @@ export function jobStoreConformance(name: string, makeStore: () => Promise<Store
         }
       });
 
+      test("an account's are without payload and body, everybody's have them", async () => {
+        const specs = [cronSpec(), onceSpec(Date.UTC(2030, 0, 1))];
+        const uids = new Set<string>();
+        for (const spec of specs)
+          uids.add((await store.create({ account, id: nextId(), spec })).uid);
+        const sent = async (options: { account?: string }) =>
+          (await all(store, { ...options, limit: 1000 }))
+            .filter(({ uid }) => uids.has(uid))
+            .map(({ spec: { target } }) =>
+              target.kind === "webhook" ? target.payload : target.body,
+            );
+        expect(await sent({ account })).toEqual(["", ""]);
+        expect((await sent({})).map(({ length }) => length > 0)).toEqual([true, true]);
+      });
+
       test("without an account it is everybody's", async () => {
         const mine = await store.create({ account, id: nextId(), spec: cronSpec() });
         const theirs = await store.create({ account: other, id: nextId(), spec: cronSpec() });

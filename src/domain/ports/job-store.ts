@@ -1,8 +1,8 @@
 import type { Job, JobOwner, JobSpec } from "../job.ts";
 
 /**
- * How many jobs to ask for at a time: a resource may have 1.5 MB, and a page is in memory as bytes, as text and as
- * objects at once. 10,000 small jobs take an API server 2.2 s in such pages, and 1.1 s in pages of 500.
+ * How many jobs to ask for at a time: a page is in memory as bytes, as text and as objects at once. There are fewer in
+ * it where they are large. 10,000 small jobs take an API server 2.2 s in such pages, and 1.1 s in pages of 500.
  */
 export const JOBS_PER_PAGE = 50;
 
@@ -15,8 +15,9 @@ export interface JobStore {
   create(input: { account: string; id: string; spec: JobSpec }): Promise<Job>;
   get(account: string, id: string): Promise<Job | undefined>;
   /**
-   * Oldest first, the id as tie-break. Without `account`: every job of the installation. Jobs with a `refusal`
-   * come without what is too large of them, here and from a watch.
+   * Oldest first, the id as tie-break. Of an `account`: without payloads and bodies, which whoever shows a list has no
+   * use for. Without `account`: every job of the installation. Of one with a `refusal` what is too large is left out, here
+   * and by a watch.
    */
   list(options: { account?: string; limit: number; continue?: string }): Promise<JobPage>;
   /**
@@ -43,6 +44,7 @@ export interface JobStore {
 }
 
 export interface JobPage {
+  /** At most as many as were asked for; fewer do not mean that it is the last page. */
   jobs: Job[];
   /** Token for the next page; undefined on the last one. */
   continue?: string;

@@ -23,6 +23,7 @@ import {
   type SpecResult,
 } from "../../domain/rest-job.ts";
 import type { RestJobCreate, RestJobPatch } from "../../domain/schema/rest-job.ts";
+import { timingOf } from "../../domain/timing.ts";
 import { createTurns } from "../../waiting/turns.ts";
 import type { ApiAnswer, ApiRequest } from "../endpoint.ts";
 import { ApiError, invalid, jobOwned } from "../errors.ts";
@@ -132,7 +133,8 @@ export function jobRoutes(options: JobRouteOptions) {
 
     async runJob(request: ApiRequest): Promise<ApiAnswer> {
       const job = await existing(request);
-      if (job.spec.refusal) throw invalid([job.spec.refusal]);
+      const { compiled } = timingOf(job.spec);
+      if (!compiled.ok) throw invalid([compiled.finding]);
       const key = request.idempotencyKey ?? request.requestId;
       const until = monotonic() + TAKE_UP_MS;
       while (!(await ledger.runNow(job, key))) {

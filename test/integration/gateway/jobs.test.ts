@@ -562,6 +562,20 @@ describe("runs and executions", () => {
     expect([reply.status, reply.json["details"]]).toEqual([400, [refusal]]);
   });
 
+  test("400 for one whose schedule never fires, which only a resource can have", async () => {
+    const sound = await h.jobs.get(h.first.account, await made());
+    if (!sound) throw new Error("not there");
+    const schedule = { kind: "cron", expression: "0 0 31 2 *", timeZone: "UTC" } as const;
+    const { account } = h.first;
+    await h.jobs.create({ account, id: "never", spec: { ...sound.spec, schedule } });
+    await h.takeUp(account, "never", { startable: false });
+    const reply = await act("never", "run");
+    expect([reply.status, reply.json["details"]]).toMatchObject([
+      400,
+      [{ field: "cron_expression" }],
+    ]);
+  });
+
   test("503 when the scheduler does not take the job up; 404 for none", async () => {
     const reply = await act(await made(), "run");
     expect([reply.status, reply.json["code"]]).toEqual([503, "dependency_unavailable"]);

@@ -7,17 +7,17 @@
 /** Longest accepted expression, in characters. */
 export const MAX_CRON_LENGTH = 256;
 
-const MACROS: Readonly<Record<string, string>> = {
-  "@yearly": "0 0 1 1 *",
-  "@annually": "0 0 1 1 *",
-  "@monthly": "0 0 1 * *",
-  "@weekly": "0 0 * * 0",
-  "@daily": "0 0 * * *",
-  "@midnight": "0 0 * * *",
-  "@hourly": "0 * * * *",
-};
+const MACROS: ReadonlyMap<string, string> = new Map([
+  ["@yearly", "0 0 1 1 *"],
+  ["@annually", "0 0 1 1 *"],
+  ["@monthly", "0 0 1 * *"],
+  ["@weekly", "0 0 * * 0"],
+  ["@daily", "0 0 * * *"],
+  ["@midnight", "0 0 * * *"],
+  ["@hourly", "0 * * * *"],
+]);
 
-export const CRON_MACROS: readonly string[] = Object.keys(MACROS);
+export const CRON_MACROS: readonly string[] = [...MACROS.keys()];
 
 interface FieldRule {
   name: string;
@@ -71,7 +71,7 @@ export type CronTextResult = { ok: true; cron: CronText } | { ok: false; message
 export function readCronText(expression: string): CronTextResult {
   const misshapen = refuseShape(expression);
   if (misshapen !== null) return { ok: false, message: misshapen };
-  const words = (MACROS[expression] ?? expression).split(/ +/);
+  const words = (MACROS.get(expression) ?? expression).split(/ +/);
   const miscounted = refuseCount(words);
   if (miscounted !== null) return { ok: false, message: miscounted };
 
@@ -122,7 +122,7 @@ function refuseShape(expression: string): string | null {
     return "must not begin or end with a space: remove it";
   if (/^(?:CRON_)?TZ=/i.test(expression))
     return "must not name a time zone: set the job's time zone instead";
-  if (expression.startsWith("@") && !Object.hasOwn(MACROS, expression))
+  if (expression.startsWith("@") && !MACROS.has(expression))
     return `${quote(expression)} is not a known macro: use one of ${CRON_MACROS.join(", ")}, or five fields`;
   return null;
 }

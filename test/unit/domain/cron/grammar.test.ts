@@ -185,6 +185,8 @@ const refused: readonly { name: string; expression: string; says: string }[] = [
   { name: "@minutely", expression: "@minutely", says: "is not a known macro" },
   { name: "macro and fields", expression: "@daily * * * *", says: "is not a known macro" },
   { name: "a property of objects", expression: "@constructor", says: "is not a known macro" },
+  { name: "another one", expression: "constructor", says: "has 1 field instead of five" },
+  { name: "and their prototype", expression: "__proto__", says: "has 1 field instead of five" },
   { name: "TZ=", expression: "TZ=UTC 0 3 * * *", says: "set the job's time zone" },
   { name: "CRON_TZ=", expression: "CRON_TZ=UTC 0 3 * * *", says: "set the job's time zone" },
 ];

@@ -206,6 +206,7 @@ export function createDeliveryWorker(options: {
     });
     starter.launchStarted(
       runs.filter((run) => run.started),
+      began,
       signal,
     );
     if (runs.some((run) => !run.started)) startBell.ring();

@@ -17,8 +17,11 @@ export interface Starter {
    * secrets take long are started when these have come.
    */
   startReady(signal: AbortSignal): Promise<number>;
-  /** Sends what its claim has started, and the held runs count as in flight, when the signing secrets are there. */
-  launchStarted(runs: readonly ClaimedRun[], signal: AbortSignal): void;
+  /**
+   * Sends what its claim has started, and the held runs count as in flight, when the signing secrets are there. `asked`:
+   * monotonic time before the claim was sent.
+   */
+  launchStarted(runs: readonly ClaimedRun[], asked: number, signal: AbortSignal): void;
   /** Ids of the runs in flight. */
   ids(): string[];
   /** Whether it was in flight. */
@@ -41,8 +44,9 @@ interface Ready {
 }
 
 /**
- * Milliseconds that an account's signing secrets may take to be read. Then no other account's runs wait for them, and a
- * run that is started already is looked at again before it is sent: somebody may have deleted its job.
+ * Milliseconds that an account's signing secrets may take to be read, then no other account's runs wait for them; and
+ * that may lie between asking for a start and sending. What takes longer is looked at again before it is sent: who has
+ * deleted its job meanwhile has had the answer that nothing of it starts any more.
  */
 const PATIENCE = 100;
 
@@ -103,28 +107,39 @@ export function createStarter(options: {
   }
 
   async function start(ready: readonly Ready[], signal: AbortSignal): Promise<void> {
+    const asked = monotonic();
     // The commit may have come through: giving back undoes such a start.
     const started = await orGiveBack(ready, () => queue.start(ready.map(({ run }) => run)));
-    for (const each of ready) launchIf(started.has(each.run.id), each, signal);
+    for (const each of ready) if (!started.has(each.run.id)) giveBack(each.run, each.permit);
+    await launchWanted(
+      ready.filter(({ run }) => started.has(run.id)),
+      asked,
+      signal,
+    );
   }
 
-  function launchStarted(runs: readonly ClaimedRun[], signal: AbortSignal): void {
-    for (const [signer, theirs] of bySigner(runs)) apart(launchTheirs(signer, theirs, signal));
+  function launchStarted(runs: readonly ClaimedRun[], asked: number, signal: AbortSignal): void {
+    for (const [signer, theirs] of bySigner(runs))
+      apart(prepare(signer, theirs).then((ready) => launchWanted(ready, asked, signal)));
   }
 
-  async function launchTheirs(
-    signer: string | undefined,
-    runs: readonly ClaimedRun[],
+  /** Of what has been started since `asked`: what is given back is claimed again, which records why it does not run. */
+  async function launchWanted(
+    ready: readonly Ready[],
+    asked: number,
     signal: AbortSignal,
   ): Promise<void> {
-    const began = monotonic();
-    const ready = await prepare(signer, runs);
     const unwanted =
-      monotonic() - began > PATIENCE
+      ready.length > 0 && monotonic() - asked > PATIENCE
         ? await orGiveBack(ready, () => queue.unwanted(ready.map(({ run }) => run.id)))
         : undefined;
-    // Given back, it is claimed again, which records why it does not run.
-    for (const each of ready) launchIf(!unwanted?.has(each.run.id), each, signal);
+    for (const each of ready) {
+      // Wanted by nobody any more, or with a lease that ran out meanwhile, as after an outage: giving back compares the
+      // token, and touches nothing of anybody else's.
+      if (unwanted?.has(each.run.id) || signal.aborted || !leases.holds(each.run))
+        giveBack(each.run, each.permit);
+      else launch(each);
+    }
   }
 
   /** Nothing has been sent. */
@@ -135,15 +150,6 @@ export function createStarter(options: {
       for (const { run, permit } of ready) giveBack(run, permit);
       throw error;
     }
-  }
-
-  /**
-   * Not started: superseded and gone, somebody else's, or ours with a lease that ran out meanwhile, as after an
-   * outage. Giving back compares the token, and touches the last kind alone.
-   */
-  function launchIf(started: boolean, ready: Ready, signal: AbortSignal): void {
-    if (!started || signal.aborted || !leases.holds(ready.run)) giveBack(ready.run, ready.permit);
-    else launch(ready);
   }
 
   function giveBack(run: ClaimedRun, permit?: Permit, afterMs?: number): void {

@@ -27,7 +27,7 @@ export async function startRuns(
     text: `update runs r
           set started_at = clock_timestamp()
          from ${CLAIMS}, job_cursors c
-        where ${STILL_HELD} and ${byKey("c.job_uid", "r.job_uid")} and ${REASON} is null
+        where ${STILL_HELD} and ${DUE} and ${byKey("c.job_uid", "r.job_uid")} and ${REASON} is null
        returning r.id`,
     values: claims(sorted),
   });
@@ -105,6 +105,9 @@ const CLAIMS = `unnest($1::uuid[], $2::uuid[], $3::int[], $4::timestamptz[])
 
 const STILL_HELD = `${byKey("r.id", "i.id")} and r.claim_token = i.token
   and r.generation = i.generation and r.started_at is null and r.lease_until > clock_timestamp()`;
+
+/** Of run `r`. A worker knows the time but for some milliseconds; of a failed-over server's it may know less. */
+const DUE = "r.not_before <= clock_timestamp()";
 
 /** Of run `r` and its job's cursor `c`: why the job no longer wants it; null if it does. */
 export const UNWANTED = `case

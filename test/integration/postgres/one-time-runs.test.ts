@@ -31,6 +31,7 @@ import {
   runsFixture,
   success,
   type RunsFixture,
+  fallDue,
 } from "./runs-fixture.ts";
 
 const HOUR = 3_600_000;
@@ -142,6 +143,7 @@ async function waiting(sessions: number): Promise<boolean> {
 
 /** A worker starts and delivers what is due; nothing but this is on record then. */
 async function delivers(of: Job, at: number): Promise<void> {
+  await fallDue(fixture, of);
   const run = await started(of);
   expect(run).toMatchObject({ trigger: "schedule", scheduledAt: at });
   await fixture.queue.close([success(run)]);

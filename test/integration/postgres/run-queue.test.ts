@@ -12,6 +12,7 @@ import {
   spec,
   success,
   type RunsFixture,
+  fallDue,
 } from "./runs-fixture.ts";
 import { CLOSED_CHANNEL, createNotifications } from "../../../src/postgres/notifications.ts";
 import { createPool } from "../../../src/postgres/pool.ts";
@@ -221,6 +222,18 @@ describe("start", () => {
       );
       expect(await fixture.runsOf(of)).toHaveLength(recorded === null ? 1 : 0);
     });
+
+  test("none before its time by PostgreSQL's clock, and nothing is lost by asking", async () => {
+    const at = Date.now() + 60_000;
+    const of = job();
+    await fixture.ledger.apply([change(of, { create: [scheduled(at)], to: { position: at } })]);
+    const run = await claimOne(fixture.queue, of);
+    expect(await fixture.queue.start([run])).toEqual(new Set());
+    expect(await fixture.missedOf(of)).toEqual([]);
+    await fallDue(fixture, of);
+    expect(await fixture.queue.start([run])).toEqual(new Set([run.id]));
+    await fixture.queue.close([success(run)]);
+  });
 
   test("a second start of the same claim is none", async () => {
     const of = job();
@@ -615,6 +628,7 @@ describe("reap", () => {
     const again = await claimOne(fixture.queue, of);
     expect(again).toMatchObject({ id: run.id, attempt: 2 });
     expect(again.notBefore).toBeGreaterThan(Date.now() + 5_000);
+    await fallDue(fixture, of);
     await fixture.queue.start([again]);
     await expireLease(run.id);
     await fixture.queue.reap();

@@ -23,6 +23,7 @@ function startOne(
     admit?: Options["breakers"]["admit"];
     signingKeys?: Options["signingKeys"];
     unwanted?: Options["queue"]["unwanted"];
+    monotonic?: Options["monotonic"];
     holds?: (claim: Claim) => boolean;
     run?: Partial<ClaimedRun>;
   } = {},
@@ -43,7 +44,7 @@ function startOne(
     },
     clock: { now: () => NOW, known: true },
     random: () => 0,
-    monotonic: () => (time += 500),
+    monotonic: change.monotonic ?? (() => (time += 500)),
     timers,
     metrics,
     log: createLogger({ level: "silent" }),
@@ -296,7 +297,7 @@ describe("secrets that take long to be read", () => {
 
   test("of a run that is started already: it is sent if it is wanted still", async () => {
     const { starter, run, calls, come } = slow();
-    starter.launchStarted([run], going());
+    starter.launchStarted([run], 0, going());
     come();
     await starter.idle();
     expect(calls).toEqual([run.id]);
@@ -306,7 +307,7 @@ describe("secrets that take long to be read", () => {
     const { starter, run, calls, released, verdicts, free, come } = slow({
       unwanted: async (ids) => new Map(ids.map((id) => [id, "deleted"])),
     });
-    starter.launchStarted([run], going());
+    starter.launchStarted([run], 0, going());
     come();
     await starter.idle();
     expect(calls).toEqual([]);
@@ -320,7 +321,7 @@ describe("secrets that take long to be read", () => {
     const { starter, run, calls, released, outages, free, come } = slow({
       unwanted: () => Promise.reject(away),
     });
-    starter.launchStarted([run], going());
+    starter.launchStarted([run], 0, going());
     come();
     await starter.idle();
     expect(calls).toEqual([]);
@@ -330,12 +331,53 @@ describe("secrets that take long to be read", () => {
   });
 });
 
+describe("a start whose answer comes late", () => {
+  const unwanted: Options["queue"]["unwanted"] = async (ids) =>
+    new Map(ids.map((id) => [id, "deleted"]));
+
+  test("is not sent if its job has been deleted meanwhile", async () => {
+    const { starter, released, verdicts, free } = startOne({ unwanted, attempt: never });
+    await starter.startReady(going());
+    await starter.idle();
+    expect(released).toEqual([undefined]);
+    expect(verdicts).toEqual(["neutral"]);
+    expect(free()).toBe(true);
+  });
+
+  test("nor is what its claim has started", async () => {
+    const { starter, run, released, free } = startOne({
+      unwanted,
+      attempt: never,
+      monotonic: () => 2_000,
+    });
+    starter.launchStarted([run], 1_000, going());
+    await starter.idle();
+    expect(released).toEqual([undefined]);
+    expect(free()).toBe(true);
+  });
+
+  test("of one that comes soon nobody is asked", async () => {
+    let asked = 0;
+    const { starter, run, closed } = startOne({
+      unwanted: async () => {
+        asked += 1;
+        return new Map();
+      },
+      monotonic: () => 1_050,
+    });
+    starter.launchStarted([run], 1_000, going());
+    await starter.idle();
+    expect(closed).toHaveLength(1);
+    expect(asked).toBe(0);
+  });
+});
+
 test("of a run that was lost and won back unnoticed, the lost attempt ends and the new one is known", async () => {
   const { starter, run, closed, forgotten } = startOne({ attempt: hanging });
   const again = { ...run, claimToken: "again", attempt: 2 };
-  starter.launchStarted([run], going());
+  starter.launchStarted([run], 0, going());
   await settle();
-  starter.launchStarted([again], going());
+  starter.launchStarted([again], 0, going());
   await settle();
   expect(forgotten).toEqual([run]);
   expect(starter.ids()).toEqual([run.id]);

@@ -10,13 +10,16 @@ export interface Drop {
   generation: number;
   /** Its destination, for manual runs that move over to it. */
   destination: string;
-  /** `older`: scheduled runs of older generations; `scheduled`: all scheduled runs; `all`: manual ones too. */
-  scope: "older" | "scheduled" | "all";
+  /**
+   * `others`: scheduled runs of other generations, behind a store that was restored also of higher ones; `scheduled`: all
+   * scheduled runs; `all`: manual ones too.
+   */
+  scope: "others" | "scheduled" | "all";
   reason: MissedReason;
   /**
-   * Fire times up to here are decided for good and recorded as missed; later ones leave no trace,
-   * because the scheduler decides them again. Null: up to now, for nobody decides them again, as nobody
-   * ever does a manual run.
+   * Fire times that are due and not later than this are decided for good, and recorded as missed; others leave no trace,
+   * because the scheduler decides them again. Null: all that are due, for nobody decides them again, as nobody ever does
+   * a manual run.
    */
   decidedUpTo: Instant | null;
   /** Keys of fire times that the same change creates anew, or records itself: these are not recorded here. */
@@ -49,8 +52,8 @@ export async function dropUnstarted(client: Queryable, drops: readonly Drop[]): 
      ), affected as materialized (
        select t.*,
               t.scope = 'all'
-              or (r.trigger = 'schedule' and (t.scope = 'scheduled' or r.generation < t.generation))
-              or (r.trigger = 'manual' and r.attempts > 0 and r.generation < t.generation) as doomed
+              or (r.trigger = 'schedule' and (t.scope = 'scheduled' or r.generation <> t.generation))
+              or (r.trigger = 'manual' and r.attempts > 0 and r.generation <> t.generation) as doomed
          from runs r join theirs t on ${byKey("r.id", "t.id")}
         where r.started_at is null order by t.id for update of r
      ), moved as (
@@ -58,7 +61,7 @@ export async function dropUnstarted(client: Queryable, drops: readonly Drop[]): 
           set generation = a.generation, destination = a.destination,
               claim_token = null, worker = null, lease_until = null
          from affected a
-        where ${byKey("r.id", "a.id")} and not a.doomed and r.trigger = 'manual' and r.generation < a.generation
+        where ${byKey("r.id", "a.id")} and not a.doomed and r.trigger = 'manual' and r.generation <> a.generation
        returning r.not_before
      ), dropped as (
        delete from runs r using affected a where ${byKey("r.id", "a.id")} and a.doomed
@@ -77,7 +80,7 @@ export async function dropUnstarted(client: Queryable, drops: readonly Drop[]): 
        select account, job_id, job_uid, min(scheduled_at), max(scheduled_at), count(*), reason
          from dropped
         where attempts = 0
-          and (trigger = 'manual' or scheduled_at <= coalesce(decided_up_to, clock_timestamp()))
+          and (trigger = 'manual' or scheduled_at <= least(decided_up_to, clock_timestamp()))
           and not (trigger = 'schedule' and key = any(string_to_array(again, ' ')))
           and id not in (select id from ended where once = 'armed')
         group by account, job_id, job_uid, reason

@@ -241,14 +241,14 @@ function dropOf(change: LedgerChange): Drop[] {
   if (from === undefined && !impossible) return [];
   const same = from !== undefined && sameRevision(from, to);
   if (!impossible && to.startable && same) return [];
-  // Of another spec under the same number, runs are not older by their generation.
-  const older = to.startable && from?.generation !== to.generation;
+  // Of another spec under the same number, runs cannot be told by their generation.
+  const others = to.startable && from?.generation !== to.generation;
   return [
     {
       jobUid: job.uid,
       generation: to.generation,
       destination: job.account === null ? "" : destinationKey(job.account, job.spec.target),
-      scope: impossible ? "all" : older ? "older" : "scheduled",
+      scope: impossible ? "all" : others ? "others" : "scheduled",
       reason: dropReason(job, to),
       decidedUpTo: to.deleted ? null : to.position,
       again: decidedHere(change),

@@ -153,6 +153,18 @@ describe("apply", () => {
     expect(await fixture.missedOf(of)).toEqual([]);
   });
 
+  test("a fire time that is still to come is not missed, whatever was decided of it", async () => {
+    const at = Date.now() + 10_000;
+    const of = job();
+    await fixture.ledger.apply([change(of, { create: [scheduled(at)], to: { position: at } })]);
+    const from = await cursorOf(fixture.ledger, of);
+    // As what takes a halt off writes it: the position is where it was.
+    const to = { startable: false, position: at };
+    await fixture.ledger.apply([change(of, { from, to })]);
+    expect(await fixture.runsOf(of)).toEqual([]);
+    expect(await fixture.missedOf(of)).toEqual([]);
+  });
+
   test("a run that was delivered while an edit was decided is not created a second time", async () => {
     const of = job();
     const run = await claimed(fixture, of);
@@ -301,6 +313,29 @@ describe("apply", () => {
     for (const each of bad)
       await expect(fixture.ledger.apply([change(sound), each])).rejects.toThrow(ContentRefused);
     expect((await fixture.ledger.cursors([sound.uid])).size).toBe(0);
+  });
+
+  test("a prepared run of a generation that a restored backup does not have gives way", async () => {
+    const at = Date.now() + 10_000;
+    const ahead = job({ generation: 5 });
+    await fixture.ledger.apply([
+      change(ahead, {
+        create: [scheduled(at), { trigger: "manual", key: "k", scheduledAt: at - 10_000 }],
+        to: { position: at },
+      }),
+    ]);
+    const back = { ...ahead, generation: 3 };
+    const from = await cursorOf(fixture.ledger, ahead);
+    await fixture.ledger.apply([
+      change(back, { from, create: [scheduled(at)], to: { position: at } }),
+    ]);
+    const runs = await fixture.runsOf(back);
+    expect(runs.map(({ trigger, generation }) => [trigger, generation]).sort()).toEqual([
+      ["manual", 3],
+      ["schedule", 3],
+    ]);
+    expect(await fixture.missedOf(back)).toEqual([]);
+    await fixture.ledger.cancel([back.uid]);
   });
 
   test("a restored backup's edit takes the place of the revision with its number", async () => {

@@ -17,6 +17,9 @@ import { JOBS_CHANNEL, type Notifications } from "./notifications.ts";
 import type { Pool } from "./pool.ts";
 import { isRowFault } from "./sql-state.ts";
 
+/** Jobs of one page: one may have 256 KiB. */
+const MOST_PER_PAGE = 100;
+
 /** Jobs in a PostgreSQL table: the store of standalone. Nothing else manages them, so no JobOwned. */
 export function createPostgresJobStore(options: {
   pool: Pool;
@@ -63,7 +66,8 @@ export function createPostgresJobStore(options: {
       return rows[0] && jobOf(rows[0]);
     },
 
-    list: async ({ account, limit, continue: token }) => {
+    list: async ({ account, limit: wanted, continue: token }) => {
+      const limit = Math.min(wanted, MOST_PER_PAGE);
       const after = token === undefined ? undefined : pageOf(token);
       const values: unknown[] = [limit + 1];
       const parameter = (value: unknown) => `$${values.push(value)}`;

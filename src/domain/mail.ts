@@ -35,6 +35,7 @@ export type MailResult =
    * Otherwise the server is at work and spoke of this mail alone (greylisting, an unknown recipient); null:
    * it was not asked.
    * `withdrawn`: its signal, or the end of its time, came before the server had been told all of it.
+   * `queueFull`: too many mails wait for the server already, and this one was not to wait, too.
    * `refused`: the guard lets nobody call this server.
    */
   | {
@@ -45,6 +46,7 @@ export type MailResult =
       reachedSome?: boolean;
       serverFault?: boolean | null;
       withdrawn?: boolean;
+      queueFull?: boolean;
       refused?: boolean;
     };
 

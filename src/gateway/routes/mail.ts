@@ -24,6 +24,7 @@ export interface MailRouteOptions {
 
 /** Spec: 10 minutes from issue. */
 const OTP_MINUTES = 10;
+const QUEUE_RETRY_AFTER_SECONDS = 5;
 const CODE = /^[0-9]{6}$/;
 
 export function mailRoutes(options: MailRouteOptions) {
@@ -43,6 +44,7 @@ export function mailRoutes(options: MailRouteOptions) {
           const { to, subject } = body;
           const result = await mailer.send(request.account, message, { smtpRevision });
           if (result.kind === "unconfigured") throw smtpNotConfigured();
+          refuseBeyondQueue(result);
           const entry = await logged(request.account, "email", { to, subject }, result);
           if (result.kind === "failed") throw sendingFailed(result);
           return {
@@ -115,6 +117,7 @@ export function mailRoutes(options: MailRouteOptions) {
     if (result.kind === "unconfigured") throw smtpNotConfigured();
     const sent = result.kind === "accepted";
     metrics.otps.inc({ outcome: sent ? "sent" : "send_failed" });
+    refuseBeyondQueue(result);
     // The log shows subjects, and never a code.
     const about = { to, subject: message.subject.replaceAll(issued.code, "••••••") };
     // The code counts already: a log that is away is no reason to tell the caller otherwise.
@@ -164,6 +167,14 @@ function refuseBadAddress(field: string, address: string): void {
 }
 
 type Failure = Extract<MailResult, { kind: "failed" }>;
+
+/** 429. Not logged: it is the request that is refused, as by any other limit, and they may be thousands. */
+function refuseBeyondQueue(result: MailResult): void {
+  if (result.kind === "failed" && result.queueFull === true)
+    throw new ApiError("rate_limited", result.error, {
+      retryAfterSeconds: QUEUE_RETRY_AFTER_SECONDS,
+    });
+}
 
 /** The server's words, and what they do not tell: that a second try could give somebody the mail twice. */
 function failureText({ error, outcomeUnknown, reachedSome }: Failure): string {

@@ -209,6 +209,50 @@ describe("POST /send", () => {
     expect((await h.request({ path: "/logs", key })).json["total"]).toBe(0);
   });
 
+  test("429: too many mails wait for the account's server; nothing is logged, and no code counts", async () => {
+    let full = true;
+    const harness = await startHarness({
+      mailer: (mailer) => ({
+        ...mailer,
+        send: async (...sent) =>
+          full
+            ? {
+                kind: "failed",
+                error: "too many mails wait",
+                retryable: true,
+                outcomeUnknown: false,
+                queueFull: true,
+              }
+            : mailer.send(...sent),
+      }),
+    });
+    try {
+      const requests = [
+        { path: "/send", json: mail },
+        { path: "/send/otp", json: { to: mail.to } },
+      ].map((request) => ({
+        method: "POST",
+        headers: { "Idempotency-Key": "of-a-crowd" },
+        ...request,
+      }));
+      for (const request of requests) {
+        const { status, headers, json } = await harness.request(request);
+        expect({ status, retryAfter: headers.get("retry-after"), json }).toEqual({
+          status: 429,
+          retryAfter: "5",
+          json: { code: "rate_limited", error: "too many mails wait" },
+        });
+      }
+      expect((await harness.request({ path: "/logs" })).json["total"]).toBe(0);
+      const { rows } = await harness.pool.query("select active, code_hmac from otps");
+      expect(rows).toEqual([{ active: false, code_hmac: null }]);
+      full = false;
+      for (const request of requests) expect((await harness.request(request)).status).toBe(200);
+    } finally {
+      await harness.close();
+    }
+  });
+
   test("500: SMTP server unreachable; logged as failed with its text", async () => {
     const { key } = await h.newAccount("unreachable", 9);
     const reply = await send(mail, { key });

@@ -151,7 +151,8 @@ export function parseJsonBody(bytes: Buffer): JsonBody {
     bytes: bytes.length,
     members: scan.members,
     value: scan.value,
-    fingerprint: () => createHash("sha256").update(bytes).digest("hex"),
+    // Decoded without a loss, the text gives the bytes again: they need not be kept.
+    fingerprint: () => createHash("sha256").update(text).digest("hex"),
   };
 }
 

@@ -22,6 +22,8 @@ export interface MailRouteOptions {
   report: (error: unknown) => void;
 }
 
+type Sender = Pick<ApiRequest, "account" | "smtpRevision">;
+
 /** Spec: 10 minutes from issue. */
 const OTP_MINUTES = 10;
 const QUEUE_RETRY_AFTER_SECONDS = 5;
@@ -33,19 +35,20 @@ export function mailRoutes(options: MailRouteOptions) {
   return {
     async sendEmail(request: ApiRequest<SendRequest>): Promise<ApiAnswer> {
       const message = mailMessage(request.body);
+      const { account, smtpRevision } = request;
+      const { to, subject } = request.body;
       return idempotently({
         keys: options.idempotency,
         request,
         scope: "POST /send",
         repeatable: false,
         report: options.report,
+        // Nothing in here of the request: its JSON would stay in memory while the mail waits.
         work: async () => {
-          const { smtpRevision, body } = request;
-          const { to, subject } = body;
-          const result = await mailer.send(request.account, message, { smtpRevision });
+          const result = await mailer.send(account, message, { smtpRevision });
           if (result.kind === "unconfigured") throw smtpNotConfigured();
           refuseBeyondQueue(result);
-          const entry = await logged(request.account, "email", { to, subject }, result);
+          const entry = await logged(account, "email", { to, subject }, result);
           if (result.kind === "failed") throw sendingFailed(result);
           return {
             status: 200,
@@ -58,6 +61,7 @@ export function mailRoutes(options: MailRouteOptions) {
     async sendOtp(request: ApiRequest<OtpSendRequest>): Promise<ApiAnswer> {
       const { to } = request.body;
       refuseBadAddress("to", to);
+      const { account, smtpRevision } = request;
       return idempotently({
         keys: options.idempotency,
         request,
@@ -65,7 +69,8 @@ export function mailRoutes(options: MailRouteOptions) {
         // A second code takes the place of the first, whether or not that was mailed.
         repeatable: true,
         report: options.report,
-        work: () => sendCode(request, to),
+        // As above.
+        work: () => sendCode({ account, smtpRevision }, to),
       });
     },
 
@@ -95,9 +100,9 @@ export function mailRoutes(options: MailRouteOptions) {
   };
 
   /** Invalidate the old code → mail the new one → make it count, only if its mail was accepted. */
-  async function sendCode(request: ApiRequest, to: string): Promise<ApiAnswer> {
-    const { account, smtpRevision } = request;
-    await refuseWithoutSettings(request);
+  async function sendCode(sender: Sender, to: string): Promise<ApiAnswer> {
+    const { account, smtpRevision } = sender;
+    await refuseWithoutSettings(sender);
     const issued = await otps.issue(account, normaliseAddress(to));
     if (issued.kind === "limited") {
       metrics.otps.inc({ outcome: "limited" });
@@ -132,7 +137,7 @@ export function mailRoutes(options: MailRouteOptions) {
     };
   }
 
-  async function refuseWithoutSettings({ account, smtpRevision }: ApiRequest): Promise<void> {
+  async function refuseWithoutSettings({ account, smtpRevision }: Sender): Promise<void> {
     if (smtpRevision === undefined && !(await mailer.configured(account)))
       throw smtpNotConfigured();
   }

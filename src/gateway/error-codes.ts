@@ -87,7 +87,7 @@ export const ERROR_CODES = {
   rate_limited: {
     status: 429,
     meaning:
-      "The API key is over its rate, or too many requests are being worked on: large ones, mails to one SMTP server, lists of jobs, or those of one connection; `Retry-After` says how many seconds to wait.",
+      "The API key is over its rate, or too many requests are being worked on: large ones, mails to one SMTP server, lists, or those of one connection; `Retry-After` says how many seconds to wait.",
   },
   otp_rate_limited: {
     status: 429,

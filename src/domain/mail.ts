@@ -50,6 +50,10 @@ export type MailResult =
       refused?: boolean;
     };
 
+/** What there is to say of `unconfigured`: it is read by callers, and in the history of jobs. */
+export const NO_SMTP_SETTINGS =
+  "no SMTP configuration has been set up: enter the account's SMTP server in the dashboard, under SMTP, or with carillon admin smtp set";
+
 export type MailKind = "email" | "otp" | "job";
 
 export interface EmailLogEntry {

@@ -63,7 +63,7 @@ export const ERROR_CODES = {
   },
   idempotency_mismatch: {
     status: 409,
-    meaning: "The `Idempotency-Key` was used with a different body.",
+    meaning: "The `Idempotency-Key` was used with a different body: use another key for this one.",
   },
   idempotency_in_flight: {
     status: 409,
@@ -83,7 +83,11 @@ export const ERROR_CODES = {
     status: 417,
     meaning: "An `Expect` header asks for what is not supported.",
   },
-  smtp_not_configured: { status: 422, meaning: "The account has no SMTP settings yet." },
+  smtp_not_configured: {
+    status: 422,
+    meaning:
+      "The account has no SMTP settings yet: enter them in the dashboard or with `carillon admin smtp set`.",
+  },
   rate_limited: {
     status: 429,
     meaning:

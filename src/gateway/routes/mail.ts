@@ -1,6 +1,12 @@
 import { normaliseAddress, wireAddress } from "../../domain/address.ts";
 import { isoUtc } from "../../domain/instant.ts";
-import type { EmailLogEntry, MailKind, MailMessage, MailResult } from "../../domain/mail.ts";
+import {
+  NO_SMTP_SETTINGS,
+  type EmailLogEntry,
+  type MailKind,
+  type MailMessage,
+  type MailResult,
+} from "../../domain/mail.ts";
 import type { IdempotencyKeys } from "../../domain/ports/idempotency-keys.ts";
 import type { EmailLog, Mailer, Otps } from "../../domain/ports/mail.ts";
 import { LIMITS } from "../../domain/schema/fields.ts";
@@ -106,9 +112,11 @@ export function mailRoutes(options: MailRouteOptions) {
     const issued = await otps.issue(account, normaliseAddress(to));
     if (issued.kind === "limited") {
       metrics.otps.inc({ outcome: "limited" });
-      throw new ApiError("otp_rate_limited", "too many codes were sent to this address", {
-        retryAfterSeconds: issued.retryAfterSeconds,
-      });
+      throw new ApiError(
+        "otp_rate_limited",
+        "too many codes were sent to this address: wait as many seconds as Retry-After says",
+        { retryAfterSeconds: issued.retryAfterSeconds },
+      );
     }
     const message = options.otpMessage({
       to: wireAddress(to),
@@ -202,7 +210,7 @@ function sendingFailed(result: Failure): Error {
 }
 
 function smtpNotConfigured(): ApiError {
-  return new ApiError("smtp_not_configured", "no SMTP configuration has been set up");
+  return new ApiError("smtp_not_configured", NO_SMTP_SETTINGS);
 }
 
 export function restLogEntry(entry: EmailLogEntry) {

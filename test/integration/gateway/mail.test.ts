@@ -204,7 +204,10 @@ describe("POST /send", () => {
     const { key } = h.withoutSmtp;
     const reply = await send(mail, { key });
     expect(reply.status).toBe(422);
-    expect(reply.json).toMatchObject({ code: "smtp_not_configured" });
+    expect(reply.json).toMatchObject({
+      code: "smtp_not_configured",
+      error: expect.stringContaining("admin smtp set"),
+    });
     expect((await send({ ...mail, to: "" }, { key })).status).toBe(400);
     expect((await h.request({ path: "/logs", key })).json["total"]).toBe(0);
   });
@@ -306,7 +309,10 @@ describe("Idempotency-Key on POST /send", () => {
     await send(mail, { headers });
     const reply = await send({ ...mail, subject: "Other" }, { headers });
     expect(reply.status).toBe(409);
-    expect(reply.json["code"]).toBe("idempotency_mismatch");
+    expect(reply.json).toMatchObject({
+      code: "idempotency_mismatch",
+      error: expect.stringContaining("use another key"),
+    });
   });
   test("another account's key is another key", async () => {
     const headers = { "Idempotency-Key": "of-one-account" };
@@ -494,6 +500,7 @@ describe("one-time passcodes", () => {
       expect((await issue("often@example.com")).status).toBe(200);
     const reply = await issue("often@example.com");
     expect([reply.status, reply.json["code"]]).toEqual([429, "otp_rate_limited"]);
+    expect(reply.json["error"]).toContain("Retry-After");
     const elapsed = (performance.now() - begun) / 1_000;
     expect(Number(reply.headers.get("retry-after"))).toBeGreaterThan(599 - elapsed);
   });

@@ -1,6 +1,6 @@
 import type { Instant } from "./instant.ts";
 import { SECOND } from "./instant.ts";
-import type { MailResult } from "./mail.ts";
+import { NO_SMTP_SETTINGS, type MailResult } from "./mail.ts";
 import type { Random } from "./ports/clock.ts";
 import type { ClaimedRun, DeliveryOutcome } from "./run.ts";
 
@@ -169,7 +169,7 @@ export function classifyMail(result: MailResult): DeliveryOutcome {
       return {
         kind: "permanent",
         httpStatus: 500,
-        error: "no SMTP configuration has been set up",
+        error: NO_SMTP_SETTINGS,
       };
     case "failed":
       break;

@@ -35,6 +35,7 @@ export type MailResult =
    * Otherwise the server is at work and spoke of this mail alone (greylisting, an unknown recipient); null:
    * it was not asked.
    * `withdrawn`: its signal, or the end of its time, came before the server had been told all of it.
+   * `queueFull`: too many mails wait for the server already, and this one was not to wait, too.
    * `refused`: the guard lets nobody call this server.
    */
   | {
@@ -45,8 +46,13 @@ export type MailResult =
       reachedSome?: boolean;
       serverFault?: boolean | null;
       withdrawn?: boolean;
+      queueFull?: boolean;
       refused?: boolean;
     };
+
+/** What there is to say of `unconfigured`: it is read by callers, and in the history of jobs. */
+export const NO_SMTP_SETTINGS =
+  "no SMTP configuration has been set up: enter the account's SMTP server in the dashboard, under SMTP, or with carillon admin smtp set";
 
 export type MailKind = "email" | "otp" | "job";
 

@@ -12,7 +12,7 @@ export interface BodyRoom {
   ): Promise<T>;
 }
 
-/** Bytes. What is smaller is bounded by the connections well enough. */
+/** Bytes. What is smaller is bounded well enough: by the connections, and by how many mails may wait. */
 const SMALL = 65_536;
 /** Well below the time that a whole request may take to arrive. */
 const PATIENCE_MS = 20_000;

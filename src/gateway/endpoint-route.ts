@@ -33,7 +33,7 @@ export function routeEndpoint<Request extends ApiRequest>(
   },
 ): void {
   const { path, endpoint, admit, handler, validators, readBody, room } = route;
-  const checkQuery = validators.compile(endpoint.query);
+  const checkQuery = validators.compile(endpoint.query, "query parameter");
   const checkBody = endpoint.body ? validators.compile(endpoint.body) : undefined;
   router.register(path.replaceAll(/\{(\w+)\}/g, ":$1"), [endpoint.method], async (ctx) => {
     ctx.state.route = path;

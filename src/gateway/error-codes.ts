@@ -63,7 +63,7 @@ export const ERROR_CODES = {
   },
   idempotency_mismatch: {
     status: 409,
-    meaning: "The `Idempotency-Key` was used with a different body.",
+    meaning: "The `Idempotency-Key` was used with a different body: use another key for this one.",
   },
   idempotency_in_flight: {
     status: 409,
@@ -83,11 +83,15 @@ export const ERROR_CODES = {
     status: 417,
     meaning: "An `Expect` header asks for what is not supported.",
   },
-  smtp_not_configured: { status: 422, meaning: "The account has no SMTP settings yet." },
+  smtp_not_configured: {
+    status: 422,
+    meaning:
+      "The account has no SMTP settings yet: enter them in the dashboard or with `carillon admin smtp set`.",
+  },
   rate_limited: {
     status: 429,
     meaning:
-      "The API key is over its rate, or too many requests are being worked on: large ones, lists of jobs, or those of one connection; `Retry-After` says how many seconds to wait.",
+      "The API key is over its rate, or too many requests are being worked on: large ones, mails to one SMTP server, lists, or those of one connection; `Retry-After` says how many seconds to wait.",
   },
   otp_rate_limited: {
     status: 429,

@@ -7,6 +7,7 @@ import type { MailMessage } from "../domain/mail.ts";
 import type { ApiKeys } from "../domain/ports/accounts.ts";
 import type { Circuits } from "../domain/ports/circuits.ts";
 import type { Clock, Monotonic, Timers } from "../domain/ports/clock.ts";
+import type { DashboardStatistics } from "../domain/ports/dashboard.ts";
 import type { DestinationPolicy } from "../domain/ports/destination-policy.ts";
 import type { IdempotencyKeys } from "../domain/ports/idempotency-keys.ts";
 import type { JobIndex } from "../domain/ports/job-index.ts";
@@ -29,6 +30,7 @@ import { routeEndpoint, type BodyOf, type QueryOf } from "./endpoint-route.ts";
 import { createHttpServer, type HttpServer } from "./http-server.ts";
 import { openApiDocument } from "./openapi.ts";
 import type { Page } from "./page.ts";
+import { createReadTurns } from "./read-turns.ts";
 import { createRateLimiter, DEFAULT_RATE_LIMITS, type RateLimits } from "./rate-limit.ts";
 import { BODY_LIMITS, createBodyReader } from "./request-body.ts";
 import { requestEnvelope, type GatewayState } from "./request-envelope.ts";
@@ -83,8 +85,12 @@ type Handlers = {
   [K in OperationId]: Handler<BodyOf<(typeof ENDPOINTS)[K]>, QueryOf<(typeof ENDPOINTS)[K]>>;
 };
 
+/** Of the ten connections to PostgreSQL: all requests need one, to be authenticated. */
+const READS_AT_ONCE = 4;
+
 /** The REST API over the domain's ports. Knows no database, mail or Kubernetes library. */
-export function createGateway(options: GatewayOptions): Gateway {
+export function createGateway(given: GatewayOptions): Gateway {
+  const options = readingInTurn(given);
   const { log, metrics } = options;
   const report = (error: unknown) => {
     log.warn({ err: error }, "after the answer");
@@ -166,5 +172,31 @@ export function createGateway(options: GatewayOptions): Gateway {
         ctx.type = "text/html";
         ctx.body = page.html;
       });
+  }
+}
+
+/** What lists ask of PostgreSQL, which takes long where there is much. */
+function readingInTurn(options: GatewayOptions): GatewayOptions {
+  const { emailLog, history, dashboard, timers } = options;
+  const inTurn = createReadTurns({ atOnce: READS_AT_ONCE, timers });
+  return {
+    ...options,
+    emailLog: { ...emailLog, list: (query) => inTurn(query.account, () => emailLog.list(query)) },
+    history: {
+      ...history,
+      executions: (query) => inTurn(query.account, () => history.executions(query)),
+      executionsAndMissed: (query) =>
+        inTurn(query.account, () => history.executionsAndMissed(query)),
+    },
+    ...(dashboard && { dashboard: { ...dashboard, statistics: inTurns(dashboard.statistics) } }),
+  };
+
+  function inTurns(statistics: DashboardStatistics): DashboardStatistics {
+    return {
+      activity: (query) => inTurn(query.account, () => statistics.activity(query)),
+      otps: (account, days) => inTurn(account, () => statistics.otps(account, days)),
+      tellingCursors: (account) => inTurn(account, () => statistics.tellingCursors(account)),
+      lastRuns: (account, status) => inTurn(account, () => statistics.lastRuns(account, status)),
+    };
   }
 }

@@ -75,7 +75,7 @@ export async function idempotently(options: IdempotentWork): Promise<ApiAnswer> 
     case "mismatch":
       throw new ApiError(
         "idempotency_mismatch",
-        "the Idempotency-Key was used with a different body",
+        "the Idempotency-Key was used with a different body: use another key for this one",
       );
     case "in_flight":
       if (begun.forMs < GIVEN_UP_AFTER_MS)

@@ -42,10 +42,11 @@ export function createRateLimiter({ perSecond, burst }: RateLimits): {
         "RateLimit-Reset": String(Math.ceil((burst - bucket.content) / perSecond)),
       };
       if (allowed) return headers;
-      throw new ApiError("rate_limited", "too many requests for this API key", {
-        headers,
-        retryAfterSeconds: bucket.getWaitTime(1) / 1_000,
-      });
+      throw new ApiError(
+        "rate_limited",
+        "too many requests for this API key: wait as many seconds as Retry-After says",
+        { headers, retryAfterSeconds: bucket.getWaitTime(1) / 1_000 },
+      );
     },
   };
 }

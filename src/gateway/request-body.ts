@@ -4,7 +4,7 @@ import type { IncomingMessage } from "node:http";
 import type Koa from "koa";
 import { HttpMethodEnum, koaBody } from "koa-body";
 import { LIMITS } from "../domain/schema/fields.ts";
-import { ApiError } from "./errors.ts";
+import { ApiError, invalid } from "./errors.ts";
 import { scanJsonObject, type JsonMember } from "./json-text.ts";
 
 const MIB = 1_048_576;
@@ -144,14 +144,15 @@ export function parseJsonBody(bytes: Buffer): JsonBody {
   });
   if (!scan.ok)
     throw scan.tooMany
-      ? new ApiError("invalid_request", scan.problem)
+      ? invalid([{ field: "", message: scan.problem }])
       : new ApiError("invalid_json", `invalid JSON: ${scan.problem}`);
   return {
     text,
     bytes: bytes.length,
     members: scan.members,
     value: scan.value,
-    fingerprint: () => createHash("sha256").update(bytes).digest("hex"),
+    // Decoded without a loss, the text gives the bytes again: they need not be kept.
+    fingerprint: () => createHash("sha256").update(text).digest("hex"),
   };
 }
 

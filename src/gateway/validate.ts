@@ -8,7 +8,8 @@ import { instead } from "./known-names.ts";
 export type Validator<T> = (value: unknown) => T;
 
 export function createValidators(): {
-  compile<S extends TSchema>(schema: S): Validator<Static<S>>;
+  /** `member`: what the findings call a member of the value. Default: field. */
+  compile<S extends TSchema>(schema: S, member?: string): Validator<Static<S>>;
 } {
   const ajv = new Ajv2020({
     strict: true,
@@ -23,37 +24,43 @@ export function createValidators(): {
   });
   ajv.addVocabulary(["x-rule", "x-documented"]);
   return {
-    compile<S extends TSchema>(schema: S): Validator<Static<S>> {
+    compile<S extends TSchema>(schema: S, member = "field"): Validator<Static<S>> {
       const check: ValidateFunction = ajv.compile(schema);
       return (value) => {
         if (check(value)) return value as Static<S>;
         const errors = check.errors ?? [];
         // Only those that are shown: what a name was meant to be takes long to find out, for thousands.
-        throw invalid(errors.slice(0, MOST_DETAILS).map(finding), errors.length);
+        throw invalid(
+          errors.slice(0, MOST_DETAILS).map((error) => finding(error, member)),
+          errors.length,
+        );
       };
     },
   };
 }
 
-function finding(error: ErrorObject): Finding {
+function finding(error: ErrorObject, member: string): Finding {
   const path = error.instancePath.slice(1).split("/").map(unescapePointer);
   const params = error.params as Record<string, unknown>;
   const extra = params["missingProperty"] ?? params["additionalProperty"];
   if (typeof extra === "string") path.push(unescapePointer(extra));
-  return { field: path.filter((part) => part !== "").join("."), message: message(error) };
+  return { field: path.filter((part) => part !== "").join("."), message: message(error, member) };
 }
 
 function unescapePointer(part: string): string {
   return part.replaceAll("~1", "/").replaceAll("~0", "~");
 }
 
-function message({ keyword, params, parentSchema, schema }: ErrorObject): string {
+function message(
+  { keyword, params, parentSchema, schema, data }: ErrorObject,
+  member: string,
+): string {
   const limit = String((params as Record<string, unknown>)["limit"]);
   switch (keyword) {
     case "required":
       return "is required";
     case "additionalProperties":
-      return `is not a known field; ${instead(
+      return `is not a known ${member}; ${instead(
         String((params as Record<string, unknown>)["additionalProperty"]),
         Object.keys((parentSchema?.["properties"] ?? {}) as object),
       )}`;
@@ -62,7 +69,7 @@ function message({ keyword, params, parentSchema, schema }: ErrorObject): string
     case "enum":
       return `must be one of ${(schema as (string | null)[]).filter((value) => value !== null).join(", ")}`;
     case "minLength":
-      return limit === "1" ? "must not be empty" : `must have at least ${limit} characters`;
+      return data === "" ? "must not be empty" : `must have at least ${limit} characters`;
     case "maxLength":
       return `must have at most ${limit} characters`;
     case "minimum":

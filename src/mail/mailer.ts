@@ -22,7 +22,7 @@ const POOL_IDLE = 5 * 60_000;
  * the ones a pool was built from is asked before every mail, so that a change counts at once, unless the
  * caller has just read that; mails that ask at the same time share the question. A mail waits for one of its
  * account's connections, without a limit when its caller has a signal to end that with; otherwise the wait
- * is part of its time.
+ * is part of its time, and where too many wait already it is not taken.
  */
 export function createMailer(options: {
   settings: SmtpSettingsStore;
@@ -174,6 +174,7 @@ async function limited<T>(
   try {
     return await work({
       signal: controller.signal,
+      awaited: signal === undefined,
       begin: () => {
         begun = true;
         timer ??= start();

@@ -25,6 +25,8 @@ type Attempt =
 /** How long a mail may take. */
 export interface TimeLimit {
   signal: AbortSignal;
+  /** Somebody waits for an answer: the mail's wait is part of its time. */
+  awaited: boolean;
   /** The mail has a connection for itself: its time begins now. */
   begin: () => void;
 }
@@ -34,7 +36,8 @@ export interface TransportPool {
   revision: string;
   from: string;
   /**
-   * Waits for its turn, in the order in which mails come. `maySend`: as the Mailer's. `retired`: the pool
+   * Waits for its turn, in the order in which mails come; one that somebody awaits does not where MOST_WAITING do.
+   * `maySend`: as the Mailer's. `retired`: the pool
    * was before it was the mail's turn, and nothing of the mail has left.
    */
   send(
@@ -47,6 +50,13 @@ export interface TransportPool {
   /** Closes now; mails in flight fail. */
   close(): void;
 }
+
+/**
+ * Mails that wait, in all, when one more is awaited. Each keeps its text in memory. Ten connections bring about as
+ * many to a server that takes a second for each, before the time of those that wait is over: what came after them
+ * would wait in vain. Jobs' mails are not refused: their worker starts a few at a time.
+ */
+const MOST_WAITING = 500;
 
 /** Below the shortest common idle limits of servers, so that it is we who close. */
 const IDLE_TIMEOUT = 30_000;
@@ -144,7 +154,8 @@ export function createTransportPool(options: {
   return {
     revision: settings.revision,
     from: settings.from,
-    send: async (message, { signal, begin }, maySend) => {
+    send: async (message, { signal, awaited, begin }, maySend) => {
+      if (awaited && turns.waiting() >= MOST_WAITING) return QUEUE_FULL;
       let sentAway: Extract<SendResult, { kind: "failed" }> | undefined;
       for (;;) {
         if (!(await turns.take(signal, sentAway && SENT_AWAY))) {
@@ -199,6 +210,16 @@ const CLOSED_AGAIN: SendResult = {
   retryable: true,
   outcomeUnknown: false,
   serverFault: true,
+};
+
+const QUEUE_FULL: SendResult = {
+  kind: "failed",
+  error:
+    "too many mails wait for the account's SMTP server: send fewer at a time, or try again later",
+  retryable: true,
+  outcomeUnknown: false,
+  serverFault: false,
+  queueFull: true,
 };
 
 /** Why a mail was ended before anything was done for it. */

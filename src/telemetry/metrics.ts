@@ -89,7 +89,7 @@ export function createMetrics(options: { version: string; nodeMetrics?: boolean 
     httpRequestsInFlight: gauge("http_requests_in_flight", "HTTP requests being answered."),
     rateLimited: counter(
       "http_rate_limited_total",
-      "Requests refused with 429 `rate_limited`: over their key's rate, or too many large ones or lists at a time.",
+      "Requests refused with 429 `rate_limited`: over their key's rate, or too many large ones, mails or lists at a time.",
     ),
 
     // Mail and passcodes.

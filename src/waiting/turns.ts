@@ -10,6 +10,7 @@ export interface Turns {
   take(signal?: AbortSignal, party?: string): Promise<boolean>;
   /** Once for each turn. */
   done(): void;
+  waiting(): number;
   /** Those who wait, and whoever comes yet, get no turn. */
   close(): void;
 }
@@ -60,6 +61,7 @@ export function createTurns(options: { atOnce: number; maxWaiting?: number }): T
       if (theirs.size > 1) waiting.set(party, theirs);
       next?.(true);
     },
+    waiting: () => count,
     close: () => {
       closed = true;
       for (const theirs of waiting.values()) for (const answer of theirs) answer(false);

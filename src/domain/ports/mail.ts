@@ -9,7 +9,10 @@ import type {
 } from "../mail.ts";
 
 export interface MailOptions {
-  /** A mail waits for a connection of its account's until it aborts; without one, as part of the mail's time. */
+  /**
+   * A mail waits for a connection of its account's until it aborts. Without one, that is part of the mail's time, and
+   * no more than so many mails wait.
+   */
   signal?: AbortSignal;
   /**
    * Asked before the message's first byte and again before its end, which is what a server acts on (RFC 5321,

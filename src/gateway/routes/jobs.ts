@@ -1,5 +1,4 @@
 import { isDeepStrictEqual } from "node:util";
-import type { Cursor } from "../../domain/cursor.ts";
 import type { Job, JobSpec } from "../../domain/job.ts";
 import { circuitOf } from "../../domain/circuit-of.ts";
 import { canonicalJson, parseExactJson } from "../../domain/exact-json.ts";
@@ -24,12 +23,12 @@ import {
 } from "../../domain/rest-job.ts";
 import type { RestJobCreate, RestJobPatch } from "../../domain/schema/rest-job.ts";
 import { timingOf } from "../../domain/timing.ts";
-import { createTurns } from "../../waiting/turns.ts";
 import type { ApiAnswer, ApiRequest } from "../endpoint.ts";
 import { ApiError, invalid, jobOwned } from "../errors.ts";
 import { idempotently } from "../idempotency.ts";
 import { canBeJobId, derivedJobId, newJobId } from "../job-id.ts";
 import { jobCreated, jobDetail, jobSummary } from "../job-view.ts";
+import { createReadTurns } from "../read-turns.ts";
 import { memberText } from "../request-body.ts";
 import type { JobsQuery } from "../schema/jobs.ts";
 
@@ -52,16 +51,13 @@ const TRIES = 5;
 /** Jobs that a list reads at a time, and how many such pages a process has in its memory: a job has up to 256 KiB. */
 const PAGE = 100;
 const PAGES_AT_ONCE = 2;
-/** How long a list waits for its turn at each page: a store that hangs must not make a queue of hours. */
-const PAGE_PATIENCE_MS = 20_000;
-const RETRY_AFTER_SECONDS = 5;
 /** How long "run now" waits for a job that was created a moment ago to be taken up. */
 const TAKE_UP_MS = 2_000;
 const TAKE_UP_POLL_MS = 50;
 
 export function jobRoutes(options: JobRouteOptions) {
   const { jobs, ledger, history, clock, timers, monotonic } = options;
-  const pages = createTurns({ atOnce: PAGES_AT_ONCE });
+  const pageInTurn = createReadTurns({ atOnce: PAGES_AT_ONCE, timers });
 
   return {
     async createJob(request: ApiRequest<RestJobCreate>): Promise<ApiAnswer> {
@@ -86,11 +82,21 @@ export function jobRoutes(options: JobRouteOptions) {
     },
 
     async listJobs(request: ApiRequest<undefined, JobsQuery>): Promise<ApiAnswer> {
-      const found = [];
-      for await (const { job, cursor } of all(request.account)) {
-        const summary = jobSummary({ job, cursor });
-        if (matches(summary, request.query)) found.push(summary);
-      }
+      const { account, query } = request;
+      const found: object[] = [];
+      let next: string | undefined;
+      do {
+        const from = next === undefined ? {} : { continue: next };
+        next = await pageInTurn(account, async () => {
+          const page = await jobs.list({ account, limit: PAGE, ...from });
+          const cursors = await history.cursors(page.jobs.map((job) => job.uid));
+          for (const job of page.jobs) {
+            const summary = jobSummary({ job, cursor: cursors.get(job.uid) });
+            if (matches(summary, query)) found.push(summary);
+          }
+          return page.continue;
+        });
+      } while (next !== undefined);
       return { status: 200, body: found };
     },
 
@@ -190,39 +196,6 @@ export function jobRoutes(options: JobRouteOptions) {
       now: clock.now(),
     });
     return { status: 200, body };
-  }
-
-  async function* all(account: string): AsyncGenerator<{ job: Job; cursor: Cursor | undefined }> {
-    let next: string | undefined;
-    do {
-      await pageTurn(account);
-      try {
-        const page = await jobs.list({
-          account,
-          limit: PAGE,
-          ...(next === undefined ? {} : { continue: next }),
-        });
-        const cursors = await history.cursors(page.jobs.map((job) => job.uid));
-        for (const job of page.jobs) yield { job, cursor: cursors.get(job.uid) };
-        next = page.continue;
-      } finally {
-        pages.done();
-      }
-    } while (next !== undefined);
-  }
-
-  /** Throws ApiError 429 when it does not come in time, which no other account's crowd can bring about. */
-  async function pageTurn(account: string): Promise<void> {
-    const late = new AbortController();
-    const patience = timers.after(PAGE_PATIENCE_MS, () => {
-      late.abort();
-    });
-    const mine = await pages.take(late.signal, account);
-    patience.cancel();
-    if (!mine)
-      throw new ApiError("rate_limited", "too many lists of jobs are being read: try again later", {
-        retryAfterSeconds: RETRY_AFTER_SECONDS,
-      });
   }
 
   /** The spec, if it is sound and its destination may be called. */

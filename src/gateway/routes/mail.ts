@@ -1,6 +1,12 @@
 import { normaliseAddress, wireAddress } from "../../domain/address.ts";
 import { isoUtc } from "../../domain/instant.ts";
-import type { EmailLogEntry, MailKind, MailMessage, MailResult } from "../../domain/mail.ts";
+import {
+  NO_SMTP_SETTINGS,
+  type EmailLogEntry,
+  type MailKind,
+  type MailMessage,
+  type MailResult,
+} from "../../domain/mail.ts";
 import type { IdempotencyKeys } from "../../domain/ports/idempotency-keys.ts";
 import type { EmailLog, Mailer, Otps } from "../../domain/ports/mail.ts";
 import { LIMITS } from "../../domain/schema/fields.ts";
@@ -22,8 +28,11 @@ export interface MailRouteOptions {
   report: (error: unknown) => void;
 }
 
+type Sender = Pick<ApiRequest, "account" | "smtpRevision">;
+
 /** Spec: 10 minutes from issue. */
 const OTP_MINUTES = 10;
+const QUEUE_RETRY_AFTER_SECONDS = 5;
 const CODE = /^[0-9]{6}$/;
 
 export function mailRoutes(options: MailRouteOptions) {
@@ -32,18 +41,20 @@ export function mailRoutes(options: MailRouteOptions) {
   return {
     async sendEmail(request: ApiRequest<SendRequest>): Promise<ApiAnswer> {
       const message = mailMessage(request.body);
+      const { account, smtpRevision } = request;
+      const { to, subject } = request.body;
       return idempotently({
         keys: options.idempotency,
         request,
         scope: "POST /send",
         repeatable: false,
         report: options.report,
+        // Nothing in here of the request: its JSON would stay in memory while the mail waits.
         work: async () => {
-          const { smtpRevision, body } = request;
-          const { to, subject } = body;
-          const result = await mailer.send(request.account, message, { smtpRevision });
+          const result = await mailer.send(account, message, { smtpRevision });
           if (result.kind === "unconfigured") throw smtpNotConfigured();
-          const entry = await logged(request.account, "email", { to, subject }, result);
+          refuseBeyondQueue(result);
+          const entry = await logged(account, "email", { to, subject }, result);
           if (result.kind === "failed") throw sendingFailed(result);
           return {
             status: 200,
@@ -56,6 +67,7 @@ export function mailRoutes(options: MailRouteOptions) {
     async sendOtp(request: ApiRequest<OtpSendRequest>): Promise<ApiAnswer> {
       const { to } = request.body;
       refuseBadAddress("to", to);
+      const { account, smtpRevision } = request;
       return idempotently({
         keys: options.idempotency,
         request,
@@ -63,7 +75,8 @@ export function mailRoutes(options: MailRouteOptions) {
         // A second code takes the place of the first, whether or not that was mailed.
         repeatable: true,
         report: options.report,
-        work: () => sendCode(request, to),
+        // As above.
+        work: () => sendCode({ account, smtpRevision }, to),
       });
     },
 
@@ -93,15 +106,17 @@ export function mailRoutes(options: MailRouteOptions) {
   };
 
   /** Invalidate the old code → mail the new one → make it count, only if its mail was accepted. */
-  async function sendCode(request: ApiRequest, to: string): Promise<ApiAnswer> {
-    const { account, smtpRevision } = request;
-    await refuseWithoutSettings(request);
+  async function sendCode(sender: Sender, to: string): Promise<ApiAnswer> {
+    const { account, smtpRevision } = sender;
+    await refuseWithoutSettings(sender);
     const issued = await otps.issue(account, normaliseAddress(to));
     if (issued.kind === "limited") {
       metrics.otps.inc({ outcome: "limited" });
-      throw new ApiError("otp_rate_limited", "too many codes were sent to this address", {
-        retryAfterSeconds: issued.retryAfterSeconds,
-      });
+      throw new ApiError(
+        "otp_rate_limited",
+        "too many codes were sent to this address: wait as many seconds as Retry-After says",
+        { retryAfterSeconds: issued.retryAfterSeconds },
+      );
     }
     const message = options.otpMessage({
       to: wireAddress(to),
@@ -115,6 +130,7 @@ export function mailRoutes(options: MailRouteOptions) {
     if (result.kind === "unconfigured") throw smtpNotConfigured();
     const sent = result.kind === "accepted";
     metrics.otps.inc({ outcome: sent ? "sent" : "send_failed" });
+    refuseBeyondQueue(result);
     // The log shows subjects, and never a code.
     const about = { to, subject: message.subject.replaceAll(issued.code, "••••••") };
     // The code counts already: a log that is away is no reason to tell the caller otherwise.
@@ -129,7 +145,7 @@ export function mailRoutes(options: MailRouteOptions) {
     };
   }
 
-  async function refuseWithoutSettings({ account, smtpRevision }: ApiRequest): Promise<void> {
+  async function refuseWithoutSettings({ account, smtpRevision }: Sender): Promise<void> {
     if (smtpRevision === undefined && !(await mailer.configured(account)))
       throw smtpNotConfigured();
   }
@@ -165,6 +181,14 @@ function refuseBadAddress(field: string, address: string): void {
 
 type Failure = Extract<MailResult, { kind: "failed" }>;
 
+/** 429. Not logged: it is the request that is refused, as by any other limit, and they may be thousands. */
+function refuseBeyondQueue(result: MailResult): void {
+  if (result.kind === "failed" && result.queueFull === true)
+    throw new ApiError("rate_limited", result.error, {
+      retryAfterSeconds: QUEUE_RETRY_AFTER_SECONDS,
+    });
+}
+
 /** The server's words, and what they do not tell: that a second try could give somebody the mail twice. */
 function failureText({ error, outcomeUnknown, reachedSome }: Failure): string {
   const note =
@@ -186,7 +210,7 @@ function sendingFailed(result: Failure): Error {
 }
 
 function smtpNotConfigured(): ApiError {
-  return new ApiError("smtp_not_configured", "no SMTP configuration has been set up");
+  return new ApiError("smtp_not_configured", NO_SMTP_SETTINGS);
 }
 
 export function restLogEntry(entry: EmailLogEntry) {

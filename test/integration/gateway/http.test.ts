@@ -140,6 +140,16 @@ describe.each(withBody)("the body of $name", ({ method, path }) => {
   });
 });
 
+test("400 speaks of what was sent: a query parameter, an empty address", async () => {
+  const listed = await h.request({ path: "/jobs?limit=5" });
+  expect(listed.json["details"]).toEqual([
+    { field: "limit", message: expect.stringMatching(/^is not a known query parameter; known /) },
+  ]);
+  const json = { to: "", subject: "Hello", body: "Hello." };
+  const sent = await h.request({ method: "POST", path: "/send", json });
+  expect(sent.json["details"]).toContainEqual({ field: "to", message: "must not be empty" });
+});
+
 describe("routing", () => {
   test.each(["/nothing", "/jobs/a/b/c", "//jobs", "/jobs/%zz/x", "/dashboard/x"])(
     "404 in shape: %s",

@@ -204,9 +204,56 @@ describe("POST /send", () => {
     const { key } = h.withoutSmtp;
     const reply = await send(mail, { key });
     expect(reply.status).toBe(422);
-    expect(reply.json).toMatchObject({ code: "smtp_not_configured" });
+    expect(reply.json).toMatchObject({
+      code: "smtp_not_configured",
+      error: expect.stringContaining("admin smtp set"),
+    });
     expect((await send({ ...mail, to: "" }, { key })).status).toBe(400);
     expect((await h.request({ path: "/logs", key })).json["total"]).toBe(0);
+  });
+
+  test("429: too many mails wait for the account's server; nothing is logged, and no code counts", async () => {
+    let full = true;
+    const harness = await startHarness({
+      mailer: (mailer) => ({
+        ...mailer,
+        send: async (...sent) =>
+          full
+            ? {
+                kind: "failed",
+                error: "too many mails wait",
+                retryable: true,
+                outcomeUnknown: false,
+                queueFull: true,
+              }
+            : mailer.send(...sent),
+      }),
+    });
+    try {
+      const requests = [
+        { path: "/send", json: mail },
+        { path: "/send/otp", json: { to: mail.to } },
+      ].map((request) => ({
+        method: "POST",
+        headers: { "Idempotency-Key": "of-a-crowd" },
+        ...request,
+      }));
+      for (const request of requests) {
+        const { status, headers, json } = await harness.request(request);
+        expect({ status, retryAfter: headers.get("retry-after"), json }).toEqual({
+          status: 429,
+          retryAfter: "5",
+          json: { code: "rate_limited", error: "too many mails wait" },
+        });
+      }
+      expect((await harness.request({ path: "/logs" })).json["total"]).toBe(0);
+      const { rows } = await harness.pool.query("select active, code_hmac from otps");
+      expect(rows).toEqual([{ active: false, code_hmac: null }]);
+      full = false;
+      for (const request of requests) expect((await harness.request(request)).status).toBe(200);
+    } finally {
+      await harness.close();
+    }
   });
 
   test("500: SMTP server unreachable; logged as failed with its text", async () => {
@@ -262,7 +309,10 @@ describe("Idempotency-Key on POST /send", () => {
     await send(mail, { headers });
     const reply = await send({ ...mail, subject: "Other" }, { headers });
     expect(reply.status).toBe(409);
-    expect(reply.json["code"]).toBe("idempotency_mismatch");
+    expect(reply.json).toMatchObject({
+      code: "idempotency_mismatch",
+      error: expect.stringContaining("use another key"),
+    });
   });
   test("another account's key is another key", async () => {
     const headers = { "Idempotency-Key": "of-one-account" };
@@ -450,6 +500,7 @@ describe("one-time passcodes", () => {
       expect((await issue("often@example.com")).status).toBe(200);
     const reply = await issue("often@example.com");
     expect([reply.status, reply.json["code"]]).toEqual([429, "otp_rate_limited"]);
+    expect(reply.json["error"]).toContain("Retry-After");
     const elapsed = (performance.now() - begun) / 1_000;
     expect(Number(reply.headers.get("retry-after"))).toBeGreaterThan(599 - elapsed);
   });

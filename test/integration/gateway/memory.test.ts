@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { timers } from "../../../cmd/system.ts";
+import { collectGarbage } from "../../collect-garbage.ts";
 import { until } from "../../until.ts";
 import { startHarness } from "./harness.ts";
 
@@ -71,6 +72,47 @@ test.each([
     await harness.close();
   }
 });
+
+const LENGTH = 60_000;
+const waits = { to: "a@example.com", subject: "waits", body: "x".repeat(LENGTH) };
+
+test.each([
+  { path: "/send", json: () => waits, most: 2 * LENGTH },
+  { path: "/send", json: () => waits, most: 2 * LENGTH, key: "of-mail" },
+  { path: "/send/otp", json: (id: number) => ({ to: `${id}@example.com` }), most: LENGTH },
+])(
+  "of a mail by $path that waits the mail is kept, not the JSON (Idempotency-Key: $key)",
+  async (of) => {
+    const { count, open, through } = gate();
+    const harness = await startHarness({
+      mailer: (mailer) => ({ ...mailer, send: (...mail) => through(() => mailer.send(...mail)) }),
+    });
+    const MAILS = 64;
+    const send = (id: number) =>
+      harness.request({
+        method: "POST",
+        path: of.path,
+        // Not as text, of which the client would keep its own.
+        body: new TextEncoder().encode(JSON.stringify(of.json(id)).padEnd(LENGTH)),
+        headers: of.key === undefined ? {} : { "Idempotency-Key": `${of.key}-${id}` },
+      });
+    try {
+      // The connections, and what else is made once.
+      await Promise.all(Array.from({ length: MAILS }, () => harness.request({ path: "/logs" })));
+      collectGarbage();
+      const before = process.memoryUsage().heapUsed;
+      const mails = Array.from({ length: MAILS }, (_, id) => send(id));
+      await until("all of them", () => count.now === MAILS);
+      collectGarbage();
+      expect((process.memoryUsage().heapUsed - before) / MAILS).toBeLessThan(of.most);
+      open();
+      expect((await Promise.all(mails)).map(({ status }) => status)).toEqual(mails.map(() => 200));
+    } finally {
+      open();
+      await harness.close();
+    }
+  },
+);
 
 test("lists hold two pages of jobs at a time, however many ask", async () => {
   const { count, open, through } = gate();

@@ -90,6 +90,20 @@ describe("a mail that waits for a connection", () => {
     expect(server.seen).toMatchObject({ connections: 1, mails: 2 });
   });
 
+  test("makes no crowd that fills the memory: one too many is told at once, those of jobs are not", async () => {
+    const { inFlight, wait, sending } = await busy();
+    const waiting = Array.from({ length: 500 }, () => sending.send("a", HELLO));
+    expect(await sending.send("a", HELLO)).toMatchObject({ kind: "failed", queueFull: true });
+    const controller = new AbortController();
+    const { sent } = await wait(controller.signal);
+    controller.abort();
+    expect(await sent).toMatchObject({ error: "aborted before the SMTP server answered" });
+    expect(await sending.send("b", HELLO)).toMatchObject({ kind: "accepted" });
+    await sending.close();
+    for (const result of await Promise.all(waiting)) expect(result).not.toHaveProperty("queueFull");
+    await inFlight;
+  });
+
   test("goes in its turn", async () => {
     const { inFlight, sending, goOn } = await busy();
     const order: number[] = [];

@@ -5,7 +5,7 @@ import { executionsQuery } from "../../../src/gateway/schema/jobs.ts";
 import { logsQuery } from "../../../src/gateway/schema/mail.ts";
 import { createValidators } from "../../../src/gateway/validate.ts";
 
-const checkLogs = createValidators().compile(logsQuery);
+const checkLogs = createValidators().compile(logsQuery, "query parameter");
 const logs = (query: string) => checkLogs(queryObject(query, logsQuery));
 
 describe("GET /logs takes", () => {
@@ -72,7 +72,7 @@ describe("what is refused at length is refused at once", () => {
     {
       name: "unknown parameters",
       query: Array.from({ length: 200 }, (_, index) => "unknown".repeat(8) + index).join("&"),
-      error: /is not a known field; .* \(and 199 more\)$/,
+      error: /is not a known query parameter; .* \(and 199 more\)$/,
     },
   ];
   test.each(cases)("$name", ({ query, error }) => {

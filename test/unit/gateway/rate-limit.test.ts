@@ -9,6 +9,7 @@ test("a burst goes through, then 429 with Retry-After; another key is not concer
   expect(() => limiter.take("a")).toThrow(
     expect.objectContaining({
       code: "rate_limited",
+      message: expect.stringContaining("Retry-After"),
       status: 429,
       headers: expect.objectContaining({
         "RateLimit-Limit": "3",

@@ -1,5 +1,8 @@
+import { createHash } from "node:crypto";
+import { setImmediate } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { memberText, parseJsonBody } from "../../../src/gateway/request-body.ts";
+import { collectGarbage } from "../../collect-garbage.ts";
 
 const parse = (text: string) => parseJsonBody(Buffer.from(text));
 
@@ -16,6 +19,24 @@ test("null counts as absent", () => {
 
 test("the fingerprint is that of the bytes", () => {
   expect(parse('{"a":1}').fingerprint()).not.toBe(parse('{"a": 1}').fingerprint());
+  const bytes = Buffer.from('{"é":"🔔\ufeff"}');
+  const hash = createHash("sha256").update(bytes).digest("hex");
+  expect(parseJsonBody(bytes).fingerprint()).toBe(hash);
+});
+
+/** In a frame of its own, which must not be what keeps them. */
+function readOnce() {
+  const bytes = Buffer.from(`{"a":"${"x".repeat(60_000)}"}`);
+  return { body: parseJsonBody(bytes), bytes: new WeakRef(bytes) };
+}
+
+test("the bytes are not kept beside their text", async () => {
+  const { body, bytes } = readOnce();
+  // What a WeakRef was made of stays until the end of the turn.
+  await setImmediate();
+  collectGarbage();
+  expect(bytes.deref()).toBeUndefined();
+  expect(body.bytes).toBe(60_008);
 });
 
 describe("refused", () => {
@@ -32,8 +53,13 @@ describe("refused", () => {
     );
   });
   test("more values than any schema takes, before a validator collects an error for each", () => {
+    const message = "the body has more than 2000 values";
     expect(() => parse(`{"attachments":[${"0,".repeat(5_000)}0]}`)).toThrow(
-      expect.objectContaining({ code: "invalid_request" }),
+      expect.objectContaining({
+        code: "invalid_request",
+        message,
+        details: [{ field: "", message }],
+      }),
     );
   });
   test.each(["attachments", "webhook_payload"])(

@@ -77,8 +77,10 @@ test("no more wait than may", async () => {
   await turns.take();
   const waiting = turns.take();
   expect(await turns.take()).toBe(false);
+  expect(turns.waiting()).toBe(1);
   turns.done();
   expect(await waiting).toBe(true);
+  expect(turns.waiting()).toBe(0);
 });
 
 test("closed: those who wait and those who come get none", async () => {

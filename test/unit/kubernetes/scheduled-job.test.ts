@@ -205,6 +205,11 @@ describe("a resource as applied", () => {
 test.each([
   { url: "http://example.com:65536/", message: "has a port that is none: 1 to 65535" },
   { url: "http://a..b/", message: "has a dot too many in the name of its host" },
+  {
+    url: `http://${"a".repeat(64)}.example/`,
+    message:
+      "has a host name longer than DNS allows: at most 63 characters between two dots and 253 in all",
+  },
   { url: "http://example.com./", message: undefined },
 ])("a webhook to $url is judged as by REST: $message", ({ url, message }) => {
   const spec = { schedule: { cron: "0 3 * * *" }, webhook: { url } };

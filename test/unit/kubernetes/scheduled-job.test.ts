@@ -143,11 +143,18 @@ describe("a resource as applied", () => {
       resource: { schedule: {} },
       expected: { schedule: { kind: "cron", expression: "", timeZone: "UTC" } },
     },
-    {
-      title: "a time that is none, the same",
-      resource: { schedule: { at: "soon" } },
-      expected: { schedule: { kind: "cron", expression: "", timeZone: "UTC" } },
-    },
+    ...["soon", "2030-01-01T00:00:00+24:00"].map((at) => ({
+      title: `the time ${at}, which is none, the same, and says so`,
+      resource: { schedule: { at }, webhook: { url: "https://example.com/" } },
+      expected: {
+        schedule: { kind: "cron" as const, expression: "", timeZone: "UTC" },
+        refusal: {
+          field: "run_at",
+          message:
+            "must be an RFC 3339 time with offset that exists, for example 2030-01-31T09:00:00Z",
+        },
+      },
+    })),
     {
       title: "payload keys are put in order",
       resource: { webhook: { url: "u", payload: { b: 1, a: { d: [], c: null } } } },

@@ -1,6 +1,7 @@
 import { partsOfKey } from "../domain/destination.ts";
 import type { Timer, Timers } from "../domain/ports/clock.ts";
 import type { Circuits, CircuitState } from "../domain/ports/circuits.ts";
+import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import type { Logger } from "../telemetry/logger.ts";
 
 export interface CircuitPublisher {
@@ -39,6 +40,11 @@ export function createCircuitPublisher(options: {
       try {
         await circuits.publish({ account, destination, worker, state });
       } catch (error) {
+        // The database is there, and would say the same again: this state must not hold up those of others.
+        if (!(error instanceof DependencyUnavailable)) {
+          log.warn({ err: error, account, destination, state }, "circuit state not published");
+          continue;
+        }
         // Unless it changed again in the meantime.
         if (!waiting.has(key)) waiting.set(key, state);
         log.warn({ err: error, account, destination, state }, "circuit state not published yet");

@@ -1,4 +1,5 @@
 import { afterAttempt } from "../domain/attempt.ts";
+import { errorMessage } from "../domain/error-message.ts";
 import type { Instant } from "../domain/instant.ts";
 import type { Random } from "../domain/ports/clock.ts";
 import type { Closing } from "../domain/ports/run-queue.ts";
@@ -67,7 +68,7 @@ function closed(
     status: delivered ? ("success" as const) : ("failed" as const),
     httpStatus: outcome.kind === "postponed" ? 500 : outcome.httpStatus,
     durationMs: Math.round(durationMs),
-    errorMessage: "error" in outcome ? outcome.error : null,
+    errorMessage: "error" in outcome ? errorMessage(outcome.error) : null,
     executedAt,
   };
   return { kind: "close", closing: { run, execution, ...next }, label };

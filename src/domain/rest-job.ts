@@ -243,10 +243,17 @@ export function webhookUrlProblem(text: string): string | null {
   if (/^[^/]*\/\/[^/?#]*@/.test(text))
     return "must not contain user info; use webhook_headers to authenticate";
   // One at the end is the root's. Whatever else is empty no DNS has a name for.
-  if (url.hostname.replace(/\.$/, "").split(".").includes(""))
-    return "has a dot too many in the name of its host";
+  const host = url.hostname.replace(/\.$/, "");
+  const labels = host.split(".");
+  if (labels.includes("")) return "has a dot too many in the name of its host";
+  // As DNS would be asked for it, letters beyond ASCII as Punycode.
+  if (host.length > DNS.name || labels.some((label) => label.length > DNS.label))
+    return `has a host name longer than DNS allows: at most ${DNS.label} characters between two dots and ${DNS.name} in all`;
   return null;
 }
+
+/** RFC 1035, 2.3.4, whose 255 octets count the length of the first label and the root's. */
+const DNS = { label: 63, name: 253 };
 
 /** As it is, when it has none. */
 function withoutPort(text: string): string {

@@ -74,6 +74,7 @@ function ready({ job, cursor, timing }: ConditionInput): JobCondition {
 }
 
 function refusalOf({ field }: Finding): { reason: string; message: string } {
+  if (field === "run_at") return { reason: "InvalidSchedule", message: "The schedule is invalid" };
   return field === "webhook_payload" || field === "email_body"
     ? { reason: "TooLarge", message: "The job is larger than it may be" }
     : { reason: "InvalidTarget", message: "Nobody can be reached by this job" };

@@ -63,7 +63,7 @@ const at = Type.String({
   maxLength: LIMITS.runAt,
   description: "RFC 3339 time with offset at which the job runs once.",
   ...rules([
-    `${matches("^(19[7-9][0-9]|[2-9][0-9]{3})-[0-9]{2}-[0-9]{2}[Tt]([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]([.][0-9]+)?([Zz]|[+-][0-9]{2}:[0-5][0-9])$")} && !format.datetime().validate(self).hasValue()`,
+    `${matches("^(19[7-9][0-9]|[2-9][0-9]{3})-[0-9]{2}-[0-9]{2}[Tt]([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]([.][0-9]+)?([Zz]|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$")} && !format.datetime().validate(self).hasValue()`,
     "must be an RFC 3339 time with offset that exists, from 1970 on, for example 2030-01-31T09:00:00Z",
   ]),
 });

@@ -127,7 +127,8 @@ export function specFromResource(spec: ScheduledJobSpec, resourceName: string): 
   const target = targetFrom(spec);
   // Here and not by a rule of the definition: CEL has no size for a payload whose members it does not know, and
   // cannot read a host or an address.
-  const refusal = tooDeep(spec.webhook?.payload) ?? oversize(target) ?? unreachable(target);
+  const refusal =
+    tooDeep(spec.webhook?.payload) ?? oversize(target) ?? unreachable(target) ?? noTime(spec);
   return {
     name: spec.displayName ?? resourceName,
     schedule: scheduleFrom(spec.schedule ?? {}),
@@ -164,10 +165,24 @@ function unreachable(target: Target): Finding | undefined {
   return parsed.kind === "valid" ? undefined : { field: "email_to", message: parsed.reason };
 }
 
+/** Only with another CRD than ours. Of its schedule the domain would say that the cron expression is wrong. */
+function noTime({ schedule }: ScheduledJobSpec): Finding | undefined {
+  if (schedule?.at === undefined || Number.isFinite(instantOf(schedule.at))) return undefined;
+  return {
+    field: "run_at",
+    message: "must be an RFC 3339 time with offset that exists, for example 2030-01-31T09:00:00Z",
+  };
+}
+
+/** NaN for what is no time. */
+function instantOf(text: string): Instant {
+  // Go's RFC 3339 takes lower case letters, JavaScript's does not.
+  return Date.parse(text.toUpperCase());
+}
+
 function scheduleFrom(schedule: NonNullable<ScheduledJobSpec["schedule"]>): Schedule {
   if (schedule.at !== undefined) {
-    // Go's RFC 3339 takes lower case letters, JavaScript's does not.
-    const at = Date.parse(schedule.at.toUpperCase());
+    const at = instantOf(schedule.at);
     if (Number.isFinite(at)) return { kind: "once", at };
   }
   // Neither, or a time that is none: only with another CRD than ours. An empty expression is refused

@@ -1,10 +1,9 @@
 import { classifyNetwork, isRetryableSmtpReply } from "../domain/attempt.ts";
+import { errorMessage } from "../domain/error-message.ts";
 import type { MailResult } from "../domain/mail.ts";
 import { DestinationRefused } from "../network/destination-refused.ts";
 
 type Failure = Extract<MailResult, { kind: "failed" }>;
-
-const MAX_ERROR_LENGTH = 1_000;
 
 /** Wrong settings, not weather: the next attempt meets them unchanged. */
 const PERMANENT_CODES = new Set(["EAUTH", "ENOAUTH", "EENVELOPE", "ECONFIG", "EREQUIRETLS"]);
@@ -117,7 +116,7 @@ const SYSTEM_CODE =
 export function scrub(text: string, secrets: readonly string[]): string {
   let clean = text.toWellFormed().replace(CONTROL, " ");
   for (const secret of secrets) if (secret !== "") clean = clean.replaceAll(secret, "[secret]");
-  return clean.slice(0, MAX_ERROR_LENGTH).toWellFormed();
+  return errorMessage(clean);
 }
 
 /** PostgreSQL refuses NUL, and terminals obey the others. */

@@ -5,7 +5,7 @@ import { classifyAddress } from "./address-class.ts";
 import { portBlocked, type Protocol } from "./blocked-ports.ts";
 import { DestinationRefused } from "./destination-refused.ts";
 import type { DestinationRules } from "./destination-rules.ts";
-import { codeOf, createLookup, type Lookup } from "./resolve-host.ts";
+import { codeOf, createLookup, type Found, type Lookup } from "./resolve-host.ts";
 
 export interface DialRequest {
   account: string;
@@ -64,7 +64,8 @@ export function createGuardedDial(options: {
     const host = request.host.replace(/^\[|\]$/g, "");
     const refused = (): DestinationRefused => new DestinationRefused(protocol, request.host, port);
 
-    const addresses = isIP(host) ? [host] : await resolve(account, host, refused, limit);
+    const found = isIP(host) ? { addresses: [host] } : await resolve(account, host, refused, limit);
+    const { addresses } = found;
     const [own, ownService] = await Promise.all([
       inTime("postgres", accountRules(account), limit),
       isOwnService(account, host, limit),
@@ -76,7 +77,11 @@ export function createGuardedDial(options: {
       const reach = classifyAddress(address);
       return reach === "global" || (ownService && reach === "private");
     };
-    if (addresses.length === 0 || !addresses.every(allowed)) throw refused();
+    if (addresses.length === 0 || !addresses.every(allowed)) {
+      // A pod's search domains make a Service of NAME.NAMESPACE: that it is there is not to be told either. As
+      // `resolve` answers for what is not: an internal name is refused, any other one not found.
+      throw found.bySystem === true && !INTERNAL_NAME.test(host) ? notFound(host) : refused();
+    }
     return open(host, port, addresses, limit.signal);
   }
 
@@ -85,7 +90,7 @@ export function createGuardedDial(options: {
     host: string,
     refused: () => Error,
     limit: Limit,
-  ): Promise<string[]> {
+  ): Promise<Found> {
     const { signal } = limit;
     try {
       return await untilAborted(lookup(fullName(host)), signal);
@@ -113,6 +118,10 @@ export function createGuardedDial(options: {
     if (clusterNamespace === undefined || !SERVICE_NAME.test(name.toLowerCase())) return host;
     return `${name}.${clusterDomain}`;
   }
+}
+
+function notFound(host: string): Error {
+  return Object.assign(new Error(`${host} is not found`), { code: "ENOTFOUND" });
 }
 
 /** Of one connection. */

@@ -1,8 +1,15 @@
 import { lookup as getaddrinfo, Resolver } from "node:dns/promises";
 import { createTurns, type Turns } from "../waiting/turns.ts";
 
-/** The addresses of a name, of a very large answer the first. Rejects with a DNS error (`code` ENOTFOUND, EAI_AGAIN, …). */
-export type Lookup = (host: string) => Promise<string[]>;
+export interface Found {
+  /** Of a very large answer the first. */
+  addresses: string[];
+  /** DNS does not know the name as it stands: the hosts file does, or a search domain makes another one of it. */
+  bySystem?: boolean;
+}
+
+/** The addresses of a name. Rejects with a DNS error (`code` ENOTFOUND, EAI_AGAIN, …). */
+export type Lookup = (host: string) => Promise<Found>;
 
 /** Milliseconds that one kind of address is waited for when the other is there: a dial has 10 s in all. */
 const OTHER_KIND = 500;
@@ -29,7 +36,7 @@ export function createLookup(
     /** Instead of the system's. */
     servers?: () => readonly string[];
     /** The system's resolver, which cannot be told whom to ask. */
-    system?: Lookup;
+    system?: (host: string) => Promise<string[]>;
     /** Milliseconds. */
     patience?: number;
   } = {},
@@ -53,7 +60,7 @@ export function createLookup(
       answer.status === "fulfilled" ? answer.value.slice(0, MOST_ADDRESSES) : [],
     );
     // Half an answer is used: an AAAA query that some servers mishandle must not fail the name.
-    if (addresses.length > 0) return addresses;
+    if (addresses.length > 0) return { addresses };
     if (
       answers.some((answer) => answer.status === "rejected" && !ANSWERED.has(codeOf(answer.reason)))
     )
@@ -89,11 +96,11 @@ export function createLookup(
     return answers;
   }
 
-  async function inTurn(host: string, turns: Turns): Promise<string[]> {
+  async function inTurn(host: string, turns: Turns): Promise<Found> {
     if (!(await turns.take(AbortSignal.timeout(patience)))) throw unresolved(host);
     try {
       const addresses = await system(host);
-      return addresses.slice(0, 2 * MOST_ADDRESSES);
+      return { addresses: addresses.slice(0, 2 * MOST_ADDRESSES), bySystem: true };
     } finally {
       turns.done();
     }

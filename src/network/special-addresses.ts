@@ -17,6 +17,8 @@ export const SPECIAL_IPV4: readonly SpecialBlock[] = [
   { cidr: "10.0.0.0/8", name: "private use", reach: "private" },
   { cidr: "100.64.0.0/10", name: "shared address space (carrier NAT)", reach: "private" },
   { cidr: "127.0.0.0/8", name: "loopback", reach: "never" },
+  // In no registry: Azure's documentation, "What is IP address 168.63.129.16?". On Azure the node's own host answers.
+  { cidr: "168.63.129.16/32", name: "Azure WireServer", reach: "never" },
   { cidr: "169.254.0.0/16", name: "link-local", reach: "never" },
   { cidr: "172.16.0.0/12", name: "private use", reach: "private" },
   { cidr: "192.0.0.0/24", name: "IETF protocol assignments", reach: "private" },

@@ -70,10 +70,10 @@ export function createInvitations({ pool }: { pool: Pool }): Invitations {
 
     find,
 
-    async accept(token, password) {
+    async accept(token, password, party) {
       // Nobody makes us hash with a token that is none, and a password that is refused leaves the link valid.
       if (!(await find(token))) return undefined;
-      const passwordHash = await newPasswordHash(password);
+      const passwordHash = await newPasswordHash(password, party);
       return transaction(pool, async (client) => {
         const invitation = await lockInvitation(client, token);
         return invitation && acceptInvitation(client, invitation, passwordHash);

@@ -32,7 +32,7 @@ export function createUsers({ pool }: { pool: Pool }): Users {
       const findings = userFindings({ email, password });
       if (findings.length > 0 || address.kind === "invalid") throw new InvalidInput(findings);
       if (!isUuid(account)) throw unknownAccount(account);
-      const passwordHash = await newPasswordHash(password);
+      const passwordHash = await newPasswordHash(password, email);
       return insertUser(pool, {
         account,
         email: normaliseAddress(address.address),
@@ -41,8 +41,8 @@ export function createUsers({ pool }: { pool: Pool }): Users {
         admin,
       });
     },
-    verify: async (email, password, first) =>
-      passwordWork.admit(async () => {
+    verify: async ({ email, password, party, first }) =>
+      passwordWork.admit(party, async () => {
         await first?.();
         const address = parseAddress(email);
         const { rows } = await pool.query<User & { passwordHash: string | null }>(
@@ -68,7 +68,7 @@ export function createUsers({ pool }: { pool: Pool }): Users {
       return rowCount === 1;
     },
     async replacePassword({ user, passwordHash: old }, password) {
-      const passwordHash = await newPasswordHash(password);
+      const passwordHash = await newPasswordHash(password, user.id);
       const { rowCount } = await pool.query(
         `update users set password_hash = $3
          where id = $1 and password_hash is not distinct from $2`,
@@ -95,7 +95,7 @@ export function createUsers({ pool }: { pool: Pool }): Users {
       return rows;
     },
     async setPassword(id, password) {
-      const hash = await newPasswordHash(password);
+      const hash = await newPasswordHash(password, id);
       const { rowCount } = isUuid(id)
         ? await pool.query("update users set password_hash = $2 where id = $1", [id, hash])
         : { rowCount: 0 };
@@ -147,11 +147,11 @@ export function createUsers({ pool }: { pool: Pool }): Users {
   }
 }
 
-/** Throws InvalidInput, and PasswordsBusy. */
-export async function newPasswordHash(password: string): Promise<string> {
+/** `party`: for whom it is hashed. Throws InvalidInput, and PasswordsBusy. */
+export async function newPasswordHash(password: string, party: string): Promise<string> {
   const findings = passwordFindings(password);
   if (findings.length > 0) throw new InvalidInput(findings);
-  return passwordWork.admit(() => hashPassword(password));
+  return passwordWork.admit(party, () => hashPassword(password));
 }
 
 /**

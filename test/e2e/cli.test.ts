@@ -203,8 +203,12 @@ test("a forgotten password: a new one, and whoever knew the old one is out", asy
   expect(await sessions.authenticate(others?.token ?? "")).toMatchObject({
     user: { id: other.id },
   });
-  expect(await users.verify("ann@example.com", "correct horse")).toBeUndefined();
-  expect(await users.verify("ann@example.com", "forgotten no more")).toMatchObject({
+  expect(
+    await users.verify({ email: "ann@example.com", password: "correct horse", party: "test" }),
+  ).toBeUndefined();
+  expect(
+    await users.verify({ email: "ann@example.com", password: "forgotten no more", party: "test" }),
+  ).toMatchObject({
     user: { id },
   });
   await pool.end();

@@ -65,7 +65,7 @@ function options() {
     }).values;
   } catch (error) {
     console.error(`${(error as Error).message}\n${USAGE}`);
-    process.exit(2);
+    return process.exit(2);
   }
 }
 

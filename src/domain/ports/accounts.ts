@@ -81,7 +81,10 @@ export interface SigningSecrets {
   rotate(account: string): Promise<{ secret: string; oldValidUntil: Instant }>;
 }
 
-/** What hashes a password throws PasswordsBusy instead when too many are being worked on. */
+/**
+ * What hashes a password throws PasswordsBusy instead when too many are being worked on, or too many of one party: of
+ * a client that nobody knows yet, of a user.
+ */
 export interface Users {
   create(input: {
     account: string;
@@ -94,11 +97,12 @@ export interface Users {
    * Constant time whether or not the user exists. `first` runs before all else, when it is sure that the password
    * is going to be looked at.
    */
-  verify(
-    email: string,
-    password: string,
-    first?: () => Promise<void>,
-  ): Promise<Verified | undefined>;
+  verify(attempt: {
+    email: string;
+    password: string;
+    party: string;
+    first?: () => Promise<void>;
+  }): Promise<Verified | undefined>;
   /** Whether that is the user's password still: it may be replaced while a sign-in with it is under way. */
   stillVerified(verified: Verified): Promise<boolean>;
   /** Sessions stay. Undefined: that is the user's password no longer. Throws InvalidInput. */
@@ -126,7 +130,7 @@ export interface Verified {
 /** Who asks for a change of users: what an administrator may do is not for every owner. */
 export type Asker = Pick<User, "admin">;
 
-/** More passwords wait in this process than it will work on soon: nothing was looked at. */
+/** More passwords wait in this process, or of one party in it, than it will work on soon: nothing was looked at. */
 export class PasswordsBusy extends Error {
   override name = "PasswordsBusy";
   constructor() {

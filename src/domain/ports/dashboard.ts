@@ -72,8 +72,8 @@ export interface Invitations {
   }): Promise<{ invitation: Invitation; token: string } | undefined>;
   list(account: string): Promise<Invitation[]>;
   find(token: string): Promise<(Invitation & { accountName: string }) | undefined>;
-  /** Makes the user; the token is used up. Undefined: it is not valid. Throws InvalidInput. */
-  accept(token: string, password: string): Promise<User | undefined>;
+  /** Makes the user; the token is used up. Undefined: it is not valid. Throws InvalidInput, and PasswordsBusy. */
+  accept(token: string, password: string, client: string): Promise<User | undefined>;
   delete(account: string, id: string): Promise<boolean>;
 }
 

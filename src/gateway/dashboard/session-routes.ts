@@ -25,7 +25,8 @@ export function sessionRoutes(options: SessionRouteOptions) {
   return {
     async signIn(request: DashboardRequest<SignIn>): Promise<ApiAnswer> {
       const { email, password } = request.body;
-      const found = await verified({ brake, users }, { email, password, client: request.client });
+      const { client } = request;
+      const found = await verified({ brake, users }, { email, password, client, party: client });
       if (!found) throw signInFailed();
       const token = await sessionOf(found);
       if (token === undefined) throw signInFailed();
@@ -77,7 +78,8 @@ export function sessionRoutes(options: SessionRouteOptions) {
     },
 
     async acceptInvitation(request: DashboardRequest<InvitationAccept>): Promise<ApiAnswer> {
-      const user = await invitations.accept(request.body.token, request.body.password);
+      const { token, password } = request.body;
+      const user = await invitations.accept(token, password, request.client);
       if (!user) throw unknownInvitation();
       const session = await sessions.create(user.id);
       if (!session) throw unknownInvitation();
@@ -127,17 +129,21 @@ export function sessionRoutes(options: SessionRouteOptions) {
 /** Undefined: wrong. Throws ApiError 429 while guesses are slowed down; what is refused as too much is no guess. */
 async function verified(
   { brake, users }: { brake: SignInBrake; users: Pick<Users, "verify"> },
-  attempt: { email: string; password: string; client: string },
+  attempt: { email: string; password: string; client: string; party: string },
 ): Promise<Verified | undefined> {
-  const { email, password, client } = attempt;
-  const found = await users.verify(email, password, async () => {
-    const may = await brake.take(email, client);
-    if (may.kind === "wait")
-      throw new ApiError(
-        "sign_in_delayed",
-        `too many wrong passwords: try again in ${may.retryAfterSeconds} s`,
-        { retryAfterSeconds: may.retryAfterSeconds },
-      );
+  const { client, ...given } = attempt;
+  const { email } = given;
+  const found = await users.verify({
+    ...given,
+    async first() {
+      const may = await brake.take(email, client);
+      if (may.kind === "wait")
+        throw new ApiError(
+          "sign_in_delayed",
+          `too many wrong passwords: try again in ${may.retryAfterSeconds} s`,
+          { retryAfterSeconds: may.retryAfterSeconds },
+        );
+    },
   });
   if (found) await brake.forget(email, client);
   return found;
@@ -160,7 +166,9 @@ export async function confirmPassword(
       "is not set for you: sign out, sign in again, and do this within ten minutes after that";
     throw invalid([{ field: given.field, message }]);
   }
-  const found = await verified(parts, { email, password: given.password, client: request.client });
+  const { password } = given;
+  // Who is known does not stand behind those who only share the address.
+  const found = await verified(parts, { email, password, client: request.client, party: id });
   if (found?.user.id !== id) throw notYours(given.field);
   return found;
 }

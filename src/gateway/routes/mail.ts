@@ -1,4 +1,5 @@
 import { normaliseAddress, wireAddress } from "../../domain/address.ts";
+import { errorMessage } from "../../domain/error-message.ts";
 import { isoUtc } from "../../domain/instant.ts";
 import {
   NO_SMTP_SETTINGS,
@@ -9,7 +10,6 @@ import {
 } from "../../domain/mail.ts";
 import type { IdempotencyKeys } from "../../domain/ports/idempotency-keys.ts";
 import type { EmailLog, Mailer, Otps } from "../../domain/ports/mail.ts";
-import { LIMITS } from "../../domain/schema/fields.ts";
 import type { Metrics } from "../../telemetry/metrics.ts";
 import type { ApiAnswer, ApiRequest } from "../endpoint.ts";
 import { ApiError, invalid } from "../errors.ts";
@@ -197,8 +197,7 @@ function failureText({ error, outcomeUnknown, reachedSome }: Failure): string {
       : outcomeUnknown
         ? " (the mail may have been sent all the same)"
         : "";
-  // The cut may go through a character.
-  return error.slice(0, LIMITS.errorMessage - note.length).toWellFormed() + note;
+  return errorMessage(error, note);
 }
 
 /** A second try with the same key must not give a mail twice to those who have it, or may have it. */

@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { Writable } from "node:stream";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { timers } from "../../../cmd/system.ts";
@@ -117,4 +118,26 @@ test("while the database is away the latest state is kept, and published afterwa
   expect(await circuits.list(account)).toEqual([]);
   publisher.close();
   breakers.close();
+});
+
+test("a state that the database does not take holds up nobody's, and is not tried again", async () => {
+  const account = crypto.randomUUID();
+  const circuits = createCircuits({ pool });
+  const lines: unknown[] = [];
+  const note = (...line: unknown[]) => lines.push(line.at(-1));
+  const publisher = createCircuitPublisher({
+    circuits,
+    worker: "w3",
+    timers: { ...timers, after: () => expect.unreachable("nothing is left to be published later") },
+    log: { info: note, warn: note },
+  });
+  // No compression makes an index entry of it.
+  const tooLong = `https://${randomBytes(4_000).toString("hex")}.example`;
+  for (const destination of [tooLong, "https://down.example"])
+    publisher.transition({ destination: `${account} ${destination}`, state: "open" });
+  await expect
+    .poll(async () => (await circuits.list(account)).map(({ destination }) => destination))
+    .toEqual(["https://down.example"]);
+  expect(lines.filter((line) => line === "circuit state not published")).toHaveLength(1);
+  publisher.close();
 });

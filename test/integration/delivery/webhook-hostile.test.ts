@@ -286,7 +286,7 @@ test("a claim lost while connecting: no byte of the request leaves", async () =>
 
 test("an attempt that is ended before there is a connection has sent nothing", async () => {
   const asked = Promise.withResolvers<void>();
-  const lookup = (): Promise<string[]> => {
+  const lookup = (): Promise<never> => {
     asked.resolve();
     return new Promise(() => undefined);
   };

@@ -21,7 +21,7 @@ const asked: string[] = [];
 const dial = {
   lookup: async (name: string) => {
     asked.push(name);
-    return ["127.0.0.1"];
+    return { addresses: ["127.0.0.1"] };
   },
 };
 trust(authority);

@@ -1,7 +1,8 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { parseTrustedProxies } from "../../../src/gateway/client-address.ts";
+import { passwordsWait } from "../../postgres/passwords-wait.ts";
 import { PASSWORD, newUser, visitor } from "./dashboard-visitor.ts";
-import { startHarness, type Harness } from "./harness.ts";
+import { startHarness, type Harness, type Reply } from "./harness.ts";
 
 let harness: Harness;
 /** What happens when the next password has been looked at, and before anything is made of it. */
@@ -29,6 +30,15 @@ beforeAll(async () => {
   });
 });
 afterAll(() => harness.close());
+
+/** As a proxy passes it on. */
+const signInFrom = (forwardedFor: string, email: string, password: string) =>
+  visitor(harness).ask(
+    "POST",
+    "/session",
+    { email, password },
+    { "X-Forwarded-For": forwardedFor },
+  );
 
 async function owner() {
   const somebody = visitor(harness);
@@ -235,20 +245,15 @@ describe("guessing", () => {
 
   test("behind a proxy is slowed down for the client that guesses, not for all who come through it", async () => {
     await harness.pool.query("delete from sign_in_failures");
-    const from = (forwardedFor: string, password: string) =>
-      visitor(harness).ask(
-        "POST",
-        "/session",
-        { email: "owner@example.com", password },
-        { "X-Forwarded-For": forwardedFor },
-      );
-    const guesses = async (forwardedFor: string) => (await from(forwardedFor, "guess")).status;
+    const email = "owner@example.com";
+    const guesses = async (forwardedFor: string) =>
+      (await signInFrom(forwardedFor, email, "guess")).status;
     for (let guess = 0; guess < 5; guess += 1)
       expect(await guesses(`203.0.113.${guess}, 198.51.100.7`)).toBe(401);
     await harness.pool.query("update sign_in_failures set next_at = now() + interval '1 minute'");
     // Whatever the guesser says of itself is further left, and 2001:db8:: is one guesser in a /64.
     expect(await guesses("192.0.2.1, 198.51.100.7")).toBe(429);
-    expect((await from("198.51.100.8", PASSWORD)).status).toBe(200);
+    expect((await signInFrom("198.51.100.8", email, PASSWORD)).status).toBe(200);
     expect(await guesses("2001:db8::1")).toBe(401);
     await harness.pool.query("update sign_in_failures set next_at = now() + interval '1 minute'");
     expect(await guesses("[2001:db8::2]:443")).toBe(429);
@@ -259,7 +264,7 @@ describe("guessing", () => {
     await harness.pool.query("delete from sign_in_failures");
     const replies = await Promise.all(
       Array.from({ length: 150 }, (_, n) =>
-        visitor(harness).signIn(`made-up-${n}@example.com`, "guess"),
+        signInFrom(`203.0.113.${n}`, `made-up-${n}@example.com`, "guess"),
       ),
     );
     const looked = replies.filter(({ status }) => status === 401).length;
@@ -280,12 +285,62 @@ describe("guessing", () => {
     await harness.pool.query("delete from sign_in_failures");
   });
 
+  test("of one client, however many at once, keeps nobody else out", async () => {
+    const client = "203.0.113.200";
+    const here = await owner();
+    const guest = { email: "guest@example.com", role: "member" };
+    const invited = await here.post("/invitations", guest);
+    const token = String(invited.json["link"]).split("#")[1] ?? "";
+    const accept = (from: string) =>
+      visitor(harness).ask(
+        "POST",
+        "/invitation/accept",
+        { token, password: PASSWORD },
+        { "X-Forwarded-For": from },
+      );
+    await harness.pool.query("delete from sign_in_failures");
+    const looked = async () =>
+      (await harness.pool.query("select from sign_in_failures")).rowCount ?? 0;
+    const passwords = passwordsWait();
+    onTestFinished(() => {
+      passwords.go();
+    });
+    let refused = 0;
+    const flood = Array.from({ length: 40 }, async (_, n) => {
+      const { status } = await signInFrom(client, `made-up-${n}@example.com`, "guess");
+      if (status === 429) refused += 1;
+    });
+    await expect.poll(() => refused).toBe(36);
+    expect((await accept(client)).status).toBe(429);
+    const others = [
+      signInFrom("203.0.113.201", "member@example.com", PASSWORD),
+      here.ask(
+        "POST",
+        "/password",
+        { current_password: PASSWORD, new_password: PASSWORD },
+        { "X-Forwarded-For": client },
+      ),
+      accept("203.0.113.202"),
+    ];
+    await expect.poll(looked).toBe(4 + 2);
+    passwords.go();
+    expect((await Promise.all(others)).map(({ status }) => status)).toEqual([200, 200, 201]);
+    await Promise.all(flood);
+    expect(refused).toBe(36);
+    await harness.pool.query("delete from sign_in_failures");
+  });
+
   test("in parallel is counted one by one", async () => {
     await harness.pool.query("delete from sign_in_failures");
     const begun = performance.now();
-    const replies = await Promise.all(
-      Array.from({ length: 12 }, () => visitor(harness).signIn("member@example.com", "wrong")),
-    );
+    const replies: Reply[] = [];
+    // As many at once as one client may have.
+    for (let batch = 0; batch < 3; batch += 1)
+      replies.push(
+        ...(await Promise.all(
+          Array.from({ length: 4 }, () => visitor(harness).signIn("member@example.com", "wrong")),
+        )),
+      );
     const elapsed = (performance.now() - begun) / 1_000;
     const tried = replies.filter(({ status }) => status === 401).length;
     // Five are free; a slow machine gets past the waits after them, of 1 s, 2 s, 4 s and so on, that are over.

@@ -75,6 +75,7 @@ export const BAD_MANIFESTS: readonly BadManifest[] = [
   { title: "at without time", spec: at("2035-01-01"), message: TIME },
   { title: "at on 30 February", spec: at("2035-02-30T00:00:00Z"), message: TIME },
   { title: "at 25 o'clock", spec: at("2035-01-01T25:00:00Z"), message: TIME },
+  { title: "at an offset of a day", spec: at("2035-01-01T00:00:00+24:00"), message: TIME },
   { title: "at in the year 0", spec: at("0000-01-01T00:00:00Z"), message: TIME },
 
   // What a run does

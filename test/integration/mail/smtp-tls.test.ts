@@ -93,7 +93,7 @@ function mailer(port: number, change: Partial<SmtpSettings>) {
     dial: createGuardedDial({
       rules: parseDestinationRules("127.0.0.0/8"),
       accountRules: async () => parseDestinationRules(""),
-      lookup: async () => ["127.0.0.1"],
+      lookup: async () => ({ addresses: ["127.0.0.1"] }),
     }),
     metrics: createMetrics({ version: "test", nodeMetrics: false }),
     log,

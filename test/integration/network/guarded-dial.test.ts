@@ -56,7 +56,7 @@ const system = async (host: string) => {
   throw Object.assign(new Error(`no such name: ${host}`), { code: "ENOTFOUND" });
 };
 const none = async () => parseDestinationRules("");
-const loopback = async () => ["127.0.0.1"];
+const loopback = async () => ({ addresses: ["127.0.0.1"] });
 const hangs = async () => new Promise<never>(() => undefined);
 /** As if accounts were called like their namespaces. */
 const clusterNamespace = async (account: string) => account;
@@ -180,7 +180,7 @@ test("an address at which nobody listens does not keep the name's next one back"
   const before = connections;
   const dial = dialWith({
     rules: parseDestinationRules("127.0.0.0/8"),
-    lookup: async () => ["127.0.0.2", "127.0.0.1"],
+    lookup: async () => ({ addresses: ["127.0.0.2", "127.0.0.1"] }),
   });
   (await dial(to("receiver.example"))).destroy();
   await expect.poll(() => connections).toBe(before + 1);
@@ -191,7 +191,7 @@ test("a literal is looked up by nobody, and a name without an address is refused
   const dial = dialWith({
     lookup: async (host) => {
       asked.push(host);
-      return [];
+      return { addresses: [] };
     },
   });
   for (const host of ["127.0.0.1", "[::1]", "nowhere.example"])
@@ -204,7 +204,7 @@ test("without a cluster there are no services of one's own", async () => {
   const dial = dialWith({
     lookup: async (host) => {
       asked.push(host);
-      return ["10.96.0.9"];
+      return { addresses: ["10.96.0.9"] };
     },
   });
   for (const host of ["web.team-a.svc", "web.team-a.svc.cluster.local", "10.96.0.9"])
@@ -225,6 +225,51 @@ test.each([
   });
   const error = await dial(to(host)).catch((reason: unknown) => reason);
   expect(error instanceof DestinationRefused).toBe(refused);
+});
+
+/** As a pod's search domains, or its hosts file, have it. */
+const searched: Record<string, string[]> = {
+  "grafana.monitoring": ["10.96.0.9"],
+  "pod-0.grafana.monitoring": ["10.96.0.9"],
+  "grafana.monitoring.svc": ["10.96.0.9"],
+  "here.hosts": ["127.0.0.1"],
+};
+const dialFromPod = (rules = "") =>
+  dialWith({
+    rules: parseDestinationRules(rules),
+    lookup: createLookup({
+      servers: () => [dns.address],
+      system: async (host) => searched[host] ?? system(host),
+    }),
+  });
+
+test.each(["monitoring", "nowhere"])(
+  "from a pod, a Service in %s and one that is not there are told in one way",
+  async (namespace) => {
+    for (const name of ["grafana", "pod-0.grafana"])
+      await expect(dialFromPod()(to(`${name}.${namespace}`, { port: 80 }))).rejects.toMatchObject({
+        code: "ENOTFOUND",
+      });
+  },
+);
+
+test.each(["monitoring", "nowhere"])(
+  "from a pod, an internal name in %s is refused, be it there or not",
+  async (namespace) => {
+    await expect(
+      dialFromPod()(to(`grafana.${namespace}.svc`, { port: 80 })),
+    ).rejects.toBeInstanceOf(DestinationRefused);
+  },
+);
+
+test("from a pod, a name of the hosts file is called where a rule allows it", async () => {
+  const socket = await dialFromPod("127.0.0.1")(to("here.hosts"));
+  expect(socket.remoteAddress).toBe("127.0.0.1");
+  socket.destroy();
+});
+
+test("from a pod, what DNS knows is refused with the words of the guard", async () => {
+  await expect(dialFromPod()(to("loopback.example"))).rejects.toBeInstanceOf(DestinationRefused);
 });
 
 test.each([

@@ -32,7 +32,7 @@ function stuckSystem(patience: number) {
     },
   });
   return {
-    lookup,
+    lookup: async (host: string) => (await lookup(host)).addresses,
     asked,
     answer: (host: string, addresses: string[]) => waiting.get(host)?.resolve(addresses),
     fail: (host: string) =>
@@ -110,7 +110,7 @@ describe("names that DNS does not know and the system's resolver does not answer
 });
 
 test("the system's resolver is asked for the hosts file's names", async () => {
-  const addresses = await createLookup({ servers: () => [dns.address] })("localhost");
+  const { addresses } = await createLookup({ servers: () => [dns.address] })("localhost");
   expect(["127.0.0.1", "::1"]).toEqual(expect.arrayContaining(addresses));
 });
 
@@ -118,8 +118,8 @@ test("the servers of a network that was left are asked no longer than until they
   // Nobody listens on the discard port.
   let servers = ["127.0.0.1:9"];
   const lookup = createLookup({ servers: () => servers, system: async () => ["10.0.0.5"] });
-  expect(await lookup("known.example")).toEqual(["10.0.0.5"]);
+  expect(await lookup("known.example")).toEqual({ addresses: ["10.0.0.5"], bySystem: true });
   servers = [dns.address];
-  expect(await lookup("known.example")).toEqual(["10.0.0.5"]);
-  expect(await lookup("known.example")).toEqual(["203.0.114.7"]);
+  expect(await lookup("known.example")).toEqual({ addresses: ["10.0.0.5"], bySystem: true });
+  expect(await lookup("known.example")).toEqual({ addresses: ["203.0.114.7"] });
 });

@@ -31,7 +31,7 @@ test.each(table)("$host in $domain: asks for $asked, own: $own", async (row) => 
     accountRules: async () => parseDestinationRules(""),
     lookup: async (host) => {
       asked.push(host);
-      return [SERVICE_ADDRESS];
+      return { addresses: [SERVICE_ADDRESS] };
     },
     clusterNamespace: async () => "team-a",
     ...(row.domain === undefined ? {} : { clusterDomain: row.domain }),

@@ -171,7 +171,9 @@ describe("accounts", () => {
     expect(cancelled).toContain(id);
     expect(await keys.authenticate(raw)).toBeUndefined();
     expect(await sessions.authenticate(token)).toBeUndefined();
-    expect(await users.verify("l@example.com", "long enough")).toBeUndefined();
+    expect(
+      await users.verify({ email: "l@example.com", password: "long enough", party: "test" }),
+    ).toBeUndefined();
     expect(await findings(keys.create(id, "again"))).toEqual(["account"]);
     expect(await accounts.byName("leaving")).toBeUndefined();
     expect((await accounts.get(id))?.deletedAt).toEqual(expect.any(Number));

@@ -279,19 +279,34 @@ describe("users and sessions", () => {
       password: "correct horse",
     });
     expect(user).toMatchObject({ account, email: "ann@example.com", role: "owner", admin: false });
-    const verified = await users.verify("ANN@example.com", "correct horse");
+    const verified = await users.verify({
+      email: "ANN@example.com",
+      password: "correct horse",
+      party: "test",
+    });
     expect(verified?.user).toEqual(user);
-    expect(await users.verify("ann@example.com", "wrong horse")).toBeUndefined();
-    expect(await users.verify("nobody@example.com", "correct horse")).toBeUndefined();
-    expect(await users.verify("not an address\0", "correct horse")).toBeUndefined();
+    expect(
+      await users.verify({ email: "ann@example.com", password: "wrong horse", party: "test" }),
+    ).toBeUndefined();
+    expect(
+      await users.verify({ email: "nobody@example.com", password: "correct horse", party: "test" }),
+    ).toBeUndefined();
+    expect(
+      await users.verify({ email: "not an address\0", password: "correct horse", party: "test" }),
+    ).toBeUndefined();
     expect(await users.byEmail("Ann@example.com")).toEqual(user);
     expect(await users.list(account)).toEqual([user]);
     expect(verified && (await users.stillVerified(verified))).toBe(true);
     await users.setPassword(user.id, "another horse");
     expect(verified && (await users.stillVerified(verified))).toBe(false);
     expect(verified && (await users.replacePassword(verified, "a third horse"))).toBeUndefined();
-    expect(await users.verify("ann@example.com", "correct horse")).toBeUndefined();
-    expect((await users.verify("ann@example.com", "another horse"))?.user).toEqual(user);
+    expect(
+      await users.verify({ email: "ann@example.com", password: "correct horse", party: "test" }),
+    ).toBeUndefined();
+    expect(
+      (await users.verify({ email: "ann@example.com", password: "another horse", party: "test" }))
+        ?.user,
+    ).toEqual(user);
     const again = users.create({ account, email: "ann@example.com", password: "correct horse" });
     await expect(again).rejects.toThrow(InvalidInput);
     await expect(users.create({ account, email: "b", password: "short" })).rejects.toMatchObject({
@@ -416,8 +431,11 @@ describe("a first start of standalone", () => {
     const kept = await smtpSettings.revision(account);
     const { apiKey, email, password } = await createCredentials(stores, catcher);
     expect(await apiKeys.authenticate(apiKey)).toMatchObject({ account });
-    expect((await users.verify(email, password))?.user).toMatchObject({ account, admin: true });
-    expect(await users.verify(email, first.password)).toBeUndefined();
+    expect((await users.verify({ email, password, party: "test" }))?.user).toMatchObject({
+      account,
+      admin: true,
+    });
+    expect(await users.verify({ email, password: first.password, party: "test" })).toBeUndefined();
     expect(await smtpSettings.revision(account)).toBe(kept);
   });
 

@@ -3,10 +3,10 @@ import type { UserRole } from "../../../src/domain/account.ts";
 import type { Invitations } from "../../../src/domain/ports/dashboard.ts";
 import { createAccounts } from "../../../src/postgres/accounts.ts";
 import { createInvitations } from "../../../src/postgres/invitations.ts";
-import { passwordWork } from "../../../src/postgres/password-work.ts";
 import { createPool, type Pool } from "../../../src/postgres/pool.ts";
 import { createSessions } from "../../../src/postgres/sessions.ts";
 import { createUsers } from "../../../src/postgres/users.ts";
+import { passwordsWait } from "../../postgres/passwords-wait.ts";
 import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
 import { until } from "../../until.ts";
 
@@ -52,13 +52,6 @@ function inOrder(): Pool {
 }
 let oneByOne: Pool | undefined;
 
-/** Nobody's password gets its turn until `go`. */
-function passwordsWait(): { go(): void } {
-  const gate = Promise.withResolvers<void>();
-  void Promise.all([0, 1].map(() => passwordWork.hash(() => gate.promise)));
-  return { go: gate.resolve };
-}
-
 async function statementsThatWaitForALock(): Promise<number> {
   const { rowCount } = await pool.query(
     "select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
@@ -71,7 +64,7 @@ describe("an invitation that is accepted, while the password waits for its turn,
     const invitations = createInvitations({ pool: inOrder() });
     const { invitation, token } = await invite(invitations, { account, email, role: "member" });
     const passwords = passwordsWait();
-    const accepted = invitations.accept(token, PASSWORD);
+    const accepted = invitations.accept(token, PASSWORD, "client");
     expect(await invitations.delete(account, invitation.id)).toBe(true);
     passwords.go();
     expect(await accepted).toBeUndefined();
@@ -82,7 +75,7 @@ describe("an invitation that is accepted, while the password waits for its turn,
     const invitations = createInvitations({ pool: inOrder() });
     const { token } = await invite(invitations, { account, email, role: "owner" });
     const passwords = passwordsWait();
-    const accepted = invitations.accept(token, PASSWORD);
+    const accepted = invitations.accept(token, PASSWORD, "client");
     await invite(invitations, { account, email, role: "member" });
     passwords.go();
     expect(await accepted).toBeUndefined();
@@ -119,7 +112,7 @@ test("of two accounts' invitations that one person accepts at once, one counts",
   for (const to of [account, other.id])
     tokens.push((await invite(invitations, { account: to, email, role: "member" })).token);
   const accepted = await Promise.allSettled(
-    tokens.map((token) => invitations.accept(token, PASSWORD)),
+    tokens.map((token) => invitations.accept(token, PASSWORD, "client")),
   );
   const users = accepted.flatMap((each) =>
     each.status === "fulfilled" && each.value ? [each.value] : [],

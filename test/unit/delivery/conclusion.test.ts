@@ -102,6 +102,18 @@ test.each(CASES)("$name", ({ outcome, aborted = null, maxRetries = 0, is }) => {
   expect(told(conclude(given))).toBe(is);
 });
 
+test.each([
+  { name: "as long as it may be", error: "x".repeat(1_000), is: "x".repeat(1_000) },
+  { name: "longer", error: "x".repeat(1_001), is: "x".repeat(1_000) },
+  // U+FFFD, as PostgreSQL takes no half of a surrogate pair.
+  { name: "cut within a character", error: `${"x".repeat(999)}😀`, is: `${"x".repeat(999)}\ufffd` },
+])("an error message, $name", ({ error, is }) => {
+  const given = { run: base, aborted: null, executedAt: NOW, durationMs: 1, now: NOW, random };
+  expect(conclude({ ...given, outcome: { ...FAILED, error } })).toMatchObject({
+    closing: { execution: { errorMessage: is } },
+  });
+});
+
 test("a circuit that stays open until the deadline ends the run, and says so", () => {
   const now = NOW + base.spec.deliveryDeadlineSeconds * 1_000;
   const given = { run: base, aborted: null, executedAt: now, durationMs: 0, random };

@@ -77,6 +77,14 @@ const CASES: Case[] = [
     scheduled: "False InvalidTarget",
   },
   {
+    name: "no time",
+    spec: { refusal: { field: "run_at", message: "must be an RFC 3339 time" } },
+    status: "invalid",
+    next: null,
+    ready: "False InvalidSchedule",
+    scheduled: "False InvalidSchedule",
+  },
+  {
     name: "no account",
     job: { account: null },
     status: "paused",

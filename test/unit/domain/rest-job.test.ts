@@ -217,6 +217,10 @@ describe("refused, all findings at once", () => {
 
   const PORT = "has a port that is none: 1 to 65535";
   const LABEL = "has a dot too many in the name of its host";
+  const LONG =
+    "has a host name longer than DNS allows: at most 63 characters between two dots and 253 in all";
+  const label = "a".repeat(63);
+  const longest = [label, label, label, "a".repeat(61)].join(".");
   test.each([
     { url: "http://example.com:65536/hook", says: PORT },
     { url: "https://[::1]:99999", says: PORT },
@@ -228,6 +232,12 @@ describe("refused, all findings at once", () => {
     { url: "http://example.com./", says: null },
     { url: "http://example.com.:65535/a..b?c..d#e..f", says: null },
     { url: "http://[::ffff:1.2.3.4]/", says: null },
+    { url: `http://${label}.example/`, says: null },
+    { url: `http://a${label}.example/`, says: LONG },
+    { url: `http://${longest}.:8080/`, says: null },
+    { url: `http://${longest}a/`, says: LONG },
+    // 60 characters, 67 as Punycode.
+    { url: `http://${"ä1".repeat(30)}.example/`, says: LONG },
   ])("webhook_url $url: $says", ({ url, says }) => {
     expect(webhookUrlProblem(url)).toBe(says);
   });

@@ -143,11 +143,18 @@ describe("a resource as applied", () => {
       resource: { schedule: {} },
       expected: { schedule: { kind: "cron", expression: "", timeZone: "UTC" } },
     },
-    {
-      title: "a time that is none, the same",
-      resource: { schedule: { at: "soon" } },
-      expected: { schedule: { kind: "cron", expression: "", timeZone: "UTC" } },
-    },
+    ...["soon", "2030-01-01T00:00:00+24:00"].map((at) => ({
+      title: `the time ${at}, which is none, the same, and says so`,
+      resource: { schedule: { at }, webhook: { url: "https://example.com/" } },
+      expected: {
+        schedule: { kind: "cron" as const, expression: "", timeZone: "UTC" },
+        refusal: {
+          field: "run_at",
+          message:
+            "must be an RFC 3339 time with offset that exists, for example 2030-01-31T09:00:00Z",
+        },
+      },
+    })),
     {
       title: "payload keys are put in order",
       resource: { webhook: { url: "u", payload: { b: 1, a: { d: [], c: null } } } },
@@ -205,6 +212,11 @@ describe("a resource as applied", () => {
 test.each([
   { url: "http://example.com:65536/", message: "has a port that is none: 1 to 65535" },
   { url: "http://a..b/", message: "has a dot too many in the name of its host" },
+  {
+    url: `http://${"a".repeat(64)}.example/`,
+    message:
+      "has a host name longer than DNS allows: at most 63 characters between two dots and 253 in all",
+  },
   { url: "http://example.com./", message: undefined },
 ])("a webhook to $url is judged as by REST: $message", ({ url, message }) => {
   const spec = { schedule: { cron: "0 3 * * *" }, webhook: { url } };

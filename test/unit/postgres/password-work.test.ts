@@ -13,20 +13,41 @@ function tasks() {
 }
 
 test("two at a time, the others in the order in which they came, and no more than may wait", async () => {
-  const work = createPasswordWork({ atOnce: 2, waiting: 1 });
+  const work = createPasswordWork({ atOnce: 2, waiting: 1, ofOneParty: 2 });
   const { task, running, names } = tasks();
-  const asked = ["a", "b", "c"].map((name) => work.admit(() => work.hash(task(name))));
+  const asked = ["a", "b", "c"].map((name) => work.admit(name, () => work.hash(task(name))));
   await expect.poll(names).toEqual(["a", "b"]);
-  await expect(work.admit(() => work.hash(task("d")))).rejects.toThrow(PasswordsBusy);
+  await expect(work.admit("d", () => work.hash(task("d")))).rejects.toThrow(PasswordsBusy);
   running[0]?.end();
   expect(await asked[0]).toBe("a");
   await expect.poll(names).toEqual(["a", "b", "c"]);
   // Somebody has gone: there is room again, behind those who are here.
-  const later = work.admit(() => work.hash(task("e")));
+  const later = work.admit("e", () => work.hash(task("e")));
   running[1]?.end();
   await expect.poll(names).toEqual(["a", "b", "c", "e"]);
   for (const { end } of running) end();
   expect(await Promise.all([...asked, later])).toEqual(["a", "b", "c", "e"]);
+});
+
+test("one party has a few places, and the others keep theirs", async () => {
+  const work = createPasswordWork({ atOnce: 1, waiting: 3, ofOneParty: 2 });
+  const { task, running, names } = tasks();
+  const admit = (party: string, name: string) => work.admit(party, () => work.hash(task(name)));
+  const one = admit("client", "one");
+  const asked = [one, admit("client", "two")];
+  await expect(admit("client", "three")).rejects.toThrow(PasswordsBusy);
+  asked.push(admit("another", "four"));
+  await expect.poll(names).toEqual(["one"]);
+  running[0]?.end();
+  await one;
+  // A place of its own is free again, one and no more.
+  asked.push(admit("client", "five"));
+  await expect(admit("client", "six")).rejects.toThrow(PasswordsBusy);
+  for (let turn = 1; turn < 4; turn += 1) {
+    await expect.poll(names).toHaveLength(turn + 1);
+    running[turn]?.end();
+  }
+  expect(await Promise.all(asked)).toEqual(["one", "two", "four", "five"]);
 });
 
 const failing = async () => {
@@ -34,9 +55,9 @@ const failing = async () => {
 };
 
 test("what fails makes room too", async () => {
-  const work = createPasswordWork({ atOnce: 1, waiting: 0 });
+  const work = createPasswordWork({ atOnce: 1, waiting: 0, ofOneParty: 1 });
   for (let round = 0; round < 3; round += 1)
-    await expect(work.admit(() => work.hash(failing))).rejects.toThrow("no hash today");
-  await expect(work.admit(failing)).rejects.toThrow("no hash today");
-  expect(await work.admit(() => work.hash(async () => "done"))).toBe("done");
+    await expect(work.admit("a", () => work.hash(failing))).rejects.toThrow("no hash today");
+  await expect(work.admit("a", failing)).rejects.toThrow("no hash today");
+  expect(await work.admit("a", () => work.hash(async () => "done"))).toBe("done");
 });

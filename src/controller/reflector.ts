@@ -3,7 +3,7 @@ import type { Job } from "../domain/job.ts";
 import type { Monotonic, Random, Timer, Timers } from "../domain/ports/clock.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import type { JobPage, JobStore } from "../domain/ports/job-store.ts";
-import { JOBS_PER_PAGE, PositionExpired } from "../domain/ports/job-store.ts";
+import { ChangeUnread, JOBS_PER_PAGE, PositionExpired } from "../domain/ports/job-store.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { pause } from "../waiting/pause.ts";
 import { backoffMs } from "./backoff.ts";
@@ -23,7 +23,7 @@ export interface ReflectorSink {
    * namespaces that refused to be listed.
    */
   listed(uids: ReadonlySet<string>, refused: readonly string[]): void;
-  /** The store has been away for so long that the view may mislead; until the next `listed`. */
+  /** The store has been away for so long that the view may mislead, or is known to lack a change; until the next `listed`. */
   stale(): void;
 }
 
@@ -188,7 +188,8 @@ export function createReflector(deps: {
           failures += 1;
           failingSince ??= monotonic();
           // Not only while watching: a list fails after a resync, an expired position or a rebinding too.
-          if (monotonic() - failingSince > STALE_AFTER_MS) distrust();
+          const away = monotonic() - failingSince > STALE_AFTER_MS;
+          if (away || error instanceof ChangeUnread) distrust();
           const waitMs = askedForMs(error) + backoffMs(Math.max(failures, brief), random);
           await pause(waitMs, timers, signal);
         } finally {

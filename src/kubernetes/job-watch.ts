@@ -2,7 +2,7 @@ import { LRUCache } from "lru-cache";
 import type { AccountNamespaces } from "../domain/ports/account-namespaces.ts";
 import type { Monotonic, Random, Timers } from "../domain/ports/clock.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
-import { PositionExpired } from "../domain/ports/job-store.ts";
+import { ChangeUnread, PositionExpired } from "../domain/ports/job-store.ts";
 import type { JobEvent, JobStore } from "../domain/ports/job-store.ts";
 import { pause } from "../waiting/pause.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
@@ -203,9 +203,23 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
     }
     const position = metadata.resourceVersion;
     if (deleted) return { type: "deleted", uid: metadata.uid, position };
-    const account = await accountNamespaces.accountOf(metadata.namespace);
+    const account = await accountOf(metadata.namespace);
     dependencies.memory?.seen(resource);
     return { type: "changed", job: keptJobFromResource(resource, account), position };
+  }
+
+  /** PostgreSQL knows it, which may be away or hang while the API server tells of changes. */
+  async function accountOf(namespace: string): Promise<string | null> {
+    try {
+      return await accountNamespaces.accountOf(namespace);
+    } catch (error) {
+      if (!(error instanceof DependencyUnavailable)) throw error;
+      const { dependency, cause, retryAfterSeconds } = error;
+      throw new ChangeUnread(dependency, {
+        cause,
+        ...(retryAfterSeconds !== undefined && { retryAfterSeconds }),
+      });
+    }
   }
 
   function failure(error: unknown): Error {

@@ -1,4 +1,5 @@
 import type { Job, JobOwner, JobSpec } from "../job.ts";
+import { DependencyUnavailable } from "./dependency-down.ts";
 
 /**
  * How many jobs to ask for at a time, who reads them all. A page is in memory as bytes, as text and as objects at once:
@@ -35,8 +36,9 @@ export interface JobStore {
   deleteUnchanged(job: Job): Promise<boolean>;
   /**
    * Changes after `position` in order, each at least once, with bookmarks in between. Ends when the
-   * signal aborts; throws `PositionExpired` when the position is too old (list again), anything else
-   * when the connection is lost (watch again from the last position seen).
+   * signal aborts; throws `PositionExpired` when the position is too old (list again), `ChangeUnread` when there is a
+   * change that could not be taken in, anything else when the connection is lost (watch again from the last position
+   * seen).
    */
   watch(position: string, signal: AbortSignal): AsyncIterable<JobEvent>;
   /** Resolves when the store answers; for /readyz. */
@@ -58,6 +60,11 @@ export type JobEvent =
   | { type: "changed"; job: Job; position: string }
   | { type: "deleted"; uid: string; position: string }
   | { type: "bookmark"; position: string };
+
+/** What else a change has to be judged by is away. Until it has been taken in, the view is known to be behind. */
+export class ChangeUnread extends DependencyUnavailable {
+  override name = "ChangeUnread";
+}
 
 export class JobExists extends Error {
   override name = "JobExists";

@@ -4,7 +4,7 @@ import { createController } from "../../../src/controller/controller.ts";
 import type { ControllerDeps } from "../../../src/controller/controller.ts";
 import type { Observed } from "../../../src/domain/ports/status-reporter.ts";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
-import { PositionExpired } from "../../../src/domain/ports/job-store.ts";
+import { ChangeUnread, PositionExpired } from "../../../src/domain/ports/job-store.ts";
 import type { JobStore } from "../../../src/domain/ports/job-store.ts";
 import type { UnfinishedRun } from "../../../src/domain/run.ts";
 import { revisionOf } from "../../../src/domain/revision.ts";
@@ -425,6 +425,21 @@ describe("the store is lossy or away", () => {
     w.jobs.down = false;
     await w.time.advanceTo(at("12:02:40"));
     expect([keys(w, "a"), keys(w, "b")]).toEqual([[], ["12:02"]]);
+  });
+
+  test("a change that cannot be taken in pauses scheduling at once, until a list has it", async () => {
+    const w = world();
+    w.jobs.put(minutely("a"));
+    w.jobs.put(minutely("b"));
+    start(w);
+    await w.time.advanceTo(at("12:00:56"));
+    w.jobs.downWith = () => new ChangeUnread("postgres");
+    w.jobs.down = true;
+    w.jobs.put(minutely("a", { generation: 2, spec: { suspend: true } }));
+    await w.time.advanceTo(at("12:01:02"));
+    w.jobs.down = false;
+    await w.time.advanceTo(at("12:01:30"));
+    expect([keys(w, "a"), keys(w, "b")]).toEqual([[], ["12:01"]]);
   });
 
   test.each([

@@ -331,10 +331,10 @@ describe("secrets that take long to be read", () => {
   });
 });
 
-describe("a start whose answer comes late", () => {
-  const unwanted: Options["queue"]["unwanted"] = async (ids) =>
-    new Map(ids.map((id) => [id, "deleted"]));
+const unwanted: Options["queue"]["unwanted"] = async (ids) =>
+  new Map(ids.map((id) => [id, "deleted"]));
 
+describe("a start whose answer comes late", () => {
   test("is not sent if its job has been deleted meanwhile", async () => {
     const { starter, released, verdicts, free } = startOne({ unwanted, attempt: never });
     await starter.startReady(going());

@@ -1,7 +1,7 @@
 import { Readable } from "node:stream";
 import { expect, test } from "vitest";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
-import { PositionExpired } from "../../../src/domain/ports/job-store.ts";
+import { ChangeUnread, PositionExpired } from "../../../src/domain/ports/job-store.ts";
 import type { JobEvent } from "../../../src/domain/ports/job-store.ts";
 import type { KubernetesClient } from "../../../src/kubernetes/client.ts";
 import { createJobWatch } from "../../../src/kubernetes/job-watch.ts";
@@ -10,7 +10,10 @@ import { namespaceAccounts } from "../../kubernetes/namespace-accounts.ts";
 import { FakeTime } from "../controller/controller-world.ts";
 
 /** Which namespaces' answers were given up on the way to the end of these events. */
-async function forgottenBy(events: readonly object[]): Promise<string[]> {
+async function forgottenBy(
+  events: readonly object[],
+  accountOf: () => Promise<string | null> = async () => null,
+): Promise<string[]> {
   const forgotten: string[] = [];
   const time = new FakeTime(0);
   const lines = events.map((event) => Buffer.from(`${JSON.stringify(event)}\n`));
@@ -21,7 +24,7 @@ async function forgottenBy(events: readonly object[]): Promise<string[]> {
   const watch = createJobWatch({
     client: client as KubernetesClient,
     accountNamespaces: {
-      accountOf: async () => null,
+      accountOf,
       namespaceOf: async () => undefined,
       forget: (namespace = "every namespace") => forgotten.push(namespace),
       revision: async () => "",
@@ -45,6 +48,16 @@ const of = (type: "ADDED" | "DELETED", namespace: string) => ({
     metadata: { namespace, name: "job", uid: `of-${namespace}`, resourceVersion: "2" },
     spec: { schedule: { cron: "@daily" }, webhook: { url: "https://example.com/" } },
   },
+});
+
+test("a change of which PostgreSQL does not say whose it is has not been taken in", async () => {
+  const cause = new Error("no answer");
+  const watched = forgottenBy([of("ADDED", "team")], async () => {
+    throw new DependencyUnavailable("postgres", { cause });
+  });
+  const error: unknown = await watched.catch((thrown: unknown) => thrown);
+  expect(error).toBeInstanceOf(ChangeUnread);
+  expect(error).toMatchObject({ dependency: "postgres", cause });
 });
 
 test("whose a namespace is, is asked anew for the first job behind a deletion", async () => {

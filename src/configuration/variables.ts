@@ -71,7 +71,7 @@ export const VARIABLES = {
   jobStore: oneOf({
     name: "CARILLON_JOB_STORE",
     meaning:
-      "Where jobs live: `kubernetes` (ScheduledJob resources) or `postgres` (a table). All processes of an installation must agree.",
+      "Where jobs live: `kubernetes` (ScheduledJob resources) or `postgres` (a table). All processes of an installation must agree; standalone has only `postgres`.",
     default: { standalone: "postgres", gateway: "kubernetes", controller: "kubernetes" },
     values: ["kubernetes", "postgres"],
   }),

@@ -85,6 +85,7 @@ describe("parseCommandLine", () => {
     { line: "sing", says: "unknown command: sing" },
     { line: "admin key crate --account a", says: "unknown command: admin key crate" },
     { line: "admin nothing", says: "unknown command: admin nothing" },
+    { line: "admin --output json account list", says: "options belong behind it" },
     { line: "admin key create --acount a", says: "Unknown option '--acount'" },
     { line: "admin key create", says: "--account is missing" },
     { line: "admin key delete --account a", says: "ID is missing" },

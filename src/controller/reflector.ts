@@ -23,7 +23,10 @@ export interface ReflectorSink {
    * namespaces that refused to be listed.
    */
   listed(uids: ReadonlySet<string>, refused: readonly string[]): void;
-  /** The store has been away for so long that the view may mislead, or is known to lack a change; until the next `listed`. */
+  /**
+   * The store has been away for so long that the view may mislead, or the view is known to lack a change; until the next
+   * `listed`.
+   */
   stale(): void;
 }
 

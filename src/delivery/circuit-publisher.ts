@@ -40,14 +40,15 @@ export function createCircuitPublisher(options: {
       try {
         await circuits.publish({ account, destination, worker, state });
       } catch (error) {
+        const away = error instanceof DependencyUnavailable;
+        log.warn(
+          { err: error, account, destination, state },
+          away ? "circuit state not published yet" : "circuit state not published",
+        );
         // The database is there, and would say the same again: this state must not hold up those of others.
-        if (!(error instanceof DependencyUnavailable)) {
-          log.warn({ err: error, account, destination, state }, "circuit state not published");
-          continue;
-        }
+        if (!away) continue;
         // Unless it changed again in the meantime.
         if (!waiting.has(key)) waiting.set(key, state);
-        log.warn({ err: error, account, destination, state }, "circuit state not published yet");
         break;
       }
     }

@@ -130,7 +130,7 @@ export function createStarter(options: {
     signal: AbortSignal,
   ): Promise<void> {
     const unwanted =
-      ready.length > 0 && monotonic() - asked > PATIENCE
+      monotonic() - asked > PATIENCE
         ? await orGiveBack(ready, () => queue.unwanted(ready.map(({ run }) => run.id)))
         : undefined;
     for (const each of ready) {

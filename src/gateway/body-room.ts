@@ -1,5 +1,5 @@
 import type { Timers } from "../domain/ports/clock.ts";
-import { ApiError } from "./errors.ts";
+import { type ApiError, tooMuchAtOnce } from "./errors.ts";
 
 export interface BodyRoom {
   /**
@@ -18,7 +18,6 @@ const SMALL = 65_536;
 const PATIENCE_MS = 20_000;
 /** Of one account: its crowd is cheap to send, and must not be what others are refused for. */
 const MOST_WAITING = 100;
-const RETRY_AFTER_SECONDS = 5;
 
 interface Waiting {
   account: string;
@@ -113,9 +112,7 @@ export function createBodyRoom(options: { bytes: number; timers: Timers }): Body
 }
 
 function tooMany(): ApiError {
-  return new ApiError(
-    "rate_limited",
+  return tooMuchAtOnce(
     "too many large requests are being worked on: send fewer at a time, or try again later",
-    { retryAfterSeconds: RETRY_AFTER_SECONDS },
   );
 }

@@ -61,6 +61,11 @@ export function invalid(findings: readonly Finding[], found = findings.length): 
   return new ApiError("invalid_request", text + more, { details: findings });
 }
 
+/** 429: so much of something is under way in this process that no more is taken on for now. */
+export function tooMuchAtOnce(message: string): ApiError {
+  return new ApiError("rate_limited", message, { retryAfterSeconds: 5 });
+}
+
 function describe({ field, message }: Finding): string {
   return field === "" ? message : `${field}: ${message}`;
 }

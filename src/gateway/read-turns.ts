@@ -1,13 +1,12 @@
 import type { Timers } from "../domain/ports/clock.ts";
 import { createTurns } from "../waiting/turns.ts";
-import { ApiError } from "./errors.ts";
+import { tooMuchAtOnce } from "./errors.ts";
 
 /** Runs `read` when it is the account's turn. Throws ApiError 429 when that does not come in time. */
 export type InTurn = <T>(account: string, read: () => Promise<T>) => Promise<T>;
 
 /** How long a read waits for its turn: a store that hangs must not make a queue of hours. */
 const PATIENCE_MS = 20_000;
-const RETRY_AFTER_SECONDS = 5;
 
 /**
  * Lets so many reads of a process for lists run at a time. The accounts take turns: one with many in the queue holds
@@ -22,10 +21,7 @@ export function createReadTurns(options: { atOnce: number; timers: Timers }): In
     });
     const mine = await turns.take(late.signal, account);
     patience.cancel();
-    if (!mine)
-      throw new ApiError("rate_limited", "too many lists are being read: try again later", {
-        retryAfterSeconds: RETRY_AFTER_SECONDS,
-      });
+    if (!mine) throw tooMuchAtOnce("too many lists are being read: try again later");
     try {
       return await read();
     } finally {

@@ -275,7 +275,7 @@ function wasNeverSent(error: unknown): boolean {
 function unavailable(what: string, cause: unknown, retryAfterSeconds?: number): Error {
   return new DependencyUnavailable("kubernetes", {
     cause: cause instanceof ApiError ? cause : new Error(what, { cause }),
-    ...(retryAfterSeconds !== undefined && { retryAfterSeconds }),
+    retryAfterSeconds,
   });
 }
 

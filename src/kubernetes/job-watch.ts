@@ -215,10 +215,7 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
     } catch (error) {
       if (!(error instanceof DependencyUnavailable)) throw error;
       const { dependency, cause, retryAfterSeconds } = error;
-      throw new ChangeUnread(dependency, {
-        cause,
-        ...(retryAfterSeconds !== undefined && { retryAfterSeconds }),
-      });
+      throw new ChangeUnread(dependency, { cause, retryAfterSeconds });
     }
   }
 

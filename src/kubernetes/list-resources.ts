@@ -28,8 +28,8 @@ export function definitionMissing({ code, status }: ApiError, path: string): Api
 }
 
 /**
- * Of a page's text. Parsed, a payload of empty objects takes twenty times as much: a page of fifty of the largest
- * would take more than a process has.
+ * Of a page's text. Parsed, a payload of empty objects takes twenty times as much: fifty of the largest would take
+ * more than a process has.
  */
 const MOST_PAGE_BYTES = 2 << 20;
 

@@ -37,8 +37,7 @@ export interface TransportPool {
   from: string;
   /**
    * Waits for its turn, in the order in which mails come; one that somebody awaits does not where MOST_WAITING do.
-   * `maySend`: as the Mailer's. `retired`: the pool
-   * was before it was the mail's turn, and nothing of the mail has left.
+   * `maySend`: as the Mailer's. `retired`: the pool was before it was the mail's turn, and nothing of the mail has left.
    */
   send(
     message: MailMessage & { messageId: string },

@@ -21,7 +21,7 @@ import {
 import type { Pool, Queryable } from "./pool.ts";
 import { refusingContent } from "./refusing-content.ts";
 import { plainArray } from "./rows.ts";
-import { MAY_BE_TOO_LATE, startRuns, UNWANTED } from "./start-runs.ts";
+import { DUE, MAY_BE_TOO_LATE, startRuns, UNWANTED } from "./start-runs.ts";
 
 const INTERRUPTED = "interrupted: outcome unknown";
 const REPLACED = "replaced: outcome unknown";
@@ -259,7 +259,7 @@ const TO_MAIL_SERVERS = keyOfParts({ account: "%", destination: MAIL_SERVER });
  * Of a claimed run `r`: whether it is started at once ($9, $10: `start` and whom it excepts). Judged as in `startRuns`, under the
  * lock of the run's row. A mail waits for one of the few connections to its server.
  */
-const STARTS = `$9::boolean and r.not_before <= clock_timestamp() and r.destination <> all($10::text[])
+const STARTS = `$9::boolean and ${DUE} and r.destination <> all($10::text[])
   and r.destination not like '${TO_MAIL_SERVERS}' and not (${MAY_BE_TOO_LATE} and exists (
     select from job_revisions v where ${byKey("v.job_uid", "r.job_uid")} and v.generation = r.generation
        and v.spec ->> 'startingDeadlineSeconds' is not null))

@@ -107,7 +107,7 @@ const STILL_HELD = `${byKey("r.id", "i.id")} and r.claim_token = i.token
   and r.generation = i.generation and r.started_at is null and r.lease_until > clock_timestamp()`;
 
 /** Of run `r`. A worker knows the time but for some milliseconds; of a failed-over server's it may know less. */
-const DUE = "r.not_before <= clock_timestamp()";
+export const DUE = "r.not_before <= clock_timestamp()";
 
 /** Of run `r` and its job's cursor `c`: why the job no longer wants it; null if it does. */
 export const UNWANTED = `case

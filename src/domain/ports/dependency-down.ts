@@ -8,7 +8,10 @@ export class DependencyUnavailable extends Error {
   readonly dependency: string;
   /** How long the dependency itself asked us to stay away, when it said so. */
   readonly retryAfterSeconds: number | undefined;
-  constructor(dependency: string, options?: ErrorOptions & { retryAfterSeconds?: number }) {
+  constructor(
+    dependency: string,
+    options?: ErrorOptions & { retryAfterSeconds?: number | undefined },
+  ) {
     super(`${dependency} is unavailable`, options);
     this.dependency = dependency;
     this.retryAfterSeconds = options?.retryAfterSeconds;

@@ -12,7 +12,7 @@ import type { IdempotencyKeys } from "../../domain/ports/idempotency-keys.ts";
 import type { EmailLog, Mailer, Otps } from "../../domain/ports/mail.ts";
 import type { Metrics } from "../../telemetry/metrics.ts";
 import type { ApiAnswer, ApiRequest } from "../endpoint.ts";
-import { ApiError, invalid } from "../errors.ts";
+import { ApiError, invalid, tooMuchAtOnce } from "../errors.ts";
 import { EffectUncertain, idempotently } from "../idempotency.ts";
 import { addressFindings, mailMessage } from "../mail-message.ts";
 import type { LogsQuery, OtpSendRequest, OtpVerifyRequest, SendRequest } from "../schema/mail.ts";
@@ -32,7 +32,6 @@ type Sender = Pick<ApiRequest, "account" | "smtpRevision">;
 
 /** Spec: 10 minutes from issue. */
 const OTP_MINUTES = 10;
-const QUEUE_RETRY_AFTER_SECONDS = 5;
 const CODE = /^[0-9]{6}$/;
 
 export function mailRoutes(options: MailRouteOptions) {
@@ -183,10 +182,7 @@ type Failure = Extract<MailResult, { kind: "failed" }>;
 
 /** 429. Not logged: it is the request that is refused, as by any other limit, and they may be thousands. */
 function refuseBeyondQueue(result: MailResult): void {
-  if (result.kind === "failed" && result.queueFull === true)
-    throw new ApiError("rate_limited", result.error, {
-      retryAfterSeconds: QUEUE_RETRY_AFTER_SECONDS,
-    });
+  if (result.kind === "failed" && result.queueFull === true) throw tooMuchAtOnce(result.error);
 }
 
 /** The server's words, and what they do not tell: that a second try could give somebody the mail twice. */

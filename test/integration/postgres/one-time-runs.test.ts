@@ -26,12 +26,12 @@ import {
   claimOne,
   cursorOf,
   failure,
+  fallDue,
   job,
   retry,
   runsFixture,
   success,
   type RunsFixture,
-  fallDue,
 } from "./runs-fixture.ts";
 
 const HOUR = 3_600_000;

@@ -5,6 +5,7 @@ import {
   claimOne,
   cursorOf,
   failure,
+  fallDue,
   job,
   retry,
   runsFixture,
@@ -12,7 +13,6 @@ import {
   spec,
   success,
   type RunsFixture,
-  fallDue,
 } from "./runs-fixture.ts";
 import { CLOSED_CHANNEL, createNotifications } from "../../../src/postgres/notifications.ts";
 import { createPool } from "../../../src/postgres/pool.ts";

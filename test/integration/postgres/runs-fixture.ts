@@ -161,11 +161,13 @@ export async function claimed(
   return claimOne(queue, of, options);
 }
 
-/** Its time has come. */
+/** Its time has come: a millisecond ago, as the column rounds to them, also upwards. */
 export async function fallDue({ pool }: Pick<RunsFixture, "pool">, of: Job): Promise<void> {
-  await pool.query("update runs set not_before = least(not_before, now()) where job_uid = $1", [
-    of.uid,
-  ]);
+  await pool.query(
+    `update runs set not_before = least(not_before, now() - interval '1 millisecond')
+      where job_uid = $1`,
+    [of.uid],
+  );
 }
 
 export async function claimOne(

@@ -74,6 +74,7 @@ export function createAppliedJobs(options: {
                 payload: { name: plan.name },
                 timeoutSeconds: PATIENCE.timeoutSeconds,
               },
+              concurrencyPolicy: plan.concurrencyPolicy,
               deliveryDeadlineSeconds: plan.deliveryDeadlineSeconds,
               retry: {
                 maxRetries: plan.maxRetries,

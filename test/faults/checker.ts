@@ -24,6 +24,8 @@ export type ViolationKind =
   | "two-accounts"
   | "given-up"
   | "cancelled-but-fired"
+  | "overlapping"
+  | "out-of-turn"
   | "unasked"
   | "wrong-span"
   | "stuck"
@@ -66,6 +68,8 @@ interface Case {
 
 /** What docs/reliability.md promises: after an outage deliveries go on within so many milliseconds. */
 const RECOVERY_MS = 30_000;
+/** From the last look at whether a run is still wanted to its request at the receiver. */
+const SENDING_MS = 250;
 /** Reasons that only an operation can give: no reason for a time that none has touched. */
 const ASKED_FOR = new Set(["superseded", "paused", "deleted", "account_deleted"]);
 
@@ -93,6 +97,9 @@ export function check(evidence: Evidence): Verdict {
       if (reason !== undefined) reasons[reason] = (reasons[reason] ?? 0) + 1;
     }
   }
+  const scheduled = cases.filter((each) => !each.manual && each.job.concurrencyPolicy !== "Allow");
+  for (const ofJob of Map.groupBy(scheduled, ({ job }) => job.jobId).values())
+    violations.push(...judgeOverlap(ofJob, evidence.clockError));
   for (const { runId, jobId, scheduledAt } of evidence.unfinished)
     if (scheduledAt <= evidence.until)
       violations.push({ kind: "stuck", jobId, at: scheduledAt, detail: `run ${runId}` });
@@ -214,6 +221,35 @@ function judge(each: Case, clockError: number): Violation[] {
         );
     }
   return found;
+}
+
+/**
+ * Of a job that forbids or replaces: no request of a fire time once a later one has been sent. Of one that forbids: none
+ * while that of an earlier one is open, unless that was given up with its worker, which recorded so.
+ */
+function judgeOverlap(cases: readonly Case[], clockError: number): Violation[] {
+  const inOrder = cases.toSorted((a, b) => a.target.at - b.target.at);
+  const found: Violation[] = [];
+  for (const [index, { job, target, arrivals, executions }] of inOrder.entries())
+    for (const earlier of arrivals)
+      for (const later of inOrder.slice(index + 1).flatMap((each) => each.arrivals)) {
+        const report = (kind: ViolationKind): void => {
+          const detail = `${job.concurrencyPolicy}: ${told([earlier])}; ${told([later])}`;
+          found.push({ kind, jobId: job.jobId, at: target.at, detail });
+        };
+        if (earlier.at > later.at + SENDING_MS) report("out-of-turn");
+        else if (
+          job.concurrencyPolicy === "Forbid" &&
+          (earlier.endedAt ?? Infinity) > later.at + clockError &&
+          !executions.some((each) => sameAttempt(each, earlier) && gaveUp(each))
+        )
+          report("overlapping");
+      }
+  return found;
+}
+
+function gaveUp({ errorMessage }: RecordedExecution): boolean {
+  return errorMessage?.startsWith("interrupted") === true;
 }
 
 function sameAttempt(

@@ -1,5 +1,6 @@
 /** What was asked of the system, what the receivers saw of it, and what the system says about it. */
 import type { Instant } from "../../src/domain/instant.ts";
+import type { ConcurrencyPolicy } from "../../src/domain/job.ts";
 
 /**
  * `once`: delivered, or a reason recorded; exactly one of them. `optional`: an edit, pause or deletion
@@ -15,6 +16,7 @@ export interface Target {
 export interface ExpectedJob {
   jobId: string;
   maxRetries: number;
+  concurrencyPolicy: ConcurrencyPolicy;
   targets: readonly Target[];
   /** The one run that was asked for by hand; `at` is when. */
   manual?: Target;
@@ -34,6 +36,8 @@ export interface Arrival {
   at: Instant;
   /** The status that the receiver sent; null when it never answered. */
   answered: number | null;
+  /** When the receiver answered, or the connection was gone; null while neither is so. */
+  endedAt: Instant | null;
 }
 
 export type Trigger = "schedule" | "manual";

@@ -3,6 +3,7 @@
  * Plain arithmetic on purpose: it must not share a mistake with the scheduler.
  */
 import { MINUTE, SECOND, type Instant } from "../../src/domain/instant.ts";
+import type { ConcurrencyPolicy } from "../../src/domain/job.ts";
 import type { ExpectedJob, Rule, Target } from "./evidence.ts";
 
 /** `sentAt` of the first try; `answeredAt` of the answer, null when nobody knows whether it was done. */
@@ -33,6 +34,7 @@ export const BY_RESOURCE: TakenUpWithin = { edit: 30 * SECOND, deletion: 30 * SE
 export interface JobHistory {
   jobId: string;
   maxRetries: number;
+  concurrencyPolicy: ConcurrencyPolicy;
   schedule: { kind: "once" } | { kind: "cron"; everyMinutes: number };
   /** The first one is the creation. One after the other: each was answered before the next was sent. */
   operations: readonly Operation[];
@@ -43,16 +45,17 @@ export interface JobHistory {
 const ACCOUNTED_WITHIN = 2 * MINUTE;
 
 export function expectedJob(history: JobHistory, until: Instant): ExpectedJob {
-  const { jobId, maxRetries, schedule, operations } = history;
+  const { jobId, maxRetries, concurrencyPolicy, schedule, operations } = history;
   const targets =
     schedule.kind === "once"
       ? onceTargets(history)
       : cronTargets(history, schedule.everyMinutes, until);
   const run = operations.find(({ kind }) => kind === "run");
-  if (run === undefined) return { jobId, maxRetries, targets };
+  const job = { jobId, maxRetries, concurrencyPolicy, targets };
+  if (run === undefined) return job;
   // Nothing else is done to such a job: whoever asked for the run and was heard must get it.
   const rule = run.answeredAt === null ? "optional" : "once";
-  return { jobId, maxRetries, targets, manual: { at: run.sentAt, rule } };
+  return { ...job, manual: { at: run.sentAt, rule } };
 }
 
 function onceTargets({ operations, takenUpWithin }: JobHistory): Target[] {

@@ -19,7 +19,7 @@ export type Change =
 /** A way to make and change jobs, by a caller who repeats what got no answer. */
 export interface JobClient {
   create(job: {
-    plan: Pick<JobPlan, "name" | "maxRetries" | "deliveryDeadlineSeconds">;
+    plan: Pick<JobPlan, "name" | "maxRetries" | "concurrencyPolicy" | "deliveryDeadlineSeconds">;
     schedule: { kind: "once"; runAt: Instant } | { kind: "cron"; expression: string };
     receiverUrl: string;
   }): Promise<Created>;

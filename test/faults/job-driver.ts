@@ -2,6 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { JobHistory, Operation } from "./expectations.ts";
 import type { Change, JobClient } from "./job-client.ts";
 import type { ChangePlan, JobPlan } from "./job-plan.ts";
+import { LONG } from "./receiver.ts";
 
 /** What became of one planned job. */
 export type Driven =
@@ -45,7 +46,11 @@ export async function driveJob(options: {
     plan.schedule.kind === "once"
       ? { kind: "once" as const, runAt: time.instant(plan.schedule.runAt) }
       : { kind: "cron" as const, expression: cronOf(plan.schedule.everyMinutes) };
-  const created = await client.create({ plan, schedule, receiverUrl });
+  const created = await client.create({
+    plan,
+    schedule,
+    receiverUrl: plan.long ? `${receiverUrl}${LONG}` : receiverUrl,
+  });
   if (created.kind === "refused") return created;
   if (created.kind === "unknown") return { kind: "unknown", plan, sentAt };
 
@@ -71,8 +76,9 @@ export function historyOf(job: {
   operations: readonly Operation[];
 }): JobHistory {
   const { plan, client, jobId, operations } = job;
-  const { maxRetries, schedule } = plan;
-  return { jobId, maxRetries, schedule, operations, takenUpWithin: client.takenUpWithin };
+  const { maxRetries, concurrencyPolicy, schedule } = plan;
+  const { takenUpWithin } = client;
+  return { jobId, maxRetries, concurrencyPolicy, schedule, operations, takenUpWithin };
 }
 
 export function creation(

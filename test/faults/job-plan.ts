@@ -1,3 +1,4 @@
+import type { ConcurrencyPolicy } from "../../src/domain/job.ts";
 import type { Random } from "../../src/domain/ports/clock.ts";
 import type { Topology } from "./plan.ts";
 import { between, pick } from "./seeded-random.ts";
@@ -14,6 +15,9 @@ export interface JobPlan {
   schedule: { kind: "once"; runAt: number } | { kind: "cron"; everyMinutes: number };
   maxRetries: 0 | 3;
   receiver: number;
+  /** Asks of the receiver that it takes its time to answer (`receiver.ts`). */
+  long: boolean;
+  concurrencyPolicy: ConcurrencyPolicy;
   deliveryDeadlineSeconds: number;
   changes: readonly ChangePlan[];
 }
@@ -37,12 +41,15 @@ export function drawJobs(random: Random, { topology, seconds, jobs }: Size): Job
     const maxRetries = random() < 0.5 ? (0 as const) : (3 as const);
     const receiver = Math.floor(random() * RECEIVERS);
     const deliveryDeadlineSeconds = random() < 0.2 ? 20 : 3_600;
-    const common = { name, via, maxRetries, receiver, deliveryDeadlineSeconds };
+    const concurrencyPolicy = "Allow" as const;
+    const asked = { name, via, maxRetries, receiver, deliveryDeadlineSeconds };
+    const common = { ...asked, long: false, concurrencyPolicy };
     if (index % 25 === 0) {
       const schedule = { kind: "cron", everyMinutes: 1 } as const;
       return { ...common, createAt: between(random, 0, 5), schedule, changes: [] };
     }
     if (index % 25 === 13) return { ...common, ...drawEarly(random, seconds) };
+    if (index % 12 === 3) return { ...common, ...drawOverlapping(random, seconds) };
     // Whole seconds: many are due at the same time.
     const runAt = Math.round(between(random, createAt + 3, Math.min(seconds, createAt + 30)));
     const changes =
@@ -68,6 +75,23 @@ function drawEarly(
     { kind: "move", at, runAt: Math.round(at + 12) },
   ]);
   return { createAt, schedule: { kind: "once", runAt: seconds }, changes: [change] };
+}
+
+/** Moved twice, each time while the run of the old time may still be under way: may the new one run beside it? */
+function drawOverlapping(
+  random: Random,
+  seconds: number,
+): Pick<JobPlan, "createAt" | "long" | "concurrencyPolicy" | "schedule" | "changes"> {
+  const createAt = between(random, 0, seconds * 0.55);
+  const concurrencyPolicy = pick<ConcurrencyPolicy>(random, ["Allow", "Forbid", "Replace"]);
+  const runAt = Math.round(createAt + between(random, 3, 6));
+  const changes: ChangePlan[] = [];
+  for (let moved = runAt; changes.length < 2;) {
+    const at = moved + between(random, 0.3, 2);
+    moved = Math.ceil(at + between(random, 0.5, 2));
+    changes.push({ kind: "move", at, runAt: moved });
+  }
+  return { createAt, long: true, concurrencyPolicy, schedule: { kind: "once", runAt }, changes };
 }
 
 /** Of a job that nothing else is done to, so that nothing excuses a run that does not come. */

@@ -11,7 +11,11 @@ export interface Receiver {
   close(): Promise<void>;
 }
 
-/** Longer than the jobs' time-out. */
+/** The path of those that a receiver in good health answers after `LONG_MS`. */
+export const LONG = "long";
+/** Shorter than the jobs' time-out. */
+const LONG_MS = 4_000;
+/** Longer than it. */
 const HANG_MS = 20_000;
 
 /**
@@ -50,16 +54,25 @@ export async function startReceiver(options: {
     log.push(arrival);
     request.on("error", () => undefined);
     response.on("error", () => undefined);
+    response.on("close", () => {
+      arrival.endedAt ??= clock.now();
+    });
     request.resume();
     const { mood } = receiver;
-    request.on("end", () => {
+    const begin = (): void => {
       behave(mood, arrival, response);
+    };
+    const long = request.url === `/${LONG}` && mood === "well";
+    request.on("end", () => {
+      if (long) later(LONG_MS, begin);
+      else begin();
     });
   });
 
   function behave(mood: ReceiverMood, arrival: Arrival, response: ServerResponse): void {
     const answer = (status: number, headers: Record<string, string> = {}): void => {
       arrival.answered = status;
+      arrival.endedAt = clock.now();
       response.writeHead(status, headers).end();
     };
     switch (mood) {
@@ -105,5 +118,6 @@ function arrivalOf(request: IncomingMessage, at: number): Arrival {
     attempt: Number(header("carillon-attempt")),
     at,
     answered: null,
+    endedAt: null,
   };
 }

@@ -36,6 +36,8 @@ export async function measureRecovery(options: {
       schedule: { kind: "once" as const, runAt: Math.ceil(createAt + AHEAD_SECONDS) },
       maxRetries: 0 as const,
       receiver: RECEIVERS,
+      long: false,
+      concurrencyPolicy: "Allow" as const,
       deliveryDeadlineSeconds: 3_600,
       changes: [],
     };

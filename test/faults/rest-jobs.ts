@@ -20,6 +20,7 @@ export function createRestJobs(options: { api: Api; takenUpWithin: TakenUpWithin
           webhook_payload: { name: plan.name },
           timeout_seconds: PATIENCE.timeoutSeconds,
           max_retries: plan.maxRetries,
+          concurrency_policy: plan.concurrencyPolicy,
           min_backoff_seconds: PATIENCE.minBackoffSeconds,
           max_backoff_seconds: PATIENCE.maxBackoffSeconds,
           delivery_deadline_seconds: plan.deliveryDeadlineSeconds,

@@ -1,6 +1,12 @@
 import { describe, expect, test } from "vitest";
 import { check, type ViolationKind } from "../../faults/checker.ts";
-import type { Arrival, Evidence, RecordedExecution, RecordedSpan } from "../../faults/evidence.ts";
+import type {
+  Arrival,
+  Evidence,
+  ExpectedJob,
+  RecordedExecution,
+  RecordedSpan,
+} from "../../faults/evidence.ts";
 
 const AT = Date.UTC(2026, 10, 21, 12);
 const MINUTE = 60_000;
@@ -13,6 +19,7 @@ function arrival(changes: Partial<Arrival> = {}): Arrival {
     attempt: 1,
     at: AT + 40,
     answered: 200,
+    endedAt: AT + 45,
     ...changes,
   };
 }
@@ -38,10 +45,15 @@ function span(changes: Partial<RecordedSpan> = {}): RecordedSpan {
   return { jobId: "job-1", first: AT, last: AT, count: 1, reason: "downtime", ...changes };
 }
 
+function job(changes: Partial<ExpectedJob> = {}): ExpectedJob {
+  const targets = [{ at: AT, rule: "once" as const }];
+  return { jobId: "job-1", maxRetries: 0, concurrencyPolicy: "Allow", targets, ...changes };
+}
+
 function evidence(changes: Partial<Evidence> & { maxRetries?: number } = {}): Evidence {
   const { maxRetries = 0, ...rest } = changes;
   return {
-    jobs: [{ jobId: "job-1", maxRetries, targets: [{ at: AT, rule: "once" }] }],
+    jobs: [job({ maxRetries })],
     arrivals: [arrival()],
     executions: [execution()],
     missed: [],
@@ -58,20 +70,40 @@ function byHand(sent: number, recorded = sent): Partial<Evidence> {
   const ids = Array.from({ length: sent }, (_, index) => `hand-${index}`);
   const of = (runId: string) => ({ runId, scheduledAt: AT + 7 });
   return {
-    jobs: [
-      {
-        jobId: "job-1",
-        maxRetries: 0,
-        targets: [{ at: AT, rule: "once" }],
-        manual: { at: AT, rule: "once" },
-      },
-    ],
+    jobs: [job({ manual: { at: AT, rule: "once" } })],
     arrivals: [arrival(), ...ids.map((id) => arrival(of(id)))],
     executions: [
       execution(),
       ...ids.slice(0, recorded).map((id) => execution({ ...of(id), trigger: "manual" })),
     ],
   };
+}
+
+const LATER = AT + 2_000;
+
+/**
+ * A job moved from AT to LATER: the request of AT began `first.at` and ended `first.endedAt`, that of LATER began then; both
+ * are recorded, that of AT as `first.errorMessage` if it failed.
+ */
+function moved(
+  concurrencyPolicy: ExpectedJob["concurrencyPolicy"],
+  first: Partial<Arrival> & { errorMessage?: string },
+): Evidence {
+  const { errorMessage, ...request } = first;
+  const of = { runId: "run-2", scheduledAt: LATER };
+  return evidence({
+    jobs: [
+      job({
+        concurrencyPolicy,
+        targets: [
+          { at: AT, rule: "optional" },
+          { at: LATER, rule: "once" },
+        ],
+      }),
+    ],
+    arrivals: [arrival(request), arrival({ ...of, at: LATER, endedAt: LATER + 5 })],
+    executions: [errorMessage === undefined ? execution() : failure(errorMessage), execution(of)],
+  });
 }
 
 describe("what is in order", () => {
@@ -126,11 +158,7 @@ describe("what is in order", () => {
       name: "a span over several fire times",
       evidence: evidence({
         jobs: [
-          {
-            jobId: "job-1",
-            maxRetries: 0,
-            targets: [0, 1, 2].map((n) => ({ at: AT - n * MINUTE, rule: "once" as const })),
-          },
+          job({ targets: [0, 1, 2].map((n) => ({ at: AT - n * MINUTE, rule: "once" as const })) }),
         ],
         missed: [span({ first: AT - 2 * MINUTE, last: AT - MINUTE, count: 2 })],
       }),
@@ -140,7 +168,7 @@ describe("what is in order", () => {
     {
       name: "nothing at all for a time that an edit crossed",
       evidence: evidence({
-        jobs: [{ jobId: "job-1", maxRetries: 0, targets: [{ at: AT, rule: "optional" }] }],
+        jobs: [job({ targets: [{ at: AT, rule: "optional" }] })],
         arrivals: [],
         executions: [],
       }),
@@ -169,6 +197,38 @@ describe("what is in order", () => {
       delivered: 2,
       reasons: {},
     },
+    {
+      name: "two runs of a job side by side, which may be",
+      evidence: moved("Allow", { endedAt: LATER + 900 }),
+      delivered: 2,
+      reasons: {},
+    },
+    {
+      name: "one that takes the other's place",
+      evidence: moved("Replace", {
+        endedAt: LATER + 900,
+        answered: null,
+        errorMessage: "replaced: outcome unknown",
+      }),
+      delivered: 2,
+      reasons: {},
+    },
+    {
+      name: "one after the other, as far as the clocks can tell",
+      evidence: moved("Forbid", { endedAt: LATER + 25 }),
+      delivered: 2,
+      reasons: {},
+    },
+    {
+      name: "one beside another that was given up with its worker",
+      evidence: moved("Forbid", {
+        endedAt: LATER + 900,
+        answered: null,
+        errorMessage: "interrupted: outcome unknown",
+      }),
+      delivered: 2,
+      reasons: {},
+    },
   ];
   test.each(cases)("$name", ({ evidence, delivered, reasons }) => {
     const verdict = check(evidence);
@@ -179,7 +239,7 @@ describe("what is in order", () => {
 });
 
 describe("what is planted is found", () => {
-  const never = [{ jobId: "job-1", maxRetries: 0, targets: [{ at: AT, rule: "never" as const }] }];
+  const never = [job({ targets: [{ at: AT, rule: "never" }] })];
   const cases: { name: string; evidence: Evidence; found: ViolationKind[] }[] = [
     {
       name: "a loss",
@@ -308,6 +368,21 @@ describe("what is planted is found", () => {
         ],
       }),
       found: ["unasked"],
+    },
+    {
+      name: "one beside another, which is forbidden",
+      evidence: moved("Forbid", { endedAt: LATER + 26 }),
+      found: ["overlapping"],
+    },
+    {
+      name: "one beside another that is still open",
+      evidence: moved("Forbid", { endedAt: null, answered: null, errorMessage: "timed out" }),
+      found: ["overlapping"],
+    },
+    {
+      name: "one whose place another has taken",
+      evidence: moved("Replace", { at: LATER + 251, endedAt: LATER + 300 }),
+      found: ["out-of-turn"],
     },
     {
       name: "deliveries that go on too late after an outage",

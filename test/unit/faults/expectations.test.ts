@@ -81,6 +81,7 @@ describe("one-time jobs", () => {
     const history = {
       jobId: "job-1",
       maxRetries: 0,
+      concurrencyPolicy: "Allow" as const,
       schedule: { kind: "once" as const },
       operations,
       takenUpWithin: BY_POSTGRES,
@@ -96,6 +97,7 @@ test("cron jobs: every boundary after the creation, until the deletion", () => {
   const history = {
     jobId: "job-1",
     maxRetries: 0,
+    concurrencyPolicy: "Allow" as const,
     schedule: { kind: "cron" as const, everyMinutes: 1 },
     operations: [create(0, 59, 61), { kind: "delete" as const, ...asked(290) }],
     takenUpWithin: BY_POSTGRES,
@@ -142,6 +144,7 @@ describe("what a leader has to see first", () => {
     const history = {
       jobId: "job-1",
       maxRetries: 0,
+      concurrencyPolicy: "Allow" as const,
       schedule: { kind: "once" as const },
       operations: [create(runAt), operation],
       takenUpWithin: BY_RESOURCE,
@@ -159,6 +162,7 @@ describe("a run asked for by hand", () => {
     const history = {
       jobId: "job-1",
       maxRetries: 0,
+      concurrencyPolicy: "Allow" as const,
       schedule: { kind: "once" as const },
       operations: [create(30), { kind: "run" as const, ...asked(10, answered) }],
       takenUpWithin: BY_POSTGRES,

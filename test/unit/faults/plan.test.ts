@@ -34,6 +34,12 @@ describe.each(TOPOLOGIES)("%s", (topology) => {
     expect([...changes].sort()).toEqual(["delete", "move", "pause", "resume", "run"]);
   });
 
+  test("twenty seeds move jobs of every concurrency policy around a run that takes its time", () => {
+    const moved = twenty.flatMap(({ jobs }) => jobs.filter(({ long }) => long));
+    const policies = new Set(moved.map(({ concurrencyPolicy }) => concurrencyPolicy));
+    expect([...policies].sort()).toEqual(["Allow", "Forbid", "Replace"]);
+  });
+
   test("faults end before the last outage, and one of each round outlasts the leases", () => {
     for (const { faults } of twenty) {
       const lasting = faults.map((fault) => ("seconds" in fault ? fault.seconds : 0));

@@ -29,7 +29,9 @@ export async function createInstallation(): Promise<Installation | undefined> {
   if (controlPlane === undefined) return undefined;
   if (controlPlane.kind !== "own") {
     await controlPlane.stop();
-    console.error("the benchmark fills a control plane of its own, not a cluster that was given");
+    console.error(
+      "the benchmark fills a control plane of its own: it needs envtest's programs or Go 1.26, and no CARILLON_TEST_KUBECONFIG",
+    );
     return undefined;
   }
   const dataDir = await mkdtemp(join(tmpdir(), "carillon-bench-"));

@@ -5,7 +5,7 @@ import { isNotFound } from "../../src/kubernetes/api-error.ts";
 import type { KubernetesClient } from "../../src/kubernetes/client.ts";
 import type { Lease } from "../../src/kubernetes/lease.ts";
 import { connect, createNamespace, installCrd } from "../kubernetes/cluster.ts";
-import { resolveControlPlane } from "../kubernetes/control-plane.ts";
+import { resolveOwnControlPlane } from "../kubernetes/control-plane.ts";
 import { kubeconfigText, type OwnControlPlane } from "../kubernetes/own-control-plane.ts";
 import { addressOf, startTcpProxy, type TcpProxy } from "../network/tcp-proxy.ts";
 import { CONTROLLERS, PROCESSES, type ControllerName, type ProcessName } from "./fault-plan.ts";
@@ -31,23 +31,18 @@ const LEASE = "carillon-faults";
 const ASK_MS = 1_000;
 
 /**
- * A control plane for the rounds of a run, with the CRD. Undefined when none can be had; faults are done
- * to it, so a cluster that is somebody else's will not do.
+ * A control plane for the rounds of a run, with the CRD. Undefined when none can be had; faults are done to it, so a
+ * cluster that is somebody else's will not do.
  */
 export async function startFaultyControlPlane(
   say: (line: string) => void,
 ): Promise<OwnControlPlane | undefined> {
-  const resolved = await resolveControlPlane(say);
+  const resolved = await resolveOwnControlPlane(say);
   if (resolved.kind === "missing") {
     for (const reason of resolved.reasons) say(`no control plane: ${reason}`);
     return undefined;
   }
   const started = await resolved.start();
-  if (started.kind !== "own") {
-    await started.stop();
-    say(`${resolved.how} is not ours to damage: needs KUBEBUILDER_ASSETS or Go`);
-    return undefined;
-  }
   const client = connect(started.kubeconfig);
   await installCrd(client);
   await client.close();

@@ -1,6 +1,6 @@
 /**
- * Finds a real kube-apiserver for the tests, in this order: a cluster that was given, envtest's
- * programs, Docker, Go; else says loudly that the Kubernetes tests do not run (an error under CI).
+ * Finds a real kube-apiserver for the tests, in this order: a cluster that was given, envtest's programs, Go, Docker; else
+ * says loudly that the Kubernetes tests do not run (an error under CI).
  */
 import { join } from "node:path";
 import { buildBinary, goToolchain, isExecutable } from "./binaries.ts";
@@ -17,14 +17,13 @@ export interface BorrowedControlPlane {
 
 export type ControlPlane = OwnControlPlane | BorrowedControlPlane;
 
-export type Resolved =
-  | { kind: "found"; how: string; start(): Promise<ControlPlane> }
-  | { kind: "missing"; reasons: string[] };
+type Resolved<T extends ControlPlane> =
+  { kind: "found"; how: string; start(): Promise<T> } | { kind: "missing"; reasons: string[] };
+
+type Say = (line: string) => void;
 
 /** `say` hears about everything that takes longer than a moment. */
-export async function resolveControlPlane(say: (line: string) => void): Promise<Resolved> {
-  const reasons: string[] = [];
-
+async function resolveControlPlane(say: Say): Promise<Resolved<ControlPlane>> {
   const given = process.env.CARILLON_TEST_KUBECONFIG;
   if (given) {
     return {
@@ -33,8 +32,17 @@ export async function resolveControlPlane(say: (line: string) => void): Promise<
       start: async () => ({ kind: "borrowed", kubeconfig: given, stop: leaveIt }),
     };
   }
-  reasons.push("CARILLON_TEST_KUBECONFIG is not set");
+  const own = await resolveOwnControlPlane(say);
+  if (own.kind === "found") return own;
+  const k3s = await startK3s();
+  if (k3s.kind === "found") return k3s;
+  const reasons = ["CARILLON_TEST_KUBECONFIG is not set", ...own.reasons, k3s.reason];
+  return { kind: "missing", reasons };
+}
 
+/** The same, of those that may be broken. */
+export async function resolveOwnControlPlane(say: Say): Promise<Resolved<OwnControlPlane>> {
+  const reasons: string[] = [];
   const assets = process.env.KUBEBUILDER_ASSETS;
   if (assets) {
     const programs = { apiServer: join(assets, "kube-apiserver"), etcd: join(assets, "etcd") };
@@ -46,10 +54,6 @@ export async function resolveControlPlane(say: (line: string) => void): Promise<
   } else {
     reasons.push("KUBEBUILDER_ASSETS is not set");
   }
-
-  const k3s = await startK3s();
-  if (k3s.kind === "found") return k3s;
-  reasons.push(k3s.reason);
 
   const toolchain = await goToolchain();
   if ("go" in toolchain) {
@@ -67,24 +71,34 @@ export async function resolveControlPlane(say: (line: string) => void): Promise<
 async function leaveIt(): Promise<void> {}
 
 /** Starts what was found; undefined after a loud word when nothing was, an error under CI=true. */
-export async function startControlPlane(
-  say: (line: string) => void = announce,
-): Promise<ControlPlane | undefined> {
+export async function startControlPlane(say: Say = announce): Promise<ControlPlane | undefined> {
   const resolved = await resolveControlPlane(say);
   if (resolved.kind === "missing") {
     const message = [
       "NO KUBERNETES TESTS: no control plane can be had.",
       ...resolved.reasons.map((reason) => `  - ${reason}`),
-      "  Any one of these is enough: a kubeconfig, envtest's programs, Docker, Go 1.26.",
+      "  Any one of these is enough: a kubeconfig, envtest's programs, Go 1.26, Docker.",
     ].join("\n");
-    if (process.env.CI === "true") throw new Error(message);
-    say(message);
+    leaveOut(message, say);
     return undefined;
   }
   const began = performance.now();
   const controlPlane = await resolved.start();
   say(`${resolved.how}: up after ${((performance.now() - began) / 1000).toFixed(1)} s`);
   return controlPlane;
+}
+
+/** One more, for a test to break: there is one to be had where `tokenSecret` is provided. */
+export async function anotherControlPlane(): Promise<OwnControlPlane> {
+  const resolved = await resolveOwnControlPlane(() => undefined);
+  if (resolved.kind === "missing") throw new Error(resolved.reasons.join("\n"));
+  return resolved.start();
+}
+
+/** A skip is said loudly, and is an error under CI=true. */
+export function leaveOut(message: string, say: Say = announce): void {
+  if (process.env.CI === "true") throw new Error(message);
+  say(message);
 }
 
 /** kube-controller-manager for tests of garbage collection and namespace deletion. */

@@ -1,12 +1,17 @@
 import type { TestProject } from "vitest/node";
 import { clientProgram } from "./binaries.ts";
-import { announce, controllerManagerProgram, startControlPlane } from "./control-plane.ts";
+import {
+  announce,
+  controllerManagerProgram,
+  leaveOut,
+  startControlPlane,
+} from "./control-plane.ts";
 
 declare module "vitest" {
   export interface ProvidedContext {
     /** Empty when no control plane can be had: the Kubernetes tests skip. */
     kubeconfig: string;
-    /** For `createTokenSigner`; empty when the cluster is not ours. */
+    /** For `createTokenSigner`; empty when the cluster is not ours: tests that break theirs skip. */
     tokenSecret: string;
   }
 }
@@ -15,6 +20,16 @@ declare module "vitest" {
 export async function setup(project: TestProject): Promise<(() => Promise<void>) | undefined> {
   const controlPlane = await startControlPlane();
   if (controlPlane) await preparePrograms();
+  if (controlPlane?.kind === "borrowed") {
+    const message =
+      "NO TESTS THAT BREAK A CONTROL PLANE: this one is not ours. They need envtest's programs or Go 1.26, and no CARILLON_TEST_KUBECONFIG.";
+    try {
+      leaveOut(message);
+    } catch (error) {
+      await controlPlane.stop();
+      throw error;
+    }
+  }
   project.provide("kubeconfig", controlPlane?.kubeconfig ?? "");
   project.provide("tokenSecret", controlPlane?.kind === "own" ? controlPlane.tokenSecret : "");
   return controlPlane && (() => controlPlane.stop());

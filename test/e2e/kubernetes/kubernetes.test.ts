@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import { createCircuits } from "../../../src/postgres/circuits.ts";
 import { createPool } from "../../../src/postgres/pool.ts";
-import { resolveControlPlane } from "../../kubernetes/control-plane.ts";
+import { anotherControlPlane } from "../../kubernetes/control-plane.ts";
 import type { OwnControlPlane } from "../../kubernetes/own-control-plane.ts";
 import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
 import { until } from "../../until.ts";
@@ -34,7 +34,7 @@ const isBlind = (controller: Process) =>
 /** Of one installation. */
 const STORY = { shuffle: false };
 
-describe.runIf(inject("kubeconfig") !== "")("Carillon on Kubernetes", STORY, async () => {
+describe.runIf(inject("tokenSecret") !== "")("Carillon on Kubernetes", STORY, async () => {
   let controlPlane: OwnControlPlane;
   let database: TestDatabase;
   let carillon: Installation;
@@ -44,13 +44,7 @@ describe.runIf(inject("kubeconfig") !== "")("Carillon on Kubernetes", STORY, asy
   let key = "";
 
   beforeAll(async () => {
-    const resolved = await resolveControlPlane(() => undefined);
-    const started = resolved.kind === "found" ? await resolved.start() : undefined;
-    if (started?.kind !== "own")
-      throw new Error(
-        "these tests stop the API server, so it must be one of their own: Go or KUBEBUILDER_ASSETS",
-      );
-    controlPlane = started;
+    controlPlane = await anotherControlPlane();
     database = await createTestDatabase();
     receiver = await startScriptedReceiver();
     carillon = await install(controlPlane, database);

@@ -8,7 +8,7 @@ import { ApiError } from "../../../src/kubernetes/api-error.ts";
 import { createKubernetesClient } from "../../../src/kubernetes/client.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
 import { connect } from "../../kubernetes/cluster.ts";
-import { startControlPlane } from "../../kubernetes/control-plane.ts";
+import { anotherControlPlane } from "../../kubernetes/control-plane.ts";
 import { startHttpProxy } from "../../kubernetes/http-proxy.ts";
 import type { OwnControlPlane } from "../../kubernetes/own-control-plane.ts";
 import { realTime } from "../../kubernetes/real-time.ts";
@@ -31,9 +31,7 @@ describe.runIf(inject("tokenSecret") !== "")("the client", () => {
   const closing: (() => unknown)[] = [];
 
   beforeAll(async () => {
-    const started = await startControlPlane(() => undefined);
-    if (started?.kind !== "own") throw new Error("faults need a control plane of our own");
-    controlPlane = started;
+    controlPlane = await anotherControlPlane();
   });
   afterEach(async () => {
     for (const close of closing.splice(0).reverse()) await close();

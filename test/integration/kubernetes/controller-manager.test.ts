@@ -5,7 +5,7 @@ import type { ScheduledJob } from "../../../src/kubernetes/scheduled-job.ts";
 import { createPool } from "../../../src/postgres/pool.ts";
 import { startReceiver } from "../../e2e/receiver.ts";
 import { connect, installCrd } from "../../kubernetes/cluster.ts";
-import { controllerManagerProgram, startControlPlane } from "../../kubernetes/control-plane.ts";
+import { anotherControlPlane, controllerManagerProgram } from "../../kubernetes/control-plane.ts";
 import type { OwnControlPlane } from "../../kubernetes/own-control-plane.ts";
 import { runToEnd, startPart } from "../../kubernetes/part.ts";
 import { createTestDatabase } from "../../postgres/database.ts";
@@ -26,9 +26,7 @@ describe.runIf(inject("tokenSecret") !== "")("deleted by kube-controller-manager
   beforeAll(async () => {
     const program = await controllerManagerProgram();
     if (program === undefined) throw new Error("kube-controller-manager cannot be had");
-    const started = await startControlPlane(() => undefined);
-    if (started?.kind !== "own") throw new Error("deletions need a control plane of our own");
-    controlPlane = started;
+    controlPlane = await anotherControlPlane();
     closing.push(() => controlPlane.stop());
     admin = connect(controlPlane.kubeconfig);
     closing.push(() => admin.close());

@@ -7,7 +7,7 @@ import { createLeaseElection } from "../../../src/kubernetes/lease-election.ts";
 import type { Lease } from "../../../src/kubernetes/lease.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { connect } from "../../kubernetes/cluster.ts";
-import { startControlPlane } from "../../kubernetes/control-plane.ts";
+import { anotherControlPlane } from "../../kubernetes/control-plane.ts";
 import type { OwnControlPlane } from "../../kubernetes/own-control-plane.ts";
 import { realTime } from "../../kubernetes/real-time.ts";
 import { until } from "../../until.ts";
@@ -32,9 +32,7 @@ describe.runIf(inject("tokenSecret") !== "")("leader election", () => {
   const candidates: Candidate[] = [];
 
   beforeAll(async () => {
-    const started = await startControlPlane(() => undefined);
-    if (started?.kind !== "own") throw new Error("faults need a control plane of our own");
-    controlPlane = started;
+    controlPlane = await anotherControlPlane();
   });
   afterEach(() => {
     for (const candidate of candidates.splice(0)) candidate.process.kill("SIGKILL");

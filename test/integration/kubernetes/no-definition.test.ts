@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import { errorAnswer } from "../../../src/gateway/errors.ts";
 import { createKubernetesJobStore } from "../../../src/kubernetes/kubernetes-job-store.ts";
 import { connect } from "../../kubernetes/cluster.ts";
-import { startControlPlane } from "../../kubernetes/control-plane.ts";
+import { anotherControlPlane } from "../../kubernetes/control-plane.ts";
 import { namespaceAccounts } from "../../kubernetes/namespace-accounts.ts";
 import type { OwnControlPlane } from "../../kubernetes/own-control-plane.ts";
 import { realTime } from "../../kubernetes/real-time.ts";
@@ -15,10 +15,7 @@ describe.runIf(inject("tokenSecret") !== "")(
     let client: ReturnType<typeof connect>;
 
     beforeAll(async () => {
-      const started = await startControlPlane(() => undefined);
-      if (started?.kind !== "own")
-        throw new Error("a definition cannot be missing in a borrowed one");
-      controlPlane = started;
+      controlPlane = await anotherControlPlane();
       client = connect(controlPlane.kubeconfig);
     });
     afterAll(async () => {

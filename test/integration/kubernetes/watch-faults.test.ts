@@ -6,7 +6,7 @@ import { createKubernetesJobStore } from "../../../src/kubernetes/kubernetes-job
 import { specFromResource } from "../../../src/kubernetes/scheduled-job.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { connect, createNamespace, installCrd } from "../../kubernetes/cluster.ts";
-import { startControlPlane } from "../../kubernetes/control-plane.ts";
+import { anotherControlPlane } from "../../kubernetes/control-plane.ts";
 import { startHttpProxy } from "../../kubernetes/http-proxy.ts";
 import type { HttpProxy } from "../../kubernetes/http-proxy.ts";
 import { namespaceAccounts } from "../../kubernetes/namespace-accounts.ts";
@@ -33,9 +33,7 @@ describe.runIf(inject("tokenSecret") !== "")("watching through faults", () => {
   const closing: (() => unknown)[] = [];
 
   beforeAll(async () => {
-    const started = await startControlPlane(() => undefined);
-    if (started?.kind !== "own") throw new Error("faults need a control plane of our own");
-    controlPlane = started;
+    controlPlane = await anotherControlPlane();
     const client = connect(controlPlane.kubeconfig);
     await installCrd(client);
     namespace = (await createNamespace(client, "faults")).name;

@@ -113,6 +113,10 @@ export function runController(options: {
     metrics.queueOldestAge.set((oldestDueMs ?? 0) / 1_000);
   });
 
+  metrics.beforeScrape("namespaces", () => {
+    metrics.namespacesRefused.set(controller.refused.length);
+  });
+
   const stop = new AbortController();
   const election = new AbortController();
   const retention = createRetention({
@@ -128,7 +132,7 @@ export function runController(options: {
   const elections = leadership.run(election.signal, () => controller.blindMs < LEADS_BLIND_MS);
   const others = [
     delivery.run(stop.signal),
-    maintain({ name: "history", ...retention }, log, stop.signal),
+    maintain({ name: "history", ...retention }, { log, metrics }, stop.signal),
   ];
   for (const loop of [scheduling, elections, ...others]) endWhenBroken(loop, log);
   return {

@@ -18,7 +18,7 @@ export function runFinishedJobs(options: {
   store: Pick<JobStoreChoice, "jobs">;
 }): { end(): Promise<void> } {
   const { foundation, configuration, store } = options;
-  const { pool, runPool, clock, log } = foundation;
+  const { pool, runPool, clock, log, metrics } = foundation;
   const name = "finished one-time jobs";
   const finishedJobs = createFinishedJobs({
     jobs: store.jobs,
@@ -31,7 +31,7 @@ export function runFinishedJobs(options: {
     },
   });
   const ends = new AbortController();
-  const running = maintain({ name, ...finishedJobs }, log, ends.signal);
+  const running = maintain({ name, ...finishedJobs }, { log, metrics }, ends.signal);
   endWhenBroken(running, log);
   return {
     async end() {

@@ -3,6 +3,7 @@ import { required } from "../src/configuration/configuration.ts";
 import { createAccounts } from "../src/postgres/accounts.ts";
 import { createApiKeys } from "../src/postgres/api-keys.ts";
 import { cancelAccountRuns } from "../src/postgres/cancel-account-runs.ts";
+import { DependencyUnavailable } from "../src/domain/ports/dependency-down.ts";
 import { createPostgresClock } from "../src/postgres/clock.ts";
 import type { KeyRing } from "../src/postgres/key-ring.ts";
 import { createNotifications } from "../src/postgres/notifications.ts";
@@ -62,14 +63,18 @@ export function createFoundation(options: {
   const usesNotWritten = (error: unknown) => {
     if (!closing) log.warn({ err: error }, "when API keys were last used is written later");
   };
+  const onUnavailable = () => {
+    metrics.databaseFailures.inc();
+  };
   const max = required(configuration, "databaseConnections");
-  const pool = createPool({ url, applicationName, max, onError });
+  const pool = createPool({ url, applicationName, max, onError, onUnavailable });
   const runPool = createPool({
     url,
     applicationName: `${applicationName} runs`,
     max: RUN_CONNECTIONS,
     plans: "fixed",
     onError,
+    onUnavailable,
   });
   const leasePool = createPool({
     url,
@@ -79,9 +84,21 @@ export function createFoundation(options: {
     // After an outage others may have taken the last connections: then leases are renewed on one of the runs'.
     lender: runPool,
     onError,
+    onUnavailable,
   });
   const notifications = createNotifications({ url, applicationName, onError });
-  const clock = createPostgresClock({ pool: leasePool, monotonic, onError });
+  const clock = createPostgresClock({
+    pool: leasePool,
+    monotonic,
+    ownClock: Date.now,
+    onError,
+    onDoubt: (aheadMs) => {
+      log.warn(
+        { aheadSeconds: Math.round(aheadMs / 1_000) },
+        "PostgreSQL's clock has stepped ahead, and this machine's has not: for a minute nothing is scheduled or started, in case it is set right",
+      );
+    },
+  });
   const accounts = createAccounts({
     pool,
     onDelete: cancelAccountRuns,
@@ -120,9 +137,20 @@ export function createFoundation(options: {
     log,
   });
 
-  /** Both pools are asked: requests may still have connections when the runs have none. */
+  /**
+   * Both pools are asked: requests may still have connections when the runs have none. A server that takes no writes, as
+   * after a failover or when its disk is full, is of no use to either.
+   */
   async function pingDatabase(): Promise<void> {
-    await Promise.all([pool, runPool].map((each) => each.query("select 1")));
+    await Promise.all(
+      [pool, runPool].map(async (each) => {
+        const { rows } = await each.query<{ read_only: string }>(
+          "select current_setting('transaction_read_only') as read_only",
+        );
+        if (rows[0]?.read_only === "on")
+          throw new DependencyUnavailable("postgres", { cause: new Error("it is read-only") });
+      }),
+    );
   }
 
   metrics.beforeScrape("database", async () => {
@@ -132,9 +160,13 @@ export function createFoundation(options: {
     metrics.databasePoolConnections.set({ state: "used" }, all - idle);
     metrics.databasePoolWaiting.set(pool.waitingCount + runPool.waitingCount);
     if (clock.known) metrics.clockOffset.set((clock.now() - Date.now()) / 1_000);
-    metrics.databaseUp.set(0);
-    await pingDatabase();
-    metrics.databaseUp.set(1);
+    // Set once it is known: another scrape may be reading meanwhile.
+    const failure = await pingDatabase().then(
+      () => undefined,
+      (error: unknown) => ({ error }),
+    );
+    metrics.databaseUp.set(failure ? 0 : 1);
+    if (failure) throw failure.error;
   });
 
   return {

@@ -1,6 +1,7 @@
 import { HOUR } from "../src/domain/instant.ts";
 import { pause } from "../src/waiting/pause.ts";
 import type { Logger } from "../src/telemetry/logger.ts";
+import type { Metrics } from "../src/telemetry/metrics.ts";
 import { random, timers } from "./system.ts";
 
 /** After an outage, sooner than the usual hour. */
@@ -8,7 +9,7 @@ const RETRY_MS = HOUR / 12;
 
 /** What is past its time and goes. */
 export interface Maintenance {
-  /** Of what, for the log. */
+  /** Of what, for the log and the metric. */
   name: string;
   run(signal: AbortSignal): Promise<void>;
 }
@@ -16,13 +17,19 @@ export interface Maintenance {
 /** Runs it at once and then about hourly, until the signal aborts. */
 export async function maintain(
   maintenance: Maintenance,
-  log: Logger,
+  { log, metrics }: { log: Logger; metrics: Pick<Metrics, "retentionLastSuccess"> },
   signal: AbortSignal,
 ): Promise<void> {
+  const succeeded = () => {
+    metrics.retentionLastSuccess.set({ of: maintenance.name }, Date.now() / 1_000);
+  };
+  // Not long ago, as far as anybody knows.
+  succeeded();
   while (!signal.aborted) {
     let wait = HOUR * (0.75 + random() / 4);
     try {
       await maintenance.run(signal);
+      if (!signal.aborted) succeeded();
     } catch (error) {
       log.warn({ err: error, of: maintenance.name }, "retention did not finish");
       wait = RETRY_MS;

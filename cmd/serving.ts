@@ -69,7 +69,7 @@ export async function serve(
     const configuration = readEnvironment(program);
     databaseUrl = required(configuration, "databaseUrl");
     const log = createLogger(logOptions(configuration, process.stdout)).child({ program });
-    const metrics = createMetrics({ version: VERSION });
+    const metrics = createMetrics({ version: VERSION, program });
     const keyRing = parseKeyRing(required(configuration, "encryptionKeys"));
     const cluster =
       required(configuration, "jobStore") === "kubernetes"

@@ -93,7 +93,7 @@ async function start(ending: Ending): Promise<void> {
   ending.add("database lock", () => lock.release());
   await migrate({ url: databaseUrl, appVersion: VERSION, onProgress: say, signal: terminated });
 
-  const metrics = createMetrics({ version: VERSION });
+  const metrics = createMetrics({ version: VERSION, program: "standalone" });
   const keyRing = parseKeyRing(
     await encryptionKeys({ configured: configuration.encryptionKeys, directory }),
   );

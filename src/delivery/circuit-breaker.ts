@@ -77,6 +77,12 @@ interface Entry {
 /** Calls within the window, before which nothing is concluded from their failures. */
 const MINIMUM_CALLS = 5;
 
+export interface Transition {
+  destination: string;
+  from: CircuitState;
+  state: CircuitState;
+}
+
 /**
  * One breaker per destination key. It opens when, within `windowMs`, at least `MINIMUM_CALLS` were made
  * and more than half failed; after `resetMs` one call is let through, whose outcome closes or reopens
@@ -89,7 +95,7 @@ export function createCircuitBreakers(options: {
   timers: Timers;
   metrics: Metrics;
   /** Called for each change of state; must not throw. */
-  onTransition: (transition: { destination: string; state: CircuitState }) => void;
+  onTransition: (transition: Transition) => void;
   windowMs?: number;
   resetMs?: number;
   /**
@@ -230,12 +236,13 @@ export function createCircuitBreakers(options: {
     metrics.circuitTransitions.inc({ state });
     count(entry.state, -1);
     count(state, 1);
+    const from = entry.state;
     if (state === "closed") unsettled.delete(entry.destination);
     else unsettled.add(entry.destination);
     entry.state = state;
     entry.epoch += 1;
     entry.changedAt = monotonic();
-    onTransition({ destination: entry.destination, state });
+    onTransition({ destination: entry.destination, from, state });
   }
 
   /** One timer for all windows; it stops when there is no breaker left. */

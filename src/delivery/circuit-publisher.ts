@@ -3,16 +3,23 @@ import type { Timer, Timers } from "../domain/ports/clock.ts";
 import type { Circuits, CircuitState } from "../domain/ports/circuits.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import type { Logger } from "../telemetry/logger.ts";
+import type { Transition } from "./circuit-breaker.ts";
 
 export interface CircuitPublisher {
   /** Neither throws nor waits. */
-  transition(transition: { destination: string; state: CircuitState }): void;
+  transition(transition: Transition): void;
   /** Nothing is published any more. */
   close(): void;
 }
 
 /** Milliseconds between tries while the database is away. */
 const RETRY = 2_000;
+
+/** One that stays open is probed every half minute, for as long as its destination is called: no news to anybody. */
+function levelOf(from: CircuitState, state: CircuitState): "debug" | "info" | "warn" {
+  if (state === "closed") return "info";
+  return from === "closed" ? "warn" : "debug";
+}
 
 /**
  * Publishes this process's breaker transitions, for REST and conditions. The latest state of each
@@ -23,10 +30,12 @@ export function createCircuitPublisher(options: {
   circuits: Pick<Circuits, "publish">;
   worker: string;
   timers: Timers;
-  log: Pick<Logger, "info" | "warn">;
+  log: Pick<Logger, "debug" | "info" | "warn">;
 }): CircuitPublisher {
   const { circuits, worker, timers, log } = options;
   const waiting = new Map<string, CircuitState>();
+  /** The database has been away since the last that was published. */
+  let away = false;
   let publishing = false;
   let retry: Timer | undefined;
   let closed = false;
@@ -39,14 +48,17 @@ export function createCircuitPublisher(options: {
       waiting.delete(key);
       try {
         await circuits.publish({ account, destination, worker, state });
+        away = false;
       } catch (error) {
-        const away = error instanceof DependencyUnavailable;
-        log.warn(
-          { err: error, account, destination, state },
-          away ? "circuit state not published yet" : "circuit state not published",
-        );
-        // The database is there, and would say the same again: this state must not hold up those of others.
-        if (!away) continue;
+        const about = { err: error, account, destination, state };
+        if (!(error instanceof DependencyUnavailable)) {
+          // The database is there, and would say the same again: this state must not hold up those of others.
+          log.warn(about, "circuit state not published");
+          continue;
+        }
+        // One line for an outage.
+        log[away ? "debug" : "warn"](about, "circuit state not published yet");
+        away = true;
         // Unless it changed again in the meantime.
         if (!waiting.has(key)) waiting.set(key, state);
         break;
@@ -65,9 +77,8 @@ export function createCircuitPublisher(options: {
   }
 
   return {
-    transition: ({ destination, state }) => {
-      const level = state === "open" ? "warn" : "info";
-      log[level]({ destination, state }, "circuit breaker changed state");
+    transition: ({ destination, from, state }) => {
+      log[levelOf(from, state)]({ destination, state }, "circuit breaker changed state");
       if (closed) return;
       waiting.set(destination, state);
       // While a retry is awaited, everything waits for it: the database is away.

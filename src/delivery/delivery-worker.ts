@@ -9,6 +9,7 @@ import type { EmailLog, Mailer } from "../domain/ports/mail.ts";
 import type { RunQueue } from "../domain/ports/run-queue.ts";
 import type { ClaimedRun } from "../domain/run.ts";
 import type { Logger } from "../telemetry/logger.ts";
+import { createSwarmWarning } from "../telemetry/swarm-warning.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { createFreshAnswers } from "../waiting/fresh-answers.ts";
 import { within } from "../waiting/within.ts";
@@ -97,6 +98,8 @@ export function createDeliveryWorker(options: {
         log.warn({ run: id }, "a run in flight was taken over by another worker");
     },
   });
+  // Or what the first ones that it takes over are worth would not be seen: a counter that begins with 3 has not risen.
+  for (const result of ["requeued", "interrupted"] as const) metrics.runsReaped.inc({ result }, 0);
   /** Monotonic time when the database was last seen away. */
   let lastOutage = -Infinity;
   /** Milliseconds that the last look for dead workers' runs took. */
@@ -120,9 +123,16 @@ export function createDeliveryWorker(options: {
     claimBell.ring();
   }
 
+  const warnOfOutage = createSwarmWarning({
+    log,
+    monotonic,
+    message: "deliveries wait: PostgreSQL cannot be reached, or does not carry out what it is told",
+  });
   function outage(error: unknown): void {
-    if (error instanceof DependencyUnavailable) lastOutage = monotonic();
-    else log.error({ err: error }, "a delivery loop failed");
+    if (error instanceof DependencyUnavailable) {
+      lastOutage = monotonic();
+      warnOfOutage(error);
+    } else log.error({ err: error }, "a delivery loop failed");
   }
   const records = createRecords({ ...options, leases, onOutage: outage });
   const starter = createStarter({
@@ -291,6 +301,8 @@ export function createDeliveryWorker(options: {
 
   /** After an outage everybody's leases have run out: those who come back get one lease to renew theirs. */
   async function reap(): Promise<void> {
+    // By a clock that has stepped ahead everybody's have run out, too.
+    if (!clock.known) lastOutage = monotonic();
     if (monotonic() - lastOutage < timing.lease) return;
     const began = monotonic();
     const { requeued, interrupted } = await queue.reap();

@@ -224,7 +224,8 @@ export function createStarter(options: {
     const type = run.spec.target.kind;
     const executedAt = clock.now();
     const began = monotonic();
-    if (run.attempt === 1)
+    // What an open circuit put off says nothing about the workers, and would for hours.
+    if (run.attempt === 1 && run.notBefore <= run.scheduledAt)
       metrics.runLateness.observe({ type }, Math.max(0, executedAt - run.scheduledAt) / 1_000);
     let outcome: AttemptOutcome = { kind: "not_sent" };
     try {

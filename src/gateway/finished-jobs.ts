@@ -2,6 +2,7 @@ import type { Cursor } from "../domain/cursor.ts";
 import { DAY, type Instant } from "../domain/instant.ts";
 import type { Job } from "../domain/job.ts";
 import type { Clock } from "../domain/ports/clock.ts";
+import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import type { JobStore } from "../domain/ports/job-store.ts";
 import type { FinishedJob, RunHistory } from "../domain/ports/run-history.ts";
 import type { RunLedger } from "../domain/ports/run-ledger.ts";
@@ -22,14 +23,16 @@ export interface FinishedJobsOptions {
 
 /** Uids that are read at a time. */
 const PAGE = 1_000;
-/** After so many failures one after the other it is not these jobs that are at fault. */
+/** After so many times one after the other that something was away, the next run goes on. */
 const MOST_IN_A_ROW = 10;
+/** Jobs of one account that cannot be deleted, before its others are left to the next run: its namespace forbids it. */
+const MOST_OF_AN_ACCOUNT = 10;
 
 /**
  * Deletes the one-time jobs REST made that have been over for longer than `days`, as DELETE /jobs/{id}
  * would: nobody else ever does, and they would be listed for ever (docs/decisions/0014). One after the other,
  * each judged by what is so right before. Safe on several processes at once; interrupted, the next run goes
- * on. Rejects with the first error, after the other jobs had their turn if it was one of single jobs.
+ * on. Rejects with the first error, after the other jobs had their turn unless something was away.
  */
 export function createFinishedJobs(options: FinishedJobsOptions): {
   run(signal: AbortSignal): Promise<void>;
@@ -51,14 +54,19 @@ export function createFinishedJobs(options: FinishedJobsOptions): {
   ): Promise<number> {
     let count = 0;
     for (const jobUid of page) {
-      if (signal.aborted || trouble.inARow === MOST_IN_A_ROW) break;
+      if (signal.aborted || trouble.awayInARow === MOST_IN_A_ROW) break;
+      let account: string | undefined;
       try {
         const found = await history.finishedJob({ before, jobUid });
-        if (found && (await remove(found))) count += 1;
-        trouble.inARow = 0;
+        account = found?.account;
+        const refused = trouble.refused.get(account ?? "") ?? 0;
+        if (found && refused < MOST_OF_AN_ACCOUNT && (await remove(found))) count += 1;
+        trouble.awayInARow = 0;
       } catch (error) {
         trouble.first ??= { error };
-        trouble.inARow += 1;
+        if (error instanceof DependencyUnavailable) trouble.awayInARow += 1;
+        else if (account !== undefined)
+          trouble.refused.set(account, (trouble.refused.get(account) ?? 0) + 1);
       }
     }
     return count;
@@ -68,7 +76,7 @@ export function createFinishedJobs(options: FinishedJobsOptions): {
     async run(signal) {
       if (days === 0) return;
       const before = clock.now() - days * DAY;
-      const trouble: Trouble = { first: undefined, inARow: 0 };
+      const trouble: Trouble = { first: undefined, awayInARow: 0, refused: new Map() };
       let after: string | undefined;
       do {
         // What people apply has other names, and is theirs: not even a look at it.
@@ -76,7 +84,7 @@ export function createFinishedJobs(options: FinishedJobsOptions): {
         const count = await sweep(page, { before, trouble, signal });
         if (count > 0) options.onRemoved(count);
         after = page.length === PAGE ? page.at(-1) : undefined;
-      } while (after !== undefined && !signal.aborted && trouble.inARow < MOST_IN_A_ROW);
+      } while (after !== undefined && !signal.aborted && trouble.awayInARow < MOST_IN_A_ROW);
       if (trouble.first) throw trouble.first.error;
     },
   };
@@ -84,7 +92,9 @@ export function createFinishedJobs(options: FinishedJobsOptions): {
 
 interface Trouble {
   first: { error: unknown } | undefined;
-  inARow: number;
+  awayInARow: number;
+  /** By account: jobs that could not be deleted. */
+  refused: Map<string, number>;
 }
 
 /**

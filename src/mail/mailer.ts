@@ -103,8 +103,10 @@ export function createMailer(options: {
       const kind = message.kind ?? "email";
       const started = monotonic();
       const result = await send(account, message, options);
-      metrics.emails.inc({ kind, outcome: OUTCOME[result.kind] });
-      if (result.kind === "unconfigured") return result;
+      const queueFull = result.kind === "failed" && result.queueFull === true;
+      metrics.emails.inc({ kind, outcome: queueFull ? "queue_full" : OUTCOME[result.kind] });
+      // No server was asked.
+      if (queueFull || result.kind === "unconfigured") return result;
       metrics.emailDuration.observe({ kind }, (monotonic() - started) / 1_000);
       if (result.kind === "failed") {
         if (result.refused) metrics.destinationsRefused.inc({ protocol: "smtp" });

@@ -1,3 +1,4 @@
+import { MINUTE, type Instant } from "../domain/instant.ts";
 import { ClockUnknown, type Clock, type Monotonic } from "../domain/ports/clock.ts";
 import type { Pool } from "./pool.ts";
 
@@ -27,24 +28,41 @@ const DRIFT = 1e-4;
 const KEPT = 16;
 /** After a measurement that failed: whoever waits for PostgreSQL's return must hear of it soon. */
 const RETRY_MS = 2_000;
+/** A step ahead by more than this is doubted if this machine's own clock knows nothing of it. */
+const DOUBTFUL_MS = MINUTE;
+/** PostgreSQL's clock is the only one: what lasts is so. */
+const DOUBTED_FOR_MS = MINUTE;
 
 /**
  * PostgreSQL's clock, measured like NTP does it: the server's reading belongs to the middle of the round
  * trip, and the shortest recent round trip knows best. Jumps of this machine's own clock do not matter;
  * a jump of the server's (failover to another machine) shows as samples that contradict each other: the
  * newest then wins.
+ *
+ * Unless it is far ahead, and this machine disagrees: a server that comes up with the wrong time has it set right
+ * within seconds. What is decided by it meanwhile cannot be undone, since no fire time is decided twice, and each job
+ * would wait until the wrong time has come. So for a minute nobody schedules or starts anything, and `now` goes on by
+ * what was measured before.
  */
 export function createPostgresClock(options: {
   pool: Pool;
   monotonic: Monotonic;
+  /** This machine's own clock: only asked whether it bears out a step of PostgreSQL's. */
+  ownClock?: () => Instant;
+  /** A step ahead by so many milliseconds is doubted. */
+  onDoubt?: (aheadMs: number) => void;
   /** Default 5,000. */
   intervalMs?: number;
   onError?: (error: unknown) => void;
 }): PostgresClock {
-  const { monotonic } = options;
+  const { monotonic, ownClock } = options;
   const intervalMs = options.intervalMs ?? 5_000;
   let samples: Sample[] = [];
   let best: Sample | undefined;
+  /** The first sample of a step that is doubted. */
+  let doubted: Sample | undefined;
+  /** Monotonic time of PostgreSQL's last answer. */
+  let answeredAt = -Infinity;
   let timer: NodeJS.Timeout | undefined;
   let stopped = false;
 
@@ -68,11 +86,27 @@ export function createPostgresClock(options: {
   }
 
   function add(sample: Sample): void {
-    const agreeing = samples.filter(
-      (old) => Math.abs(old.offset - sample.offset) <= aged(old, sample.at) + sample.uncertainty,
-    );
+    answeredAt = sample.at;
+    const agreeing = samples.filter((old) => agree(old, sample));
+    if (agreeing.length === 0 && isDoubtful(sample)) {
+      if (doubted === undefined || !agree(doubted, sample)) {
+        doubted = sample;
+        options.onDoubt?.(sample.offset - (best?.offset ?? sample.offset));
+      }
+      if (sample.at - doubted.at < DOUBTED_FOR_MS) return;
+    }
+    doubted = undefined;
     samples = [...agreeing, sample].slice(-KEPT);
     best = samples.reduce((a, b) => (aged(b, sample.at) <= aged(a, sample.at) ? b : a));
+  }
+
+  function isDoubtful({ offset, at }: Sample): boolean {
+    return (
+      best !== undefined &&
+      ownClock !== undefined &&
+      offset - best.offset > DOUBTFUL_MS &&
+      offset + at - ownClock() > DOUBTFUL_MS
+    );
   }
 
   async function loop(first: () => void): Promise<void> {
@@ -90,7 +124,7 @@ export function createPostgresClock(options: {
 
   return {
     get known() {
-      return best !== undefined;
+      return best !== undefined && doubted === undefined;
     },
     now: () => {
       if (best === undefined)
@@ -101,12 +135,16 @@ export function createPostgresClock(options: {
       stopped = false;
       return new Promise((resolve) => void loop(resolve));
     },
-    silence: () => monotonic() - (samples.at(-1)?.at ?? -Infinity),
+    silence: () => monotonic() - answeredAt,
     stop: () => {
       stopped = true;
       clearTimeout(timer);
     },
   };
+}
+
+function agree(old: Sample, sample: Sample): boolean {
+  return Math.abs(old.offset - sample.offset) <= aged(old, sample.at) + sample.uncertainty;
 }
 
 function aged(sample: Sample, now: number): number {

@@ -33,6 +33,15 @@ export function createEmailLog({ pool, timers }: { pool: Pool; timers?: Timers }
   });
   return {
     append: (entry) => refusingContent(() => appends.submit(entry)),
+    async ready(account) {
+      // Nothing is counted, but it is a write.
+      await pool.query(
+        `insert into email_log_counts as c (account, day, kind, status, entries)
+         values ($1, (now() at time zone 'UTC')::date, 'email', 'sent', 0)
+         on conflict (account, day, kind, status) do update set entries = c.entries`,
+        [account],
+      );
+    },
     async list(query) {
       const { text, values } =
         query.to === undefined ? listStatement(query) : recipientStatement(query, query.to);

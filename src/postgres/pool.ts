@@ -19,6 +19,8 @@ export interface PoolOptions {
   max?: number;
   /** Errors of idle connections: the pool replaces them by itself. */
   onError?: (error: Error) => void;
+  /** Called for each statement that fails with DependencyUnavailable. */
+  onUnavailable?: () => void;
   /** Default 10 s. The client gives up 2 s later, so that a half-open server is noticed as well. */
   statementTimeoutMs?: number;
   /** Default 5 s, to wait for a lock. */
@@ -159,6 +161,7 @@ export function createPool(options: PoolOptions): Pool {
       throw failureOf(pool, error);
     }
   }) as typeof pool.query;
+  if (options.onUnavailable) unavailable.set(pool, options.onUnavailable);
   return pool;
 }
 
@@ -170,10 +173,16 @@ const letIn = new Set<string | undefined>();
  * waits, as in any other outage, for an operator: passwords are changed, and databases are restored.
  */
 function failureOf(pool: Pool, error: unknown): unknown {
-  return letIn.has(pool.options.connectionString) && isRefusal(error)
-    ? new DependencyUnavailable("postgres", { cause: error })
-    : translated(error);
+  const failure =
+    letIn.has(pool.options.connectionString) && isRefusal(error)
+      ? new DependencyUnavailable("postgres", { cause: error })
+      : translated(error);
+  if (failure instanceof DependencyUnavailable) unavailable.get(pool)?.();
+  return failure;
 }
+
+/** `PoolOptions.onUnavailable`. */
+const unavailable = new WeakMap<Pool, () => void>();
 
 /**
  * A connection is used once this has resolved. Not among the start-up options, where PgBouncer would

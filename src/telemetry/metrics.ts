@@ -39,7 +39,12 @@ const MISNAMED_DEFAULTS = [
 export type Metrics = ReturnType<typeof createMetrics>;
 
 /** A registry of its own for each call: two programs in one process (tests) do not meet. */
-export function createMetrics(options: { version: string; nodeMetrics?: boolean }) {
+export function createMetrics(options: {
+  version: string;
+  /** Which of the programs this is; none of those that serve when omitted. */
+  program?: string;
+  nodeMetrics?: boolean;
+}) {
   const registry = new Registry();
   const registers = [registry];
   const descriptions: MetricDescription[] = [];
@@ -95,7 +100,7 @@ export function createMetrics(options: { version: string; nodeMetrics?: boolean 
     // Mail and passcodes.
     emails: counter(
       "emails_total",
-      "Emails by kind (email, otp, job) and outcome (sent, failed, unconfigured).",
+      "Emails by kind (email, otp, job) and outcome (sent, failed, queue_full: too many wait for its server already, unconfigured).",
       ["kind", "outcome"],
     ),
     emailDuration: histogram(
@@ -128,12 +133,12 @@ export function createMetrics(options: { version: string; nodeMetrics?: boolean 
     ),
     runs: counter(
       "runs_total",
-      "Attempts recorded, by job type and outcome (delivered, retryable, permanent, gone, interrupted, replaced, deleted, circuit_open).",
+      "Attempts, by job type and outcome (delivered, retryable, permanent, gone, interrupted, replaced, deleted, circuit_open), as the process concluded them that made them; those of dead ones are in `carillon_runs_reaped_total`.",
       ["type", "outcome"],
     ),
     runLateness: histogram(
       "run_lateness_seconds",
-      "Time from a run's scheduled time to the start of its first attempt.",
+      "Time from a run's scheduled time to the start of its first attempt, unless something had put it off, such as an open circuit.",
       LATENESS_SECONDS,
       ["type"],
     ),
@@ -192,6 +197,10 @@ export function createMetrics(options: { version: string; nodeMetrics?: boolean 
       WORK_SECONDS,
     ),
     reconcileQueueDepth: gauge("reconcile_queue_depth", "Jobs waiting to be reconciled."),
+    namespacesRefused: gauge(
+      "namespaces_refused",
+      "Watched namespaces that the API server does not let this process list: their jobs wait.",
+    ),
     statusWrites: counter("status_writes_total", "Job status writes by outcome (written, error).", [
       "outcome",
     ]),
@@ -226,10 +235,23 @@ export function createMetrics(options: { version: string; nodeMetrics?: boolean 
       ["state"],
     ),
     databasePoolWaiting: gauge("database_pool_waiting", "Callers waiting for a connection."),
-    databaseUp: gauge("database_up", "1 when PostgreSQL answered at this scrape, otherwise 0."),
+    databaseUp: gauge(
+      "database_up",
+      "1 when PostgreSQL answered at this scrape, and takes writes, otherwise 0.",
+    ),
+    databaseFailures: counter(
+      "database_failures_total",
+      "Statements that PostgreSQL did not carry out, and that are tried again: unreachable, read-only, full, too slow, locked.",
+    ),
     clockOffset: gauge(
       "clock_offset_seconds",
       "PostgreSQL's clock minus this machine's wall clock.",
+    ),
+
+    retentionLastSuccess: gauge(
+      "retention_last_success_timestamp_seconds",
+      "When this process last removed all that is past its retention (history, finished one-time jobs); until it has, when it started.",
+      ["of"],
     ),
 
     collectionErrors: counter(
@@ -238,10 +260,10 @@ export function createMetrics(options: { version: string; nodeMetrics?: boolean 
       ["collector"],
     ),
   };
-  gauge("build_info", "Constant 1; the label is the running version.", ["version"]).set(
-    { version: options.version },
-    1,
-  );
+  gauge("build_info", "Constant 1; the labels are the running version and program.", [
+    "version",
+    "program",
+  ]).set({ version: options.version, program: options.program ?? "" }, 1);
 
   if (options.nodeMetrics ?? true) {
     collectDefaultMetrics({ register: registry, prefix: "carillon_" });

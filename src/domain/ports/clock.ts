@@ -2,11 +2,12 @@ import type { Instant } from "../instant.ts";
 
 /**
  * PostgreSQL's clock as this process knows it: a measured offset on monotonic time.
- * Nothing is created or started while it has no measurement.
+ * Nothing is created or started while it is not known.
  */
 export interface Clock {
   /** Throws `ClockUnknown` before the first measurement. */
   now(): Instant;
+  /** False before the first measurement, and while the last one is doubted. */
   readonly known: boolean;
 }
 

@@ -8,6 +8,7 @@ import {
   type MailMessage,
   type MailResult,
 } from "../../domain/mail.ts";
+import { DependencyUnavailable } from "../../domain/ports/dependency-down.ts";
 import type { IdempotencyKeys } from "../../domain/ports/idempotency-keys.ts";
 import type { EmailLog, Mailer, Otps } from "../../domain/ports/mail.ts";
 import type { Metrics } from "../../telemetry/metrics.ts";
@@ -36,6 +37,8 @@ const CODE = /^[0-9]{6}$/;
 
 export function mailRoutes(options: MailRouteOptions) {
   const { mailer, emailLog, otps, metrics } = options;
+  /** The log has not taken the last entry of a mail that was sent. */
+  let logAway = false;
 
   return {
     async sendEmail(request: ApiRequest<SendRequest>): Promise<ApiAnswer> {
@@ -50,6 +53,7 @@ export function mailRoutes(options: MailRouteOptions) {
         report: options.report,
         // Nothing in here of the request: its JSON would stay in memory while the mail waits.
         work: async () => {
+          await untilLogged(account);
           const result = await mailer.send(account, message, { smtpRevision });
           if (result.kind === "unconfigured") throw smtpNotConfigured();
           refuseBeyondQueue(result);
@@ -144,6 +148,16 @@ export function mailRoutes(options: MailRouteOptions) {
     };
   }
 
+  /**
+   * Who hears 503 tries again: where reading works and writing does not, as after a failover, each try would be one more
+   * mail. So after the first one nothing is sent before something can be written.
+   */
+  async function untilLogged(account: string): Promise<void> {
+    if (!logAway) return;
+    await emailLog.ready(account);
+    logAway = false;
+  }
+
   async function refuseWithoutSettings({ account, smtpRevision }: Sender): Promise<void> {
     if (smtpRevision === undefined && !(await mailer.configured(account)))
       throw smtpNotConfigured();
@@ -166,6 +180,7 @@ export function mailRoutes(options: MailRouteOptions) {
       });
     } catch (cause) {
       if (failed) throw cause;
+      logAway = cause instanceof DependencyUnavailable;
       throw new EffectUncertain(
         new ApiError("sent_not_logged", "the mail was accepted but could not be logged", { cause }),
       );

@@ -41,6 +41,10 @@ beforeAll(async () => {
           throw new DependencyUnavailable("postgres", { cause: new Error("connection lost") });
         return log.append(entry);
       },
+      ready: async (account) => {
+        if (world.logDown) throw new DependencyUnavailable("postgres");
+        await log.ready(account);
+      },
     }),
   });
 });
@@ -310,6 +314,25 @@ describe("when something is down", () => {
     expect([reply.status, reply.json["code"]]).toEqual([503, "sent_not_logged"]);
     const again = await h.request({ method: "POST", path: "/send", json, headers });
     expect([again.status, again.json["code"]]).toEqual([409, "outcome_unknown"]);
+  });
+
+  test("without a key, who tries again gives nobody the mail again while nothing can be written", async () => {
+    const json = { to: "once@example.com", subject: "s", body: "b" };
+    const send = async () => {
+      const { status, json: said } = await h.request({ method: "POST", path: "/send", json });
+      return [status, said["code"]];
+    };
+    world.logDown = true;
+    const replies = [await send(), await send(), await send()];
+    world.logDown = false;
+    expect(replies).toEqual([
+      [503, "sent_not_logged"],
+      [503, "dependency_unavailable"],
+      [503, "dependency_unavailable"],
+    ]);
+    expect(await send()).toEqual([200, undefined]);
+    const { json: log } = await h.request({ path: "/logs?to=once@example.com" });
+    expect(log["total"]).toBe(1);
   });
 });
 

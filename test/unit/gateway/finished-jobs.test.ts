@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { Cursor } from "../../../src/domain/cursor.ts";
 import { DAY } from "../../../src/domain/instant.ts";
 import type { Job } from "../../../src/domain/job.ts";
+import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
 import type { FinishedJob } from "../../../src/domain/ports/run-history.ts";
 import { revisionOf } from "../../../src/domain/revision.ts";
 import { timingOf } from "../../../src/domain/timing.ts";
@@ -186,19 +187,41 @@ test("some that cannot be deleted do not keep the others; the first is told of i
   expect(cancelled).toHaveLength(20);
 });
 
+test("an account whose jobs cannot be deleted is asked ten times, however many it has of them", async () => {
+  const others = [finished(), finished()];
+  const stuck = Array.from({ length: 30 }, () => finished());
+  let tries = 0;
+  const all = [...stuck, ...others].map(({ job, found }, index) => {
+    const account = index < 30 ? "stuck" : "other";
+    return { job: { ...job, account }, found: { ...found, account } };
+  });
+  const { run, kept } = world(all, {
+    deleting: async ({ account }) => {
+      if (account !== "stuck") return true;
+      tries += 1;
+      throw new Error("denied");
+    },
+  });
+  await expect(run(forever)).rejects.toThrow("denied");
+  expect(tries).toBe(10);
+  expect(kept.size).toBe(30);
+});
+
 test("a store or a database that is away ends it", async () => {
   const all = Array.from({ length: 30 }, () => finished());
   let tries = 0;
   const store = world(all, {
     deleting: () => {
       tries += 1;
-      return Promise.reject(new Error("away"));
+      return Promise.reject(new DependencyUnavailable("kubernetes"));
     },
   });
-  await expect(store.run(forever)).rejects.toThrow("away");
+  await expect(store.run(forever)).rejects.toThrow(DependencyUnavailable);
   expect(tries).toBe(10);
-  const database = world(all, { cancelling: () => Promise.reject(new Error("away")) });
-  await expect(database.run(forever)).rejects.toThrow("away");
+  const database = world(all, {
+    cancelling: () => Promise.reject(new DependencyUnavailable("postgres")),
+  });
+  await expect(database.run(forever)).rejects.toThrow(DependencyUnavailable);
   expect(database.kept.size).toBe(20);
 });
 

@@ -7,6 +7,7 @@ import { missedSpans } from "./missed-spans.ts";
 import type { LedgerChange } from "./ports/run-ledger.ts";
 import type { MissedReason, MissedSpan, NewRun, UnfinishedRun } from "./run.ts";
 import { sameRevision } from "./revision.ts";
+import { scheduleHash } from "./schedule.ts";
 import type { Timing } from "./timing.ts";
 import { onceStateOf } from "./timing.ts";
 
@@ -156,7 +157,7 @@ function decideCron(input: Input): Scheduled {
   const { job, timing, now, horizon } = input;
   const idle = { once: "armed" as const, create: [], replace: [], missed: [], wakeAt: null };
   if (!input.gate.startable || !timing.compiled.ok)
-    return { ...idle, position: restingPosition(input) };
+    return { ...idle, position: restingPosition(input), missed: passedBeforePause(input) };
 
   const { schedule } = timing.compiled;
   const { base, cut } = cronStart(input);
@@ -196,6 +197,15 @@ function decideCron(input: Input): Scheduled {
     missed,
     wakeAt: next === null ? null : next - ahead,
   };
+}
+
+/** What was due, and had not been decided when the pause came. Of another schedule nobody knows any more. */
+function passedBeforePause({ job, timing, cursor, now }: Input): readonly MissedSpan[] {
+  const { schedule, suspend } = job.spec;
+  if (!suspend || !timing.compiled.ok || !cursor?.startable || cursor.position >= now) return [];
+  if (cursor.scheduleHash !== scheduleHash({ schedule, suspend: false })) return [];
+  const passed = { after: cursor.position, until: now };
+  return missedSpans(timing.compiled.schedule, passed, { at: Infinity, reason: "paused" });
 }
 
 /** From where fire times count (exclusive), and before which moment, why, they may not run any more. */

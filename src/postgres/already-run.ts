@@ -36,6 +36,31 @@ export async function alreadyAttempted(
   return new Set(rows.map((row) => row.job_uid));
 }
 
+/**
+ * One-times whose firing is taken back, because their only run was to be dropped, and whose run has been started after
+ * that was decided: they await it as before. `changes` have been applied, without what they create. Returns the jobs
+ * whose cursor was written.
+ */
+export async function keepFired(
+  client: Queryable,
+  changes: readonly LedgerChange[],
+): Promise<string[]> {
+  const back = changes.flatMap(({ job, from, to }) =>
+    job.spec.schedule.kind === "once" && from?.once === "fired" && to.once === "armed"
+      ? [{ uid: job.uid, key: isoUtc(job.spec.schedule.at) }]
+      : [],
+  );
+  if (back.length === 0) return [];
+  const { rows } = await client.query<{ job_uid: string }>(
+    `update job_cursors c set version = c.version + 1, once = 'fired'
+       from unnest($1::uuid[], $2::text[]) as i(job_uid, key)
+      where ${byKey("c.job_uid", "i.job_uid")} and exists (${UNDER_WAY})
+     returning c.job_uid`,
+    [back.map(({ uid }) => uid), back.map(({ key }) => key)],
+  );
+  return rows.map((row) => row.job_uid);
+}
+
 /** Of input `i`. */
 const UNDER_WAY = `select from runs r
   where ${byKey("r.job_uid", "i.job_uid")} and r.trigger = 'schedule' and r.key = i.key`;

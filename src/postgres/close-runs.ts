@@ -7,6 +7,7 @@ import { ensureExecutionMonths, lacksPartition } from "./partitions.ts";
 import type { Queryable } from "./pool.ts";
 import { EXECUTION_COLUMNS, LAST_EXECUTION, plainArray } from "./rows.ts";
 import { DEADLOCK, sqlState } from "./sql-state.ts";
+import { UNWANTED } from "./start-runs.ts";
 
 /**
  * Records attempts and finishes or re-queues their runs, comparing claim tokens. Tells after each statement,
@@ -31,11 +32,13 @@ export async function closeRuns(
   );
   const retries = closings.filter(({ next }) => next === "retry");
   const retried = await close(RETRIED, retries);
-  // A run can be replaced while its retry waits for the row: it has not been taken then, and ends now,
-  // unless it is somebody else's.
+  // A run whose job has been changed, paused or deleted under its attempt, or that was replaced: its retry would never be
+  // started, and until then it would pass for unfinished. It ends now, unless it is somebody else's.
   await close(
     ENDED,
-    retries.filter(({ run }) => !retried.has(run.id)),
+    retries
+      .filter(({ run }) => !retried.has(run.id))
+      .map(({ run, execution }) => ({ run, execution, next: "finished" })),
   );
 }
 
@@ -59,9 +62,10 @@ const HALTS = "(c.generation = any(f.halted) is true)";
 
 /**
  * Of a judged job `j`: true when what is written is right only for the version of the cursor that was judged. Also for
- * any one-time: while its run ends, it may be given another time, or put back to that run's.
+ * any one-time: while its run ends, it may be given another time, or put back to that run's. And for a retry: who
+ * changes the job meanwhile has not seen a run that waits, and would not take it back.
  */
-const RELIES = "(j.halts or j.settles or j.one_time is true)";
+const RELIES = "(j.halts or j.settles or j.one_time is true or j.retries)";
 
 /** Ids of the runs that were still held, and uids of the jobs whose cursor has a new version, between commas. */
 interface ClosedRow {
@@ -80,20 +84,18 @@ const ATTEMPTED = `uuidv7() as id, r.id as run_id, r.account, r.job_id, r.job_ui
 /** Runs that are over: their rows go. */
 const ENDED = {
   name: "close_runs",
-  mine: `delete from runs r using input i
-        where ${HELD} and (i.next <> 'retry' or r.replaced)
-       returning ${ATTEMPTED}, r.attempts + 1 as attempt,
-                 case i.next when 'retry' then 'finished' else i.next end as next`,
+  mine: `delete from runs r using input i where ${HELD}
+       returning ${ATTEMPTED}, r.attempts + 1 as attempt, i.next`,
 };
 
-/** Runs that are tried again. */
+/** Runs that are tried again, where the job still wants them. */
 const RETRIED = {
   name: "retry_runs",
   mine: `update runs r
           set attempts = r.attempts + 1, not_before = i.retry_at, claim_token = null, worker = null,
               lease_until = null, started_at = null
-         from input i
-        where ${HELD} and i.next = 'retry' and not r.replaced
+         from input i, job_cursors c
+        where ${HELD} and ${byKey("c.job_uid", "r.job_uid")} and ${UNWANTED} is null
        returning ${ATTEMPTED}, r.attempts as attempt, i.next`,
 };
 
@@ -170,7 +172,8 @@ async function closeOnce(
               array_agg(generation) filter (where ${FINAL}) over job as final,
               array_agg(status) filter (where ${FINAL}) over job as outcomes,
               max(generation) filter (where ${FINAL}) over job as newest,
-              bool_or(one_time) filter (where ${FINAL}) over job as one_time
+              bool_or(one_time) filter (where ${FINAL}) over job as one_time,
+              bool_or(next = 'retry') over job as retries
          from mine
        window job as (partition by job_uid order by executed_at desc, id desc
                       rows between unbounded preceding and unbounded following)

@@ -5,7 +5,7 @@ import type { Job } from "../domain/job.ts";
 import type { LedgerChange, RunLedger } from "../domain/ports/run-ledger.ts";
 import { sameRevision } from "../domain/revision.ts";
 import type { MissedReason, NewRun, RunTrigger, UnfinishedRun } from "../domain/run.ts";
-import { alreadyAttempted, settleAlreadyRun } from "./already-run.ts";
+import { alreadyAttempted, keepFired, settleAlreadyRun } from "./already-run.ts";
 import { byKey } from "./by-key.ts";
 import { createJobCancellation } from "./cancel-jobs.ts";
 import { dropReplaced, dropUnstarted, type Drop } from "./drop-runs.ts";
@@ -48,11 +48,13 @@ export function createRunLedger({ pool }: { pool: Pool }): RunLedger {
           await storeRevisions(client, winners);
           // Before the inserts: a fire time that was taken back may be created anew right here.
           const dropped = await dropUnstarted(client, winners.flatMap(dropOf));
+          const kept = await keepFired(client, winners);
+          const attempted = await alreadyAttempted(client, winners);
           await dropReplaced(
             client,
-            winners.flatMap((change) => change.replace),
+            // Nothing takes their place where no run is created.
+            winners.flatMap(({ job, replace }) => (attempted.has(job.uid) ? [] : replace)),
           );
-          const attempted = await alreadyAttempted(client, winners);
           const created = await insertRuns(client, winners, attempted);
           const asked = winners.flatMap(({ create }) => create);
           const settled =
@@ -60,7 +62,7 @@ export function createRunLedger({ pool }: { pool: Pool }): RunLedger {
               ? await settleAlreadyRun(client, winners, attempted)
               : [];
           // Their cursors are a version further than the caller thinks.
-          await tellOfJobs(client, CURSORS_CHANNEL, [...dropped.settled, ...settled]);
+          await tellOfJobs(client, CURSORS_CHANNEL, [...dropped.settled, ...kept, ...settled]);
           const missed = winners.filter((change) => change.missed.length > 0);
           const wrongly = missed.filter(({ job }) => attempted.has(job.uid));
           await insertMissed(

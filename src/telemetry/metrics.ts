@@ -128,7 +128,7 @@ export function createMetrics(options: {
     ),
     runsMissed: counter(
       "runs_missed_total",
-      "Fire times that did not run, by reason (downtime, deadline, overlap, past_at_creation); not those of runs that a change dropped.",
+      "Fire times that did not run, by reason (downtime, deadline, overlap, past_at_creation, paused); not those of runs that a change dropped.",
       ["reason"],
     ),
     runs: counter(

@@ -185,7 +185,67 @@ describe("a time that has been missed already takes the place of one whose run w
     });
 });
 
+/** Decided when the run was still queued, and applied when it has been started. */
+async function pausedLate(of: Job): Promise<{ run: ClaimedRun; paused: Job }> {
+  await reconcile(of);
+  const run = await claimOne(fixture.queue, of);
+  const paused = edited(of, { suspend: true });
+  const pause = await decided(paused);
+  if (pause?.to.once !== "armed") throw new Error("the firing is not taken back");
+  expect(await fixture.queue.start([run])).toEqual(new Set([run.id]));
+  told.clear();
+  await fixture.ledger.apply([pause]);
+  await until("the leader is told", () => told.has(of.uid));
+  return { run, paused };
+}
+
+describe("taken back while its run is started", () => {
+  const WITH_DEADLINE = { startingDeadlineSeconds: 1 };
+
+  test("it goes on to wait for it: completed, and nothing is missed on resume", async () => {
+    const of = once(Date.now() - 5_000, WITH_DEADLINE);
+    // In time when it was created.
+    const { run, paused } = await pausedLate({
+      ...of,
+      spec: { ...of.spec, startingDeadlineSeconds: null },
+    });
+    expect(await onceOf(of)).toBe("fired");
+    await fixture.queue.close([success(run)]);
+    expect(await onceOf(of)).toBe("completed");
+    await reconcile(edited(paused, { suspend: false, ...WITH_DEADLINE }));
+    expect(await onceOf(of)).toBe("completed");
+    expect(await reasonsOf(of)).toEqual([]);
+  });
+
+  test("given back unsent it is armed again, and runs once on resume", async () => {
+    const { run, paused } = await pausedLate(once(Date.now() - 1_000));
+    await fixture.queue.release([run], Date.now() - 1);
+    await refused(await claimOne(fixture.queue, paused));
+    expect(await onceOf(paused)).toBe("armed");
+    const resumed = edited(paused, { suspend: false });
+    await reconcile(resumed);
+    await fixture.queue.close([success(await started(resumed))]);
+    expect(await onceOf(resumed)).toBe("completed");
+    expect(await reasonsOf(resumed)).toEqual([]);
+    expect(await fixture.executionsOf(resumed)).toHaveLength(1);
+  });
+});
+
 describe("put back to a time that it has run at", () => {
+  test("with Replace: the run of the other time goes on, since nothing takes its place", async () => {
+    const first = Date.now() - 2_000;
+    const of = once(first, { concurrencyPolicy: "Replace" });
+    await reconcile(of);
+    await fixture.queue.close([success(await started(of))]);
+    const moved = movedTo(of, Date.now() - 1_000);
+    await reconcile(moved);
+    const run = await started(moved);
+    await reconcile(movedTo(moved, first));
+    expect(await fixture.queue.unwanted([run.id])).toEqual(new Map());
+    await fixture.queue.close([success(run)]);
+    expect(await fixture.executionsOf(of)).toHaveLength(2);
+  });
+
   const cases: {
     name: string;
     close: (run: ClaimedRun) => Closing;
@@ -473,11 +533,23 @@ describe("refused at its start", () => {
   test("superseded between attempts: it has failed", async () => {
     const of = once(Date.now() - 1_000);
     await reconcile(of);
-    const run = await started(of);
+    await fixture.queue.close([retry(await started(of), Date.now() - 1)]);
+    const second = await started(of);
     await reconcile(edited(of, { name: "edited" }));
-    await fixture.queue.close([retry(run, Date.now() - 1)]);
+    await fixture.queue.release([second], Date.now() - 1);
     await refused(await claimOne(fixture.queue, of));
     expect(await onceOf(of)).toBe("failed");
+    expect(await reasonsOf(of)).toEqual([]);
+  });
+
+  test("superseded under its attempt: it has failed, without another", async () => {
+    const of = once(Date.now() - 1_000);
+    await reconcile(of);
+    const run = await started(of);
+    await reconcile(edited(of, { name: "edited" }));
+    await fixture.queue.close([retry(run, Date.now() + HOUR)]);
+    expect(await onceOf(of)).toBe("failed");
+    expect(await fixture.runsOf(of)).toEqual([]);
     expect(await reasonsOf(of)).toEqual([]);
   });
 

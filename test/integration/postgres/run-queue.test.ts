@@ -39,6 +39,9 @@ const expireLease = (id: string) =>
   ]);
 const renewed = (...runs: { id: string }[]) => new Map(runs.map(({ id }) => [id, "renewed"]));
 
+const apply = async (of: Job, to: NonNullable<Parameters<typeof change>[1]>["to"]) =>
+  fixture.ledger.apply([change(of, { from: await cursorOf(fixture.ledger, of), to })]);
+
 describe("claim", () => {
   test("workers on several connections share the queue without overlap", async () => {
     const jobs = Array.from({ length: 300 }, () => job());
@@ -336,6 +339,48 @@ describe("close", () => {
     await fixture.queue.start([second]);
     await fixture.queue.close([success(second)]);
     expect((await fixture.executionsOf(of)).map((one) => one.attempt)).toEqual([2, 1]);
+  });
+
+  const unwanted: { why: string; by: (of: Job) => Promise<unknown> }[] = [
+    { why: "changed", by: (of) => apply({ ...of, generation: 2 }, {}) },
+    { why: "paused", by: (of) => apply(of, { startable: false }) },
+    { why: "deleted", by: (of) => fixture.ledger.cancel([of.uid]) },
+  ];
+  test.each(unwanted)("is not retried: its job was $why under the attempt", async ({ by }) => {
+    const of = job();
+    const run = await claimed(fixture, of);
+    await fixture.queue.start([run]);
+    await by(of);
+    expect(await fixture.queue.close([retry(run, Date.now() + 60_000)])).toEqual(new Set([run.id]));
+    expect(await fixture.runsOf(of)).toEqual([]);
+    expect(await fixture.executionsOf(of)).toHaveLength(1);
+    expect(await fixture.missedOf(of)).toEqual([]);
+  });
+
+  test("is not retried: its job is changed while that is recorded", async () => {
+    const of = job();
+    const run = await claimed(fixture, of);
+    await fixture.queue.start([run]);
+    // Who changes it has looked for runs that wait, and found none.
+    const changing = await fixture.pool.connect();
+    await changing.query("begin");
+    await changing.query(
+      "update job_cursors set generation = 2, version = version + 1 where job_uid = $1",
+      [of.uid],
+    );
+    const closing = fixture.queue.close([retry(run, Date.now() + 60_000)]);
+    await until("the closing waits for the cursor", async () => {
+      const { rows } = await fixture.pool.query(
+        `select from pg_stat_activity
+          where datname = current_database() and wait_event_type = 'Lock' and query like '%attempts = r.attempts + 1%'`,
+      );
+      return rows.length > 0;
+    });
+    await changing.query("commit");
+    changing.release();
+    expect(await closing).toEqual(new Set([run.id]));
+    expect(await fixture.runsOf(of)).toEqual([]);
+    expect(await fixture.executionsOf(of)).toHaveLength(1);
   });
 
   test("a replaced run is not retried", async () => {

@@ -30,8 +30,6 @@ const KEPT = 16;
 const RETRY_MS = 2_000;
 /** A step ahead by more than this is doubted if this machine's own clock knows nothing of it. */
 const DOUBTFUL_MS = MINUTE;
-/** PostgreSQL's clock is the only one: what lasts is so. */
-const DOUBTED_FOR_MS = MINUTE;
 
 /**
  * PostgreSQL's clock, measured like NTP does it: the server's reading belongs to the middle of the round
@@ -51,12 +49,15 @@ export function createPostgresClock(options: {
   ownClock?: () => Instant;
   /** A step ahead by so many milliseconds is doubted. */
   onDoubt?: (aheadMs: number) => void;
+  /** Default a minute. PostgreSQL's clock is the only one: a step that lasts for longer is so. */
+  doubtForMs?: number;
   /** Default 5,000. */
   intervalMs?: number;
   onError?: (error: unknown) => void;
 }): PostgresClock {
   const { monotonic, ownClock } = options;
   const intervalMs = options.intervalMs ?? 5_000;
+  const doubtForMs = options.doubtForMs ?? MINUTE;
   let samples: Sample[] = [];
   let best: Sample | undefined;
   /** The first sample of a step that is doubted. */
@@ -93,7 +94,7 @@ export function createPostgresClock(options: {
         doubted = sample;
         options.onDoubt?.(sample.offset - (best?.offset ?? sample.offset));
       }
-      if (sample.at - doubted.at < DOUBTED_FOR_MS) return;
+      if (sample.at - doubted.at < doubtForMs) return;
     }
     doubted = undefined;
     samples = [...agreeing, sample].slice(-KEPT);

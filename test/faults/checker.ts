@@ -68,8 +68,8 @@ interface Case {
 
 /** What docs/reliability.md promises: after an outage deliveries go on within so many milliseconds. */
 const RECOVERY_MS = 30_000;
-/** From the last look at whether a run is still wanted to its request at the receiver. */
-const SENDING_MS = 250;
+/** What is sent in the place of another may meet it on its way: that is aborted within so many milliseconds. */
+const ABORTED_WITHIN_MS = 5_000;
 /** Reasons that only an operation can give: no reason for a time that none has touched. */
 const ASKED_FOR = new Set(["superseded", "paused", "deleted", "account_deleted"]);
 
@@ -224,7 +224,7 @@ function judge(each: Case, clockError: number): Violation[] {
 }
 
 /**
- * Of a job that forbids or replaces: no request of a fire time once a later one has been sent. Of one that forbids: none
+ * Of a job that forbids or replaces: no request of a fire time once a later one has long been sent. Of one that forbids: none
  * while that of an earlier one is open, unless that was given up with its worker, which recorded so.
  */
 function judgeOverlap(cases: readonly Case[], clockError: number): Violation[] {
@@ -237,7 +237,7 @@ function judgeOverlap(cases: readonly Case[], clockError: number): Violation[] {
           const detail = `${job.concurrencyPolicy}: ${told([earlier])}; ${told([later])}`;
           found.push({ kind, jobId: job.jobId, at: target.at, detail });
         };
-        if (earlier.at > later.at + SENDING_MS) report("out-of-turn");
+        if (earlier.at > later.at + ABORTED_WITHIN_MS) report("out-of-turn");
         else if (
           job.concurrencyPolicy === "Forbid" &&
           (earlier.endedAt ?? Infinity) > later.at + clockError &&

@@ -1,6 +1,7 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { monotonic } from "../../../cmd/system.ts";
-import { ClockUnknown } from "../../../src/domain/ports/clock.ts";
+import { HOUR } from "../../../src/domain/instant.ts";
+import { ClockUnknown, type Clock } from "../../../src/domain/ports/clock.ts";
 import { createPostgresClock } from "../../../src/postgres/clock.ts";
 import { createPool, type Pool } from "../../../src/postgres/pool.ts";
 import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
@@ -62,6 +63,71 @@ test("a server whose clock jumped is believed at once", async () => {
   jump = 60_000;
   await expect.poll(() => Math.abs(clock.now() - Date.now()), { interval: 5 }).toBeLessThan(1_000);
   clock.stop();
+});
+
+/** As above; and this machine's own clock goes on, so that it is behind the server's by as much. */
+async function stepped(doubtForMs?: number) {
+  let jump = 0;
+  const doubts: number[] = [];
+  const clock = createPostgresClock({
+    pool,
+    monotonic: () => performance.now() - jump,
+    ownClock: () => Date.now() - jump,
+    onDoubt: (aheadMs) => doubts.push(aheadMs),
+    intervalMs: 5,
+    ...(doubtForMs === undefined ? {} : { doubtForMs }),
+  });
+  await clock.start();
+  jump = 8 * HOUR;
+  await expect.poll(() => doubts.length, { interval: 5 }).toBe(1);
+  return {
+    clock,
+    doubts,
+    setRight: () => {
+      jump = 0;
+    },
+  };
+}
+const aheadOfServer = (clock: Clock) => clock.now() - Date.now();
+
+describe("a server whose clock is far ahead of a sudden, and this machine's is not", () => {
+  test("is doubted: time goes on as before, and is known again when the server's is set right", async () => {
+    const { clock, doubts, setRight } = await stepped();
+    expect(clock.known).toBe(false);
+    expect(Math.abs((doubts[0] ?? 0) - 8 * HOUR)).toBeLessThan(1_000);
+    expect(Math.abs(aheadOfServer(clock) + 8 * HOUR)).toBeLessThan(1_000);
+    // It answers, and that is what leaders ask.
+    expect(clock.silence()).toBeLessThan(1_000);
+    setRight();
+    await expect.poll(() => clock.known, { interval: 5 }).toBe(true);
+    expect(Math.abs(aheadOfServer(clock))).toBeLessThan(1_000);
+    expect(doubts).toHaveLength(1);
+    clock.stop();
+  });
+
+  test("is believed when that lasts", async () => {
+    const { clock, doubts } = await stepped(50);
+    await expect.poll(() => clock.known, { interval: 5 }).toBe(true);
+    expect(Math.abs(aheadOfServer(clock))).toBeLessThan(1_000);
+    expect(doubts).toHaveLength(1);
+    clock.stop();
+  });
+
+  test("is believed at once if this machine's clock says so too, as after its sleep", async () => {
+    let jump = 0;
+    const clock = createPostgresClock({
+      pool,
+      monotonic: () => performance.now() - jump,
+      ownClock: Date.now,
+      onDoubt: () => expect.unreachable("nothing is to be doubted"),
+      intervalMs: 5,
+    });
+    await clock.start();
+    jump = 8 * HOUR;
+    await expect.poll(() => Math.abs(aheadOfServer(clock)), { interval: 5 }).toBeLessThan(1_000);
+    expect(clock.known).toBe(true);
+    clock.stop();
+  });
 });
 
 test("measures as soon as the database comes", async () => {

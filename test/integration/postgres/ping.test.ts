@@ -35,7 +35,13 @@ async function foundationOf(connections: number) {
     const theirs = `from pg_stat_activity where usename = '${username}'`;
     await admin(database.url, `select pg_terminate_backend(pid, 5000) ${theirs}`);
   };
-  return { ...foundation, lose };
+  const readOnly = async () => {
+    const { username } = new URL(role.url);
+    await admin(database.url, `alter role ${username} set default_transaction_read_only = on`);
+    const theirs = `from pg_stat_activity where usename = '${username}'`;
+    await admin(database.url, `select pg_terminate_backend(pid, 5000) ${theirs}`);
+  };
+  return { ...foundation, lose, readOnly };
 }
 
 test("PostgreSQL is up where there is a connection for requests and one for runs", async () => {
@@ -50,4 +56,16 @@ test("each scrape says whether PostgreSQL is up at that time", async () => {
   expect((await metrics.render()).text).toMatch(/^carillon_database_up 1$/m);
   await lose();
   expect((await metrics.render()).text).toMatch(/^carillon_database_up 0$/m);
+});
+
+test("one that answers and takes no writes is not up, and what fails for it is counted", async () => {
+  const { metrics, pool, pingDatabase, readOnly } = await foundationOf(2);
+  expect((await metrics.render()).text).toMatch(/^carillon_database_failures_total 0$/m);
+  await readOnly();
+  await expect(pingDatabase()).rejects.toThrow(DependencyUnavailable);
+  const write = pool.query("delete from accounts");
+  await expect(write).rejects.toThrow(DependencyUnavailable);
+  const { text } = await metrics.render();
+  expect(text).toMatch(/^carillon_database_up 0$/m);
+  expect(text).toMatch(/^carillon_database_failures_total [1-9]/m);
 });

@@ -381,7 +381,7 @@ describe("what is planted is found", () => {
     },
     {
       name: "one whose place another has taken",
-      evidence: moved("Replace", { at: LATER + 251, endedAt: LATER + 300 }),
+      evidence: moved("Replace", { at: LATER + 5_001, endedAt: LATER + 5_005 }),
       found: ["out-of-turn"],
     },
     {

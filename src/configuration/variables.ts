@@ -65,7 +65,7 @@ export const VARIABLES = {
   allowDestinations: list({
     name: "CARILLON_ALLOW_DESTINATIONS",
     meaning:
-      "Comma-separated `CIDR[:port]` that webhooks and SMTP may reach besides globally routable addresses.",
+      "Comma-separated `CIDR[:port]` that webhooks and SMTP may reach besides globally routable addresses, on that port or on any. What is set replaces standalone's default: name `127.0.0.0/8,::1/128` too, or the mail catcher is out of reach.",
     default: { standalone: "127.0.0.0/8,::1/128", gateway: "", controller: "" },
   }),
   jobStore: oneOf({

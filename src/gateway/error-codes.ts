@@ -95,7 +95,8 @@ export const ERROR_CODES = {
   },
   otp_rate_limited: {
     status: 429,
-    meaning: "Too many codes were sent to this address; see `Retry-After`.",
+    meaning:
+      "Five codes have been asked for this address within ten minutes; `Retry-After` says how many seconds to wait.",
   },
   sign_in_delayed: {
     status: 429,

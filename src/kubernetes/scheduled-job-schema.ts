@@ -252,7 +252,8 @@ export const scheduledJobSpec = Type.Object(
     email: Type.Optional(email),
     suspend: Type.Optional(
       Type.Boolean({
-        description: "While true no run is created or started; runs under way go on.",
+        description:
+          "While true no scheduled run is created or started. An attempt under way at the change goes on, but is not retried.",
         default: false,
       }),
     ),

@@ -199,7 +199,8 @@ export const maxRetries = Type.Integer({
 export const minBackoffSeconds = Type.Integer({
   minimum: 1,
   maximum: LIMITS.backoffSeconds,
-  description: "Seconds before the first retry; doubles with each one, with jitter.",
+  description:
+    "Least seconds before each retry; the pause is random, up to an upper bound that is twice this at first and doubles.",
   default: SPEC_DEFAULTS.minBackoffSeconds,
 });
 

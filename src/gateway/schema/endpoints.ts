@@ -54,7 +54,7 @@ export const ENDPOINTS = {
     tag: "OTP",
     summary: "Send a one-time passcode",
     description:
-      "Generates a 6-digit code that is valid for 10 minutes and mails it. An earlier code for the address no longer verifies, even if this mail fails.",
+      "Generates a 6-digit code that is valid for 10 minutes and mails it. An earlier code for the address no longer verifies, even if this mail fails. An address takes five codes within 10 minutes, those whose mail failed included.",
     body: mail.otpSendRequest,
     idempotent: true,
     success: { status: 200, description: "The code was mailed.", schema: mail.otpSendAnswer },

@@ -43,7 +43,7 @@ const LABELS = {
   email_body: "Body",
   max_retries: "Retries",
   concurrency_policy: "While an older run is unfinished",
-  min_backoff_seconds: "Seconds before the first retry",
+  min_backoff_seconds: "Seconds before a retry at least",
   max_backoff_seconds: "Seconds between retries at most",
   timeout_seconds: "Seconds that a call may take",
   starting_deadline_seconds: "Seconds that a run may start late",

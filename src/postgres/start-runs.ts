@@ -11,7 +11,7 @@ import { plainArray } from "./rows.ts";
  * The last gate before bytes leave: commits `started` for claims that still hold and whose job still
  * wants them, judged on the cursor under the run's row lock. Pausing, editing and deleting write the
  * same rows, so whichever commits first decides. What may not start any more is removed, and recorded as
- * missed or decided again: `onPastDeadline` hears how many are missed because their starting deadline had passed.
+ * missed or decided again, or moves on: `onPastDeadline` hears how many are missed because their starting deadline had passed.
  * Returns the ids that may be sent.
  */
 export async function startRuns(
@@ -44,7 +44,8 @@ export async function startRuns(
 /**
  * Of those that did not start: what the job no longer wants goes; what is somebody else's stays. A one-time
  * whose run goes is settled with it (`droppedAs`), or both stay for the next start if its cursor is being
- * written: who writes it locks runs after cursors, and this is the other way round.
+ * written: who writes it locks runs after cursors, and this is the other way round. A manual run that was given back
+ * moves to the generation that counts now, as it would have if the edit had met it waiting (`dropUnstarted`).
  */
 async function dropUnwanted(
   database: Queryable,
@@ -54,23 +55,29 @@ async function dropUnwanted(
   const { rows } = await database.query<{ job_uid: string | null; late: number }>({
     name: "drop_unwanted_runs",
     text: `with mine as materialized (
-       select r.id, r.job_uid, r.account, r.trigger, r.generation, r.replaced, i.start_by
+       select r.id, r.job_uid, r.account, r.trigger, r.generation, r.replaced, r.attempts, i.start_by
          from runs r join ${CLAIMS} on ${STILL_HELD}
         order by i.id for update of r
      ), judged as materialized (
-       select r.id, r.job_uid, ${REASON} as reason, c.version,
+       select r.id, r.job_uid, ${REASON} as reason, c.version, c.generation,
+              r.trigger = 'manual' and r.attempts = 0 as asked,
               r.trigger = 'schedule' and ${awaits("r")} is true as awaited
          from mine r left join job_cursors c on ${byKey("c.job_uid", "r.job_uid")}
      ), unwanted as materialized (
-       select id, job_uid, version, reason, awaited and reason not in ('deleted', 'overlap') as settles
+       select id, job_uid, version, reason, generation, asked and reason = 'superseded' as moves,
+              awaited and reason not in ('deleted', 'overlap') as settles
          from judged where reason is not null
+     ), moved as (
+       update runs r
+          set generation = u.generation, claim_token = null, worker = null, lease_until = null
+         from unwanted u where ${byKey("r.id", "u.id")} and u.moves
      ), free as materialized (
        select c.job_uid from job_cursors c
          join unwanted u on ${byKey("c.job_uid", "u.job_uid")} and c.version = u.version
         where u.settles for update of c skip locked
      ), dropped as (
        delete from runs r using unwanted u
-        where ${byKey("r.id", "u.id")}
+        where ${byKey("r.id", "u.id")} and not u.moves
           and (not u.settles or u.job_uid in (select job_uid from free))
        returning r.account, r.job_id, r.job_uid, r.attempts, r.scheduled_at, u.reason, u.settles
      ), settled as (

@@ -246,6 +246,22 @@ describe("start", () => {
     await fixture.queue.close([success(run)]);
   });
 
+  test("a run by hand that is given back after an edit is one of the edited job", async () => {
+    const of = job();
+    await fixture.ledger.apply([change(of)]);
+    await fixture.ledger.runNow(of, "by hand");
+    const run = await claimOne(fixture.queue, of);
+    await fixture.queue.start([run]);
+    await apply({ ...of, generation: 2 }, {});
+    await fixture.queue.release([run], Date.now() - 1);
+    expect(await fixture.queue.start([await claimOne(fixture.queue, of)])).toEqual(new Set());
+    const moved = await claimOne(fixture.queue, of);
+    expect(moved).toMatchObject({ id: run.id, generation: 2, attempt: 1 });
+    expect(await fixture.queue.start([moved])).toEqual(new Set([run.id]));
+    await fixture.queue.close([success(moved)]);
+    expect(await fixture.missedOf(of)).toEqual([]);
+  });
+
   test("what is refused between attempts has its execution, and is not missed", async () => {
     const of = job();
     const first = await claimed(fixture, of);

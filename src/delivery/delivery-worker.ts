@@ -78,8 +78,11 @@ export function createDeliveryWorker(options: {
   workerId: string;
   limits?: Partial<DeliveryLimits>;
   timing?: Partial<typeof TIMING>;
+  mostUnsettled?: number;
+  maxUnrecorded?: number;
 }): { run(signal: AbortSignal): Promise<void> } {
   const { queue, clock, random, timers, monotonic, metrics, log, workerId, breakers } = options;
+  const { mostUnsettled = MOST_UNSETTLED, maxUnrecorded = MAX_UNRECORDED } = options;
   const limits = deliveryLimits(options.limits);
   const timing = { ...TIMING, ...options.timing };
   const held = createHeldRuns(limits);
@@ -168,11 +171,11 @@ export function createDeliveryWorker(options: {
    */
   async function claim(signal: AbortSignal): Promise<boolean> {
     if (unanswered.size > 0) await giveBackUnanswered();
-    if (!clock.known || records.pending > MAX_UNRECORDED) return false;
+    if (!clock.known || records.pending > maxUnrecorded) return false;
     const now = clock.now();
     const room = held.room(now);
     const full = held.full(now, outlook.patience);
-    const slots = breakers.unsettled.size > MOST_UNSETTLED ? 0 : held.startable(full);
+    const slots = breakers.unsettled.size > mostUnsettled ? 0 : held.startable(full);
     const limit = Math.min(limits.claimBatch, room.due, slots || Infinity);
     if (limit === 0) return false;
     const look = outlook.next(full);

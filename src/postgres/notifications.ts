@@ -29,7 +29,10 @@ export function createNotifications(options: {
   url: string;
   applicationName: string;
   onError?: (error: Error) => void;
+  /** Milliseconds between two looks whether the server is still there. */
+  checkMs?: number;
 }): Notifications {
+  const { checkMs = CHECK_MS } = options;
   const listeners = new Map<string, Set<(payload?: string) => void>>();
   let client: pg.Client | undefined;
   let connecting: Promise<void> | undefined;
@@ -75,7 +78,7 @@ export function createNotifications(options: {
     if (closed) return fresh.end();
     check = setInterval(() => {
       ask(fresh, "select 1").catch(report);
-    }, CHECK_MS);
+    }, checkMs);
     // Also those that come meanwhile.
     for (const channel of listeners.keys()) await listen(fresh, channel);
     client = fresh;

@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createPool } from "../../src/postgres/pool.ts";
+import { freePort } from "../network/free-port.ts";
 import { admin } from "../postgres/admin.ts";
 import {
   createEmptyDatabase,
@@ -237,9 +238,9 @@ test("a variable that there is not is pointed out", async () => {
 
 test("it goes on when nobody reads its lines any longer", async () => {
   const directory = await mkdtemp(join(other, "unread-"));
-  await admin(newer.url, "delete from carillon_meta where key = 'min_app_version'");
+  const database = await createEmptyDatabase();
   const ports = { PORT: "0", CARILLON_METRICS_PORT: "0" };
-  const env = { ...ports, CARILLON_DATA_DIR: directory, DATABASE_URL: newer.url };
+  const env = { ...ports, CARILLON_DATA_DIR: directory, DATABASE_URL: database.url };
   const program = run("standalone", { env });
   program.child.stdout?.destroy();
   const state = () => readFile(join(directory, "state.json"), "utf8").catch(() => "");
@@ -247,6 +248,7 @@ test("it goes on when nobody reads its lines any longer", async () => {
   await until("it has begun", async () => (await state()).includes('"done"'), 30_000);
   program.signal("SIGTERM");
   expect(await program.finished).toMatchObject({ code: 0, stderr: "" });
+  await database.drop();
 });
 
 /** What a PostgreSQL answers that is not there yet. */
@@ -328,18 +330,17 @@ test("a dump of another server that nobody has migrated here: jobs are watched, 
 });
 
 test("the mail catcher leaves our own ports to us", async () => {
-  const listening = createServer().listen(0, "127.0.0.1");
-  await once(listening, "listening");
-  const { port } = listening.address() as AddressInfo;
-  listening.close();
+  const database = await createEmptyDatabase();
+  const port = await freePort();
   const directory = await mkdtemp(join(other, "catcher-"));
   const mailCatcher = { smtpPort: 0, httpPort: port };
   await writeFile(join(directory, "state.json"), JSON.stringify({ mailCatcher }));
-  const env = { DATABASE_URL: newer.url, PORT: String(port) };
+  const env = { DATABASE_URL: database.url, PORT: String(port) };
   const program = await startStandalone(directory, env);
   expect(program.url).toBe(`http://127.0.0.1:${port}`);
   program.signal("SIGTERM");
   await program.finished;
+  await database.drop();
 });
 
 test.each([

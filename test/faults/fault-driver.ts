@@ -71,8 +71,8 @@ export async function driveFaults(options: {
     return [free(wanted) || !free(other) ? wanted : other];
   }
 
-  /** `tell` hears which processes it is done to. */
-  async function commit(fault: Fault, tell: (who: readonly string[]) => void): Promise<void> {
+  /** `tell` hears which processes it is done to, unless it is none of theirs. */
+  async function commit(fault: Fault, tell: (who?: readonly string[]) => void): Promise<void> {
     switch (fault.kind) {
       case "kill":
         return done(fault.process, tell, async (name) => {
@@ -107,27 +107,27 @@ export async function driveFaults(options: {
           wire.slow({ everyMs: SLOW_MS });
         });
       case "database-restart":
-        tell([]);
+        tell();
         return inTurn("database", async () => {
           await database.stop(fault.how);
           await delay(fault.seconds * 1_000);
           await database.start();
         });
       case "read-only":
-        tell([]);
+        tell();
         return inTurn("database", async () => {
           await database.readOnly(true);
           await delay(fault.seconds * 1_000);
           await database.readOnly(false);
         });
       case "api-server":
-        tell([]);
+        tell();
         return inTurn("api-server", async () => {
           if (system.cluster === undefined) throw new Error("there is no API server to damage");
           await system.cluster[fault.how](fault.seconds);
         });
       case "receiver":
-        tell([]);
+        tell();
         return inTurn(`receiver ${fault.receiver}`, async () => {
           const receiver = receivers[fault.receiver];
           if (receiver === undefined) throw new Error(`no receiver ${fault.receiver}`);
@@ -136,7 +136,7 @@ export async function driveFaults(options: {
           receiver.mood = "well";
         });
       case "clock-jump":
-        tell([]);
+        tell();
         return inTurn("clock", async () => {
           await system.setClock?.(fault.bySeconds);
           await delay(fault.seconds * 1_000);
@@ -147,7 +147,7 @@ export async function driveFaults(options: {
 
   async function done(
     who: Who,
-    tell: (who: readonly string[]) => void,
+    tell: (who?: readonly string[]) => void,
     work: (name: ProcessName) => Promise<void>,
   ): Promise<void> {
     const names = await named(who);
@@ -165,7 +165,7 @@ export async function driveFaults(options: {
 
   async function damage(
     fault: { process: Who | "all"; wires: Wires; seconds: number },
-    tell: (who: readonly string[]) => void,
+    tell: (who?: readonly string[]) => void,
     how: (wire: TcpProxy) => void,
   ): Promise<void> {
     const keysOf = (name: ProcessName) => wiresOf(name, fault.wires).map(({ key }) => key);
@@ -195,10 +195,14 @@ export async function driveFaults(options: {
       tellTime(`SKIPPED ${label}: libfaketime is not installed`);
       return;
     }
-    committed[label] = (committed[label] ?? 0) + 1;
     const seconds = "seconds" in fault ? ` for ${fault.seconds.toFixed(1)} s` : "";
     await commit(fault, (who) => {
-      const names = who.length === 1 ? ` (${who.join()})` : "";
+      if (who?.length === 0) {
+        tellTime(`SPARED ${label}: the same is done to all of them already`);
+        return;
+      }
+      committed[label] = (committed[label] ?? 0) + 1;
+      const names = who?.length === 1 ? ` (${who.join()})` : "";
       tellTime(`${label}${names}${seconds}`);
     });
   }

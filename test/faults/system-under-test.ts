@@ -2,12 +2,11 @@
 import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
-import { createServer, type AddressInfo } from "node:net";
-import { once } from "node:events";
 import { join } from "node:path";
 import { createAccounts } from "../../src/postgres/accounts.ts";
 import { createApiKeys } from "../../src/postgres/api-keys.ts";
 import type { OwnControlPlane } from "../kubernetes/own-control-plane.ts";
+import { freePort } from "../network/free-port.ts";
 import { startTcpProxy, type TcpProxy } from "../network/tcp-proxy.ts";
 import { startFaultyCluster, type FaultyCluster } from "./cluster.ts";
 import { startFaultyDatabase, type FaultyDatabase } from "./database.ts";
@@ -119,13 +118,4 @@ export async function startSystemUnderTest(options: {
       await database.close();
     },
   };
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, "close");
-  return port;
 }

@@ -1,10 +1,9 @@
 import { generateKeyPairSync, randomBytes } from "node:crypto";
 import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { request as httpsRequest } from "node:https";
-import { createServer } from "node:net";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { freePort } from "../network/free-port.ts";
 import { until } from "../until.ts";
 import { createComponent } from "./component.ts";
 import type { Component } from "./component.ts";
@@ -46,7 +45,7 @@ export async function startOwnControlPlane(programs: {
   etcd: string;
 }): Promise<OwnControlPlane> {
   const folder = await mkdtemp(join(tmpdir(), "carillon-control-plane-"));
-  const [clientPort, peerPort, port] = await freePorts(3);
+  const [clientPort, peerPort, port] = [await freePort(), await freePort(), await freePort()];
   const adminToken = randomBytes(16).toString("hex");
   const webhook = await startTokenWebhook();
   const certificates = join(folder, "certificates");
@@ -182,7 +181,7 @@ export async function startOwnControlPlane(programs: {
           `--root-ca-file=${join(certificates, "apiserver.crt")}`,
           "--leader-elect=false",
           "--bind-address=127.0.0.1",
-          `--secure-port=${(await freePorts(1))[0]}`,
+          `--secure-port=${await freePort()}`,
           `--cert-dir=${join(folder, "controller-manager")}`,
         ],
       });
@@ -242,24 +241,4 @@ async function answersReady(server: string, ca: string, token: string): Promise<
     call.once("error", () => resolve(false));
     call.end();
   });
-}
-
-/** Ports that are free now, all different: they are held open until all are known. */
-async function freePorts(count: number): Promise<number[]> {
-  const servers = await Promise.all(
-    Array.from(
-      { length: count },
-      () =>
-        new Promise<ReturnType<typeof createServer>>((resolve, reject) => {
-          const server = createServer();
-          server.once("error", reject);
-          server.listen(0, "127.0.0.1", () => resolve(server));
-        }),
-    ),
-  );
-  const ports = servers.map((server) => (server.address() as AddressInfo).port);
-  await Promise.all(
-    servers.map((server) => new Promise<void>((resolve) => server.close(() => resolve()))),
-  );
-  return ports;
 }

@@ -16,7 +16,7 @@ const NAMES = ["Report", "Sync", "invoice run", "Überprüfung", "cleanup", "Dig
 
 /**
  * Jobs as a large account has them, each with what the controller and the workers would have written:
- * cron jobs that next fire in February, paused ones, one-time jobs that are over, and a last run for
+ * cron jobs that next fire half a year from now, paused ones, one-time jobs that are over, and a last run for
  * every second one.
  */
 export async function seedManyJobs(options: {
@@ -82,6 +82,8 @@ function describeJob(index: number, count: number, now: number): Omit<SeededJob,
   const failed = index % 30 === 3;
   const number = String(index).padStart(5, "0");
   const status = index % 14 === 0 ? "failed" : "success";
+  // None fires while somebody looks.
+  const month = ((new Date(now).getUTCMonth() + 6) % 12) + 1;
   return {
     id: `job-${number}`,
     createdAt: now - (count - index) * 1_000,
@@ -91,7 +93,7 @@ function describeJob(index: number, count: number, now: number): Omit<SeededJob,
         ? { kind: "once", at: now - DAY }
         : {
             kind: "cron",
-            expression: `${index % 60} ${Math.floor(index / 60) % 24} ${1 + (index % 28)} 2 *`,
+            expression: `${index % 60} ${Math.floor(index / 60) % 24} ${1 + (index % 28)} ${month} *`,
             timeZone: index % 2 === 0 ? "UTC" : "Europe/Paris",
           },
       target:

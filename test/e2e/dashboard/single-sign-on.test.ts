@@ -1,7 +1,7 @@
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { CALLBACK_PATH } from "../../../src/oidc/openid-provider.ts";
-import { freePort } from "../../oidc/free-port.ts";
+import { freePort } from "../../network/free-port.ts";
 import { CLIENT, startOpenIdProvider, type OpenIdProvider } from "../../oidc/provider.ts";
 import { run, type Standalone } from "../program.ts";
 import { violations } from "./axe.ts";

@@ -49,14 +49,14 @@ afterAll(async () => {
 });
 
 /** A delivery that is under way, one that falls due meanwhile, and what became of both. */
-async function underWay() {
+async function underWay(options?: Parameters<WorkerFixture["worker"]>[0]) {
   let answer: (() => void) | undefined;
   const target: Receiver = await startReceiver((call, response) => {
     if (target.received.indexOf(call) === 0) answer = () => response.end();
     else response.end();
   });
   ends.push(() => target.close());
-  const worker = fixture.worker();
+  const worker = fixture.worker(options);
   ends.push(() => worker.stop());
   const [flying, waiting] = [webhookJob(target.url), webhookJob(target.url)];
   await create(flying, Date.now() - 50);
@@ -72,10 +72,12 @@ async function underWay() {
         await expect
           .poll(() => outcomes(of), { timeout: RECOVERY })
           .toEqual([{ status: "success", attempt: 1 }]);
-      // No more than one call for each, then or later.
+      const took = performance.now() - back;
+      // No more than one call for each, then or later: the worker tries nothing any more when it has stopped.
+      await worker.stop();
       const ids = target.received.map((call) => call.headers["carillon-job-id"]);
       expect(ids).toEqual([flying.id, waiting.id]);
-      return performance.now() - back;
+      return took;
     },
   };
 }
@@ -121,6 +123,35 @@ describe("PostgreSQL away while a delivery is under way: recorded after, and not
     const took = await recovered();
     expect(took).toBeLessThan(RECOVERY);
     console.info(`silent wire: recovered after ${Math.round(took)} ms`);
+  }, 60_000);
+
+  test("for longer than a lease: whoever looks for the dead lets the others renew theirs first", async () => {
+    const timing = { lease: 4_000, renew: 1_000, reap: 250 };
+    const { answer, recovered } = await underWay({ timing });
+    const queue = fixture.anotherQueue();
+    let looked = Promise.withResolvers<void>();
+    const other = fixture.worker({
+      timing,
+      queue: {
+        ...queue,
+        reap: async () => {
+          const reaped = await queue.reap();
+          looked.resolve();
+          return reaped;
+        },
+      },
+    });
+    ends.push(() => other.stop());
+    proxy.hang();
+    await outlasted(5_000);
+    looked = Promise.withResolvers();
+    proxy.heal();
+    await looked.promise;
+    await other.stop();
+    answer();
+    const took = await recovered();
+    expect(took).toBeLessThan(RECOVERY);
+    console.info(`longer than a lease: recovered after ${Math.round(took)} ms`);
   }, 60_000);
 
   test("half-open: the old connections never answer again, nobody is told, new ones work", async () => {

@@ -308,25 +308,22 @@ test("an attempt that is ended before there is a connection has sent nothing", a
 });
 
 test("an attempt that is ended before it begins calls nobody", async () => {
-  let opened = false;
-  const url = await receiver(
-    () => undefined,
-    () => {
-      opened = true;
-    },
-  );
-  const run = claimedRun({ url });
-  if (run.spec.target.kind !== "webhook") throw new Error("a webhook");
-  const sender = loopbackSender();
-  const sent = await sender.send({
-    run,
-    target: run.spec.target,
-    signingSecrets: [],
-    signal: AbortSignal.abort(new Error("interrupted")),
-    maySend: () => true,
+  let opened = 0;
+  const url = await receiver(write("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"), () => {
+    opened += 1;
   });
-  expect({ sent, opened }).toEqual({ sent: { kind: "not_sent" }, opened: false });
-  await sender.close();
+  const run = claimedRun({ url });
+  const { target } = run.spec;
+  if (target.kind !== "webhook") throw new Error("a webhook");
+  const aborted = AbortSignal.abort(new Error("interrupted"));
+  const attempt = { run, target, signingSecrets: [], maySend: () => true };
+  const own = loopbackSender();
+  expect(await own.send({ ...attempt, signal: aborted })).toEqual({ kind: "not_sent" });
+  // The receiver hears of connections in their order: one before this one would be there by now.
+  const { signal } = new AbortController();
+  expect(await own.send({ ...attempt, signal })).toMatchObject({ kind: "delivered" });
+  expect(opened).toBe(1);
+  await own.close();
 });
 
 test("an open connection is never used by another account", async () => {

@@ -3,6 +3,7 @@ import { monotonic, timers } from "../../../cmd/system.ts";
 import type { SmtpSettings } from "../../../src/domain/account.ts";
 import type { EmailTarget, Job, JobSpec, WebhookTarget } from "../../../src/domain/job.ts";
 import type { Monotonic, Timers } from "../../../src/domain/ports/clock.ts";
+import type { RunQueue } from "../../../src/domain/ports/run-queue.ts";
 import type { Execution } from "../../../src/domain/run.ts";
 import { createCircuitBreakers } from "../../../src/delivery/circuit-breaker.ts";
 import { createDeliveryWorker } from "../../../src/delivery/delivery-worker.ts";
@@ -41,6 +42,8 @@ export interface WorkerFixture extends RunsFixture {
     timers?: Timers;
     signingSecrets?: Parameters<typeof createDeliveryWorker>[0]["signingSecrets"];
     log?: Logger;
+    mostUnsettled?: number;
+    maxUnrecorded?: number;
   }): { stop(): Promise<void>; done: Promise<void>; transitions: string[] };
   executions(of: Job, count: number): Promise<Execution[]>;
 }
@@ -108,6 +111,8 @@ export async function workerFixture(database?: TestDatabase): Promise<WorkerFixt
         workerId: options.id ?? `worker-${workers}`,
         ...(options.timing ? { timing: options.timing } : {}),
         ...(options.limits ? { limits: options.limits } : {}),
+        ...(options.mostUnsettled ? { mostUnsettled: options.mostUnsettled } : {}),
+        ...(options.maxUnrecorded ? { maxUnrecorded: options.maxUnrecorded } : {}),
       });
       const done = worker.run(stopping.signal);
       const handle = {
@@ -165,6 +170,11 @@ export function webhookJob(
 
 export function emailJob(target: EmailTarget): Job {
   return job({ spec: spec({ target }) });
+}
+
+/** A queue whose claims start nothing, as if all they take were prepared: `start` does. */
+export function claimingOnly(queue: RunQueue): RunQueue {
+  return { ...queue, claim: ({ start: _start, ...request }) => queue.claim(request) };
 }
 
 /** What a test starts ends with it, the workers before what they call, and leaves no run behind. */

@@ -2,6 +2,7 @@ import { Writable } from "node:stream";
 import { setImmediate as turn } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Job } from "../../../src/domain/job.ts";
+import { timers } from "../../../cmd/system.ts";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
 import type { RunQueue } from "../../../src/domain/ports/run-queue.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
@@ -10,8 +11,10 @@ import {
   type ScriptedServer,
   type SmtpScript,
 } from "../mail/scripted-server.ts";
+import { until } from "../../until.ts";
 import { change, claimed, cursorOf, scheduled } from "../postgres/runs-fixture.ts";
 import {
+  claimingOnly,
   emailJob,
   endingWithTest,
   webhookJob,
@@ -315,7 +318,7 @@ describe("a lease", () => {
     expect(target.received).toHaveLength(1);
   });
 
-  test("that ran out between start and send, of a prepared run: nothing is sent", async () => {
+  test("that ran out between start and send, of a run that its claim did not start: nothing is sent", async () => {
     const target = await receiver();
     const of = webhookJob(target.url);
     const queue = fixture.anotherQueue();
@@ -325,7 +328,7 @@ describe("a lease", () => {
     const slow = worker({
       timing: SHORT,
       queue: {
-        ...unheard(queue),
+        ...claimingOnly(unheard(queue)),
         start: async (runs) => {
           const started = await queue.start(runs);
           committed.resolve(undefined);
@@ -338,7 +341,7 @@ describe("a lease", () => {
         },
       },
     });
-    await create(of, Date.now() + 500);
+    await create(of);
     await committed.promise;
     worker({ timing: SHORT });
     await taken(of);
@@ -404,21 +407,63 @@ describe("a lease", () => {
       body: "B",
       isHtml: false,
     });
-    worker({ timing: SHORT, queue: unheard(fixture.anotherQueue()) });
+    const slow = worker({ timing: SHORT, queue: unheard(fixture.anotherQueue()) });
     await create(of);
     await asked.promise;
-    worker({ timing: SHORT });
+    const other = worker({ timing: SHORT });
     await taken(of);
     recipient.resolve("250 ok");
     await expect.poll(() => server.seen.closed).toBe(1);
     expect(server.seen.verbs).toContain("DATA");
     expect(server.seen.mails).toBe(0);
     expect(await fixture.executions(of, 1)).toHaveLength(1);
+    // Mails are logged behind their deliveries, and before their worker's end.
+    await Promise.all([slow.stop(), other.stop()]);
     const { rows } = await fixture.pool.query("select 1 from email_log where account = $1", [
       of.account,
     ]);
     expect(rows).toEqual([]);
   });
+});
+
+test("the dead are looked for one lease after a start, and one after an outage: who comes back renews first", async () => {
+  const queue = fixture.anotherQueue();
+  let [time, looks, reaps] = [0, 0, 0];
+  worker({
+    // Of all waits only those between two looks are 50 to 100 ms long.
+    timing: { lease: 1_000, reap: 50 },
+    monotonic: () => time,
+    timers: {
+      after: (ms, then) => {
+        if (ms >= 50 && ms < 100) looks += 1;
+        return timers.after(ms, then);
+      },
+    },
+    queue: {
+      ...queue,
+      reap: async () => {
+        reaps += 1;
+        if (reaps === 1) throw new DependencyUnavailable("postgres");
+        return queue.reap();
+      },
+    },
+  });
+  /** It had the time for several. */
+  const later = async (): Promise<void> => {
+    looks = 0;
+    await until("it has waited for some looks", () => looks > 3);
+  };
+  await later();
+  time = 999;
+  await later();
+  expect(reaps).toBe(0);
+  time = 1_000;
+  await until("it looks", () => reaps === 1);
+  time = 1_999;
+  await later();
+  expect(reaps).toBe(1);
+  time = 2_000;
+  await until("it looks again", () => reaps > 1);
 });
 
 describe("a mail server that greylists", () => {

@@ -2,10 +2,12 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Webhook } from "standardwebhooks";
 import type { Job } from "../../../src/domain/job.ts";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
+import type { ClaimedRun } from "../../../src/domain/run.ts";
 import { timers } from "../../../cmd/system.ts";
 import { startMailCatcher } from "../../../src/mail/mail-catcher.ts";
 import { until } from "../../until.ts";
 import {
+  claimingOnly,
   emailJob,
   endingWithTest,
   SECRET,
@@ -498,15 +500,101 @@ describe("circuits", () => {
   });
 });
 
+/** As many failures as open the receiver's circuit. */
+function opening({ url }: { url: string }): { of: Job }[] {
+  const account = crypto.randomUUID();
+  return Array.from({ length: 5 }, () => ({ of: webhookJob(url, { account }) }));
+}
+
+describe("a worker that falls behind", () => {
+  test("claims nothing while too much is unrecorded, and goes on once it is", async () => {
+    const target = await receiver();
+    const queue = fixture.anotherQueue();
+    const written = Promise.withResolvers<void>();
+    /** Looks at the queue that made no claim, in a row. */
+    let idle = 0;
+    worker({
+      // Of all waits only those for the next look are 8 to 16 ms long.
+      timing: { poll: 16, grace: 100 },
+      maxUnrecorded: 3,
+      timers: {
+        after: (ms, then) => {
+          if (ms >= 8 && ms < 16) idle += 1;
+          return timers.after(ms, then);
+        },
+      },
+      queue: {
+        ...queue,
+        claim: async (request) => {
+          idle = 0;
+          return queue.claim(request);
+        },
+        close: async (closings) => {
+          await written.promise;
+          return queue.close(closings);
+        },
+      },
+    });
+    await create(...Array.from({ length: 4 }, () => ({ of: webhookJob(target.url) })));
+    await target.count(4);
+    await until("it claims nothing any more", () => idle > 5);
+    await create({ of: webhookJob(target.url) });
+    idle = 0;
+    await until("nor what is due since", () => idle > 5);
+    expect(target.received).toHaveLength(4);
+    written.resolve();
+    await target.count(5);
+  });
+
+  test("starts nothing with its claim while more circuits are open than it would except", async () => {
+    const failing = () =>
+      receiver((_call, response) => {
+        response.statusCode = 500;
+        response.end();
+      });
+    const broken = await Promise.all([failing(), failing(), failing(), failing()]);
+    const good = await receiver();
+    const queue = fixture.anotherQueue();
+    const starting: boolean[] = [];
+    const running = worker({
+      mostUnsettled: 3,
+      resetMs: 60_000,
+      queue: {
+        ...queue,
+        claim: async (request) => {
+          starting.push(request.start !== undefined);
+          return queue.claim(request);
+        },
+      },
+    });
+    const deliver = async (): Promise<void> => {
+      const of = webhookJob(good.url);
+      await create({ of });
+      expect(await fixture.executions(of, 1)).toMatchObject([{ status: "success", attempt: 1 }]);
+    };
+    await create(...broken.slice(1).flatMap(opening));
+    await expect.poll(() => running.transitions).toEqual(["open", "open", "open"]);
+    starting.length = 0;
+    await deliver();
+    expect(starting).not.toContain(false);
+    await create(...broken.slice(0, 1).flatMap(opening));
+    await expect.poll(() => running.transitions).toHaveLength(4);
+    starting.length = 0;
+    await deliver();
+    expect(starting).not.toContain(true);
+  });
+});
+
 describe("a lost claim", () => {
   test("an expired lease is not sent, whatever this worker believed", async () => {
     const target = await receiver();
     const queue = fixture.anotherQueue();
     const of = webhookJob(target.url);
-    // Between the claim of the prepared run and its start another worker takes it.
-    worker({
+    const released = Promise.withResolvers<void>();
+    // Between the claim of the run and its start another worker takes it.
+    const running = worker({
       queue: {
-        ...queue,
+        ...claimingOnly(queue),
         start: async (runs) => {
           await fixture.pool.query(
             "update runs set claim_token = gen_random_uuid(), worker = 'other' where id = any($1)",
@@ -514,15 +602,18 @@ describe("a lost claim", () => {
           );
           return queue.start(runs);
         },
+        release: async (...given) => {
+          await queue.release(...given);
+          released.resolve();
+        },
       },
     });
-    await create({ of, at: Date.now() + 300 });
-    await expect
-      .poll(async () => {
-        const { rows } = await fixture.pool.query("select 1 from runs where worker = 'other'");
-        return rows.length;
-      })
-      .toBe(1);
+    await create({ of });
+    // What did not start is given back, which changes nothing.
+    await released.promise;
+    await running.stop();
+    const { rows } = await fixture.pool.query("select worker from runs");
+    expect(rows).toEqual([{ worker: "other" }]);
     expect(target.received).toHaveLength(0);
   });
 
@@ -533,7 +624,7 @@ describe("a lost claim", () => {
     let failures = 1;
     worker({
       queue: {
-        ...queue,
+        ...claimingOnly(queue),
         start: async (runs) => {
           const started = await queue.start(runs);
           if (failures > 0) {
@@ -544,7 +635,7 @@ describe("a lost claim", () => {
         },
       },
     });
-    await create({ of, at: Date.now() + 300 });
+    await create({ of });
     expect(await fixture.executions(of, 1)).toMatchObject([{ status: "success", attempt: 1 }]);
     expect(failures).toBe(0);
     expect(target.received).toHaveLength(1);
@@ -571,6 +662,33 @@ describe("a lost claim", () => {
     await create({ of });
     expect(await fixture.executions(of, 1)).toMatchObject([{ status: "success", attempt: 1 }]);
     expect(failures).toBe(0);
+    expect(target.received).toHaveLength(1);
+  });
+
+  test("a claim that is taken up after it was given back is given back again, and the run is sent once", async () => {
+    const target = await receiver();
+    const queue = fixture.anotherQueue();
+    const of = webhookJob(target.url);
+    await create({ of });
+    let late: (() => Promise<ClaimedRun[]>) | undefined;
+    let taken: ClaimedRun[] | undefined;
+    worker({
+      timing: { poll: 100, afterError: 50 },
+      queue: {
+        ...queue,
+        claim: async (request) => {
+          if (taken !== undefined) return queue.claim(request);
+          late = () => queue.claim(request);
+          throw new DependencyUnavailable("postgres");
+        },
+        unclaim: async (tokens) => {
+          await queue.unclaim(tokens);
+          taken ??= await late?.();
+        },
+      },
+    });
+    expect(await fixture.executions(of, 1)).toMatchObject([{ status: "success", attempt: 1 }]);
+    expect(taken).toMatchObject([{ jobUid: of.uid, started: true }]);
     expect(target.received).toHaveLength(1);
   });
 

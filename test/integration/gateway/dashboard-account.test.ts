@@ -14,6 +14,18 @@ const JOB = {
   webhook_payload: { of: "the day: #1", yes: "no", n: 12 },
 };
 
+/** What one hour or day of a chart has. */
+type Counts = Record<string, string | number>;
+
+/** Of all of a chart: an hour or a day may end while a test runs. */
+function total(chart: readonly Counts[]): Record<string, number> {
+  const sums: Record<string, number> = {};
+  for (const part of chart)
+    for (const [name, value] of Object.entries(part))
+      if (typeof value === "number") sums[name] = (sums[name] ?? 0) + value;
+  return sums;
+}
+
 let harness: Harness;
 let owner: Visitor;
 let member: Visitor;
@@ -139,12 +151,12 @@ describe("jobs", () => {
       next_runs: [{ id }],
       first_steps: { smtp: true, job_created: true },
     });
-    const activity = overview.json["activity"] as { runs_failed: number }[];
-    expect(activity).toHaveLength(24);
-    expect(activity.at(-1)?.runs_failed).toBe(1);
+    const hours = overview.json["activity"] as Counts[];
+    expect(hours).toHaveLength(24);
+    expect(total(hours)).toMatchObject({ runs_failed: 1 });
     for (const range of ["7d", "30d"]) {
-      const days = (await author.get(`/overview?range=${range}`)).json["activity"] as object[];
-      expect(days.at(-1)).toMatchObject({ runs_failed: 1, runs_succeeded: 0 });
+      const days = (await author.get(`/overview?range=${range}`)).json["activity"] as Counts[];
+      expect(total(days)).toMatchObject({ runs_failed: 1, runs_succeeded: 0 });
     }
   });
 
@@ -425,8 +437,8 @@ test("passcodes are counted by how they ended", async () => {
   const code = /\b\d{6}\b/.exec(newest?.text ?? "")?.[0] ?? "none";
   expect((await verify(code)).status).toBe(200);
   const reply = await owner.get("/otp?days=7");
-  const today = (reply.json["days"] as object[]).at(-1);
-  expect(today).toMatchObject({ sent: 2, verified: 1, refused: 2, burnt: 0 });
+  const days = reply.json["days"] as Counts[];
+  expect(total(days)).toMatchObject({ sent: 2, verified: 1, refused: 2, burnt: 0 });
   expect(reply.text).not.toContain(code);
 });
 

@@ -117,7 +117,15 @@ test.each([
 test("lists hold two pages of jobs at a time, however many ask", async () => {
   const { count, open, through } = gate();
   const limits = new Set<number>();
+  const waiting = new Set<() => void>();
   const harness = await startHarness({
+    timers: {
+      after: (ms, callback) => {
+        if (ms !== 20_000) return timers.after(ms, callback);
+        waiting.add(callback);
+        return { cancel: () => waiting.delete(callback) };
+      },
+    },
     jobs: (jobs) => ({
       ...jobs,
       list: (query) => {
@@ -128,7 +136,8 @@ test("lists hold two pages of jobs at a time, however many ask", async () => {
   });
   try {
     const lists = [1, 2, 3, 4, 5, 6].map(() => harness.request({ path: "/jobs" }));
-    await until("two pages", () => count.now >= 2);
+    await until("two pages", () => count.now === 2);
+    await until("the others wait", () => waiting.size === 4);
     open();
     expect((await Promise.all(lists)).map(({ status }) => status)).toEqual(lists.map(() => 200));
     expect(count.most).toBe(2);

@@ -6,7 +6,7 @@ import {
   createSingleSignOns,
   deleteExpiredSingleSignOns,
 } from "../../../src/postgres/single-sign-ons.ts";
-import { freePort } from "../../oidc/free-port.ts";
+import { freePort } from "../../network/free-port.ts";
 import { CLIENT, startOpenIdProvider, type OpenIdProvider } from "../../oidc/provider.ts";
 import { traveller, type Traveller } from "../../oidc/traveller.ts";
 import { startHarness, type Harness } from "./harness.ts";

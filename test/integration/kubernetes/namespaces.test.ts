@@ -25,6 +25,7 @@ import { realTime } from "../../kubernetes/real-time.ts";
 import { signedIn } from "../../kubernetes/signed-in.ts";
 import { createTokenSigner } from "../../kubernetes/token-webhook.ts";
 import { createTestDatabase } from "../../postgres/database.ts";
+import { until } from "../../until.ts";
 
 const kubeconfig = inject("kubeconfig");
 const SPEC = specFromResource(
@@ -440,11 +441,15 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
         webhook_url: "http://127.0.0.1:9/",
       };
       expect(await ask("POST", "/jobs", job)).toEqual(refused);
-      const { err } = gateway.logged("dependency unavailable") as { err: { message: string } };
+      // The log comes through a pipe, when the answer may be there already.
+      const line = await until("it is logged", () => gateway.logged("dependency unavailable"));
+      const { err } = line as { err: { message: string } };
       expect(err.message).toContain("cannot create resource");
       await deleteBinding(client, bound.name);
       expect(await ask("GET", "/jobs")).toEqual(refused);
       expect(await ask("GET", "/jobs/any")).toEqual(refused);
+      const times = () => gateway.program.stdout().split('"dependency unavailable"').length - 1;
+      await until("all three are logged", () => times() === 3);
       expect(gateway.logged("unexpected error")).toBeUndefined();
     },
   );

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { DAY } from "../../../src/domain/instant.ts";
 import type { EmailLog } from "../../../src/domain/ports/mail.ts";
 import {
   deleteOldEmailLog,
@@ -41,17 +42,19 @@ function entry(account: string, over: Partial<Entry> = {}): Entry {
 /** Entries of past months with their counters, as appends at that time would have left them. */
 async function seedPast(account: string, daysAgo: readonly number[]): Promise<void> {
   for (const days of daysAgo) {
-    await pool.query("select email_log_ensure_month(now() - make_interval(days => $1))", [days]);
+    // One moment: otherwise an entry and its counter could be of two days.
+    const at = new Date(Date.now() - days * DAY);
+    await pool.query("select email_log_ensure_month($1)", [at]);
     await pool.query(
       `insert into email_log (id, account, kind, recipient, subject, status, sent_at)
-       values (uuidv7(), $1, 'email', 'ann@example.com', $2, 'sent', now() - make_interval(days => $3))`,
-      [account, `${days} days ago`, days],
+       values (uuidv7(), $1, 'email', 'ann@example.com', $2, 'sent', $3)`,
+      [account, `${days} days ago`, at],
     );
     await pool.query(
       `insert into email_log_counts as c values
-         ($1, ((now() - make_interval(days => $2)) at time zone 'UTC')::date, 'email', 'sent', 1)
+         ($1, ($2::timestamptz at time zone 'UTC')::date, 'email', 'sent', 1)
        on conflict (account, day, kind, status) do update set entries = c.entries + 1`,
-      [account, days],
+      [account, at],
     );
   }
 }

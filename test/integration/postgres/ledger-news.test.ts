@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
-import { setTimeout as later } from "node:timers/promises";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
 import { createLedgerNews, createTeller, tellOfJobs } from "../../../src/postgres/ledger-news.ts";
 import {
   CLOSED_CHANNEL,
@@ -73,7 +73,8 @@ test("what is told at the same time goes together, whatever the channel", async 
 
 test("a listener that lost its connection is told that it may have missed some", async () => {
   await pool.query(
-    "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'listener'",
+    `select pg_terminate_backend(pid) from pg_stat_activity
+      where application_name = 'listener' and datname = current_database()`,
   );
   await until("listening again", () => cursors.includes(undefined));
   await tellOfJobs(pool, CURSORS_CHANNEL, ["after"]);
@@ -102,15 +103,45 @@ test("who begins to listen while the connection is being made is told once as we
 });
 
 test("a database that is away costs the teller a hint and nothing else", async () => {
-  const away = createPool({ url: database.url, applicationName: "away" });
-  await away.end();
+  let tries = 0;
+  const away = {
+    query: async (text: string, values: unknown[]) => {
+      tries += 1;
+      if (tries === 1) throw new DependencyUnavailable("postgres");
+      return pool.query(text, values);
+    },
+  } as unknown as Queryable;
   const teller = createTeller({ database: away });
   teller.tell(CLOSED_CHANNEL, ["a"]);
-  await later(0);
-  const whole = createTeller({ database: pool });
-  whole.tell(CLOSED_CHANNEL, ["b"]);
+  await until("it has failed", () => tries === 1);
+  teller.tell(CLOSED_CHANNEL, ["b"]);
   await until("b", () => closed.flat().includes("b"));
-  expect(closed.flat()).not.toContain("a");
+  expect(closed).toEqual([["b"]]);
+});
+
+test("a connection whose server is gone without a goodbye is found out, and made anew", async () => {
+  const heard: (string | undefined)[] = [];
+  const proxy = await startTcpProxy({ target: () => addressOf(database.url) });
+  const url = new URL(database.url);
+  url.port = String(proxy.port);
+  url.searchParams.set("query_timeout", "1000");
+  const forsaken = createNotifications({
+    url: url.href,
+    applicationName: "forsaken",
+    checkMs: 50,
+  });
+  try {
+    forsaken.on("one", (payload) => void heard.push(payload));
+    await until("listening", () => heard.length > 0);
+    proxy.forsake();
+    heard.length = 0;
+    await until("listening again", () => heard.includes(undefined));
+    await pool.query("select pg_notify('one', 'news')");
+    await expect.poll(() => heard).toContain("news");
+  } finally {
+    await proxy.close();
+    await forsaken.close();
+  }
 });
 
 test("a connection on which only some could be asked for is made anew", async () => {

@@ -14,8 +14,12 @@ import { revisionOf } from "../../../src/domain/revision.ts";
 import { timingOf } from "../../../src/domain/timing.ts";
 import { createAccounts } from "../../../src/postgres/accounts.ts";
 import { cancelAccountRuns } from "../../../src/postgres/cancel-account-runs.ts";
-import { createLedgerNews } from "../../../src/postgres/ledger-news.ts";
-import { createNotifications, type Notifications } from "../../../src/postgres/notifications.ts";
+import { createLedgerNews, tellOfJobs } from "../../../src/postgres/ledger-news.ts";
+import {
+  createNotifications,
+  CURSORS_CHANNEL,
+  type Notifications,
+} from "../../../src/postgres/notifications.ts";
 import { createPostgresClock } from "../../../src/postgres/clock.ts";
 import { createPostgresJobStore } from "../../../src/postgres/postgres-job-store.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
@@ -478,6 +482,8 @@ describe("refused at its start", () => {
     const run = await claimOne(fixture.queue, of);
     await halt(of);
     const halted = await cursorOf(fixture.ledger, of);
+    // Behind its commit.
+    await until("the halt is told", () => told.has(of.uid));
     told.clear();
     await refused(run);
     const armed = await cursorOf(fixture.ledger, of);
@@ -793,6 +799,9 @@ describe("dropped by a change", () => {
     told.clear();
     await refused(await claimOne(fixture.queue, of));
     // A leader that has not heard of the deletion yet would only create it again, to be refused again.
+    const marker = randomUUID();
+    await tellOfJobs(pool, CURSORS_CHANNEL, [marker]);
+    await until("what came before it has come", () => told.has(marker));
     expect(told).not.toContain(of.uid);
     await reconcile({ ...of, account: null });
     const rebound = { ...of, account: next.id };

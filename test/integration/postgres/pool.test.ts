@@ -242,7 +242,8 @@ test("a session that the server ends is replaced", async () => {
   });
   await victim.query("select 1");
   await pool.query(
-    "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'victim'",
+    `select pg_terminate_backend(pid) from pg_stat_activity
+      where application_name = 'victim' and datname = current_database()`,
   );
   await expect.poll(() => errors.length).toBe(1);
   await victim.query("select 1");

@@ -9,6 +9,7 @@ import { createRetention } from "../../../src/postgres/retention.ts";
 import {
   change,
   claimed,
+  claimOne,
   cursorOf,
   job,
   runsFixture,
@@ -227,6 +228,23 @@ test("a deleted job's cursor, revisions and keys stay a week; old revisions of a
     expect([table, await count(table, live.uid)]).toEqual([table, 1]);
   }
   await fixture.ledger.cancel([live.uid]);
+});
+
+test("the key of a manual run stays for as long as the run is unfinished", async () => {
+  const of = job();
+  await fixture.ledger.apply([change(of)]);
+  await fixture.ledger.runNow(of, "key");
+  await fixture.pool.query(
+    "update manual_run_keys set requested_at = now() - interval '9 days' where job_uid = $1",
+    [of.uid],
+  );
+  await run(90);
+  expect(await count("manual_run_keys", of.uid)).toBe(1);
+  const manual = await claimOne(fixture.queue, of);
+  await fixture.queue.start([manual]);
+  await fixture.queue.close([success(manual)]);
+  await run(90);
+  expect(await count("manual_run_keys", of.uid)).toBe(0);
 });
 
 test("a revision to which a restored store just goes back stays", async () => {

@@ -1,7 +1,10 @@
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Job } from "../../../src/domain/job.ts";
 import { ContentRefused } from "../../../src/domain/ports/content-refused.ts";
+import { VersionConflict } from "../../../src/domain/ports/job-store.ts";
 import { closeRuns } from "../../../src/postgres/close-runs.ts";
+import { liftHalt } from "../../../src/postgres/lift-halt.ts";
 import { startRuns } from "../../../src/postgres/start-runs.ts";
 import { until } from "../../until.ts";
 import {
@@ -560,5 +563,41 @@ describe("cancel, orphans, runNow", () => {
     deleting.release();
     expect(await asked).toBe(false);
     expect(await fixture.runsOf(of)).toEqual([]);
+  });
+});
+
+/** While others write the cursor so often, each time between what is read and what is written. */
+async function lift(of: Job, others: number): Promise<void> {
+  const { pool, ledger } = fixture;
+  await ledger.apply([change(of, { to: { haltedGeneration: 1, startable: false } })]);
+  let left = others;
+  await liftHalt({
+    pool,
+    job: of,
+    ledger: {
+      cursors: (uids) => ledger.cursors(uids),
+      apply: async (changes) => {
+        if (left > 0)
+          await pool.query("update job_cursors set version = version + 1 where job_uid = $1", [
+            of.uid,
+          ]);
+        left -= 1;
+        return ledger.apply(changes);
+      },
+    },
+  });
+}
+
+describe("a halt that is lifted while others write the cursor", () => {
+  test("is read again", async () => {
+    const of = job();
+    await lift(of, 4);
+    expect((await cursorOf(fixture.ledger, of)).haltedGeneration).toBeNull();
+  });
+
+  test("stays when they go on", async () => {
+    const of = job();
+    await expect(lift(of, 5)).rejects.toThrow(VersionConflict);
+    expect((await cursorOf(fixture.ledger, of)).haltedGeneration).toBe(1);
   });
 });

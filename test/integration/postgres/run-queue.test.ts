@@ -21,6 +21,7 @@ import { createLimitedRole } from "../../postgres/limited-role.ts";
 import { until } from "../../until.ts";
 import { destinationKey } from "../../../src/domain/destination.ts";
 import type { Job } from "../../../src/domain/job.ts";
+import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
 
 let fixture: RunsFixture;
 beforeAll(async () => {
@@ -450,6 +451,29 @@ describe("close", () => {
     const { rows } = await pool.query("select last_value::int as tries from tries");
     expect(rows).toEqual([{ tries: 2 }]);
     await pool.query("drop trigger deadlock on executions");
+  });
+
+  test("a cursor that moves again and again is left for later", async () => {
+    const { pool } = fixture;
+    const of = job();
+    const run = await claimed(fixture, of);
+    await fixture.queue.start([run]);
+    // As of a cursor that has moved since it was judged.
+    await pool.query(
+      `create sequence moves;
+       create function moved() returns trigger language plpgsql as $$
+       begin
+         perform nextval('moves');
+         raise 'moved' using errcode = 'invalid_text_representation';
+       end $$;
+       create trigger moved before insert on executions for each row execute function moved()`,
+    );
+    await expect(fixture.queue.close([success(run)])).rejects.toThrow(DependencyUnavailable);
+    const { rows } = await pool.query("select last_value::int as moves from moves");
+    expect(rows).toEqual([{ moves: 8 }]);
+    await pool.query("drop trigger moved on executions");
+    expect(await fixture.queue.close([success(run)])).toEqual(new Set([run.id]));
+    expect(await fixture.executionsOf(of)).toHaveLength(1);
   });
 
   test("the run of an older time does not settle a one-time that got a new time", async () => {

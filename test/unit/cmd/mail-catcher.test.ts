@@ -2,6 +2,7 @@ import { once } from "node:events";
 import { createServer, type AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { startCatcher } from "../../../cmd/mail-catcher.ts";
+import { freePort } from "../../network/free-port.ts";
 
 async function started(options: Partial<Parameters<typeof startCatcher>[0]> = {}) {
   const said: string[] = [];
@@ -15,21 +16,17 @@ async function started(options: Partial<Parameters<typeof startCatcher>[0]> = {}
   return { said, ports: { smtpPort: catcher.smtpPort, httpPort: catcher.httpPort } };
 }
 
-async function listener() {
+async function takenPort(): Promise<number> {
   const server = createServer().listen(0, "127.0.0.1");
   await once(server, "listening");
   onTestFinished(() => {
     server.close();
   });
-  const { port } = server.address() as AddressInfo;
-  return { port, free: () => once(server.close(), "close") };
+  return (server.address() as AddressInfo).port;
 }
 
-/** Nobody listens on them any more. */
 async function freePorts() {
-  const [smtp, http] = await Promise.all([listener(), listener()]);
-  await Promise.all([smtp.free(), http.free()]);
-  return { smtpPort: smtp.port, httpPort: http.port };
+  return { smtpPort: await freePort(), httpPort: await freePort() };
 }
 
 test("is where it was last time", async () => {
@@ -41,8 +38,8 @@ test.each(["smtpPort", "httpPort"] as const)(
   "is elsewhere, and says so, when its %s has been taken or is for us",
   async (name) => {
     const remembered = await freePorts();
-    const taken = await listener();
-    const inUse = { ...remembered, [name]: taken.port };
+    const taken = await takenPort();
+    const inUse = { ...remembered, [name]: taken };
     const cases = [{ remembered: inUse }, { remembered, reserved: [remembered[name]] }];
     for (const options of cases) {
       const { said, ports } = await started(options);

@@ -263,7 +263,7 @@ export function createMetrics(options: {
   gauge("build_info", "Constant 1; the labels are the running version and program.", [
     "version",
     "program",
-  ]).set({ version: options.version, program: options.program ?? "" }, 1);
+  ]).set({ version: options.version, ...(options.program && { program: options.program }) }, 1);
 
   if (options.nodeMetrics ?? true) {
     collectDefaultMetrics({ register: registry, prefix: "carillon_" });

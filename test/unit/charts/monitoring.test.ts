@@ -74,7 +74,7 @@ describe("alerts", async () => {
 
   test("what a counter begins with counts as missed: increase() sees nothing of it", () => {
     const missed = rules.find(({ alert }) => alert === "CarillonRunsMissed")?.expr;
-    expect(missed).toContain("unless carillon_runs_missed_total offset 15m");
+    expect(missed).toContain("unless last_over_time(carillon_runs_missed_total[1d] offset 15m)");
   });
 
   test("failing runs are those that failed, not those that somebody ended on purpose", () => {

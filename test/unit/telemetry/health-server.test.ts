@@ -11,7 +11,11 @@ afterEach(() => {
 async function start(
   checks: Record<string, () => Promise<void>>,
   options: Parameters<typeof createReadiness>[1] = {},
-  metrics: Pick<Metrics, "render"> = createMetrics({ version: "1.0.0", nodeMetrics: false }),
+  metrics: Pick<Metrics, "render"> = createMetrics({
+    version: "1.0.0",
+    program: "gateway",
+    nodeMetrics: false,
+  }),
 ) {
   server = await startHealthServer({
     host: "127.0.0.1",
@@ -27,7 +31,9 @@ test("serves the metrics in Prometheus' text format", async () => {
   const get = await start({});
   const response = await get("/metrics");
   expect(response.headers.get("content-type")).toMatch(/^text\/plain; version=0.0.4/);
-  expect(await response.text()).toContain('carillon_build_info{version="1.0.0"} 1');
+  expect(await response.text()).toContain(
+    'carillon_build_info{version="1.0.0",program="gateway"} 1',
+  );
 });
 
 test("is alive before it is ready, and stays ready when a dependency fails later", async () => {

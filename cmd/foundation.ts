@@ -26,6 +26,8 @@ import { monotonic, timers } from "./system.ts";
 const RUN_CONNECTIONS = 6;
 /** Lease renewal and the clock must not queue behind a herd of other statements. */
 const LEASE_CONNECTIONS = 2;
+/** Less than a scrape waits for what is collected. */
+const HANGS_MS = 2_000;
 
 export type Foundation = ReturnType<typeof createFoundation>;
 
@@ -139,7 +141,7 @@ export function createFoundation(options: {
 
   /**
    * Both pools are asked: requests may still have connections when the runs have none. A server that takes no writes, as
-   * after a failover or when its disk is full, is of no use to either.
+   * one that has been demoted, is of no use to either.
    */
   async function pingDatabase(): Promise<void> {
     await Promise.all(
@@ -160,13 +162,19 @@ export function createFoundation(options: {
     metrics.databasePoolConnections.set({ state: "used" }, all - idle);
     metrics.databasePoolWaiting.set(pool.waitingCount + runPool.waitingCount);
     if (clock.known) metrics.clockOffset.set((clock.now() - Date.now()) / 1_000);
-    // Set once it is known: another scrape may be reading meanwhile.
-    const failure = await pingDatabase().then(
-      () => undefined,
-      (error: unknown) => ({ error }),
-    );
-    metrics.databaseUp.set(failure ? 0 : 1);
-    if (failure) throw failure.error;
+    // Not beforehand: another scrape may be reading meanwhile. Of a server that hangs this scrape does not hear the end.
+    const hangs = timers.after(HANGS_MS, () => {
+      metrics.databaseUp.set(0);
+    });
+    try {
+      await pingDatabase();
+      metrics.databaseUp.set(1);
+    } catch (error) {
+      metrics.databaseUp.set(0);
+      throw error;
+    } finally {
+      hangs.cancel();
+    }
   });
 
   return {

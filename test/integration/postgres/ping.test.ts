@@ -5,6 +5,7 @@ import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down
 import { parseKeyRing } from "../../../src/postgres/key-ring.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
+import { addressOf, startTcpProxy } from "../../network/tcp-proxy.ts";
 import { admin } from "../../postgres/admin.ts";
 import { createTestDatabase } from "../../postgres/database.ts";
 import { createLimitedRole } from "../../postgres/limited-role.ts";
@@ -20,28 +21,27 @@ async function foundationOf(connections: number) {
   ends.push(() => database.drop());
   const role = await createLimitedRole(database.url, connections);
   ends.push(() => role.drop());
+  const proxy = await startTcpProxy({ target: () => addressOf(role.url) });
+  ends.push(() => proxy.close());
+  const url = new URL(role.url);
+  url.port = String(proxy.port);
   const foundation = createFoundation({
     program: "standalone",
     configuration: readConfiguration("standalone", {}),
-    databaseUrl: role.url,
+    databaseUrl: url.href,
     keyRing: parseKeyRing(`k1:${Buffer.alloc(32, 1).toString("base64")}`),
     metrics: createMetrics({ version: "test", nodeMetrics: false }),
     log: createLogger({ level: "silent" }),
   });
   ends.push(() => foundation.close());
-  const lose = async () => {
+  /** Of its role, also for the connections that it has. */
+  const alter = async (to: string) => {
     const { username } = new URL(role.url);
-    await admin(database.url, `alter role ${username} nologin`);
+    await admin(database.url, `alter role ${username} ${to}`);
     const theirs = `from pg_stat_activity where usename = '${username}'`;
     await admin(database.url, `select pg_terminate_backend(pid, 5000) ${theirs}`);
   };
-  const readOnly = async () => {
-    const { username } = new URL(role.url);
-    await admin(database.url, `alter role ${username} set default_transaction_read_only = on`);
-    const theirs = `from pg_stat_activity where usename = '${username}'`;
-    await admin(database.url, `select pg_terminate_backend(pid, 5000) ${theirs}`);
-  };
-  return { ...foundation, lose, readOnly };
+  return { ...foundation, alter, proxy };
 }
 
 test("PostgreSQL is up where there is a connection for requests and one for runs", async () => {
@@ -52,16 +52,25 @@ test("PostgreSQL is up where there is a connection for requests and one for runs
 });
 
 test("each scrape says whether PostgreSQL is up at that time", async () => {
-  const { metrics, lose } = await foundationOf(2);
+  const { metrics, alter } = await foundationOf(2);
   expect((await metrics.render()).text).toMatch(/^carillon_database_up 1$/m);
-  await lose();
+  await alter("nologin");
   expect((await metrics.render()).text).toMatch(/^carillon_database_up 0$/m);
 });
 
+test("also of one that hangs for longer than the scrape waits", async () => {
+  const { metrics, proxy } = await foundationOf(2);
+  expect((await metrics.render()).text).toMatch(/^carillon_database_up 1$/m);
+  proxy.hang();
+  expect((await metrics.render()).text).toMatch(/^carillon_database_up 0$/m);
+  proxy.heal();
+  expect((await metrics.render()).text).toMatch(/^carillon_database_up 1$/m);
+});
+
 test("one that answers and takes no writes is not up, and what fails for it is counted", async () => {
-  const { metrics, pool, pingDatabase, readOnly } = await foundationOf(2);
+  const { metrics, pool, pingDatabase, alter } = await foundationOf(2);
   expect((await metrics.render()).text).toMatch(/^carillon_database_failures_total 0$/m);
-  await readOnly();
+  await alter("set default_transaction_read_only = on");
   await expect(pingDatabase()).rejects.toThrow(DependencyUnavailable);
   const write = pool.query("delete from accounts");
   await expect(write).rejects.toThrow(DependencyUnavailable);

@@ -48,12 +48,8 @@ const TIMING = {
 };
 /** Milliseconds within which starts belong together. */
 const BURST = 100;
-/** Circuits that are not closed, beyond which no claim starts what it takes: it would have to except them all. */
-const MOST_UNSETTLED = 500;
 /** Accounts whose signing secrets are kept for that long. */
 const MOST_SIGNING_KEYS = 10_000;
-/** Attempts done but not recorded, at which no more are claimed. */
-const MAX_UNRECORDED = 2_000;
 
 /**
  * Delivers what is due: claim, start, attempt, close. Several workers share one queue; what makes a
@@ -78,11 +74,8 @@ export function createDeliveryWorker(options: {
   workerId: string;
   limits?: Partial<DeliveryLimits>;
   timing?: Partial<typeof TIMING>;
-  mostUnsettled?: number;
-  maxUnrecorded?: number;
 }): { run(signal: AbortSignal): Promise<void> } {
   const { queue, clock, random, timers, monotonic, metrics, log, workerId, breakers } = options;
-  const { mostUnsettled = MOST_UNSETTLED, maxUnrecorded = MAX_UNRECORDED } = options;
   const limits = deliveryLimits(options.limits);
   const timing = { ...TIMING, ...options.timing };
   const held = createHeldRuns(limits);
@@ -171,11 +164,11 @@ export function createDeliveryWorker(options: {
    */
   async function claim(signal: AbortSignal): Promise<boolean> {
     if (unanswered.size > 0) await giveBackUnanswered();
-    if (!clock.known || records.pending > maxUnrecorded) return false;
+    if (!clock.known || records.pending > limits.unrecorded) return false;
     const now = clock.now();
     const room = held.room(now);
     const full = held.full(now, outlook.patience);
-    const slots = breakers.unsettled.size > mostUnsettled ? 0 : held.startable(full);
+    const slots = breakers.unsettled.size > limits.unsettled ? 0 : held.startable(full);
     const limit = Math.min(limits.claimBatch, room.due, slots || Infinity);
     if (limit === 0) return false;
     const look = outlook.next(full);

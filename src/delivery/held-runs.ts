@@ -19,6 +19,10 @@ export interface DeliveryLimits {
   claimBatch: number;
   /** About how many characters of payloads and mails are held. One claim may go beyond it; see `room`. */
   characters: number;
+  /** Circuits that are not closed, beyond which no claim starts what it takes: it would have to except them all. */
+  unsettled: number;
+  /** Attempts done but not recorded, beyond which no more are claimed. */
+  unrecorded: number;
 }
 
 const DELIVERY_LIMITS: DeliveryLimits = {
@@ -29,6 +33,8 @@ const DELIVERY_LIMITS: DeliveryLimits = {
   buffer: 2_048,
   claimBatch: 512,
   characters: 32 * 1024 * 1024,
+  unsettled: 500,
+  unrecorded: 2_000,
 };
 
 /**

@@ -1,5 +1,4 @@
 import { ContentRefused } from "../domain/ports/content-refused.ts";
-import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import { isRowFault } from "./sql-state.ts";
 
 /**
@@ -10,8 +9,7 @@ export async function refusingContent<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    // What is to be tried later may have begun with such an error: the value by which `closeRuns` undoes a statement.
-    if (!(error instanceof DependencyUnavailable) && isRowFault(error))
+    if (isRowFault(error))
       throw new ContentRefused(`PostgreSQL refuses what a row says: ${(error as Error).message}`, {
         cause: error,
       });

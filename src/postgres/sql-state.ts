@@ -1,3 +1,5 @@
+import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
+
 /** The SQLSTATE of a PostgreSQL error (PostgreSQL, Appendix A), wherever it was wrapped. */
 export function sqlState(error: unknown): string | undefined {
   if (!(error instanceof Error)) return undefined;
@@ -12,8 +14,9 @@ export const LOCK_NOT_AVAILABLE = "55P03";
 
 /**
  * Classes 22, 23 and 54, data exceptions, violated constraints and limits such as the size of an index entry: the
- * statement was rolled back for what a row of it says.
+ * statement was rolled back for what a row of it says. What is to be tried later may have begun with such an error (the
+ * value by which `closeRuns` undoes a statement), and is none.
  */
 export function isRowFault(error: unknown): boolean {
-  return /^(22|23|54)/.test(sqlState(error) ?? "");
+  return !(error instanceof DependencyUnavailable) && /^(22|23|54)/.test(sqlState(error) ?? "");
 }

@@ -11,8 +11,8 @@ import { plainArray } from "./rows.ts";
  * The last gate before bytes leave: commits `started` for claims that still hold and whose job still
  * wants them, judged on the cursor under the run's row lock. Pausing, editing and deleting write the
  * same rows, so whichever commits first decides. What may not start any more is removed, and recorded as
- * missed or decided again, or moves on: `onPastDeadline` hears how many are missed because their starting deadline had passed.
- * Returns the ids that may be sent.
+ * missed or decided again, or moves on: `onPastDeadline` hears how many are missed because their starting
+ * deadline had passed. Returns the ids that may be sent.
  */
 export async function startRuns(
   database: Queryable,

@@ -8,6 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { isRunning } from "../../src/standalone/postmaster.ts";
+import { leaveOut } from "../leave-out.ts";
 import { run, startStandalone, type Program } from "./program.ts";
 
 const user = process.getuid?.() === 0 ? [] : ["--map-current-user"];
@@ -22,11 +23,8 @@ const probe = spawnSync(CUT_OFF[0] ?? "", [...CUT_OFF.slice(1), "flock", "--vers
 });
 const refusal =
   probe.status === 0 ? undefined : (probe.error?.message ?? probe.stderr.trim().split("\n")[0]);
-if (refusal !== undefined) {
-  const message = `one data directory in several namespaces, not allowed here: ${refusal}`;
-  if (process.env["CI"] === "true") throw new Error(message);
-  console.warn(`SKIPPED: ${message}`);
-}
+if (refusal !== undefined)
+  leaveOut(`one data directory in several namespaces, not allowed here: ${refusal}`);
 
 describe.skipIf(refusal !== undefined)("one data directory, several containers", () => {
   let directory: string;

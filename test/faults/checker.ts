@@ -224,8 +224,8 @@ function judge(each: Case, clockError: number): Violation[] {
 }
 
 /**
- * Of a job that forbids or replaces: no request of a fire time once a later one has long been sent. Of one that forbids: none
- * while that of an earlier one is open, unless that was given up with its worker, which recorded so.
+ * Of a job that forbids or replaces: no request of a fire time once a later one has long been sent. Of one that forbids:
+ * none while that of an earlier one is open, unless that was given up with its worker, which recorded so.
  */
 function judgeOverlap(cases: readonly Case[], clockError: number): Violation[] {
   const inOrder = cases.toSorted((a, b) => a.target.at - b.target.at);

@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { OwnControlPlane } from "../kubernetes/own-control-plane.ts";
+import { leaveOut } from "../leave-out.ts";
 import { startFaultyControlPlane } from "./cluster.ts";
 import { summary, violationLines } from "./report.ts";
 import { runRound } from "./round.ts";
@@ -24,8 +25,7 @@ async function run(
   const { plan, seconds, verdict } = report;
   const title = `${plan.topology}, seed ${round.seed}, ${seconds.toFixed(0)} s`;
   process.stderr.write(`${title} (logs: ${directory})\n${summary([report])}\n`);
-  if (report.faults.skipped > 0 && process.env["CI"] === "true")
-    throw new Error("libfaketime is not installed: no clock has jumped");
+  if (report.faults.skipped > 0) leaveOut("clock jumps, because libfaketime is not installed");
   const violations = violationLines(report);
   if (violations.length === 0) await rm(directory, { recursive: true, force: true });
   // A machine too slow to make jobs in time would prove nothing.
@@ -44,8 +44,7 @@ describe("kubernetes", () => {
     controlPlane = await startFaultyControlPlane((line) => {
       process.stderr.write(`control plane: ${line}\n`);
     });
-    if (controlPlane === undefined && process.env["CI"] === "true")
-      throw new Error("no control plane to do faults to");
+    if (controlPlane === undefined) leaveOut("faults of a control plane, because there is none");
     // Where kube-apiserver has to be built first.
   }, 1_200_000);
   afterAll(async () => {

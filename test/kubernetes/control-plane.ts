@@ -1,8 +1,9 @@
 /**
- * Finds a real kube-apiserver for the tests, in this order: a cluster that was given, envtest's programs, Go, Docker; else
- * says loudly that the Kubernetes tests do not run (an error under CI).
+ * Finds a real kube-apiserver for the tests, in this order: a cluster that was given, envtest's programs, Go, Docker;
+ * else says loudly that the Kubernetes tests do not run (an error under CI).
  */
 import { join } from "node:path";
+import { leaveOut } from "../leave-out.ts";
 import { buildBinary, goToolchain, isExecutable } from "./binaries.ts";
 import { startK3s } from "./k3s.ts";
 import { startOwnControlPlane } from "./own-control-plane.ts";
@@ -75,7 +76,7 @@ export async function startControlPlane(say: Say = announce): Promise<ControlPla
   const resolved = await resolveControlPlane(say);
   if (resolved.kind === "missing") {
     const message = [
-      "NO KUBERNETES TESTS: no control plane can be had.",
+      "the Kubernetes tests, because no control plane can be had.",
       ...resolved.reasons.map((reason) => `  - ${reason}`),
       "  Any one of these is enough: a kubeconfig, envtest's programs, Go 1.26, Docker.",
     ].join("\n");
@@ -93,12 +94,6 @@ export async function anotherControlPlane(): Promise<OwnControlPlane> {
   const resolved = await resolveOwnControlPlane(() => undefined);
   if (resolved.kind === "missing") throw new Error(resolved.reasons.join("\n"));
   return resolved.start();
-}
-
-/** A skip is said loudly, and is an error under CI=true. */
-export function leaveOut(message: string, say: Say = announce): void {
-  if (process.env.CI === "true") throw new Error(message);
-  say(message);
 }
 
 /** kube-controller-manager for tests of garbage collection and namespace deletion. */

@@ -1,11 +1,7 @@
 import type { TestProject } from "vitest/node";
+import { leaveOut } from "../leave-out.ts";
 import { clientProgram } from "./binaries.ts";
-import {
-  announce,
-  controllerManagerProgram,
-  leaveOut,
-  startControlPlane,
-} from "./control-plane.ts";
+import { announce, controllerManagerProgram, startControlPlane } from "./control-plane.ts";
 
 declare module "vitest" {
   export interface ProvidedContext {
@@ -21,10 +17,10 @@ export async function setup(project: TestProject): Promise<(() => Promise<void>)
   const controlPlane = await startControlPlane();
   if (controlPlane) await preparePrograms();
   if (controlPlane?.kind === "borrowed") {
-    const message =
-      "NO TESTS THAT BREAK A CONTROL PLANE: this one is not ours. They need envtest's programs or Go 1.26, and no CARILLON_TEST_KUBECONFIG.";
+    const what =
+      "tests that break a control plane, because this one is not ours. They need envtest's programs or Go 1.26, and no CARILLON_TEST_KUBECONFIG.";
     try {
-      leaveOut(message);
+      leaveOut(what, announce);
     } catch (error) {
       await controlPlane.stop();
       throw error;

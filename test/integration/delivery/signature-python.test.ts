@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { leaveOut } from "../../leave-out.ts";
 import { claimedRun } from "./claimed-run.ts";
 import { loopbackSender } from "./loopback-sender.ts";
 import { startReceiver } from "./receiver.ts";
@@ -33,8 +34,7 @@ beforeAll(async () => {
     await run(python, ["-m", "pip", "install", "-q", "--disable-pip-version-check", PACKAGE]);
   } catch (error) {
     python = undefined;
-    if (process.env["CI"] === "true") throw error;
-    console.warn(`SKIPPED, signatures are not verified in Python: ${String(error)}`);
+    leaveOut(`signatures, which are not verified in Python: ${String(error)}`);
   }
 }, 120_000);
 afterAll(() => rm(folder, { recursive: true, force: true }));

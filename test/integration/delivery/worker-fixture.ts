@@ -42,8 +42,6 @@ export interface WorkerFixture extends RunsFixture {
     timers?: Timers;
     signingSecrets?: Parameters<typeof createDeliveryWorker>[0]["signingSecrets"];
     log?: Logger;
-    mostUnsettled?: number;
-    maxUnrecorded?: number;
   }): { stop(): Promise<void>; done: Promise<void>; transitions: string[] };
   executions(of: Job, count: number): Promise<Execution[]>;
 }
@@ -111,8 +109,6 @@ export async function workerFixture(database?: TestDatabase): Promise<WorkerFixt
         workerId: options.id ?? `worker-${workers}`,
         ...(options.timing ? { timing: options.timing } : {}),
         ...(options.limits ? { limits: options.limits } : {}),
-        ...(options.mostUnsettled ? { mostUnsettled: options.mostUnsettled } : {}),
-        ...(options.maxUnrecorded ? { maxUnrecorded: options.maxUnrecorded } : {}),
       });
       const done = worker.run(stopping.signal);
       const handle = {

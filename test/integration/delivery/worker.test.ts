@@ -516,7 +516,7 @@ describe("a worker that falls behind", () => {
     worker({
       // Of all waits only those for the next look are 8 to 16 ms long.
       timing: { poll: 16, grace: 100 },
-      maxUnrecorded: 3,
+      limits: { unrecorded: 3 },
       timers: {
         after: (ms, then) => {
           if (ms >= 8 && ms < 16) idle += 1;
@@ -557,7 +557,7 @@ describe("a worker that falls behind", () => {
     const queue = fixture.anotherQueue();
     const starting: boolean[] = [];
     const running = worker({
-      mostUnsettled: 3,
+      limits: { unsettled: 3 },
       resetMs: 60_000,
       queue: {
         ...queue,

@@ -374,31 +374,37 @@ describe("close", () => {
     expect(await fixture.missedOf(of)).toEqual([]);
   });
 
-  test("is not retried: its job is changed while that is recorded", async () => {
-    const of = job();
-    const run = await claimed(fixture, of);
-    await fixture.queue.start([run]);
-    // Who changes it has looked for runs that wait, and found none.
-    const changing = await fixture.pool.connect();
-    await changing.query("begin");
-    await changing.query(
-      "update job_cursors set generation = 2, version = version + 1 where job_uid = $1",
-      [of.uid],
-    );
-    const closing = fixture.queue.close([retry(run, Date.now() + 60_000)]);
-    await until("the closing waits for the cursor", async () => {
-      const { rows } = await fixture.pool.query(
-        `select from pg_stat_activity
+  test.each([
+    {
+      // Who changes it has looked for runs that wait, and found none.
+      what: "its job is changed",
+      sql: "update job_cursors set generation = 2, version = version + 1 where job_uid = $1",
+    },
+    { what: "it is replaced", sql: "update runs set replaced = true where job_uid = $1" },
+  ])(
+    "is not retried, and is recorded: $what while the retry waits for that row",
+    async ({ sql }) => {
+      const of = job();
+      const run = await claimed(fixture, of);
+      await fixture.queue.start([run]);
+      const other = await fixture.pool.connect();
+      await other.query("begin");
+      await other.query(sql, [of.uid]);
+      const closing = fixture.queue.close([retry(run, Date.now() + 60_000)]);
+      await until("the closing waits for the row", async () => {
+        const { rows } = await fixture.pool.query(
+          `select from pg_stat_activity
           where datname = current_database() and wait_event_type = 'Lock' and query like '%attempts = r.attempts + 1%'`,
-      );
-      return rows.length > 0;
-    });
-    await changing.query("commit");
-    changing.release();
-    expect(await closing).toEqual(new Set([run.id]));
-    expect(await fixture.runsOf(of)).toEqual([]);
-    expect(await fixture.executionsOf(of)).toHaveLength(1);
-  });
+        );
+        return rows.length > 0;
+      });
+      await other.query("commit");
+      other.release();
+      expect(await closing).toEqual(new Set([run.id]));
+      expect(await fixture.runsOf(of)).toEqual([]);
+      expect(await fixture.executionsOf(of)).toHaveLength(1);
+    },
+  );
 
   test("a replaced run is not retried", async () => {
     const of = job();
@@ -407,28 +413,6 @@ describe("close", () => {
     await fixture.pool.query("update runs set replaced = true where id = $1", [run.id]);
     await fixture.queue.close([retry(run, Date.now())]);
     expect(await fixture.runsOf(of)).toEqual([]);
-  });
-
-  test("a run that is replaced while its retry waits for the row ends, and is recorded", async () => {
-    const of = job();
-    const run = await claimed(fixture, of);
-    await fixture.queue.start([run]);
-    const replacing = await fixture.pool.connect();
-    await replacing.query("begin");
-    await replacing.query("update runs set replaced = true where id = $1", [run.id]);
-    const closing = fixture.queue.close([retry(run, Date.now())]);
-    await until("the closing waits for the row", async () => {
-      const { rows } = await fixture.pool.query(
-        `select from pg_stat_activity
-          where datname = current_database() and wait_event_type = 'Lock' and query like '%attempts = r.attempts + 1%'`,
-      );
-      return rows.length > 0;
-    });
-    await replacing.query("commit");
-    replacing.release();
-    expect(await closing).toEqual(new Set([run.id]));
-    expect(await fixture.runsOf(of)).toEqual([]);
-    expect(await fixture.executionsOf(of)).toHaveLength(1);
   });
 
   test("what a deadlock undoes is said again", async () => {

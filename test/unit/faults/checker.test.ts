@@ -82,8 +82,8 @@ function byHand(sent: number, recorded = sent): Partial<Evidence> {
 const LATER = AT + 2_000;
 
 /**
- * A job moved from AT to LATER: the request of AT began `first.at` and ended `first.endedAt`, that of LATER began then; both
- * are recorded, that of AT as `first.errorMessage` if it failed.
+ * A job moved from AT to LATER: the request of AT began `first.at` and ended `first.endedAt`, that of LATER began then;
+ * both are recorded, that of AT as `first.errorMessage` if it failed.
  */
 function moved(
   concurrencyPolicy: ExpectedJob["concurrencyPolicy"],

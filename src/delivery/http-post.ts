@@ -13,8 +13,8 @@ export interface PostRequest {
   /** Asked for the connection, which is released when the call is over. */
   take: () => ReceiverConnection | Promise<ReceiverConnection>;
   url: URL;
-  /** None that frames the request. */
-  headers: Readonly<Record<string, string>>;
+  /** Lines (`headerLine`), none that frames the request. */
+  headers: string;
   body: string;
   signal: AbortSignal;
   /** Milliseconds for all of it, connecting included: a drip defeats every other limit. */

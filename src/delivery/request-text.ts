@@ -6,26 +6,21 @@ export class BadHeader extends Error {
   readonly code = "BAD_HEADER";
 }
 
+/** A header as `requestText` takes it. Throws `BadHeader` on what would end its line, or is no latin1. */
+export function headerLine(name: string, value: string): string {
+  if (!isToken(name)) throw new BadHeader("a header's name is not a token");
+  if (!isValue(value)) throw new BadHeader(`the value of ${name} cannot be sent`);
+  return `${name}: ${value}\r\n`;
+}
+
 /**
  * A POST's bytes: latin1 text where the body is ASCII, which is the cheapest to write, else a buffer. The headers are
- * sent as they are given, and must not be those that frame the request, which are written here. Throws `BadHeader` on
- * one that would end its line, or is no latin1.
+ * whole lines, sent as they are given, and none of those that frame the request, which are written here.
  */
-export function requestText(request: {
-  url: URL;
-  headers: Readonly<Record<string, string>>;
-  body: string;
-}): string | Buffer {
+export function requestText(request: { url: URL; headers: string; body: string }): string | Buffer {
   const { url, headers, body } = request;
-  let head = `POST ${url.pathname}${url.search} HTTP/1.1\r\nhost: ${url.host}\r\nconnection: keep-alive\r\n`;
-  for (const name in headers) {
-    const value = headers[name] ?? "";
-    if (!isToken(name)) throw new BadHeader("a header's name is not a token");
-    if (!isValue(value)) throw new BadHeader(`the value of ${name} cannot be sent`);
-    head += `${name}: ${value}\r\n`;
-  }
   const length = Buffer.byteLength(body);
-  head += `content-length: ${length}\r\n\r\n`;
+  const head = `POST ${url.pathname}${url.search} HTTP/1.1\r\nhost: ${url.host}\r\nconnection: keep-alive\r\n${headers}content-length: ${length}\r\n\r\n`;
   if (length === body.length) return head + body;
   const bytes = Buffer.allocUnsafe(head.length + length);
   bytes.write(head, 0, "latin1");

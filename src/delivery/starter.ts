@@ -76,6 +76,10 @@ export function createStarter(options: {
   /** What starts apart, because of its signing secrets. */
   const starting = new Set<Promise<void>>();
 
+  metrics.beforeScrape("runs in flight", () => {
+    metrics.runsInFlight.set(flights.size);
+  });
+
   /** The slot is free again, whatever became of the run. */
   function finished(run: ClaimedRun): void {
     options.onFinished(held.finished(run));
@@ -208,16 +212,19 @@ export function createStarter(options: {
     const older = flights.get(run.id);
     if (older) abort(older, "lost");
     flights.set(run.id, flight);
-    metrics.runsInFlight.inc();
-    flight.done = deliver(ready, flight)
-      .catch((error: unknown) => {
-        log.error({ err: error, run: run.id }, "an attempt could not be concluded");
-      })
-      .finally(() => {
-        if (flights.get(run.id) === flight) flights.delete(run.id);
-        metrics.runsInFlight.dec();
-        finished(run);
-      });
+    flight.done = fly(ready, flight);
+  }
+
+  async function fly(ready: Ready, flight: InFlight): Promise<void> {
+    const { run } = ready;
+    try {
+      await deliver(ready, flight);
+    } catch (error) {
+      log.error({ err: error, run: run.id }, "an attempt could not be concluded");
+    } finally {
+      if (flights.get(run.id) === flight) flights.delete(run.id);
+      finished(run);
+    }
   }
 
   async function deliver({ run, permit, signingSecrets }: Ready, flight: InFlight): Promise<void> {

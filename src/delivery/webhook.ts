@@ -11,7 +11,7 @@ import type { Dial } from "../network/guarded-dial.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { NotSent, post, TimedOut } from "./http-post.ts";
 import { createReceiverConnections } from "./receiver-connections.ts";
-import { BadHeader } from "./request-text.ts";
+import { BadHeader, headerLine } from "./request-text.ts";
 import { sign } from "./signature.ts";
 
 export interface WebhookSender {
@@ -44,40 +44,28 @@ export function createWebhookSender(options: {
 
   return {
     send: async ({ run, target, signingSecrets, signal, maySend }) => {
-      const extra = await extraHeaders(run, target);
-      if (extra.kind === "unavailable")
-        return {
-          kind: "retryable",
-          httpStatus: 500,
-          error: extra.error,
-          retryAfterMs: null,
-          // The receiver has not been called.
-          destinationFault: null,
-        };
-      const timestamp = Math.floor(clock.now() / 1_000);
-      const headers = {
-        ...extra.headers,
-        "Content-Type": "application/json",
-        "User-Agent": `Carillon/${version}`,
-        "webhook-id": run.id,
-        "webhook-timestamp": String(timestamp),
-        "webhook-signature": sign({
-          id: run.id,
-          timestamp,
-          body: target.payload,
-          secrets: signingSecrets,
-        }),
-        "Carillon-Job-Id": run.jobId,
-        "Carillon-Scheduled-At": isoUtc(run.scheduledAt),
-        "Carillon-Attempt": String(run.attempt),
-      };
+      let own = target.headers;
+      if (target.headersFrom.length > 0) {
+        const secret = await fromSecrets(run);
+        if (secret.kind === "unavailable")
+          return {
+            kind: "retryable",
+            httpStatus: 500,
+            error: secret.error,
+            retryAfterMs: null,
+            // The receiver has not been called.
+            destinationFault: null,
+          };
+        own = { ...own, ...secret.headers };
+      }
+      const ours = ourLines(run, target, signingSecrets);
       try {
         const url = new URL(target.url);
         const timeoutMs = target.timeoutSeconds * 1_000;
         const answer = await post({
           take: () => connections.take(run.account, url.origin, timeoutMs),
           url,
-          headers,
+          headers: ownLines(own) + ours,
           body: target.payload,
           signal,
           timeoutMs,
@@ -107,23 +95,39 @@ export function createWebhookSender(options: {
     close: () => connections.close(),
   };
 
-  async function extraHeaders(run: ClaimedRun, target: WebhookTarget): Promise<SecretHeaderValues> {
-    let headers = target.headers;
-    if (target.headersFrom.length > 0) {
-      if (secretHeaders === undefined)
-        return { kind: "unavailable", error: "headers from Secrets need Kubernetes" };
-      const resolved = await secretHeaders(run);
-      if (resolved.kind === "unavailable") return resolved;
-      headers = { ...headers, ...resolved.headers };
-    }
-    if (Object.keys(headers).length === 0) return NO_HEADERS;
-    // Ours win. The values are checked by requestText, whoever wrote them.
-    const own = Object.entries(headers).filter(([name]) => !isReservedWebhookHeader(name));
-    return { kind: "resolved", headers: Object.fromEntries(own) };
+  async function fromSecrets(run: ClaimedRun): Promise<SecretHeaderValues> {
+    if (secretHeaders) return secretHeaders(run);
+    return { kind: "unavailable", error: "headers from Secrets need Kubernetes" };
+  }
+
+  /** What identifies the call, and signs it: of each value it is known that it can be sent. */
+  function ourLines(
+    run: ClaimedRun,
+    { payload }: WebhookTarget,
+    signingSecrets: readonly string[],
+  ): string {
+    const { id } = run;
+    const timestamp = Math.floor(clock.now() / 1_000);
+    const signature = sign({ id, timestamp, body: payload, secrets: signingSecrets });
+    return `Content-Type: application/json\r
+User-Agent: Carillon/${version}\r
+webhook-id: ${id}\r
+webhook-timestamp: ${timestamp}\r
+webhook-signature: ${signature}\r
+Carillon-Job-Id: ${run.jobId}\r
+Carillon-Scheduled-At: ${isoUtc(run.scheduledAt)}\r
+Carillon-Attempt: ${run.attempt}\r
+`;
   }
 }
 
-const NO_HEADERS = { kind: "resolved", headers: {} } as const;
+/** The job's own. Those that are ours are ours, and whoever wrote a value, it is checked. */
+function ownLines(headers: Readonly<Record<string, string>>): string {
+  let lines = "";
+  for (const [name, value] of Object.entries(headers))
+    if (!isReservedWebhookHeader(name)) lines += headerLine(name, value);
+  return lines;
+}
 
 /** Node collects the failures of several addresses in an AggregateError that carries the first code. */
 function codeOf(error: unknown): string | undefined {

@@ -225,7 +225,7 @@ async function storeRevisions(client: Queryable, changes: readonly LedgerChange[
   if (fresh.length === 0) return;
   await client.query(
     `insert into job_revisions (job_uid, generation, spec)
-     select * from unnest($1::uuid[], $2::int[], $3::jsonb[])
+     select * from unnest($1::uuid[], $2::int[], $3::json[])
      -- Another spec under a known number: the store has been restored from a backup.
      on conflict (job_uid, generation) do update set spec = excluded.spec`,
     [

@@ -77,7 +77,7 @@ async function call(
   return post({
     take: () => connections.take(account, to, 5_000),
     url: new URL(path, to),
-    headers: {},
+    headers: "",
     body: "{}",
     signal: signal ?? new AbortController().signal,
     timeoutMs: 5_000,
@@ -155,7 +155,7 @@ test.each([
   const url = new URL(`${scheme}://receiver.example/`);
   const take = () => own.take("a", url.origin, 5_000);
   const { signal } = new AbortController();
-  const request = { take, url, headers: {}, body: "{}", signal, timeoutMs: 5_000 };
+  const request = { take, url, headers: "", body: "{}", signal, timeoutMs: 5_000 };
   await expect(post({ ...request, maySend: () => true })).rejects.toThrow("far enough");
   expect(asked).toEqual([{ host: "receiver.example", port }]);
   await own.close();
@@ -230,7 +230,7 @@ test("nothing is kept of a connection that is closed", async () => {
     used.push(new WeakRef(connection));
     const { signal } = new AbortController();
     const take = () => connection;
-    const request = { take, url: new URL("/close", origin), headers: {}, body: "{}", signal };
+    const request = { take, url: new URL("/close", origin), headers: "", body: "{}", signal };
     await post({ ...request, timeoutMs: 5_000, maySend: () => true });
   };
   for (let n = 0; n < 5; n += 1) await one();
@@ -246,7 +246,7 @@ test("nothing is kept of a call that is over, however long it might have taken",
     const take = () => connections.take("a", origin, 5_000);
     // The connection is there for the next one.
     used.push(new WeakRef(take));
-    const request = { take, url: new URL(origin), headers: {}, body: "{}", signal };
+    const request = { take, url: new URL(origin), headers: "", body: "{}", signal };
     await post({ ...request, timeoutMs: 600_000, maySend: () => true });
   };
   for (let n = 0; n < 5; n += 1) await one();

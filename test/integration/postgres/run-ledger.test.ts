@@ -305,9 +305,8 @@ describe("apply", () => {
 
   test("what PostgreSQL cannot hold is refused by name, and nothing beside it is written", async () => {
     const sound = job();
-    const email = { kind: "email", to: "a@b.c", subject: "s", body: "\0", isHtml: false } as const;
     const bad = [
-      change(job({ spec: spec({ target: email }) })),
+      change(job({ id: "\0" })),
       change(job(), { to: { position: Date.UTC(-1, 0) } }),
       change(job(), {
         create: [{ trigger: "manual", key: incompressible(3_000), scheduledAt: Date.now() }],

@@ -108,7 +108,7 @@ export function createFoundation(options: {
       onLeave: (namespace, namespaceUid) => cluster.binding.leave(namespace, namespaceUid),
     }),
   });
-  const apiKeys = createApiKeys({ pool, timers, onError: usesNotWritten });
+  const apiKeys = createApiKeys({ pool, pace: { timers, monotonic }, onError: usesNotWritten });
   const smtpSettings = createSmtpSettingsStore({ pool, keyRing });
   const accountRules = createAccountRules({ accounts, monotonic });
   const kubernetes = cluster && {

@@ -34,7 +34,7 @@ export async function createGatewayPart(options: {
     history: createRunHistory({ pool }),
     circuits: createCircuits({ pool }),
     mailer: foundation.mailer,
-    emailLog: createEmailLog({ pool, timers }),
+    emailLog: createEmailLog({ pool, pace: { timers, monotonic } }),
     otps: createOtps({ pool, keyRing }),
     idempotency: createIdempotencyKeys({ pool }),
     destinations: foundation.destinations,

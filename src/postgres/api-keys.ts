@@ -2,9 +2,8 @@ import { randomBytes } from "node:crypto";
 import type { ApiKey } from "../domain/account.ts";
 import { InvalidInput } from "../domain/findings.ts";
 import type { ApiKeys } from "../domain/ports/accounts.ts";
-import type { Timers } from "../domain/ports/clock.ts";
 import { hashOf } from "./bearer-token.ts";
-import { createGroupCommit } from "./group-commit.ts";
+import { createGroupCommit, type Pace } from "./group-commit.ts";
 import { unknownAccount } from "./unknown-account.ts";
 import { isUuid } from "./uuid.ts";
 import type { Pool } from "./pool.ts";
@@ -27,12 +26,12 @@ const COLUMNS = `id, label, prefix, created_at as "createdAt",
  */
 export function createApiKeys({
   pool,
-  timers,
+  pace,
   onError = () => undefined,
 }: {
   pool: Pool;
-  /** The uses seen are flushed a second later; without timers only `flush` does. Also for group commits. */
-  timers?: Timers;
+  /** Of look-ups; also, the uses seen are flushed a second later. Without it only `flush` does that. */
+  pace?: Pace;
   /** Told when the uses could not be written; they are tried again with the next ones. */
   onError?: (error: unknown) => void;
 }): ApiKeys & { flush(): Promise<void> } {
@@ -40,7 +39,7 @@ export function createApiKeys({
   let scheduled = false;
   const lookups = createGroupCommit<Buffer, FoundKey | undefined>({
     commit: (hashes) => findKeys(pool, hashes),
-    timers,
+    pace,
   });
 
   async function flush(): Promise<void> {
@@ -65,9 +64,9 @@ export function createApiKeys({
 
   function noteUse(id: string): void {
     used.add(id);
-    if (timers === undefined || scheduled) return;
+    if (pace === undefined || scheduled) return;
     scheduled = true;
-    timers.after(FLUSH_AFTER_MS, () => {
+    pace.timers.after(FLUSH_AFTER_MS, () => {
       scheduled = false;
       flush().catch(onError);
     });

@@ -1,9 +1,8 @@
 import type { Instant } from "../domain/instant.ts";
 import type { EmailLogEntry, MailKind, NewEmailLogEntry } from "../domain/mail.ts";
-import type { Timers } from "../domain/ports/clock.ts";
 import type { EmailLog } from "../domain/ports/mail.ts";
 import { ensureEmailLogMonth } from "./email-log-retention.ts";
-import { createGroupCommit } from "./group-commit.ts";
+import { createGroupCommit, type Pace } from "./group-commit.ts";
 import { lacksPartition } from "./partitions.ts";
 import type { Pool } from "./pool.ts";
 import { refusingContent } from "./refusing-content.ts";
@@ -16,7 +15,7 @@ const STATUSES = ["sent", "failed"] as const;
  * The log of every mail. Appends are committed in groups together with the counters that make `total`
  * exact without counting; a group meets the counter row once, so sends of one account do not queue on it.
  */
-export function createEmailLog({ pool, timers }: { pool: Pool; timers?: Timers }): EmailLog {
+export function createEmailLog({ pool, pace }: { pool: Pool; pace?: Pace }): EmailLog {
   const appends = createGroupCommit<NewEmailLogEntry, EmailLogEntry>({
     commit: async (entries) => {
       try {
@@ -28,7 +27,7 @@ export function createEmailLog({ pool, timers }: { pool: Pool; timers?: Timers }
         return insert(pool, entries);
       }
     },
-    timers,
+    pace,
     isRowFault,
   });
   return {

@@ -1,6 +1,6 @@
 import { pause } from "../waiting/pause.ts";
 import { STATEMENTS_APART } from "../waiting/statements-apart.ts";
-import type { Timers } from "../domain/ports/clock.ts";
+import type { Monotonic, Timers } from "../domain/ports/clock.ts";
 
 /** Collects what arrives while a commit is in flight, or just after, and commits it together. */
 export interface GroupCommit<Row, Result> {
@@ -14,20 +14,29 @@ interface Waiting<Row, Result> {
   reject(error: unknown): void;
 }
 
+/** What groups are kept apart with. */
+export interface Pace {
+  timers: Timers;
+  monotonic: Monotonic;
+}
+
+/** At most this part of the time is a statement under way, as far as `STATEMENTS_APART` allows. */
+const SHARE = 1 / 3;
+
 /**
  * One commit is in flight at a time. What comes while none is goes at once; what comes meanwhile is the
- * next group, which with timers begins 5 ms after the one before: a statement for one row costs the
- * program as much as one for ten.
+ * next group. With a pace that one begins when three times as long has passed as the one before took, 5 ms after it
+ * began at the latest: a statement for one row costs the program as much as one for ten.
  */
 export function createGroupCommit<Row, Result>({
   commit,
-  timers,
+  pace,
   maxRows = 1_000,
   isRowFault = () => false,
 }: {
   /** Writes all rows in one transaction; one result a row, in the same order. */
   commit: (rows: readonly Row[]) => Promise<readonly Result[]>;
-  timers?: Timers | undefined;
+  pace?: Pace | undefined;
   maxRows?: number;
   /**
    * True for an error that a row itself causes and that leaves nothing written: the rows are then
@@ -60,11 +69,17 @@ export function createGroupCommit<Row, Result>({
     while (waiting.length > 0) {
       const group = waiting.slice(0, maxRows);
       waiting = waiting.slice(maxRows);
-      const apart = timers && pause(STATEMENTS_APART, timers);
+      const began = pace?.monotonic() ?? 0;
       await commitGroup(group);
-      if (waiting.length > 0) await apart;
+      if (pace && waiting.length > 0) await rest(pace, began);
     }
     running = undefined;
+  }
+
+  async function rest({ timers, monotonic }: Pace, began: number): Promise<void> {
+    const took = monotonic() - began;
+    const left = Math.min(took / SHARE, STATEMENTS_APART) - took;
+    if (left > 0) await pause(left, timers);
   }
 
   return {

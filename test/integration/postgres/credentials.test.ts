@@ -1,6 +1,6 @@
 import { createHash, randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { timers } from "../../../cmd/system.ts";
+import { monotonic, timers } from "../../../cmd/system.ts";
 import { InvalidInput } from "../../../src/domain/findings.ts";
 import {
   AdministratorsOnly,
@@ -105,7 +105,7 @@ describe("API keys", () => {
   });
 
   test("are judged as of the request, also when requests share a look-up", async () => {
-    const keys = createApiKeys({ pool, timers });
+    const keys = createApiKeys({ pool, pace: { timers, monotonic } });
     const account = await newAccount();
     const { key, raw } = await keys.create(account, "l");
     // The first look-up is under way, and the second waits for its time, while the key goes.
@@ -126,7 +126,7 @@ describe("API keys", () => {
         return { cancel: () => undefined };
       },
     };
-    const keys = createApiKeys({ pool, timers });
+    const keys = createApiKeys({ pool, pace: { timers, monotonic } });
     const account = await newAccount();
     const { raw } = await keys.create(account, "l");
     const lastUse = async () => (await keys.list(account))[0]?.lastUsedAt;

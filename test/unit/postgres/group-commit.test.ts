@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { createGroupCommit } from "../../../src/postgres/group-commit.ts";
+import { pause } from "../../../src/waiting/pause.ts";
 import { FakeTime, settle } from "../controller/controller-world.ts";
 
 function gate(): { open: () => void; opened: Promise<void> } {
@@ -83,28 +84,46 @@ describe("a group commit", () => {
     expect(most).toBe(1);
   });
 
-  test("with timers, who comes while none is under way waits for nothing, the next group begins milliseconds after", async () => {
-    const time = new FakeTime(0);
-    const groups: number[][] = [];
-    const group = createGroupCommit<number, number>({
-      timers: time,
-      commit: async (rows) => {
-        groups.push([...rows]);
-        return rows;
-      },
-    });
-    expect(await group.submit(0)).toBe(0);
-    await settle();
-    expect(await group.submit(1)).toBe(1);
-    await settle();
-    const first = group.submit(2);
-    await Promise.resolve();
-    const rest = [3, 4].map((row) => group.submit(row));
-    expect(await first).toBe(2);
-    await time.advanceTo(4);
-    expect(groups).toEqual([[0], [1], [2]]);
-    await time.advanceTo(5);
-    expect(await Promise.all(rest)).toEqual([3, 4]);
-    expect(groups).toEqual([[0], [1], [2], [3, 4]]);
-  });
+  test.each([
+    { took: 1, next: 3 },
+    { took: 1.5, next: 4.5 },
+    { took: 3, next: 5 },
+    { took: 5, next: 5 },
+    { took: 20, next: 20 },
+  ])(
+    "with a pace, who comes alone waits for nothing, and behind a commit of $took ms the next one begins $next ms after it began",
+    async ({ took, next }) => {
+      const time = new FakeTime(0);
+      const began: { at: number; rows: readonly number[] }[] = [];
+      const group = createGroupCommit<number, number>({
+        pace: { timers: time, monotonic: () => time.now() },
+        commit: async (rows) => {
+          began.push({ at: time.now(), rows });
+          await pause(took, time);
+          return rows;
+        },
+      });
+      for (const [start, row] of [
+        [0, 0],
+        [100, 1],
+      ] as const) {
+        await time.advanceTo(start);
+        const alone = group.submit(row);
+        await time.advanceTo(start + took);
+        expect(await alone).toBe(row);
+      }
+      await time.advanceTo(200);
+      const first = group.submit(2);
+      await time.advanceTo(200 + took / 2);
+      const rest = [3, 4].map((row) => group.submit(row));
+      await time.advanceTo(200 + next + took);
+      expect(await Promise.all([first, ...rest])).toEqual([2, 3, 4]);
+      expect(began).toEqual([
+        { at: 0, rows: [0] },
+        { at: 100, rows: [1] },
+        { at: 200, rows: [2] },
+        { at: 200 + next, rows: [3, 4] },
+      ]);
+    },
+  );
 });

@@ -27,7 +27,7 @@ const POOL_IDLE = 5 * 60_000;
 export function createMailer(options: {
   settings: SmtpSettingsStore;
   dial: Dial;
-  /** Questions that mails share begin milliseconds apart; without timers, one after the other. */
+  /** Questions that mails share keep the pace; without timers, one after the other. */
   timers?: Timers;
   monotonic: Monotonic;
   metrics: Metrics;
@@ -40,6 +40,7 @@ export function createMailer(options: {
   const {
     settings,
     dial,
+    timers,
     monotonic,
     metrics,
     log,
@@ -72,7 +73,7 @@ export function createMailer(options: {
     });
     pools.set(account, pool);
     return pool;
-  }, options.timers);
+  }, timers && { timers, monotonic });
   let closed = false;
 
   async function send(

@@ -1,6 +1,4 @@
-import { pause } from "../waiting/pause.ts";
-import { STATEMENTS_APART } from "../waiting/statements-apart.ts";
-import type { Monotonic, Timers } from "../domain/ports/clock.ts";
+import { beginStatement, type Pace } from "../waiting/pace.ts";
 
 /** Collects what arrives while a commit is in flight, or just after, and commits it together. */
 export interface GroupCommit<Row, Result> {
@@ -13,15 +11,6 @@ interface Waiting<Row, Result> {
   resolve(result: Result): void;
   reject(error: unknown): void;
 }
-
-/** What groups are kept apart with. */
-export interface Pace {
-  timers: Timers;
-  monotonic: Monotonic;
-}
-
-/** At most this part of the time is a statement under way, as far as `STATEMENTS_APART` allows. */
-const SHARE = 1 / 3;
 
 /**
  * One commit is in flight at a time. What comes while none is goes at once; what comes meanwhile is the
@@ -69,17 +58,11 @@ export function createGroupCommit<Row, Result>({
     while (waiting.length > 0) {
       const group = waiting.slice(0, maxRows);
       waiting = waiting.slice(maxRows);
-      const began = pace?.monotonic() ?? 0;
+      const apart = pace && beginStatement(pace);
       await commitGroup(group);
-      if (pace && waiting.length > 0) await rest(pace, began);
+      if (waiting.length > 0) await apart?.();
     }
     running = undefined;
-  }
-
-  async function rest({ timers, monotonic }: Pace, began: number): Promise<void> {
-    const took = monotonic() - began;
-    const left = Math.min(took / SHARE, STATEMENTS_APART) - took;
-    if (left > 0) await pause(left, timers);
   }
 
   return {

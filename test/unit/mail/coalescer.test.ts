@@ -1,33 +1,40 @@
 import { setImmediate } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { createCoalescer } from "../../../src/mail/coalescer.ts";
+import { pause } from "../../../src/waiting/pause.ts";
 import { FakeTime } from "../controller/controller-world.ts";
 
-/** Each load answers with its number, counted by key; `fail` makes the next one reject. */
-function counted() {
+/** Each load takes `tookMs` and answers with its number, counted by key; `fail` makes the next one reject. */
+function counted(tookMs = 0) {
   const loads = new Map<string, number>();
   const time = new FakeTime(0);
   const state = { fail: false };
-  const load = createCoalescer(async (key) => {
-    const nth = (loads.get(key) ?? 0) + 1;
-    loads.set(key, nth);
-    await setImmediate();
-    if (!state.fail) return nth;
-    state.fail = false;
-    throw new Error("away");
-  }, time);
+  const load = createCoalescer(
+    async (key) => {
+      const nth = (loads.get(key) ?? 0) + 1;
+      loads.set(key, nth);
+      await (tookMs > 0 ? pause(tookMs, time) : setImmediate());
+      if (!state.fail) return nth;
+      state.fail = false;
+      throw new Error("away");
+    },
+    { timers: time, monotonic: () => time.now() },
+  );
   return { load, loads, state, time };
 }
 
 test("whoever comes while a load runs shares the next one, which begins milliseconds after", async () => {
-  const { load, loads, time } = counted();
+  const { load, loads, time } = counted(2);
   const first = load("a");
   const during = load("a");
+  await time.advanceTo(2);
   expect(await first).toBe(1);
   const after = load("a");
   await time.advanceTo(4);
   expect(loads.get("a")).toBe(1);
   await time.advanceTo(5);
+  expect(loads.get("a")).toBe(2);
+  await time.advanceTo(7);
   expect(await Promise.all([during, after])).toEqual([2, 2]);
 });
 

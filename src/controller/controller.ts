@@ -264,7 +264,7 @@ export function createController(deps: ControllerDeps): Controller {
     if (tombstones.size === 0) return false;
     cancelledLast = true;
     const gone = [...tombstones].slice(0, batchSize);
-    await ledger.cancel(gone);
+    await ledger.cancel(gone.map((uid) => ({ uid })));
     for (const uid of gone) tombstones.delete(uid);
     return true;
   }

@@ -43,7 +43,7 @@ export function createFinishedJobs(options: FinishedJobsOptions): {
     const job = await jobs.get(account, jobId);
     if (!job || job.uid !== cursor.jobUid || !isOver(job, cursor)) return false;
     if (!(await jobs.deleteUnchanged(job))) return false;
-    await ledger.cancel([job.uid], account);
+    await ledger.cancel([job], account);
     return true;
   }
 

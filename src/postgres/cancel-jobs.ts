@@ -1,3 +1,6 @@
+import { isoUtc } from "../domain/instant.ts";
+import type { GoneJob } from "../domain/ports/run-ledger.ts";
+import { byKey } from "./by-key.ts";
 import { dropOfAll, dropUnstarted } from "./drop-runs.ts";
 import { createGroupCommit, type GroupCommit } from "./group-commit.ts";
 import { transaction, type Pool } from "./pool.ts";
@@ -10,15 +13,15 @@ import { transaction, type Pool } from "./pool.ts";
 export function createJobCancellation({ pool }: { pool: Pool }) {
   const byAccount = new Map<
     string,
-    { cancels: GroupCommit<readonly string[], void>; asked: number }
+    { cancels: GroupCommit<readonly GoneJob[], void>; asked: number }
   >();
 
-  return async (jobUids: readonly string[], account?: string): Promise<void> => {
-    if (jobUids.length === 0) return;
-    if (account === undefined) return cancelJobs(pool, jobUids);
+  return async (jobs: readonly GoneJob[], account?: string): Promise<void> => {
+    if (jobs.length === 0) return;
+    if (account === undefined) return cancelJobs(pool, jobs);
     const mine = byAccount.get(account) ?? {
       asked: 0,
-      cancels: createGroupCommit<readonly string[], void>({
+      cancels: createGroupCommit<readonly GoneJob[], void>({
         commit: async (asked) => {
           await cancelJobs(pool, asked.flat());
           return asked.map(() => undefined);
@@ -28,7 +31,7 @@ export function createJobCancellation({ pool }: { pool: Pool }) {
     byAccount.set(account, mine);
     mine.asked += 1;
     try {
-      await mine.cancels.submit(jobUids);
+      await mine.cancels.submit(jobs);
     } finally {
       mine.asked -= 1;
       if (mine.asked === 0) byAccount.delete(account);
@@ -36,24 +39,45 @@ export function createJobCancellation({ pool }: { pool: Pool }) {
   };
 }
 
-async function cancelJobs(pool: Pool, jobUids: readonly string[]): Promise<void> {
-  const uids = [...new Set(jobUids)].sort();
+async function cancelJobs(pool: Pool, jobs: readonly GoneJob[]): Promise<void> {
+  const byUid = new Map(jobs.map((job) => [job.uid, job]));
+  const gone = [...byUid.values()].sort((a, b) => (a.uid < b.uid ? -1 : 1));
   await transaction(pool, async (client) => {
     // A job deleted before the leader ever saw it gets a cursor too: a leader that still holds the
     // job in memory would otherwise find none and create its runs.
     await client.query(
-      `insert into job_cursors as c
-         (job_uid, job_id, position, schedule_hash, generation, startable, once, deleted_at)
-       select uid, '', clock_timestamp(), '', 0, false, 'armed', clock_timestamp()
-         from unnest($1::uuid[]) as uid
-       on conflict (job_uid) do update
-         set deleted_at = excluded.deleted_at, startable = false, version = c.version + 1
-         where c.deleted_at is null`,
-      [uids],
+      `with input as materialized (
+         select * from unnest($1::uuid[], $2::uuid[], $3::text[], $4::timestamptz[])
+           as i(uid, account, id, due_at)
+       ), marked as (
+         insert into job_cursors as c
+           (job_uid, account, job_id, position, schedule_hash, generation, startable, once, deleted_at)
+         select uid, account, coalesce(id, ''), clock_timestamp(), '', 0, false, 'armed', clock_timestamp()
+           from input
+         on conflict (job_uid) do update
+           set deleted_at = excluded.deleted_at, startable = false, version = c.version + 1
+           where c.deleted_at is null
+         returning c.job_uid, c.generation = 0 as unseen
+       )
+       insert into missed_spans (account, job_id, job_uid, first_at, last_at, count, reason)
+       select i.account, i.id, i.uid, i.due_at, i.due_at, 1, 'deleted'
+         from input i join marked m on ${byKey("m.job_uid", "i.uid")}
+        where m.unseen and i.account is not null and i.due_at <= clock_timestamp()`,
+      [
+        gone.map(({ uid }) => uid),
+        gone.map(({ account }) => account ?? null),
+        gone.map(({ id }) => id ?? null),
+        gone.map(dueAt),
+      ],
     );
     await dropUnstarted(
       client,
-      uids.map((jobUid) => dropOfAll(jobUid, "deleted")),
+      gone.map(({ uid }) => dropOfAll(uid, "deleted")),
     );
   });
+}
+
+/** When a one-time would have run; what a schedule would have fired, nobody has decided. */
+function dueAt({ spec }: GoneJob): string | null {
+  return spec?.schedule.kind === "once" && !spec.suspend ? isoUtc(spec.schedule.at) : null;
 }

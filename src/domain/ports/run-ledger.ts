@@ -14,6 +14,9 @@ export interface LedgerChange {
   missed: readonly MissedSpan[];
 }
 
+/** A job that was deleted, and what is known of it besides. */
+export type GoneJob = Pick<Job, "uid"> & Partial<Pick<Job, "account" | "id" | "spec">>;
+
 /**
  * The scheduling side of PostgreSQL: cursors, and the creation and cancelling of runs. By the leader, and by the gateway
  * for what REST asks for.
@@ -49,9 +52,10 @@ export interface RunLedger {
   undeleted(account: string, jobId: string): Promise<string[]>;
   /**
    * Marks jobs deleted and cancels their unstarted runs (recorded). Idempotent. Of one `account` one call is under
-   * way at a time, and those that are made meanwhile go together after it.
+   * way at a time, and those that are made meanwhile go together after it. Of a job that no leader has seen yet, what is
+   * known of it stays as its trace, with the time of a one-time that was due.
    */
-  cancel(jobUids: readonly string[], account?: string): Promise<void>;
+  cancel(jobs: readonly GoneJob[], account?: string): Promise<void>;
   /**
    * A run asked for by REST; the same key again is no second run. False: no cursor, one that has not got to the
    * job's generation yet, or deleted.

@@ -133,7 +133,7 @@ export function jobRoutes(options: JobRouteOptions) {
       // The store first: a delete that it refuses must not cancel anything. Then PostgreSQL, before the
       // answer: no run starts once the caller has heard that the job is gone.
       await jobs.delete(job);
-      await ledger.cancel([job.uid], request.account);
+      await ledger.cancel([job], request.account);
       return { status: 200, body: { message: "job deleted" } };
     },
 
@@ -177,7 +177,7 @@ export function jobRoutes(options: JobRouteOptions) {
     if (uids.length === 0) return;
     const job = await jobs.get(account, id);
     await ledger.cancel(
-      uids.filter((uid) => uid !== job?.uid),
+      uids.filter((uid) => uid !== job?.uid).map((uid) => ({ uid })),
       account,
     );
   }

@@ -197,7 +197,7 @@ test("a job that is deleted ends its attempt in flight, and that is what is reco
   worker();
   await create(of);
   await target.count(1);
-  await fixture.ledger.cancel([of.uid]);
+  await fixture.ledger.cancel([of]);
   expect(await fixture.executions(of, 1)).toMatchObject([
     { status: "failed", errorMessage: "deleted: outcome unknown" },
   ]);

@@ -210,7 +210,7 @@ test("a deleted job's cursor, revisions and keys stay a week; old revisions of a
     await fixture.ledger.apply([change(of)]);
     await fixture.ledger.runNow(of, "key");
   }
-  await fixture.ledger.cancel([fresh.uid, old.uid]);
+  await fixture.ledger.cancel([fresh, old]);
   await fixture.pool.query(
     "update job_cursors set deleted_at = now() - interval '8 days' where job_uid = $1",
     [old.uid],
@@ -227,7 +227,7 @@ test("a deleted job's cursor, revisions and keys stay a week; old revisions of a
     expect([table, await count(table, old.uid)]).toEqual([table, 0]);
     expect([table, await count(table, live.uid)]).toEqual([table, 1]);
   }
-  await fixture.ledger.cancel([live.uid]);
+  await fixture.ledger.cancel([live]);
 });
 
 test("the key of a manual run stays for as long as the run is unfinished", async () => {
@@ -344,7 +344,7 @@ test("a run that is still to be closed keeps the revision and the cursor of a jo
   const of = job();
   const attempt = await claimed(fixture, of);
   await fixture.queue.start([attempt]);
-  await fixture.ledger.cancel([of.uid]);
+  await fixture.ledger.cancel([of]);
   await fixture.pool.query(
     "update job_cursors set deleted_at = now() - interval '8 days' where job_uid = $1",
     [of.uid],

@@ -5,6 +5,7 @@ import { ContentRefused } from "../../../src/domain/ports/content-refused.ts";
 import { VersionConflict } from "../../../src/domain/ports/job-store.ts";
 import { closeRuns } from "../../../src/postgres/close-runs.ts";
 import { liftHalt } from "../../../src/postgres/lift-halt.ts";
+import { createRunHistory } from "../../../src/postgres/run-history.ts";
 import { startRuns } from "../../../src/postgres/start-runs.ts";
 import { until } from "../../until.ts";
 import {
@@ -57,7 +58,7 @@ describe("apply", () => {
       [jobs.map((of) => of.uid)],
     );
     expect(rows[0]?.n).toBe(1200);
-    await fixture.ledger.cancel(jobs.map((of) => of.uid));
+    await fixture.ledger.cancel(jobs);
   });
 
   test("a lost compare-and-set changes nothing of that job and all of the others", async () => {
@@ -77,7 +78,7 @@ describe("apply", () => {
     expect(await fixture.runsOf(a)).toEqual([]);
     expect(await fixture.missedOf(a)).toEqual([]);
     expect((await cursorOf(fixture.ledger, a)).position).toBe(1_000);
-    await fixture.ledger.cancel([a.uid, b.uid]);
+    await fixture.ledger.cancel([a, b]);
   });
 
   const dropped = [
@@ -125,7 +126,7 @@ describe("apply", () => {
     ]);
     expect((await fixture.runsOf(of)).map((run) => run.generation)).toEqual([2]);
     expect(await fixture.missedOf(of)).toEqual([]);
-    await fixture.ledger.cancel([of.uid]);
+    await fixture.ledger.cancel([of]);
   });
 
   test("a prepared run that fell due while an edit was decided is created anew, not missed", async () => {
@@ -141,7 +142,7 @@ describe("apply", () => {
     ]);
     expect((await fixture.runsOf(of)).map((run) => run.generation)).toEqual([2]);
     expect(await fixture.missedOf(of)).toEqual([]);
-    await fixture.ledger.cancel([of.uid]);
+    await fixture.ledger.cancel([of]);
   });
 
   test("one that the edit leaves to be decided again is not missed either", async () => {
@@ -289,7 +290,7 @@ describe("apply", () => {
     ]);
     expect(await fixture.missedOf(of)).toEqual([{ reason: "overlap", count: 1 }]);
     await fixture.queue.close([success(started)]);
-    await fixture.ledger.cancel([of.uid]);
+    await fixture.ledger.cancel([of]);
   });
 
   test("what is replaced between attempts has its execution, and is not missed", async () => {
@@ -336,7 +337,7 @@ describe("apply", () => {
       new Set(["manual 3", "schedule 3"]),
     );
     expect(await fixture.missedOf(back)).toEqual([]);
-    await fixture.ledger.cancel([back.uid]);
+    await fixture.ledger.cancel([back]);
   });
 
   test("a restored backup's edit takes the place of the revision with its number", async () => {
@@ -396,19 +397,43 @@ describe("apply", () => {
     console.log(
       `1,000 runs: claim ${Math.round(starting - claiming)} ms, start ${Math.round(closing - starting)} ms, close ${Math.round(end - closing)} ms`,
     );
-    await fixture.ledger.cancel(jobs.map((of) => of.uid));
+    await fixture.ledger.cancel(jobs);
   });
 });
 
 describe("cancel, orphans, runNow", () => {
   test("cancel is final, also against a leader that never saw a cursor", async () => {
     const of = job();
-    await fixture.ledger.cancel([of.uid]);
-    await fixture.ledger.cancel([of.uid]);
+    await fixture.ledger.cancel([of]);
+    await fixture.ledger.cancel([of]);
     const result = await fixture.ledger.apply([change(of, { create: [scheduled(Date.now())] })]);
     expect(result).toEqual({ conflicts: [of.uid], created: 0 });
     expect((await cursorOf(fixture.ledger, of)).deleted).toBe(true);
   });
+
+  test.each([
+    {
+      what: "that was due",
+      inMs: -1_000,
+      suspend: false,
+      missed: [{ reason: "deleted", count: 1 }],
+    },
+    { what: "that was due, and suspended", inMs: -1_000, suspend: true, missed: [] },
+    { what: "that is still to come", inMs: 60_000, suspend: false, missed: [] },
+  ])(
+    "a one-time $what and that no leader has seen leaves a trace",
+    async ({ missed, ...given }) => {
+      const { inMs, suspend } = given;
+      const of = job();
+      of.spec = { ...of.spec, suspend, schedule: { kind: "once", at: Date.now() + inMs } };
+      await fixture.ledger.cancel([of]);
+      await fixture.ledger.cancel([of]);
+      expect(await createRunHistory({ pool: fixture.pool }).known(of.account ?? "", of.id)).toBe(
+        true,
+      );
+      expect(await fixture.missedOf(of)).toEqual(missed);
+    },
+  );
 
   test("however many jobs an account deletes at a time, and whatever holds them up, others go on", async () => {
     const jobs = Array.from({ length: 10 }, () => job());
@@ -418,10 +443,10 @@ describe("cancel, orphans, runNow", () => {
     await holder.query("begin");
     const uids = jobs.map((of) => of.uid);
     await holder.query("select from job_cursors where job_uid = any($1) for update", [uids]);
-    const cancelled = Promise.all(uids.map((uid) => ledger.cancel([uid], "one account")));
+    const cancelled = Promise.all(jobs.map((of) => ledger.cancel([of], "one account")));
     const other = job();
     try {
-      await ledger.cancel([other.uid], "another");
+      await ledger.cancel([other], "another");
       expect((await cursorOf(ledger, other)).deleted).toBe(true);
     } finally {
       await holder.query("rollback");
@@ -436,7 +461,7 @@ describe("cancel, orphans, runNow", () => {
     const of = job();
     const run = await claimed(fixture, of);
     await fixture.queue.start([run]);
-    await fixture.ledger.cancel([of.uid]);
+    await fixture.ledger.cancel([of]);
     expect(await fixture.queue.unwanted([run.id])).toEqual(new Map([[run.id, "deleted"]]));
     expect(await fixture.queue.close([success(run)])).toEqual(new Set([run.id]));
   });
@@ -467,7 +492,7 @@ describe("cancel, orphans, runNow", () => {
     });
     const [started] = await Promise.all([
       fixture.queue.start(runs),
-      fixture.anotherLedger().cancel(jobs.map((of) => of.uid)),
+      fixture.anotherLedger().cancel(jobs),
     ]);
     const left = await fixture.ledger.unfinished(jobs.map((of) => of.uid));
     const states = [...left.values()].flat();
@@ -483,7 +508,7 @@ describe("cancel, orphans, runNow", () => {
     await starting.query("begin");
     expect(await startRuns(starting, [run])).toEqual(new Set([run.id]));
     const { rows } = await starting.query<{ pid: number }>("select pg_backend_pid() as pid");
-    const cancelling = fixture.anotherLedger().cancel([of.uid]);
+    const cancelling = fixture.anotherLedger().cancel([of]);
     await until("it waits", async () => {
       const waiting = await fixture.pool.query(
         "select from pg_stat_activity where $1 = any(pg_blocking_pids(pid))",
@@ -502,7 +527,7 @@ describe("cancel, orphans, runNow", () => {
   test("orphans are cursors that the store no longer has", async () => {
     const [kept, lost, gone] = [job(), job(), job()];
     await fixture.ledger.apply([change(kept), change(lost), change(gone)]);
-    await fixture.ledger.cancel([gone.uid]);
+    await fixture.ledger.cancel([gone]);
     const orphans = await fixture.ledger.orphans(new Set([kept.uid]));
     expect(orphans).toContain(lost.uid);
     expect(orphans).not.toContain(kept.uid);
@@ -521,7 +546,7 @@ describe("cancel, orphans, runNow", () => {
     expect(await fixture.runsOf(of)).toEqual([]);
     expect(await fixture.ledger.runNow(of, "key-2")).toBe(true);
     expect(await fixture.runsOf(of)).toHaveLength(1);
-    await fixture.ledger.cancel([of.uid]);
+    await fixture.ledger.cancel([of]);
     expect(await fixture.ledger.runNow(of, "key-3")).toBe(false);
     expect(await fixture.ledger.runNow(job(), "key")).toBe(false);
   });

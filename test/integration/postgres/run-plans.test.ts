@@ -140,7 +140,7 @@ async function statements(): Promise<Map<string, string | undefined>> {
     }),
   ]);
   await ledger.runNow(of, "now");
-  await ledger.cancel([of.uid]);
+  await ledger.cancel([of]);
   return said;
 }
 

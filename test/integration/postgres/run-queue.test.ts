@@ -361,7 +361,7 @@ describe("close", () => {
   const unwanted: { why: string; by: (of: Job) => Promise<unknown> }[] = [
     { why: "changed", by: (of) => apply({ ...of, generation: 2 }, {}) },
     { why: "paused", by: (of) => apply(of, { startable: false }) },
-    { why: "deleted", by: (of) => fixture.ledger.cancel([of.uid]) },
+    { why: "deleted", by: (of) => fixture.ledger.cancel([of]) },
   ];
   test.each(unwanted)("is not retried: its job was $why under the attempt", async ({ by }) => {
     const of = job();

@@ -6,7 +6,12 @@ import type { JobEvent, JobPage, JobStore } from "../../../src/domain/ports/job-
 import { PositionExpired } from "../../../src/domain/ports/job-store.ts";
 import type { Leadership } from "../../../src/domain/ports/leadership.ts";
 import { ContentRefused } from "../../../src/domain/ports/content-refused.ts";
-import type { LedgerChange, LedgerNews, RunLedger } from "../../../src/domain/ports/run-ledger.ts";
+import type {
+  GoneJob,
+  LedgerChange,
+  LedgerNews,
+  RunLedger,
+} from "../../../src/domain/ports/run-ledger.ts";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
 
 /** Time that only the test moves. Timers fire in order, the event loop turning in between. */
@@ -210,10 +215,10 @@ export class MemoryLedger implements RunLedger {
       .filter((cursor) => !cursor.deleted && !known.has(cursor.jobUid))
       .map((cursor) => cursor.jobUid);
   }
-  async cancel(uids: readonly string[]) {
+  async cancel(jobs: readonly GoneJob[]) {
     this.#answer();
-    this.cancelled.push(...uids);
-    for (const uid of uids) {
+    for (const { uid } of jobs) {
+      this.cancelled.push(uid);
       const cursor = this.stored.get(uid);
       if (cursor) this.stored.set(uid, { ...cursor, deleted: true, version: cursor.version + 1 });
     }

@@ -320,8 +320,8 @@ test("deletions that follow each other without a pause keep nobody from their ti
   for (let n = 0; n < 100; n += 1) w.jobs.put(minutely(`gone${n}`));
   let deleted = 0;
   const cancel = w.ledger.cancel.bind(w.ledger);
-  w.ledger.cancel = async (uids) => {
-    await cancel(uids);
+  w.ledger.cancel = async (gone) => {
+    await cancel(gone);
     if (w.time.now() > at("12:01:02")) return;
     // While PostgreSQL is at it, the next one comes.
     w.jobs.remove(`gone${(deleted += 1)}`);
@@ -342,10 +342,10 @@ test("while PostgreSQL is away, deletions that wait ask for it ever more rarely"
   w.jobs.put(minutely("b"));
   let asked = 0;
   const cancel = w.ledger.cancel.bind(w.ledger);
-  w.ledger.cancel = async (uids) => {
+  w.ledger.cancel = async (gone) => {
     asked += 1;
     if (w.time.now() < at("12:00:55")) throw new DependencyUnavailable("postgres");
-    await cancel(uids);
+    await cancel(gone);
   };
   start(w);
   await w.time.advanceTo(at("12:00:31"));
@@ -363,9 +363,9 @@ test.each([
   const w = world();
   const batches: number[] = [];
   const cancel = w.ledger.cancel.bind(w.ledger);
-  w.ledger.cancel = async (uids) => {
-    await cancel(uids);
-    batches.push(uids.length);
+  w.ledger.cancel = async (gone) => {
+    await cancel(gone);
+    batches.push(gone.length);
   };
   const { leadership } = start(w, { leadership: new SwitchableLeadership(leading) });
   await w.time.advanceTo(at("12:00:31"));

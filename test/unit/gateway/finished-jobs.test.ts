@@ -88,9 +88,9 @@ function world(
         all.find(({ found }) => found.cursor.jobUid === jobUid)?.found,
     },
     ledger: {
-      cancel: async (uids, account) => {
+      cancel: async (gone, account) => {
         await options.cancelling?.();
-        cancelled.push(...uids.map((uid) => `${account} ${uid}`));
+        cancelled.push(...gone.map(({ uid }) => `${account} ${uid}`));
       },
     },
     clock: { known: true, now: () => NOW },

@@ -286,9 +286,30 @@ describe.runIf(inject("kubeconfig") !== "")("the chart's templates", () => {
     expect(JSON.stringify(controller)).not.toContain("OIDC");
   });
 
+  test("no two releases share a cluster-wide name, whatever their names are made of", async () => {
+    const clusterWide = async (at: { release: string; namespace: string }) =>
+      keysOf((await render(WITH_URL, at)).filter(({ kind }) => kind.startsWith("ClusterRole")));
+    const one = await clusterWide({ release: "eu-carillon", namespace: "platform" });
+    const other = await clusterWide({ release: "carillon", namespace: "platform-eu" });
+    expect(one.length).toBeGreaterThan(5);
+    expect(one.filter((key) => other.includes(key))).toEqual([]);
+  });
+
+  test("a chart that has this one as a dependency may make it conditional", async () => {
+    const objects = await render({ ...WITH_URL, enabled: true });
+    expect(keysOf(objects)).toEqual(keysOf(await render(WITH_URL)));
+  });
+
+  test("pods that are not ready hold up no drain", async () => {
+    const budgets = (await render(WITH_URL)).filter(({ kind }) => kind === "PodDisruptionBudget");
+    expect(budgets.map(({ spec }) => spec)).toMatchObject(
+      Array(2).fill({ unhealthyPodEvictionPolicy: "AlwaysAllow" }),
+    );
+  });
+
   test("a list of namespaces takes the cluster-wide rights away", async () => {
     const wide = await render(WITH_URL);
-    expect(named(wide, "ClusterRoleBinding", "platform-carillon-controller")).toBeDefined();
+    expect(named(wide, "ClusterRoleBinding", "platform:carillon-controller")).toBeDefined();
     const narrow = await render({
       ...WITH_URL,
       watchNamespaces: ["a", "b"],
@@ -297,10 +318,10 @@ describe.runIf(inject("kubeconfig") !== "")("the chart's templates", () => {
     const bindings = narrow.filter(({ kind }) => kind === "ClusterRoleBinding");
     // What is left is to read those namespaces' uids.
     expect(bindings.map(({ metadata }) => metadata.name).sort()).toEqual([
-      "platform-carillon-controller-namespaces",
-      "platform-carillon-gateway-namespaces",
+      "platform:carillon-controller-namespaces",
+      "platform:carillon-gateway-namespaces",
     ]);
-    const role = named(narrow, "ClusterRole", "platform-carillon-controller-namespaces");
+    const role = named(narrow, "ClusterRole", "platform:carillon-controller-namespaces");
     expect(role["rules"]).toEqual([
       { apiGroups: [""], resources: ["namespaces"], verbs: ["get"], resourceNames: ["a", "b"] },
     ]);
@@ -316,7 +337,7 @@ describe.runIf(inject("kubeconfig") !== "")("the chart's templates", () => {
     expect(secretReaders(objects).map(({ kind, metadata }) => [kind, metadata.namespace])).toEqual([
       ["Role", "team-a"],
     ]);
-    const binding = named(objects, "RoleBinding", "platform-carillon-webhook-headers");
+    const binding = named(objects, "RoleBinding", "platform:carillon-webhook-headers");
     expect(binding["subjects"]).toEqual([
       { kind: "ServiceAccount", name: "carillon-controller", namespace: "platform" },
     ]);

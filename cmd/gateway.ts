@@ -2,15 +2,13 @@
 import { required } from "../src/configuration/configuration.ts";
 import { runFinishedJobs } from "./finished-jobs-part.ts";
 import { createGatewayPart } from "./gateway-part.ts";
-import { listen } from "./listen.ts";
+import { listen, onPort } from "./listen.ts";
 import { serve } from "./serving.ts";
 
 await serve("gateway", async ({ configuration, foundation, store, readiness, ending }) => {
   const gateway = await createGatewayPart({ foundation, configuration, store, readiness });
-  const url = await listen(gateway.server(), {
-    host: required(configuration, "host"),
-    port: required(configuration, "port"),
-  });
+  const at = { host: configuration.host, port: required(configuration, "port") };
+  const url = await onPort("PORT", listen(gateway.server(), at));
   const finishedJobs = runFinishedJobs({ foundation, configuration, store });
   ending.add("gateway", async () => {
     await Promise.all([gateway.close(), finishedJobs.end()]);

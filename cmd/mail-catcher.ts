@@ -23,9 +23,11 @@ export async function startCatcher(options: {
   const free = !reserved.includes(wanted.smtpPort) && !reserved.includes(wanted.httpPort);
   const catcher = free ? await startOn(wanted) : undefined;
   if (catcher) return { ...catcher, host: HOST };
-  if (remembered)
-    say(`The mail catcher's ports ${wanted.smtpPort} and ${wanted.httpPort} are in use.`);
-  return { ...(await startMailCatcher({ host: HOST, ...ANY })), host: HOST };
+  const other = await startMailCatcher({ host: HOST, ...ANY });
+  say(
+    `The mail catcher's ports ${wanted.smtpPort} and ${wanted.httpPort} are not both free: it takes mail on ${other.smtpPort} and shows it on ${other.httpPort}.`,
+  );
+  return { ...other, host: HOST };
 }
 
 /** Undefined: one of the ports is in use. */

@@ -40,8 +40,6 @@ const FOR_PEOPLE = [
 export function problemOf(error: unknown, databaseUrl?: string): string | undefined {
   if (!(error instanceof Error)) return undefined;
   if (FOR_PEOPLE.some((kind) => error instanceof kind)) return redactText(error.message);
-  const listening = listenProblem(error);
-  if (listening !== undefined) return listening;
   if (error instanceof DependencyUnavailable && error.dependency === "kubernetes")
     return `the Kubernetes API does not answer: ${redactText(rootCause(error).message)}`;
   if (error instanceof DependencyUnavailable)
@@ -60,24 +58,6 @@ export function reportFailure(error: unknown, databaseUrl?: string): void {
   for (const line of text.split("\n"))
     process.stderr.write(problem === undefined ? `${redactText(line)}\n` : `carillon: ${line}\n`);
   process.exitCode = 1;
-}
-
-function listenProblem(error: Error): string | undefined {
-  const { syscall, code, port, address, hostname } = error as NodeJS.ErrnoException & {
-    port?: number;
-    address?: string;
-    hostname?: string;
-  };
-  // PostgreSQL's name that cannot be looked up comes as DependencyUnavailable.
-  if (syscall === "getaddrinfo")
-    return `cannot listen on ${hostname} (${code}): set CARILLON_HOST to an address of this machine`;
-  if (syscall !== "listen") return undefined;
-  const where = `${address ?? ""}:${port ?? ""}`;
-  if (code === "EADDRINUSE")
-    return `port ${port} on ${address} is in use: stop the other program, or set PORT or CARILLON_METRICS_PORT to a free one`;
-  if (code === "EACCES")
-    return `${where} may not be listened on: set PORT or CARILLON_METRICS_PORT to one above 1023`;
-  return `cannot listen on ${where} (${code}): set CARILLON_HOST to an address of this machine`;
 }
 
 /** OpenSSL's and Node's codes for a certificate that is not believed; pg has none for a server without TLS. */

@@ -21,6 +21,7 @@ import { readEnvironment } from "./environment.ts";
 import { createFoundation, type Foundation } from "./foundation.ts";
 import { chooseJobStore } from "./job-store.ts";
 import type { JobStoreChoice } from "./job-store-choice.ts";
+import { onPort } from "./listen.ts";
 import { logOptions } from "./log-options.ts";
 import { problemOf, reportFailure } from "./problem.ts";
 import { outliveReaders } from "./say.ts";
@@ -103,17 +104,22 @@ export async function serve(
         [program]: () => {
           if (!part?.working) throw new Error("still starting, or cannot do its work");
         },
-        ...(configuration.watchNamespaces && program === "controller" ? { namespaces } : {}),
+        ...(program === "controller" && configuration.watchNamespaces?.length
+          ? { namespaces }
+          : {}),
       }),
       // One of many namespaces must not hold an upgrade up.
       { optional: ["namespaces"] },
     );
-    const health = await startHealthServer({
-      host: required(configuration, "host"),
-      port: required(configuration, "metricsPort"),
-      metrics,
-      readiness,
-    });
+    const health = await onPort(
+      "CARILLON_METRICS_PORT",
+      startHealthServer({
+        host: configuration.host,
+        port: required(configuration, "metricsPort"),
+        metrics,
+        readiness,
+      }),
+    );
     ending.add("metrics", () => health.close());
     log.info({ port: health.port, version: VERSION }, "metrics and probes");
 

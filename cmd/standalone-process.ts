@@ -33,7 +33,7 @@ import { readEnvironment } from "./environment.ts";
 import { runFinishedJobs } from "./finished-jobs-part.ts";
 import { createFoundation } from "./foundation.ts";
 import { createGatewayPart } from "./gateway-part.ts";
-import { baseUrl, listen } from "./listen.ts";
+import { assertFree, baseUrl, listen, onPort } from "./listen.ts";
 import { logOptions } from "./log-options.ts";
 import { startCatcher } from "./mail-catcher.ts";
 import { createPostgresJobs } from "./postgres-jobs.ts";
@@ -67,11 +67,19 @@ async function start(ending: Ending): Promise<void> {
   ending.add("data directory", () => directory.release());
   const state = await readState(directory);
   const host = required(configuration, "host");
+  const port = required(configuration, "port");
+  const metricsPort = required(configuration, "metricsPort");
+  // Before a database is made for nothing.
+  await onPort("PORT", assertFree({ host, port }));
+  await onPort("CARILLON_METRICS_PORT", assertFree({ host, port: metricsPort }));
 
   databaseUrl = configuration.databaseUrl ?? (await embedded(join(directory.path, "postgres")));
   if (terminated.aborted) return;
-  const reserved = [required(configuration, "port"), required(configuration, "metricsPort")];
-  const catcher = await startCatcher({ remembered: state.mailCatcher, reserved, say });
+  const catcher = await startCatcher({
+    remembered: state.mailCatcher,
+    reserved: [port, metricsPort],
+    say,
+  });
   ending.add("mail catcher", () => catcher.close());
 
   const log = createLogger({ ...logOptions(configuration, process.stderr), output: "stderr" });
@@ -113,14 +121,14 @@ async function start(ending: Ending): Promise<void> {
   await directory.write(CONNECTION_FILE, `${databaseUrl}\n`);
   ending.add("connection file", () => directory.remove(CONNECTION_FILE));
 
-  const moved = state.mailCatcher?.smtpPort;
+  const before = state.mailCatcher?.smtpPort;
   const begins = state.firstStart === "begun" || (await accounts.list()).length === 0;
   const mailCatcher = { smtpPort: catcher.smtpPort, httpPort: catcher.httpPort };
   await writeState(directory, { firstStart: begins ? "begun" : "done", mailCatcher });
-  if (moved !== undefined && moved !== catcher.smtpPort)
+  if (before !== undefined && before !== catcher.smtpPort)
     await followMailCatcher(
       { accounts, smtpSettings },
-      { host: catcher.host, from: moved, to: catcher.smtpPort },
+      { host: catcher.host, from: before, to: catcher.smtpPort },
     );
 
   const store = createPostgresJobs(foundation);
@@ -131,13 +139,11 @@ async function start(ending: Ending): Promise<void> {
     }),
   );
   const gateway = await createGatewayPart({ foundation, configuration, store, readiness });
-  const url = await listen(gateway.server(), { host, port: required(configuration, "port") });
-  const health = await startHealthServer({
-    host,
-    port: required(configuration, "metricsPort"),
-    metrics,
-    readiness,
-  });
+  const url = await onPort("PORT", listen(gateway.server(), { host, port }));
+  const health = await onPort(
+    "CARILLON_METRICS_PORT",
+    startHealthServer({ host, port: metricsPort, metrics, readiness }),
+  );
   ending.add("metrics", () => health.close());
   const controller = runController({
     foundation,

@@ -27,8 +27,9 @@ export const VARIABLES = {
   }),
   host: text({
     name: "CARILLON_HOST",
-    meaning: "Address that the REST API and the metrics port listen on.",
-    default: { standalone: "127.0.0.1", gateway: "0.0.0.0", controller: "0.0.0.0" },
+    meaning:
+      "Address that the REST API and the metrics port listen on. Unset, gateway and controller listen on all, of IPv6 and IPv4.",
+    default: { standalone: "127.0.0.1" },
   }),
   metricsPort: integer({
     name: "CARILLON_METRICS_PORT",

@@ -40,7 +40,7 @@ export async function openDataDirectory(given: string): Promise<DataDirectory> {
   }
   if (lock.kind === "taken")
     throw new StartProblem(
-      `another Carillon${lock.who} is running on the data directory ${path}: stop it, or set CARILLON_DATA_DIR and PORT to run a second one`,
+      `another Carillon${lock.who} is running on the data directory ${path}: stop it, or set CARILLON_DATA_DIR, PORT and CARILLON_METRICS_PORT to run a second one`,
     );
   return {
     path,

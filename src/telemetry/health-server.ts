@@ -16,7 +16,8 @@ export interface HealthServer {
  * exposed to API users. Rejects with the listen error (EADDRINUSE, EACCES).
  */
 export async function startHealthServer(options: {
-  host: string;
+  /** Undefined: on all addresses, of IPv6 and IPv4. */
+  host: string | undefined;
   port: number;
   metrics: Pick<Metrics, "render">;
   readiness: Readiness;
@@ -52,7 +53,8 @@ export async function startHealthServer(options: {
     }
   }
 
-  server.listen({ host: options.host, port: options.port });
+  const { host, port } = options;
+  server.listen({ port, ...(host !== undefined && { host }) });
   await once(server, "listening");
   return {
     port: (server.address() as AddressInfo).port,

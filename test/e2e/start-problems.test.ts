@@ -116,10 +116,10 @@ describe("one clear line, no stack, an exit code that is not 0", () => {
     const server = createServer().listen(0, "127.0.0.1");
     await once(server, "listening");
     const { port } = server.address() as AddressInfo;
-    expect(await start({ PORT: String(port), DATABASE_URL: newer.url })).toEqual(oneLine("99.0.0"));
-    expect(await start({ PORT: String(port) })).toEqual(
-      oneLine(`port ${port} on 127.0.0.1 is in use`),
-    );
+    for (const variable of ["PORT", "CARILLON_METRICS_PORT"])
+      expect(await start({ [variable]: String(port) })).toEqual(
+        oneLine(`port ${port} on 127.0.0.1 is in use: stop the other program, or set ${variable}`),
+      );
     server.close();
   });
 

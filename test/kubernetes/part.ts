@@ -10,6 +10,8 @@ export interface Part {
   url: string;
   /** The first log line with that message. */
   logged(message: string): Record<string, unknown> | undefined;
+  /** What /readyz answers. */
+  readyz(): Promise<{ code: number; dependencies: Record<string, string> }>;
   /** What /metrics says, in Prometheus' format. */
   metrics(): Promise<string>;
   /** Sum of a metric's samples whose labels contain the text. */
@@ -46,13 +48,18 @@ export async function startPart(
     },
     60_000,
   );
-  const metricsUrl = `http://127.0.0.1:${String(logged("metrics and probes")?.["port"])}/metrics`;
-  const metrics = async () => (await fetch(metricsUrl)).text();
+  const probes = `http://127.0.0.1:${String(logged("metrics and probes")?.["port"])}`;
+  const metrics = async () => (await fetch(`${probes}/metrics`)).text();
   return {
     program,
     started,
     url: typeof ready["url"] === "string" ? ready["url"] : "",
     logged,
+    readyz: async () => {
+      const answer = await fetch(`${probes}/readyz`);
+      const { dependencies } = (await answer.json()) as { dependencies: Record<string, string> };
+      return { code: answer.status, dependencies };
+    },
     metrics,
     metric: async (name, labels = "") => sumMetric(await metrics(), name, labels),
     async stop() {

@@ -456,24 +456,24 @@ describe.runIf(kubeconfig !== "")("leaders", { concurrent: true }, () => {
       dependencies: { namespaces: "down" },
     });
   });
+
+  test("a controller without a list of namespaces says nothing of them", async () => {
+    const { controller } = await installation();
+    const part = await controller("first", { CARILLON_WATCH_NAMESPACES: "" });
+    const { dependencies } = await readyzOnceUp(part);
+    expect(dependencies).toEqual({ postgres: "up", jobs: "up", controller: "up" });
+  });
 });
 
-async function readyz(part: Part): Promise<{ code: number; dependencies: Record<string, string> }> {
-  const port = String(part.logged("metrics and probes")?.["port"]);
-  const answer = await fetch(`http://127.0.0.1:${port}/readyz`);
-  const { dependencies } = (await answer.json()) as { dependencies: Record<string, string> };
-  return { code: answer.status, dependencies };
-}
-
 /** Looks that overlap share one answer, which may have been asked for before it could do its work. */
-async function readyzOnceUp(part: Part): ReturnType<typeof readyz> {
+async function readyzOnceUp(part: Part): ReturnType<Part["readyz"]> {
   return until("readyz with the controller up", async () => {
-    const said = await readyz(part);
+    const said = await part.readyz();
     return said.dependencies["controller"] === "up" && said;
   });
 }
 
 async function readiness(part: Part): Promise<{ code: number; controller: string | undefined }> {
-  const { code, dependencies } = await readyz(part);
+  const { code, dependencies } = await part.readyz();
   return { code, controller: dependencies["controller"] };
 }

@@ -49,8 +49,10 @@ test.each(["smtpPort", "httpPort"] as const)(
   },
 );
 
-test("at a first start it is anywhere rather than on our own ports, without a word", async () => {
+test("at a first start it is anywhere rather than on our own ports, and says where", async () => {
   const { said, ports } = await started({ reserved: [1025] });
   expect(ports.smtpPort).not.toBe(1025);
-  expect(said).toEqual([]);
+  expect(said).toEqual([
+    `The mail catcher's ports 1025 and 8025 are not both free: it takes mail on ${ports.smtpPort} and shows it on ${ports.httpPort}.`,
+  ]);
 });

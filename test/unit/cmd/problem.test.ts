@@ -16,26 +16,6 @@ describe("one line for what a person can do something about", () => {
       line: 'it is "https://ada:[redacted]@id.example/"',
     },
     {
-      title: "a port in use",
-      error: failure({ syscall: "listen", code: "EADDRINUSE", port: 80, address: "::1" }),
-      line: "port 80 on ::1 is in use: stop the other program, or set PORT or CARILLON_METRICS_PORT to a free one",
-    },
-    {
-      title: "a port that is not for everybody",
-      error: failure({ syscall: "listen", code: "EACCES", port: 80, address: "0.0.0.0" }),
-      line: "0.0.0.0:80 may not be listened on: set PORT or CARILLON_METRICS_PORT to one above 1023",
-    },
-    {
-      title: "an address of another machine",
-      error: failure({ syscall: "listen", code: "EADDRNOTAVAIL", port: 80, address: "192.0.2.1" }),
-      line: "cannot listen on 192.0.2.1:80 (EADDRNOTAVAIL): set CARILLON_HOST to an address of this machine",
-    },
-    {
-      title: "a name that is none",
-      error: failure({ syscall: "getaddrinfo", code: "ENOTFOUND", hostname: "nowhere" }),
-      line: "cannot listen on nowhere (ENOTFOUND): set CARILLON_HOST to an address of this machine",
-    },
-    {
       title: "an API server that does not answer",
       error: new DependencyUnavailable("kubernetes", {
         cause: new Error("get /x", { cause: new Error("connect ECONNREFUSED") }),

@@ -11,7 +11,7 @@ import type { LedgerNews, RunLedger } from "../domain/ports/run-ledger.ts";
 import type { StatusReporter } from "../domain/ports/status-reporter.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { pause } from "../waiting/pause.ts";
-import { backoffMs } from "./backoff.ts";
+import { backoffMs } from "../waiting/backoff.ts";
 import { JobView, type JobEntry } from "./job-view.ts";
 import type { ControllerMetrics } from "./reconciler.ts";
 import { createReconciler } from "./reconciler.ts";

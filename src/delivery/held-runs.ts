@@ -124,7 +124,7 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
   const destinations = new Map<string, Use>();
 
   function uses(run: ClaimedRun): [Use, Use] {
-    return [use(accounts, run.account), use(destinations, run.destination)];
+    return [useOf(accounts, run.account), useOf(destinations, run.destination)];
   }
 
   function dropUnused(run: ClaimedRun): void {
@@ -159,13 +159,13 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
 
   /** How many more of an account's may start. */
   function slotsOf(account: Use | undefined): number {
-    const used = account?.inFlight ?? 0;
+    const theirs = account?.inFlight ?? 0;
     const left = limits.concurrency - inFlight;
     // No account may hold more slots than are left free. Each start takes a free one and adds it to its own: hence
     // the half.
     return limits.perAccount < limits.concurrency
-      ? Math.min(limits.perAccount - used, Math.ceil((left - used) / 2))
-      : Math.min(limits.perAccount - used, left);
+      ? Math.min(limits.perAccount - theirs, Math.ceil((left - theirs) / 2))
+      : Math.min(limits.perAccount - theirs, left);
   }
 
   function slotsTo(destination: Use | undefined): number {
@@ -173,18 +173,18 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
   }
 
   /** Less than half of all that it may have; half of a destination's are never few. */
-  function few({ inFlight: used }: Use, slots: number): boolean {
-    return slots < Math.max(1, Math.min(limits.perDestination, used + slots) / 2);
+  function few(holder: Use, slots: number): boolean {
+    return slots < Math.max(1, Math.min(limits.perDestination, holder.inFlight + slots) / 2);
   }
 
-  function noteCrowded(use: Use, slots: number, until: Instant, waits = false): boolean {
-    use.crowded = waits || slots < 1 || (few(use, slots) && use.claimedAt > until);
-    return use.crowded;
+  function noteCrowded(holder: Use, slots: number, until: Instant, waits = false): boolean {
+    holder.crowded = waits || slots < 1 || (few(holder, slots) && holder.claimedAt > until);
+    return holder.crowded;
   }
 
-  function recovers(use: Use, slots: number): boolean {
-    if (!use.crowded || few(use, slots)) return false;
-    use.crowded = false;
+  function recovers(holder: Use, slots: number): boolean {
+    if (!holder.crowded || few(holder, slots)) return false;
+    holder.crowded = false;
     return true;
   }
 
@@ -201,10 +201,11 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
     return Math.max(0, limits.concurrency + limits.buffer - inFlight - waiting.length);
   }
 
-  const used = (): number => characters / limits.characters;
+  /** Of the characters that may be held. */
+  const share = (): number => characters / limits.characters;
 
   /** What may be claimed at least, while there are places. */
-  const fewRuns = (): number => (limits.claimBatch / 8) * Math.min(1, 1 / used());
+  const fewRuns = (): number => (limits.claimBatch / 8) * Math.min(1, 1 / share());
 
   return {
     add: (runs) => {
@@ -271,11 +272,13 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
     claimed: (full, now) => {
       const passedOver = new Set(full.accounts.concat(full.destinations));
       for (const map of [accounts, destinations])
-        for (const [key, use] of map) if (!passedOver.has(key)) use.claimedAt = now;
+        for (const [key, holder] of map) if (!passedOver.has(key)) holder.claimedAt = now;
     },
     nextDue: (now) => waiting.find(({ run }) => run.notBefore > now)?.run.notBefore ?? null,
     room: (now) => {
-      const due = Math.ceil(Math.min(free() / 2, Math.max(fewRuns(), (free() / 2) * (1 - used()))));
+      const due = Math.ceil(
+        Math.min(free() / 2, Math.max(fewRuns(), (free() / 2) * (1 - share()))),
+      );
       const future = waiting.length - 1 - waiting.findLastIndex(({ run }) => run.notBefore <= now);
       // What is not due yet must not keep out what becomes due before it.
       return { due, ahead: future < limits.buffer / 2 };
@@ -294,16 +297,17 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
       return {
         accounts: namesOf(
           accounts,
-          (use) =>
-            noteCrowded(use, slotsOf(use), until) ||
-            placesOf(use) > places ||
-            use.characters > most,
+          (holder) =>
+            noteCrowded(holder, slotsOf(holder), until) ||
+            placesOf(holder) > places ||
+            holder.characters > most,
         ),
         destinations: namesOf(
           destinations,
-          (use, key) =>
-            (!isMailServer(key) && noteCrowded(use, slotsTo(use), until, waitFor.has(use))) ||
-            placesOf(use) > limits.perDestination + spare,
+          (holder, key) =>
+            (!isMailServer(key) &&
+              noteCrowded(holder, slotsTo(holder), until, waitFor.has(holder))) ||
+            placesOf(holder) > limits.perDestination + spare,
         ),
       };
     },
@@ -320,7 +324,7 @@ function sizeOf({ spec: { target } }: ClaimedRun): number {
   return target.kind === "webhook" ? target.payload.length : target.body.length;
 }
 
-function use(map: Map<string, Use>, key: string): Use {
+function useOf(map: Map<string, Use>, key: string): Use {
   let counted = map.get(key);
   if (counted === undefined) {
     counted = { inFlight: 0, waiting: 0, characters: 0, claimedAt: -Infinity, crowded: false };
@@ -340,7 +344,7 @@ function placesOf({ inFlight, waiting }: Use): number {
 
 function namesOf(
   map: ReadonlyMap<string, Use>,
-  which: (use: Use, key: string) => boolean,
+  which: (holder: Use, key: string) => boolean,
 ): string[] {
   const names: string[] = [];
   for (const [key, counted] of map) if (which(counted, key)) names.push(key);

@@ -7,6 +7,7 @@ import type { Metrics } from "../telemetry/metrics.ts";
 import { AnswerTooLarge, ApiError, parseStatus } from "./api-error.ts";
 import { createCredentials } from "./credentials.ts";
 import { canonicalJson, parseExactJson } from "../domain/exact-json.ts";
+import { backoffMs } from "../waiting/backoff.ts";
 import { pause } from "../waiting/pause.ts";
 import { untilAborted } from "../waiting/until-aborted.ts";
 
@@ -81,8 +82,6 @@ const METHODS: Record<ApiCall["verb"], Dispatcher.HttpMethod> = {
 const TIMEOUT_MS = 30_000;
 /** As in client-go: a server that goes on asking for patience is down for the caller. */
 const MAX_ATTEMPTS = 10;
-const FIRST_BACKOFF_MS = 100;
-const MAX_BACKOFF_MS = 5_000;
 /** A guard against a broken proxy. */
 const MAX_RESPONSE_BYTES = 256 << 20;
 
@@ -198,7 +197,8 @@ export function createKubernetesClient(dependencies: ClientDependencies): Kubern
           if (!again) throw unavailable(what, error);
           trouble = error;
         }
-        const waitMs = asked === undefined ? backoff(attempts) : asked * 1_000;
+        const waitMs =
+          asked === undefined ? backoffMs(attempts - 1, dependencies.random) : asked * 1_000;
         if (attempts >= MAX_ATTEMPTS || monotonic() + waitMs >= deadline)
           throw unavailable(what, trouble, asked);
         await pause(waitMs, dependencies.timers, signal);
@@ -207,11 +207,6 @@ export function createKubernetesClient(dependencies: ClientDependencies): Kubern
     } finally {
       timer.cancel();
     }
-  }
-
-  function backoff(attempts: number): number {
-    const ceiling = Math.min(MAX_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** (attempts - 1));
-    return ceiling * (0.5 + dependencies.random() / 2);
   }
 
   return {

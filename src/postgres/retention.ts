@@ -24,7 +24,7 @@ export interface RetentionOptions {
   clock: Clock;
   /** The installation's maximum for executions, missed spans and the email log, days; 0 keeps all. */
   retentionDays: number;
-  /** One line a step that removed something. */
+  /** Of history, accounts and what belongs to jobs: a line for each step that removed some. */
   onRemoved?: (what: string, count: number) => void;
   /** Most rows that one statement removes. */
   batchSize?: number;

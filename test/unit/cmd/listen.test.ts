@@ -25,10 +25,14 @@ async function listening(host?: string): Promise<number> {
 }
 
 test.each(["127.0.0.1", "::1"])("without a host it is reached at %s", async (address) => {
-  const socket = connect(await listening(), address);
+  const port = await listening();
+  const socket = connect(port, address);
   await once(socket, "connect");
+  expect(socket.remotePort).toBe(port);
   socket.destroy();
 });
+
+const failure = (fields: object) => Object.assign(new Error("it failed"), fields);
 
 test("a free port is left free, and one in use is not", async () => {
   const host = "127.0.0.1";
@@ -42,7 +46,6 @@ test("a free port is left free, and one in use is not", async () => {
 });
 
 describe("where one cannot listen it is said what to set", () => {
-  const failure = (fields: object) => Object.assign(new Error("it failed"), fields);
   test.each([
     {
       error: failure({ syscall: "listen", code: "EACCES", port: 80, address: "0.0.0.0" }),

@@ -5,6 +5,7 @@ import { createIdentities } from "../../../src/postgres/identities.ts";
 import { createPool, type Pool } from "../../../src/postgres/pool.ts";
 import { createUsers } from "../../../src/postgres/users.ts";
 import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
+import { statementsThatWaitForALock } from "../../postgres/lock-waits.ts";
 import { until } from "../../until.ts";
 
 const EMAIL = "leaving@example.com";
@@ -26,13 +27,6 @@ afterAll(async () => {
   await database?.drop();
 });
 
-async function statementsThatWaitForALock(): Promise<number> {
-  const { rowCount } = await pool.query(
-    "select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
-  );
-  return rowCount ?? 0;
-}
-
 test("who is being removed during the first sign-in is nobody's user", async () => {
   const account = (await createAccounts({ pool }).create({ name: "left" })).id;
   const user = await createUsers({ pool }).create({
@@ -45,7 +39,10 @@ test("who is being removed during the first sign-in is nobody's user", async () 
     await removal.query("begin");
     await removal.query("delete from users where id = $1", [user.id]);
     const found = createIdentities({ pool }).userOf(PERSON);
-    await until("it waits for the removal", async () => (await statementsThatWaitForALock()) === 1);
+    await until(
+      "it waits for the removal",
+      async () => (await statementsThatWaitForALock(pool)) === 1,
+    );
     await removal.query("commit");
     expect(await found).toEqual({ kind: "unknown" });
   } finally {

@@ -8,6 +8,7 @@ import { createSessions } from "../../../src/postgres/sessions.ts";
 import { createUsers } from "../../../src/postgres/users.ts";
 import { passwordsWait } from "../../postgres/passwords-wait.ts";
 import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
+import { statementsThatWaitForALock } from "../../postgres/lock-waits.ts";
 import { until } from "../../until.ts";
 
 const PASSWORD = "correct horse battery";
@@ -52,13 +53,6 @@ function inOrder(): Pool {
 }
 let oneByOne: Pool | undefined;
 
-async function statementsThatWaitForALock(): Promise<number> {
-  const { rowCount } = await pool.query(
-    "select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
-  );
-  return rowCount ?? 0;
-}
-
 describe("an invitation that is accepted, while the password waits for its turn,", () => {
   test("and withdrawn meanwhile makes no user", async () => {
     const invitations = createInvitations({ pool: inOrder() });
@@ -97,7 +91,7 @@ test("somebody who is being removed invites nobody and signs in no more", async 
       createInvitations({ pool }).create(to),
       createSessions({ pool }).create(inviter.id),
     ]);
-    await until("both inserts wait", async () => (await statementsThatWaitForALock()) === 2);
+    await until("both inserts wait", async () => (await statementsThatWaitForALock(pool)) === 2);
     await removal.query("commit");
     expect(await tried).toEqual([undefined, undefined]);
   } finally {
@@ -140,7 +134,7 @@ test("a user who is made while the account is deleted does not keep the address"
       });
     await until(
       "the insert waits",
-      async () => settled || (await statementsThatWaitForALock()) > 0,
+      async () => settled || (await statementsThatWaitForALock(pool)) > 0,
     );
     await deletion.query("commit");
     expect(await made).toBe("refused");

@@ -210,7 +210,8 @@ function closeFirst(connections: ReadonlySet<ReceiverConnection>): void {
  * TLS's code.
  */
 function secured(socket: Socket, host: string, timeoutMs: number): Promise<Socket> {
-  const name = host.replace(/^\[|\]$/g, "");
+  // Without the dot that a complete name may end with (RFC 6066, 3).
+  const name = host.replace(/^\[|\]$|\.$/g, "");
   return new Promise((resolve, reject) => {
     const upgraded = connect({
       socket,

@@ -1,5 +1,7 @@
 import PostalMime from "postal-mime";
 
+const LF = 10;
+
 /** A mail that the catcher keeps: as received, and as a mail program would show it. */
 export interface CaughtMail {
   id: string;
@@ -20,6 +22,13 @@ export interface CaughtMail {
   raw: Buffer;
 }
 
+/** Lines that are taken apart however short they are: PostalMime keeps some 2 KB for each that is not base64. */
+const MOST_SHORT_LINES = 100_000;
+/** Bytes that a line has on average where there are more: those of base64 have 78. */
+const SHORT_LINE = 60;
+/** Bytes of a head, where there is more than that to be taken apart. */
+const MOST_HEAD = 64 * 1024;
+
 /** Parses a received message. A message that is no MIME at all is shown as its own text. */
 export async function parseCaughtMail(received: {
   id: string;
@@ -39,7 +48,11 @@ export async function parseCaughtMail(received: {
   };
   try {
     // A mail in a mail is shown as what it is, an attachment. Many in each other took time with their square.
-    const mail = await PostalMime.parse(raw, { forceRfc822Attachments: true });
+    const lines = linesOf(raw);
+    const tooMany = lines > MOST_SHORT_LINES && raw.length / lines < SHORT_LINE;
+    const mail = await PostalMime.parse(tooMany ? headOf(raw) : raw, {
+      forceRfc822Attachments: true,
+    });
     return {
       ...common,
       from: addresses(mail.from === undefined ? [] : [mail.from]),
@@ -49,7 +62,7 @@ export async function parseCaughtMail(received: {
       subject: mail.subject ?? "",
       messageId: mail.messageId ?? "",
       headers: mail.headers.map(({ key, value }) => ({ name: key, value })),
-      text: mail.text ?? null,
+      text: tooMany ? `(${lines} lines: see the source)` : (mail.text ?? null),
       html: mail.html ?? null,
       attachments: mail.attachments.map((attachment) => ({
         filename: attachment.filename ?? "(no name)",
@@ -75,6 +88,19 @@ export async function parseCaughtMail(received: {
       attachments: [],
     };
   }
+}
+
+function linesOf(raw: Buffer): number {
+  let lines = 0;
+  for (const byte of raw) if (byte === LF) lines += 1;
+  return lines;
+}
+
+/** To the empty line, without which there is no end to it. */
+function headOf(raw: Buffer): Buffer {
+  const head = raw.subarray(0, MOST_HEAD);
+  const end = head.indexOf("\r\n\r\n");
+  return end === -1 ? head : head.subarray(0, end);
 }
 
 interface Addressed {

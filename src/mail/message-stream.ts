@@ -1,4 +1,5 @@
 import { Readable } from "node:stream";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import * as base64 from "nodemailer/lib/base64";
 import type MimeNode from "nodemailer/lib/mime-node";
 import * as quotedPrintable from "nodemailer/lib/qp";
@@ -46,7 +47,8 @@ function encoded(content: string, transferEncoding: string | false): string {
 
 /**
  * Bytes that are handed on at a time. nodemailer's stream before the socket takes whatever it is given: in
- * one piece, the end would be asked about while a slow server has read nothing yet.
+ * one piece, the end would be asked about while a slow server has read nothing yet. And it makes a buffer of each bare
+ * line feed, of which an attachment may have millions.
  */
 const SLICE = 64 * 1024;
 /** Nor is a chunk read before the one before it is taken. */
@@ -67,16 +69,23 @@ function sliced(text: string, mayContinue: () => void): Readable {
 }
 
 function inParts(source: Readable, mayContinue: () => void): Readable {
-  const chunks = source[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
+  const chunks = source[Symbol.asyncIterator]() as AsyncIterator<Buffer, undefined>;
   let begun = false;
+  let rest: Buffer | undefined;
 
   async function next(): Promise<Buffer | null> {
     if (!begun) mayContinue();
     begun = true;
-    const { done, value } = await chunks.next();
-    if (!done) return value;
-    mayContinue();
-    return null;
+    // Between the slices of a chunk it is everybody else's turn.
+    if (rest !== undefined) await nextTurn();
+    rest ??= (await chunks.next()).value;
+    if (rest === undefined) {
+      mayContinue();
+      return null;
+    }
+    const slice = rest.subarray(0, SLICE);
+    rest = rest.length > SLICE ? rest.subarray(SLICE) : undefined;
+    return slice;
   }
 
   return new Readable({

@@ -95,11 +95,19 @@ function subjectText(subject: string): string {
 /** Without its end (RFC 5322, 2.1.1). */
 const LONGEST_LINE = 998;
 
-/** Lines that every server takes and none changes. */
+const [NUL, LF, CR] = [0, 10, 13];
+
+/** Lines that every server takes and none changes. There may be a line for each byte: nothing is made of them. */
 function isPlainLines(bytes: Buffer): boolean {
-  if (!isAscii(bytes) || bytes.includes(0)) return false;
-  const lines = bytes.toString("latin1").split(/\r?\n/);
-  return lines.every((line) => line.length <= LONGEST_LINE && !line.includes("\r"));
+  if (!isAscii(bytes)) return false;
+  let length = 0;
+  for (let at = 0; at < bytes.length; at += 1) {
+    const byte = bytes[at];
+    const ends = byte === LF || (byte === CR && bytes[at + 1] === LF);
+    length = ends ? 0 : length + 1;
+    if (length > LONGEST_LINE || byte === NUL || (byte === CR && !ends)) return false;
+  }
+  return true;
 }
 
 /**

@@ -89,6 +89,12 @@ describe("https", () => {
     expect(asked).toEqual([NAME]);
   });
 
+  test("to a name with the dot of a complete one: SNI and certificate have none", async () => {
+    const { port, calls } = await receiver(authority.issue([NAME]));
+    expect(await send(`https://${NAME}.:${port}/`)).toMatchObject({ kind: "delivered" });
+    expect(calls).toMatchObject([{ host: `${NAME}.:${port}`, servername: NAME }]);
+  });
+
   test("is negotiated once for calls one after another", async () => {
     let handshakes = 0;
     const { port, calls } = await receiver(authority.issue([NAME]), () => (handshakes += 1));

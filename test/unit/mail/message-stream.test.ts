@@ -78,6 +78,27 @@ describe("the bytes are nodemailer's", () => {
   });
 });
 
+test("an attachment goes out in slices, and in between it is everybody else's turn", async () => {
+  const attachments = [
+    { filename: "x.eml", contentType: "message/rfc822", content: Buffer.alloc(1_000_000, "\n") },
+  ];
+  const [message] = twice({ body: "x", attachments });
+  const turns = { others: 0 };
+  const stop = new AbortController();
+  const others = (async () => {
+    while (!stop.signal.aborted) {
+      await setImmediate();
+      turns.others += 1;
+    }
+  })();
+  const sizes: number[] = [];
+  for await (const chunk of streamOf(message, nothing)) sizes.push((chunk as Buffer).length);
+  stop.abort();
+  await others;
+  expect(Math.max(...sizes)).toBe(64 * 1024);
+  expect(turns.others).toBeGreaterThanOrEqual(1_000_000 / (64 * 1024) - 1);
+});
+
 describe("whether the mail may go on", () => {
   const messages = {
     "one chunk": { body: "x".repeat(300_000) },

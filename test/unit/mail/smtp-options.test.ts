@@ -57,10 +57,19 @@ describe("an attached message arrives as it was", () => {
     expect(lines.join("\r\n").split(plain)).toHaveLength(3);
   });
 
+  test("a line as long as one may be: as a message", async () => {
+    const { mail } = await withMessage(`${plain}${"x".repeat(998)}\n${"y".repeat(998)}`);
+    expect(mail.attachments.map((each) => each.mimeType)).toEqual([
+      "message/rfc822",
+      "message/rfc822",
+    ]);
+  });
+
   const OTHERWISE: Record<string, string> = {
     "letters that are not ASCII": `${plain}Grüße\r\n`,
     "a line that is too long": `${plain}${"x".repeat(999)}\r\n`,
     "a carriage return alone": `${plain}a\rb\r\n`,
+    "a carriage return at the end": `${plain}a\r`,
     NUL: `${plain}a\0b\r\n`,
   };
 

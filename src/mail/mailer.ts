@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { LRUCache } from "lru-cache";
 import type { MailMessage, MailResult } from "../domain/mail.ts";
 import type { SmtpSettingsStore } from "../domain/ports/accounts.ts";
-import type { Monotonic, Timers } from "../domain/ports/clock.ts";
+import type { Monotonic, Timer, Timers } from "../domain/ports/clock.ts";
 import type { Mailer, MailOptions } from "../domain/ports/mail.ts";
 import type { Dial } from "../network/guarded-dial.ts";
 import type { Logger } from "../telemetry/logger.ts";
@@ -27,8 +27,7 @@ const POOL_IDLE = 5 * 60_000;
 export function createMailer(options: {
   settings: SmtpSettingsStore;
   dial: Dial;
-  /** Questions that mails share keep the pace; without timers, one after the other. */
-  timers?: Timers;
+  timers: Timers;
   monotonic: Monotonic;
   metrics: Metrics;
   log: Logger;
@@ -56,24 +55,27 @@ export function createMailer(options: {
       pool.retire();
     },
   });
-  const currentPool = createCoalescer(async (account: string): Promise<TransportPool | null> => {
-    const revision = await settings.revision(account);
-    const known = pools.get(account);
-    if (known !== undefined && known.revision === revision) return known;
-    const current = revision === undefined ? undefined : await settings.get(account);
-    if (current === undefined || closed) {
-      pools.delete(account);
-      return null;
-    }
-    const pool = createTransportPool({
-      account,
-      settings: current,
-      dial,
-      connections: poolSize,
-    });
-    pools.set(account, pool);
-    return pool;
-  }, timers && { timers, monotonic });
+  const currentPool = createCoalescer(
+    async (account: string): Promise<TransportPool | null> => {
+      const revision = await settings.revision(account);
+      const known = pools.get(account);
+      if (known !== undefined && known.revision === revision) return known;
+      const current = revision === undefined ? undefined : await settings.get(account);
+      if (current === undefined || closed) {
+        pools.delete(account);
+        return null;
+      }
+      const pool = createTransportPool({
+        account,
+        settings: current,
+        dial,
+        connections: poolSize,
+      });
+      pools.set(account, pool);
+      return pool;
+    },
+    { timers, monotonic },
+  );
   let closed = false;
 
   async function send(
@@ -81,7 +83,7 @@ export function createMailer(options: {
     message: MailMessage,
     { signal, maySend, smtpRevision }: MailOptions = {},
   ): Promise<MailResult> {
-    return limited(sendTimeoutMs, signal, async (limit) => {
+    return limited({ timers, ms: sendTimeoutMs, signal }, async (limit) => {
       const open = pools.get(account);
       let known = open?.revision === smtpRevision ? open : undefined;
       for (; ; known = undefined) {
@@ -117,7 +119,7 @@ export function createMailer(options: {
     },
     configured: async (account) => (await settings.revision(account)) !== undefined,
     test: (account, candidate, to) =>
-      limited(sendTimeoutMs, undefined, ({ signal, begin }) => {
+      limited({ timers, ms: sendTimeoutMs }, ({ signal, begin }) => {
         begin();
         return testSettings({
           account,
@@ -158,8 +160,7 @@ function messageIdOf(given: string | undefined, from: string): string {
  * no signal, somebody waits for an answer, and it takes `ms` in all.
  */
 async function limited<T>(
-  ms: number,
-  signal: AbortSignal | undefined,
+  { timers, ms, signal }: { timers: Timers; ms: number; signal?: AbortSignal | undefined },
   work: (limit: TimeLimit) => Promise<T>,
 ): Promise<T> {
   const controller = new AbortController();
@@ -167,10 +168,10 @@ async function limited<T>(
     controller.abort(signal?.reason);
   };
   let begun = false;
-  const start = (): NodeJS.Timeout =>
-    setTimeout(() => {
+  const start = (): Timer =>
+    timers.after(ms, () => {
       controller.abort(begun ? new Error(`not finished within ${ms} ms`) : new ServerBusy(ms));
-    }, ms);
+    });
   let timer = signal === undefined ? start() : undefined;
   signal?.addEventListener("abort", abort, { once: true });
   if (signal?.aborted) abort();
@@ -184,7 +185,7 @@ async function limited<T>(
       },
     });
   } finally {
-    clearTimeout(timer);
+    timer?.cancel();
     signal?.removeEventListener("abort", abort);
   }
 }

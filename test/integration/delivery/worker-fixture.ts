@@ -56,6 +56,7 @@ export async function workerFixture(database?: TestDatabase): Promise<WorkerFixt
   const dial = createGuardedDial({ rules, accountRules: async () => parseDestinationRules("") });
   const smtp: WorkerFixture["smtp"] = { current: undefined };
   const mailer = createMailer({
+    timers,
     monotonic,
     settings: {
       get: async () => smtp.current,

@@ -104,6 +104,7 @@ export async function startHarness(overrides: Overrides = {}) {
   const rules = parseDestinationRules(LOOPBACK);
   const settings = createSmtpSettingsStore({ pool, keyRing });
   const mailer = createMailer({
+    timers,
     monotonic,
     settings,
     dial: createGuardedDial({ rules, accountRules }),

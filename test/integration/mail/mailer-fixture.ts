@@ -1,4 +1,4 @@
-import { monotonic } from "../../../cmd/system.ts";
+import { monotonic, timers } from "../../../cmd/system.ts";
 import type { SmtpSettings } from "../../../src/domain/account.ts";
 import type { MailMessage } from "../../../src/domain/mail.ts";
 import { startMailCatcher } from "../../../src/mail/mail-catcher.ts";
@@ -52,6 +52,7 @@ export function mailerFixture() {
       revisions: 0,
     };
     const started = createMailer({
+      timers,
       monotonic,
       settings: {
         get: async () => state.settings,

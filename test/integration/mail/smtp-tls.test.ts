@@ -3,7 +3,7 @@ import type { AddressInfo } from "node:net";
 import { createServer, type TLSSocket } from "node:tls";
 import { SMTPServer, type SMTPServerOptions } from "smtp-server";
 import { afterEach, describe, expect, test } from "vitest";
-import { monotonic } from "../../../cmd/system.ts";
+import { monotonic, timers } from "../../../cmd/system.ts";
 import type { SmtpSettings } from "../../../src/domain/account.ts";
 import { createMailer } from "../../../src/mail/mailer.ts";
 import { parseDestinationRules } from "../../../src/network/destination-rules.ts";
@@ -83,6 +83,7 @@ function mailer(port: number, change: Partial<SmtpSettings>) {
     ...change,
   };
   const started = createMailer({
+    timers,
     monotonic,
     settings: {
       get: async () => settings,

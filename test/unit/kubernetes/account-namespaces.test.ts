@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { Account } from "../../../src/domain/account.ts";
 import { createAccountNamespaces } from "../../../src/kubernetes/account-namespaces.ts";
-import type { KubernetesClient } from "../../../src/kubernetes/client.ts";
+import type { ApiCall, KubernetesClient } from "../../../src/kubernetes/client.ts";
 import { FakeTime, settle } from "../controller/controller-world.ts";
 import { at } from "../domain/decide-builders.ts";
 
@@ -9,8 +9,8 @@ type Binding = Pick<Account, "id" | "namespace" | "namespaceUid" | "deletedAt">;
 
 const BOUND: Binding = { id: "a", namespace: "team", namespaceUid: "uid-1", deletedAt: null };
 
-/** One account, and one namespace with the uid `uid-1`. */
-function world() {
+/** One account, and every namespace with the uid `uid-1`, once `look` is over. */
+function world(look: (path: string) => Promise<void> = async () => undefined) {
   const time = new FakeTime(at("12:00"));
   const state = { account: BOUND, away: false };
   const account = () => {
@@ -24,7 +24,10 @@ function world() {
       byNamespace: async () => account(),
     },
     client: {
-      call: async () => ({ metadata: { uid: "uid-1" } }),
+      call: async <T>({ path }: ApiCall) => {
+        await look(path);
+        return { metadata: { uid: "uid-1" } } as T;
+      },
     } as Partial<KubernetesClient> as KubernetesClient,
     monotonic: () => time.now(),
     timers: time,
@@ -75,4 +78,31 @@ test("what was known before a binding changed is asked for again, by whoever has
   expect(await found.accountOf("team")).toBe("a");
   await found.revision();
   expect(await found.accountOf("team")).toBe("b");
+});
+
+test("accounts of many namespaces are looked up together, not all at a time, and each once", async () => {
+  let [now, most] = [0, 0];
+  const asked: string[] = [];
+  const { found } = world(async (path) => {
+    asked.push(path);
+    most = Math.max(most, (now += 1));
+    await settle();
+    now -= 1;
+    // Its turn is the next one's all the same.
+    if (path.endsWith("/team-3")) throw new Error("no answer");
+  });
+  const teams = Array.from({ length: 50 }, (_, index) => `team-${index}`);
+  const answers = await Promise.allSettled(
+    [...teams, ...teams].map((team) => found.accountOf(team)),
+  );
+  const failed = teams.flatMap((_, index) =>
+    answers[index]?.status === "rejected" ? [index] : [],
+  );
+  expect(failed).toEqual([3]);
+  expect(answers.slice(50)).toEqual(answers.slice(0, 50));
+  expect(asked).toHaveLength(50);
+  expect(most).toBe(16);
+  // A failure is not kept.
+  await expect(found.accountOf("team-3")).rejects.toThrow("no answer");
+  expect(asked).toHaveLength(51);
 });

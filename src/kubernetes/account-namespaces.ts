@@ -7,6 +7,7 @@ import type { KubernetesClient } from "./client.ts";
 import { namespaceUid } from "./namespace-uid.ts";
 import { pause } from "../waiting/pause.ts";
 import { createTurns } from "../waiting/turns.ts";
+import { untilAborted } from "../waiting/until-aborted.ts";
 
 /** How long a binding may be wrong after it changed, and how often a change is looked for. */
 const FRESH_MS = 5_000;
@@ -84,6 +85,18 @@ export function createAccountNamespaces(dependencies: {
     return found;
   }
 
+  let nextLook: Promise<string> | undefined;
+
+  /** One for all who wait, however many watches there are: it reads all accounts. */
+  function look(): Promise<string> {
+    nextLook ??= pause(FRESH_MS, timers).then(() => {
+      // Whoever comes while it reads may know of a change that this one does not see.
+      nextLook = undefined;
+      return revision();
+    });
+    return nextLook;
+  }
+
   return {
     revision,
     forget(namespace) {
@@ -93,11 +106,9 @@ export function createAccountNamespaces(dependencies: {
     },
     async changedSince(before, signal) {
       let now = before;
-      while (now === before && !signal.aborted) {
-        await pause(FRESH_MS, timers, signal);
+      while (now === before && !signal.aborted)
         // PostgreSQL away: then nothing can have changed that anybody would see.
-        now = await revision().catch(() => before);
-      }
+        now = await untilAborted(look(), signal).catch(() => before);
     },
     async accountOf(namespace) {
       const key = `${epoch}.${forgottenAt.get(namespace) ?? 0}/${namespace}`;

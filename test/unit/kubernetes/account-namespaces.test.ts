@@ -12,7 +12,13 @@ const BOUND: Binding = { id: "a", namespace: "team", namespaceUid: "uid-1", dele
 /** One account, and every namespace with the uid `uid-1`, once `look` is over. */
 function world(look: (path: string) => Promise<void> = async () => undefined) {
   const time = new FakeTime(at("12:00"));
-  const state = { account: BOUND, away: false };
+  const state = {
+    account: BOUND,
+    away: false,
+    lists: 0,
+    /** Lists are answered only after this. */
+    held: undefined as Promise<void> | undefined,
+  };
   const account = () => {
     if (state.away) throw new Error("PostgreSQL is away");
     return state.account as Account;
@@ -20,7 +26,12 @@ function world(look: (path: string) => Promise<void> = async () => undefined) {
   const found = createAccountNamespaces({
     accounts: {
       get: async () => account(),
-      list: async () => [account()],
+      list: async () => {
+        state.lists += 1;
+        const listed = [account()];
+        await state.held;
+        return listed;
+      },
       byNamespace: async () => account(),
     },
     client: {
@@ -57,6 +68,56 @@ test.each([
   await seconds(5);
   await settle();
   expect(known).toBe(true);
+});
+
+test("however many watches wait for a change, one look is for all of them, every five seconds", async () => {
+  const { found, state, bind, seconds } = world();
+  const before = await found.revision();
+  const leaving = new AbortController();
+  const staying = new AbortController();
+  const over: string[] = [];
+  const wait = (name: string, { signal }: AbortController) =>
+    found.changedSince(before, signal).then(() => over.push(name));
+  state.lists = 0;
+  const waits = Array.from({ length: 200 }, (_, index) => wait(`watch ${index}`, staying));
+  void wait("leaving", leaving);
+  await seconds(2);
+  waits.push(wait("late", staying));
+  await seconds(18);
+  expect(state.lists).toBe(4);
+  leaving.abort();
+  await settle();
+  expect(over).toEqual(["leaving"]);
+  bind({ id: "b" });
+  await seconds(5);
+  await Promise.all(waits);
+  expect(over).toHaveLength(202);
+  expect(state.lists).toBe(5);
+  // Nobody waits any more.
+  await seconds(60);
+  expect(state.lists).toBe(5);
+});
+
+test("a look that began before a change was known of says nothing to those who know of it", async () => {
+  const { found, state, bind, seconds } = world();
+  const { signal } = new AbortController();
+  const over: string[] = [];
+  const wait = async (name: string, before: string) => {
+    await found.changedSince(before, signal);
+    over.push(name);
+  };
+  void wait("early", await found.revision());
+  const { promise, resolve } = Promise.withResolvers<void>();
+  state.held = promise;
+  await seconds(5);
+  state.held = undefined;
+  bind({ id: "b" });
+  void wait("late", await found.revision());
+  resolve();
+  await seconds(4);
+  expect(over).toEqual([]);
+  await seconds(10);
+  expect(over).toEqual(["early"]);
 });
 
 test.each([

@@ -6,11 +6,15 @@ import type { Monotonic, Timers } from "../domain/ports/clock.ts";
 import type { KubernetesClient } from "./client.ts";
 import { namespaceUid } from "./namespace-uid.ts";
 import { pause } from "../waiting/pause.ts";
+import { createTurns } from "../waiting/turns.ts";
+import { untilAborted } from "../waiting/until-aborted.ts";
 
 /** How long a binding may be wrong after it changed, and how often a change is looked for. */
 const FRESH_MS = 5_000;
 /** Namespaces of one cluster; beyond it the oldest are asked for again. */
 const MAX_ENTRIES = 20_000;
+/** Namespaces whose account is looked up at a time: half of the client's connections, which are everybody's. */
+const AT_ONCE = 16;
 
 /**
  * Bindings live in PostgreSQL, the namespace's uid in the API server: neither can be forged by somebody
@@ -36,14 +40,20 @@ export function createAccountNamespaces(dependencies: {
   /** What `forgets` was when a namespace was forgotten last. An evicted entry does no harm: the binding expires by age. */
   const forgottenAt = new LRUCache<string, number>({ max: MAX_ENTRIES });
   let lastRevision: string | undefined;
+  const turns = createTurns({ atOnce: AT_ONCE });
 
   const accountByNamespace = new LRUCache<string, { account: string | null }>({
     ...fresh,
     async fetchMethod(key) {
-      const namespace = nameIn(key);
-      const uid = await namespaceUid(client, namespace);
-      const account = uid === undefined ? undefined : await accounts.byNamespace(namespace, uid);
-      return { account: account?.id ?? null };
+      await turns.take();
+      try {
+        const namespace = nameIn(key);
+        const uid = await namespaceUid(client, namespace);
+        const account = uid === undefined ? undefined : await accounts.byNamespace(namespace, uid);
+        return { account: account?.id ?? null };
+      } finally {
+        turns.done();
+      }
     },
   });
   const namespaceByAccount = new LRUCache<string, { namespace: string | undefined }>({
@@ -75,6 +85,18 @@ export function createAccountNamespaces(dependencies: {
     return found;
   }
 
+  let nextLook: Promise<string> | undefined;
+
+  /** One for all who wait, however many watches there are: it reads all accounts. */
+  function look(): Promise<string> {
+    nextLook ??= pause(FRESH_MS, timers).then(() => {
+      // Whoever comes while it reads may know of a change that this one does not see.
+      nextLook = undefined;
+      return revision();
+    });
+    return nextLook;
+  }
+
   return {
     revision,
     forget(namespace) {
@@ -84,11 +106,9 @@ export function createAccountNamespaces(dependencies: {
     },
     async changedSince(before, signal) {
       let now = before;
-      while (now === before && !signal.aborted) {
-        await pause(FRESH_MS, timers, signal);
+      while (now === before && !signal.aborted)
         // PostgreSQL away: then nothing can have changed that anybody would see.
-        now = await revision().catch(() => before);
-      }
+        now = await untilAborted(look(), signal).catch(() => before);
     },
     async accountOf(namespace) {
       const key = `${epoch}.${forgottenAt.get(namespace) ?? 0}/${namespace}`;

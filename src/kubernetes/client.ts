@@ -26,6 +26,8 @@ export interface ApiCall {
   timeoutMs?: number;
   /** Beyond so many bytes the answer is not read, and the call throws `AnswerTooLarge`. */
   mostBytes?: number;
+  /** Told of the bytes of the answer, unless that is a refusal. */
+  onSize?: (bytes: number) => void;
 }
 
 export interface KubernetesClient {
@@ -175,7 +177,10 @@ export function createKubernetesClient(dependencies: ClientDependencies): Kubern
         let asked: number | undefined;
         try {
           const answer = await attempt(call, signal, timeoutMs);
-          if (answer.code < 300) return parseExactJson(answer.body) as T;
+          if (answer.code < 300) {
+            call.onSize?.(Buffer.byteLength(answer.body));
+            return parseExactJson(answer.body) as T;
+          }
           const status = parseStatus(answer.body);
           const error = new ApiError(answer.code, status, what);
           // A rotated token: once more with what the file says now.

@@ -75,13 +75,15 @@ export function createJobList(dependencies: JobListDependencies): {
         ...rest,
       };
     }
-    const jobs: Job[] = [];
-    for (const item of page.items) {
-      if (item.metadata.deletionTimestamp !== undefined) continue;
-      const account = await accountNamespaces.accountOf(item.metadata.namespace);
+    const items = page.items.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
+    // All at once: one behind the other, a page of many namespaces takes longer than its reader is patient.
+    const accounts = await Promise.all(
+      items.map(({ metadata }) => accountNamespaces.accountOf(metadata.namespace)),
+    );
+    const jobs = items.map((item, index): Job => {
       memory?.seen(item);
-      jobs.push(keptJobFromResource(item, account));
-    }
+      return keptJobFromResource(item, accounts[index] ?? null);
+    });
     // Watching from the first page's position replays what changed while the others were read.
     if (!positions.has(key)) positions.set(key, page.metadata.resourceVersion);
     return { jobs, ...onward(positions, scope, page.metadata.continue) };

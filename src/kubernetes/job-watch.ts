@@ -19,6 +19,7 @@ import type { Scope } from "./scope.ts";
 import { isRefusal, isUnlisted, lookAt } from "./unlisted.ts";
 import type { Unlisted } from "./unlisted.ts";
 import { MalformedWatch, watchEvents } from "./watch-events.ts";
+import type { WatchEvent } from "./watch-events.ts";
 
 export interface JobWatchDependencies {
   client: KubernetesClient;
@@ -106,15 +107,14 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
         try {
           // Tells the caller that the store answers; the next real event may be a minute away.
           yield { type: "bookmark", position: at };
-          const asked = new Set<string>();
-          const pieces = each(body as AsyncIterable<Buffer>, () => asked.clear());
-          for await (const event of watchEvents<ScheduledJob>(pieces)) {
-            if (event.type === "ERROR") throw watchError(event.object);
-            const { resourceVersion } = event.object.metadata;
-            if (event.type === "BOOKMARK") yield { type: "bookmark", position: resourceVersion };
-            else yield await jobEvent(event.type, event.object, asked);
-            at = resourceVersion;
-          }
+          for await (const events of watchEvents<ScheduledJob>(body as AsyncIterable<Buffer>))
+            for (const { event, account } of withAccounts(events)) {
+              if (event.type === "ERROR") throw watchError(event.object);
+              const { resourceVersion } = event.object.metadata;
+              if (event.type === "BOOKMARK") yield { type: "bookmark", position: resourceVersion };
+              else yield jobEvent(event.object, await account);
+              at = resourceVersion;
+            }
         } finally {
           body.destroy();
         }
@@ -185,25 +185,46 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
     }
   }
 
-  async function jobEvent(
-    type: "ADDED" | "MODIFIED" | "DELETED",
-    resource: ScheduledJob,
+  /**
+   * What has come in together, which has all happened by now: whose the jobs are is asked for all of them at once. One
+   * behind the other, the answers would come slower than the events.
+   */
+  function withAccounts(
+    events: readonly WatchEvent<ScheduledJob>[],
+  ): { event: WatchEvent<ScheduledJob>; account: Promise<string | null> | undefined }[] {
+    const asked = new Set<string>();
+    return events.map((event) => ({ event, account: askedAbout(event, asked) }));
+  }
+
+  /** Undefined: the event is no job's, or its job is deleted. */
+  function askedAbout(
+    event: WatchEvent<ScheduledJob>,
     asked: Set<string>,
-  ): Promise<JobEvent> {
-    const { metadata } = resource;
-    const deleted = type === "DELETED" || metadata.deletionTimestamp !== undefined;
+  ): Promise<string | null> | undefined {
+    if (event.type === "ERROR" || event.type === "BOOKMARK") return undefined;
+    const { namespace, deletionTimestamp } = event.object.metadata;
     // A namespace that is deleted deletes its jobs first. One that is made again under its name is
     // another one, whose jobs must not be taken for those of the account that the first was bound to.
     // Asked about once for all that has come in before: where jobs come and go all the time, everybody
     // else's would wait behind the questions.
-    if (deleted) suspects.set(metadata.namespace, true);
-    else if (suspects.delete(metadata.namespace) && !asked.has(metadata.namespace)) {
-      asked.add(metadata.namespace);
-      accountNamespaces.forget(metadata.namespace);
+    if (event.type === "DELETED" || deletionTimestamp !== undefined) {
+      suspects.set(namespace, true);
+      return undefined;
     }
-    const position = metadata.resourceVersion;
-    if (deleted) return { type: "deleted", uid: metadata.uid, position };
-    const account = await accountOf(metadata.namespace);
+    if (suspects.delete(namespace) && !asked.has(namespace)) {
+      asked.add(namespace);
+      accountNamespaces.forget(namespace);
+    }
+    const account = accountOf(namespace);
+    // Thrown where the event is handed out, unless the watch ends before it.
+    account.catch(() => undefined);
+    return account;
+  }
+
+  /** `account` is undefined for one that is deleted. */
+  function jobEvent(resource: ScheduledJob, account: string | null | undefined): JobEvent {
+    const { uid, resourceVersion: position } = resource.metadata;
+    if (account === undefined) return { type: "deleted", uid, position };
     dependencies.memory?.seen(resource);
     return { type: "changed", job: keptJobFromResource(resource, account), position };
   }
@@ -277,14 +298,6 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
     // No event tells of it: which account a job belongs to is known by PostgreSQL, not by the resource.
     if (rebound) throw new PositionExpired("a namespace was bound to another account");
   };
-}
-
-/** `onPiece`: everything that this piece holds has happened by now. */
-async function* each(body: AsyncIterable<Buffer>, onPiece: () => void): AsyncGenerator<Buffer> {
-  for await (const piece of body) {
-    onPiece();
-    yield piece;
-  }
 }
 
 /** Positions that are no numbers say nothing about each other. */

@@ -1,5 +1,5 @@
 import { AnswerTooLarge, ApiError, isNotFound } from "./api-error.ts";
-import type { KubernetesClient } from "./client.ts";
+import type { ApiCall, KubernetesClient } from "./client.ts";
 import { PLURAL, type ScheduledJob } from "./scheduled-job.ts";
 import { jobsPath, type Scope } from "./scope.ts";
 
@@ -32,8 +32,13 @@ export function definitionMissing({ code, status }: ApiError, path: string): Api
  * more than a process has.
  */
 const MOST_PAGE_BYTES = 2 << 20;
+/** What a page is meant to take at most, by what those before it took: the next ones may be somewhat larger. */
+const MEANT_PAGE_BYTES = MOST_PAGE_BYTES * 0.75;
 
-/** By client: for how many resources a page has room, where it was not for as many as were asked for. */
+/**
+ * By client: for how many resources a page has room, where it was not for as many as were asked for. It grows no further
+ * than the size of what is read allows: a page that turns out too large costs the API server a page, and us a connection.
+ */
 const roomFor = new WeakMap<Pick<KubernetesClient, "call">, number>();
 
 /**
@@ -48,13 +53,23 @@ export async function listResources(
   for (;;) {
     const room = roomFor.get(client);
     const limit = Math.min(options.limit, room ?? options.limit);
+    let bytes = MOST_PAGE_BYTES;
+    const onSize = (size: number): void => {
+      bytes = size;
+    };
     try {
-      const page = await listOnce(client, scope, { ...options, limit });
-      if (room !== undefined) roomFor.set(client, Math.max(room, limit * 2));
+      const page = await listOnce(client, scope, { ...options, limit, onSize });
+      if (room !== undefined) {
+        const read = page.items.length;
+        const fitting = Math.floor((read * MEANT_PAGE_BYTES) / bytes);
+        // Few, as at the end of a list, say little of those that come next.
+        roomFor.set(client, Math.max(room, Math.min(read * 2, fitting)));
+      }
       return page;
     } catch (error) {
       if (!(error instanceof AnswerTooLarge)) throw error;
-      roomFor.set(client, Math.ceil(limit / 4));
+      // Rather too few than another page for nothing: the next ones grow.
+      roomFor.set(client, Math.ceil(limit / 8));
     }
   }
 }
@@ -63,7 +78,7 @@ export async function listResources(
 async function listOnce(
   client: Pick<KubernetesClient, "call">,
   scope: Scope,
-  { limit, continue: token, labelSelector, ...patience }: ListOptions,
+  { limit, continue: token, labelSelector, ...others }: ListOptions & Pick<ApiCall, "onSize">,
 ): Promise<ResourceList> {
   const path = jobsPath(scope);
   try {
@@ -73,7 +88,7 @@ async function listOnce(
       path,
       query: { limit, continue: token, labelSelector },
       ...(limit > 1 && { mostBytes: MOST_PAGE_BYTES }),
-      ...patience,
+      ...others,
     });
   } catch (error) {
     if (isNotFound(error)) throw definitionMissing(error, `list ${path}`);

@@ -16,17 +16,25 @@ export class MalformedWatch extends Error {
 const MAX_LINE = 16 << 20;
 
 /**
- * The events of a watch, one JSON object a line. A line cut off by the end of the stream is dropped:
- * its event comes again from the last position.
+ * The events of a watch, one JSON object a line: those of each piece together, in order. A line cut off by the end of
+ * the stream is dropped: its event comes again from the last position.
  */
-export async function* watchEvents<T>(body: AsyncIterable<Buffer>): AsyncGenerator<WatchEvent<T>> {
+export async function* watchEvents<T>(
+  body: AsyncIterable<Buffer>,
+): AsyncGenerator<WatchEvent<T>[]> {
   const decoder = new StringDecoder("utf8");
   let rest = "";
   for await (const chunk of body) {
     const lines = (rest + decoder.write(chunk)).split("\n");
     rest = lines.pop() ?? "";
     if (rest.length > MAX_LINE) throw new MalformedWatch("a line without end");
-    for (const line of lines) if (line !== "") yield parse<T>(line);
+    const events: WatchEvent<T>[] = [];
+    try {
+      for (const line of lines) if (line !== "") events.push(parse<T>(line));
+    } finally {
+      // Also before a line that is none.
+      if (events.length > 0) yield events;
+    }
   }
 }
 

@@ -3,7 +3,10 @@
  * binding is by name and uid: a namespace that was deleted and made again is another one.
  */
 export interface AccountNamespaces {
-  /** The live account bound to this namespace as it exists now; null when there is none. */
+  /**
+   * The live account bound to this namespace as it exists now; null when there is none. Whoever has many to ask for asks
+   * for all of them before waiting: how many are looked up at a time is bounded here, and each once.
+   */
   accountOf(namespace: string): Promise<string | null>;
   /** Undefined when the account is bound to no namespace, or its namespace is gone. */
   namespaceOf(account: string): Promise<string | undefined>;

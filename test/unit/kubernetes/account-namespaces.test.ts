@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { Account } from "../../../src/domain/account.ts";
 import { createAccountNamespaces } from "../../../src/kubernetes/account-namespaces.ts";
-import type { KubernetesClient } from "../../../src/kubernetes/client.ts";
+import type { ApiCall, KubernetesClient } from "../../../src/kubernetes/client.ts";
 import { FakeTime, settle } from "../controller/controller-world.ts";
 import { at } from "../domain/decide-builders.ts";
 
@@ -9,10 +9,16 @@ type Binding = Pick<Account, "id" | "namespace" | "namespaceUid" | "deletedAt">;
 
 const BOUND: Binding = { id: "a", namespace: "team", namespaceUid: "uid-1", deletedAt: null };
 
-/** One account, and one namespace with the uid `uid-1`. */
-function world() {
+/** One account, and every namespace with the uid `uid-1`, once `look` is over. */
+function world(look: (path: string) => Promise<void> = async () => undefined) {
   const time = new FakeTime(at("12:00"));
-  const state = { account: BOUND, away: false };
+  const state = {
+    account: BOUND,
+    away: false,
+    lists: 0,
+    /** Lists are answered only after this. */
+    held: undefined as Promise<void> | undefined,
+  };
   const account = () => {
     if (state.away) throw new Error("PostgreSQL is away");
     return state.account as Account;
@@ -20,11 +26,19 @@ function world() {
   const found = createAccountNamespaces({
     accounts: {
       get: async () => account(),
-      list: async () => [account()],
+      list: async () => {
+        state.lists += 1;
+        const listed = [account()];
+        await state.held;
+        return listed;
+      },
       byNamespace: async () => account(),
     },
     client: {
-      call: async () => ({ metadata: { uid: "uid-1" } }),
+      call: async <T>({ path }: ApiCall) => {
+        await look(path);
+        return { metadata: { uid: "uid-1" } } as T;
+      },
     } as Partial<KubernetesClient> as KubernetesClient,
     monotonic: () => time.now(),
     timers: time,
@@ -56,6 +70,56 @@ test.each([
   expect(known).toBe(true);
 });
 
+test("however many watches wait for a change, one look is for all of them, every five seconds", async () => {
+  const { found, state, bind, seconds } = world();
+  const before = await found.revision();
+  const leaving = new AbortController();
+  const staying = new AbortController();
+  const over: string[] = [];
+  const wait = (name: string, { signal }: AbortController) =>
+    found.changedSince(before, signal).then(() => over.push(name));
+  state.lists = 0;
+  const waits = Array.from({ length: 200 }, (_, index) => wait(`watch ${index}`, staying));
+  void wait("leaving", leaving);
+  await seconds(2);
+  waits.push(wait("late", staying));
+  await seconds(18);
+  expect(state.lists).toBe(4);
+  leaving.abort();
+  await settle();
+  expect(over).toEqual(["leaving"]);
+  bind({ id: "b" });
+  await seconds(5);
+  await Promise.all(waits);
+  expect(over).toHaveLength(202);
+  expect(state.lists).toBe(5);
+  // Nobody waits any more.
+  await seconds(60);
+  expect(state.lists).toBe(5);
+});
+
+test("a look that began before a change was known of says nothing to those who know of it", async () => {
+  const { found, state, bind, seconds } = world();
+  const { signal } = new AbortController();
+  const over: string[] = [];
+  const wait = async (name: string, before: string) => {
+    await found.changedSince(before, signal);
+    over.push(name);
+  };
+  void wait("early", await found.revision());
+  const { promise, resolve } = Promise.withResolvers<void>();
+  state.held = promise;
+  await seconds(5);
+  state.held = undefined;
+  bind({ id: "b" });
+  void wait("late", await found.revision());
+  resolve();
+  await seconds(4);
+  expect(over).toEqual([]);
+  await seconds(10);
+  expect(over).toEqual(["early"]);
+});
+
 test.each([
   { whose: "this one", change: {}, is: "team" },
   { whose: "an earlier one of its name", change: { namespaceUid: "uid-0" }, is: undefined },
@@ -75,4 +139,31 @@ test("what was known before a binding changed is asked for again, by whoever has
   expect(await found.accountOf("team")).toBe("a");
   await found.revision();
   expect(await found.accountOf("team")).toBe("b");
+});
+
+test("accounts of many namespaces are looked up together, not all at a time, and each once", async () => {
+  let [now, most] = [0, 0];
+  const asked: string[] = [];
+  const { found } = world(async (path) => {
+    asked.push(path);
+    most = Math.max(most, (now += 1));
+    await settle();
+    now -= 1;
+    // Its turn is the next one's all the same.
+    if (path.endsWith("/team-3")) throw new Error("no answer");
+  });
+  const teams = Array.from({ length: 50 }, (_, index) => `team-${index}`);
+  const answers = await Promise.allSettled(
+    [...teams, ...teams].map((team) => found.accountOf(team)),
+  );
+  const failed = teams.flatMap((_, index) =>
+    answers[index]?.status === "rejected" ? [index] : [],
+  );
+  expect(failed).toEqual([3]);
+  expect(answers.slice(50)).toEqual(answers.slice(0, 50));
+  expect(asked).toHaveLength(50);
+  expect(most).toBe(16);
+  // A failure is not kept.
+  await expect(found.accountOf("team-3")).rejects.toThrow("no answer");
+  expect(asked).toHaveLength(51);
 });

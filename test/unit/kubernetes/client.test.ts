@@ -242,6 +242,15 @@ describe("what is not asked for again", () => {
   });
 });
 
+test("the bytes of an answer are told, of a refusal none", async () => {
+  const made = await world([{ status: 503 }, { status: 200, body: '"ü"' }, { status: 404 }]);
+  const sizes: number[] = [];
+  const sized: ApiCall = { ...GET, onSize: (bytes) => sizes.push(bytes) };
+  await made.client.call(sized);
+  await expect(made.client.call(sized)).rejects.toThrow(ApiError);
+  expect(sizes).toEqual([4]);
+});
+
 /** The credentials of each request. */
 const shown = ({ seen }: { seen: IncomingMessage[] }) =>
   seen.map(({ headers }) => headers.authorization);

@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { ApiError } from "../../../src/kubernetes/api-error.ts";
 import type { ApiCall } from "../../../src/kubernetes/client.ts";
 import { createJobList } from "../../../src/kubernetes/job-list.ts";
@@ -13,7 +13,12 @@ type Answer = (
 ) => Promise<ResourceList>;
 
 /** All pages of these scopes; `there` are the namespaces that exist. */
-async function pagesOf(scopes: readonly string[], listPage: Answer, there: readonly string[] = []) {
+async function pagesOf(
+  scopes: readonly string[],
+  listPage: Answer,
+  there: readonly string[] = [],
+  accountOf: (namespace: string) => Promise<string | null> = async () => null,
+) {
   const seen: string[] = [];
   const jobs = createJobList({
     client: {
@@ -23,7 +28,7 @@ async function pagesOf(scopes: readonly string[], listPage: Answer, there: reado
         throw new ApiError(404, undefined, path);
       },
     },
-    accountNamespaces: namespaceAccounts([]),
+    accountNamespaces: { ...namespaceAccounts([]), accountOf },
     scopes,
     memory: { seen: ({ metadata }) => seen.push(metadata.uid) },
     listPage,
@@ -85,4 +90,42 @@ test("namespaces that are all gone have no jobs; when one of them refuses, nothi
   const { pages } = await pagesOf(["a", "b"], forbidden);
   expect(pages.at(-1)).toEqual({ jobs: [], position: "a=gone&b=gone" });
   await expect(pagesOf(["a", "b"], forbidden, ["a"])).rejects.toThrow("403");
+});
+
+/** Each job in a namespace of its own. */
+const inThree = async () => {
+  const { metadata, items } = holding("one", "two", "three");
+  const spread = items.map((item) => ({
+    ...item,
+    metadata: { ...item.metadata, namespace: `of-${item.metadata.uid}` },
+  }));
+  return { metadata, items: spread };
+};
+
+describe("whose the jobs of a page are", () => {
+  test("is asked for all at once, and the jobs come in their order whichever answer is first", async () => {
+    const answers = new Map<string, (account: string) => void>();
+    const listed = pagesOf(["a"], inThree, [], (namespace) => {
+      const { promise, resolve } = Promise.withResolvers<string>();
+      answers.set(namespace, resolve);
+      return promise;
+    });
+    await expect.poll(() => [...answers.keys()]).toEqual(["of-one", "of-two", "of-three"]);
+    for (const [namespace, answer] of [...answers].reverse()) answer(`account ${namespace}`);
+    const { pages, seen } = await listed;
+    expect(pages[0]?.jobs.map(({ uid, account }) => [uid, account])).toEqual([
+      ["one", "account of-one"],
+      ["two", "account of-two"],
+      ["three", "account of-three"],
+    ]);
+    expect(seen).toEqual(["one", "two", "three"]);
+  });
+
+  test("and nothing of the page is known while it is unknown of one", async () => {
+    const listed = pagesOf(["a"], inThree, [], async (namespace) => {
+      if (namespace !== "of-one") throw new Error(`nobody says whose ${namespace} is`);
+      return null;
+    });
+    await expect(listed).rejects.toThrow("nobody says whose of-two is");
+  });
 });

@@ -1,5 +1,5 @@
 import { Readable } from "node:stream";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
 import { ChangeUnread, PositionExpired } from "../../../src/domain/ports/job-store.ts";
 import type { JobEvent } from "../../../src/domain/ports/job-store.ts";
@@ -9,14 +9,16 @@ import { createMetrics } from "../../../src/telemetry/metrics.ts";
 import { namespaceAccounts } from "../../kubernetes/namespace-accounts.ts";
 import { FakeTime } from "../controller/controller-world.ts";
 
-/** Which namespaces' answers were given up on the way to the end of these events. */
-async function forgottenBy(
-  events: readonly object[],
-  accountOf: () => Promise<string | null> = async () => null,
-): Promise<string[]> {
+/** A watch that tells of these events, each piece at once; `forgotten` are the namespaces whose answers it gave up. */
+function watchOf(
+  pieces: readonly (readonly object[])[],
+  accountOf: (namespace: string) => Promise<string | null>,
+) {
   const forgotten: string[] = [];
   const time = new FakeTime(0);
-  const lines = events.map((event) => Buffer.from(`${JSON.stringify(event)}\n`));
+  const lines = pieces.map((events) =>
+    Buffer.from(events.map((event) => `${JSON.stringify(event)}\n`).join("")),
+  );
   const client: Pick<KubernetesClient, "call" | "watch"> = {
     call: async () => ({ metadata: { resourceVersion: "1" } }) as never,
     watch: async () => Readable.from(lines) as Awaited<ReturnType<KubernetesClient["watch"]>>,
@@ -36,9 +38,18 @@ async function forgottenBy(
     metrics: createMetrics({ version: "test", nodeMetrics: false }),
     listedUnder: () => "",
   });
+  return { told: watch("1", new AbortController().signal), forgotten };
+}
+
+/** Which namespaces' answers were given up on the way to the end of these events. */
+async function forgottenBy(
+  events: readonly object[],
+  accountOf: () => Promise<string | null> = async () => null,
+): Promise<string[]> {
+  const pieces = events.map((event) => [event]);
+  const { told, forgotten } = watchOf(pieces, accountOf);
   let left = events.length;
-  for await (const { type } of watch("1", new AbortController().signal))
-    if (type !== "bookmark" && --left === 0) break;
+  for await (const { type } of told) if (type !== "bookmark" && --left === 0) break;
   return forgotten;
 }
 
@@ -58,6 +69,60 @@ test("a change of which PostgreSQL does not say whose it is has not been taken i
   const error: unknown = await watched.catch((thrown: unknown) => thrown);
   expect(error).toBeInstanceOf(ChangeUnread);
   expect(error).toMatchObject({ dependency: "postgres", cause });
+});
+
+describe("what has come in together", () => {
+  const events = [of("ADDED", "a"), of("ADDED", "b"), of("DELETED", "b"), of("ADDED", "c")];
+
+  test("is asked about at once, and told in its order whichever answer is first", async () => {
+    const answers = new Map<string, (account: string) => void>();
+    const { told } = watchOf([events], (namespace) => {
+      const { promise, resolve } = Promise.withResolvers<string>();
+      answers.set(namespace, resolve);
+      return promise;
+    });
+    const seen: unknown[] = [];
+    const read = (async () => {
+      for await (const event of told) {
+        if (event.type === "changed") seen.push(event.job.account);
+        if (event.type === "deleted") seen.push(event.uid);
+        if (seen.length === events.length) break;
+      }
+    })();
+    await expect.poll(() => [...answers.keys()]).toEqual(["a", "b", "c"]);
+    for (const [namespace, answer] of [...answers].reverse()) answer(`account of ${namespace}`);
+    await read;
+    expect(seen).toEqual(["account of a", "account of b", "of-b", "account of c"]);
+  });
+
+  test("is told up to the first of which nobody says whose it is", async () => {
+    const seen: string[] = [];
+    const { told } = watchOf([events], async (namespace) => {
+      if (namespace !== "a") throw new DependencyUnavailable(`PostgreSQL for ${namespace}`);
+      return null;
+    });
+    const read = (async () => {
+      for await (const event of told) if (event.type === "changed") seen.push(event.job.uid);
+    })();
+    await expect(read).rejects.toMatchObject({
+      name: "ChangeUnread",
+      dependency: "PostgreSQL for b",
+    });
+    expect(seen).toEqual(["of-a"]);
+  });
+
+  test("is asked anew where a namespace was made again in between", async () => {
+    const again = [of("ADDED", "b"), of("DELETED", "b"), of("ADDED", "b"), of("ADDED", "b")];
+    const asked: number[] = [];
+    const { told, forgotten } = watchOf([again], async () => {
+      asked.push(forgotten.length);
+      return null;
+    });
+    let left = again.length;
+    for await (const { type } of told) if (type !== "bookmark" && --left === 0) break;
+    expect(forgotten).toEqual(["b"]);
+    expect(asked).toEqual([0, 1, 1]);
+  });
 });
 
 test("whose a namespace is, is asked anew for the first job behind a deletion", async () => {

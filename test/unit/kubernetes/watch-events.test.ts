@@ -7,7 +7,7 @@ async function* chunks(...texts: readonly (string | Buffer)[]): AsyncGenerator<B
 
 async function read(...texts: readonly (string | Buffer)[]): Promise<unknown[]> {
   const events: unknown[] = [];
-  for await (const event of watchEvents(chunks(...texts))) events.push(event);
+  for await (const together of watchEvents(chunks(...texts))) events.push(...together);
   return events;
 }
 
@@ -32,6 +32,14 @@ describe("watchEvents", () => {
   ];
   test.each(BAD)("$title ends the watch", async ({ line }) => {
     await expect(read(`${line}\n`)).rejects.toThrow(MalformedWatch);
+  });
+
+  test("what comes together is told together, also before a line that ends the watch", async () => {
+    const line = (name: string) => `${JSON.stringify(event(name))}\n`;
+    const pieces = watchEvents(chunks(line("a") + line("b"), `${line("c")}null\n`));
+    expect((await pieces.next()).value).toEqual([event("a"), event("b")]);
+    expect((await pieces.next()).value).toEqual([event("c")]);
+    await expect(pieces.next()).rejects.toThrow(MalformedWatch);
   });
 
   test("a line without end ends the watch, and does not fill the memory", async () => {

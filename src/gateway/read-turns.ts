@@ -29,3 +29,24 @@ export function createReadTurns(options: { atOnce: number; timers: Timers }): In
     }
   };
 }
+
+/** Of ten connections to PostgreSQL, and at most: what is read is in memory, of jobs up to 256 KiB each. */
+const READS_AT_ONCE = 4;
+const PAGES_AT_ONCE = 2;
+
+/**
+ * Turns for pages of jobs, and for what else lists read. They leave some of the process' connections to PostgreSQL, one
+ * of two: all requests need one, to be authenticated.
+ */
+export function createListTurns(options: { connections: number; timers: Timers }): {
+  read: InTurn;
+  page: InTurn;
+} {
+  const { connections, timers } = options;
+  const turns = (ofTen: number) => {
+    const share = Math.floor((ofTen * connections) / 10);
+    return createReadTurns({ atOnce: Math.min(ofTen, Math.max(1, share)), timers });
+  };
+  const read = turns(READS_AT_ONCE);
+  return { read, page: connections > 2 ? turns(PAGES_AT_ONCE) : read };
+}

@@ -28,7 +28,7 @@ import { ApiError, invalid, jobOwned } from "../errors.ts";
 import { idempotently } from "../idempotency.ts";
 import { canBeJobId, derivedJobId, newJobId } from "../job-id.ts";
 import { jobCreated, jobDetail, jobSummary } from "../job-view.ts";
-import { createReadTurns } from "../read-turns.ts";
+import type { InTurn } from "../read-turns.ts";
 import { memberText } from "../request-body.ts";
 import type { JobsQuery } from "../schema/jobs.ts";
 
@@ -42,22 +42,22 @@ export interface JobRouteOptions {
   clock: Clock;
   timers: Timers;
   monotonic: Monotonic;
+  /** Bounds the pages of jobs that are read at a time. */
+  pageInTurn: InTurn;
   randomBytes: (count: number) => Uint8Array;
   report: (error: unknown) => void;
 }
 
 /** Somebody else's change between our read and our write: read again, this often. */
 const TRIES = 5;
-/** Jobs that a list reads at a time, and how many such pages a process has in its memory: a job has up to 256 KiB. */
+/** Jobs that a list reads at a time. */
 const PAGE = 100;
-const PAGES_AT_ONCE = 2;
 /** How long "run now" waits for a job that was created a moment ago to be taken up. */
 const TAKE_UP_MS = 2_000;
 const TAKE_UP_POLL_MS = 50;
 
 export function jobRoutes(options: JobRouteOptions) {
-  const { jobs, ledger, history, clock, timers, monotonic } = options;
-  const pageInTurn = createReadTurns({ atOnce: PAGES_AT_ONCE, timers });
+  const { jobs, ledger, history, clock, timers, monotonic, pageInTurn } = options;
 
   return {
     async createJob(request: ApiRequest<RestJobCreate>): Promise<ApiAnswer> {

@@ -1,12 +1,10 @@
 import type { Timers } from "../domain/ports/clock.ts";
 import { createTurns } from "../waiting/turns.ts";
 import { tooMuchAtOnce } from "./errors.ts";
+import { PATIENCE_MS } from "./patience.ts";
 
 /** Runs `read` when it is the account's turn. Throws ApiError 429 when that does not come in time. */
 export type InTurn = <T>(account: string, read: () => Promise<T>) => Promise<T>;
-
-/** How long a read waits for its turn: a store that hangs must not make a queue of hours. */
-const PATIENCE_MS = 20_000;
 
 /**
  * Lets so many reads of a process for lists run at a time. The accounts take turns: one with many in the queue holds

@@ -23,8 +23,10 @@ import {
 } from "../../domain/rest-job.ts";
 import type { RestJobCreate, RestJobPatch } from "../../domain/schema/rest-job.ts";
 import { timingOf } from "../../domain/timing.ts";
+import { acceptedSpec } from "../accepted-spec.ts";
 import type { ApiAnswer, ApiRequest } from "../endpoint.ts";
 import { ApiError, invalid, jobOwned } from "../errors.ts";
+import { existingJob } from "../existing-job.ts";
 import { idempotently } from "../idempotency.ts";
 import { canBeJobId, derivedJobId, newJobId } from "../job-id.ts";
 import { jobCreated, jobDetail, jobSummary } from "../job-view.ts";
@@ -158,11 +160,8 @@ export function jobRoutes(options: JobRouteOptions) {
     },
   };
 
-  async function existing({ account, params }: Pick<ApiRequest, "account" | "params">) {
-    const id = params["id"] ?? "";
-    const job = canBeJobId(id) ? await jobs.get(account, id) : undefined;
-    if (!job) throw new JobNotFound(id);
-    return job;
+  function existing({ account, params }: Pick<ApiRequest, "account" | "params">): Promise<Job> {
+    return existingJob(jobs, account, params["id"] ?? "");
   }
 
   /**
@@ -198,15 +197,8 @@ export function jobRoutes(options: JobRouteOptions) {
     return { status: 200, body };
   }
 
-  /** The spec, if it is sound and its destination may be called. */
-  async function accepted(account: string, result: SpecResult): Promise<JobSpec> {
-    if (!result.ok) throw invalid(result.findings);
-    const { target } = result.spec;
-    if (target.kind === "webhook") {
-      const refusal = await options.destinations.refusal(account, new URL(target.url));
-      if (refusal !== null) throw invalid([{ field: "webhook_url", message: refusal }]);
-    }
-    return result.spec;
+  function accepted(account: string, result: SpecResult): Promise<JobSpec> {
+    return acceptedSpec(options.destinations, account, result);
   }
 
   /**

@@ -46,6 +46,7 @@ export async function createGatewayPart(options: {
     metrics: foundation.metrics,
     log: foundation.log,
     version: VERSION,
+    databaseConnections: required(configuration, "databaseConnections"),
     trustedProxies: parsedSetting("CARILLON_TRUSTED_PROXIES", () =>
       parseTrustedProxies(required(configuration, "trustedProxies")),
     ),

@@ -1,7 +1,7 @@
 import { parseAddress } from "../domain/address.ts";
 import { classifyMail } from "../domain/attempt.ts";
 import type { EmailTarget } from "../domain/job.ts";
-import type { MailResult, NewEmailLogEntry } from "../domain/mail.ts";
+import { mailFailureText, type MailResult, type NewEmailLogEntry } from "../domain/mail.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import type { Mailer } from "../domain/ports/mail.ts";
 import type { ClaimedRun, DeliveryOutcome } from "../domain/run.ts";
@@ -75,7 +75,7 @@ export function createAttempt(options: {
       to,
       subject,
       status: failed ? "failed" : "sent",
-      errorMessage: failed ? result.error : null,
+      errorMessage: failed ? mailFailureText(result) : null,
     });
   }
 

@@ -1,6 +1,6 @@
 import type { Instant } from "./instant.ts";
 import { SECOND } from "./instant.ts";
-import { NO_SMTP_SETTINGS, type MailResult } from "./mail.ts";
+import { mailFailureText, NO_SMTP_SETTINGS, type MailResult } from "./mail.ts";
 import type { Random } from "./ports/clock.ts";
 import type { ClaimedRun, DeliveryOutcome } from "./run.ts";
 
@@ -176,18 +176,11 @@ export function classifyMail(result: MailResult): DeliveryOutcome {
   }
   const failure = {
     httpStatus: 500,
-    error: result.error,
+    error: mailFailureText(result),
     ...(result.serverFault === undefined ? {} : { destinationFault: result.serverFault }),
   };
   // Lost after DATA: it may have been delivered, so only those who asked for retries get a second.
-  if (result.outcomeUnknown)
-    return {
-      ...failure,
-      kind: "retryable",
-      error: `${result.error} (outcome unknown)`,
-      retryAfterMs: null,
-    };
-  return result.retryable
+  return result.outcomeUnknown || result.retryable
     ? { ...failure, kind: "retryable", retryAfterMs: null }
     : { ...failure, kind: "permanent" };
 }

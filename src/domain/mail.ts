@@ -1,3 +1,4 @@
+import { errorMessage } from "./error-message.ts";
 import type { Instant } from "./instant.ts";
 
 /** A message as the gateway accepted it: plain addr-specs, validated, no header injection possible. */
@@ -49,6 +50,22 @@ export type MailResult =
       queueFull?: boolean;
       refused?: boolean;
     };
+
+export type MailFailure = Extract<MailResult, { kind: "failed" }>;
+
+/**
+ * The server's words, and what they do not tell: that a second try could give somebody the mail twice. As it is stored:
+ * for callers, the log of mails and the history of jobs.
+ */
+export function mailFailureText({ error, outcomeUnknown, reachedSome }: MailFailure): string {
+  const note =
+    reachedSome === true
+      ? " (the mail was sent to its other recipients)"
+      : outcomeUnknown
+        ? " (the mail may have been sent all the same)"
+        : "";
+  return errorMessage(error, note);
+}
 
 /** What there is to say of `unconfigured`: it is read by callers, and in the history of jobs. */
 export const NO_SMTP_SETTINGS =

@@ -1,5 +1,6 @@
 import type { Timers } from "../domain/ports/clock.ts";
 import { type ApiError, tooMuchAtOnce } from "./errors.ts";
+import { PATIENCE_MS } from "./patience.ts";
 
 export interface BodyRoom {
   /**
@@ -14,8 +15,6 @@ export interface BodyRoom {
 
 /** Bytes. What is smaller is bounded well enough: by the connections, and by how many mails may wait. */
 const SMALL = 65_536;
-/** Well below the time that a whole request may take to arrive. */
-const PATIENCE_MS = 20_000;
 /** Of one account: its crowd is cheap to send, and must not be what others are refused for. */
 const MOST_WAITING = 100;
 

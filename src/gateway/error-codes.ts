@@ -77,7 +77,8 @@ export const ERROR_CODES = {
   payload_too_large: { status: 413, meaning: "The body is larger than the endpoint takes." },
   unsupported_media_type: {
     status: 415,
-    meaning: "The body is not `application/json` in UTF-8, or has a `Content-Encoding`.",
+    meaning:
+      "The body is not `application/json` in UTF-8, or has a `Content-Encoding`, or a `Transfer-Encoding` other than `chunked`.",
   },
   expectation_failed: {
     status: 417,

@@ -15,6 +15,10 @@ import { ERROR_CODES, type ErrorCode } from "./error-codes.ts";
 /** Findings in one answer; more would only be noise. */
 export const MOST_DETAILS = 20;
 
+/** Characters. Names that a request makes up are repeated in its answer, and are as long as a body may be. */
+const MOST_TEXT = 1_000;
+const MOST_FIELD = 200;
+
 /** Somebody has to grant a right first: asking again at once is of no use. */
 const REFUSED_SECONDS = 30;
 
@@ -33,10 +37,10 @@ export class ApiError extends Error {
       cause?: unknown;
     } = {},
   ) {
-    super(message, { cause: more.cause });
+    super(clipped(message, MOST_TEXT), { cause: more.cause });
     this.name = "ApiError";
     this.code = code;
-    this.details = more.details?.slice(0, MOST_DETAILS);
+    this.details = more.details?.slice(0, MOST_DETAILS).map(clippedFinding);
     this.headers = {
       ...more.headers,
       ...(more.retryAfterSeconds === undefined
@@ -56,7 +60,7 @@ export class ApiError extends Error {
  */
 export function invalid(findings: readonly Finding[], found = findings.length): ApiError {
   const [first] = findings;
-  const text = first ? describe(first) : "the request is invalid";
+  const text = first ? describe(clippedFinding(first)) : "the request is invalid";
   const more = found > 1 ? ` (and ${found - 1} more)` : "";
   return new ApiError("invalid_request", text + more, { details: findings });
 }
@@ -68,6 +72,18 @@ export function tooMuchAtOnce(message: string): ApiError {
 
 function describe({ field, message }: Finding): string {
   return field === "" ? message : `${field}: ${message}`;
+}
+
+function clippedFinding({ field, message }: Finding): Finding {
+  return { field: clipped(field, MOST_FIELD), message: clipped(message, MOST_TEXT) };
+}
+
+/** At most so many characters, none of them halved. */
+function clipped(text: string, most: number): string {
+  if (text.length <= most) return text;
+  const kept = text.slice(0, most - 1).replace(/[\ud800-\udbff]$/, "");
+  // A copy: what V8 slices off keeps all of the text, megabytes of a request, in memory.
+  return `${Buffer.from(kept).toString()}…`;
 }
 
 export interface ErrorBody {

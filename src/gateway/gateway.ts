@@ -30,7 +30,7 @@ import { routeEndpoint, type BodyOf, type QueryOf } from "./endpoint-route.ts";
 import { createHttpServer, type HttpServer } from "./http-server.ts";
 import { openApiDocument } from "./openapi.ts";
 import type { Page } from "./page.ts";
-import { createReadTurns } from "./read-turns.ts";
+import { createListTurns, type InTurn } from "./read-turns.ts";
 import { createRateLimiter, DEFAULT_RATE_LIMITS, type RateLimits } from "./rate-limit.ts";
 import { BODY_LIMITS, createBodyReader } from "./request-body.ts";
 import { requestEnvelope, type GatewayState } from "./request-envelope.ts";
@@ -68,6 +68,8 @@ export interface GatewayOptions {
   limits?: RateLimits;
   /** Bytes of request bodies at a time; see createBodyRoom. Default: a sixteenth of the heap's limit. */
   bodyBytes?: number;
+  /** How many of them to PostgreSQL the stores have: lists do not take all of them. */
+  databaseConnections: number;
   /** Whose X-Forwarded-For is believed. Default: nobody's. */
   trustedProxies?: TrustedProxies;
   /** Sign-in, the dashboard's API and its pages; undefined: a page that says how to go on without. */
@@ -85,12 +87,10 @@ type Handlers = {
   [K in OperationId]: Handler<BodyOf<(typeof ENDPOINTS)[K]>, QueryOf<(typeof ENDPOINTS)[K]>>;
 };
 
-/** Of the ten connections to PostgreSQL: all requests need one, to be authenticated. */
-const READS_AT_ONCE = 4;
-
 /** The REST API over the domain's ports. Knows no database, mail or Kubernetes library. */
 export function createGateway(given: GatewayOptions): Gateway {
-  const options = readingInTurn(given);
+  const turns = createListTurns({ connections: given.databaseConnections, timers: given.timers });
+  const options = readingInTurn(given, turns.read);
   const { log, metrics } = options;
   const report = (error: unknown) => {
     log.warn({ err: error }, "after the answer");
@@ -98,7 +98,7 @@ export function createGateway(given: GatewayOptions): Gateway {
   const openApi = openApiDocument({ version: options.version });
   const rest = {
     ...mailRoutes({ ...options, report }),
-    ...jobRoutes({ ...options, randomBytes, report }),
+    ...jobRoutes({ ...options, pageInTurn: turns.page, randomBytes, report }),
     ...executionRoutes(options),
   };
   const handlers: Handlers = {
@@ -176,9 +176,8 @@ export function createGateway(given: GatewayOptions): Gateway {
 }
 
 /** What lists ask of PostgreSQL, which takes long where there is much. */
-function readingInTurn(options: GatewayOptions): GatewayOptions {
-  const { emailLog, history, dashboard, timers } = options;
-  const inTurn = createReadTurns({ atOnce: READS_AT_ONCE, timers });
+function readingInTurn(options: GatewayOptions, inTurn: InTurn): GatewayOptions {
+  const { emailLog, history, dashboard } = options;
   return {
     ...options,
     emailLog: { ...emailLog, list: (query) => inTurn(query.account, () => emailLog.list(query)) },

@@ -17,6 +17,9 @@ const REQUEST_TIMEOUT_MS = 120_000;
 /** Longer than load balancers keep idle connections (60 s is common), so that they close first. */
 const KEEP_ALIVE_MS = 65_000;
 
+/** Node's code for what is over the times above. */
+const REQUEST_TIMEOUT = "ERR_HTTP_REQUEST_TIMEOUT";
+
 /** How long answers may take once the server has begun to end: the process has 30 s for all of its parts. */
 const LAST_ANSWERS_MS = 25_000;
 
@@ -26,7 +29,7 @@ const LINGER_MS = 500;
 /** Without a byte either way, and longer than any answer takes: the client reads its answer no further. */
 const STALLED_MS = 300_000;
 
-/** Requests of one connection without an answer yet: each is small for a client and some kilobytes for us. */
+/** Requests of one connection that have no answer yet: each is small for a client, and some kilobytes for us. */
 const MOST_PIPELINED = 100;
 
 /** Those beyond are not worked on. With more of them the connection is cut: no client sends so many at a time. */
@@ -62,6 +65,8 @@ export function createHttpServer(options: {
   const answers = new WeakMap<Duplex, Set<ServerResponse>>();
   /** Connections that end with an answer that is not out yet: what follows it would not be answered. */
   const ending = new WeakSet<Duplex>();
+  /** Requests whose own time begins with their turn: until then nobody reads their bodies. */
+  const waited = new WeakSet<IncomingMessage>();
   const server = createServer(
     {
       headersTimeout: HEADERS_TIMEOUT_MS,
@@ -72,6 +77,7 @@ export function createHttpServer(options: {
     },
     (req, res) => {
       const pending = answers.get(req.socket) ?? new Set();
+      const before = [...pending].at(-1);
       answers.set(req.socket, pending.add(res));
       res.once("close", () => pending.delete(res));
       if (ending.has(req.socket)) {
@@ -79,7 +85,7 @@ export function createHttpServer(options: {
         return;
       }
       if (pending.size > MOST_PIPELINED) {
-        // In its turn: those before it are being worked on, and their answers must arrive.
+        // In its turn: those before it are worked on first, and their answers must arrive.
         ending.add(req.socket);
         answerWithError(res, TOO_MANY);
         return;
@@ -91,7 +97,8 @@ export function createHttpServer(options: {
       res.once("finish", () => {
         if (!server.listening) setTimeout(() => server.closeIdleConnections(), LINGER_MS).unref();
       });
-      options.handle(req, res);
+      if (before) handleAfter(before, req, res);
+      else options.handle(req, res);
     },
   );
   server.timeout = options.stalledMs ?? STALLED_MS;
@@ -100,20 +107,9 @@ export function createHttpServer(options: {
     socket.once("close", () => sockets.delete(socket));
   });
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Duplex) => {
-    // Gone, or in the middle of an answer: bytes of ours would end up inside it.
-    if (error.code === "ECONNRESET" || !socket.writable || begun(socket)) {
-      socket.destroy();
-      return;
-    }
-    // What is broken came behind requests that are whole and being worked on: their answers come first, and the
-    // caller would take ours for one of them, a mail that is sent for one that was refused.
-    const last = [...(answers.get(socket) ?? [])].findLast(({ req }) => req.complete);
-    if (!last) refuse(socket, parseError(error.code));
-    else if (!ending.has(socket)) {
-      ending.add(socket);
-      if (last.headersSent) last.once("finish", () => socket.end());
-      else last.shouldKeepAlive = false;
-    }
+    const latest = [...(answers.get(socket) ?? [])].at(-1)?.req;
+    const inTime = latest?.complete === false && waited.has(latest);
+    if (error.code !== REQUEST_TIMEOUT || !inTime) broken(socket, error.code);
   });
   // Without a listener Node hangs up without a word. With one, the socket is ours alone.
   server.on("connect", (_req, socket: Duplex) => {
@@ -149,7 +145,45 @@ export function createHttpServer(options: {
     }
   }
 
-  /** Of the answers to several requests, the first is on its way; others that are ready wait behind it. */
+  /**
+   * Handles a request when the answer before it is out. A hundred large ones would be in memory otherwise, for a client
+   * that reads none.
+   */
+  function handleAfter(before: ServerResponse, req: IncomingMessage, res: ServerResponse): void {
+    waited.add(req);
+    before.once("close", () => {
+      // It has none where the connection ends with the answer before it, or has ended.
+      if (!res.socket) return;
+      if (!req.complete) timeFromNow(req);
+      options.handle(req, res);
+    });
+  }
+
+  /** Node's time for a request ran while nobody read its body, and Node speaks of it once only. */
+  function timeFromNow(req: IncomingMessage): void {
+    const late = setTimeout(() => {
+      if (!req.complete) broken(req.socket, REQUEST_TIMEOUT);
+    }, REQUEST_TIMEOUT_MS).unref();
+    req.once("close", () => clearTimeout(late));
+  }
+
+  function broken(socket: Duplex, code: string | undefined): void {
+    // Gone, or in the middle of an answer: bytes of ours would end up inside it.
+    if (code === "ECONNRESET" || !socket.writable || begun(socket)) {
+      socket.destroy();
+      return;
+    }
+    // What is broken came behind requests that are whole and will be answered: the caller would take our answer for
+    // one of theirs, a mail that is sent for one that was refused.
+    const last = [...(answers.get(socket) ?? [])].findLast(({ req }) => req.complete);
+    if (!last) refuse(socket, parseError(code));
+    else if (!ending.has(socket)) {
+      ending.add(socket);
+      last.shouldKeepAlive = false;
+    }
+  }
+
+  /** Of several answers the first is on its way; no other one is begun before it is out. */
   function begun(socket: Duplex): boolean {
     const [first] = answers.get(socket) ?? [];
     return first?.headersSent === true;
@@ -182,7 +216,7 @@ export function createHttpServer(options: {
 function parseError(code: string | undefined): ApiError {
   if (code === "HPE_HEADER_OVERFLOW")
     return new ApiError("headers_too_large", "the request's headers are too large");
-  if (code === "ERR_HTTP_REQUEST_TIMEOUT")
+  if (code === REQUEST_TIMEOUT)
     return new ApiError("request_timeout", "the request did not arrive in time");
   return new ApiError("malformed_request", "the request is not valid HTTP");
 }

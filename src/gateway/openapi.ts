@@ -154,11 +154,7 @@ function operation(id: string, endpoint: EndpointDefinition): OpenApiOperation {
     summary: endpoint.summary,
     ...(endpoint.description === undefined ? {} : { description: endpoint.description }),
     security: endpoint.authenticated ? [{ apiKey: [] }] : [],
-    parameters: [
-      ...pathParameters(endpoint),
-      ...queryParameters(endpoint),
-      ...headers(id, endpoint),
-    ],
+    parameters: [...pathParameters(endpoint), ...queryParameters(endpoint), ...headers(endpoint)],
     ...(endpoint.body
       ? {
           requestBody: {
@@ -173,11 +169,11 @@ function operation(id: string, endpoint: EndpointDefinition): OpenApiOperation {
         ...headersOf([endpoint.authenticated && RATE, endpoint.idempotent && REPLAYED]),
         content: { "application/json": { schema: inlined(endpoint.success.schema) } },
       },
-      ...(id === "readiness"
+      ...(endpoint.alternative
         ? {
-            503: {
-              description: "Not ready yet.",
-              content: { "application/json": { schema: inlined(readyAnswer) } },
+            [endpoint.alternative.status]: {
+              description: endpoint.alternative.description,
+              content: { "application/json": { schema: inlined(endpoint.alternative.schema) } },
             },
           }
         : {}),
@@ -210,15 +206,14 @@ function queryParameters(endpoint: EndpointDefinition): OpenApiParameter[] {
   });
 }
 
-function headers(id: string, endpoint: EndpointDefinition): OpenApiParameter[] {
-  if (!endpoint.idempotent && id !== "runJob") return [];
+function headers({ idempotencyKey }: EndpointDefinition): OpenApiParameter[] {
+  if (idempotencyKey === undefined) return [];
   return [
     {
       name: "Idempotency-Key",
       in: "header",
       required: false,
-      description:
-        "Makes a retry safe for 24 hours: the same key and body are answered with the first success.",
+      description: idempotencyKey,
       schema: {
         type: "string",
         minLength: 1,

@@ -1,12 +1,10 @@
 import type { Timers } from "../domain/ports/clock.ts";
 import { createTurns } from "../waiting/turns.ts";
 import { tooMuchAtOnce } from "./errors.ts";
+import { PATIENCE_MS } from "./patience.ts";
 
 /** Runs `read` when it is the account's turn. Throws ApiError 429 when that does not come in time. */
 export type InTurn = <T>(account: string, read: () => Promise<T>) => Promise<T>;
-
-/** How long a read waits for its turn: a store that hangs must not make a queue of hours. */
-const PATIENCE_MS = 20_000;
 
 /**
  * Lets so many reads of a process for lists run at a time. The accounts take turns: one with many in the queue holds
@@ -28,4 +26,25 @@ export function createReadTurns(options: { atOnce: number; timers: Timers }): In
       turns.done();
     }
   };
+}
+
+/** Of ten connections to PostgreSQL, and at most: what is read is in memory, of jobs up to 256 KiB each. */
+const READS_AT_ONCE = 4;
+const PAGES_AT_ONCE = 2;
+
+/**
+ * Turns for pages of jobs, and for what else lists read. They leave some of the process' connections to PostgreSQL, one
+ * of two: all requests need one, to be authenticated.
+ */
+export function createListTurns(options: { connections: number; timers: Timers }): {
+  read: InTurn;
+  page: InTurn;
+} {
+  const { connections, timers } = options;
+  const turns = (ofTen: number) => {
+    const share = Math.floor((ofTen * connections) / 10);
+    return createReadTurns({ atOnce: Math.min(ofTen, Math.max(1, share)), timers });
+  };
+  const read = turns(READS_AT_ONCE);
+  return { read, page: connections > 2 ? turns(PAGES_AT_ONCE) : read };
 }

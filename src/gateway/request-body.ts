@@ -101,6 +101,13 @@ function bodyError(error: unknown, limitBytes: number): ApiError {
 
 /** 415 before a byte of the body is read. */
 function refuseOtherMedia(ctx: Koa.Context): void {
+  // RFC 9112, 6.1: `gzip, chunked` is a body that was compressed, too. Node undoes the chunks alone.
+  const transfer = ctx.get("transfer-encoding").trim().toLowerCase();
+  if (transfer !== "" && transfer !== "chunked")
+    throw new ApiError(
+      "unsupported_media_type",
+      "the body must not be compressed: send it without Transfer-Encoding, or as chunked alone",
+    );
   const encoding = ctx.get("content-encoding").trim().toLowerCase();
   if (encoding !== "" && encoding !== "identity")
     throw new ApiError(

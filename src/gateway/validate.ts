@@ -29,6 +29,8 @@ export function createValidators(): {
       return (value) => {
         if (check(value)) return value as Static<S>;
         const errors = check.errors ?? [];
+        // It would keep what it has refused, megabytes of a request, until the next one.
+        check.errors = null;
         // Only those that are shown: what a name was meant to be takes long to find out, for thousands.
         throw invalid(
           errors.slice(0, MOST_DETAILS).map((error) => finding(error, member)),

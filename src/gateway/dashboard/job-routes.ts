@@ -1,17 +1,19 @@
 import type { Finding } from "../../domain/findings.ts";
 import { isoUtc, type Instant } from "../../domain/instant.ts";
-import type { Job, JobSpec, Schedule } from "../../domain/job.ts";
+import type { JobSpec, Schedule } from "../../domain/job.ts";
 import type { Clock } from "../../domain/ports/clock.ts";
 import type { DashboardStatistics } from "../../domain/ports/dashboard.ts";
 import type { DestinationPolicy } from "../../domain/ports/destination-policy.ts";
-import { JobNotFound, type JobStore } from "../../domain/ports/job-store.ts";
+import type { JobStore } from "../../domain/ports/job-store.ts";
 import type { JobHistory, RunHistory } from "../../domain/ports/run-history.ts";
 import { patchedSpec, specFromRest } from "../../domain/rest-job.ts";
 import { compileSchedule, parseRunAt } from "../../domain/schedule.ts";
 import { jobCreate, jobPatch } from "../../domain/schema/rest-job.ts";
+import { acceptedSpec } from "../accepted-spec.ts";
 import { answerText, jsonObject, JsonText, type ApiAnswer, type ApiRequest } from "../endpoint.ts";
 import { ApiError, errorAnswer } from "../errors.ts";
-import { canBeJobId, OUR_JOB_ID } from "../job-id.ts";
+import { existingJob } from "../existing-job.ts";
+import { OUR_JOB_ID } from "../job-id.ts";
 import { payloadText, type jobRoutes } from "../routes/jobs.ts";
 import { createValidators } from "../validate.ts";
 import { failingJobs } from "./failing-jobs.ts";
@@ -75,7 +77,7 @@ export function dashboardJobRoutes(options: DashboardJobRouteOptions) {
     },
 
     async viewJob(request: DashboardRequest): Promise<ApiAnswer> {
-      const job = await existing(request.account, request.params["id"] ?? "");
+      const job = await existingJob(jobs, request.account, request.params["id"] ?? "");
       return {
         status: 200,
         body: jsonObject({
@@ -135,12 +137,6 @@ export function dashboardJobRoutes(options: DashboardJobRouteOptions) {
     }
   }
 
-  async function existing(account: string, id: string): Promise<Job> {
-    const job = canBeJobId(id) ? await jobs.get(account, id) : undefined;
-    if (!job) throw new JobNotFound(id);
-    return job;
-  }
-
   /** What the REST API would say to this body, as data. */
   async function findingsOf(
     request: DashboardRequest<Record<string, unknown>, JobCheckQuery>,
@@ -151,16 +147,13 @@ export function dashboardJobRoutes(options: DashboardJobRouteOptions) {
       const result =
         query.id === undefined
           ? specFromRest({ fields: checkCreate(body), payloadText: payloadText(request), now })
-          : patchedSpec((await existing(account, query.id)).spec, {
+          : patchedSpec((await existingJob(jobs, account, query.id)).spec, {
               fields: checkPatch(body),
               payloadText: payloadText(request),
               now,
             });
-      if (!result.ok) return result.findings;
-      const { target } = result.spec;
-      if (target.kind !== "webhook") return [];
-      const refusal = await options.destinations.refusal(account, new URL(target.url));
-      return refusal === null ? [] : [{ field: "webhook_url", message: refusal }];
+      await acceptedSpec(options.destinations, account, result);
+      return [];
     } catch (error) {
       if (error instanceof ApiError && error.details) return error.details;
       throw error;

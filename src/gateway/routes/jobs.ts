@@ -23,12 +23,14 @@ import {
 } from "../../domain/rest-job.ts";
 import type { RestJobCreate, RestJobPatch } from "../../domain/schema/rest-job.ts";
 import { timingOf } from "../../domain/timing.ts";
+import { acceptedSpec } from "../accepted-spec.ts";
 import type { ApiAnswer, ApiRequest } from "../endpoint.ts";
 import { ApiError, invalid, jobOwned } from "../errors.ts";
+import { existingJob } from "../existing-job.ts";
 import { idempotently } from "../idempotency.ts";
 import { canBeJobId, derivedJobId, newJobId } from "../job-id.ts";
 import { jobCreated, jobDetail, jobSummary } from "../job-view.ts";
-import { createReadTurns } from "../read-turns.ts";
+import type { InTurn } from "../read-turns.ts";
 import { memberText } from "../request-body.ts";
 import type { JobsQuery } from "../schema/jobs.ts";
 
@@ -42,22 +44,22 @@ export interface JobRouteOptions {
   clock: Clock;
   timers: Timers;
   monotonic: Monotonic;
+  /** Bounds the pages of jobs that are read at a time. */
+  pageInTurn: InTurn;
   randomBytes: (count: number) => Uint8Array;
   report: (error: unknown) => void;
 }
 
 /** Somebody else's change between our read and our write: read again, this often. */
 const TRIES = 5;
-/** Jobs that a list reads at a time, and how many such pages a process has in its memory: a job has up to 256 KiB. */
+/** Jobs that a list reads at a time. */
 const PAGE = 100;
-const PAGES_AT_ONCE = 2;
 /** How long "run now" waits for a job that was created a moment ago to be taken up. */
 const TAKE_UP_MS = 2_000;
 const TAKE_UP_POLL_MS = 50;
 
 export function jobRoutes(options: JobRouteOptions) {
-  const { jobs, ledger, history, clock, timers, monotonic } = options;
-  const pageInTurn = createReadTurns({ atOnce: PAGES_AT_ONCE, timers });
+  const { jobs, ledger, history, clock, timers, monotonic, pageInTurn } = options;
 
   return {
     async createJob(request: ApiRequest<RestJobCreate>): Promise<ApiAnswer> {
@@ -158,11 +160,8 @@ export function jobRoutes(options: JobRouteOptions) {
     },
   };
 
-  async function existing({ account, params }: Pick<ApiRequest, "account" | "params">) {
-    const id = params["id"] ?? "";
-    const job = canBeJobId(id) ? await jobs.get(account, id) : undefined;
-    if (!job) throw new JobNotFound(id);
-    return job;
+  function existing({ account, params }: Pick<ApiRequest, "account" | "params">): Promise<Job> {
+    return existingJob(jobs, account, params["id"] ?? "");
   }
 
   /**
@@ -198,15 +197,8 @@ export function jobRoutes(options: JobRouteOptions) {
     return { status: 200, body };
   }
 
-  /** The spec, if it is sound and its destination may be called. */
-  async function accepted(account: string, result: SpecResult): Promise<JobSpec> {
-    if (!result.ok) throw invalid(result.findings);
-    const { target } = result.spec;
-    if (target.kind === "webhook") {
-      const refusal = await options.destinations.refusal(account, new URL(target.url));
-      if (refusal !== null) throw invalid([{ field: "webhook_url", message: refusal }]);
-    }
-    return result.spec;
+  function accepted(account: string, result: SpecResult): Promise<JobSpec> {
+    return acceptedSpec(options.destinations, account, result);
   }
 
   /**

@@ -1,9 +1,10 @@
 import { normaliseAddress, wireAddress } from "../../domain/address.ts";
-import { errorMessage } from "../../domain/error-message.ts";
 import { isoUtc } from "../../domain/instant.ts";
 import {
+  mailFailureText,
   NO_SMTP_SETTINGS,
   type EmailLogEntry,
+  type MailFailure,
   type MailKind,
   type MailMessage,
   type MailResult,
@@ -141,7 +142,7 @@ export function mailRoutes(options: MailRouteOptions) {
       if (!(error instanceof EffectUncertain)) throw error;
       options.report(error.answer);
     });
-    if (!sent) throw new ApiError("smtp_failed", failureText(result));
+    if (!sent) throw new ApiError("smtp_failed", mailFailureText(result));
     return {
       status: 200,
       body: { message: "OTP sent", expires_at: isoUtc(issued.expiresAt) },
@@ -176,7 +177,7 @@ export function mailRoutes(options: MailRouteOptions) {
         kind,
         ...about,
         status: failed ? "failed" : "sent",
-        errorMessage: failed ? failureText(result) : null,
+        errorMessage: failed ? mailFailureText(result) : null,
       });
     } catch (cause) {
       if (failed) throw cause;
@@ -193,27 +194,14 @@ function refuseBadAddress(field: string, address: string): void {
   if (findings.length > 0) throw invalid(findings);
 }
 
-type Failure = Extract<MailResult, { kind: "failed" }>;
-
 /** 429. Not logged: it is the request that is refused, as by any other limit, and they may be thousands. */
 function refuseBeyondQueue(result: MailResult): void {
   if (result.kind === "failed" && result.queueFull === true) throw tooMuchAtOnce(result.error);
 }
 
-/** The server's words, and what they do not tell: that a second try could give somebody the mail twice. */
-function failureText({ error, outcomeUnknown, reachedSome }: Failure): string {
-  const note =
-    reachedSome === true
-      ? " (the mail was sent to its other recipients)"
-      : outcomeUnknown
-        ? " (the mail may have been sent all the same)"
-        : "";
-  return errorMessage(error, note);
-}
-
 /** A second try with the same key must not give a mail twice to those who have it, or may have it. */
-function sendingFailed(result: Failure): Error {
-  const answer = new ApiError("smtp_failed", failureText(result));
+function sendingFailed(result: MailFailure): Error {
+  const answer = new ApiError("smtp_failed", mailFailureText(result));
   return result.outcomeUnknown || result.reachedSome === true
     ? new EffectUncertain(answer)
     : answer;

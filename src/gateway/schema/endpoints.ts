@@ -22,15 +22,24 @@ export interface EndpointDefinition {
   body?: TSchema;
   /** Takes larger bodies: attachments. */
   largeBody?: boolean;
-  /** Honours `Idempotency-Key`. */
+  /** Answers a request again as the first with its `Idempotency-Key`. */
   idempotent?: boolean;
+  /** What an `Idempotency-Key` does here; undefined: nothing. */
+  idempotencyKey?: string;
   success: { status: number; description: string; schema: TSchema };
+  /** An answer of the route's own that is no error of the API's shape. */
+  alternative?: { status: number; description: string; schema: TSchema };
   /** Answers besides the success and the ones that every route of its sort may give. */
   errors: readonly ErrorCode[];
 }
 
 const API = { authenticated: true, query: emptyQuery } as const;
 const OPEN = { authenticated: false, query: emptyQuery, tag: "Service" } as const;
+const IDEMPOTENT = {
+  idempotent: true,
+  idempotencyKey:
+    "Makes a retry safe for 24 hours: the same key and body are answered with the first success.",
+} as const;
 
 export const ENDPOINTS = {
   sendEmail: {
@@ -43,7 +52,7 @@ export const ENDPOINTS = {
       "Sends through the account's SMTP server and logs the send. Answers when the server has accepted or refused the message.",
     body: mail.sendRequest,
     largeBody: true,
-    idempotent: true,
+    ...IDEMPOTENT,
     success: { status: 200, description: "Accepted by the SMTP server.", schema: mail.sendAnswer },
     errors: ["smtp_not_configured", "smtp_failed", "sent_not_logged"],
   },
@@ -56,7 +65,7 @@ export const ENDPOINTS = {
     description:
       "Generates a 6-digit code that is valid for 10 minutes and mails it. An earlier code for the address no longer verifies, even if this mail fails. An address takes five codes within 10 minutes, those whose mail failed included.",
     body: mail.otpSendRequest,
-    idempotent: true,
+    ...IDEMPOTENT,
     success: { status: 200, description: "The code was mailed.", schema: mail.otpSendAnswer },
     errors: ["smtp_not_configured", "otp_rate_limited", "smtp_failed"],
   },
@@ -92,7 +101,7 @@ export const ENDPOINTS = {
     description:
       "A one-time job that has been over for some time, 90 days where the installation does not say otherwise, is deleted. Its executions stay as long as others.",
     body: jobCreate,
-    idempotent: true,
+    ...IDEMPOTENT,
     success: { status: 201, description: "The job was created.", schema: jobs.jobCreated },
     errors: ["conflict"],
   },
@@ -170,7 +179,9 @@ export const ENDPOINTS = {
     tag: "Jobs",
     summary: "Run a job now",
     description:
-      "Queues one run besides the schedule, also while the job is paused or an answer 410 Gone halted it; it stays so. With an `Idempotency-Key`, the same key runs the job once.",
+      "Queues one run besides the schedule, also while the job is paused or an answer 410 Gone halted it; it stays so.",
+    idempotencyKey:
+      "Makes a retry safe for 7 days: the job gets one run for each key, and every request is answered anew.",
     success: { status: 202, description: "The run was queued.", schema: jobs.runAccepted },
     errors: ["not_found"],
   },
@@ -206,6 +217,7 @@ export const ENDPOINTS = {
     description:
       "503 until everything it depends on has answered once; from then on 200, with a body that says what is down.",
     success: { status: 200, description: "It has been ready.", schema: readyAnswer },
+    alternative: { status: 503, description: "Not ready yet.", schema: readyAnswer },
     errors: [],
   },
   openApi: {

@@ -82,7 +82,7 @@ export const job = Type.Object(
     }),
     halted: Type.Boolean({
       description:
-        "True when the job is paused because its receiver answered 410 Gone; resuming or changing it ends that.",
+        "True when the receiver answered 410 Gone: a cron job is `paused` then, a one-time job has `failed`. False again once the job is resumed or changed.",
     }),
   },
   { description: "Every field of a job; inapplicable ones are null." },

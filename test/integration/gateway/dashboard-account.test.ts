@@ -183,6 +183,9 @@ describe("jobs", () => {
     const payload = { id: JSON.rawJSON("9007199254740993") };
     const inexact = await owner.post("/jobs/check", { ...JOB, webhook_payload: payload });
     expect(inexact.json).toMatchObject({ findings: [{ field: "webhook_payload" }] });
+    const headers = { ["h".repeat(900_000)]: "x" };
+    const long = await owner.post("/jobs/check", { ...JOB, webhook_headers: headers });
+    expect(long.json).toMatchObject({ findings: [{ field: expect.stringMatching(/^.{199}…$/) }] });
     expect((await owner.get("/jobs")).json["total"]).toBe(before);
   });
 

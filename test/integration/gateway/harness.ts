@@ -165,6 +165,7 @@ export async function startHarness(overrides: Overrides = {}) {
     metrics,
     log,
     version: "0.0.0-test",
+    databaseConnections: 10,
     ...(overrides.limits ? { limits: overrides.limits } : {}),
     ...(overrides.bodyBytes ? { bodyBytes: overrides.bodyBytes } : {}),
     ...(overrides.trustedProxies ? { trustedProxies: overrides.trustedProxies } : {}),

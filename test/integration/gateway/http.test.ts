@@ -196,7 +196,7 @@ describe("routing", () => {
   });
 });
 
-/** Raw bytes to the socket, and all that comes back until it closes. */
+/** Raw bytes to the socket, and all that comes back until the server closes it. */
 async function raw(bytes: string): Promise<string> {
   const socket = connect(h.port, "127.0.0.1");
   socket.setEncoding("utf8");
@@ -204,7 +204,7 @@ async function raw(bytes: string): Promise<string> {
   socket.on("data", (chunk: string) => {
     text += chunk;
   });
-  socket.end(bytes);
+  socket.write(bytes);
   await once(socket, "close");
   return text;
 }
@@ -264,6 +264,23 @@ describe("what is not valid HTTP", () => {
     const json = body.slice(body.indexOf("{"), body.lastIndexOf("}") + 1);
     expect(JSON.parse(json)).toEqual({ error: expect.any(String), code });
   });
+});
+
+test.each([
+  { encoding: "gzip, chunked", code: "unsupported_media_type" },
+  { encoding: "gzip\r\nTransfer-Encoding: chunked", code: "unsupported_media_type" },
+  { encoding: "Chunked", code: "invalid_request" },
+])("a body with Transfer-Encoding: $encoding is answered $code", async ({ encoding, code }) => {
+  const headers = [
+    "POST /send HTTP/1.1",
+    "Host: x",
+    `X-API-Key: ${h.first.key}`,
+    "Content-Type: application/json",
+    `Transfer-Encoding: ${encoding}`,
+    "Connection: close",
+  ];
+  const text = await raw(`${headers.join("\r\n")}\r\n\r\n2\r\n{}\r\n0\r\n\r\n`);
+  expect(text).toContain(`"code":"${code}"`);
 });
 
 describe("service routes need no key", () => {

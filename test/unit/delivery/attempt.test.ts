@@ -132,10 +132,11 @@ describe("a mail", () => {
       outcome: { kind: "not_sent" },
       logged: [],
     });
+    const unknown = "timed out (the mail may have been sent all the same)";
     const lost: MailResult = { ...cutOff, outcomeUnknown: true, withdrawn: false };
     expect(await attempt(mail, { mailer: async () => lost, signal })).toMatchObject({
-      outcome: { kind: "retryable", error: "timed out (outcome unknown)" },
-      logged: [{ status: "failed" }],
+      outcome: { kind: "retryable", error: unknown },
+      logged: [{ status: "failed", errorMessage: unknown }],
     });
   });
 

@@ -28,6 +28,22 @@ test.each(spec)("$route is there, with the statuses it answers", ({ route, statu
   expect(Object.keys(responses).map(Number)).toEqual(expect.arrayContaining(statuses));
 });
 
+test.each([
+  { route: "post /send", says: "24 hours", replays: true },
+  { route: "post /send/otp", says: "24 hours", replays: true },
+  { route: "post /jobs", says: "24 hours", replays: true },
+  { route: "post /jobs/{id}/run", says: "7 days", replays: false },
+  { route: "post /jobs/{id}/pause", says: undefined, replays: false },
+])("$route: an Idempotency-Key counts for $says, replays: $replays", (of) => {
+  const [method = "", path = ""] = of.route.split(" ");
+  const { parameters = [], responses = {} } = document.paths[path]?.[method] ?? {};
+  const key = parameters.find(({ name }) => name === "Idempotency-Key");
+  expect(key?.description?.match(/\d+ (hours|days)/)?.[0]).toBe(of.says);
+  const [success] = Object.values(responses);
+  expect("Idempotency-Replayed" in (success?.headers ?? {})).toBe(of.replays);
+  expect(JSON.stringify(responses).includes("idempotency_mismatch")).toBe(of.replays);
+});
+
 describe("what a job of one kind needs and refuses is in the document too", () => {
   const ajv = new Ajv2020({ strict: false });
   addFormats.default(ajv);

@@ -94,8 +94,8 @@ export function createHttpServer(options: {
       // begun, answers close their connections, and the one that was under way then is followed by a
       // pause: the caller's next request may be in the air already.
       if (!server.listening) res.shouldKeepAlive = false;
-      res.once("finish", () => {
-        if (!server.listening) setTimeout(() => server.closeIdleConnections(), LINGER_MS).unref();
+      res.once("close", () => {
+        if (!server.listening) setTimeout(closeIdle, LINGER_MS).unref();
       });
       if (before) handleAfter(before, req, res);
       else options.handle(req, res);
@@ -126,7 +126,7 @@ export function createHttpServer(options: {
 
   async function end(timers: Timers): Promise<void> {
     const quiet = timers.after(LINGER_MS, () => {
-      server.closeIdleConnections();
+      closeIdle();
       // Node counts a connection as idle once it has had a request. Browsers open some ahead, and never use them.
       for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy();
     });
@@ -143,6 +143,13 @@ export function createHttpServer(options: {
       quiet.cancel();
       patience.cancel();
     }
+  }
+
+  /** Node counts one as idle whose answer is composed and not read yet; once that is out, it is looked at again. */
+  function closeIdle(): void {
+    for (const socket of sockets)
+      for (const answer of answers.get(socket) ?? []) if (answer.writableEnded) return;
+    server.closeIdleConnections();
   }
 
   /**

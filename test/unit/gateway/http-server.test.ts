@@ -62,6 +62,28 @@ test("ends although a caller keeps its connection after the last answer", async 
   socket.destroy();
 });
 
+test("does not cut off an answer that its caller reads slowly", { timeout: 10_000 }, async () => {
+  const bytes = Buffer.alloc(20 << 20, "x");
+  const composed = Promise.withResolvers<void>();
+  const { socket, endServer } = await stubborn({
+    handle: (_request, response) => {
+      response.end(bytes);
+      composed.resolve();
+    },
+  });
+  socket.pause();
+  socket.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+  await composed.promise;
+  const time = byHand();
+  const ended = endServer(time.timers);
+  time.pass(500);
+  let read = 0;
+  socket.on("data", (piece: Buffer) => (read += piece.length)).resume();
+  await ended;
+  expect(read).toBeGreaterThan(bytes.length);
+  socket.destroy();
+});
+
 test("does not close an idle connection under a request", { timeout: 10_000 }, async () => {
   const { socket, endServer } = await stubborn({
     handle: (_request, response) => response.end("ok"),

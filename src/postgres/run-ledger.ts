@@ -253,6 +253,8 @@ function dropOf(change: LedgerChange): Drop[] {
       scope: impossible ? "all" : others ? "others" : "scheduled",
       reason: dropReason(job, to),
       decidedUpTo: to.deleted ? null : to.position,
+      // Beyond now is what this creates; of another schedule, or where nothing is created, the position says less.
+      allDue: !impossible && to.startable && from?.scheduleHash === to.scheduleHash,
       again: decidedHere(change),
     },
   ];

@@ -168,6 +168,22 @@ describe("apply", () => {
     expect(await fixture.missedOf(of)).toEqual([]);
   });
 
+  const fromAClockAhead = [
+    { edit: "of the same schedule: nobody decides it again", to: {}, recorded: ["superseded"] },
+    { edit: "to another schedule: it had not come", to: { scheduleHash: "other" }, recorded: [] },
+  ];
+  for (const { edit, to, recorded } of fromAClockAhead)
+    test(`decided by a clock that PostgreSQL's has stepped back from, an edit ${edit}`, async () => {
+      const at = Date.now() + 10_000;
+      const of = job();
+      await fixture.ledger.apply([change(of, { create: [scheduled(at)], to: { position: at } })]);
+      const from = await cursorOf(fixture.ledger, of);
+      const edited = { ...of, generation: 2 };
+      await fixture.ledger.apply([change(edited, { from, to: { position: at + 1, ...to } })]);
+      expect(await fixture.runsOf(of)).toEqual([]);
+      expect((await fixture.missedOf(of)).map(({ reason }) => reason)).toEqual(recorded);
+    });
+
   test("a run that was delivered while an edit was decided is not created a second time", async () => {
     const of = job();
     const run = await claimed(fixture, of);

@@ -5,7 +5,7 @@ import type { Job } from "../domain/job.ts";
 import type { LedgerChange, RunLedger } from "../domain/ports/run-ledger.ts";
 import { sameRevision } from "../domain/revision.ts";
 import type { MissedReason, NewRun, RunTrigger, UnfinishedRun } from "../domain/run.ts";
-import { alreadyAttempted, keepFired, settleAlreadyRun } from "./already-run.ts";
+import { alreadyAttempted, keepFired, keepStarted, settleAlreadyRun } from "./already-run.ts";
 import { byKey } from "./by-key.ts";
 import { createJobCancellation } from "./cancel-jobs.ts";
 import { dropReplaced, dropUnstarted, type Drop } from "./drop-runs.ts";
@@ -48,7 +48,10 @@ export function createRunLedger({ pool }: { pool: Pool }): RunLedger {
           await storeRevisions(client, winners);
           // Before the inserts: a fire time that was taken back may be created anew right here.
           const dropped = await dropUnstarted(client, winners.flatMap(dropOf));
-          const kept = await keepFired(client, winners);
+          const kept = [
+            ...(await keepFired(client, winners)),
+            ...(await keepStarted(client, winners)),
+          ];
           const attempted = await alreadyAttempted(client, winners);
           await dropReplaced(
             client,

@@ -174,9 +174,9 @@ async function advanceCursors(
     `with input as materialized (
        select * from unnest($1::uuid[], $2::uuid[], $3::text[], $4::bigint[], $5::timestamptz[],
                             $6::text[], $7::int[], $8::boolean[], $9::text[], $10::int[],
-                            $11::text[], $12::boolean[], $13::text[])
+                            $11::text[], $12::boolean[], $13::text[], $14::timestamptz[])
          as i(job_uid, account, job_id, from_version, position, schedule_hash, generation,
-              startable, once, halted_generation, last_run_now, deleted, revision)
+              startable, once, halted_generation, last_run_now, deleted, revision, halted_at)
      ), locked as materialized (
        select i.* from job_cursors c join input i on ${byKey("c.job_uid", "i.job_uid")}
         where c.version = i.from_version order by i.job_uid for update of c
@@ -185,7 +185,7 @@ async function advanceCursors(
           set account = i.account, job_id = i.job_id, version = c.version + 1,
               position = i.position, schedule_hash = i.schedule_hash, generation = i.generation,
               revision = i.revision, startable = i.startable, once = i.once,
-              halted_generation = i.halted_generation,
+              halted_generation = i.halted_generation, halted_at = i.halted_at,
               last_run_now = i.last_run_now,
               deleted_at = case when i.deleted then coalesce(c.deleted_at, clock_timestamp()) end
          from locked i
@@ -194,10 +194,10 @@ async function advanceCursors(
      ), inserted as (
        insert into job_cursors
          (job_uid, account, job_id, position, schedule_hash, generation, startable, once,
-          halted_generation, last_run_now, deleted_at, revision)
+          halted_generation, last_run_now, deleted_at, revision, halted_at)
        select job_uid, account, job_id, position, schedule_hash, generation, startable, once,
               halted_generation, last_run_now, case when deleted then clock_timestamp() end,
-              revision
+              revision, halted_at
          from input where from_version is null
        on conflict (job_uid) do nothing
        returning job_uid
@@ -217,6 +217,7 @@ async function advanceCursors(
       column(({ to }) => to.lastRunNow),
       column(({ to }) => to.deleted),
       column(({ to }) => to.revision),
+      column(({ to }) => (to.haltedAt === null ? null : isoUtc(to.haltedAt))),
     ],
   );
   return new Set(rows.map((row) => row.job_uid));

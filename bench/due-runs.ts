@@ -68,6 +68,7 @@ function change(account: string, url: string, now: number): LedgerChange {
       startable: true,
       once: "fired",
       haltedGeneration: null,
+      haltedAt: null,
       lastRunNow: null,
       deleted: false,
     },

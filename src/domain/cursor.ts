@@ -27,6 +27,8 @@ export interface Cursor {
   once: OnceState;
   /** The generation that a 410 Gone halted; null when none is. */
   haltedGeneration: number | null;
+  /** When a 410 stopped the schedule, of whatever generation; null once the scheduler has taken that up. */
+  haltedAt: Instant | null;
   /** The last `run-now` annotation value that was dealt with: it became a run, or was spent without one. */
   lastRunNow: string | null;
   deleted: boolean;

@@ -104,6 +104,7 @@ function decided(settled: Settled): Decision {
     ...gate,
     once: scheduled.once,
     haltedGeneration: standing === "halted" ? job.generation : null,
+    haltedAt: null,
     lastRunNow: job.runNow ?? cursor?.lastRunNow ?? null,
     deleted: false,
   };
@@ -124,6 +125,7 @@ function decided(settled: Settled): Decision {
       to.startable !== cursor.startable ||
       to.once !== cursor.once ||
       to.haltedGeneration !== cursor.haltedGeneration ||
+      to.haltedAt !== cursor.haltedAt ||
       to.lastRunNow !== cursor.lastRunNow,
     wakeAt: scheduled.wakeAt,
     standing,
@@ -156,13 +158,13 @@ interface Scheduled {
 function decideCron(input: Input): Scheduled {
   const { job, timing, now, horizon } = input;
   const idle = { once: "armed" as const, create: [], replace: [], missed: [], wakeAt: null };
+  const missed = passedBeforeStop(input);
   if (!input.gate.startable || !timing.compiled.ok)
-    return { ...idle, position: restingPosition(input), missed: passedBeforePause(input) };
+    return { ...idle, position: restingPosition(input), missed };
 
   const { schedule } = timing.compiled;
   const { base, cut } = cronStart(input);
   const create: NewRun[] = [];
-  const missed: MissedSpan[] = [];
   let replace: readonly string[] = [];
   let position = Math.max(base, now);
 
@@ -199,12 +201,18 @@ function decideCron(input: Input): Scheduled {
   };
 }
 
-/** What was due, and had not been decided when the pause came. Of another schedule nobody knows any more. */
-function passedBeforePause({ job, timing, cursor, now }: Input): readonly MissedSpan[] {
+/**
+ * What was due, and had not been decided when a pause or a halt came. When a pause came nobody knows: it counts from now.
+ * Of another schedule nobody knows any more.
+ */
+function passedBeforeStop({ job, timing, cursor, now }: Input): MissedSpan[] {
   const { schedule, suspend } = job.spec;
-  if (!suspend || !timing.compiled.ok || !cursor?.startable || cursor.position >= now) return [];
+  if (!timing.compiled.ok || cursor === undefined) return [];
+  const paused = suspend ? now : null;
+  const until = cursor.startable ? paused : cursor.haltedAt;
+  if (until === null || cursor.position >= until) return [];
   if (cursor.scheduleHash !== scheduleHash({ schedule, suspend: false })) return [];
-  const passed = { after: cursor.position, until: now };
+  const passed = { after: cursor.position, until };
   return missedSpans(timing.compiled.schedule, passed, { at: Infinity, reason: "paused" });
 }
 
@@ -293,9 +301,10 @@ function restingPosition({ timing, cursor, gate, now }: Input): Instant {
   return cursor.position;
 }
 
-/** Whether applying the decision makes the ledger drop unstarted runs. */
+/** Whether applying the decision makes the ledger drop unstarted runs: a halt has left them in the queue. */
 function dropsRuns(cursor: Cursor, gate: Gate): boolean {
-  return !sameRevision(cursor, gate) || (cursor.startable && !gate.startable);
+  if (!sameRevision(cursor, gate)) return true;
+  return !gate.startable && (cursor.startable || cursor.haltedAt !== null);
 }
 
 function standingOf({ job, revision, timing, cursor }: Settled): Standing {

@@ -94,7 +94,7 @@ export type MissedReason =
   | "deadline"
   /** concurrencyPolicy Forbid and an older run unfinished, or Replace before the older one had started. */
   | "overlap"
-  /** The job was changed, paused or deleted before the run started. */
+  /** The job was changed, paused (also by a 410) or deleted before the run started. */
   | "superseded"
   | "paused"
   | "deleted"

@@ -61,6 +61,46 @@ export async function keepFired(
   return rows.map((row) => row.job_uid);
 }
 
+/**
+ * Crons that are set back to before a fire time, because its prepared run was to be dropped, and whose run has been
+ * started after that was decided: its fire time is decided, whatever it would come to now. They are prepared by less
+ * than the minute that lies between fire times, so that none before it is to be decided yet. `changes` have been
+ * applied. Returns the jobs whose cursor was written.
+ */
+export async function keepStarted(
+  client: Queryable,
+  changes: readonly LedgerChange[],
+): Promise<string[]> {
+  const back = changes.flatMap(({ job, from, to }) => {
+    if (job.spec.schedule.kind !== "cron" || from === undefined) return [];
+    const { uid } = job;
+    return to.startable && to.position < from.position
+      ? [{ uid, after: isoUtc(to.position), until: isoUtc(from.position) }]
+      : [];
+  });
+  if (back.length === 0) return [];
+  const { rows } = await client.query<{ job_uid: string }>(
+    `with input as materialized (
+       select * from unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[]) as i(job_uid, after, until)
+     ), ran as materialized (
+       select i.job_uid, (
+           select max(at) from (
+             select scheduled_at as at from runs r
+              where ${byKey("r.job_uid", "i.job_uid")} and r.trigger = 'schedule' and r.started_at is not null
+             union all
+             select last_schedule_time from job_cursors c where ${byKey("c.job_uid", "i.job_uid")}
+           ) as times where at > i.after and at <= i.until
+         ) as at
+         from input i
+     )
+     update job_cursors c set version = c.version + 1, position = r.at from ran r
+      where ${byKey("c.job_uid", "r.job_uid")} and r.at is not null
+     returning c.job_uid`,
+    [back.map(({ uid }) => uid), back.map(({ after }) => after), back.map(({ until }) => until)],
+  );
+  return rows.map((row) => row.job_uid);
+}
+
 /** Of input `i`. */
 const UNDER_WAY = `select from runs r
   where ${byKey("r.job_uid", "i.job_uid")} and r.trigger = 'schedule' and r.key = i.key`;

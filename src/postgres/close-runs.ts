@@ -190,6 +190,8 @@ async function closeOnce(
               once = case when j.settles then case j.outcome when 'success' then 'completed' else 'failed' end
                           else c.once end,
               halted_generation = case when j.halts then c.generation else c.halted_generation end,
+              -- The moment from which nothing fires: not one of a job that had been stopped before.
+              halted_at = case when j.halts and c.startable then clock_timestamp() else c.halted_at end,
               startable = c.startable and not j.halts
          from judged j
         where ${byKey("c.job_uid", "j.job_uid")} and (c.version = j.version or not ${RELIES})

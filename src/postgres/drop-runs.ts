@@ -22,13 +22,18 @@ export interface Drop {
    * a manual run.
    */
   decidedUpTo: Instant | null;
+  /**
+   * Nothing that is decided is still to come, whatever PostgreSQL's clock says: it may have stepped back since the
+   * scheduler, which will not decide it again, read it.
+   */
+  allDue: boolean;
   /** Keys of fire times that the same change creates anew, or records itself: these are not recorded here. */
   again: readonly string[];
 }
 
 /** All of them, of a job that is over for this `reason`: nothing counts from now on. */
 export function dropOfAll(jobUid: string, reason: "deleted" | "account_deleted"): Drop {
-  const nothing = { generation: 0, destination: "", decidedUpTo: null, again: [] };
+  const nothing = { generation: 0, destination: "", decidedUpTo: null, allDue: false, again: [] };
   return { jobUid, scope: "all", reason, ...nothing };
 }
 
@@ -44,8 +49,8 @@ export async function dropUnstarted(client: Queryable, drops: readonly Drop[]): 
   const { rows } = await client.query<{ job_uid: string | null; moved: Instant | null }>(
     `with input as materialized (
        select * from unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::text[],
-                            $6::timestamptz[], $7::text[])
-         as i(job_uid, generation, destination, scope, reason, decided_up_to, again)
+                            $6::timestamptz[], $7::boolean[], $8::text[])
+         as i(job_uid, generation, destination, scope, reason, decided_up_to, all_due, again)
      ), theirs as materialized (
        select r.id, i.* from runs r join input i on ${byKey("r.job_uid", "i.job_uid")}
         where r.started_at is null
@@ -66,7 +71,7 @@ export async function dropUnstarted(client: Queryable, drops: readonly Drop[]): 
      ), dropped as (
        delete from runs r using affected a where ${byKey("r.id", "a.id")} and a.doomed
        returning r.id, r.account, r.job_id, r.job_uid, r.generation, r.trigger, r.key, r.attempts,
-                 r.scheduled_at, a.reason, a.decided_up_to, a.again
+                 r.scheduled_at, a.reason, a.decided_up_to, a.all_due, a.again
      ), newest as materialized (
        select distinct on (job_uid) id, job_uid, generation, attempts, scheduled_at from dropped
         where trigger = 'schedule' and again = '' and (attempts > 0 or reason <> 'deleted')
@@ -80,7 +85,8 @@ export async function dropUnstarted(client: Queryable, drops: readonly Drop[]): 
        select account, job_id, job_uid, min(scheduled_at), max(scheduled_at), count(*), reason
          from dropped
         where attempts = 0
-          and (trigger = 'manual' or scheduled_at <= least(decided_up_to, clock_timestamp()))
+          and (trigger = 'manual' or scheduled_at <= case when all_due then decided_up_to
+                                                          else least(decided_up_to, clock_timestamp()) end)
           and not (trigger = 'schedule' and key = any(string_to_array(again, ' ')))
           and id not in (select id from ended where once = 'armed')
         group by account, job_id, job_uid, reason
@@ -95,6 +101,7 @@ export async function dropUnstarted(client: Queryable, drops: readonly Drop[]): 
       drops.map((drop) => drop.scope),
       drops.map((drop) => drop.reason),
       drops.map(({ decidedUpTo }) => (decidedUpTo === null ? null : isoUtc(decidedUpTo))),
+      drops.map((drop) => drop.allDue),
       drops.map((drop) => drop.again.join(" ")),
     ],
   );

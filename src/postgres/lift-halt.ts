@@ -11,7 +11,8 @@ const TRIES = 5;
 /**
  * Takes the halt of a 410 off the cursor and wakes the leader, for whom no job event comes of it.
  * Everything else stays for the leader to decide, which then starts from now; scheduled runs that were
- * queued behind the halt go, as after a pause. Throws `VersionConflict` when others keep writing.
+ * queued behind the halt go, as after a pause. The moment of the halt stays as well, should the
+ * leader not have taken it up yet. Throws `VersionConflict` when others keep writing.
  */
 export async function liftHalt(options: {
   pool: Pool;

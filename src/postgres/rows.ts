@@ -13,6 +13,7 @@ export const CURSOR_COLUMNS: readonly (keyof CursorRow)[] = [
   "startable",
   "once",
   "halted_generation",
+  "halted_at",
   "last_run_now",
   "deleted_at",
 ];
@@ -27,6 +28,7 @@ export interface CursorRow {
   startable: boolean;
   once: OnceState;
   halted_generation: number | null;
+  halted_at: Instant | null;
   last_run_now: string | null;
   deleted_at: Instant | null;
 }
@@ -42,6 +44,7 @@ export function cursorOf(row: CursorRow): Cursor {
     startable: row.startable,
     once: row.once,
     haltedGeneration: row.halted_generation,
+    haltedAt: row.halted_at,
     lastRunNow: row.last_run_now,
     deleted: row.deleted_at !== null,
   };

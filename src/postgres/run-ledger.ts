@@ -5,7 +5,7 @@ import type { Job } from "../domain/job.ts";
 import type { LedgerChange, RunLedger } from "../domain/ports/run-ledger.ts";
 import { sameRevision } from "../domain/revision.ts";
 import type { MissedReason, NewRun, RunTrigger, UnfinishedRun } from "../domain/run.ts";
-import { alreadyAttempted, keepFired, settleAlreadyRun } from "./already-run.ts";
+import { alreadyAttempted, keepFired, keepStarted, settleAlreadyRun } from "./already-run.ts";
 import { byKey } from "./by-key.ts";
 import { createJobCancellation } from "./cancel-jobs.ts";
 import { dropReplaced, dropUnstarted, type Drop } from "./drop-runs.ts";
@@ -48,7 +48,10 @@ export function createRunLedger({ pool }: { pool: Pool }): RunLedger {
           await storeRevisions(client, winners);
           // Before the inserts: a fire time that was taken back may be created anew right here.
           const dropped = await dropUnstarted(client, winners.flatMap(dropOf));
-          const kept = await keepFired(client, winners);
+          const kept = [
+            ...(await keepFired(client, winners)),
+            ...(await keepStarted(client, winners)),
+          ];
           const attempted = await alreadyAttempted(client, winners);
           await dropReplaced(
             client,
@@ -171,9 +174,9 @@ async function advanceCursors(
     `with input as materialized (
        select * from unnest($1::uuid[], $2::uuid[], $3::text[], $4::bigint[], $5::timestamptz[],
                             $6::text[], $7::int[], $8::boolean[], $9::text[], $10::int[],
-                            $11::text[], $12::boolean[], $13::text[])
+                            $11::text[], $12::boolean[], $13::text[], $14::timestamptz[])
          as i(job_uid, account, job_id, from_version, position, schedule_hash, generation,
-              startable, once, halted_generation, last_run_now, deleted, revision)
+              startable, once, halted_generation, last_run_now, deleted, revision, halted_at)
      ), locked as materialized (
        select i.* from job_cursors c join input i on ${byKey("c.job_uid", "i.job_uid")}
         where c.version = i.from_version order by i.job_uid for update of c
@@ -182,7 +185,7 @@ async function advanceCursors(
           set account = i.account, job_id = i.job_id, version = c.version + 1,
               position = i.position, schedule_hash = i.schedule_hash, generation = i.generation,
               revision = i.revision, startable = i.startable, once = i.once,
-              halted_generation = i.halted_generation,
+              halted_generation = i.halted_generation, halted_at = i.halted_at,
               last_run_now = i.last_run_now,
               deleted_at = case when i.deleted then coalesce(c.deleted_at, clock_timestamp()) end
          from locked i
@@ -191,10 +194,10 @@ async function advanceCursors(
      ), inserted as (
        insert into job_cursors
          (job_uid, account, job_id, position, schedule_hash, generation, startable, once,
-          halted_generation, last_run_now, deleted_at, revision)
+          halted_generation, last_run_now, deleted_at, revision, halted_at)
        select job_uid, account, job_id, position, schedule_hash, generation, startable, once,
               halted_generation, last_run_now, case when deleted then clock_timestamp() end,
-              revision
+              revision, halted_at
          from input where from_version is null
        on conflict (job_uid) do nothing
        returning job_uid
@@ -214,6 +217,7 @@ async function advanceCursors(
       column(({ to }) => to.lastRunNow),
       column(({ to }) => to.deleted),
       column(({ to }) => to.revision),
+      column(({ to }) => (to.haltedAt === null ? null : isoUtc(to.haltedAt))),
     ],
   );
   return new Set(rows.map((row) => row.job_uid));
@@ -253,6 +257,8 @@ function dropOf(change: LedgerChange): Drop[] {
       scope: impossible ? "all" : others ? "others" : "scheduled",
       reason: dropReason(job, to),
       decidedUpTo: to.deleted ? null : to.position,
+      // Beyond now is what this creates; of another schedule, or where nothing is created, the position says less.
+      allDue: !impossible && to.startable && from?.scheduleHash === to.scheduleHash,
       again: decidedHere(change),
     },
   ];

@@ -35,7 +35,8 @@ export interface RunLedger {
    * 1. Runs are dropped before `create` is inserted, so a fire time can be created again for a new
    *    generation in the same change. An identity that exists already, also as a run that started or
    *    finished meanwhile, is not inserted a second time (no error): a worker may start a prepared run
-   *    between the scheduler's decision to drop and create it anew and this transaction.
+   *    between the scheduler's decision to drop and create it anew and this transaction. A cron that is set back to
+   *    before such a run's time gets that for its position.
    * 2. A dropped scheduled run is recorded as missed only when its scheduledAt ≤ `to.position`, its identity
    *    is not in `create`, and it is not the fire time of a one-time that is in `missed`; any other leaves no
    *    trace, because the scheduler decides it again.

@@ -189,6 +189,7 @@ test("a job without account has a cursor and no runs", async () => {
     startable: false,
     once: "armed" as const,
     haltedGeneration: null,
+    haltedAt: null,
     lastRunNow: null,
     deleted: false,
   };

@@ -277,6 +277,7 @@ export async function startHarness(overrides: Overrides = {}) {
           startable: true,
           once: "armed",
           haltedGeneration: null,
+          haltedAt: null,
           lastRunNow: null,
           deleted: false,
           ...change,

@@ -537,6 +537,7 @@ function observed(job: Job, change: Partial<Cursor> = {}): Observed {
     startable: true,
     once: "armed",
     haltedGeneration: null,
+    haltedAt: null,
     lastRunNow: null,
     deleted: false,
     ...change,

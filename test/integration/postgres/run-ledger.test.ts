@@ -169,6 +169,22 @@ describe("apply", () => {
     expect(await fixture.missedOf(of)).toEqual([]);
   });
 
+  const fromAClockAhead = [
+    { edit: "of the same schedule: nobody decides it again", to: {}, recorded: ["superseded"] },
+    { edit: "to another schedule: it had not come", to: { scheduleHash: "other" }, recorded: [] },
+  ];
+  for (const { edit, to, recorded } of fromAClockAhead)
+    test(`decided by a clock that PostgreSQL's has stepped back from, an edit ${edit}`, async () => {
+      const at = Date.now() + 10_000;
+      const of = job();
+      await fixture.ledger.apply([change(of, { create: [scheduled(at)], to: { position: at } })]);
+      const from = await cursorOf(fixture.ledger, of);
+      const edited = { ...of, generation: 2 };
+      await fixture.ledger.apply([change(edited, { from, to: { position: at + 1, ...to } })]);
+      expect(await fixture.runsOf(of)).toEqual([]);
+      expect((await fixture.missedOf(of)).map(({ reason }) => reason)).toEqual(recorded);
+    });
+
   test("a run that was delivered while an edit was decided is not created a second time", async () => {
     const of = job();
     const run = await claimed(fixture, of);
@@ -208,6 +224,37 @@ describe("apply", () => {
     closing.release();
     expect(await applying).toEqual({ conflicts: [], created: 0 });
     expect(await fixture.runsOf(of)).toEqual([]);
+  });
+
+  for (const becomes of ["is under way", "has been delivered"])
+    test(`a fire time that an edit leaves to be decided again is decided when its run ${becomes}`, async () => {
+      const of = job();
+      const at = Date.now() - 50;
+      const run = await claimed(fixture, of, { at });
+      const from = await cursorOf(fixture.ledger, of);
+      // Decided upon a moment before its time, applied a moment after its start.
+      const to = { generation: 2, position: at - 1 };
+      expect(await fixture.queue.start([run])).toEqual(new Set([run.id]));
+      if (becomes === "has been delivered") await fixture.queue.close([success(run)]);
+      await fixture.ledger.apply([change({ ...of, generation: 2 }, { from, to })]);
+      expect(await cursorOf(fixture.ledger, of)).toMatchObject({
+        position: at,
+        version: from.version + 2,
+      });
+      if (becomes === "is under way") await fixture.queue.close([success(run)]);
+      expect(await fixture.missedOf(of)).toEqual([]);
+    });
+
+  test("one that was started long before the edit changes nothing of where it sets the cursor", async () => {
+    const of = job();
+    const now = Date.now();
+    const run = await claimed(fixture, of, { at: now - 60_000 });
+    await fixture.queue.start([run]);
+    const from = await cursorOf(fixture.ledger, of);
+    const to = { generation: 2, position: now - 50 };
+    await fixture.ledger.apply([change({ ...of, generation: 2 }, { from, to })]);
+    expect(await cursorOf(fixture.ledger, of)).toMatchObject({ position: now - 50, version: 2 });
+    await fixture.queue.close([success(run)]);
   });
 
   test("a manual run moves to the new generation, and a claim on the old one is void", async () => {

@@ -126,9 +126,9 @@ async function statements(): Promise<Map<string, string | undefined>> {
 
   const at = Date.now() + 60_000;
   const from = await cursorOf(ledger, of);
-  await ledger.apply([change(of, { from, create: [scheduled(at)] })]);
+  await ledger.apply([change(of, { from, create: [scheduled(at)], to: { position: at } })]);
   const [waiting] = (await ledger.unfinished([of.uid])).get(of.uid) ?? [];
-  // Edited: what was prepared goes, and is prepared anew in place of what it replaces.
+  // Edited: what was prepared goes, and is prepared anew in place of what it replaces. The cursor is set back.
   const edited = { ...of, generation: 2 };
   const missed = [{ first: at, last: at, count: 1, reason: "downtime" as const }];
   await ledger.apply([

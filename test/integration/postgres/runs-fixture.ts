@@ -134,6 +134,7 @@ export function change(
       startable: true,
       once: "armed",
       haltedGeneration: null,
+      haltedAt: null,
       lastRunNow: null,
       deleted: false,
       ...to,

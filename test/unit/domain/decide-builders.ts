@@ -60,6 +60,7 @@ export function aCursor(job: Job, change: Partial<Cursor> = {}): Cursor {
     startable: true,
     once: "armed",
     haltedGeneration: null,
+    haltedAt: null,
     lastRunNow: null,
     deleted: false,
     ...change,

@@ -46,6 +46,7 @@ function finished(change: { job?: Partial<Job>; cursor?: Partial<Cursor> } = {})
     startable: true,
     once: "completed",
     haltedGeneration: null,
+    haltedAt: null,
     lastRunNow: null,
     deleted: false,
     ...change.cursor,

@@ -1,6 +1,9 @@
 /** Longer lists of names help nobody. */
 const MOST_NAMES = 12;
 
+/** Of a name that was meant to be another. */
+const MOST_LETTERS = 64;
+
 /** What to write instead of a name that is not known: the one that was meant, or else all there are. */
 export function instead(unknown: string, known: readonly string[]): string {
   const meant = closest(unknown, known);
@@ -12,8 +15,10 @@ export function instead(unknown: string, known: readonly string[]): string {
 
 /** camelCase for snake_case, a part of a name for the whole (`url` for `webhook_url`), a slip or two. */
 function closest(unknown: string, known: readonly string[]): string | undefined {
+  // As long as a body may be: nothing is made of it.
+  if (unknown.length > MOST_LETTERS) return undefined;
   const name = plain(unknown);
-  if (name === "" || name.length > 64) return undefined;
+  if (name === "") return undefined;
   const same = known.find((each) => plain(each) === name);
   if (same !== undefined) return same;
   const parts = known.filter((each) => each.split("_").includes(name));

@@ -51,8 +51,9 @@ describe("values.schema.json", async () => {
   const schema = JSON.parse(await read("values.schema.json")) as Schema;
 
   test("has every value of values.yaml, and no other", () => {
-    // `global` is Helm's own, for charts that have this one as a part.
-    const inSchema = schemaPaths(schema).filter((path) => path !== "global");
+    // For charts that have this one as a part: Helm's own, and what they make it conditional by.
+    const ofParents = ["global", "enabled"];
+    const inSchema = schemaPaths(schema).filter((path) => !ofParents.includes(path));
     expect(inSchema.sort()).toEqual(paths(values).sort());
   });
 

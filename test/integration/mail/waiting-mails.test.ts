@@ -196,11 +196,14 @@ describe("a server that takes fewer connections at once than we have", () => {
 
   test("and later more of them is tried with one more", async () => {
     let refusing = true;
+    /** How many connections there are to be before a mail is taken. */
+    let awaited = 0;
     const server = await scriptedServer({
       GREETING: () =>
         refusing && server.seen.connections - server.seen.closed > 1 ? "421 busy" : "220 hello",
       MAIL: async () => {
         await until("somebody refused", () => !refusing || server.seen.closed > 0);
+        await until("another connection", () => server.seen.connections >= awaited);
         return "250 ok";
       },
     });
@@ -212,8 +215,9 @@ describe("a server that takes fewer connections at once than we have", () => {
     const { connections } = server.seen;
     await send(48);
     expect(server.seen.connections).toBe(connections);
+    awaited = connections + 1;
     await send(2);
-    expect(server.seen.connections).toBe(connections + 1);
+    expect(server.seen.connections).toBe(awaited);
   });
 
   test("and refuses one beside a mail that is through when that is heard", async () => {

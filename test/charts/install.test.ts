@@ -191,7 +191,7 @@ describe.runIf(kubeconfig !== "")("helm", { shuffle: false }, () => {
     });
 
     test("people who may edit a namespace may edit its jobs", async () => {
-      const said = await kube("get", "clusterrole", `${namespace}-${full}-edit`, "-o", "json");
+      const said = await kube("get", "clusterrole", `${namespace}:${full}-edit`, "-o", "json");
       expect(JSON.parse(said)).toMatchObject({
         metadata: { labels: { "rbac.authorization.k8s.io/aggregate-to-edit": "true" } },
       });

@@ -25,6 +25,7 @@ import { createPostgresJobStore } from "../../../src/postgres/postgres-job-store
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
 import { onceSpec } from "../../conformance/job-store.ts";
+import { statementsThatWaitForALock } from "../../postgres/lock-waits.ts";
 import { until } from "../../until.ts";
 import {
   claimOne,
@@ -138,12 +139,8 @@ const onceOf = async (of: Job): Promise<OnceState> => (await cursorOf(fixture.le
 
 const reasonsOf = async (of: Job) => (await fixture.missedOf(of)).map(({ reason }) => reason);
 
-async function waiting(sessions: number): Promise<boolean> {
-  const { rows } = await fixture.pool.query<{ count: number }>(
-    "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()",
-  );
-  return rows[0]?.count === sessions;
-}
+const waiting = async (sessions: number) =>
+  (await statementsThatWaitForALock(fixture.pool)) === sessions;
 
 /** A worker starts and delivers what is due; nothing but this is on record then. */
 async function delivers(of: Job, at: number): Promise<void> {

@@ -1,7 +1,5 @@
 import PostalMime from "postal-mime";
 
-const LF = 10;
-
 /** A mail that the catcher keeps: as received, and as a mail program would show it. */
 export interface CaughtMail {
   id: string;
@@ -22,6 +20,7 @@ export interface CaughtMail {
   raw: Buffer;
 }
 
+const LF = 10;
 /** Lines that are taken apart however short they are: PostalMime keeps some 2 KB for each that is not base64. */
 const MOST_SHORT_LINES = 100_000;
 /** Bytes that a line has on average where there are more: those of base64 have 78. */
@@ -47,10 +46,10 @@ export async function parseCaughtMail(received: {
     raw,
   };
   try {
-    // A mail in a mail is shown as what it is, an attachment. Many in each other took time with their square.
     const lines = linesOf(raw);
     const tooMany = lines > MOST_SHORT_LINES && raw.length / lines < SHORT_LINE;
     const mail = await PostalMime.parse(tooMany ? headOf(raw) : raw, {
+      // A mail in a mail is shown as what it is, an attachment. Many in each other took time with their square.
       forceRfc822Attachments: true,
     });
     return {
@@ -92,7 +91,8 @@ export async function parseCaughtMail(received: {
 
 function linesOf(raw: Buffer): number {
   let lines = 0;
-  for (const byte of raw) if (byte === LF) lines += 1;
+  // By its places: an iterator takes several times as long, and everybody waits for it.
+  for (let at = 0; at < raw.length; at += 1) if (raw[at] === LF) lines += 1;
   return lines;
 }
 

@@ -15,11 +15,11 @@ import {
   createReadiness,
   type Readiness,
 } from "../src/telemetry/readiness.ts";
+import { chooseJobStore } from "./choose-job-store.ts";
 import { connectCluster } from "./cluster.ts";
 import { createEnding, type Ending } from "./ending.ts";
 import { readEnvironment } from "./environment.ts";
 import { createFoundation, type Foundation } from "./foundation.ts";
-import { chooseJobStore } from "./choose-job-store.ts";
 import type { JobStoreChoice } from "./job-store-choice.ts";
 import { onPort } from "./listen.ts";
 import { logOptions } from "./log-options.ts";

@@ -5,8 +5,8 @@ import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import type { JobPage, JobStore } from "../domain/ports/job-store.ts";
 import { ChangeUnread, JOBS_PER_PAGE, PositionExpired } from "../domain/ports/job-store.ts";
 import type { Logger } from "../telemetry/logger.ts";
-import { pause } from "../waiting/pause.ts";
 import { backoffMs } from "../waiting/backoff.ts";
+import { pause } from "../waiting/pause.ts";
 
 /** What a reflector feeds. Never called concurrently. */
 export interface ReflectorSink {

@@ -1,9 +1,8 @@
-import { fork } from "node:child_process";
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
+import { startChild } from "./child-process.ts";
 import { createBenchWorker } from "./durable-delivery.ts";
 import { dueRuns } from "./due-runs.ts";
 
@@ -38,17 +37,12 @@ export async function benchBacklog(target: { databaseUrl: string }): Promise<Bac
   const answeringUrl = `http://127.0.0.1:${(answering.address() as AddressInfo).port}/`;
 
   const { clock, ledger, close } = await createBenchWorker(target);
-  const worker = fork(fileURLToPath(new URL("backlog-worker.ts", import.meta.url)), [
-    target.databaseUrl,
-  ]);
+  const worker = await startChild("backlog-worker.ts", [target.databaseUrl]);
   const sample = async () => {
-    const answer = once(worker, "message");
-    worker.send("sample");
-    const [figures] = (await answer) as [{ rss: number; cpuMs: number }];
+    const figures = (await worker.ask("sample")) as { rss: number; cpuMs: number };
     return { rssMb: figures.rss / 2 ** 20, cpuMs: figures.cpuMs, at: performance.now() };
   };
   try {
-    await once(worker, "message");
     const before = await sample();
     await dueRuns({
       ledger,
@@ -81,7 +75,7 @@ export async function benchBacklog(target: { databaseUrl: string }): Promise<Bac
       },
     };
   } finally {
-    worker.kill("SIGKILL");
+    worker.kill();
     hanging.closeAllConnections();
     hanging.close();
     answering.closeAllConnections();

@@ -3,18 +3,17 @@
  * breaker, recorded. Beside bare POSTs, the least that a queue can do, and graphile-worker with a task that
  * is one POST.
  */
-import { createPool } from "../src/postgres/pool.ts";
-import { benchBareQueue } from "./bare-queue.ts";
-import { benchGraphileWorker } from "./graphile-worker.ts";
-import { benchRawPost } from "./raw-post.ts";
+import { startChild } from "./child-process.ts";
+import type { Contender, Load } from "./contender.ts";
 import { median } from "./median.ts";
 import { startSink } from "./sink-process.ts";
-import { createDurableDelivery } from "./durable-delivery.ts";
 
-const LOAD = { count: 10_000, width: 64 };
+const LOAD: Load = { count: 10_000, width: 64 };
 /** Of each: the processor time of a run halves within 40,000, ours and graphile-worker's. */
-const WARM_UP = { count: 20_000, width: 64 };
-const ROUNDS = 7;
+const WARM_UP: Load = { count: 20_000, width: 64 };
+const NAMES: readonly Contender[] = ["raw", "durable", "tuned", "bare", "plain"];
+/** Each begins as often as any other. */
+const ROUNDS = 10;
 
 export interface DeliveryFigures {
   /** Medians of what a second saw done. */
@@ -30,44 +29,51 @@ export interface DeliveryFigures {
 export async function benchDelivery(target: { databaseUrl: string }): Promise<DeliveryFigures> {
   const sink = await startSink("http-sink");
   const url = `http://127.0.0.1:${sink.port}/`;
-  const graphile = (tuned: boolean, load: typeof LOAD) =>
-    benchGraphileWorker({ databaseUrl: target.databaseUrl, url, tuned, ...load });
-  const durable = await createDurableDelivery({ databaseUrl: target.databaseUrl, url });
-  const pool = createPool({ url: target.databaseUrl, applicationName: "bench", max: 4 });
-  const bareQueue = (load: typeof LOAD) => benchBareQueue({ pool, url, ...load });
-  const rounds: Record<"durable" | "raw" | "bare" | "plain" | "tuned", number>[] = [];
+  const start = (name: Contender) => startChild("contender.ts", [name, target.databaseUrl, url]);
+  const contenders = {
+    raw: await start("raw"),
+    durable: await start("durable"),
+    tuned: await start("tuned"),
+    bare: await start("bare"),
+    plain: await start("plain"),
+  };
+  const measure = async (name: Contender, load: Load) =>
+    (await contenders[name].ask(load)) as number;
+  const rounds: Record<Contender, number>[] = [];
   try {
-    await benchRawPost(url, WARM_UP);
-    await durable.run(WARM_UP);
-    await bareQueue(WARM_UP);
-    await graphile(true, WARM_UP);
-    // In turns: whatever else the machine does meanwhile is done to all of them.
+    for (const name of NAMES) await measure(name, loadOf(name, WARM_UP));
+    // In turns: whatever else the machine does meanwhile is done to all of them, and each comes after each.
     while (rounds.length < ROUNDS) {
-      rounds.push({
-        raw: await benchRawPost(url, LOAD),
-        durable: await durable.run(LOAD),
-        tuned: await graphile(true, LOAD),
-        bare: await bareQueue(LOAD),
-        plain: await graphile(false, { ...LOAD, count: LOAD.count / 5 }),
-      });
+      const round = { raw: 0, durable: 0, tuned: 0, bare: 0, plain: 0 };
+      const first = rounds.length % NAMES.length;
+      for (const name of [...NAMES.slice(first), ...NAMES.slice(0, first)])
+        round[name] = await measure(name, loadOf(name, LOAD));
+      rounds.push(round);
       await sink.ask("arrivals");
     }
   } finally {
-    await durable.close();
-    await pool.end();
+    for (const name of NAMES) contenders[name].kill();
     sink.close();
   }
+  const perSecond = (name: Contender) => median(rounds.map((round) => round[name]));
+  const share = (of: Contender, by: Contender) =>
+    median(rounds.map((round) => round[of] / round[by]));
   return {
-    durable: median(rounds.map(({ durable }) => durable)),
-    raw: median(rounds.map(({ raw }) => raw)),
-    bareQueue: median(rounds.map(({ bare }) => bare)),
-    graphileDefault: median(rounds.map(({ plain }) => plain)),
-    graphileTuned: median(rounds.map(({ tuned }) => tuned)),
+    durable: perSecond("durable"),
+    raw: perSecond("raw"),
+    bareQueue: perSecond("bare"),
+    graphileDefault: perSecond("plain"),
+    graphileTuned: perSecond("tuned"),
     share: {
-      ofRaw: median(rounds.map(({ durable, raw }) => durable / raw)),
-      ofTuned: median(rounds.map(({ durable, tuned }) => durable / tuned)),
-      ofDefault: median(rounds.map(({ durable, plain }) => durable / plain)),
-      bareOfRaw: median(rounds.map(({ bare, raw }) => bare / raw)),
+      ofRaw: share("durable", "raw"),
+      ofTuned: share("durable", "tuned"),
+      ofDefault: share("durable", "plain"),
+      bareOfRaw: share("bare", "raw"),
     },
   };
+}
+
+/** graphile-worker with its defaults takes nine times as long. */
+function loadOf(name: Contender, load: Load): Load {
+  return name === "plain" ? { ...load, count: load.count / 5 } : load;
 }

@@ -8,8 +8,12 @@ import { detectMimeType, encodeWord } from "nodemailer/lib/mime-funcs";
 import type { SMTPTransportOptions } from "nodemailer/lib/smtp-transport";
 import { boundReplies } from "./bounded-replies.ts";
 import { cramMd5 } from "./cram-md5.ts";
+import { rememberHeaderNames } from "./header-names.ts";
+import { joinWrites } from "./joined-writes.ts";
 
 boundReplies();
+joinWrites();
+rememberHeaderNames();
 
 /** Milliseconds. nodemailer's own defaults (120, 30 and 600 s) outlive every caller of ours. */
 const CONNECTION_TIMEOUT = 10_000;

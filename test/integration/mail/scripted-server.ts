@@ -1,5 +1,7 @@
 import { once } from "node:events";
 import { createServer, type AddressInfo, type Socket } from "node:net";
+import { createServer as createTlsServer } from "node:tls";
+import type { Certificate } from "../../network/certificates.ts";
 
 type Answer = string | null;
 
@@ -13,7 +15,14 @@ export type SmtpScript = Readonly<
 
 export interface ScriptedServer {
   port: number;
-  seen: { connections: number; closed: number; mails: number; verbs: string[] };
+  seen: {
+    connections: number;
+    closed: number;
+    mails: number;
+    verbs: string[];
+    /** What the last message came in; with TLS these are its records. */
+    pieces: string[];
+  };
   /** Leaves what comes where it is, until `readOn`. */
   stopReading(): void;
   readOn(): void;
@@ -24,11 +33,20 @@ export interface ScriptedServer {
 
 const END = "\r\n.\r\n";
 
-/** A server that does what a decent one never would. It speaks plain text only. */
-export async function startScriptedServer(script: SmtpScript): Promise<ScriptedServer> {
+/** A server that does what a decent one never would. It speaks plain text, or TLS from the beginning. */
+export async function startScriptedServer(
+  script: SmtpScript,
+  certificate?: Certificate,
+): Promise<ScriptedServer> {
   const sockets = new Set<Socket>();
-  const seen: ScriptedServer["seen"] = { connections: 0, closed: 0, mails: 0, verbs: [] };
-  const server = createServer((socket) => {
+  const seen: ScriptedServer["seen"] = {
+    connections: 0,
+    closed: 0,
+    mails: 0,
+    verbs: [],
+    pieces: [],
+  };
+  const serve = (socket: Socket): void => {
     sockets.add(socket);
     seen.connections += 1;
     socket.on("error", () => undefined);
@@ -45,7 +63,10 @@ export async function startScriptedServer(script: SmtpScript): Promise<ScriptedS
         await before;
         const scripted = verb in script ? script[verb] : friendly;
         const answer = typeof scripted === "function" ? await scripted() : scripted;
-        if (verb === "DATA" && answer?.startsWith("354")) message = "";
+        if (verb === "DATA" && answer?.startsWith("354")) {
+          message = "";
+          seen.pieces = [];
+        }
         if (answer === null) socket.destroy();
         else if (answer !== undefined && answer !== "hang") socket.write(`${answer}\r\n`);
       };
@@ -57,7 +78,7 @@ export async function startScriptedServer(script: SmtpScript): Promise<ScriptedS
     socket.on("data", (chunk) => {
       const text = chunk.toString("latin1");
       if (message !== undefined) {
-        // All but the end is of no interest.
+        seen.pieces.push(text);
         message = (message + text).slice(-END.length);
         if (!message.endsWith(END)) return;
         message = undefined;
@@ -71,7 +92,8 @@ export async function startScriptedServer(script: SmtpScript): Promise<ScriptedS
         say(verb, verb === "DATA" ? "354 go on" : "250 ok");
       }
     });
-  });
+  };
+  const server = certificate ? createTlsServer(certificate, serve) : createServer(serve);
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   const drop = (): void => {

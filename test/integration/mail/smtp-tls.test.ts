@@ -196,6 +196,19 @@ test("implicit TLS to a server of plain text sends it nothing but a handshake", 
   expect(scripted.seen.verbs).not.toContain("AUTH");
 });
 
+test("a message and its end are one record", async () => {
+  const scripted = await startScriptedServer({}, authority.issue([NAME]));
+  ends.push(() => {
+    scripted.close();
+  });
+  const sending = mailer(scripted.port, { tls: "implicit" });
+  for (const body of ["once", "and again"]) {
+    expect(await sending.send("a", { ...HELLO, body })).toMatchObject({ kind: "accepted" });
+    expect(scripted.seen.pieces).toEqual([expect.stringMatching(`\r\n${body}\r\n\\.\r\n$`)]);
+  }
+  expect(scripted.seen).toMatchObject({ connections: 1, mails: 2 });
+});
+
 test("TLS below 1.2 is refused", async () => {
   const handshakes: TLSSocket[] = [];
   const old = createServer(

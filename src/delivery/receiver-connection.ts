@@ -9,6 +9,7 @@ const KEPT_LESS = 2_000;
 
 /** Who hears of a connection while it has it: bytes, until one of the others, once. */
 export interface Caller {
+  /** Of no use after that: other connections read into the same bytes. */
   received(piece: Buffer): void;
   /** The receiver sends nothing more. */
   closed(): void;
@@ -45,8 +46,7 @@ export class ReceiverConnection {
     this.#released = released;
     this.#closed = closed;
     socket.on("data", (piece: Buffer) => {
-      if (this.#caller) this.#caller.received(piece);
-      else this.close();
+      this.received(piece);
     });
     socket.on("end", () => {
       if (this.#caller) this.#caller.closed();
@@ -63,6 +63,12 @@ export class ReceiverConnection {
     socket.on("timeout", () => {
       if (!this.#caller) this.close();
     });
+  }
+
+  /** For what does not come as the socket's "data". */
+  received(piece: Buffer): void {
+    if (this.#caller) this.#caller.received(piece);
+    else this.close();
   }
 
   /** Writes all of a request; the caller hears what comes of it until it releases the connection. */

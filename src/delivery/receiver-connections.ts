@@ -1,8 +1,8 @@
-import { isIP, type Socket } from "node:net";
+import { isIP, type OnReadOpts, type Socket } from "node:net";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { connect } from "node:tls";
 import type { Monotonic } from "../domain/ports/clock.ts";
-import type { Dial } from "../network/guarded-dial.ts";
+import type { Dial, DialRequest } from "../network/guarded-dial.ts";
 import { ReceiverConnection } from "./receiver-connection.ts";
 
 /** Milliseconds. A changed rule or name counts within this time for connections that are kept busy. */
@@ -11,6 +11,11 @@ const CONNECTION_TTL = 60_000;
 const RESTED = 50;
 /** Turns of the event loop. What has come, such as a connection's end, is read between one and the next. */
 const TURNS = 2;
+/**
+ * What connections without TLS have read, while it is looked at. An answer is short, and Node would make 64 KiB for each
+ * and give back what is left over.
+ */
+const READ = Buffer.allocUnsafeSlow(64 * 1024);
 /** Milliseconds for the handshake. */
 const TLS_TIMEOUT = 10_000;
 
@@ -158,13 +163,25 @@ export function createReceiverConnections(options: {
     // Before the rules are read.
     const openedAt = monotonic();
     const port = Number(given) || (protocol === "https:" ? 443 : 80);
-    const dialled = await dial({ account, protocol: "webhook", host, port, timeoutMs });
-    const socket = protocol === "https:" ? await secured(dialled, host, timeoutMs) : dialled;
+    const request: DialRequest = { account, protocol: "webhook", host, port, timeoutMs };
+    // It is there before anything is read: `dial` answers in the turn in which it has connected.
+    let connection: ReceiverConnection | undefined;
+    const onread: OnReadOpts = {
+      buffer: READ,
+      callback: (bytes) => {
+        connection?.received(READ.subarray(0, bytes));
+        return true;
+      },
+    };
+    const socket =
+      protocol === "https:"
+        ? await secured(await dial(request), host, timeoutMs)
+        : await dial({ ...request, onread });
     if (closing) {
       socket.destroy();
       throw new Error("connections are not wanted any more");
     }
-    const connection = new ReceiverConnection({
+    connection = new ReceiverConnection({
       socket,
       openedAt,
       released: (released) => {

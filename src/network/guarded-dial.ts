@@ -1,4 +1,4 @@
-import { connect, isIP, type Socket } from "node:net";
+import { connect, isIP, type OnReadOpts, type Socket } from "node:net";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import { abortReason, untilAborted } from "../waiting/until-aborted.ts";
 import { classifyAddress } from "./address-class.ts";
@@ -15,6 +15,8 @@ export interface DialRequest {
   port: number;
   /** Milliseconds that the caller has for this and what follows, if that is less than a connection has. */
   timeoutMs?: number;
+  /** Where what is read goes, instead of into a buffer of its own and "data". Not for TLS. */
+  onread?: OnReadOpts;
 }
 
 /**
@@ -82,7 +84,7 @@ export function createGuardedDial(options: {
       // `resolve` answers for what is not: an internal name is refused, any other one not found.
       throw found.bySystem === true && !INTERNAL_NAME.test(host) ? notFound(host) : refused();
     }
-    return open(host, port, addresses, limit.signal);
+    return open({ host, port, addresses, onread: request.onread, signal: limit.signal });
   }
 
   async function resolve(
@@ -148,17 +150,25 @@ const SERVICE_NAME = /^(?:[^.]+\.)+([^.]+)\.svc$/;
 const INTERNAL_NAME =
   /^[^.]+\.?$|\.(?:svc|local|internal|localhost|arpa|lan|intranet|corp|home)\.?$/i;
 
-function open(
-  host: string,
-  port: number,
-  addresses: readonly string[],
-  signal: AbortSignal,
-): Promise<Socket> {
+function open({
+  host,
+  port,
+  addresses,
+  onread,
+  signal,
+}: {
+  host: string;
+  port: number;
+  addresses: readonly string[];
+  onread: OnReadOpts | undefined;
+  signal: AbortSignal;
+}): Promise<Socket> {
   const checked = addresses.map((address) => ({ address, family: isIP(address) }));
   return new Promise((resolve, reject) => {
     const socket = connect({
       host,
       port,
+      ...(onread && { onread }),
       autoSelectFamily: true,
       autoSelectFamilyAttemptTimeout: 500,
       // The names' addresses, as checked. A literal skips this and is its own checked address.

@@ -53,9 +53,9 @@ afterEach(async () => {
 function limited(idleLimits?: IdleLimits): ReceiverConnections {
   return createReceiverConnections({
     // The server is every host.
-    dial: async ({ account, port }) => {
+    dial: async ({ account, port, onread }) => {
       dialled.push(account);
-      const socket = connect(port, "127.0.0.1");
+      const socket = connect({ port, host: "127.0.0.1", ...(onread && { onread }) });
       open += 1;
       socket.on("close", () => {
         open -= 1;
@@ -218,6 +218,20 @@ test.each<{ does: string; end: (socket: Socket) => void }>([
     expect(opened).toBe(2);
   },
 );
+
+test("what has come of an answer stays while another one is read", async () => {
+  const begun = Promise.withResolvers<Socket>();
+  answers.set("/in-two", ({ socket }) => {
+    socket.write("HTTP/1.1 503 Busy\r\nRetry-After: 1", () => {
+      begun.resolve(socket);
+    });
+  });
+  const inTwo = call("a", "/in-two");
+  const rest = await begun.promise;
+  expect(await call("b")).toEqual({ status: 200, retryAfter: null });
+  rest.write("20\r\nContent-Length: 0\r\n\r\n");
+  expect(await inTwo).toEqual({ status: 503, retryAfter: "120" });
+});
 
 test("nothing is kept of a connection that is closed", async () => {
   answers.set("/close", (_request, response) => {

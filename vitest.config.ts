@@ -63,6 +63,16 @@ export default defineConfig({
       },
       {
         test: {
+          name: "compressed-time",
+          include: ["test/compressed-time/**/*.test.ts"],
+          globalSetup: ["test/postgres/global-setup.ts"],
+          testTimeout: 180_000,
+          hookTimeout: 60_000,
+          fileParallelism: false,
+        },
+      },
+      {
+        test: {
           name: "e2e",
           expect,
           include: ["test/e2e/**/*.test.ts"],

@@ -27,6 +27,7 @@ const STEPS: readonly Step[] = [
   { name: "integration", command: ["vitest", "run", "--project", "integration"] },
   { name: "kubernetes", command: ["vitest", "run", "--project", "kubernetes"] },
   { name: "e2e", command: ["vitest", "run", "--project", "e2e"] },
+  { name: "compressed-time", command: ["vitest", "run", "--project", "compressed-time"] },
   { name: "faults", command: ["vitest", "run", "--project", "faults"] },
 ];
 

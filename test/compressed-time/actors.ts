@@ -1,0 +1,254 @@
+/** What is done to the jobs and to the processes while they work: by chance, from the seed alone. */
+import { setTimeout as delay } from "node:timers/promises";
+import type { JobSpec, Schedule } from "../../src/domain/job.ts";
+import type { Random } from "../../src/domain/ports/clock.ts";
+import type { Pool } from "../../src/postgres/pool.ts";
+import { between, pick, shuffled } from "../faults/seeded-random.ts";
+import type { JobKind } from "./evidence.ts";
+import { createJob, POLICIES, specOf, type Api, type KeptJob } from "./jobs.ts";
+import type { Member } from "./member.ts";
+import { MOODS, urlOf } from "./receiver.ts";
+import { everyMs, periodOf } from "./short-crons.ts";
+
+/** The jobs there are, oldest first, and how more come. */
+export interface Jobs {
+  readonly all: readonly KeptJob[];
+  add(kind: JobKind): Promise<void>;
+}
+
+const AT_FIRST: Partial<Record<JobKind, number>> = {
+  edited: 6,
+  paused: 4,
+  gone: 3,
+  quiet: 2,
+  mixed: 6,
+};
+
+export async function createJobs(api: Api, random: Random): Promise<Jobs> {
+  const all: KeptJob[] = [];
+  const jobs: Jobs = {
+    all,
+    add: async (kind) => {
+      const id = `${kind}-${all.length + 1}`;
+      const spec = specOf({ random, name: id, kind, now: Date.now() });
+      all.push(await createJob(api, { kind, id, spec }));
+    },
+  };
+  for (const [kind, count] of Object.entries(AT_FIRST))
+    for (let n = 0; n < count; n += 1) await jobs.add(kind as JobKind);
+  return jobs;
+}
+
+/** Changes to a share of the jobs, one after the other: who asks for the next has the answer to the one before. */
+export async function changeJobs(options: {
+  jobs: Jobs;
+  random: Random;
+  until: number;
+  /** Of so many that call this, which one it is: each has jobs of its own. */
+  share: { index: number; of: number };
+}): Promise<void> {
+  const { jobs, random, until, share } = options;
+  let requests = 0;
+  while (Date.now() < until) {
+    await delay(between(random, 5, 60));
+    // There are ever more one-times, and most are over: half of the changes are to others.
+    const others = random() < 0.5;
+    const job = oneOf(
+      random,
+      jobs.all.filter(
+        ({ kind, now }, index) =>
+          now && index % share.of === share.index && !(others && kind === "once"),
+      ),
+    );
+    if (!job?.now) continue;
+    const period = periodOf(job.now.spec.schedule);
+    // Half of the crons' shortly before a fire time, whose run has been prepared.
+    if (period !== undefined && random() < 0.5) {
+      const ahead = between(random, 0, AHEAD_MS);
+      await delay((((-Date.now() - ahead) % period) + period) % period);
+    }
+    await changeJob(job, random, `by-hand-${share.index}-${(requests += 1)}`);
+  }
+}
+
+/** What the scheduler prepares, and some more for the news of a change to reach it. */
+const AHEAD_MS = 60;
+
+async function changeJob(job: KeptJob, random: Random, key: string): Promise<void> {
+  const turn = random();
+  const edit = (): Promise<void> => job.edit("edit", (spec) => editedSpec(spec, job, random));
+  const toggle = (): Promise<void> => {
+    const paused = job.now?.spec.suspend === true;
+    return job.edit(paused ? "resume" : "pause", (spec) => ({ ...spec, suspend: !paused }));
+  };
+  const move = (schedule: Schedule): Promise<void> =>
+    job.edit("move", (spec) => ({ ...spec, schedule }));
+  const now = Date.now();
+  switch (job.kind) {
+    case "quiet":
+      if (turn < 0.3) await job.runByHand(key);
+      break;
+    case "edited":
+      if (turn < 0.2) await job.runByHand(key);
+      else await edit();
+      break;
+    case "paused":
+      if (turn < 0.3) await edit();
+      else await toggle();
+      break;
+    case "gone":
+      if (turn < 0.3) await edit();
+      else await job.lift();
+      break;
+    case "mixed":
+      if (turn < 0.2) await edit();
+      else if (turn < 0.35) await toggle();
+      else if (turn < 0.6) await move(everyMs(pick(random, [100, 150, 200, 300])));
+      else await move({ kind: "once", at: nearTheCrons(random, now) });
+      break;
+    case "once":
+      if (turn < 0.25) await edit();
+      else if (turn < 0.5) await toggle();
+      else if (turn < 0.75)
+        await move({ kind: "once", at: now + pick(random, [-10, 5, 30, 60, 100, 300, 600]) });
+      else if (turn < 0.9) await move({ kind: "once", at: formerTime(job, random) ?? now });
+      else if (turn < 0.95) await job.runByHand(key);
+      break;
+    case "deleted":
+      break;
+  }
+}
+
+/** Another revision of the same schedule: what was prepared is taken back, and decided anew. */
+function editedSpec(spec: JobSpec, { kind }: KeptJob, random: Random): JobSpec {
+  const turn = random();
+  const { target } = spec;
+  if (turn < 0.4) return { ...spec, concurrencyPolicy: pick(random, POLICIES) };
+  if (target.kind !== "webhook") return spec;
+  const url =
+    turn < 0.7
+      ? urlOf(
+          new URL(target.url).hostname.replace(/\.test$/, ""),
+          pick(random, MOODS),
+          kind === "gone",
+        )
+      : target.url;
+  const payload = turn < 0.7 ? target.payload : JSON.stringify({ a: Math.floor(random() * 1e6) });
+  return { ...spec, target: { ...target, url, payload } };
+}
+
+/** Mostly a fire time that the same job has, or had, as a cron. */
+function nearTheCrons(random: Random, now: number): number {
+  const period = pick(random, [100, 150]);
+  return random() < 0.7
+    ? (Math.floor(now / period) + pick(random, [-2, -1, 0, 1, 2, 3])) * period
+    : Math.round(now + between(random, -50, 200));
+}
+
+/** A time that the job had before. */
+function formerTime({ steps }: KeptJob, random: Random): number | undefined {
+  const times = steps.flatMap(({ schedule }) => (schedule?.kind === "once" ? [schedule.at] : []));
+  return oneOf(random, times);
+}
+
+/** One-times come all the time; jobs that are to be deleted come, and go. */
+export async function comeAndGo(options: {
+  jobs: Jobs;
+  random: Random;
+  until: number;
+}): Promise<void> {
+  const { jobs, random, until } = options;
+  while (Date.now() < until) {
+    await delay(between(random, 50, 300));
+    await jobs.add("once");
+    if (random() < 0.3) await jobs.add("deleted");
+    const job = oneOf(random, jobs.all);
+    if (job?.kind === "deleted" && job.now) await job.delete();
+  }
+}
+
+/** The processes, whose number stays: one that dies or ends is followed by another. */
+export interface Cluster {
+  members: Member[];
+  start(): Promise<Member>;
+}
+
+/** Says what was done, for the record. */
+export type Note = (fault: string, times?: number) => void;
+
+/** Leadership moves, is with two, or with nobody; processes die and end. Resolves when those that ended have. */
+export async function disturb(options: {
+  cluster: Cluster;
+  random: Random;
+  until: number;
+  note: Note;
+}): Promise<void> {
+  const { cluster, random, until, note } = options;
+  const { members } = cluster;
+  const ending: Promise<void>[] = [];
+  while (Date.now() < until) {
+    await delay(between(random, 50, 600));
+    const member = oneOf(random, members);
+    if (member === undefined) continue;
+    const turn = random();
+    if (turn < 0.85) note("leadership moved");
+    if (turn < 0.7) member.lead(!member.leading);
+    else if (turn < 0.85) for (const other of members) other.lead(other === member);
+    else {
+      const killed = turn < 0.93;
+      note(killed ? "process killed" : "process ended");
+      members.splice(members.indexOf(member), 1);
+      if (killed) await member.kill();
+      else ending.push(member.stop());
+      members.push(await cluster.start());
+    }
+    if (!members.some(({ leading }) => leading) && random() < 0.8)
+      oneOf(random, members)?.lead(true);
+  }
+  await Promise.all(ending);
+}
+
+/** Connections of the processes are ended by PostgreSQL, some at a time, in whatever they are doing. */
+export async function cutConnections(options: {
+  server: Pool;
+  random: Random;
+  until: number;
+  note: Note;
+}): Promise<void> {
+  const { server, random, until, note } = options;
+  while (Date.now() < until) {
+    await delay(between(random, 500, 2_500));
+    const { rows } = await server.query<{ pid: number }>(
+      `select pid from pg_stat_activity
+        where datname = current_database() and application_name ~ '^process-' order by pid`,
+    );
+    const pids = shuffled(random, rows)
+      .slice(0, 1 + Math.floor(random() * 6))
+      .map(({ pid }) => pid);
+    note("connection cut", pids.length);
+    await server.query("select pg_terminate_backend(pid) from unnest($1::int[]) as pid", [pids]);
+  }
+}
+
+/** Everything that may still fire ends: crons are paused, what was moved becomes a one-time, paused ones are resumed. */
+export async function bringToAnEnd(jobs: Jobs, random: Random): Promise<void> {
+  for (const job of jobs.all) {
+    const now = Date.now();
+    if (!job.now) continue;
+    if (job.kind === "mixed") {
+      const at = pick(random, [now - 300, now + 200, Math.floor(now / 300) * 300]);
+      await job.edit("move", (spec) => ({
+        ...spec,
+        suspend: false,
+        schedule: { kind: "once", at },
+      }));
+    } else if (job.kind !== "once") {
+      if (!job.now.spec.suspend) await job.edit("pause", (spec) => ({ ...spec, suspend: true }));
+    } else if (job.now.spec.suspend)
+      await job.edit("resume", (spec) => ({ ...spec, suspend: false }));
+  }
+}
+
+function oneOf<T>(random: Random, from: readonly T[]): T | undefined {
+  return from[Math.floor(random() * from.length)];
+}

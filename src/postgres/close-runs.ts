@@ -61,11 +61,13 @@ const SETTLES = `(f.final is not null and ${awaits("f", `f.final[${OUTCOME}]`)})
 const HALTS = "(c.generation = any(f.halted) is true)";
 
 /**
- * Of a judged job `j`: true when what is written is right only for the version of the cursor that was judged. Also for
- * any one-time: while its run ends, it may be given another time, or put back to that run's. And for a retry: who
- * changes the job meanwhile has not seen a run that waits, and would not take it back.
+ * Of a judged job `j` and its cursor `c` as it is now: true when what is written is right only for the version of the
+ * cursor that was judged. Also for any one-time: while its run ends, it may be given another time, or put back to that
+ * run's, and a cron may become a one-time that awaits it. And for a retry: who changes the job meanwhile has not seen a
+ * run that waits, and would not take it back.
  */
-const RELIES = "(j.halts or j.settles or j.one_time is true or j.retries)";
+const RELIES = `(j.halts or j.settles or j.one_time is true or j.retries
+  or (j.final is not null and c.once = 'fired'))`;
 
 /** Ids of the runs that were still held, and uids of the jobs whose cursor has a new version, between commas. */
 interface ClosedRow {
@@ -195,13 +197,13 @@ async function closeOnce(
               startable = c.startable and not j.halts
          from judged j
         where ${byKey("c.job_uid", "j.job_uid")} and (c.version = j.version or not ${RELIES})
-       returning c.job_uid, ${RELIES} as relied, j.halts or j.settles as risen
+       returning c.job_uid, j.halts or j.settles as risen
      )
      -- One row: hundreds would cost more to send and to read.
      select (select string_agg(run_id::text, ',') from mine) as closed,
             (select string_agg(job_uid::text, ',') from written where risen) as risen
-      where case (select count(*) from judged j where ${RELIES})
-                 when (select count(*) from written where relied) then 'true' else '${MOVED_TEXT}' end::boolean`,
+      where case (select count(*) from judged)
+                 when (select count(*) from written) then 'true' else '${MOVED_TEXT}' end::boolean`,
     values: [
       column(({ run }) => run.id),
       column(({ run }) => run.claimToken),

@@ -28,6 +28,7 @@ import { onceSpec } from "../../conformance/job-store.ts";
 import { statementsThatWaitForALock } from "../../postgres/lock-waits.ts";
 import { until } from "../../until.ts";
 import {
+  change,
   claimOne,
   cursorOf,
   failure,
@@ -35,6 +36,7 @@ import {
   job,
   retry,
   runsFixture,
+  scheduled,
   success,
   type RunsFixture,
 } from "./runs-fixture.ts";
@@ -104,6 +106,23 @@ async function started(of: Job): Promise<ClaimedRun> {
   const run = await claimOne(fixture.queue, of);
   expect(await fixture.queue.start([run])).toEqual(new Set([run.id]));
   return run;
+}
+
+/** The change has the run's row, and waits for the cursor; the closing waits for both. */
+async function reconcileWhileItCloses(of: Job, run: ClaimedRun): Promise<void> {
+  const decision = await decided(of);
+  if (decision === undefined) throw new Error("nothing to apply");
+  const other = await fixture.pool.connect();
+  await other.query("begin");
+  await other.query("select from job_cursors where job_uid = $1 for update", [of.uid]);
+  const applied = fixture.ledger.apply([decision]);
+  await until("the change waits", () => waiting(1));
+  const closed = fixture.queue.close([success(run)]);
+  await until("the closing waits for the change", () => waiting(2));
+  await other.query("commit");
+  other.release();
+  expect(await applied).toEqual({ conflicts: [], created: 0 });
+  expect(await closed).toEqual(new Set([run.id]));
 }
 
 async function refused(run: ClaimedRun): Promise<void> {
@@ -366,20 +385,18 @@ describe("put back to a time that it has run at", () => {
     const run = await started(of);
     const later = movedTo(of, at + HOUR);
     await reconcile(later);
-    const change = await decided(movedTo(later, at));
-    if (change === undefined) throw new Error("nothing to apply");
-    const other = await fixture.pool.connect();
-    await other.query("begin");
-    await other.query("select from job_cursors where job_uid = $1 for update", [of.uid]);
-    const applied = fixture.ledger.apply([change]);
-    await until("the change waits", () => waiting(1));
-    const closed = fixture.queue.close([success(run)]);
-    await until("the closing waits for the change", () => waiting(2));
-    await other.query("commit");
-    other.release();
-    expect(await applied).toEqual({ conflicts: [], created: 0 });
-    expect(await closed).toEqual(new Set([run.id]));
+    await reconcileWhileItCloses(movedTo(later, at), run);
     expect(await onceOf(of)).toBe("completed");
+  });
+
+  test("as a cron, while that run is being recorded: its outcome counts", async () => {
+    const at = Math.floor(Date.now() / 1_000) * 1_000 - 1_000;
+    const cron = job();
+    await fixture.ledger.apply([change(cron, { create: [scheduled(at)], to: { position: at } })]);
+    await reconcileWhileItCloses(movedTo(cron, at), await started(cron));
+    expect(await onceOf(cron)).toBe("completed");
+    expect(await fixture.runsOf(cron)).toEqual([]);
+    expect(await fixture.executionsOf(cron)).toHaveLength(1);
   });
 
   const late: {

@@ -3,7 +3,8 @@
  * breaker, recorded. Beside bare POSTs, the least that a queue can do, and graphile-worker with a task that
  * is one POST.
  */
-import { startChild } from "./child-process.ts";
+import { seededRandom, shuffled } from "../test/faults/seeded-random.ts";
+import { startChild, type Child } from "./child-process.ts";
 import type { Contender, Load } from "./contender.ts";
 import { median } from "./median.ts";
 import { startSink } from "./sink-process.ts";
@@ -12,7 +13,6 @@ const LOAD: Load = { count: 10_000, width: 64 };
 /** Of each: the processor time of a run halves within 40,000, ours and graphile-worker's. */
 const WARM_UP: Load = { count: 20_000, width: 64 };
 const NAMES: readonly Contender[] = ["raw", "durable", "tuned", "bare", "plain"];
-/** Each begins as often as any other. */
 const ROUNDS = 10;
 
 export interface DeliveryFigures {
@@ -29,30 +29,26 @@ export interface DeliveryFigures {
 export async function benchDelivery(target: { databaseUrl: string }): Promise<DeliveryFigures> {
   const sink = await startSink("http-sink");
   const url = `http://127.0.0.1:${sink.port}/`;
-  const start = (name: Contender) => startChild("contender.ts", [name, target.databaseUrl, url]);
-  const contenders = {
-    raw: await start("raw"),
-    durable: await start("durable"),
-    tuned: await start("tuned"),
-    bare: await start("bare"),
-    plain: await start("plain"),
-  };
+  const contenders = new Map<Contender, Child>();
   const measure = async (name: Contender, load: Load) =>
-    (await contenders[name].ask(load)) as number;
+    (await contenders.get(name)?.ask(load)) as number;
   const rounds: Record<Contender, number>[] = [];
+  const random = seededRandom(1);
   try {
-    for (const name of NAMES) await measure(name, loadOf(name, WARM_UP));
-    // In turns: whatever else the machine does meanwhile is done to all of them, and each comes after each.
+    for (const name of NAMES) {
+      contenders.set(name, await startChild("contender.ts", [name, target.databaseUrl, url]));
+      await measure(name, loadOf(name, WARM_UP));
+    }
+    // In turns: whatever else the machine does meanwhile is done to all of them, and who comes after whom is by chance.
     while (rounds.length < ROUNDS) {
       const round = { raw: 0, durable: 0, tuned: 0, bare: 0, plain: 0 };
-      const first = rounds.length % NAMES.length;
-      for (const name of [...NAMES.slice(first), ...NAMES.slice(0, first)])
+      for (const name of shuffled(random, NAMES))
         round[name] = await measure(name, loadOf(name, LOAD));
       rounds.push(round);
       await sink.ask("arrivals");
     }
   } finally {
-    for (const name of NAMES) contenders[name].kill();
+    for (const contender of contenders.values()) contender.kill();
     sink.close();
   }
   const perSecond = (name: Contender) => median(rounds.map((round) => round[name]));

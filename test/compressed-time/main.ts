@@ -4,16 +4,13 @@
  */
 import { spawn } from "node:child_process";
 import { parseArgs } from "node:util";
+import { wholeNumber } from "../faults/whole-number.ts";
 
 const USAGE = "npm run compressed-time -- [--seeds N] [--first-seed S] [--seconds S]";
 
 const values = options();
-const count = (name: "seeds" | "first-seed" | "seconds", least: number): number => {
-  const value = Number(values[name]);
-  if (Number.isInteger(value) && value >= least) return value;
-  console.error(`--${name}: a whole number of at least ${least}, not ${values[name]}`);
-  return process.exit(2);
-};
+const count = (name: "seeds" | "first-seed" | "seconds", least: number): number =>
+  wholeNumber(name, values[name], least);
 const first = count("first-seed", 0);
 const last = first + count("seeds", 1) - 1;
 

@@ -1,8 +1,9 @@
 import { once } from "node:events";
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import { connect, type AddressInfo, type Socket } from "node:net";
+import type { ServerResponse } from "node:http";
+import { connect, type Socket } from "node:net";
 import type { Random } from "../../src/domain/ports/clock.ts";
 import type { Dial } from "../../src/network/guarded-dial.ts";
+import { startArrivalServer } from "../faults/arrivals.ts";
 import type { Arrival } from "../faults/evidence.ts";
 import { between } from "../faults/seeded-random.ts";
 
@@ -22,29 +23,20 @@ export interface Receiver {
   close(): Promise<void>;
 }
 
-/** A real HTTP server that plays all receivers. Each request is written down at its headers. */
+/** One server plays all receivers. */
 export async function startReceiver(random: Random): Promise<Receiver> {
   const arrivals: Arrival[] = [];
-  const timers = new Set<NodeJS.Timeout>();
-
-  const server = createServer((request, response) => {
-    const arrival = arrivalOf(request);
-    arrivals.push(arrival);
-    request.on("error", () => undefined);
-    response.on("error", () => undefined);
-    response.on("close", () => {
-      arrival.endedAt ??= Date.now();
-    });
-    request.resume();
-    request.on("end", () => {
-      const path = request.url ?? "";
-      const ms = path.includes("slow") ? between(random, 50, 400) : between(random, 0, 30);
-      const timer = setTimeout(() => {
-        timers.delete(timer);
-        answer(path, arrival, response);
-      }, ms);
-      timers.add(timer);
-    });
+  const { port, later, close } = await startArrivalServer({
+    now: () => Date.now(),
+    log: arrivals,
+    onArrival: (arrival, request, response) => {
+      request.on("end", () => {
+        const path = request.url ?? "";
+        later(path.includes("slow") ? between(random, 50, 400) : between(random, 0, 30), () => {
+          answer(path, arrival, response);
+        });
+      });
+    },
   });
 
   function answer(path: string, arrival: Arrival, response: ServerResponse): void {
@@ -58,10 +50,6 @@ export async function startReceiver(random: Random): Promise<Receiver> {
     arrival.endedAt = Date.now();
     response.writeHead(status).end();
   }
-
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
 
   return {
     arrivals,
@@ -83,28 +71,6 @@ export async function startReceiver(random: Random): Promise<Receiver> {
         },
       };
     },
-    close: async () => {
-      for (const timer of timers) clearTimeout(timer);
-      server.close();
-      server.closeAllConnections();
-      await once(server, "close");
-    },
-  };
-}
-
-function arrivalOf(request: IncomingMessage): Arrival {
-  const header = (name: string): string => {
-    const value = request.headers[name];
-    if (typeof value !== "string") throw new Error(`a request without ${name}`);
-    return value;
-  };
-  return {
-    runId: header("webhook-id"),
-    jobId: header("carillon-job-id"),
-    scheduledAt: Date.parse(header("carillon-scheduled-at")),
-    attempt: Number(header("carillon-attempt")),
-    at: Date.now(),
-    answered: null,
-    endedAt: null,
+    close,
   };
 }

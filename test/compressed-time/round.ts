@@ -108,7 +108,8 @@ export async function runRound(options: {
       decided,
       crashes,
       faults,
-      ...(await recorded(server)),
+      ...(await history(server)),
+      ...(await standing(server)),
     };
   } finally {
     await Promise.all(cluster.members.map((member) => member.kill()));
@@ -122,24 +123,22 @@ export async function runRound(options: {
 async function untilSettled(server: Pool, jobs: Jobs): Promise<void> {
   const deadline = monotonic() + SETTLE_MS;
   while (monotonic() < deadline) {
-    const generations = new Map(jobs.all.flatMap(({ now }) => (now ? [[now.uid, now]] : [])));
-    const { cursors, unfinished } = await recorded(server);
+    const unseen = new Map(jobs.all.flatMap(({ now }) => (now ? [[now.uid, now]] : [])));
+    const { cursors, unfinished } = await standing(server);
     const behind = cursors.filter(({ jobUid, generation, once, deleted }) => {
-      const job = generations.get(jobUid);
-      generations.delete(jobUid);
+      const job = unseen.get(jobUid);
+      unseen.delete(jobUid);
       if (job === undefined) return !deleted;
       const open = job.spec.schedule.kind === "once" && (once === "armed" || once === "fired");
       return open || generation < job.generation;
     });
-    if (unfinished.length + behind.length + generations.size === 0) return;
+    if (unfinished.length + behind.length + unseen.size === 0) return;
     await delay(100);
   }
 }
 
-/** What the system has written down. */
-async function recorded(
-  server: Pool,
-): Promise<Pick<Evidence, "executions" | "missed" | "cursors" | "unfinished">> {
+/** What the system has written down of what is over. */
+async function history(server: Pool): Promise<Pick<Evidence, "executions" | "missed">> {
   const executions = await server.query<RecordedExecution>(
     `select job_uid as "jobUid", run_id as "runId", trigger, scheduled_at as "scheduledAt", attempt, status,
             http_status as "httpStatus", error_message as "errorMessage", executed_at as "executedAt"
@@ -149,16 +148,16 @@ async function recorded(
     `select job_uid as "jobUid", first_at as first, last_at as last, count, reason, recorded_at as "recordedAt"
        from missed_spans order by recorded_at, id`,
   );
+  return { executions: executions.rows, missed: missed.rows };
+}
+
+/** How the jobs stand, and what is still to be done. */
+async function standing(server: Pool): Promise<Pick<Evidence, "cursors" | "unfinished">> {
   const cursors = await server.query<LastCursor>(
     `select job_uid as "jobUid", generation, position, once, deleted_at is not null as deleted from job_cursors`,
   );
   const unfinished = await server.query<UnfinishedRun>(
     `select job_uid as "jobUid", id as "runId", scheduled_at as "scheduledAt" from runs order by scheduled_at`,
   );
-  return {
-    executions: executions.rows,
-    missed: missed.rows,
-    cursors: cursors.rows,
-    unfinished: unfinished.rows,
-  };
+  return { cursors: cursors.rows, unfinished: unfinished.rows };
 }

@@ -11,6 +11,7 @@ import { startFaultyControlPlane } from "./cluster.ts";
 import { TOPOLOGIES, type Topology } from "./plan.ts";
 import { summary, violationLines } from "./report.ts";
 import { runRound, type RoundReport } from "./round.ts";
+import { wholeNumber } from "./whole-number.ts";
 
 const USAGE = `npm run faults -- [--topology standalone|kubernetes|both] [--seeds N] [--first-seed S] [--seconds S]
   [--jobs N] [--keep]`;
@@ -22,14 +23,8 @@ if (topologies.length === 0) {
   console.error(`--topology: ${TOPOLOGIES.join(", ")} or both, not ${values.topology}`);
   process.exit(2);
 }
-const count = (name: "seeds" | "first-seed" | "seconds" | "jobs", least: number): number => {
-  const value = Number(values[name]);
-  if (!Number.isInteger(value) || value < least) {
-    console.error(`--${name}: a whole number of at least ${least}, not ${values[name]}`);
-    process.exit(2);
-  }
-  return value;
-};
+const count = (name: "seeds" | "first-seed" | "seconds" | "jobs", least: number): number =>
+  wholeNumber(name, values[name], least);
 const first = count("first-seed", 0);
 const seeds = Array.from({ length: count("seeds", 1) }, (_, index) => first + index);
 const size = { seconds: count("seconds", 20), jobs: count("jobs", 1) };

@@ -1,7 +1,6 @@
-import { once } from "node:events";
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { ServerResponse } from "node:http";
 import type { Clock, Random } from "../../src/domain/ports/clock.ts";
+import { startArrivalServer } from "./arrivals.ts";
 import type { Arrival } from "./evidence.ts";
 import type { ReceiverMood } from "./fault-plan.ts";
 
@@ -18,56 +17,34 @@ const LONG_MS = 4_000;
 /** Longer than it. */
 const HANG_MS = 20_000;
 
-/**
- * A real HTTP server that writes every request into `log` at its headers, before it decides what to do to
- * it: from there on the call may have had its effect.
- */
+/** What it does to a request depends on the mood that it is in at its headers. */
 export async function startReceiver(options: {
   clock: Clock;
   random: Random;
   log: Arrival[];
 }): Promise<Receiver> {
   const { clock, random, log } = options;
-  const timers = new Set<NodeJS.Timeout>();
-
-  function later(ms: number, work: () => void): void {
-    const timer = setTimeout(() => {
-      timers.delete(timer);
-      work();
-    }, ms);
-    timers.add(timer);
-  }
-
-  const receiver = {
-    url: "",
-    mood: "well" as ReceiverMood,
-    close: async () => {
-      for (const timer of timers) clearTimeout(timer);
-      server.close();
-      server.closeAllConnections();
-      await once(server, "close");
+  const server = await startArrivalServer({
+    now: () => clock.now(),
+    log,
+    onArrival: (arrival, request, response) => {
+      const { mood } = receiver;
+      const begin = (): void => {
+        behave(mood, arrival, response);
+      };
+      const long = request.url === `/${LONG}` && mood === "well";
+      request.on("end", () => {
+        if (long) later(LONG_MS, begin);
+        else begin();
+      });
     },
-  };
-
-  const server = createServer((request, response) => {
-    const arrival = arrivalOf(request, clock.now());
-    log.push(arrival);
-    request.on("error", () => undefined);
-    response.on("error", () => undefined);
-    response.on("close", () => {
-      arrival.endedAt ??= clock.now();
-    });
-    request.resume();
-    const { mood } = receiver;
-    const begin = (): void => {
-      behave(mood, arrival, response);
-    };
-    const long = request.url === `/${LONG}` && mood === "well";
-    request.on("end", () => {
-      if (long) later(LONG_MS, begin);
-      else begin();
-    });
   });
+  const { later } = server;
+  const receiver: Receiver = {
+    url: `http://127.0.0.1:${server.port}/`,
+    mood: "well",
+    close: () => server.close(),
+  };
 
   function behave(mood: ReceiverMood, arrival: Arrival, response: ServerResponse): void {
     const answer = (status: number, headers: Record<string, string> = {}): void => {
@@ -99,25 +76,5 @@ export async function startReceiver(options: {
     }
   }
 
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  receiver.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
   return receiver;
-}
-
-function arrivalOf(request: IncomingMessage, at: number): Arrival {
-  const header = (name: string): string => {
-    const value = request.headers[name];
-    if (typeof value !== "string") throw new Error(`a request without ${name}`);
-    return value;
-  };
-  return {
-    runId: header("webhook-id"),
-    jobId: header("carillon-job-id"),
-    scheduledAt: Date.parse(header("carillon-scheduled-at")),
-    attempt: Number(header("carillon-attempt")),
-    at,
-    answered: null,
-    endedAt: null,
-  };
 }

@@ -1,8 +1,9 @@
 import { createHash, randomBytes } from "node:crypto";
-import { mkdir, open, readFile, realpath, rename, rm } from "node:fs/promises";
+import { open, readFile, realpath, rename, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { StartProblem } from "../configuration/start-problem.ts";
 import { holdFileLock, whereabouts } from "./file-lock.ts";
+import { makeDirectory } from "./make-directory.ts";
 import { holdProcessLock } from "./process-lock.ts";
 import { isSystemError } from "./system-error.ts";
 
@@ -26,7 +27,7 @@ export async function openDataDirectory(given: string): Promise<DataDirectory> {
   let path: string;
   let lock: Lock;
   try {
-    await mkdir(asked, { recursive: true, mode: 0o700 });
+    await makeDirectory(asked);
     path = await realpath(asked);
     await writeAtomically(join(path, ".writable"), "");
     await rm(join(path, ".writable"));

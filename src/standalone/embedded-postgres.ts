@@ -7,6 +7,7 @@ import { join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { readOptional } from "./data-directory.ts";
 import type { HeldFileLock } from "./file-lock.ts";
+import { makeDirectory } from "./make-directory.ts";
 import { findPostgresBinaries, type PostgresBinaries } from "./postgres-binaries.ts";
 import { postgresUser, type PostgresUser } from "./postgres-user.ts";
 import { isRunning, readPostmaster, stopPostmaster } from "./postmaster.ts";
@@ -65,7 +66,7 @@ export async function startEmbeddedPostgres(
   const progress = options.onProgress ?? (() => undefined);
   const binaries = await findPostgresBinaries();
   const user = await postgresUser(binaries.postgres);
-  await mkdir(resolve(options.dataDir), { recursive: true, mode: 0o700 });
+  await makeDirectory(resolve(options.dataDir));
   const home = await realpath(options.dataDir);
   const data = join(home, "data");
 

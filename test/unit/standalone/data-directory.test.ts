@@ -28,6 +28,20 @@ test("is its owner's alone, and so are its files", async () => {
   await directory.release();
 });
 
+test("what is missing above it is made, and where nothing can be made that is said", async () => {
+  await (await openDataDirectory(join(path, "of", "ours"))).release();
+  expect((await stat(join(path, "of"))).mode & 0o777).toBe(0o700);
+  await writeFile(join(path, "file"), "");
+  for (const [place, code] of [
+    [join(path, "file"), "ENOTDIR"],
+    [join(path, "file", "below"), "ENOTDIR"],
+    ["/proc/carillon/data", ""],
+  ] as const)
+    await expect(openDataDirectory(place)).rejects.toThrow(
+      `the data directory ${place} cannot be written (${code}`,
+    );
+});
+
 test("a second one hears who has it, until it is released", async () => {
   const directory = await openDataDirectory(path);
   const second = () => openDataDirectory(path);

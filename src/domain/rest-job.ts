@@ -232,8 +232,9 @@ export function webhookUrlProblem(text: string): string | null {
   if (!/^[\u0021-\u007e\u00a1-\uffff]+$/.test(text))
     return "must not contain spaces or control characters";
   const url = URL.parse(text);
-  // It is the port alone that is wrong: without it this is a URL.
-  if (!url && URL.canParse(withoutPort(text))) return "has a port that is none: 1 to 65535";
+  // It is the port alone that is wrong: without it this is a URL. 0 is none either, and the parser lets it pass.
+  if (url?.port === "0" || (!url && URL.canParse(withoutPort(text))))
+    return "has a port that is none: 1 to 65535";
   if (!url) return "must be an absolute http or https URL";
   if (url.protocol !== "http:" && url.protocol !== "https:") return "must be an http or https URL";
   // The parser takes http:///hook, where a host was forgotten, for a host called hook.

@@ -106,7 +106,7 @@ function refuseMalformed(ctx: Koa.ParameterizedContext<GatewayState>): void {
   // RFC 9112, 3.2: who stands before us may have gone by the other one.
   if ((ctx.req.headersDistinct["host"]?.length ?? 0) > 1)
     throw new ApiError("malformed_request", "the Host header is given more than once");
-  if (!ctx.url.startsWith("/") && !/^https?:\/\//.test(ctx.url) && ctx.url !== "*")
+  if (!ctx.url.startsWith("/") && !/^https?:\/\//i.test(ctx.url) && ctx.url !== "*")
     throw new ApiError("malformed_request", "the request target cannot be read");
 }
 

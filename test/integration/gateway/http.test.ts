@@ -266,6 +266,17 @@ describe("what is not valid HTTP", () => {
   });
 });
 
+// RFC 9112, 3.2.2: a server must accept it; RFC 3986, 3.1: a scheme in any case.
+test.each(["http", "https", "HTTP", "Https"])(
+  "a target in absolute form: %s://x/healthz",
+  async (scheme) => {
+    const text = await raw(
+      `GET ${scheme}://x/healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`,
+    );
+    expect(text).toMatch(/^HTTP\/1\.1 200 /);
+  },
+);
+
 test.each([
   { encoding: "gzip, chunked", code: "unsupported_media_type" },
   { encoding: "gzip\r\nTransfer-Encoding: chunked", code: "unsupported_media_type" },

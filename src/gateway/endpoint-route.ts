@@ -23,7 +23,7 @@ export function routeEndpoint<Request extends ApiRequest>(
   route: {
     /** As OpenAPI writes it: `/jobs/{id}`. */
     path: string;
-    endpoint: { method: string; query: TSchema; body?: TSchema };
+    endpoint: { method: string; query: TSchema; body?: TSchema; idempotencyKey?: string };
     /** Who asks, with what only such requests have. Throws ApiError for those who may not. */
     admit: (ctx: RouterContext<GatewayState>) => Promise<Omit<Request, OfAnyEndpoint>>;
     handler: (request: never) => Promise<ApiAnswer>;
@@ -49,7 +49,10 @@ export function routeEndpoint<Request extends ApiRequest>(
         query,
         body: checkBody?.(json?.value),
         json,
-        idempotencyKey: readIdempotencyKey(ctx.headers["idempotency-key"]?.toString()),
+        idempotencyKey:
+          endpoint.idempotencyKey === undefined
+            ? undefined
+            : readIdempotencyKey(ctx.headers["idempotency-key"]?.toString()),
       };
       // The validators have just made it what the handler takes.
       return handler(request as never);

@@ -13,6 +13,7 @@ export interface ApiRequest<Body = unknown, Query = unknown> {
   body: Body;
   /** The body's text and where its members stand; undefined for endpoints without one. */
   json: JsonBody | undefined;
+  /** Undefined as well where the endpoint makes nothing of one. */
   idempotencyKey: string | undefined;
 }
 

@@ -2,6 +2,7 @@ import type { TSchema } from "typebox";
 import { jobCreate, jobPatch } from "../../domain/schema/rest-job.ts";
 import type { ErrorCode } from "../error-codes.ts";
 import { emptyQuery, messageAnswer } from "../schema/answers.ts";
+import { IDEMPOTENT, ONE_RUN_A_KEY } from "../schema/endpoints.ts";
 import * as jobs from "../schema/jobs.ts";
 import { logsAnswer, logsQuery } from "../schema/mail.ts";
 import * as own from "./schemas.ts";
@@ -20,6 +21,9 @@ export interface DashboardEndpoint {
   summary: string;
   query: TSchema;
   body?: TSchema;
+  /** As of the REST API's table. */
+  idempotent?: boolean;
+  idempotencyKey?: string;
   success: { status: number; description: string; schema: TSchema };
   errors: readonly ErrorCode[];
 }
@@ -217,6 +221,7 @@ export const DASHBOARD_ENDPOINTS = {
     path: "/jobs",
     summary: "Create a job, as POST /jobs does",
     body: jobCreate,
+    ...IDEMPOTENT,
     success: made(jobs.jobCreated),
     errors: ["conflict"],
   },
@@ -268,6 +273,7 @@ export const DASHBOARD_ENDPOINTS = {
     method: "POST",
     path: "/jobs/{id}/run",
     summary: "Run a job now",
+    ...ONE_RUN_A_KEY,
     success: { status: 202, description: "The run was queued.", schema: jobs.runAccepted },
     errors: ["not_found"],
   },

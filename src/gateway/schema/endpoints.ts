@@ -24,7 +24,7 @@ export interface EndpointDefinition {
   largeBody?: boolean;
   /** Answers a request again as the first with its `Idempotency-Key`. */
   idempotent?: boolean;
-  /** What an `Idempotency-Key` does here; undefined: nothing. */
+  /** What an `Idempotency-Key` does here; undefined: it is not looked at. */
   idempotencyKey?: string;
   success: { status: number; description: string; schema: TSchema };
   /** An answer of the route's own that is no error of the API's shape. */
@@ -35,10 +35,14 @@ export interface EndpointDefinition {
 
 const API = { authenticated: true, query: emptyQuery } as const;
 const OPEN = { authenticated: false, query: emptyQuery, tag: "Service" } as const;
-const IDEMPOTENT = {
+export const IDEMPOTENT = {
   idempotent: true,
   idempotencyKey:
     "Makes a retry safe for 24 hours: the same key and body are answered with the first success.",
+} as const;
+export const ONE_RUN_A_KEY = {
+  idempotencyKey:
+    "Makes a retry safe for 7 days: the job gets one run for each key, and every request is answered anew.",
 } as const;
 
 export const ENDPOINTS = {
@@ -180,8 +184,7 @@ export const ENDPOINTS = {
     summary: "Run a job now",
     description:
       "Queues one run besides the schedule, also while the job is paused or an answer 410 Gone halted it; it stays so.",
-    idempotencyKey:
-      "Makes a retry safe for 7 days: the job gets one run for each key, and every request is answered anew.",
+    ...ONE_RUN_A_KEY,
     success: { status: 202, description: "The run was queued.", schema: jobs.runAccepted },
     errors: ["not_found"],
   },

@@ -201,6 +201,18 @@ describe("jobs", () => {
   });
 });
 
+test("an Idempotency-Key counts as it does with an API key: for a new job, and for a run", async () => {
+  const keyed = (path: string, key: string, json?: object) =>
+    owner.ask("POST", path, json, { "Idempotency-Key": key });
+  const made = await keyed("/jobs", "made-once", JOB);
+  const again = await keyed("/jobs", "made-once", JOB);
+  expect([made.status, again.status, again.json["id"]]).toEqual([201, 201, made.json["id"]]);
+  const path = `/jobs/${String(made.json["id"])}`;
+  expect((await keyed(`${path}/run`, "k".repeat(257))).status).toBe(400);
+  expect((await keyed(`${path}/pause`, "k".repeat(257))).status).toBe(200);
+  await owner.ask("DELETE", path);
+});
+
 test("a second account sees and changes nothing of the first", async () => {
   const made = await owner.post("/jobs", JOB);
   const id = String(made.json["id"]);

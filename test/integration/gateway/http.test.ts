@@ -57,12 +57,14 @@ const routes = endpoints.map((endpoint) => ({
   path: endpoint.path.replace("{id}", "job-none"),
   authenticated: endpoint.authenticated,
   hasBody: endpoint.body !== undefined,
+  example: ({ ...endpoint.body } as { examples?: object[] }).examples?.[0],
   documented: [endpoint.success.status],
 }));
 const api = routes.filter((route) => route.authenticated);
 const withBody = routes.filter((route) => route.hasBody);
+const WITH_KEY = ["POST /send", "POST /send/otp", "POST /jobs", "POST /jobs/{id}/run"];
 
-describe.each(api)("$name", ({ method, path, hasBody }) => {
+describe.each(api)("$name", ({ name, method, path, hasBody, example }) => {
   const json = hasBody ? {} : undefined;
   test("401 with one text for a missing, malformed and wrong key, before anything else", async () => {
     const keys = [null, "", "nonsense", `svc_live_${"A".repeat(43)}`, `${h.first.key}x`];
@@ -82,6 +84,12 @@ describe.each(api)("$name", ({ method, path, hasBody }) => {
   test("400: an unknown query parameter", async () => {
     const reply = await h.request({ method, path: `${path}?bad=1`, json });
     expect([reply.status, reply.json["code"]]).toEqual([400, "invalid_request"]);
+  });
+  test("an Idempotency-Key that is none is refused only where one counts", async () => {
+    const headers = { "Idempotency-Key": "k".repeat(257) };
+    const { json: answer } = await h.request({ method, path, headers, json: example });
+    const details = (answer["details"] ?? []) as { field: string }[];
+    expect(details.some(({ field }) => field === "Idempotency-Key")).toBe(WITH_KEY.includes(name));
   });
   test("security headers, a request id and the rate on the answer", async () => {
     const { headers } = await h.request({ method, path, json });

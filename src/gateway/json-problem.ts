@@ -16,8 +16,9 @@ function advice(text: string, at: number, before: string): string {
     return `strings and names stand in straight double quotes, not in ${found}`;
   if ((found === "}" || found === "]") && last === ",") return `remove the comma before ${found}`;
   if (found === "/" || found === "#") return "JSON has no comments";
-  if (found < " ")
-    return "a line break in a string is written as \\n, another control character as \\u….";
+  if (found === "\n" || found === "\r") return "a line break in a string is written as \\n";
+  if (found === "\t") return "a tab in a string is written as \\t";
+  if (found < " ") return "a control character: JSON has them in strings only, written as \\u….";
   if (found === "\\")
     return 'after a backslash come ", \\, /, b, f, n, r, t or u and four hex digits';
   const word = /^[A-Za-z_$][\w$-]*/.exec(text.slice(at, at + 40))?.[0];

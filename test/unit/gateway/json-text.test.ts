@@ -39,6 +39,16 @@ describe("scanJsonObject refuses", () => {
     { name: "a leading zero", text: '{"a":01}', problem: 'column 7: "1" is not expected' },
     { name: "a plus sign", text: '{"a":+1}', problem: 'column 6: "+" is not expected' },
     { name: "a bare point", text: '{"a":1.}', problem: 'column 7: "." is not expected' },
+    {
+      name: "a control character outside of strings",
+      text: '{"a":1}\u0000',
+      problem: "column 8: a control character: JSON has them in strings only",
+    },
+    {
+      name: "a raw tab",
+      text: '{"a":"\t"}',
+      problem: "column 7: a tab in a string is written as \\t",
+    },
     { name: "a raw newline in a string", text: '{"a":"\n"}', problem: "column 7: a line break" },
     { name: "a raw newline in a key", text: '{"a\n":1}', problem: "column 4: a line break" },
     {

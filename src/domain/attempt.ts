@@ -24,11 +24,11 @@ const CIRCUIT_JITTER = SECOND;
 /**
  * The retry policy: `maxRetries` further attempts, exponential backoff from `minBackoffSeconds` to
  * `maxBackoffSeconds` with full jitter above the minimum, `Retry-After` honoured up to the maximum. An
- * open circuit delays until `deliveryDeadlineSeconds` after the run became due. So a run ends no later
- * than that deadline plus `maxRetries` × `maxBackoffSeconds` and the attempts themselves.
+ * open circuit delays each attempt until `deliveryDeadlineSeconds` after that became due: what a retry waited for
+ * before has nothing to do with the circuit.
  */
 export function afterAttempt(input: {
-  run: Pick<ClaimedRun, "attempt" | "scheduledAt" | "createdAt" | "spec">;
+  run: Pick<ClaimedRun, "attempt" | "scheduledAt" | "createdAt" | "retryAt" | "spec">;
   outcome: DeliveryOutcome;
   now: Instant;
   random: Random;
@@ -47,7 +47,7 @@ export function afterAttempt(input: {
       break;
   }
   // A one-time that runs late is due when it is created, not when it should have run.
-  const due = Math.max(run.scheduledAt, run.createdAt);
+  const due = run.retryAt ?? Math.max(run.scheduledAt, run.createdAt);
   const seconds = run.spec.deliveryDeadlineSeconds;
   const deadline = due + seconds * SECOND;
   if (now >= deadline) {

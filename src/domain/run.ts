@@ -44,6 +44,8 @@ export interface ClaimedRun {
   createdAt: Instant;
   /** 1 for the first attempt. */
   attempt: number;
+  /** When this attempt became due, a retry; an open circuit moves `notBefore` and not this. Null of a first attempt. */
+  retryAt: Instant | null;
   /** `started` was committed together with the claim: it may be sent. */
   started: boolean;
   /** `destinationKey` of its target. */

@@ -94,8 +94,8 @@ const ENDED = {
 const RETRIED = {
   name: "retry_runs",
   mine: `update runs r
-          set attempts = r.attempts + 1, not_before = i.retry_at, claim_token = null, worker = null,
-              lease_until = null, started_at = null
+          set attempts = r.attempts + 1, not_before = i.retry_at, retry_at = i.retry_at,
+              claim_token = null, worker = null, lease_until = null, started_at = null
          from input i, job_cursors c
         where ${HELD} and ${byKey("c.job_uid", "r.job_uid")} and ${UNWANTED} is null
        returning ${ATTEMPTED}, r.attempts as attempt, i.next`,

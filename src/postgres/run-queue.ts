@@ -292,13 +292,15 @@ interface ClaimedRow {
   not_before: Instant;
   created_at: Instant;
   attempts: number;
+  retry_at: Instant | null;
   destination: string;
   started: boolean;
   spec: JobSpec;
 }
 
 const CLAIMED_COLUMNS = `r.id, r.account, r.job_uid, r.job_id, r.generation, r.trigger,
-  r.scheduled_at, r.not_before, r.created_at, r.attempts, r.destination, r.started_at is not null as started`;
+  r.scheduled_at, r.not_before, r.created_at, r.attempts, r.retry_at, r.destination,
+  r.started_at is not null as started`;
 
 function claimedOf(row: ClaimedRow, claimToken: string): ClaimedRun {
   return {
@@ -313,6 +315,7 @@ function claimedOf(row: ClaimedRow, claimToken: string): ClaimedRun {
     notBefore: row.not_before,
     createdAt: row.created_at,
     attempt: row.attempts + 1,
+    retryAt: row.retry_at,
     destination: row.destination,
     started: row.started,
     spec: row.spec,

@@ -18,6 +18,7 @@ export function claimedRun(
     notBefore: 0,
     createdAt: 0,
     attempt: 1,
+    retryAt: null,
     started: false,
     destination: "account http://127.0.0.1",
     spec: spec({

@@ -69,6 +69,7 @@ describe.runIf(kubeconfig !== "")("headersFrom", () => {
       notBefore: 0,
       createdAt: 0,
       attempt: 1,
+      retryAt: null,
       started: true,
       destination: `${of} https://example.com`,
       spec: { ...spec, target },

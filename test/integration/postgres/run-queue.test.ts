@@ -555,8 +555,22 @@ describe("release and renew", () => {
     const later = Date.now() + HOUR / 2;
     await fixture.queue.release([run], later);
     const again = await claimOne(fixture.queue, of);
-    expect(again).toMatchObject({ id: run.id, attempt: 1, notBefore: later });
+    expect(again).toMatchObject({ id: run.id, attempt: 1, notBefore: later, retryAt: null });
     expect(await fixture.executionsOf(of)).toEqual([]);
+  });
+
+  test("a retry that is postponed knows when it was due", async () => {
+    const of = job();
+    const first = await claimed(fixture, of);
+    await fixture.queue.start([first]);
+    const due = Date.now() + 1_000;
+    await fixture.queue.close([retry(first, due)]);
+    const second = await claimOne(fixture.queue, of);
+    expect(second).toMatchObject({ attempt: 2, notBefore: due, retryAt: due });
+    const later = due + HOUR / 2;
+    await fixture.queue.release([second], later);
+    const again = await claimOne(fixture.queue, of);
+    expect(again).toMatchObject({ attempt: 2, notBefore: later, retryAt: due });
   });
 
   test("renewing keeps the given claims only, by their tokens", async () => {

@@ -35,6 +35,7 @@ interface Case {
   random?: number;
   scheduledAt?: string;
   createdAt?: string;
+  retryAt?: string;
   deadlineSeconds?: number;
   next: AfterAttempt["next"];
   /** Milliseconds after now. */
@@ -206,6 +207,27 @@ const CASES: Case[] = [
     next: "postponed",
     inMs: 30_000,
   },
+  {
+    name: "the deadline of a retry counts from when it was due",
+    outcome: open("12:00:30"),
+    attempt: 2,
+    retry: { maxRetries: 3 },
+    scheduledAt: "10:00",
+    createdAt: "10:00",
+    retryAt: "11:59:59",
+    next: "postponed",
+    inMs: 30_000,
+  },
+  {
+    name: "the deadline of a retry passed",
+    outcome: open("12:00:30"),
+    attempt: 2,
+    retry: { maxRetries: 3 },
+    scheduledAt: "10:00",
+    createdAt: "10:00",
+    retryAt: "11:00",
+    next: "expired",
+  },
   { name: "no wait at all", outcome: open("12:00:30"), deadlineSeconds: 0, next: "expired" },
 ];
 
@@ -216,6 +238,7 @@ test.each(CASES)("after an attempt: $name", (c) => {
       attempt: c.attempt ?? 1,
       scheduledAt: at(c.scheduledAt ?? "12:00"),
       createdAt: at(c.createdAt ?? "12:00"),
+      retryAt: c.retryAt === undefined ? null : at(c.retryAt),
       spec: { ...spec, retry: { ...spec.retry, ...c.retry } },
     },
     outcome: c.outcome,
@@ -228,7 +251,13 @@ test.each(CASES)("after an attempt: $name", (c) => {
 
 test("an expired run says so in its execution", () => {
   const result = afterAttempt({
-    run: { attempt: 1, scheduledAt: at("10:00"), createdAt: at("10:00"), spec: aSpec() },
+    run: {
+      attempt: 1,
+      scheduledAt: at("10:00"),
+      createdAt: at("10:00"),
+      retryAt: null,
+      spec: aSpec(),
+    },
     outcome: open("12:00:30"),
     now: NOW,
     random: () => 0,

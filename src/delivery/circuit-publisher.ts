@@ -14,6 +14,8 @@ export interface CircuitPublisher {
 
 /** Milliseconds between tries while the database is away. */
 const RETRY = 2_000;
+/** Milliseconds between confirmations of what is published: of a process that says nothing it is not believed for long. */
+const CONFIRM = 60_000;
 
 /** One that stays open is probed every half minute, for as long as its destination is called: no news to anybody. */
 function levelOf(from: CircuitState, state: CircuitState): "debug" | "info" | "warn" {
@@ -22,18 +24,21 @@ function levelOf(from: CircuitState, state: CircuitState): "debug" | "info" | "w
 }
 
 /**
- * Publishes this process's breaker transitions, for REST and conditions. The latest state of each
- * destination wins; while the database is away it is kept and published afterwards, or a circuit that
- * closed meanwhile would look open for an hour.
+ * Publishes this process's breaker transitions, for REST and conditions, and that they still hold. The latest state of
+ * each destination wins; while the database is away it is kept and published afterwards, or a circuit that closed
+ * meanwhile would go on looking open.
  */
 export function createCircuitPublisher(options: {
-  circuits: Pick<Circuits, "publish">;
+  circuits: Pick<Circuits, "publish" | "confirm">;
   worker: string;
   timers: Timers;
   log: Pick<Logger, "debug" | "info" | "warn">;
 }): CircuitPublisher {
   const { circuits, worker, timers, log } = options;
   const waiting = new Map<string, CircuitState>();
+  /** What the table has of this process. */
+  const published = new Set<string>();
+  let confirmation: Timer | undefined;
   /** The database has been away since the last that was published. */
   let away = false;
   let publishing = false;
@@ -49,6 +54,9 @@ export function createCircuitPublisher(options: {
       try {
         await circuits.publish({ account, destination, worker, state });
         away = false;
+        if (state === "closed") published.delete(key);
+        else published.add(key);
+        confirmLater();
       } catch (error) {
         const about = { err: error, account, destination, state };
         if (!(error instanceof DependencyUnavailable)) {
@@ -66,6 +74,22 @@ export function createCircuitPublisher(options: {
     }
     publishing = false;
     if (waiting.size > 0 && !closed) retry = timers.after(RETRY, start);
+  }
+
+  function confirmLater(ms = CONFIRM): void {
+    if (!closed && published.size > 0) confirmation ??= timers.after(ms, () => void confirm());
+  }
+
+  async function confirm(): Promise<void> {
+    let next = CONFIRM;
+    try {
+      await circuits.confirm(worker);
+    } catch (error) {
+      log.debug({ err: error }, "circuit states not confirmed yet");
+      next = RETRY;
+    }
+    confirmation = undefined;
+    confirmLater(next);
   }
 
   function start(): void {
@@ -87,6 +111,7 @@ export function createCircuitPublisher(options: {
     close: () => {
       closed = true;
       retry?.cancel();
+      confirmation?.cancel();
     },
   };
 }

@@ -3,9 +3,9 @@ import { deleteInBatches, type Batches } from "./batches.ts";
 import { isUuid } from "./uuid.ts";
 import type { Pool } from "./pool.ts";
 
-/** A killed process never says goodbye; what it left is not believed for ever. */
+/** A killed process never says goodbye; what it left is believed for as long as one may be cut off from us. */
 const PUBLISHED = `select account, destination, worker, state, since
-   from circuits where updated_at > now() - interval '1 hour'`;
+   from circuits where updated_at > now() - interval '5 minutes'`;
 
 export function createCircuits({ pool }: { pool: Pool }): Circuits {
   return {
@@ -24,6 +24,9 @@ export function createCircuits({ pool }: { pool: Pool }): Circuits {
            updated_at = now()`,
         [account, destination, worker, state],
       );
+    },
+    async confirm(worker) {
+      await pool.query("update circuits set updated_at = now() where worker = $1", [worker]);
     },
     async list(account) {
       if (!isUuid(account)) return [];
@@ -45,7 +48,7 @@ export function createCircuits({ pool }: { pool: Pool }): Circuits {
   };
 }
 
-/** What killed processes left behind. For the retention task. */
+/** What killed processes left behind: much later than it is believed, for one that comes back. For the retention task. */
 export async function deleteStaleCircuits(options: { pool: Pool } & Batches): Promise<number> {
   return deleteInBatches({
     ...options,

@@ -17,7 +17,9 @@ export interface Circuit {
 export interface Circuits {
   /** A transition. Closed circuits are forgotten. */
   publish(circuit: Omit<Circuit, "since">): Promise<void>;
-  /** Open and half-open ones, by destination, of the processes that published within the last hour. */
+  /** The process is there, and what it published last is so. To be said every minute: see `list`. */
+  confirm(worker: string): Promise<void>;
+  /** Open and half-open ones, by destination, of the processes that were heard of within the last five minutes. */
   list(account: string): Promise<Circuit[]>;
   /** The same of all accounts, for whoever reports on everybody's jobs. */
   listAll(): Promise<Circuit[]>;

@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { Writable } from "node:stream";
+import { setImmediate as turn } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { timers } from "../../../cmd/system.ts";
 import { createCircuitBreakers } from "../../../src/delivery/circuit-breaker.ts";
@@ -25,7 +26,7 @@ afterAll(async () => {
   await database?.drop();
 });
 
-function publishing(circuits: Pick<Circuits, "publish">, worker: string) {
+function publishing(circuits: Pick<Circuits, "publish" | "confirm">, worker: string) {
   const lines: { state?: unknown }[] = [];
   const output = new Writable({
     write: (line: Buffer, _encoding, done) => {
@@ -52,6 +53,8 @@ function publishing(circuits: Pick<Circuits, "publish">, worker: string) {
   });
   return { lines, metrics, breakers, publisher };
 }
+
+const silent = (): void => undefined;
 
 test("a circuit that opens, is tried and closes is seen by metric, log line and table", async () => {
   const account = crypto.randomUUID();
@@ -102,6 +105,7 @@ test("while the database is away the latest state is kept, and published afterwa
         if (away) throw new DependencyUnavailable("postgres");
         await circuits.publish(circuit);
       },
+      confirm: (worker) => circuits.confirm(worker),
     },
     "w2",
   );
@@ -126,10 +130,17 @@ test("a state that the database does not take holds up nobody's, and is not trie
   const circuits = createCircuits({ pool });
   const lines: unknown[] = [];
   const note = (...line: unknown[]) => lines.push(line.at(-1));
+  const later: number[] = [];
   const publisher = createCircuitPublisher({
     circuits,
     worker: "w3",
-    timers: { ...timers, after: () => expect.unreachable("nothing is left to be published later") },
+    timers: {
+      ...timers,
+      after: (ms) => {
+        later.push(ms);
+        return { cancel: silent };
+      },
+    },
     log: { debug: note, info: note, warn: note },
   });
   // No compression makes an index entry of it.
@@ -144,5 +155,79 @@ test("a state that the database does not take holds up nobody's, and is not trie
     .poll(async () => (await circuits.list(account)).map(({ destination }) => destination))
     .toEqual(["https://down.example"]);
   expect(lines.filter((line) => line === "circuit state not published")).toHaveLength(1);
+  // Nothing is left to be published: what is there is confirmed.
+  await expect.poll(() => later).toEqual([60_000]);
   publisher.close();
+});
+
+test("what a process that is gone had published is not believed for long, of others it is confirmed", async () => {
+  const account = crypto.randomUUID();
+  const circuits = createCircuits({ pool });
+  let away = false;
+  let confirmed = 0;
+  const due: { ms: number; ring: () => void }[] = [];
+  const publisherOf = (worker: string) =>
+    createCircuitPublisher({
+      circuits: {
+        ...circuits,
+        confirm: async (of) => {
+          if (away) throw new DependencyUnavailable("postgres");
+          await circuits.confirm(of);
+          confirmed += 1;
+        },
+      },
+      worker,
+      timers: {
+        ...timers,
+        after: (ms, ring) => {
+          due.push({ ms, ring });
+          return { cancel: silent };
+        },
+      },
+      log: { debug: silent, info: silent, warn: silent },
+    });
+  const workers = async () => (await circuits.list(account)).map(({ worker }) => worker);
+  /** The next timer rings. */
+  const pass = async (): Promise<number> => {
+    await expect.poll(() => due.length).toBe(1);
+    const [{ ms, ring } = expect.unreachable()] = due.splice(0);
+    ring();
+    return ms;
+  };
+  const open = (destination: string) =>
+    ({ destination: `${account} ${destination}`, from: "closed", state: "open" }) as const;
+  const living = publisherOf("living");
+  living.transition(open("https://down.example"));
+  await expect.poll(() => due.length).toBe(1);
+  // It died without a word.
+  await circuits.publish({
+    account,
+    destination: "https://down.example",
+    worker: "gone",
+    state: "open",
+  });
+  expect(await workers()).toEqual(["gone", "living"]);
+
+  await pool.query(
+    "update circuits set updated_at = now() - interval '5 minutes' where account = $1",
+    [account],
+  );
+  expect(await workers()).toEqual([]);
+  away = true;
+  expect(await pass()).toBe(60_000);
+  await expect.poll(() => due.length).toBe(1);
+  away = false;
+  // Soon after PostgreSQL is back.
+  expect(await pass()).toBeLessThan(5_000);
+  await expect.poll(workers).toEqual(["living"]);
+  await expect.poll(() => due.map(({ ms }) => ms)).toEqual([60_000]);
+
+  living.transition({ ...open("https://down.example"), from: "open", state: "closed" });
+  await expect.poll(workers).toEqual([]);
+  await pass();
+  await expect.poll(() => confirmed).toBe(2);
+  await turn();
+  // Nothing is published any more that would have to be confirmed.
+  expect(due).toEqual([]);
+  living.close();
 });

@@ -20,6 +20,12 @@ const PATIENCE = 10_000;
  * name's server chooses, and each is checked; only those that were checked are dialled.
  */
 const MOST_ADDRESSES = 64;
+/**
+ * c-ares shortens `timeout` to a second for servers that have been answering quickly, and only lengthens it again in the
+ * last try: 5 s for a silent server that was quick, 8 s for one that nobody knows, of a dial's 10 s. A name server that
+ * asks another one, which lost a packet, needs more than two (CoreDNS: 2 s each).
+ */
+const RESOLVING = { timeout: 2_000, maxTimeout: 2_000, tries: 4 };
 /** More than the attempts that a process has in flight. */
 const MAX_WAITING = 1_000;
 
@@ -43,7 +49,7 @@ export function createLookup(
 ): Lookup {
   const { system = systemLookup, patience = PATIENCE } = options;
   const makeResolver = (): Resolver => {
-    const made = new Resolver({ timeout: 2_000, tries: 2 });
+    const made = new Resolver(RESOLVING);
     if (options.servers) made.setServers(options.servers());
     return made;
   };

@@ -129,7 +129,6 @@ function ownLines(headers: Readonly<Record<string, string>>): string {
   return lines;
 }
 
-/** Node collects the failures of several addresses in an AggregateError that carries the first code. */
 function codeOf(error: unknown): string | undefined {
   if (!(error instanceof Error)) return undefined;
   return "code" in error && typeof error.code === "string" ? error.code : undefined;

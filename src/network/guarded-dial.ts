@@ -1,8 +1,9 @@
 import { connect, isIP, type OnReadOpts, type Socket } from "node:net";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
-import { abortReason, untilAborted } from "../waiting/until-aborted.ts";
+import { untilAborted } from "../waiting/until-aborted.ts";
 import { classifyAddress } from "./address-class.ts";
 import { portBlocked, type Protocol } from "./blocked-ports.ts";
+import { connectAny } from "./connect-any.ts";
 import { DestinationRefused } from "./destination-refused.ts";
 import type { DestinationRules } from "./destination-rules.ts";
 import { codeOf, createLookup, type Found, type Lookup } from "./resolve-host.ts";
@@ -84,7 +85,15 @@ export function createGuardedDial(options: {
       // `resolve` answers for what is not: an internal name is refused, any other one not found.
       throw found.bySystem === true && !INTERNAL_NAME.test(host) ? notFound(host) : refused();
     }
-    return open({ host, port, addresses, onread: request.onread, signal: limit.signal });
+    const { onread } = request;
+    const socket = await connectAny({
+      addresses,
+      // Literals, as they were checked: nobody looks them up.
+      connect: (address) => connect({ host: address, port, ...(onread && { onread }) }),
+      signal: limit.signal,
+    });
+    socket.setNoDelay(true);
+    return socket;
   }
 
   async function resolve(
@@ -149,49 +158,3 @@ async function inTime<T>(dependency: string, answer: Promise<T>, limit: Limit): 
 const SERVICE_NAME = /^(?:[^.]+\.)+([^.]+)\.svc$/;
 const INTERNAL_NAME =
   /^[^.]+\.?$|\.(?:svc|local|internal|localhost|arpa|lan|intranet|corp|home)\.?$/i;
-
-function open({
-  host,
-  port,
-  addresses,
-  onread,
-  signal,
-}: {
-  host: string;
-  port: number;
-  addresses: readonly string[];
-  onread: OnReadOpts | undefined;
-  signal: AbortSignal;
-}): Promise<Socket> {
-  const checked = addresses.map((address) => ({ address, family: isIP(address) }));
-  return new Promise((resolve, reject) => {
-    const socket = connect({
-      host,
-      port,
-      ...(onread && { onread }),
-      autoSelectFamily: true,
-      autoSelectFamilyAttemptTimeout: 500,
-      // The names' addresses, as checked. A literal skips this and is its own checked address.
-      lookup: (_name, _options, callback) => {
-        callback(null, checked);
-      },
-    });
-    const abort = (): void => {
-      socket.destroy();
-      reject(abortReason(signal));
-    };
-    const failed = (error: Error): void => {
-      signal.removeEventListener("abort", abort);
-      reject(error);
-    };
-    socket.once("error", failed);
-    socket.once("connect", () => {
-      signal.removeEventListener("abort", abort);
-      socket.off("error", failed);
-      socket.setNoDelay(true);
-      resolve(socket);
-    });
-    signal.addEventListener("abort", abort, { once: true });
-    if (signal.aborted) abort();
-  });
-}

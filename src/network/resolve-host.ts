@@ -11,8 +11,13 @@ export interface Found {
 /** The addresses of a name. Rejects with a DNS error (`code` ENOTFOUND, EAI_AGAIN, …). */
 export type Lookup = (host: string) => Promise<Found>;
 
-/** Milliseconds that one kind of address is waited for when the other is there: a dial has 10 s in all. */
-const OTHER_KIND = 500;
+/** Milliseconds that AAAA is waited for when A is there: some servers mishandle it, and a dial has 10 s in all. */
+const AAAA_AFTER_A = 500;
+/**
+ * And A when AAAA is there: until it has been asked for again, which takes up to 3 s, since Node looks once a second. From
+ * most clusters no IPv6 address is reached, and of the two questions, which leave at once, one may well get lost.
+ */
+const A_AFTER_AAAA = 3_500;
 /** Milliseconds in line for the system's resolver: as long as a dial waits, nobody wants it any more. */
 const PATIENCE = 10_000;
 /**
@@ -21,9 +26,9 @@ const PATIENCE = 10_000;
  */
 const MOST_ADDRESSES = 64;
 /**
- * c-ares shortens `timeout` to a second for servers that have been answering quickly, and only lengthens it again in the
- * last try: 5 s for a silent server that was quick, 8 s for one that nobody knows, of a dial's 10 s. A name server that
- * asks another one, which lost a packet, needs more than two (CoreDNS: 2 s each).
+ * c-ares shortens `timeout` for servers that have been answering quickly, which comes to a second, and only lengthens it
+ * again in the last try: 5 s for a silent server that was quick, 8 to 9 s for another one, of a dial's 10 s. A name
+ * server that asks another one, which lost a packet, needs more than two (CoreDNS: 2 s each).
  */
 const RESOLVING = { timeout: 2_000, maxTimeout: 2_000, tries: 4 };
 /** More than the attempts that a process has in flight. */
@@ -86,17 +91,19 @@ export function createLookup(
 
   /** c-ares asks every server twice for the one kind that is not answered, with the other in hand. */
   async function askBothKinds(host: string): Promise<PromiseSettledResult<string[]>[]> {
-    const kinds = [resolver.resolve4(host), resolver.resolve6(host)];
+    const a = resolver.resolve4(host);
+    const aaaa = resolver.resolve6(host);
     const late = Promise.withResolvers<never>();
-    const timer = Promise.any(kinds).then(
-      () =>
+    const patience = Promise.any([a.then(() => AAAA_AFTER_A), aaaa.then(() => A_AFTER_AAAA)]);
+    const timer = patience.then(
+      (ms) =>
         setTimeout(() => {
           late.reject(new Error("not answered in time"));
-        }, OTHER_KIND),
+        }, ms),
       () => undefined,
     );
     const answers = await Promise.allSettled(
-      kinds.map((kind) => Promise.race([kind, late.promise])),
+      [a, aaaa].map((kind) => Promise.race([kind, late.promise])),
     );
     clearTimeout(await timer);
     return answers;

@@ -9,9 +9,18 @@ export interface DnsServer {
   close(): void;
 }
 
+function record(address: string): Buffer {
+  if (address.includes("."))
+    return Buffer.from([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4, ...address.split(".").map(Number)]);
+  const groups = address.split(":").map((group) => Number.parseInt(group, 16));
+  const bytes = groups.flatMap((group) => [group >> 8, group & 255]);
+  return Buffer.from([0xc0, 12, 0, 28, 0, 1, 0, 0, 0, 0, 0, 16, ...bytes]);
+}
+
 /**
- * A DNS server of a few lines (RFC 1035): A answers come from `answer`, which may say something else
- * each time; AAAA has none. `null`: no such name; `undefined`: silence, to AAAA where it is for `asked` 0.
+ * A DNS server of a few lines (RFC 1035): answers come from `answer`, which may say something else each time it is asked
+ * for A, and is asked for AAAA with `asked` 0: of the addresses each kind has its own, IPv6 in eight groups. `null`: no
+ * such name; `undefined`: silence.
  */
 export async function startDnsServer(
   answer: (name: string, asked: number) => readonly string[] | null | undefined,
@@ -29,22 +38,20 @@ export async function startDnsServer(
     const name = labels.join(".").toLowerCase();
     const question = query.subarray(12, at + 5);
     const wantsA = query.readUInt16BE(at + 1) === 1;
-    let addresses: readonly string[] | null | undefined = [];
+    const count = wantsA ? (counts.get(name) ?? 0) + 1 : 0;
     if (wantsA) {
       asked.push(name);
-      const count = (counts.get(name) ?? 0) + 1;
       counts.set(name, count);
-      addresses = answer(name, count);
-    } else addresses = answer(name, 0) && [];
-    if (addresses === undefined) return;
+    }
+    const all = answer(name, count);
+    if (all === undefined) return;
+    const addresses = all?.filter((address) => address.includes(".") === wantsA);
     const header = Buffer.alloc(12);
     query.copy(header, 0, 0, 2);
-    header.writeUInt16BE(addresses === null ? 0x8183 : 0x8180, 2);
+    header.writeUInt16BE(addresses === undefined ? 0x8183 : 0x8180, 2);
     header.writeUInt16BE(1, 4);
     header.writeUInt16BE(addresses?.length ?? 0, 6);
-    const records = (addresses ?? []).map((address) =>
-      Buffer.from([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4, ...address.split(".").map(Number)]),
-    );
+    const records = (addresses ?? []).map(record);
     socket.send(Buffer.concat([header, question, ...records]), peer.port, peer.address);
   });
   socket.bind(0, "127.0.0.1");

@@ -9,6 +9,10 @@ beforeAll(async () => {
     // Of AAAA it says at once that there is none.
     if (name === "slow.example" && (asked === 1 || asked === 2)) return undefined;
     if (name === "many.example") return Array.from({ length: 100 }, (_, i) => `203.0.114.${i}`);
+    if (name === "both.example") {
+      const both = ["203.0.114.7", "2606:4700:0:0:0:0:0:1"];
+      return asked === 1 ? undefined : both;
+    }
     return name === "known.example" || name === "slow.example" ? ["203.0.114.7"] : null;
   });
 });
@@ -58,6 +62,11 @@ test("a server that was quick may take more than two seconds for a name", async 
   const { lookup } = stuckSystem(PATIENT);
   for (let n = 0; n < 5; n += 1) await lookup("known.example");
   expect(await lookup("slow.example")).toEqual(["203.0.114.7"]);
+});
+
+test("a lost question for A is asked again, although AAAA is there", async () => {
+  const { lookup } = stuckSystem(PATIENT);
+  expect(await lookup("both.example")).toEqual(["203.0.114.7", "2606:4700::1"]);
 });
 
 describe("names that DNS does not know and the system's resolver does not answer", () => {

@@ -140,6 +140,9 @@ const NETWORK_ERRORS: Readonly<Record<string, string>> = {
   ERR_SSL_UNSUPPORTED_PROTOCOL: "the receiver does not speak TLS 1.2 or 1.3",
   ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL: "the receiver does not speak HTTP/1.1",
   ERR_SSL_TLSV1_UNRECOGNIZED_NAME: "the receiver does not know itself by this host name",
+  // TLS 1.3 says it after the handshake, and says what it is.
+  ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED:
+    "the receiver asks for a client certificate; there is none",
   // Go's servers (Caddy, Traefik), for a name for which they find none.
   ERR_SSL_TLSV1_ALERT_INTERNAL_ERROR:
     "the receiver broke off the TLS handshake; it may have no certificate for this host name",

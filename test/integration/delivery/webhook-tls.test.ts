@@ -171,6 +171,11 @@ describe("https", () => {
       error: "the receiver refused the TLS handshake; it may ask for a client certificate",
     },
     {
+      is: "asks for a client certificate",
+      server: () => tls({ requestCert: true, minVersion: "TLSv1.3" }),
+      error: "the receiver asks for a client certificate; there is none",
+    },
+    {
       is: "speaks HTTP/2 alone",
       server: () => createSecureServer(own()),
       error: "the receiver does not speak HTTP/1.1",

@@ -10,6 +10,7 @@ import { createOtps } from "../src/postgres/otps.ts";
 import { createRunHistory } from "../src/postgres/run-history.ts";
 import { createRunLedger } from "../src/postgres/run-ledger.ts";
 import type { Readiness } from "../src/telemetry/readiness.ts";
+import { within } from "../src/waiting/within.ts";
 import { createDashboardPart } from "./dashboard-part.ts";
 import type { Foundation } from "./foundation.ts";
 import type { JobStoreChoice } from "./job-store-choice.ts";
@@ -17,23 +18,34 @@ import { parsedSetting } from "./parsed-setting.ts";
 import { monotonic, timers } from "./system.ts";
 import { VERSION } from "./version.ts";
 
+/** For the log entries of mails that have been ended: statements of milliseconds, and the process has 30 s in all. */
+const LAST_ENTRIES_MS = 2_000;
+
+export interface GatewayPart extends Gateway {
+  /**
+   * Ends the mails that are still under way once the gateway is closed, those of the mailer's other users too, and
+   * waits for what is written of them.
+   */
+  endMails(): Promise<void>;
+}
+
 /** The REST API and the dashboard on the foundation and a job store. */
 export async function createGatewayPart(options: {
   foundation: Foundation;
   configuration: Configuration;
   store: Pick<JobStoreChoice, "jobs" | "jobIndex">;
   readiness: Readiness;
-}): Promise<Gateway> {
+}): Promise<GatewayPart> {
   const { foundation, configuration, store, readiness } = options;
-  const { pool, runPool, keyRing } = foundation;
-  return createGateway({
+  const { pool, runPool, keyRing, mailer } = foundation;
+  const gateway = createGateway({
     apiKeys: foundation.apiKeys,
     jobs: store.jobs,
     jobIndex: store.jobIndex,
     ledger: createRunLedger({ pool: runPool }),
     history: createRunHistory({ pool }),
     circuits: createCircuits({ pool }),
-    mailer: foundation.mailer,
+    mailer,
     emailLog: createEmailLog({ pool, pace: { timers, monotonic } }),
     otps: createOtps({ pool, keyRing }),
     idempotency: createIdempotencyKeys({ pool }),
@@ -56,4 +68,11 @@ export async function createGatewayPart(options: {
       burst: required(configuration, "rateLimitBurst"),
     },
   });
+  return {
+    ...gateway,
+    async endMails() {
+      await mailer.close();
+      await within(LAST_ENTRIES_MS, gateway.workDone(), timers);
+    },
+  };
 }

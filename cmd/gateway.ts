@@ -10,6 +10,7 @@ await serve("gateway", async ({ configuration, foundation, store, readiness, end
   const at = { host: configuration.host, port: required(configuration, "port") };
   const url = await onPort("PORT", listen(gateway.server(), at));
   const finishedJobs = runFinishedJobs({ foundation, configuration, store });
+  ending.add("mails", () => gateway.endMails());
   ending.add("gateway", async () => {
     await Promise.all([gateway.close(), finishedJobs.end()]);
   });

@@ -152,6 +152,8 @@ async function start(ending: Ending): Promise<void> {
     worker: `standalone-${process.pid}-${Date.now().toString(36)}`,
   });
   const finishedJobs = runFinishedJobs({ foundation, configuration, store });
+  // Behind the deliveries, whose mails are the same mailer's.
+  ending.add("mails", () => gateway.endMails());
   // At the same time: requests finish while runs do.
   ending.add("gateway and deliveries", async () => {
     await Promise.all([gateway.close(), controller.end(), finishedJobs.end()]);

@@ -18,6 +18,7 @@ import type { RunLedger } from "../domain/ports/run-ledger.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { Readiness } from "../telemetry/readiness.ts";
+import { within } from "../waiting/within.ts";
 import { authenticate } from "./authenticate.ts";
 import type { TrustedProxies } from "./client-address.ts";
 import { dashboardPage } from "./dashboard-page.ts";
@@ -27,7 +28,7 @@ import { docsPage } from "./docs-page.ts";
 import { createBodyRoom } from "./body-room.ts";
 import type { ApiRequest, Handler } from "./endpoint.ts";
 import { routeEndpoint, type BodyOf, type QueryOf } from "./endpoint-route.ts";
-import { createHttpServer, type HttpServer } from "./http-server.ts";
+import { createHttpServer, LAST_ANSWERS_MS, type HttpServer } from "./http-server.ts";
 import { openApiDocument } from "./openapi.ts";
 import type { Page } from "./page.ts";
 import { createListTurns, type InTurn } from "./read-turns.ts";
@@ -79,8 +80,13 @@ export interface GatewayOptions {
 export interface Gateway {
   /** An HTTP server that also answers in JSON what never becomes a request. Call once, then listen. */
   server(): Server;
-  /** Stops accepting; resolves when the last answer is out, after 25 s at most. */
+  /**
+   * Stops accepting; resolves when the last answer is out and what was begun for callers who have gone is done, after
+   * 25 s at most.
+   */
   close(): Promise<void>;
+  /** Resolves when nothing of what was begun for requests is under way any more. */
+  workDone(): Promise<void>;
 }
 
 type Handlers = {
@@ -135,13 +141,28 @@ export function createGateway(given: GatewayOptions): Gateway {
   app.use(router.routes());
   app.use(router.allowedMethods());
 
+  const respond = app.callback();
+  /** Of the requests that are under way: a caller may be gone long before. */
+  const work = new Set<Promise<void>>();
   let http: HttpServer | undefined;
   return {
-    server: () => (http ??= createHttpServer({ handle: app.callback(), metrics })).server,
+    server: () => (http ??= createHttpServer({ handle, metrics })).server,
     async close() {
-      if (http?.server.listening) await http.end(options.timers);
+      if (!http?.server.listening) return;
+      await within(LAST_ANSWERS_MS, http.end(options.timers).then(workDone), options.timers);
     },
+    workDone,
   };
+
+  async function handle(...request: Parameters<typeof respond>): Promise<void> {
+    const mine = respond(...request);
+    work.add(mine);
+    await mine.finally(() => work.delete(mine));
+  }
+
+  async function workDone(): Promise<void> {
+    await Promise.allSettled(work);
+  }
 
   /** 401, then 429, then 400 and its kin, then whatever the handler says. */
   function route(endpoint: EndpointDefinition, handler: Handler): void {

@@ -21,7 +21,7 @@ const KEEP_ALIVE_MS = 65_000;
 const REQUEST_TIMEOUT = "ERR_HTTP_REQUEST_TIMEOUT";
 
 /** How long answers may take once the server has begun to end: the process has 30 s for all of its parts. */
-const LAST_ANSWERS_MS = 25_000;
+export const LAST_ANSWERS_MS = 25_000;
 
 /** How long a connection may stay quiet once the server has begun to end, or once it has been refused. */
 const LINGER_MS = 500;

@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
+import { LIMITS } from "../../../src/domain/schema/fields.ts";
 import { otpMessage } from "../../../src/mail/otp-message.ts";
 import { HELLO, mailerFixture } from "./mailer-fixture.ts";
 
@@ -156,6 +157,21 @@ test("a mail that waits when the mailer is closed does not leave", async () => {
   const results = await Promise.allSettled(sent);
   expect(results.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
   expect(server.seen.connections).toBe(0);
+});
+
+test("the catcher takes the largest mail that the API does", async () => {
+  const caught = await catcher();
+  // Letters enough for quoted-printable, which takes three bytes for each of the others.
+  const letters = "éaaa";
+  const body = letters + "=".repeat(LIMITS.sendBodyBytes - Buffer.byteLength(letters));
+  const content = Buffer.alloc((LIMITS.attachmentsBytes / 4) * 3);
+  const result = await mailer(caught.smtpPort).send("a", {
+    ...HELLO,
+    body,
+    attachments: [{ filename: "a", content }],
+  });
+  expect(result).toMatchObject({ kind: "accepted" });
+  expect(caught.messages()[0]?.text?.trimEnd()).toBe(body);
 });
 
 test("the catcher keeps what it got apart from its own page", async () => {

@@ -295,6 +295,44 @@ describe.runIf(inject("kubeconfig") !== "")("the chart's templates", () => {
     expect(one.filter((key) => other.includes(key))).toEqual([]);
   });
 
+  test("names that YAML takes for numbers stay names: a namespace may be called 4711", async () => {
+    const monitoring = { serviceMonitor: { enabled: true }, prometheusRule: { enabled: true } };
+    const values = [
+      {
+        database: { existingSecret: "1", existingSecretKey: "2" },
+        encryption: { existingSecret: "3", existingSecretKey: "4" },
+        bootstrap: { existingSecret: "5", existingSecretKey: "6", namespace: "7" },
+        singleSignOn: {
+          issuer: "https://id.example.com",
+          clientId: "8",
+          existingSecret: "9",
+          existingSecretKey: "10",
+        },
+        publicUrl: "https://carillon.example.com",
+        watchNamespaces: ["7"],
+        headerSecretNamespaces: ["7"],
+        monitoring: { ...monitoring, grafanaDashboard: { enabled: true } },
+        nameOverride: "11",
+        fullnameOverride: "12",
+      },
+      {
+        postgresql: { enabled: true, persistence: { storageClassName: "13" } },
+        networkPolicy: { enabled: true },
+        gateway: { autoscaling: { enabled: true } },
+      },
+    ];
+    const namely = /^(name|namespace|key|storageClassName|app.kubernetes.io\/.*)$/;
+    const unnamed: string[] = [];
+    for (const each of values)
+      for (const object of await render(each, { release: "0x10", namespace: "4711" }))
+        JSON.stringify(object, (field, value: unknown) => {
+          if (namely.test(field) && !["string", "object"].includes(typeof value))
+            unnamed.push(`${object.kind} ${object.metadata.name}: ${field}: ${String(value)}`);
+          return value;
+        });
+    expect(unnamed).toEqual([]);
+  });
+
   test("a chart that has this one as a dependency may make it conditional", async () => {
     const objects = await render({ ...WITH_URL, enabled: true });
     expect(keysOf(objects)).toEqual(keysOf(await render(WITH_URL)));

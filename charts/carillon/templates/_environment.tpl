@@ -3,8 +3,8 @@
   valueFrom:
     secretKeyRef:
       {{- if .Values.database.existingSecret }}
-      name: {{ .Values.database.existingSecret }}
-      key: {{ .Values.database.existingSecretKey }}
+      name: {{ .Values.database.existingSecret | quote }}
+      key: {{ .Values.database.existingSecretKey | quote }}
       {{- else }}
       name: {{ include "carillon.secretName" . }}
       key: database-url
@@ -13,8 +13,8 @@
   valueFrom:
     secretKeyRef:
       {{- if .Values.encryption.existingSecret }}
-      name: {{ .Values.encryption.existingSecret }}
-      key: {{ .Values.encryption.existingSecretKey }}
+      name: {{ .Values.encryption.existingSecret | quote }}
+      key: {{ .Values.encryption.existingSecretKey | quote }}
       {{- else }}
       name: {{ include "carillon.secretName" . }}
       key: encryption-keys
@@ -112,8 +112,8 @@ volumes:
   valueFrom:
     secretKeyRef:
       {{- if $.Values.bootstrap.existingSecret }}
-      name: {{ $.Values.bootstrap.existingSecret }}
-      key: {{ $.Values.bootstrap.existingSecretKey }}
+      name: {{ $.Values.bootstrap.existingSecret | quote }}
+      key: {{ $.Values.bootstrap.existingSecretKey | quote }}
       {{- else }}
       name: {{ include "carillon.secretName" $ }}
       key: admin-password
@@ -140,8 +140,8 @@ volumes:
 - name: CARILLON_OIDC_CLIENT_SECRET
   valueFrom:
     secretKeyRef:
-      name: {{ .existingSecret }}
-      key: {{ .existingSecretKey }}
+      name: {{ .existingSecret | quote }}
+      key: {{ .existingSecretKey | quote }}
 {{- end }}
 {{- end }}
 {{- end }}

@@ -13,8 +13,8 @@
 {{- end -}}
 
 {{- define "carillon.selector" -}}
-app.kubernetes.io/name: {{ include "carillon.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "carillon.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{- define "carillon.labels" -}}

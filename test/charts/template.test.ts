@@ -546,6 +546,27 @@ describe.runIf(inject("kubeconfig") !== "")("the chart's templates", () => {
       message: "/gateway/podAnnotations/example.com~1port",
     },
     {
+      title: "a variable that is no string",
+      values: { ...WITH_URL, extraEnv: [{ name: "MINE", value: 5 }] },
+      message: "/extraEnv/0/value",
+    },
+    {
+      title: "a variable with a misspelt field",
+      values: { ...WITH_URL, extraEnv: [{ name: "MINE", valeu: "5" }] },
+      message: "/extraEnv/0",
+    },
+    {
+      title: "a variable given twice",
+      values: {
+        ...WITH_URL,
+        extraEnv: [
+          { name: "MINE", value: "5" },
+          { name: "MINE", value: "6" },
+        ],
+      },
+      message: "extraEnv: MINE is given twice",
+    },
+    {
       title: "no replica",
       values: { ...WITH_URL, controller: { replicas: 0 } },
       message: "/controller/replicas",

@@ -69,7 +69,12 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- fail "singleSignOn.issuer is set: set singleSignOn.clientId and publicUrl too" -}}
 {{- end -}}
 {{- $own := printf "%s\n%s\n%s" (include "carillon.gatewayEnvironment" .) (include "carillon.controllerEnvironment" .) (include "carillon.migrateEnvironment" .) -}}
+{{- $given := dict -}}
 {{- range .Values.extraEnv -}}
+{{- if hasKey $given .name -}}
+{{- fail (printf "extraEnv: %s is given twice" .name) -}}
+{{- end -}}
+{{- $_ := set $given .name true -}}
 {{- if regexMatch (printf "(?m)^- name: %s$" (regexQuoteMeta .name)) $own -}}
 {{- fail (printf "extraEnv: the chart sets %s itself: leave it out, and use the value for it, if there is one" .name) -}}
 {{- end -}}

@@ -20,6 +20,7 @@ interface PodSpec {
   serviceAccountName?: string;
   automountServiceAccountToken?: boolean;
   enableServiceLinks?: boolean;
+  imagePullSecrets?: unknown[];
   securityContext: Record<string, unknown>;
   initContainers?: Container[];
   containers: Container[];
@@ -225,6 +226,15 @@ describe.runIf(inject("kubeconfig") !== "")("the chart's templates", () => {
           expect(container.env).toEqual(expect.arrayContaining(extraEnv));
       }
     }
+  });
+
+  test("secrets to pull images with reach every pod, the database's too", async () => {
+    const imagePullSecrets = [{ name: "mirror" }];
+    const objects = await render({ postgresql: { enabled: true }, imagePullSecrets });
+    const workloads = objects.filter(({ kind }) => kind === "Deployment" || kind === "StatefulSet");
+    expect(workloads).toHaveLength(3);
+    for (const workload of workloads)
+      expect(podOf(workload).imagePullSecrets).toEqual(imagePullSecrets);
   });
 
   test("large numbers are written out: a values file's are floats", async () => {

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Instant } from "../domain/instant.ts";
 import type { Monotonic, Random, Timers } from "../domain/ports/clock.ts";
+import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import type { Leadership } from "../domain/ports/leadership.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { ApiError } from "./api-error.ts";
@@ -181,7 +182,10 @@ export function createLeaseElection(dependencies: LeaseElectionDependencies): Le
   async function renew(signal: AbortSignal, fit: () => boolean): Promise<void> {
     while (!signal.aborted && fit()) {
       const late = new AbortController();
-      const timer = timers.after(renewDeadlineMs, () => late.abort());
+      const timer = timers.after(renewDeadlineMs, () => {
+        const cause = new Error(`no answer within ${renewDeadlineMs / 1_000} s`);
+        late.abort(new DependencyUnavailable("kubernetes", { cause }));
+      });
       try {
         let renewed = await tryAcquireOrRenew(late.signal);
         while (!renewed) {

@@ -60,7 +60,8 @@ function world(spec?: Lease["spec"]) {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const away = () => reject(new DependencyUnavailable("kubernetes"));
     const late = time.after(asked.timeoutMs ?? Infinity, away);
-    asked.signal?.addEventListener("abort", away);
+    const { signal } = asked;
+    signal?.addEventListener("abort", () => reject(signal.reason as Error));
     if (server.delayMs > 0) time.after(server.delayMs, resolve);
     else if (!server.silent) resolve();
     await promise.finally(() => late.cancel());
@@ -188,6 +189,18 @@ test("an outage is complained of once", async () => {
   expect(said.filter(({ level }) => level === "warn")).toMatchObject([
     { text: "the lease could not be read or written", err: expect.any(DependencyUnavailable) },
   ]);
+});
+
+test("a leader's complaint says who did not answer, and for how long", async () => {
+  const { server, said, seconds } = world();
+  await seconds(1);
+  server.silent = true;
+  await seconds(12.1);
+  const [first] = said.filter(({ level }) => level === "warn");
+  expect(first).toMatchObject({
+    text: "the lease could not be read or written",
+    err: { message: "kubernetes is unavailable", cause: { message: "no answer within 10 s" } },
+  });
 });
 
 test("who is to end while it acquires the lease never leads, and gives it up", async () => {

@@ -25,8 +25,8 @@ export function invalidInput(error: unknown): InvalidInput | undefined {
   return undefined;
 }
 
-/** Without `Invalid value: "…": ` and `spec.x in body `, which repeat what the caller sent and where. */
+/** Without `Invalid value: "…": ` (of an object: `Invalid value: `) and `spec.x in body `: what the caller sent, and where. */
 function plain(message: string, path: string): string {
-  const said = message.replace(/^Invalid value: (?:"(?:[^"\\]|\\.)*"|\S+): /s, "");
+  const said = message.replace(/^Invalid value: (?:(?:"(?:[^"\\]|\\.)*"|\S+): )?/s, "");
   return said.startsWith(`${path} in body `) ? said.slice(`${path} in body `.length) : said;
 }

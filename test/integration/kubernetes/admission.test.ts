@@ -47,6 +47,22 @@ describe.runIf(kubeconfig !== "")("what the cluster's own rules refuse", () => {
     await client?.close();
   });
 
+  test("a rule of the definition is told without what the API server puts before it", async () => {
+    const target = {
+      kind: "webhook" as const,
+      url: "https://example.com/hook",
+      payload: "{}",
+      headers: { "X-Token": "a" },
+      headersFrom: [{ header: "x-token", secretName: "tokens", secretKey: "b" }],
+      timeoutSeconds: 30,
+    };
+    const error = await refusal(store.create({ account, id: "twice", spec: cronSpec({ target }) }));
+    expect(error).toBeInstanceOf(InvalidInput);
+    expect((error as InvalidInput).findings).toEqual([
+      { field: "", message: "a header is in both headers and headersFrom; keep one of them" },
+    ]);
+  });
+
   test.each(["Invalid", "Forbidden", "RequestEntityTooLarge"])(
     "a policy that says %s is told in its own words, also when a job is deleted",
     async (reason) => {

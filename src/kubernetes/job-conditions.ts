@@ -55,7 +55,7 @@ function ready({ job, cursor, timing }: ConditionInput): JobCondition {
     return unmet(
       type,
       "NoAccount",
-      "The namespace is bound to no account; ask the operator to bind it. Nothing runs.",
+      "The namespace is bound to no account; ask the operator to bind it, again if it was deleted and made anew. Nothing runs.",
     );
   if (!timing.compiled.ok) {
     const { field, message } = timing.compiled.finding;

@@ -5,7 +5,7 @@ import { statusNews } from "../../../src/kubernetes/job-news.ts";
 import { aCursor, aJob, at } from "../domain/decide-builders.ts";
 
 const NO_ACCOUNT =
-  "NoAccount: The namespace is bound to no account; ask the operator to bind it. Nothing runs.";
+  "NoAccount: The namespace is bound to no account; ask the operator to bind it, again if it was deleted and made anew. Nothing runs.";
 
 /** A job without account whose only run failed, as a leader sees it that has seen nothing of it before. */
 function firstLook(known: { digest: string; ready?: string }) {

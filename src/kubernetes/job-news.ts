@@ -89,17 +89,19 @@ export function circuitNews(job: Job, known: RememberedResource, open: boolean):
 
 /** Fire times that did not run. */
 export function missedNews(job: Job, known: RememberedResource, span: MissedSpan): JobNews {
-  const when =
-    span.count === 1
-      ? `The run of ${isoUtc(span.first)}`
-      : `${span.count} runs from ${isoUtc(span.first)} to ${isoUtc(span.last)}`;
   return {
     ...regarding(job, known),
     type: "Warning",
     reason: "Missed",
     action: "Schedule",
-    note: `${when} did not take place: ${REASONS[span.reason]}.`,
+    note: `${runsOf(span)} did not take place: ${REASONS[span.reason]}.`,
   };
+}
+
+function runsOf({ reason, count, first, last }: MissedSpan): string {
+  if (count > 1) return `${count} runs from ${isoUtc(first)} to ${isoUtc(last)}`;
+  // Told as it happens, and while a receiver hangs each time: the Event has its moment, and counts the others.
+  return reason === "overlap" ? "A run" : `The run of ${isoUtc(first)}`;
 }
 
 function regarding(

@@ -299,11 +299,16 @@ test("fire times that did not run are told of", () => {
   const [first, last] = [at("10:00"), at("11:00")];
   report(yearly(), [
     { first, last, count: 7, reason: "downtime" },
+    { first: last, last, count: 1, reason: "deadline" },
+    { first, last: first, count: 1, reason: "overlap" },
     { first: last, last, count: 1, reason: "overlap" },
   ]);
   expect(told).toMatchObject([
     { reason: "Missed", note: expect.stringMatching(/^7 runs from .*10:00.* to .*11:00.* nobody/) },
-    { reason: "Missed", note: expect.stringMatching(/^The run of .*11:00.* unfinished/) },
+    { reason: "Missed", note: expect.stringMatching(/^The run of .*11:00.* deadline/) },
+    { reason: "Missed", note: expect.stringMatching(/^A run did not take place.* unfinished/) },
+    // A series of one Event, however many times it is.
+    { note: told[2]?.note },
   ]);
 });
 

@@ -2,7 +2,7 @@ import { isoUtc } from "../domain/instant.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import type { Closing } from "../domain/ports/run-queue.ts";
 import { byKey } from "./by-key.ts";
-import { awaits } from "./drop-runs.ts";
+import { ONCE_AT } from "./drop-runs.ts";
 import { ensureExecutionMonths, lacksPartition } from "./partitions.ts";
 import type { Queryable } from "./pool.ts";
 import { EXECUTION_COLUMNS, LAST_EXECUTION, plainArray } from "./rows.ts";
@@ -51,12 +51,9 @@ const REMEMBERED = Object.entries(LAST_EXECUTION).map(
 /** Whether a run has the outcome of its fire time. */
 const FINAL = "trigger = 'schedule' and next <> 'retry'";
 
-/** Of several outcomes at once, that of the cursor's generation: behind a store that was restored it is not the last. */
-const OUTCOME =
-  "coalesce(array_position(f.final, c.generation), array_position(f.final, f.newest))";
-
-/** Whether the outcome is the one-time job's. */
-const SETTLES = `(f.final is not null and ${awaits("f", `f.final[${OUTCOME}]`)})`;
+/** Which of the outcomes of a job `f` is the one that its one-time awaits, as `awaits` has it of one run; null: none. */
+const AWAITED = `case when c.once = 'fired' then
+  coalesce(array_position(f.final, c.generation), array_position(f.times, ${ONCE_AT})) end`;
 
 const HALTS = "(c.generation = any(f.halted) is true)";
 
@@ -173,7 +170,7 @@ async function closeOnce(
               array_agg(generation) filter (where next = 'halted') over job as halted,
               array_agg(generation) filter (where ${FINAL}) over job as final,
               array_agg(status) filter (where ${FINAL}) over job as outcomes,
-              max(generation) filter (where ${FINAL}) over job as newest,
+              array_agg(scheduled_at) filter (where ${FINAL}) over job as times,
               bool_or(one_time) filter (where ${FINAL}) over job as one_time,
               bool_or(next = 'retry') over job as retries
          from mine
@@ -181,8 +178,9 @@ async function closeOnce(
                       rows between unbounded preceding and unbounded following)
         order by job_uid, executed_at desc, id desc
      ), judged as materialized (
-       select f.*, c.version, f.outcomes[${OUTCOME}] as outcome, ${HALTS} as halts, ${SETTLES} as settles
+       select f.*, c.version, f.outcomes[awaited] as outcome, ${HALTS} as halts, awaited is not null as settles
          from folded f join job_cursors c on ${byKey("c.job_uid", "f.job_uid")}
+              cross join lateral (select ${AWAITED} as awaited) as a
      ), written as (
        update job_cursors c
           set ${REMEMBERED.join(", ")},

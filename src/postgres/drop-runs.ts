@@ -72,13 +72,10 @@ export async function dropUnstarted(client: Queryable, drops: readonly Drop[]): 
        delete from runs r using affected a where ${byKey("r.id", "a.id")} and a.doomed
        returning r.id, r.account, r.job_id, r.job_uid, r.generation, r.trigger, r.key, r.attempts,
                  r.scheduled_at, a.reason, a.decided_up_to, a.all_due, a.again
-     ), newest as materialized (
-       select distinct on (job_uid) id, job_uid, generation, attempts, scheduled_at from dropped
-        where trigger = 'schedule' and again = '' and (attempts > 0 or reason <> 'deleted')
-        order by job_uid, generation desc
      ), ended as (
-       update job_cursors c set ${droppedAs("d")} from newest d
-        where ${byKey("c.job_uid", "d.job_uid")} and ${awaits("d")}
+       update job_cursors c set ${droppedAs("d")} from dropped d
+        where ${byKey("c.job_uid", "d.job_uid")} and d.trigger = 'schedule' and d.again = ''
+          and (d.attempts > 0 or d.reason <> 'deleted') and ${awaits("d")}
        returning c.job_uid, d.id, c.once
      ), recorded as (
        insert into missed_spans (account, job_id, job_uid, first_at, last_at, count, reason)
@@ -118,16 +115,19 @@ export interface Dropped {
   moved: Instant[];
 }
 
+/** SQL: of cursor `c`, which is a one-time's: its time. */
+export const ONCE_AT = `(
+    select to_timestamp((v.spec #>> '{schedule,at}')::float8 / 1000) from job_revisions v
+     where ${byKey("v.job_uid", "c.job_uid")} and v.generation = c.generation)`;
+
 /**
- * Of cursor `c` and a scheduled run of its job, of that generation: whether it is a one-time's that waits for
- * what becomes of this run. One that was given a new time while the run of the old was under way has a run of
- * the new time still to come.
+ * SQL: of cursor `c` and a scheduled run of its job: whether it is a one-time's that waits for what becomes of this run.
+ * One that was given a new time, or that was a cron, may have others under way. Of its own generation there is one;
+ * of older ones, that of its time, which was not changed since or is the time again.
  */
-export function awaits(run: string, generation = `${run}.generation`): string {
-  return `(c.once = 'fired' and (c.generation = ${generation} or not exists (
-    select from runs n
-     where ${byKey("n.job_uid", `${run}.job_uid`)} and n.trigger = 'schedule'
-       and (n.generation > ${generation} or n.generation = c.generation))))`;
+export function awaits(run: string): string {
+  return `(c.once = 'fired'
+    and (c.generation = ${run}.generation or ${run}.scheduled_at = ${ONCE_AT}))`;
 }
 
 /**

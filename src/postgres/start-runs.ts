@@ -55,7 +55,8 @@ async function dropUnwanted(
   const { rows } = await database.query<{ job_uid: string | null; late: number }>({
     name: "drop_unwanted_runs",
     text: `with mine as materialized (
-       select r.id, r.job_uid, r.account, r.trigger, r.generation, r.replaced, r.attempts, i.start_by
+       select r.id, r.job_uid, r.account, r.trigger, r.generation, r.scheduled_at, r.replaced, r.attempts,
+              i.start_by
          from runs r join ${CLAIMS} on ${STILL_HELD}
         order by i.id for update of r
      ), judged as materialized (

@@ -399,6 +399,61 @@ describe("put back to a time that it has run at", () => {
     expect(await fixture.executionsOf(cron)).toHaveLength(1);
   });
 
+  for (const [older, awaited, becomes] of [
+    [failure, success, "completed"],
+    [success, failure, "failed"],
+  ] as const) {
+    test(`as a cron, while that run and an earlier one are under way: ${becomes}, as its own says`, async () => {
+      const at = Math.floor(Date.now() / 1_000) * 1_000 - 1_000;
+      const cron = job();
+      const runs = [];
+      for (const time of [at - 60_000, at]) {
+        const from = (await fixture.ledger.cursors([cron.uid])).get(cron.uid);
+        await fixture.ledger.apply([change(cron, { from, create: [scheduled(time)] })]);
+        runs.push(await started(cron));
+      }
+      const [earlier, run] = runs;
+      if (!earlier || !run) throw new Error("no runs");
+      await reconcile(movedTo(cron, at));
+      await fixture.queue.close([older(earlier)]);
+      expect(await onceOf(cron)).toBe("fired");
+      await fixture.queue.close([awaited(run)]);
+      expect(await onceOf(cron)).toBe(becomes);
+    });
+
+    test(`while that run and the one of the other time are under way: ${becomes}, as its own says`, async () => {
+      const at = Date.now() - 2_000;
+      const of = once(at);
+      await reconcile(of);
+      const run = await started(of);
+      const other = movedTo(of, at + 1_000);
+      await reconcile(other);
+      const otherRun = await started(other);
+      await reconcile(movedTo(other, at));
+      await fixture.queue.close([older(otherRun)]);
+      expect(await onceOf(of)).toBe("fired");
+      await fixture.queue.close([awaited(run)]);
+      expect(await onceOf(of)).toBe(becomes);
+    });
+  }
+
+  test("while that run is under way, and the one of the other time is given back: its own outcome counts", async () => {
+    const at = Date.now() - 2_000;
+    const of = once(at);
+    await reconcile(of);
+    const run = await started(of);
+    const other = movedTo(of, at + 1_000);
+    await reconcile(other);
+    const otherRun = await started(other);
+    await reconcile(movedTo(other, at));
+    await fixture.queue.release([otherRun], Date.now() - 1);
+    await refused(await claimOne(fixture.queue, of));
+    expect(await onceOf(of)).toBe("fired");
+    await fixture.queue.close([success(run)]);
+    expect(await onceOf(of)).toBe("completed");
+    expect(await reasonsOf(of)).toEqual(["superseded"]);
+  });
+
   const late: {
     name: string;
     policy: Partial<JobSpec>;

@@ -465,14 +465,15 @@ describe("close", () => {
     const of = job({ spec: spec({ schedule: { kind: "once", at } }) });
     const old = await claimed(fixture, of, { at, once: "fired" });
     await fixture.queue.start([old]);
-    const again = { ...of, generation: 2 };
+    const newTime = Date.now() - 10;
+    const again = {
+      ...of,
+      generation: 2,
+      spec: spec({ schedule: { kind: "once", at: newTime } }),
+    };
     const from = await cursorOf(fixture.ledger, of);
     await fixture.ledger.apply([
-      change(again, {
-        from,
-        to: { once: "fired", generation: 2 },
-        create: [scheduled(Date.now() - 10)],
-      }),
+      change(again, { from, to: { once: "fired" }, create: [scheduled(newTime)] }),
     ]);
     await fixture.queue.close([failure(old)]);
     expect((await cursorOf(fixture.ledger, of)).once).toBe("fired");

@@ -3,7 +3,7 @@ import type { Cursor } from "../domain/cursor.ts";
 import { contradicts } from "../domain/decide.ts";
 import { HOUR, MINUTE } from "../domain/instant.ts";
 import type { Clock, Monotonic, Random, Timers } from "../domain/ports/clock.ts";
-import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
+import { DependencyUnavailable, LockHeld } from "../domain/ports/dependency-down.ts";
 import type { JobStore } from "../domain/ports/job-store.ts";
 import type { Leadership } from "../domain/ports/leadership.ts";
 import { ContentRefused } from "../domain/ports/content-refused.ts";
@@ -13,6 +13,7 @@ import type { Logger } from "../telemetry/logger.ts";
 import { backoffMs } from "../waiting/backoff.ts";
 import { pause } from "../waiting/pause.ts";
 import { JobView, type JobEntry } from "./job-view.ts";
+import { LockedJobs } from "./locked-jobs.ts";
 import type { ControllerMetrics } from "./reconciler.ts";
 import { createReconciler } from "./reconciler.ts";
 import type { ReflectorSink } from "./reflector.ts";
@@ -55,6 +56,16 @@ export interface Controller {
   readonly blindMs: number;
   /** Namespaces that refused to be listed: their jobs wait. */
   readonly refused: readonly string[];
+}
+
+/** One piece of work, and what it comes to when it fails. */
+interface Batch {
+  /** The most jobs that it takes. */
+  limit: number;
+  /** From the queue, to be reconciled. */
+  taken: string[];
+  /** Jobs that its transaction writes. */
+  written: readonly string[];
 }
 
 /** PostgreSQL's clock has no event for "known": look again. */
@@ -108,6 +119,14 @@ export function createController(deps: ControllerDeps): Controller {
   const touched = new TouchedCursors({
     ledger,
     view,
+    queue,
+    timers,
+    onDue: () => {
+      bell.ring();
+    },
+  });
+  const locked = new LockedJobs({
+    ledger,
     queue,
     timers,
     onDue: () => {
@@ -192,6 +211,7 @@ export function createController(deps: ControllerDeps): Controller {
       counts.clear();
       view.cursors.clear();
       touched.clear();
+      locked.clear();
       suspects.clear();
       for (const entry of view.entries.values()) {
         entry.status = undefined;
@@ -260,24 +280,27 @@ export function createController(deps: ControllerDeps): Controller {
     bell.ring();
   }
 
-  async function cancelSome(): Promise<boolean> {
-    if (tombstones.size === 0) return false;
+  async function cancelSome(batch: Batch): Promise<boolean> {
+    const gone = [...tombstones].filter((uid) => !queue.aside.has(uid)).slice(0, batchSize);
+    if (gone.length === 0) return false;
     cancelledLast = true;
-    const gone = [...tombstones].slice(0, batchSize);
+    batch.written = gone;
     await ledger.cancel(gone.map((uid) => ({ uid })));
     for (const uid of gone) tombstones.delete(uid);
     return true;
   }
 
   /** One piece of work; false when there is none at the moment. Throws when PostgreSQL fails. */
-  async function step(batch: { limit: number; taken: string[] }): Promise<boolean> {
-    const startedIn = term;
-    const current = (): boolean => leading && term === startedIn;
+  async function step(batch: Batch, current: () => boolean): Promise<boolean> {
     if (cursorsDue) {
       await loadCursors(current);
       return true;
     }
-    if (!cancelledLast && (await cancelSome())) return true;
+    if (locked.due) {
+      await locked.look(current);
+      return true;
+    }
+    if (!cancelledLast && (await cancelSome(batch))) return true;
     if (touched.due) {
       await touched.load(batchSize, current);
       return true;
@@ -292,7 +315,8 @@ export function createController(deps: ControllerDeps): Controller {
     }
     metrics.reconcileQueueDepth.set(queue.depth);
     batch.taken = queue.take(batch.limit);
-    if (batch.taken.length === 0) return cancelSome();
+    if (batch.taken.length === 0) return cancelSome(batch);
+    batch.written = batch.taken;
     await reconciler.reconcile(batch.taken, current);
     return true;
   }
@@ -308,8 +332,9 @@ export function createController(deps: ControllerDeps): Controller {
     let bisections = 0;
     let limit = batchSize;
     while (!signal.aborted) {
-      const batch: { limit: number; taken: string[] } = { limit, taken: [] };
+      const batch: Batch = { limit, taken: [], written: [] };
       const inTerm = term;
+      const current = (): boolean => leading && term === inTerm;
       try {
         // `holds` may turn false before the listener hears of it: asked before every batch.
         if (!synced || !leading) {
@@ -320,7 +345,7 @@ export function createController(deps: ControllerDeps): Controller {
           await bell.wait(CLOCK_POLL_MS, signal);
           continue;
         }
-        const worked = await step(batch);
+        const worked = await step(batch, current);
         if (failures > 0) log.info("PostgreSQL answers again; scheduling goes on");
         failures = 0;
         if (batch.taken.length > 0) {
@@ -330,6 +355,7 @@ export function createController(deps: ControllerDeps): Controller {
         if (!worked) await bell.wait(idleMs(), signal);
       } catch (error) {
         if (term === inTerm) for (const uid of batch.taken) queue.add(uid);
+        if (error instanceof LockHeld && (await waitApart(batch.written, current))) continue;
         if (error instanceof DependencyUnavailable) {
           // No job's fault, although a read may work: a demoted primary answers, and refuses writes.
           // Should it be the time that the batch takes, a smaller one gets through.
@@ -350,6 +376,17 @@ export function createController(deps: ControllerDeps): Controller {
         await pause(backoffMs(failures, random), timers, signal);
       }
     }
+  }
+
+  /** Jobs that somebody holds: the others go on. False when it is none of these. */
+  async function waitApart(uids: readonly string[], current: () => boolean): Promise<boolean> {
+    const held = await locked.putAside(uids, current);
+    if (held.length === 0) return false;
+    log.warn(
+      { jobs: held.length, uid: held[0] },
+      "somebody holds a lock on jobs or their runs in PostgreSQL: they are scheduled when it is released",
+    );
+    return true;
   }
 
   /** A batch of one that failed is put off; its neighbours go on. */
@@ -393,6 +430,7 @@ export function createController(deps: ControllerDeps): Controller {
         // Deliveries may go on for long, and the election's end is not heard of here any more.
         metrics.leader.set(0);
         touched.clear();
+        locked.clear();
         reporter?.clear();
       }
     },

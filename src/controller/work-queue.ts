@@ -8,11 +8,13 @@ const LAST_RETRY = MINUTE;
 
 /**
  * Keys to reconcile: each at most once however often it is added, first come first served. A key that
- * failed comes back after a growing, jittered delay, unless something happens to it before.
+ * failed comes back after a growing, jittered delay, unless something happens to it before; one that is
+ * put aside, when it is taken back, whatever happens to it.
  */
 export class WorkQueue {
   readonly #ready = new Set<string>();
   readonly #delayed = new WakeHeap();
+  readonly #aside = new Set<string>();
   readonly #failures = new Map<string, number>();
   readonly #random: Random;
 
@@ -25,12 +27,30 @@ export class WorkQueue {
     return this.#ready.size;
   }
 
-  /** Keys that wait for their next try included. */
+  /** Keys that wait for their next try, or are put aside, included. */
   get depth(): number {
-    return this.#ready.size + this.#delayed.size;
+    return this.#ready.size + this.#delayed.size + this.#aside.size;
+  }
+
+  /** Those that are put aside. */
+  get aside(): ReadonlySet<string> {
+    return this.#aside;
+  }
+
+  putAside(keys: Iterable<string>): void {
+    for (const key of keys) {
+      this.#ready.delete(key);
+      this.#delayed.delete(key);
+      this.#aside.add(key);
+    }
+  }
+
+  takeBack(key: string): void {
+    if (this.#aside.delete(key)) this.add(key);
   }
 
   add(key: string): void {
+    if (this.#aside.has(key)) return;
     this.#delayed.delete(key);
     this.#ready.add(key);
   }
@@ -73,12 +93,14 @@ export class WorkQueue {
   forget(key: string): void {
     this.#ready.delete(key);
     this.#delayed.delete(key);
+    this.#aside.delete(key);
     this.#failures.delete(key);
   }
 
   clear(): void {
     this.#ready.clear();
     this.#delayed.clear();
+    this.#aside.clear();
     this.#failures.clear();
   }
 }

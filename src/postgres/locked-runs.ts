@@ -30,3 +30,29 @@ export async function lockedRuns(
   );
   return new Set(rows.map(({ id }) => id));
 }
+
+/** `RunLedger.locked`. */
+export async function lockedJobs(
+  database: Queryable,
+  jobUids: readonly string[],
+): Promise<Set<string>> {
+  const { rows } = await database.query<{ job_uid: string }>(
+    `with asked as materialized (
+       select * from unnest($1::uuid[]) as i(job_uid)
+     ), cursors_there as materialized (
+       select c.job_uid from job_cursors c join asked on ${byKey("c.job_uid", "asked.job_uid")}
+     ), free_cursors as materialized (
+       select c.job_uid from job_cursors c join asked on ${byKey("c.job_uid", "asked.job_uid")}
+          for update of c skip locked
+     ), runs_there as materialized (
+       select r.id, r.job_uid from runs r join asked on ${byKey("r.job_uid", "asked.job_uid")}
+     ), free_runs as materialized (
+       select r.id from runs r join asked on ${byKey("r.job_uid", "asked.job_uid")} for update of r skip locked
+     )
+     select job_uid from cursors_there where job_uid not in (select job_uid from free_cursors)
+     union
+     select job_uid from runs_there where id not in (select id from free_runs)`,
+    [plainArray(jobUids)],
+  );
+  return new Set(rows.map(({ job_uid }) => job_uid));
+}

@@ -11,6 +11,7 @@ import { createJobCancellation } from "./cancel-jobs.ts";
 import { dropReplaced, dropUnstarted, type Drop } from "./drop-runs.ts";
 import { tellOfJobs } from "./ledger-news.ts";
 import { liftHalt } from "./lift-halt.ts";
+import { lockedJobs } from "./locked-runs.ts";
 import { CURSORS_CHANNEL, RUNS_CHANNEL } from "./notifications.ts";
 import { tellOfRuns, toldOfRun } from "./run-news.ts";
 import { transaction, type Pool, type Queryable } from "./pool.ts";
@@ -80,6 +81,8 @@ export function createRunLedger({ pool }: { pool: Pool }): RunLedger {
         }),
       );
     },
+
+    locked: (jobUids) => lockedJobs(pool, jobUids),
 
     orphans: async (known) => {
       const { rows } = await pool.query<{ job_uid: string }>(

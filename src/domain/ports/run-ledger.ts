@@ -44,9 +44,12 @@ export interface RunLedger {
    *    (completed, failed, halted): the scheduler keeps cursors in memory and learns of such a write by the conflict.
    * Manual runs are never dropped for suspension.
    *
-   * Throws ContentRefused, and nothing is applied, when PostgreSQL cannot hold what a change says.
+   * Throws ContentRefused, and nothing is applied, when PostgreSQL cannot hold what a change says; and LockHeld after
+   * waiting for somebody who holds a lock on one of the jobs' cursors or runs, as `cancel` does.
    */
   apply(changes: readonly LedgerChange[]): Promise<{ conflicts: string[]; created: number }>;
+  /** Uids of those for whose cursor, or one of whose unfinished runs, `apply` would have to wait at this moment. */
+  locked(jobUids: readonly string[]): Promise<ReadonlySet<string>>;
   /** Uids whose cursor is not deleted but that are not in `known`: deletions nobody saw. */
   orphans(known: ReadonlySet<string>): Promise<string[]>;
   /** Uids under which the id may still run: a job that is there, and those whose deletion broke off. */

@@ -1,8 +1,10 @@
 import { randomUUID } from "node:crypto";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { monotonic, timers } from "../../../cmd/system.ts";
 import { alwaysLeader } from "../../../src/controller/always-leader.ts";
 import { createController } from "../../../src/controller/controller.ts";
+import type { Job } from "../../../src/domain/job.ts";
+import { LockHeld } from "../../../src/domain/ports/dependency-down.ts";
 import { timingOf } from "../../../src/domain/timing.ts";
 import type { StatusReporter } from "../../../src/domain/ports/status-reporter.ts";
 import { createAccounts } from "../../../src/postgres/accounts.ts";
@@ -15,6 +17,7 @@ import { createRunLedger } from "../../../src/postgres/run-ledger.ts";
 import { createRunQueue } from "../../../src/postgres/run-queue.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
+import { pause } from "../../../src/waiting/pause.ts";
 import type { TestDatabase } from "../../postgres/database.ts";
 import { createTestDatabase } from "../../postgres/database.ts";
 import { aSpec } from "../../unit/domain/decide-builders.ts";
@@ -64,10 +67,11 @@ afterAll(async () => {
 /** Runs of so far ahead are prepared; until they are due a test is over, on a busy machine too. */
 const AHEAD_MS = 60_000;
 
-function startController(reporter?: StatusReporter) {
+function startController(reporter?: StatusReporter, ledger = parts.ledger) {
   const abort = new AbortController();
   const done = createController({
     ...parts,
+    ledger,
     leadership: alwaysLeader(),
     timers,
     monotonic: () => performance.now(),
@@ -286,4 +290,75 @@ test("a 410 pauses the job and resuming wakes it, without a change of the job it
   } finally {
     await stop();
   }
+});
+
+const runsOf = ({ uid }: Job) => count("from runs where job_uid = $1", [uid]);
+
+describe("while somebody holds rows of a job in PostgreSQL", () => {
+  /** For as short a time as others wait here. */
+  const LOCK_TIMEOUT_MS = 500;
+
+  test.each([
+    { held: "its cursor", rows: "job_cursors where job_uid = $1" },
+    { held: "its run", rows: "runs where job_uid = $1" },
+  ])(
+    "$held: all others are scheduled and deleted, and that one when it is released",
+    async ({ rows }) => {
+      const { jobs, account, pool } = parts;
+      const impatient = createPool({
+        url: database.url,
+        applicationName: "leader",
+        lockTimeoutMs: LOCK_TIMEOUT_MS,
+      });
+      let waits = 0;
+      const ledger = createRunLedger({ pool: impatient });
+      const counting = (work: Promise<unknown>) => {
+        work.catch((error: unknown) => (waits += Number(error instanceof LockHeld)));
+      };
+      const stop = startController(undefined, {
+        ...ledger,
+        apply: (changes) => {
+          const applied = ledger.apply(changes);
+          counting(applied);
+          return applied;
+        },
+        cancel: (gone) => {
+          const cancelled = ledger.cancel(gone);
+          counting(cancelled);
+          return cancelled;
+        },
+      });
+      const made = async (id: string) => jobs.create({ account, id, spec: onceIn(AHEAD_MS) });
+      const name = randomUUID().slice(0, 8);
+      const holder = await pool.connect();
+      try {
+        const edited = await made(`edited-${name}`);
+        const deleted = await made(`deleted-${name}`);
+        for (const each of [edited, deleted])
+          await until("prepared", async () => (await runsOf(each)) === 1);
+        await holder.query("begin");
+        for (const each of [edited, deleted])
+          await holder.query(`select from ${rows} for update`, [each.uid]);
+        await jobs.update(edited, { ...edited.spec, suspend: true });
+        await jobs.delete(deleted);
+        await until("both have been waited for", () => waits >= 2);
+        for (let n = 0; n < 5; n += 1) {
+          const other = await made(`other-${name}-${n}`);
+          await until("prepared", async () => (await runsOf(other)) === 1);
+          await jobs.delete(other);
+          await until("cancelled", async () => (await runsOf(other)) === 0);
+        }
+        await pause(3 * LOCK_TIMEOUT_MS, timers);
+        expect(waits).toBe(2);
+        await holder.query("rollback");
+        for (const each of [edited, deleted])
+          await until("cancelled", async () => (await runsOf(each)) === 0);
+      } finally {
+        await holder.query("rollback");
+        holder.release();
+        await stop();
+        await impatient.end();
+      }
+    },
+  );
 });

@@ -185,6 +185,10 @@ export class MemoryLedger implements RunLedger {
     this.#answer();
     return new Map();
   }
+  async locked() {
+    this.#answer();
+    return new Set<string>();
+  }
   async apply(changes: readonly LedgerChange[]) {
     this.attempts += 1;
     this.#answer();

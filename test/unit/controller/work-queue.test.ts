@@ -45,3 +45,20 @@ test("a key that fails although it was added again waits all the same", () => {
   keys.forget("a");
   expect([keys.depth, keys.nextRetry()]).toEqual([0, null]);
 });
+
+test("a key that is put aside waits until it is taken back, whatever happens to it", () => {
+  const keys = queue();
+  for (const key of ["a", "b"]) keys.add(key);
+  keys.retry("c", 0);
+  keys.putAside(["a", "c"]);
+  keys.add("a");
+  keys.promote(Infinity);
+  expect(keys.take(9)).toEqual(["b"]);
+  expect(keys.depth).toBe(2);
+  keys.takeBack("a");
+  keys.takeBack("b");
+  expect(keys.take(9)).toEqual(["a"]);
+  keys.forget("c");
+  keys.add("c");
+  expect(keys.take(9)).toEqual(["c"]);
+});

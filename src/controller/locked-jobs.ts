@@ -1,0 +1,66 @@
+import type { Timer, Timers } from "../domain/ports/clock.ts";
+import type { RunLedger } from "../domain/ports/run-ledger.ts";
+import type { WorkQueue } from "./work-queue.ts";
+
+/** Milliseconds between looks whether they are still locked. */
+const LOOK = 1_000;
+
+/**
+ * Jobs whose rows somebody holds in PostgreSQL, an administrator for instance. They are put aside in the queue until these
+ * are released: all others wait once, for as long as a lock is waited for, and not with each try.
+ */
+export class LockedJobs {
+  readonly #ledger: Pick<RunLedger, "locked">;
+  readonly #queue: WorkQueue;
+  readonly #timers: Timers;
+  readonly #onDue: () => void;
+  #looking: Timer | undefined;
+
+  constructor(options: {
+    ledger: Pick<RunLedger, "locked">;
+    queue: WorkQueue;
+    timers: Timers;
+    /** It is time to look again. */
+    onDue: () => void;
+  }) {
+    this.#ledger = options.ledger;
+    this.#queue = options.queue;
+    this.#timers = options.timers;
+    this.#onDue = options.onDue;
+  }
+
+  get due(): boolean {
+    return this.#queue.aside.size > 0 && this.#looking === undefined;
+  }
+
+  /** Puts aside those of `uids` that are locked, and returns them: none where nobody can tell now. */
+  async putAside(uids: readonly string[], current: () => boolean): Promise<readonly string[]> {
+    if (uids.length === 0) return [];
+    const locked = await this.#ledger.locked(uids).catch(() => new Set<string>());
+    if (locked.size === 0 || !current()) return [];
+    this.#queue.putAside(locked);
+    this.#lookLater();
+    return [...locked];
+  }
+
+  /** Those that are free go with the others again. Throws when PostgreSQL fails. */
+  async look(current: () => boolean): Promise<void> {
+    const uids = [...this.#queue.aside];
+    const locked = await this.#ledger.locked(uids);
+    if (!current()) return;
+    for (const uid of uids) if (!locked.has(uid)) this.#queue.takeBack(uid);
+    if (locked.size > 0) this.#lookLater();
+  }
+
+  clear(): void {
+    this.#looking?.cancel();
+    this.#looking = undefined;
+  }
+
+  #lookLater(): void {
+    this.#looking ??= this.#timers.after(LOOK, () => {
+      this.#looking = undefined;
+      this.#onDue();
+    });
+  }
+}

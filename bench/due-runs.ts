@@ -61,6 +61,7 @@ function change(account: string, url: string, now: number): LedgerChange {
     },
     from: undefined,
     to: {
+      account,
       position: now,
       scheduleHash: "bench",
       generation: 1,

@@ -10,6 +10,8 @@ export type OnceState = "armed" | "fired" | "completed" | "failed" | "missed";
  */
 export interface Cursor {
   jobUid: string;
+  /** Whose the job was when it was decided on; null: its namespace was bound to no account. */
+  account: string | null;
   /**
    * 1 when new. Rises with every write that a decision depends on, also a worker's (completed, failed, halted); recording
    * a last execution alone does not raise it.

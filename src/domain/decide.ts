@@ -99,6 +99,7 @@ function decided(settled: Settled): Decision {
     job.spec.schedule.kind === "once" ? decideOnce(input, job.spec.schedule.at) : decideCron(input);
 
   const to: Decision["to"] = {
+    account: job.account,
     position: scheduled.position,
     scheduleHash: timing.hash,
     ...gate,
@@ -119,6 +120,7 @@ function decided(settled: Settled): Decision {
       settled.takenUpAgain ||
       create.length > 0 ||
       scheduled.missed.length > 0 ||
+      to.account !== cursor.account ||
       to.position < cursor.position ||
       to.scheduleHash !== cursor.scheduleHash ||
       !sameRevision(cursor, to) ||

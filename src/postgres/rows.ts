@@ -5,6 +5,7 @@ import type { Execution, RunTrigger } from "../domain/run.ts";
 /** Of `job_cursors`, without the last execution. */
 export const CURSOR_COLUMNS: readonly (keyof CursorRow)[] = [
   "job_uid",
+  "account",
   "version",
   "position",
   "schedule_hash",
@@ -20,6 +21,7 @@ export const CURSOR_COLUMNS: readonly (keyof CursorRow)[] = [
 
 export interface CursorRow {
   job_uid: string;
+  account: string | null;
   version: number;
   position: Instant;
   schedule_hash: string;
@@ -36,6 +38,7 @@ export interface CursorRow {
 export function cursorOf(row: CursorRow): Cursor {
   return {
     jobUid: row.job_uid,
+    account: row.account,
     version: row.version,
     position: row.position,
     scheduleHash: row.schedule_hash,

@@ -113,7 +113,7 @@ export function createRunHistory({ pool }: { pool: Pool }): RunHistory {
 
     finishedJob: async ({ before, jobUid }) => {
       const { rows } = await pool.query<CursorRow & { account: string; job_id: string }>(
-        `select account, job_id, ${CURSOR_COLUMNS.join(", ")} from job_cursors c
+        `select job_id, ${CURSOR_COLUMNS.join(", ")} from job_cursors c
           where job_uid = $1 and ${FINISHED} and position < $2
             and (last_executed_at is null or last_executed_at < $2)
             and not exists (select from runs r where r.job_uid = c.job_uid)`,

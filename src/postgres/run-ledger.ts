@@ -105,11 +105,12 @@ export function createRunLedger({ pool }: { pool: Pool }): RunLedger {
     runNow: async (job, key) => {
       if (job.account === null) return false;
       // The share lock waits for an apply or cancel under way: no run slips in behind a deletion. Before the
-      // leader has taken up the generation that the caller has seen, the run would send what was there before.
+      // leader has taken up the generation and the account that the caller has seen, the run would send what was there
+      // before, or be refused as one of an account that has been deleted.
       const { rows } = await pool.query<{ found: boolean }>(
         `with cursor as materialized (
            select * from job_cursors
-            where job_uid = $1 and deleted_at is null and account is not null and generation >= $5
+            where job_uid = $1 and deleted_at is null and account = $6 and generation >= $5
               for share
          ), asked as (
            insert into manual_run_keys (job_uid, key) select job_uid, $2 from cursor
@@ -124,7 +125,14 @@ export function createRunLedger({ pool }: { pool: Pool }): RunLedger {
          )
          select exists (select from cursor) as found,
                 (select ${toldOfRun("$4", "not_before")} from created) as told`,
-        [job.uid, key, destinationKey(job.account, job.spec.target), RUNS_CHANNEL, job.generation],
+        [
+          job.uid,
+          key,
+          destinationKey(job.account, job.spec.target),
+          RUNS_CHANNEL,
+          job.generation,
+          job.account,
+        ],
       );
       return rows[0]?.found === true;
     },
@@ -208,7 +216,7 @@ async function advanceCursors(
      select job_uid from updated union all select job_uid from inserted`,
     [
       column(({ job }) => job.uid),
-      column(({ job }) => job.account),
+      column(({ to }) => to.account),
       column(({ job }) => job.id),
       column(({ from }) => from?.version ?? null),
       column(({ to }) => isoUtc(to.position)),

@@ -62,7 +62,7 @@ export interface RunLedger {
   cancel(jobs: readonly GoneJob[], account?: string): Promise<void>;
   /**
    * A run asked for by REST; the same key again is no second run. False: no cursor, one that has not got to the
-   * job's generation yet, or deleted.
+   * job's generation or account yet, or deleted.
    */
   runNow(job: Job, key: string): Promise<boolean>;
   /**

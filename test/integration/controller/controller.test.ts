@@ -186,6 +186,7 @@ test("a job without account has a cursor and no runs", async () => {
     runNow: null,
   };
   const to = {
+    account: null,
     position: clock.now(),
     scheduleHash: timingOf(spec).hash,
     generation: 1,

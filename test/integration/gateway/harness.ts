@@ -270,6 +270,7 @@ export async function startHarness(overrides: Overrides = {}) {
         job,
         from,
         to: {
+          account: job.account,
           position: clock.now(),
           scheduleHash: scheduleHash(job.spec),
           generation: job.generation,

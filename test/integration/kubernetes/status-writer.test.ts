@@ -529,6 +529,7 @@ function observed(job: Job, change: Partial<Cursor> = {}): Observed {
   const timing = timingOf(job.spec);
   const cursor: Cursor = {
     jobUid: job.uid,
+    account: job.account,
     version: 1,
     position: job.createdAt,
     scheduleHash: timing.hash,

@@ -1,5 +1,8 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { timers } from "../../../cmd/system.ts";
+import { decide } from "../../../src/domain/decide.ts";
+import { revisionOf } from "../../../src/domain/revision.ts";
+import { timingOf } from "../../../src/domain/timing.ts";
 import { createAccounts } from "../../../src/postgres/accounts.ts";
 import { cancelAccountRuns } from "../../../src/postgres/cancel-account-runs.ts";
 import { createNotifications } from "../../../src/postgres/notifications.ts";
@@ -67,4 +70,35 @@ test("a namespace leaves its account: what was asked for by hand after a pause i
     [of.uid],
   );
   expect(rows).toEqual([{ account, count: 1, reason: "account_deleted" }]);
+});
+
+test("a namespace gets another account at once: a run by hand waits for the leader to see it, and is the new one's", async () => {
+  const { pool, ledger, queue } = fixture;
+  const accounts = createAccounts({ pool, onDelete: cancelAccountRuns });
+  const before = await accounts.create({ name: "before", namespace: "team" });
+  const paused = job({ account: before.id, spec: cronSpec({ suspend: true }) });
+  await ledger.apply([change(paused, { to: { startable: false } })]);
+  await accounts.delete(before.id);
+  const after = await accounts.create({ name: "after", namespace: "team" });
+  const of = { ...paused, account: after.id };
+  expect(await ledger.runNow(of, "k")).toBe(false);
+  const from = await cursorOf(ledger, of);
+  const now = Date.now();
+  const decision = decide({
+    job: of,
+    revision: revisionOf(of),
+    timing: timingOf(of.spec),
+    cursor: from,
+    unfinished: [],
+    now,
+    horizon: now,
+  });
+  expect(decision.changed).toBe(true);
+  await ledger.apply([{ job: of, from, ...decision }]);
+  expect(await ledger.runNow(of, "k")).toBe(true);
+  const runs = await queue.claim({ worker: "w", limit: 9, until: now + 1_000, leaseMs: 9_000 });
+  const run = runs.find(({ jobUid }) => jobUid === of.uid);
+  if (run === undefined) throw new Error("no run");
+  expect(run.account).toBe(after.id);
+  expect(await queue.start([run])).toEqual(new Set([run.id]));
 });

@@ -127,6 +127,7 @@ export function change(
     missed: [],
     ...rest,
     to: {
+      account: of.account,
       position: Date.now(),
       scheduleHash: "h",
       generation: of.generation,

@@ -52,6 +52,7 @@ export function aJob(change: Partial<Omit<Job, "spec">> & { spec?: Partial<JobSp
 export function aCursor(job: Job, change: Partial<Cursor> = {}): Cursor {
   return {
     jobUid: job.uid,
+    account: job.account,
     version: 7,
     position: at("12:00"),
     scheduleHash: timingOf(job.spec).hash,

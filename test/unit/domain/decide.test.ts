@@ -1145,6 +1145,15 @@ const CASES: Case[] = [
     changed: false,
   },
   {
+    name: "suspended, and bound to another account before anybody saw it without: the cursor is that one's",
+    spec: { suspend: true },
+    cursor: { account: "account-0", startable: false },
+    now: "14:00",
+    standing: "suspended",
+    wakeAt: null,
+    changed: true,
+  },
+  {
     name: "bound to an account: from now on",
     cursor: { startable: false },
     now: "14:05",

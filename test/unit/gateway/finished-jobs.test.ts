@@ -38,6 +38,7 @@ function finished(change: { job?: Partial<Job>; cursor?: Partial<Cursor> } = {})
   };
   const cursor: Cursor = {
     jobUid: uid,
+    account,
     version: 2,
     position: NOW - 100 * DAY,
     scheduleHash: timingOf(OVER).hash,

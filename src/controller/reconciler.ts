@@ -4,7 +4,6 @@ import type { Decision } from "../domain/decide.ts";
 import { decide, dependsOnUnfinished } from "../domain/decide.ts";
 import type { Instant } from "../domain/instant.ts";
 import { SECOND } from "../domain/instant.ts";
-import type { Job } from "../domain/job.ts";
 import { jobStatus } from "../domain/job-status.ts";
 import type { Clock, Monotonic } from "../domain/ports/clock.ts";
 import type { LedgerChange, RunLedger } from "../domain/ports/run-ledger.ts";
@@ -29,11 +28,14 @@ export type ControllerMetrics = Pick<
   | "runsMissed"
 >;
 
-interface Plan {
+/** A job at one moment: its entry may be of a newer one by the time that it is decided or the decision applied. */
+interface Seen extends Pick<JobEntry, "job" | "revision" | "timing" | "disproved"> {
   entry: JobEntry;
-  /** As decided on; the entry's may be newer by the time the decision is applied. */
-  job: Job;
   cursor: Cursor | undefined;
+  now: Instant;
+}
+
+interface Plan extends Pick<Seen, "entry" | "job" | "cursor"> {
   decision: Decision;
 }
 
@@ -59,16 +61,11 @@ export function createReconciler(deps: {
 } {
   const { ledger, clock, monotonic, view, heap, queue, counts, metrics, log, reporter } = deps;
 
-  function plan(
-    entry: JobEntry,
-    now: Instant,
-    unfinished: readonly UnfinishedRun[],
-  ): Plan | undefined {
-    const { job, revision, timing } = entry;
-    const cursor = view.cursors.get(job.uid);
+  function plan(seen: Seen, unfinished: readonly UnfinishedRun[]): Plan | undefined {
+    const { entry, job, revision, timing, disproved, cursor, now } = seen;
     try {
       const horizon = now + deps.prepareAheadMs;
-      const storeWins = cursor !== undefined && cursor.version === entry.disproved;
+      const storeWins = cursor !== undefined && cursor.version === disproved;
       return {
         entry,
         job,
@@ -87,19 +84,21 @@ export function createReconciler(deps: {
 
   async function planAll(uids: readonly string[], now: Instant): Promise<Plan[]> {
     const plans: Plan[] = [];
-    const incomplete: JobEntry[] = [];
+    const incomplete: Seen[] = [];
     for (const uid of uids) {
       const entry = view.entries.get(uid);
       if (entry === undefined) continue;
-      const first = plan(entry, now, []);
+      const seen = { ...entry, entry, cursor: view.cursors.get(uid), now };
+      const first = plan(seen, []);
       if (first === undefined) continue;
-      if (dependsOnUnfinished(first.job, first.cursor, first.decision)) incomplete.push(entry);
+      if (dependsOnUnfinished(first.job, first.cursor, first.decision)) incomplete.push(seen);
       else plans.push(first);
     }
     if (incomplete.length === 0) return plans;
-    const unfinished = await ledger.unfinished(incomplete.map((entry) => entry.job.uid));
-    for (const entry of incomplete) {
-      const complete = plan(entry, now, unfinished.get(entry.job.uid) ?? []);
+    const unfinished = await ledger.unfinished(incomplete.map(({ job }) => job.uid));
+    for (const seen of incomplete) {
+      // What has changed since comes later than `now`: a pause does not take back what was due before it.
+      const complete = plan(seen, unfinished.get(seen.job.uid) ?? []);
       if (complete !== undefined) plans.push(complete);
     }
     return plans;

@@ -2,6 +2,7 @@ import { PassThrough } from "node:stream";
 import { afterEach, describe, expect, test } from "vitest";
 import { createController } from "../../../src/controller/controller.ts";
 import type { ControllerDeps } from "../../../src/controller/controller.ts";
+import { isoUtc } from "../../../src/domain/instant.ts";
 import type { Observed } from "../../../src/domain/ports/status-reporter.ts";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
 import { ChangeUnread, PositionExpired } from "../../../src/domain/ports/job-store.ts";
@@ -856,6 +857,30 @@ describe("leadership", () => {
     answer.resolve(new Map());
     await settle();
     expect(w.ledger.attempts).toBe(attempts);
+  });
+
+  test("a pause that comes while a decision waits for PostgreSQL counts from when it came", async () => {
+    const w = world();
+    const of = minutely("a", { spec: { concurrencyPolicy: "Forbid" } });
+    w.jobs.put(of);
+    start(w);
+    await w.time.advanceTo(at("12:00:40"));
+    const missed: string[] = [];
+    const apply = w.ledger.apply.bind(w.ledger);
+    w.ledger.apply = (changes) => {
+      for (const { first, reason } of changes.flatMap((change) => change.missed))
+        missed.push(`${isoUtc(first).slice(11, 16)} ${reason}`);
+      return apply(changes);
+    };
+    const answer = Promise.withResolvers<Map<string, UnfinishedRun[]>>();
+    w.ledger.unfinished = () => answer.promise;
+    await w.time.advanceTo(at("12:02:10"));
+    w.jobs.put({ ...of, generation: 2, spec: { ...of.spec, suspend: true } });
+    await settle();
+    answer.resolve(new Map());
+    await settle();
+    expect(keys(w)).toEqual(["12:01"]);
+    expect(missed).toEqual(["12:02 paused"]);
   });
 
   test("two that both believe they lead create each run once", async () => {

@@ -43,6 +43,11 @@ function isConnectionError(error: unknown): boolean {
   return SOCKET_CODES.has(code) || UNAVAILABLE_STATES.has(code) || /^(?:08|53|58)/.test(code);
 }
 
+/** Whether it is not the server that says so: nothing more is to be had of the connection. */
+export function isUnanswered(error: unknown): boolean {
+  return isConnectionError(error) && !("severity" in (error as Error));
+}
+
 /** OpenSSL's and Node's names for a certificate that is refused, and for a handshake that fails. */
 const TLS_CODES =
   /^(?:CERT_|CRL_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|INVALID_|HOSTNAME_MISMATCH|ERR_TLS_|ERR_SSL_)/;

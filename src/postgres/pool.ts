@@ -1,7 +1,7 @@
 import { Client, Pool as PgPool, TypeOverrides, types as builtIn } from "pg";
 import type { ClientBase, ClientConfig } from "pg";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
-import { isRefusal, translated } from "./connection-errors.ts";
+import { isRefusal, isUnanswered, translated } from "./connection-errors.ts";
 import { makeDoWhenRefused } from "./making-do.ts";
 import { DEADLOCK, sqlState } from "./sql-state.ts";
 
@@ -230,9 +230,12 @@ async function once<T>(pool: Pool, work: (client: Queryable) => Promise<T>): Pro
     await client.query("commit");
     return result;
   } catch (error) {
-    await client.query("rollback").catch((rollback: unknown) => {
-      broken = rollback instanceof Error ? rollback : new Error("rollback failed");
-    });
+    // The connection is given up, and the transaction with it: a rollback would wait as long once more.
+    if (isUnanswered(error)) broken = error as Error;
+    else
+      await client.query("rollback").catch((rollback: unknown) => {
+        broken = rollback instanceof Error ? rollback : new Error("rollback failed");
+      });
     throw error;
   } finally {
     client.release(broken);

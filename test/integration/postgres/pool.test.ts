@@ -304,15 +304,34 @@ test("refused at its first connection, a process is told why", async () => {
   await pool.query(`drop role ${role}`);
 });
 
-test("a server behind a cut network is noticed", async () => {
+test.each<{ of: string; ask: (of: Pool, hang: () => void) => Promise<unknown> }>([
+  {
+    of: "statement",
+    ask: (of, hang) => {
+      hang();
+      return of.query("select 1");
+    },
+  },
+  {
+    of: "transaction",
+    ask: (of, hang) =>
+      transaction(of, async (client) => {
+        await client.query("select 1");
+        hang();
+        await client.query("select 2");
+      }),
+  },
+])("a server behind a cut network is noticed, by a $of's time limit", async ({ ask }) => {
   const target = new URL(database.url);
   const { proxy, port, hang } = await proxyTo(Number(target.port), target.hostname);
   target.hostname = "127.0.0.1";
   target.port = String(port);
   const cut = createPool({ url: target.href, applicationName: "test", statementTimeoutMs: 1_000 });
   await cut.query("select 1");
-  hang();
-  await expect(cut.query("select 1")).rejects.toThrow(DependencyUnavailable);
+  const began = performance.now();
+  await expect(ask(cut, hang)).rejects.toThrow(DependencyUnavailable);
+  expect(performance.now() - began).toBeLessThan(5_000);
+  expect(cut.totalCount).toBe(0);
   proxy.close();
   await cut.end();
 });

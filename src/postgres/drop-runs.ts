@@ -117,7 +117,7 @@ export interface Dropped {
 
 /** SQL: of cursor `c`, which is a one-time's: its time. */
 export const ONCE_AT = `(
-    select to_timestamp((v.spec #>> '{schedule,at}')::float8 / 1000) from job_revisions v
+    select to_timestamp((v.spec #>> '{schedule,at}')::float8 / 1000)::timestamptz(3) from job_revisions v
      where ${byKey("v.job_uid", "c.job_uid")} and v.generation = c.generation)`;
 
 /**

@@ -180,6 +180,20 @@ test("a connection kept busy for a minute is dialled anew, so that changed rules
   await until("the old one is closed", () => open === 1);
 });
 
+test("one that is called again at once for a minute is dialled anew as well", async () => {
+  await call("a");
+  for (const moment of [59_990, 60_001]) {
+    // All that followed its answer has been read: it is warm.
+    await turn();
+    await turn();
+    time = moment;
+    expect(dialled).toHaveLength(1);
+    await call("a");
+  }
+  expect(dialled).toHaveLength(2);
+  await until("the old one is closed", () => open === 1);
+});
+
 test("an answer that was not read to its end closes its connection", async () => {
   answers.set("/endless", (_request, response) => {
     response.writeHead(200);

@@ -14,7 +14,7 @@ import { createGuardedDial } from "../../../src/network/guarded-dial.ts";
 import { createPostgresClock } from "../../../src/postgres/clock.ts";
 import { createEmailLog } from "../../../src/postgres/email-log.ts";
 import { createLogger, type Logger } from "../../../src/telemetry/logger.ts";
-import { createMetrics } from "../../../src/telemetry/metrics.ts";
+import { createMetrics, type Metrics } from "../../../src/telemetry/metrics.ts";
 import type { TestDatabase } from "../../postgres/database.ts";
 import { until } from "../../until.ts";
 import {
@@ -30,6 +30,8 @@ import { startReceiver, type Receiver } from "./receiver.ts";
 export const SECRET = `whsec_${Buffer.alloc(24, 7).toString("base64")}`;
 
 export interface WorkerFixture extends RunsFixture {
+  /** Of all workers. */
+  metrics: Metrics;
   smtp: { current: SmtpSettings | undefined };
   /** Starts one more worker of its own process, as it were. */
   worker(options?: {
@@ -81,6 +83,7 @@ export async function workerFixture(database?: TestDatabase): Promise<WorkerFixt
 
   return {
     ...runs,
+    metrics,
     smtp,
     worker: (options = {}) => {
       workers += 1;

@@ -429,6 +429,15 @@ describe("a lease", () => {
 test("the dead are looked for one lease after a start, and one after an outage: who comes back renews first", async () => {
   const queue = fixture.anotherQueue();
   let [time, looks, reaps] = [0, 0, 0];
+  const reaped = async () => {
+    const { text } = await fixture.metrics.render();
+    return ["requeued", "interrupted"].map((result) =>
+      Number(
+        text.split(`\ncarillon_runs_reaped_total{result="${result}"} `)[1]?.split("\n")[0] ?? 0,
+      ),
+    );
+  };
+  const [requeued = 0, interrupted = 0] = await reaped();
   worker({
     // Of all waits only those between two looks are 50 to 100 ms long.
     timing: { lease: 1_000, reap: 50 },
@@ -444,7 +453,7 @@ test("the dead are looked for one lease after a start, and one after an outage: 
       reap: async () => {
         reaps += 1;
         if (reaps === 1) throw new DependencyUnavailable("postgres");
-        return queue.reap();
+        return { requeued: reaps === 2 ? 3 : 0, interrupted: reaps === 2 ? 1 : 0 };
       },
     },
   });
@@ -463,7 +472,8 @@ test("the dead are looked for one lease after a start, and one after an outage: 
   await later();
   expect(reaps).toBe(1);
   time = 2_000;
-  await until("it looks again", () => reaps > 1);
+  await until("it looks again", () => reaps > 2);
+  expect(await reaped()).toEqual([requeued + 3, interrupted + 1]);
 });
 
 describe("a mail server that greylists", () => {

@@ -408,6 +408,9 @@ test("requests are counted by pattern and status, and logged without secrets", a
   expect(text).toContain(
     'carillon_http_requests_total{method="GET",route="/jobs/{id}",status="404"}',
   );
+  expect(text).toMatch(
+    /^carillon_http_request_duration_seconds_count\{method="GET",route="\/jobs\/\{id\}",status="404"\} [1-9]/m,
+  );
   expect(text).not.toContain("job-none");
   const lines = h.lines.join("");
   expect(lines).toContain('"route":"/jobs/{id}"');

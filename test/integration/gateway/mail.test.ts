@@ -436,6 +436,9 @@ describe("one-time passcodes", () => {
     expect(right.json).toEqual({ verified: true, message: "OTP verified" });
     const again = await verify("otp.user@example.com", code);
     expect([again.status, again.json]).toEqual([400, wrong]);
+    const { text } = await h.metrics.render();
+    for (const outcome of ["sent", "verified", "refused"])
+      expect(text).toMatch(new RegExp(`^carillon_otps_total.outcome="${outcome}". [1-9]`, "m"));
   });
 
   test("a new send invalidates the old code", async () => {

@@ -149,6 +149,27 @@ test("a destination that is refused is permanent, names the setting, and is coun
   );
 });
 
+test("mails are counted by what came of them; the time is of those for which a server was asked", async () => {
+  const server = await scriptedServer({
+    RCPT: () => (server.seen.mails < 2 ? "250 ok" : "550 no"),
+  });
+  const sending = mailer(server.port);
+  await sending.send("a", HELLO);
+  await sending.send("a", { ...HELLO, kind: "job" });
+  expect(await sending.send("a", HELLO)).toMatchObject({ kind: "failed" });
+  sending.state.settings = undefined;
+  await sending.send("a", HELLO);
+  const { text } = await sending.metrics.render();
+  expect(text.split("\n").filter((line) => /^carillon_email.*(?:total|count)/.test(line))).toEqual([
+    'carillon_emails_total{kind="email",outcome="sent"} 1',
+    'carillon_emails_total{kind="job",outcome="sent"} 1',
+    'carillon_emails_total{kind="email",outcome="failed"} 1',
+    'carillon_emails_total{kind="email",outcome="unconfigured"} 1',
+    'carillon_email_duration_seconds_count{kind="email"} 2',
+    'carillon_email_duration_seconds_count{kind="job"} 1',
+  ]);
+});
+
 test("a mail that waits when the mailer is closed does not leave", async () => {
   const server = await scriptedServer({});
   const sending = mailer(server.port);

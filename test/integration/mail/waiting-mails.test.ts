@@ -94,6 +94,9 @@ describe("a mail that waits for a connection", () => {
     const { inFlight, wait, sending } = await busy();
     const waiting = Array.from({ length: 500 }, () => sending.send("a", HELLO));
     expect(await sending.send("a", HELLO)).toMatchObject({ kind: "failed", queueFull: true });
+    expect((await sending.metrics.render()).text).toContain(
+      'carillon_emails_total{kind="email",outcome="queue_full"} 1',
+    );
     const controller = new AbortController();
     const { sent } = await wait(controller.signal);
     controller.abort();

@@ -955,6 +955,24 @@ describe("leadership", () => {
     expect(await leader()).toBe(0);
   });
 
+  test("runs are counted by what asked for them, and it is measured how late they were created", async () => {
+    const w = world();
+    w.jobs.put(minutely("a"));
+    const first = start(w);
+    await w.time.advanceTo(at("12:01"));
+    await first.stop();
+    await w.time.advanceTo(at("12:03:20"));
+    const { counted } = start(w);
+    await settle();
+    w.jobs.put(minutely("a", { runNow: "now" }));
+    await settle();
+    expect(await counted('carillon_runs_created_total{trigger="schedule"}')).toBe(1);
+    expect(await counted('carillon_runs_created_total{trigger="manual"}')).toBe(1);
+    expect(await counted("carillon_run_creation_lateness_seconds_count")).toBe(1);
+    expect(await counted("carillon_run_creation_lateness_seconds_sum")).toBe(20);
+    expect(await counted('carillon_runs_missed_total{reason="downtime"}')).toBe(1);
+  });
+
   test("jobs deleted while nobody led are cancelled, but only when a later list confirms it", async () => {
     const w = world();
     w.jobs.put(minutely("a"));

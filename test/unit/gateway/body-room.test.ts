@@ -18,6 +18,7 @@ function roomOf(mib: number) {
   });
   const inside: string[] = [];
   const leave = new Map<string, () => void>();
+  const arrival = new Map<string, (bytes: number) => void>();
   const outcomes = new Map<string, Promise<string>>();
   return {
     inside,
@@ -33,16 +34,25 @@ function roomOf(mib: number) {
       leave.get(name)?.();
       await turn();
     },
+    /** The body has come, of a size that nobody knew before. */
+    arrive: async (name: string, size: number) => {
+      arrival.get(name)?.(size * MIB);
+      await turn();
+    },
     /** `a1`: the first of account a. */
     enter: async (name: string, size: number, failure?: string): Promise<void> => {
       const gate = Promise.withResolvers<void>();
       leave.set(name, gate.resolve);
-      const answered = room.within({ account: name.slice(0, 1), bytes: size * MIB }, async () => {
-        inside.push(name);
-        await gate.promise;
-        inside.splice(inside.indexOf(name), 1);
-        if (failure !== undefined) throw new Error(failure);
-      });
+      const answered = room.within(
+        { account: name.slice(0, 1), bytes: size * MIB },
+        async (came) => {
+          arrival.set(name, came);
+          inside.push(name);
+          await gate.promise;
+          inside.splice(inside.indexOf(name), 1);
+          if (failure !== undefined) throw new Error(failure);
+        },
+      );
       outcomes.set(
         name,
         answered.then(
@@ -102,6 +112,33 @@ test("a body that is larger than the share has all of it, and no more: other acc
   expect(inside).toEqual(["b1", "a2", "c1"]);
   await enter("d1", 4);
   expect(inside).toEqual(["b1", "a2", "c1"]);
+});
+
+test("once a body has come it takes the room of its own size, and leaves that", async () => {
+  const { enter, arrive, leave, inside } = roomOf(8);
+  await enter("a1", 4);
+  await enter("a2", 3);
+  await enter("b1", 4);
+  expect(inside).toEqual(["a1", "b1"]);
+  await arrive("a1", 1);
+  expect(inside).toEqual(["a1", "b1", "a2"]);
+  await leave("a1");
+  await enter("a3", 2);
+  expect(inside).toEqual(["b1", "a2"]);
+  await leave("a2");
+  expect(inside).toEqual(["b1", "a3"]);
+});
+
+test("a body that is larger than was said takes no more room than that", async () => {
+  const { enter, arrive, leave, inside } = roomOf(8);
+  await enter("a1", 2);
+  await arrive("a1", 4);
+  await enter("a2", 2);
+  expect(inside).toEqual(["a1", "a2"]);
+  for (const name of ["a1", "a2"]) await leave(name);
+  await enter("a3", 4);
+  await enter("b1", 4);
+  expect(inside).toEqual(["a3", "b1"]);
 });
 
 test("a request that fails leaves its room", async () => {

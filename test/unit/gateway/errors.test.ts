@@ -55,6 +55,15 @@ test.each([
   expect(invalid([{ field: text, message: "is wrong" }]).details?.[0]?.field).toBe(field);
 });
 
+test.each([
+  { seconds: 0, header: "1" },
+  { seconds: 0.2, header: "1" },
+  { seconds: 1.2, header: "2" },
+])("who is told to wait for $seconds s waits long enough: Retry-After $header", (wait) => {
+  const { headers } = new ApiError("rate_limited", "later", { retryAfterSeconds: wait.seconds });
+  expect(headers).toEqual({ "Retry-After": wait.header });
+});
+
 /** Names of members stay for a turn after their objects. */
 async function garbageCollected(): Promise<void> {
   for (let turn = 0; turn < 2; turn += 1) {

@@ -227,6 +227,20 @@ test("a store or a database that is away ends it", async () => {
   expect(database.kept.size).toBe(20);
 });
 
+test("what is away now and then keeps none of the others", async () => {
+  const all = Array.from({ length: 40 }, () => finished());
+  let tries = 0;
+  const { run, kept } = world(all, {
+    deleting: async () => {
+      tries += 1;
+      if (tries % 2 === 0) throw new DependencyUnavailable("kubernetes");
+      return true;
+    },
+  });
+  await expect(run(forever)).rejects.toThrow(DependencyUnavailable);
+  expect(kept.size).toBe(20);
+});
+
 test("the end of the process ends it after the job in hand", async () => {
   const end = new AbortController();
   const all = [finished(), finished()];

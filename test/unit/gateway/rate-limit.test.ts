@@ -21,3 +21,8 @@ test("a burst goes through, then 429 with Retry-After; another key is not concer
   );
   expect(limiter.take("b")).toMatchObject({ "RateLimit-Remaining": "2" });
 });
+
+test("RateLimit-Reset is when the bucket is full again, in whole seconds and not before", () => {
+  const limiter = createRateLimiter({ perSecond: 0.4, burst: 3 });
+  expect(limiter.take("a")["RateLimit-Reset"]).toBe("3");
+});

@@ -17,6 +17,27 @@ test("accounts take turns, and a read that fails gives its own back", async () =
   expect(all.map(({ status }) => status)).toEqual(all.map(() => "rejected"));
 });
 
+test("who has waited for too long is refused, and holds up nobody", async () => {
+  const alarms: (() => void)[] = [];
+  const inTurn = createReadTurns({
+    atOnce: 1,
+    timers: {
+      after: (_ms, alarm) => {
+        alarms.push(alarm);
+        return { cancel: () => undefined };
+      },
+    },
+  });
+  const slow = Promise.withResolvers<string>();
+  const first = inTurn("a", () => slow.promise);
+  const late = inTurn("a", () => Promise.reject(new Error("must not be read")));
+  alarms[1]?.();
+  await expect(late).rejects.toMatchObject({ code: "rate_limited", status: 429 });
+  const next = inTurn("a", async () => "read");
+  slow.resolve("slowly");
+  expect(await Promise.all([first, next])).toEqual(["slowly", "read"]);
+});
+
 test.each([
   { connections: 2, reads: 1, pages: 1, both: 1 },
   { connections: 3, reads: 1, pages: 1, both: 2 },

@@ -345,6 +345,13 @@ test("one account cannot take the breakers of all", async () => {
   made.close();
 });
 
+test("of all breakers one account gets a quarter", async () => {
+  const { made, fail } = breakers({ max: 9 });
+  for (const host of [1, 2, 3, 4]) await fail(`greedy https://${host}.example`, 1);
+  expect(made.size).toBe(3);
+  made.close();
+});
+
 test("an account whose circuits are all open keeps no other's from giving way", async () => {
   const { made, fail, metric } = breakers({ resetMs: 60_000, max: 9, maxPerAccount: 2 });
   for (const host of [1, 2, 3]) await fail(`greedy https://${host}.example`, 5);

@@ -136,6 +136,13 @@ test("lateness is of the first attempt", async () => {
   expect(await metric("run_lateness_seconds_sum")).toEqual([]);
 });
 
+test("nor of what an open circuit has put off, which says nothing about the workers", async () => {
+  const { starter, metric } = startOne({ run: { notBefore: NOW - 100 } });
+  await starter.startReady(going());
+  await starter.idle();
+  expect(await metric("run_lateness_seconds_sum")).toEqual([]);
+});
+
 test.each<{ title: string; outcome: AttemptOutcome; verdict: Verdict }>([
   { title: "a failure that may pass", outcome: FAILED, verdict: "failure" },
   { title: "an answer that is no", outcome: REFUSED, verdict: "success" },

@@ -93,6 +93,10 @@ const refused = [
   { why: "label over 63", text: `a@${label63}b.io` },
   { why: "over 254", text: `${local64}@${`${label63}.`.repeat(3)}io` },
   { why: "over 254 as A-labels", text: `${"a".repeat(60)}@${"ü.".repeat(60)}io` },
+  {
+    why: "over 254 as A-labels, of a domain that is not",
+    text: `${"a".repeat(60)}@${"ü.".repeat(24)}io`,
+  },
   { why: "a megabyte", text: `${"a.".repeat(500_000)}@x.io` },
 ];
 

@@ -103,7 +103,7 @@ export function createRunQueue(options: {
            update runs r
               set claim_token = $8, worker = $1,
                   lease_until = clock_timestamp() + $4 * interval '1 millisecond',
-                  started_at = case when ${STARTS} then clock_timestamp() end
+                  started_at = case when ${starts({ wanted: "$9", except: "$10" })} then clock_timestamp() end
             where r.ctid = any(array(select ctid from due))
            returning ${CLAIMED_COLUMNS}
          )
@@ -256,14 +256,17 @@ export function createRunQueue(options: {
 const TO_MAIL_SERVERS = keyOfParts({ account: "%", destination: MAIL_SERVER });
 
 /**
- * Of a claimed run `r`: whether it is started at once ($9, $10: `start` and whom it excepts). Judged as in `startRuns`, under the
- * lock of the run's row. A mail waits for one of the few connections to its server.
+ * Of a claimed run `r`: whether it is started at once. `wanted` and `except` are the parameters of `start` and whom it
+ * excepts. Judged as in `startRuns`, under the lock of the run's row. A mail waits for one of the few connections to its
+ * server.
  */
-const STARTS = `$9::boolean and ${DUE} and r.destination <> all($10::text[])
+function starts({ wanted, except }: { wanted: string; except: string }): string {
+  return `${wanted}::boolean and ${DUE} and r.destination <> all(${except}::text[])
   and r.destination not like '${TO_MAIL_SERVERS}' and not (${MAY_BE_TOO_LATE} and exists (
     select from job_revisions v where ${byKey("v.job_uid", "r.job_uid")} and v.generation = r.generation
        and v.spec ->> 'startingDeadlineSeconds' is not null))
   and (select ${UNWANTED} is null from job_cursors c where ${byKey("c.job_uid", "r.job_uid")})`;
+}
 
 /** The rows of the claims ($1 ids, $2 tokens) that still hold. */
 const HELD = `runs r join unnest($1::uuid[], $2::uuid[]) as i(id, token)

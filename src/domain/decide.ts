@@ -73,14 +73,14 @@ export function contradicts(cursor: Cursor, job: Job): boolean {
 export function decide(input: DecideInput): Decision {
   const { job, cursor } = input;
   if (cursor === undefined || !contradicts(cursor, job))
-    return decided({ ...input, takenUpAgain: false });
+    return decideBy({ ...input, takenUpAgain: false });
   // A new leader's cache may lag behind what the old one decided on: never go back a generation.
   return input.storeWins
-    ? decided({ ...input, cursor: takenUpAgain(cursor), takenUpAgain: true })
+    ? decideBy({ ...input, cursor: resumed(cursor), takenUpAgain: true })
     : asItStands(cursor, cursor.deleted ? "deleted" : "stale");
 }
 
-/** Once it is clear which cursor to go by. */
+/** Once it is clear which cursor to go by. `takenUpAgain`: it is the one that `resumed` makes. */
 type Settled = Omit<DecideInput, "storeWins"> & { takenUpAgain: boolean };
 
 /** What runs are compared with when they start, whatever becomes of the schedule. */
@@ -88,7 +88,7 @@ type Gate = Pick<Cursor, "generation" | "revision" | "startable">;
 
 type Input = Settled & { gate: Gate };
 
-function decided(settled: Settled): Decision {
+function decideBy(settled: Settled): Decision {
   const { job, revision, timing, cursor, now } = settled;
   const standing = standingOf(settled);
   const startable = standing === "scheduled";
@@ -353,7 +353,7 @@ function overlapping({ unfinished }: Input, fireTime: Instant): string[] {
  * The cursor to go on from when the store is right and the cursor is not: that of a job that has just been
  * resumed. Fire times that went by do not fire. A one-time whose only run was cancelled is armed again.
  */
-function takenUpAgain(cursor: Cursor): Cursor {
+function resumed(cursor: Cursor): Cursor {
   const once = cursor.deleted && cursor.once === "fired" ? "armed" : cursor.once;
   return { ...cursor, deleted: false, startable: false, once };
 }

@@ -131,7 +131,8 @@ const smtpPassword = Type.Optional(
   Type.String({
     minLength: 1,
     maxLength: 1_000,
-    description: "Left out: the one that is stored, while host and user name stay the same.",
+    description:
+      "Left out: the one that is stored, while server, port and user name stay the same and encryption is not switched off.",
   }),
 );
 export const smtpBody = Type.Object({ ...smtpFields, password: smtpPassword }, CLOSED);

@@ -6,7 +6,7 @@ import { DestinationRefused } from "../network/destination-refused.ts";
 type Failure = Extract<MailResult, { kind: "failed" }>;
 
 /** Wrong settings, not weather: the next attempt meets them unchanged. */
-const PERMANENT_CODES = new Set(["EAUTH", "ENOAUTH", "EENVELOPE", "ECONFIG", "EREQUIRETLS"]);
+const PERMANENT_CODES = new Set(["EAUTH", "ENOAUTH", "EENVELOPE", "ECONFIG"]);
 
 /** No connection came free for a mail: nothing of it was sent, and nothing is wrong with the server. */
 export class ServerBusy extends Error {

@@ -1,7 +1,5 @@
-import type { JobStatus } from "../domain/job.ts";
+import { JOB_STATUSES, type JobStatus } from "../domain/job.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
-
-const STATUSES: readonly JobStatus[] = ["active", "paused", "completed", "failed", "invalid"];
 
 /** The gauge of jobs by status, kept up by moves instead of counting 100,000 jobs at each scrape. */
 export class StatusCounts {
@@ -19,6 +17,6 @@ export class StatusCounts {
   }
 
   clear(): void {
-    for (const status of STATUSES) this.#gauge.set({ status }, 0);
+    for (const status of JOB_STATUSES) this.#gauge.set({ status }, 0);
   }
 }

@@ -105,5 +105,6 @@ export function byCreation(
   return a.id < b.id ? -1 : Number(a.id > b.id);
 }
 
+export const JOB_STATUSES = ["active", "paused", "completed", "failed", "invalid"] as const;
 /** REST `status`. */
-export type JobStatus = "active" | "paused" | "completed" | "failed" | "invalid";
+export type JobStatus = (typeof JOB_STATUSES)[number];

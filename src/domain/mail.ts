@@ -71,14 +71,16 @@ export function mailFailureText({ error, outcomeUnknown, reachedSome }: MailFail
 export const NO_SMTP_SETTINGS =
   "no SMTP configuration has been set up: enter the account's SMTP server in the dashboard, under SMTP, or with carillon admin smtp set";
 
-export type MailKind = "email" | "otp" | "job";
+export const MAIL_KINDS = ["email", "otp", "job"] as const;
+export type MailKind = (typeof MAIL_KINDS)[number];
+export const MAIL_STATUSES = ["sent", "failed"] as const;
 
 export interface EmailLogEntry {
   id: string;
   kind: MailKind;
   to: string;
   subject: string;
-  status: "sent" | "failed";
+  status: (typeof MAIL_STATUSES)[number];
   errorMessage: string | null;
   sentAt: Instant;
 }

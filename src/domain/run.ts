@@ -89,20 +89,22 @@ export interface Execution {
   scheduledAt: Instant;
 }
 
-export type MissedReason =
+export const MISSED_REASONS = [
   /** Nobody was there to create the run in time (downtime, leader change). */
-  | "downtime"
+  "downtime",
   /** The starting deadline had passed. */
-  | "deadline"
+  "deadline",
   /** concurrencyPolicy Forbid and an older run unfinished, or Replace before the older one had started. */
-  | "overlap"
+  "overlap",
   /** The job was changed, paused (also by a 410) or deleted before the run started. */
-  | "superseded"
-  | "paused"
-  | "deleted"
+  "superseded",
+  "paused",
+  "deleted",
   /** The one-time's time lay before the job's creation. */
-  | "past_at_creation"
-  | "account_deleted";
+  "past_at_creation",
+  "account_deleted",
+] as const;
+export type MissedReason = (typeof MISSED_REASONS)[number];
 
 /** Fire times that did not run: one row per span, so a long downtime is one row. */
 export interface MissedSpan {

@@ -1,5 +1,10 @@
 import type { Instant } from "../domain/instant.ts";
-import type { EmailLogEntry, MailKind, NewEmailLogEntry } from "../domain/mail.ts";
+import {
+  MAIL_KINDS,
+  MAIL_STATUSES,
+  type EmailLogEntry,
+  type NewEmailLogEntry,
+} from "../domain/mail.ts";
 import type { EmailLog } from "../domain/ports/mail.ts";
 import { ensureEmailLogMonth } from "./email-log-retention.ts";
 import type { Pace } from "../waiting/pace.ts";
@@ -8,9 +13,6 @@ import { lacksPartition } from "./partitions.ts";
 import type { Pool } from "./pool.ts";
 import { refusingContent } from "./refusing-content.ts";
 import { isRowFault } from "./sql-state.ts";
-
-const KINDS: readonly MailKind[] = ["email", "otp", "job"];
-const STATUSES = ["sent", "failed"] as const;
 
 /**
  * The log of every mail. Appends are committed in groups together with the counters that make `total`
@@ -109,8 +111,8 @@ type ListQuery = Parameters<EmailLog["list"]>[0];
  * already in order; each gives no more than the page can need, since PostgreSQL does not merge them lazily.
  */
 function listStatement(query: ListQuery): { text: string; values: unknown[] } {
-  const kinds = query.kind === undefined ? KINDS : [query.kind];
-  const statuses = query.status === undefined ? STATUSES : [query.status];
+  const kinds = query.kind === undefined ? MAIL_KINDS : [query.kind];
+  const statuses = query.status === undefined ? MAIL_STATUSES : [query.status];
   const values = [query.account, kinds, statuses, query.limit, query.offset];
   const before = "sent_at < (select ends from place)";
   const unfiltered = query.kind === undefined && query.status === undefined;

@@ -1,4 +1,5 @@
 import { Type, type Static } from "typebox";
+import { JOB_STATUSES } from "../../domain/job.ts";
 import * as field from "../../domain/schema/fields.ts";
 import { LIMITS } from "../../domain/schema/fields.ts";
 import { timestamp } from "../schema/answers.ts";
@@ -212,7 +213,7 @@ export const jobsPageQuery = Type.Object(
     offset: Type.Optional(Type.Integer({ minimum: 0, maximum: LIMITS.offset, default: 0 })),
     q: Type.Optional(Type.String({ minLength: 1, maxLength: LIMITS.name })),
     status: Type.Optional(
-      field.oneOf(["active", "paused", "completed", "failed", "invalid", "failing"], {
+      field.oneOf([...JOB_STATUSES, "failing"], {
         description: "`failing`: jobs whose newest attempt failed and that nobody has paused.",
       }),
     ),

@@ -1,9 +1,11 @@
 import { Type, type Static } from "typebox";
+import { JOB_STATUSES } from "../../domain/job.ts";
+import { MISSED_REASONS } from "../../domain/run.ts";
 import * as field from "../../domain/schema/fields.ts";
 import { LIMITS, nullable } from "../../domain/schema/fields.ts";
 import { NO_NUL, timestamp } from "./answers.ts";
 
-const jobStatus = field.oneOf(["active", "paused", "completed", "failed", "invalid"], {
+const jobStatus = field.oneOf(JOB_STATUSES, {
   description:
     "`completed`: a one-time job that is done; `failed`: one that is exhausted or missed its time; `invalid`: a resource that cannot be scheduled as it is.",
 });
@@ -176,16 +178,7 @@ const missed = Type.Object(
     id: Type.String(),
     kind: field.oneOf(["missed"]),
     job_id: Type.String(),
-    reason: field.oneOf([
-      "downtime",
-      "deadline",
-      "overlap",
-      "superseded",
-      "paused",
-      "deleted",
-      "past_at_creation",
-      "account_deleted",
-    ]),
+    reason: field.oneOf(MISSED_REASONS),
     count: Type.Integer({ minimum: 1, description: "Scheduled times in the span." }),
     first_scheduled_at: timestamp("First scheduled time of the span."),
     last_scheduled_at: timestamp("Last scheduled time of the span."),

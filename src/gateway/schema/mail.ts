@@ -1,4 +1,5 @@
 import { Type, type Static } from "typebox";
+import { MAIL_KINDS, MAIL_STATUSES } from "../../domain/mail.ts";
 import * as field from "../../domain/schema/fields.ts";
 import { LIMITS } from "../../domain/schema/fields.ts";
 import { NO_NUL, timestamp } from "./answers.ts";
@@ -164,10 +165,8 @@ export const logsQuery = Type.Object(
         description: "Pagination offset.",
       }),
     ),
-    status: Type.Optional(field.oneOf(["sent", "failed"], { description: "Filter by outcome." })),
-    kind: Type.Optional(
-      field.oneOf(["email", "otp", "job"], { description: "Filter by what sent the mail." }),
-    ),
+    status: Type.Optional(field.oneOf(MAIL_STATUSES, { description: "Filter by outcome." })),
+    kind: Type.Optional(field.oneOf(MAIL_KINDS, { description: "Filter by what sent the mail." })),
     to: Type.Optional(
       Type.String({
         minLength: 1,
@@ -185,13 +184,13 @@ export const emailLogEntry = Type.Object({
   id: Type.String(),
   to: Type.String({ description: "Recipient address." }),
   subject: Type.String(),
-  status: field.oneOf(["sent", "failed"]),
+  status: field.oneOf(MAIL_STATUSES),
   error_message: Type.Unsafe<string | null>({
     type: ["string", "null"],
     description: "SMTP error text when `status` is `failed`; null otherwise.",
   }),
   sent_at: timestamp("When the send was attempted."),
-  kind: field.oneOf(["email", "otp", "job"], { description: "What sent the mail." }),
+  kind: field.oneOf(MAIL_KINDS, { description: "What sent the mail." }),
 });
 
 export const logsAnswer = Type.Object(

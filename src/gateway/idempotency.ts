@@ -10,7 +10,8 @@ const GIVEN_UP_AFTER_MS = 60_000;
 const UNCERTAIN = 409;
 
 /** Visible ASCII: what survives every proxy and log. */
-const FORM = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/;
+export const IDEMPOTENCY_KEY = "^[!-~]([ -~]*[!-~])?$";
+const FORM = new RegExp(IDEMPOTENCY_KEY);
 
 /** Throws ApiError 400 when the header is there and not 1 to 256 visible characters. */
 export function readIdempotencyKey(header: string | undefined): string | undefined {

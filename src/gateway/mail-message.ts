@@ -1,9 +1,9 @@
 import { parseAddress, wireAddress } from "../domain/address.ts";
 import type { Finding } from "../domain/findings.ts";
 import type { MailMessage } from "../domain/mail.ts";
-import { LIMITS } from "../domain/schema/fields.ts";
+import { HEADER_NAME, LIMITS } from "../domain/schema/fields.ts";
 import { invalid } from "./errors.ts";
-import type { SendRequest } from "./schema/mail.ts";
+import { NOT_FOLDABLE, type SendRequest } from "./schema/mail.ts";
 
 /** Headers that the service writes itself, or that address, identify, structure or vouch for a message. */
 const RESERVED = new Set([
@@ -31,13 +31,8 @@ const RESERVED_PREFIXES = ["content-", "resent-", "arc-", "apparently-"];
 const ASCII_ONLY = new Set(["in-reply-to", "references", "otp-token"]);
 
 /** RFC 5322 field name, without what MIME parsers stumble over. */
-const HEADER_NAME = /^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/;
-
-/**
- * No line of a mail takes the word, with the space that begins a folded line and the brackets that message ids get
- * (RFC 5322, 2.1.1), or the spaces fill one, which looks like the end of the headers (3.2.2).
- */
-const NOT_FOLDABLE = /[!-~]{996}| {70}/;
+const NAME = new RegExp(HEADER_NAME);
+const UNFOLDABLE = new RegExp(NOT_FOLDABLE);
 
 /** What the schema cannot say: addresses, headers, sizes in bytes, base64. Throws ApiError 400. */
 export function mailMessage(request: SendRequest): MailMessage {
@@ -93,7 +88,7 @@ function headerFindings(headers: Readonly<Record<string, string>>): Finding[] {
   for (const [name, value] of Object.entries(headers)) {
     const field = `headers.${name}`;
     const lower = name.toLowerCase();
-    if (name.length > LIMITS.headerName || !HEADER_NAME.test(name))
+    if (name.length > LIMITS.headerName || !NAME.test(name))
       findings.push({ field, message: "is not a valid header name" });
     else if (RESERVED.has(lower) || RESERVED_PREFIXES.some((prefix) => lower.startsWith(prefix)))
       findings.push({ field, message: "is reserved and cannot be set" });
@@ -103,7 +98,7 @@ function headerFindings(headers: Readonly<Record<string, string>>): Finding[] {
       findings.push({ field, message: "must be one line without control characters" });
     // The mail library writes no header without a value: it would be accepted, and nobody would get it.
     else if (value.trim() === "") findings.push({ field, message: "must not be empty" });
-    else if (NOT_FOLDABLE.test(value))
+    else if (UNFOLDABLE.test(value))
       findings.push({
         field,
         message: "must fit lines: no word of more than 995 characters, no 70 spaces in a row",

@@ -4,6 +4,7 @@ import { UNAUTHORIZED } from "./authenticate.ts";
 import { LIMITS } from "../domain/schema/fields.ts";
 import { jobCreate, jobPatch } from "../domain/schema/rest-job.ts";
 import { ERROR_CODES, type ErrorCode } from "./error-codes.ts";
+import { IDEMPOTENCY_KEY } from "./idempotency.ts";
 import { errorAnswer, messageAnswer, readyAnswer } from "./schema/answers.ts";
 import {
   ENDPOINTS,
@@ -218,7 +219,7 @@ function headers({ idempotencyKey }: EndpointDefinition): OpenApiParameter[] {
         type: "string",
         minLength: 1,
         maxLength: LIMITS.idempotencyKey,
-        pattern: "^[!-~]([ -~]*[!-~])?$",
+        pattern: IDEMPOTENCY_KEY,
       },
     },
   ];

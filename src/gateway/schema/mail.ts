@@ -4,6 +4,12 @@ import * as field from "../../domain/schema/fields.ts";
 import { LIMITS } from "../../domain/schema/fields.ts";
 import { NO_NUL, timestamp } from "./answers.ts";
 
+/**
+ * No line of a mail takes the word, with the space that begins a folded line and the brackets that message ids get
+ * (RFC 5322, 2.1.1), or the spaces fill one, which looks like the end of the headers (3.2.2).
+ */
+export const NOT_FOLDABLE = "[!-~]{996}| {70}";
+
 const recipients = (description: string) =>
   Type.Optional(
     Type.Array(field.address, { maxItems: LIMITS.recipients, description, default: [] }),
@@ -66,12 +72,12 @@ export const sendRequest = Type.Object(
           maxLength: LIMITS.headerValue,
           "x-documented": {
             minLength: 1,
-            pattern: "^(?!.*([!-~]{996}| {70}))[^\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029]*$",
+            pattern: `^(?!.*(${NOT_FOLDABLE}))[^\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029]*$`,
           },
         },
         maxProperties: LIMITS.headers,
         "x-documented": {
-          propertyNames: { pattern: "^[A-Za-z0-9!#$%&'*+.^_`|~-]+$", maxLength: LIMITS.headerName },
+          propertyNames: { pattern: field.HEADER_NAME, maxLength: LIMITS.headerName },
         },
         description:
           "Additional headers of the message. Those that address, identify, structure or authenticate it are refused.",

@@ -62,7 +62,10 @@ export interface ApiKeys {
   create(account: string, label: string): Promise<{ key: ApiKey; raw: string }>;
   list(account: string): Promise<ApiKey[]>;
   delete(account: string, id: string): Promise<boolean>;
-  /** The key and its live account. `lastUsedAt` is written at most once a minute, never on the hot path. */
+  /**
+   * The key and its live account. What cannot be a key costs no look-up. `lastUsedAt` is written at most once a minute,
+   * never on the hot path.
+   */
   authenticate(raw: string): Promise<Caller | undefined>;
 }
 

@@ -77,14 +77,26 @@ describe("API keys", () => {
     expect(await keys.authenticate(second.raw)).toMatchObject({ account });
   });
 
+  test("nobody has another one", async () => {
+    const missing = `svc_live_${"a".repeat(32)}`;
+    expect(await createApiKeys({ pool }).authenticate(missing)).toBeUndefined();
+  });
+
+  const looksLikeOne = `svc_live_${"a".repeat(32)}`;
   test.each([
-    { raw: "" },
-    { raw: "svc_live_" },
-    { raw: `svc_live_${"a".repeat(32)}` },
-    { raw: `svc_live_${"a".repeat(31)}\0` },
-    { raw: "x".repeat(100_000) },
-  ])("nobody has the key $raw.length", async ({ raw }) => {
-    expect(await createApiKeys({ pool }).authenticate(raw)).toBeUndefined();
+    "",
+    "svc_live_",
+    "svc_live_a",
+    `Bearer ${looksLikeOne}`,
+    ` ${looksLikeOne}`,
+    `${looksLikeOne}\n`,
+    `${looksLikeOne}\0`,
+    `${looksLikeOne}é`,
+    looksLikeOne.repeat(9),
+    "x".repeat(100_000),
+  ])("what cannot be one is not looked up: %.60s", async (raw) => {
+    const unasked = { query: () => Promise.reject(new Error("looked up")) } as unknown as Pool;
+    expect(await createApiKeys({ pool: unasked }).authenticate(raw)).toBeUndefined();
   });
 
   test("bring the revision of the account's SMTP settings", async () => {

@@ -1,9 +1,7 @@
 import { classifyNetwork, isRetryableSmtpReply } from "../domain/attempt.ts";
 import { errorMessage } from "../domain/error-message.ts";
-import type { MailResult } from "../domain/mail.ts";
+import type { MailFailure } from "../domain/mail.ts";
 import { DestinationRefused } from "../network/destination-refused.ts";
-
-type Failure = Extract<MailResult, { kind: "failed" }>;
 
 /** Wrong settings, not weather: the next attempt meets them unchanged. */
 const PERMANENT_CODES = new Set(["EAUTH", "ENOAUTH", "EENVELOPE", "ECONFIG"]);
@@ -26,7 +24,7 @@ export function smtpFailure(input: {
   error: unknown;
   bodyEnded: boolean;
   secrets: readonly string[];
-}): Failure {
+}): MailFailure {
   const { error, bodyEnded } = input;
   const fields = readFields(error);
   const text = scrub(describe(error, fields), input.secrets);

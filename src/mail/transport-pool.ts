@@ -3,7 +3,7 @@ import type { MailMessage as PooledMail } from "nodemailer/lib/mailer";
 import type MimeNode from "nodemailer/lib/mime-node";
 import SMTPPool from "nodemailer/lib/smtp-pool";
 import type { SmtpSettings } from "../domain/account.ts";
-import type { MailMessage, MailResult } from "../domain/mail.ts";
+import type { MailFailure, MailMessage, MailResult } from "../domain/mail.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import { createTurns } from "../waiting/turns.ts";
 import type { Dial } from "../network/guarded-dial.ts";
@@ -17,10 +17,7 @@ export type SendResult = Exclude<MailResult, { kind: "unconfigured" }>;
  * `stale`: the connection had been closed, and nothing was sent. `crowded`: the server did not take the mail for now,
  * perhaps only because of our other connections.
  */
-type Attempt =
-  | SendResult
-  | { kind: "stale" }
-  | { kind: "crowded"; failure: Extract<SendResult, { kind: "failed" }> };
+type Attempt = SendResult | { kind: "stale" } | { kind: "crowded"; failure: MailFailure };
 
 /** How long a mail may take. */
 export interface TimeLimit {
@@ -155,7 +152,7 @@ export function createTransportPool(options: {
     from: settings.from,
     send: async (message, { signal, awaited, begin }, maySend) => {
       if (awaited && turns.waiting() >= MOST_WAITING) return QUEUE_FULL;
-      let sentAway: Extract<SendResult, { kind: "failed" }> | undefined;
+      let sentAway: MailFailure | undefined;
       for (;;) {
         if (!(await turns.take(signal, sentAway && SENT_AWAY))) {
           if (!signal.aborted) return { kind: "retired" };

@@ -71,6 +71,9 @@ export function mailFailureText({ error, outcomeUnknown, reachedSome }: MailFail
 export const NO_SMTP_SETTINGS =
   "no SMTP configuration has been set up: enter the account's SMTP server in the dashboard, under SMTP, or with carillon admin smtp set";
 
+/** How long a passcode counts, from its issue. */
+export const OTP_MINUTES = 10;
+
 export const MAIL_KINDS = ["email", "otp", "job"] as const;
 export type MailKind = (typeof MAIL_KINDS)[number];
 export const MAIL_STATUSES = ["sent", "failed"] as const;

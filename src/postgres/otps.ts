@@ -1,5 +1,6 @@
 import { createHmac, randomInt } from "node:crypto";
 import type { Instant } from "../domain/instant.ts";
+import { OTP_MINUTES } from "../domain/mail.ts";
 import type { Otps } from "../domain/ports/mail.ts";
 import { deleteInBatches, type Batches } from "./batches.ts";
 import type { KeyRing } from "./key-ring.ts";
@@ -39,7 +40,7 @@ export function createOtps({
         const [hmac] = hmacs(account, address, code);
         const issued = await pool.query<{ id: string; expiresAt: Instant }>(
           `insert into otps as o (account, address, id, code_hmac, active, expires_at, sends)
-           values ($1, $2, uuidv7(), $3, false, now() + interval '10 minutes', array[now()])
+           values ($1, $2, uuidv7(), $3, false, now() + interval '${OTP_MINUTES} minutes', array[now()])
            on conflict (account, address) do update set id = excluded.id,
              code_hmac = excluded.code_hmac, active = false, expires_at = excluded.expires_at,
              wrong_tries = 0, failures = moments_within(o.failures, '1 hour'),

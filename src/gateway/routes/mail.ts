@@ -3,6 +3,7 @@ import { isoUtc } from "../../domain/instant.ts";
 import {
   mailFailureText,
   NO_SMTP_SETTINGS,
+  OTP_MINUTES,
   type EmailLogEntry,
   type MailFailure,
   type MailKind,
@@ -32,8 +33,6 @@ export interface MailRouteOptions {
 
 type Sender = Pick<ApiRequest, "account" | "smtpRevision">;
 
-/** Spec: 10 minutes from issue. */
-const OTP_MINUTES = 10;
 const CODE = /^[0-9]{6}$/;
 
 export function mailRoutes(options: MailRouteOptions) {

@@ -1,4 +1,5 @@
 import type { TSchema } from "typebox";
+import { OTP_MINUTES } from "../../domain/mail.ts";
 import { jobCreate, jobPatch } from "../../domain/schema/rest-job.ts";
 import type { ErrorCode } from "../error-codes.ts";
 import { emptyQuery, healthAnswer, messageAnswer, readyAnswer } from "./answers.ts";
@@ -66,8 +67,7 @@ export const ENDPOINTS = {
     path: "/send/otp",
     tag: "OTP",
     summary: "Send a one-time passcode",
-    description:
-      "Generates a 6-digit code that is valid for 10 minutes and mails it. An earlier code for the address no longer verifies, even if this mail fails. An address takes five codes within 10 minutes, those whose mail failed included.",
+    description: `Generates a 6-digit code that is valid for ${OTP_MINUTES} minutes and mails it. An earlier code for the address no longer verifies, even if this mail fails. An address takes five codes within 10 minutes, those whose mail failed included.`,
     body: mail.otpSendRequest,
     ...IDEMPOTENT,
     success: { status: 200, description: "The code was mailed.", schema: mail.otpSendAnswer },

@@ -1,5 +1,5 @@
 import { Type, type Static } from "typebox";
-import { MAIL_KINDS, MAIL_STATUSES } from "../../domain/mail.ts";
+import { MAIL_KINDS, MAIL_STATUSES, OTP_MINUTES } from "../../domain/mail.ts";
 import * as field from "../../domain/schema/fields.ts";
 import { LIMITS } from "../../domain/schema/fields.ts";
 import { NO_NUL, timestamp } from "./answers.ts";
@@ -129,7 +129,7 @@ export type OtpSendRequest = Static<typeof otpSendRequest>;
 export const otpSendAnswer = Type.Object(
   {
     message: Type.String(),
-    expires_at: timestamp("10 minutes after issue."),
+    expires_at: timestamp(`${OTP_MINUTES} minutes after issue.`),
   },
   { examples: [{ message: "OTP sent", expires_at: "2026-11-21T12:10:00.000Z" }] },
 );

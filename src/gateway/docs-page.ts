@@ -1,6 +1,7 @@
 import { ERROR_CODES } from "./error-codes.ts";
 import type { OpenApiDocument, OpenApiOperation, OpenApiParameter } from "./openapi.ts";
 import { escapeHtml as e, page, type Page } from "./page.ts";
+import type { RateLimits } from "./rate-limit.ts";
 
 interface Schema {
   $ref?: string;
@@ -20,7 +21,7 @@ interface Schema {
 }
 
 /** The API for people, at `/docs`: written from the OpenAPI document at start; works offline. */
-export function docsPage(document: OpenApiDocument): Page {
+export function docsPage(document: OpenApiDocument, { perSecond, burst }: RateLimits): Page {
   const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({
       path,
@@ -50,9 +51,13 @@ export function docsPage(document: OpenApiDocument): Page {
       .join("")}<h2>Reference</h2><ul><li><a href="#errors">Errors</a></li></ul></nav>
 <main><p>${prose(document.info.description)}</p>
 <p>Send the API key with each request:</p><pre>X-API-Key: svc_live_…</pre>
-<p>A key may make 1,000 requests a second, 2,000 at once, unless the operator chose otherwise; <code>RateLimit-*</code> headers say what is left. Unknown fields and query parameters are refused. So is a key that stands twice in one JSON object.</p>
+<p>A key may make ${number(perSecond)} requests a second, ${number(burst)} at once, of each gateway; <code>RateLimit-*</code> headers say what is left. Unknown fields and query parameters are refused. So is a key that stands twice in one JSON object.</p>
 ${sections.map(({ html }) => html).join("")}${errorsHtml()}</main></div>`,
   });
+}
+
+function number(value: number): string {
+  return value.toLocaleString("en-US");
 }
 
 function tocEntry(method: string, path: string, operation: OpenApiOperation): string {

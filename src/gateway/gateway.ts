@@ -32,7 +32,7 @@ import { createHttpServer, LAST_ANSWERS_MS, type HttpServer } from "./http-serve
 import { openApiDocument } from "./openapi.ts";
 import type { Page } from "./page.ts";
 import { createListTurns, type InTurn } from "./read-turns.ts";
-import { createRateLimiter, DEFAULT_RATE_LIMITS, type RateLimits } from "./rate-limit.ts";
+import { createRateLimiter, type RateLimits } from "./rate-limit.ts";
 import { BODY_LIMITS, createBodyReader } from "./request-body.ts";
 import { requestEnvelope, type GatewayState } from "./request-envelope.ts";
 import { executionRoutes } from "./routes/executions.ts";
@@ -66,7 +66,7 @@ export interface GatewayOptions {
   /** For the OpenAPI document. */
   version: string;
   /** Per API key and process. */
-  limits?: RateLimits;
+  limits: RateLimits;
   /** Bytes of request bodies at a time; see createBodyRoom. Default: a sixteenth of the heap's limit. */
   bodyBytes?: number;
   /** How many of them to PostgreSQL the stores have: lists do not take all of them. */
@@ -116,7 +116,7 @@ export function createGateway(given: GatewayOptions): Gateway {
   // Nothing reaches koa's own error output: the envelope answers and logs.
   app.silent = true;
   const router = new Router<GatewayState>();
-  const limiter = createRateLimiter(options.limits ?? DEFAULT_RATE_LIMITS);
+  const limiter = createRateLimiter(options.limits);
   const validators = createValidators();
   const bytes = options.bodyBytes ?? getHeapStatistics().heap_size_limit / 16;
   const room = createBodyRoom({ bytes, timers: options.timers });
@@ -127,7 +127,7 @@ export function createGateway(given: GatewayOptions): Gateway {
 
   for (const [id, endpoint] of Object.entries(ENDPOINTS) as [OperationId, EndpointDefinition][])
     route(endpoint, handlers[id]);
-  servePage(docsPage(openApi));
+  servePage(docsPage(openApi, options.limits));
   if (options.dashboard) {
     const inventory = createJobInventory({ ...options, ...options.dashboard });
     routeDashboard(router, { ...options, ...options.dashboard, inventory, rest, report, room });

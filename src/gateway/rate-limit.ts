@@ -9,8 +9,6 @@ export interface RateLimits {
   burst: number;
 }
 
-export const DEFAULT_RATE_LIMITS: RateLimits = { perSecond: 1_000, burst: 2_000 };
-
 /** Keys that are remembered; one that falls out starts with a full bucket, which it would have had. */
 const MOST_KEYS = 10_000;
 

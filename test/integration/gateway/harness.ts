@@ -166,7 +166,7 @@ export async function startHarness(overrides: Overrides = {}) {
     log,
     version: "0.0.0-test",
     databaseConnections: 10,
-    ...(overrides.limits ? { limits: overrides.limits } : {}),
+    limits: overrides.limits ?? { perSecond: 1_000, burst: 2_000 },
     ...(overrides.bodyBytes ? { bodyBytes: overrides.bodyBytes } : {}),
     ...(overrides.trustedProxies ? { trustedProxies: overrides.trustedProxies } : {}),
   });

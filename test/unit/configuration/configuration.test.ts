@@ -159,7 +159,7 @@ test("names that look like ours and are none are found, what others set is not",
 
 test("the names that our pages give to callers and receivers are not pointed out", () => {
   const shown = [
-    docsPage(openApiDocument({ version: "1.0.0" })).html,
+    docsPage(openApiDocument({ version: "1.0.0" }), { perSecond: 1, burst: 1 }).html,
     ...SNIPPETS.map(({ code }) => code),
   ].join("\n");
   const names = new Set(shown.match(/CARILLON_\w+/g));

@@ -135,10 +135,11 @@ describe("examples are valid", () => {
 });
 
 test("the docs page names every route and code, and its policy lets nothing in", () => {
-  const page = docsPage(document);
+  const page = docsPage(document, { perSecond: 1_500, burst: 30 });
   for (const path of Object.keys(document.paths))
     expect(page.html.includes(path)).toBe(!path.startsWith("/dashboard/"));
   expect(page.html).toContain("attachments[].content_type");
+  expect(page.html).toContain("1,500 requests a second, 30 at once");
   for (const code of Object.keys(ERROR_CODES)) expect(page.html).toContain(`id="error-${code}"`);
   expect(page.html).not.toMatch(/<script|<link|<img|src=/);
   expect(page.contentSecurityPolicy).toContain("default-src 'none'");

@@ -5,13 +5,10 @@ import { createCircuitBreakers } from "../src/delivery/circuit-breaker.ts";
 import { createCircuitPublisher } from "../src/delivery/circuit-publisher.ts";
 import { createDeliveryWorker } from "../src/delivery/delivery-worker.ts";
 import { createWebhookSender } from "../src/delivery/webhook.ts";
-import { createCircuits } from "../src/postgres/circuits.ts";
 import { createEmailLog } from "../src/postgres/email-log.ts";
 import { createLedgerNews } from "../src/postgres/ledger-news.ts";
 import { createRetention } from "../src/postgres/retention.ts";
-import { createRunLedger } from "../src/postgres/run-ledger.ts";
 import { createRunQueue } from "../src/postgres/run-queue.ts";
-import { createSigningSecrets } from "../src/postgres/signing-secrets.ts";
 import type { Foundation } from "./foundation.ts";
 import type { JobStoreChoice } from "./job-store-choice.ts";
 import { maintain, sayRemoved } from "./maintenance.ts";
@@ -47,8 +44,8 @@ export function runController(options: {
 }): RunningController {
   const { foundation, configuration, worker } = options;
   const { jobs, leadership, reporter, secretHeaders } = options.store;
-  const { pool, runPool, leasePool, notifications, clock, metrics, log, keyRing, mailer, dial } =
-    foundation;
+  const { pool, runPool, leasePool, notifications, clock, metrics, log, mailer, dial } = foundation;
+  const { ledger, circuits, signingSecrets } = foundation;
   const queue = createRunQueue({
     pool: runPool,
     leasePool,
@@ -60,7 +57,7 @@ export function runController(options: {
   });
   const controller = createController({
     jobs,
-    ledger: createRunLedger({ pool: runPool }),
+    ledger,
     news: createLedgerNews({ notifications }),
     clock,
     leadership,
@@ -79,7 +76,6 @@ export function runController(options: {
     version: VERSION,
     ...(secretHeaders ? { secretHeaders } : {}),
   });
-  const circuits = createCircuits({ pool });
   const publisher = createCircuitPublisher({ circuits, worker, timers, log });
   const breakers = createCircuitBreakers({
     clock,
@@ -96,7 +92,7 @@ export function runController(options: {
     mailer,
     emailLog: createEmailLog({ pool }),
     webhook,
-    signingSecrets: createSigningSecrets({ pool, keyRing }),
+    signingSecrets,
     breakers,
     random,
     timers,

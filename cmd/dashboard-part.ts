@@ -9,13 +9,11 @@ import type { DashboardOptions } from "../src/gateway/dashboard/dashboard-router
 import { readStaticFiles } from "../src/gateway/dashboard/static-files.ts";
 import { createAccountDeletion } from "../src/kubernetes/account-deletion.ts";
 import { API_VERSION, KIND, specToResource } from "../src/kubernetes/scheduled-job.ts";
-import { createCircuits } from "../src/postgres/circuits.ts";
 import { createDashboardStatistics } from "../src/postgres/dashboard-statistics.ts";
 import { createIdentities } from "../src/postgres/identities.ts";
 import { createInvitations } from "../src/postgres/invitations.ts";
 import { createSessions } from "../src/postgres/sessions.ts";
 import { createSignInBrake } from "../src/postgres/sign-in-brake.ts";
-import { createSigningSecrets } from "../src/postgres/signing-secrets.ts";
 import { createSingleSignOns } from "../src/postgres/single-sign-ons.ts";
 import { createUsers } from "../src/postgres/users.ts";
 import type { Foundation } from "./foundation.ts";
@@ -31,7 +29,7 @@ export async function createDashboardPart(options: {
   configuration: Configuration;
 }): Promise<DashboardOptions> {
   const { foundation, configuration } = options;
-  const { pool, keyRing } = foundation;
+  const { pool } = foundation;
   const users = createUsers({ pool });
   const singleSignOn = singleSignOnSettings(configuration);
   const { kubernetes } = foundation;
@@ -41,7 +39,7 @@ export async function createDashboardPart(options: {
     accounts: foundation.accounts,
     apiKeys: foundation.apiKeys,
     smtpSettings: foundation.smtpSettings,
-    signingSecrets: createSigningSecrets({ pool, keyRing }),
+    signingSecrets: foundation.signingSecrets,
     invitations: createInvitations({ pool }),
     brake: createSignInBrake({ pool }),
     ...(singleSignOn && {
@@ -52,7 +50,7 @@ export async function createDashboardPart(options: {
       },
     }),
     statistics: createDashboardStatistics({ pool }),
-    circuits: createCircuits({ pool }),
+    circuits: foundation.circuits,
     ...(kubernetes && {
       binding: {
         uidOf: (namespace) => kubernetes.binding.uidOf(namespace),

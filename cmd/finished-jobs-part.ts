@@ -1,8 +1,6 @@
 import type { Configuration } from "../src/configuration/configuration.ts";
 import { required } from "../src/configuration/configuration.ts";
 import { createFinishedJobs } from "../src/gateway/finished-jobs.ts";
-import { createRunHistory } from "../src/postgres/run-history.ts";
-import { createRunLedger } from "../src/postgres/run-ledger.ts";
 import type { Foundation } from "./foundation.ts";
 import type { JobStoreChoice } from "./job-store-choice.ts";
 import { maintain, sayRemoved } from "./maintenance.ts";
@@ -18,12 +16,12 @@ export function runFinishedJobs(options: {
   store: Pick<JobStoreChoice, "jobs">;
 }): { end(): Promise<void> } {
   const { foundation, configuration, store } = options;
-  const { pool, runPool, clock, log, metrics } = foundation;
+  const { history, ledger, clock, log, metrics } = foundation;
   const name = "finished one-time jobs";
   const finishedJobs = createFinishedJobs({
     jobs: store.jobs,
-    history: createRunHistory({ pool }),
-    ledger: createRunLedger({ pool: runPool }),
+    history,
+    ledger,
     clock,
     days: configuration.finishedJobsDays ?? required(configuration, "retentionDays"),
     onRemoved: (count) => {

@@ -4,10 +4,14 @@ import { createAccounts } from "../src/postgres/accounts.ts";
 import { createApiKeys } from "../src/postgres/api-keys.ts";
 import { cancelAccountRuns } from "../src/postgres/cancel-account-runs.ts";
 import { DependencyUnavailable } from "../src/domain/ports/dependency-down.ts";
+import { createCircuits } from "../src/postgres/circuits.ts";
 import { createPostgresClock } from "../src/postgres/clock.ts";
 import type { KeyRing } from "../src/postgres/key-ring.ts";
 import { createNotifications } from "../src/postgres/notifications.ts";
 import { createPool } from "../src/postgres/pool.ts";
+import { createRunHistory } from "../src/postgres/run-history.ts";
+import { createRunLedger } from "../src/postgres/run-ledger.ts";
+import { createSigningSecrets } from "../src/postgres/signing-secrets.ts";
 import { createSmtpSettingsStore } from "../src/postgres/smtp-settings.ts";
 import { createDestinationPolicy } from "../src/network/destination-policy.ts";
 import { createGuardedDial } from "../src/network/guarded-dial.ts";
@@ -32,8 +36,8 @@ const HANGS_MS = 2_000;
 export type Foundation = ReturnType<typeof createFoundation>;
 
 /**
- * What every serving process stands on: PostgreSQL with its clock, the guarded way out, mail. Opens
- * nothing by itself; the clock is started by whoever composes the process.
+ * What every serving process stands on: PostgreSQL with its clock and what several parts keep there, the guarded way
+ * out, mail. Opens nothing by itself; the clock is started by whoever composes the process.
  */
 export function createFoundation(options: {
   program: "standalone" | "gateway" | "controller";
@@ -186,6 +190,10 @@ export function createFoundation(options: {
     accounts,
     apiKeys,
     smtpSettings,
+    signingSecrets: createSigningSecrets({ pool, keyRing }),
+    circuits: createCircuits({ pool }),
+    history: createRunHistory({ pool }),
+    ledger: createRunLedger({ pool: runPool }),
     destinations: createDestinationPolicy({ rules, accountRules }),
     dial,
     mailer,

@@ -3,12 +3,9 @@ import { required } from "../src/configuration/configuration.ts";
 import { parseTrustedProxies } from "../src/gateway/client-address.ts";
 import { createGateway, type Gateway } from "../src/gateway/gateway.ts";
 import { otpMessage } from "../src/mail/otp-message.ts";
-import { createCircuits } from "../src/postgres/circuits.ts";
 import { createEmailLog } from "../src/postgres/email-log.ts";
 import { createIdempotencyKeys } from "../src/postgres/idempotency-keys.ts";
 import { createOtps } from "../src/postgres/otps.ts";
-import { createRunHistory } from "../src/postgres/run-history.ts";
-import { createRunLedger } from "../src/postgres/run-ledger.ts";
 import type { Readiness } from "../src/telemetry/readiness.ts";
 import { within } from "../src/waiting/within.ts";
 import { createDashboardPart } from "./dashboard-part.ts";
@@ -37,14 +34,14 @@ export async function createGatewayPart(options: {
   readiness: Readiness;
 }): Promise<GatewayPart> {
   const { foundation, configuration, store, readiness } = options;
-  const { pool, runPool, keyRing, mailer } = foundation;
+  const { pool, keyRing, mailer } = foundation;
   const gateway = createGateway({
     apiKeys: foundation.apiKeys,
     jobs: store.jobs,
     jobIndex: store.jobIndex,
-    ledger: createRunLedger({ pool: runPool }),
-    history: createRunHistory({ pool }),
-    circuits: createCircuits({ pool }),
+    ledger: foundation.ledger,
+    history: foundation.history,
+    circuits: foundation.circuits,
     mailer,
     emailLog: createEmailLog({ pool, pace: { timers, monotonic } }),
     otps: createOtps({ pool, keyRing }),

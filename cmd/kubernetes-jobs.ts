@@ -9,8 +9,6 @@ import { createLeaseElection } from "../src/kubernetes/lease-election.ts";
 import { createResourceMemory } from "../src/kubernetes/resource-memory.ts";
 import { createSecretHeaders } from "../src/kubernetes/secret-headers.ts";
 import { createStatusWriter } from "../src/kubernetes/status-writer.ts";
-import { createCircuits } from "../src/postgres/circuits.ts";
-import { createRunHistory } from "../src/postgres/run-history.ts";
 import type { Foundation } from "./foundation.ts";
 import type { JobStoreChoice } from "./job-store-choice.ts";
 import { monotonic, random, timers } from "./system.ts";
@@ -26,7 +24,7 @@ export function createKubernetesJobs(options: {
   foundation: Foundation;
   configuration: Configuration;
 }): JobStoreChoice {
-  const { pool, clock, metrics, log, kubernetes } = options.foundation;
+  const { history, circuits, clock, metrics, log, kubernetes } = options.foundation;
   if (kubernetes === undefined) throw new Error("the foundation was made without a cluster");
   const { client, electorClient, accountNamespaces } = kubernetes;
   const { configuration } = options;
@@ -49,8 +47,8 @@ export function createKubernetesJobs(options: {
   const reporter = createStatusWriter({
     client,
     memory,
-    history: createRunHistory({ pool }),
-    circuits: createCircuits({ pool }),
+    history,
+    circuits,
     events,
     clock,
     monotonic,

@@ -38,12 +38,14 @@ export interface RunningController {
 export function runController(options: {
   foundation: Foundation;
   configuration: Configuration;
-  store: Pick<JobStoreChoice, "jobs" | "leadership" | "reporter" | "secretHeaders">;
+  store: Pick<JobStoreChoice, "jobs" | "scheduling">;
   /** Names this process in the claims that it holds; unique for each start. */
   worker: string;
 }): RunningController {
   const { foundation, configuration, worker } = options;
-  const { jobs, leadership, reporter, secretHeaders } = options.store;
+  const { jobs } = options.store;
+  const scheduler = options.store.scheduling();
+  const { leadership, reporter, secretHeaders } = scheduler;
   const { pool, runPool, leasePool, notifications, clock, metrics, log, mailer, dial } = foundation;
   const { ledger, circuits, signingSecrets } = foundation;
   const queue = createRunQueue({
@@ -151,6 +153,7 @@ export function runController(options: {
       await circuits.forget(worker).catch((error: unknown) => {
         log.warn({ err: error }, "circuits not forgotten");
       });
+      await scheduler.close();
     },
   };
 }

@@ -4,11 +4,17 @@ import type { Leadership } from "../src/domain/ports/leadership.ts";
 import type { SecretHeaders } from "../src/domain/ports/secret-headers.ts";
 import type { StatusReporter } from "../src/domain/ports/status-reporter.ts";
 
-/** Where jobs live, and what comes with the place: who may schedule, and where status goes. */
+/** Where jobs live. */
 export interface JobStoreChoice {
   jobs: JobStore;
   /** The same jobs, for the dashboard's lists. */
   jobIndex: JobIndex;
+  /** What comes with the place for who schedules and delivers. Once in a process. */
+  scheduling(): Scheduling;
+}
+
+/** Who may schedule, and where status goes. */
+export interface Scheduling {
   leadership: Leadership;
   reporter?: StatusReporter;
   /** Header values out of the namespace's Secrets. */

@@ -1,16 +1,16 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
-import type { Configuration } from "../src/configuration/configuration.ts";
+import { required, type Configuration } from "../src/configuration/configuration.ts";
 import type { Leadership } from "../src/domain/ports/leadership.ts";
 import { createEventRecorder } from "../src/kubernetes/events.ts";
 import { createKubernetesJobIndex } from "../src/kubernetes/kubernetes-job-index.ts";
 import { createKubernetesJobStore } from "../src/kubernetes/kubernetes-job-store.ts";
 import { createLeaseElection } from "../src/kubernetes/lease-election.ts";
-import { createResourceMemory } from "../src/kubernetes/resource-memory.ts";
+import { createResourceMemory, type ResourceMemory } from "../src/kubernetes/resource-memory.ts";
 import { createSecretHeaders } from "../src/kubernetes/secret-headers.ts";
 import { createStatusWriter } from "../src/kubernetes/status-writer.ts";
 import type { Foundation } from "./foundation.ts";
-import type { JobStoreChoice } from "./job-store-choice.ts";
+import type { JobStoreChoice, Scheduling } from "./job-store-choice.ts";
 import { monotonic, random, timers } from "./system.ts";
 
 /** The Lease's and Events' times are for people; everything that decides takes PostgreSQL's clock. */
@@ -19,17 +19,14 @@ const wallClock = () => Date.now();
 /** A leader that alone is cut off from PostgreSQL makes room; a restart of the server is no reason to. */
 const LEADS_WITHOUT_DATABASE_MS = 30_000;
 
-/** Jobs as ScheduledJob resources, with the election on a Lease and status and Events from the leader. */
+/** Jobs as ScheduledJob resources. */
 export function createKubernetesJobs(options: {
   foundation: Foundation;
   configuration: Configuration;
 }): JobStoreChoice {
-  const { history, circuits, clock, metrics, log, kubernetes } = options.foundation;
-  if (kubernetes === undefined) throw new Error("the foundation was made without a cluster");
-  const { client, electorClient, accountNamespaces } = kubernetes;
-  const { configuration } = options;
-  const namespaces = configuration.watchNamespaces ?? [];
-  const instance = configuration.podName ?? hostname();
+  const { metrics, log } = options.foundation;
+  const { client, accountNamespaces } = clusterOf(options.foundation);
+  const namespaces = options.configuration.watchNamespaces ?? [];
   const memory = createResourceMemory();
   const parts = { client, accountNamespaces, monotonic, timers, random, metrics };
   const followed = createKubernetesJobIndex({
@@ -43,6 +40,24 @@ export function createKubernetesJobs(options: {
     timers,
     log,
   });
+
+  return {
+    jobs: followed.jobs,
+    jobIndex: followed.index,
+    scheduling: () => createScheduling({ ...options, memory }),
+  };
+}
+
+/** The election on a Lease, and status and Events from the leader. */
+function createScheduling(options: {
+  foundation: Foundation;
+  configuration: Configuration;
+  memory: ResourceMemory;
+}): Scheduling {
+  const { history, circuits, clock, metrics, log } = options.foundation;
+  const { client, electorClient, accountNamespaces } = clusterOf(options.foundation);
+  const { configuration, memory } = options;
+  const instance = configuration.podName ?? hostname();
   const events = createEventRecorder({ client, instance, monotonic, timers, wallClock, metrics });
   const reporter = createStatusWriter({
     client,
@@ -59,7 +74,7 @@ export function createKubernetesJobs(options: {
   const election = createLeaseElection({
     client: electorClient,
     namespace: configuration.podNamespace ?? client.namespace,
-    name: configuration.leaseName ?? "carillon-controller",
+    name: required(configuration, "leaseName"),
     // A container that restarts in its pod must not take itself for the one that died.
     identity: `${instance}_${randomUUID()}`,
     monotonic,
@@ -78,8 +93,6 @@ export function createKubernetesJobs(options: {
     },
   };
   return {
-    jobs: followed.jobs,
-    jobIndex: followed.index,
     leadership,
     reporter,
     secretHeaders: createSecretHeaders({
@@ -89,4 +102,9 @@ export function createKubernetesJobs(options: {
     }),
     close: () => events.close(),
   };
+}
+
+function clusterOf({ kubernetes }: Foundation): NonNullable<Foundation["kubernetes"]> {
+  if (kubernetes === undefined) throw new Error("the foundation was made without a cluster");
+  return kubernetes;
 }

@@ -10,7 +10,6 @@ export function createPostgresJobs({ pool, notifications }: Foundation): JobStor
   return {
     jobs: createPostgresJobStore({ pool, notifications, timers }),
     jobIndex: createPostgresJobIndex({ pool, monotonic }),
-    leadership: alwaysLeader(),
-    close: () => Promise.resolve(),
+    scheduling: () => ({ leadership: alwaysLeader(), close: () => Promise.resolve() }),
   };
 }

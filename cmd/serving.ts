@@ -91,7 +91,6 @@ export async function serve(
     });
     ending.add("database connections", () => foundation.close());
     const store = chooseJobStore({ foundation, configuration });
-    ending.add("job store", () => store.close());
 
     let part: RunningPart | undefined;
     const namespaces = () => {

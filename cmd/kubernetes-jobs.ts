@@ -73,7 +73,7 @@ function createScheduling(options: {
   });
   const election = createLeaseElection({
     client: electorClient,
-    namespace: configuration.podNamespace ?? client.namespace,
+    namespace: required(configuration, "podNamespace"),
     name: required(configuration, "leaseName"),
     // A container that restarts in its pod must not take itself for the one that died.
     identity: `${instance}_${randomUUID()}`,

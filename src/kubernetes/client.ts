@@ -45,8 +45,6 @@ export interface KubernetesClient {
     /** The body errs after so many milliseconds without a byte. */
     inactivityMs: number;
   }): Promise<Dispatcher.ResponseData["body"]>;
-  /** The namespace of the kubeconfig's context, or of the pod. */
-  readonly namespace: string;
   close(): Promise<void>;
 }
 
@@ -236,10 +234,6 @@ export function createKubernetesClient(dependencies: ClientDependencies): Kubern
       if (response.statusCode === 429 || response.statusCode >= 500)
         throw unavailable(what, error, retryAfterOf(response));
       throw error;
-    },
-    get namespace() {
-      const context = kubeConfig.getContextObject(kubeConfig.getCurrentContext());
-      return context?.namespace ?? "default";
     },
     close: () => credentials.close(),
   };

@@ -412,6 +412,33 @@ describe("the store is lossy or away", () => {
     expect(keys(w)).toEqual(["12:01", "12:02"]);
   });
 
+  test("an old state of a job that the watch tells of after the list is not gone back to", async () => {
+    const w = world();
+    const edited = minutely("a", { generation: 2 });
+    w.jobs.put(edited);
+    start(w);
+    await w.time.advanceTo(at("12:01"));
+    w.jobs.put(minutely("a"));
+    w.jobs.putQuietly(edited);
+    await w.time.advanceTo(at("12:03"));
+    expect(keys(w)).toEqual(["12:01", "12:02", "12:03"]);
+    expect(w.jobs.lists).toBe(1);
+  });
+
+  test.each([
+    { random: 0, after: 90 },
+    { random: 1, after: 150 },
+  ])("replicas do not resync in step: of two minutes, one after $after s", async (of) => {
+    const w = world();
+    start(w, { resyncMs: 120_000, random: () => of.random });
+    await settle();
+    const began = w.time.now();
+    await w.time.advanceTo(began + of.after * 1_000 - 1_000);
+    expect(w.jobs.lists).toBe(1);
+    await w.time.advanceTo(began + of.after * 1_000);
+    expect(w.jobs.lists).toBe(2);
+  });
+
   test("a long outage pauses scheduling; the changes made meanwhile come first", async () => {
     const w = world();
     w.jobs.put(minutely("a"));
@@ -1152,10 +1179,11 @@ describe("leadership", () => {
         w.jobs.putQuietly(minutely("a", { generation: 2, spec: { suspend: true } }));
       return list(options);
     };
-    start(w);
+    const { reports } = start(w);
     await w.time.advanceTo(at("12:02:30"));
     expect(w.jobs.lists).toBe(3);
     expect(keys(w, "a")).toEqual([]);
+    expect(statuses(reports, "a")).toEqual(["paused"]);
     // The first leader's, the edit's, and nothing in between.
     expect(w.ledger.stored.get("a")).toMatchObject({ generation: 2, startable: false, version: 3 });
   });

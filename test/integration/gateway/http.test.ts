@@ -2,12 +2,12 @@ import { once } from "node:events";
 import { connect } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
-import { JobOwned } from "../../../src/domain/ports/job-store.ts";
+import { JobOwned, VersionConflict } from "../../../src/domain/ports/job-store.ts";
 import { ENDPOINTS, type EndpointDefinition } from "../../../src/gateway/schema/endpoints.ts";
 import { startHarness, type Harness } from "./harness.ts";
 
 /** Switches for the outside world. */
-const world = { storeDown: false, logDown: false, owned: false };
+const world = { storeDown: false, logDown: false, owned: false, othersChanges: 0 };
 
 let h: Harness;
 beforeAll(async () => {
@@ -28,6 +28,13 @@ beforeAll(async () => {
         const job = await jobs.get(account, id);
         if (!job || !world.owned) return job;
         return { ...job, owner: { tool: "Argo CD", name: "team-a" } };
+      },
+      update: async (job, spec) => {
+        if (world.othersChanges > 0) {
+          world.othersChanges -= 1;
+          throw new VersionConflict();
+        }
+        return jobs.update(job, spec);
       },
       delete: async (job) => {
         if (job.owner) throw new JobOwned(job.owner);
@@ -372,6 +379,31 @@ describe("when something is down", () => {
     expect(log["total"]).toBe(2);
   });
 });
+
+test.each([
+  { others: 4, status: 200, left: 0 },
+  { others: 100, status: 409, left: 95 },
+])(
+  "a job that others change $others times meanwhile: $status",
+  async ({ others, status, left }) => {
+    const { json } = await h.request({
+      method: "POST",
+      path: "/jobs",
+      json: {
+        name: "x",
+        type: "webhook",
+        schedule_type: "cron",
+        cron_expression: "@daily",
+        webhook_url: "https://example.com/",
+      },
+    });
+    const path = `/jobs/${String(json["id"])}`;
+    world.othersChanges = others;
+    const reply = await h.request({ method: "PATCH", path, json: { name: "y" } });
+    expect([reply.status, world.othersChanges]).toEqual([status, left]);
+    world.othersChanges = 0;
+  },
+);
 
 test("a job that a GitOps tool manages: 409 for every change, and the owner's name", async () => {
   const { json } = await h.request({

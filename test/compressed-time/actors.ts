@@ -2,7 +2,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { JobSpec, Schedule } from "../../src/domain/job.ts";
 import type { Random } from "../../src/domain/ports/clock.ts";
-import type { Pool } from "../../src/postgres/pool.ts";
+import { transaction, type Pool } from "../../src/postgres/pool.ts";
 import { between, pick, shuffled } from "../faults/seeded-random.ts";
 import type { JobKind } from "./evidence.ts";
 import { createJob, POLICIES, specOf, type Api, type KeptJob } from "./jobs.ts";
@@ -227,6 +227,29 @@ export async function cutConnections(options: {
       .map(({ pid }) => pid);
     note("connection cut", pids.length);
     await server.query("select pg_terminate_backend(pid) from unnest($1::int[]) as pid", [pids]);
+  }
+}
+
+/** Somebody, as in an idle psql, holds the cursors or the runs of a few jobs: for less than a lease. */
+export async function holdLocks(options: {
+  server: Pool;
+  random: Random;
+  until: number;
+  note: Note;
+}): Promise<void> {
+  const { server, random, until, note } = options;
+  while (Date.now() < until) {
+    await delay(between(random, 200, 1_500));
+    const table = pick(random, ["job_cursors", "runs"]);
+    const few = 1 + Math.floor(random() * 3);
+    await transaction(server, async (client) => {
+      const { rowCount } = await client.query(
+        `select from ${table} order by md5(job_uid::text || $1) limit $2 for update skip locked`,
+        [String(random()), few],
+      );
+      note("row locked", rowCount ?? 0);
+      await delay(between(random, 50, 900));
+    });
   }
 }
 

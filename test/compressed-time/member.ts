@@ -75,7 +75,10 @@ export async function startMember(options: {
   const { url, name, random, receiver, server } = options;
   const fate: Fate = { dead: false, failing: true, onFailed: options.statementFailed };
   const shakyPool = (max: number): Pool =>
-    shaken(createPool({ url, applicationName: name, max, plans: "fixed" }), { fate, random });
+    shaken(createPool({ url, applicationName: name, max, plans: "fixed", lockTimeoutMs: 300 }), {
+      fate,
+      random,
+    });
   const pool = shakyPool(6);
   const leasePool = shakyPool(1);
   const clockPool = createPool({ url, applicationName: `${name} clock`, max: 1 });

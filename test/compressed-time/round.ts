@@ -12,6 +12,7 @@ import {
   createJobs,
   cutConnections,
   disturb,
+  holdLocks,
   type Cluster,
   type Jobs,
 } from "./actors.ts";
@@ -51,8 +52,9 @@ export async function runRound(options: {
     disturbance: random(),
     cuts: random(),
     end: random(),
+    locks: random(),
   };
-  const server = createPool({ url, applicationName: "the actors", max: 6, plans: "fixed" });
+  const server = createPool({ url, applicationName: "the actors", max: 7, plans: "fixed" });
   const notifications = createNotifications({ url, applicationName: "the actors" });
   const api = {
     jobs: createPostgresJobStore({ pool: server, notifications, timers }),
@@ -94,6 +96,7 @@ export async function runRound(options: {
       comeAndGo({ jobs, random: of.coming, until: until - LAST_ONES_MS }),
       disturb({ cluster, random: of.disturbance, until, note }),
       cutConnections({ server, random: of.cuts, until, note }),
+      holdLocks({ server, random: of.locks, until, note }),
     ]);
     for (const [index, member] of cluster.members.entries()) {
       member.failing = false;

@@ -281,7 +281,8 @@ export function createController(deps: ControllerDeps): Controller {
   }
 
   async function cancelSome(batch: Batch): Promise<boolean> {
-    const gone = [...tombstones].filter((uid) => !queue.aside.has(uid)).slice(0, batchSize);
+    const free = tombstones.values().filter((uid) => !queue.aside.has(uid));
+    const gone = free.take(batchSize).toArray();
     if (gone.length === 0) return false;
     cancelledLast = true;
     batch.written = gone;

@@ -88,7 +88,9 @@ export function createReconciler(deps: {
     for (const uid of uids) {
       const entry = view.entries.get(uid);
       if (entry === undefined) continue;
-      const seen = { ...entry, entry, cursor: view.cursors.get(uid), now };
+      const { job, revision, timing, disproved } = entry;
+      const cursor = view.cursors.get(uid);
+      const seen = { entry, job, revision, timing, disproved, cursor, now };
       const first = plan(seen, []);
       if (first === undefined) continue;
       if (dependsOnUnfinished(first.job, first.cursor, first.decision)) incomplete.push(seen);

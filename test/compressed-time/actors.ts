@@ -47,10 +47,9 @@ export async function changeJobs(options: {
   /** Of so many that call this, which one it is: each has jobs of its own. */
   share: { index: number; of: number };
 }): Promise<void> {
-  const { jobs, random, until, share } = options;
+  const { jobs, random, share } = options;
   let requests = 0;
-  while (Date.now() < until) {
-    await delay(between(random, 5, 60));
+  await nowAndThen(options, [5, 60], async () => {
     // There are ever more one-times, and most are over: half of the changes are to others.
     const others = random() < 0.5;
     const job = oneOf(
@@ -60,7 +59,7 @@ export async function changeJobs(options: {
           now && index % share.of === share.index && !(others && kind === "once"),
       ),
     );
-    if (!job?.now) continue;
+    if (!job?.now) return;
     const period = periodOf(job.now.spec.schedule);
     // Half of the crons' shortly before a fire time, whose run has been prepared.
     if (period !== undefined && random() < 0.5) {
@@ -68,7 +67,7 @@ export async function changeJobs(options: {
       await delay((((-Date.now() - ahead) % period) + period) % period);
     }
     await changeJob(job, random, `by-hand-${share.index}-${(requests += 1)}`);
-  }
+  });
 }
 
 /** What the scheduler prepares, and some more for the news of a change to reach it. */
@@ -151,20 +150,31 @@ function formerTime({ steps }: KeptJob, random: Random): number | undefined {
   return oneOf(random, times);
 }
 
+/** What is done again and again until `until`, each time after a pause of `from` to `to` ms. */
+async function nowAndThen(
+  { random, until }: { random: Random; until: number },
+  [from, to]: readonly [from: number, to: number],
+  work: () => Promise<void>,
+): Promise<void> {
+  while (Date.now() < until) {
+    await delay(between(random, from, to));
+    await work();
+  }
+}
+
 /** One-times come all the time; jobs that are to be deleted come, and go. */
 export async function comeAndGo(options: {
   jobs: Jobs;
   random: Random;
   until: number;
 }): Promise<void> {
-  const { jobs, random, until } = options;
-  while (Date.now() < until) {
-    await delay(between(random, 50, 300));
+  const { jobs, random } = options;
+  await nowAndThen(options, [50, 300], async () => {
     await jobs.add("once");
     if (random() < 0.3) await jobs.add("deleted");
     const job = oneOf(random, jobs.all);
     if (job?.kind === "deleted" && job.now) await job.delete();
-  }
+  });
 }
 
 /** The processes, whose number stays: one that dies or ends is followed by another. */
@@ -183,13 +193,12 @@ export async function disturb(options: {
   until: number;
   note: Note;
 }): Promise<void> {
-  const { cluster, random, until, note } = options;
+  const { cluster, random, note } = options;
   const { members } = cluster;
   const ending: Promise<void>[] = [];
-  while (Date.now() < until) {
-    await delay(between(random, 50, 600));
+  await nowAndThen(options, [50, 600], async () => {
     const member = oneOf(random, members);
-    if (member === undefined) continue;
+    if (member === undefined) return;
     const turn = random();
     if (turn < 0.85) note("leadership moved");
     if (turn < 0.7) member.lead(!member.leading);
@@ -204,20 +213,21 @@ export async function disturb(options: {
     }
     if (!members.some(({ leading }) => leading) && random() < 0.8)
       oneOf(random, members)?.lead(true);
-  }
+  });
   await Promise.all(ending);
 }
 
-/** Connections of the processes are ended by PostgreSQL, some at a time, in whatever they are doing. */
-export async function cutConnections(options: {
+interface OnServer {
   server: Pool;
   random: Random;
   until: number;
   note: Note;
-}): Promise<void> {
-  const { server, random, until, note } = options;
-  while (Date.now() < until) {
-    await delay(between(random, 500, 2_500));
+}
+
+/** Connections of the processes are ended by PostgreSQL, some at a time, in whatever they are doing. */
+export async function cutConnections(options: OnServer): Promise<void> {
+  const { server, random, note } = options;
+  await nowAndThen(options, [500, 2_500], async () => {
     const { rows } = await server.query<{ pid: number }>(
       `select pid from pg_stat_activity
         where datname = current_database() and application_name ~ '^process-' order by pid`,
@@ -227,19 +237,13 @@ export async function cutConnections(options: {
       .map(({ pid }) => pid);
     note("connection cut", pids.length);
     await server.query("select pg_terminate_backend(pid) from unnest($1::int[]) as pid", [pids]);
-  }
+  });
 }
 
 /** Somebody, as in an idle psql, holds the cursors or the runs of a few jobs: for less than a lease. */
-export async function holdLocks(options: {
-  server: Pool;
-  random: Random;
-  until: number;
-  note: Note;
-}): Promise<void> {
-  const { server, random, until, note } = options;
-  while (Date.now() < until) {
-    await delay(between(random, 200, 1_500));
+export async function holdLocks(options: OnServer): Promise<void> {
+  const { server, random, note } = options;
+  await nowAndThen(options, [200, 1_500], async () => {
     const table = pick(random, ["job_cursors", "runs"]);
     const few = 1 + Math.floor(random() * 3);
     await transaction(server, async (client) => {
@@ -250,7 +254,7 @@ export async function holdLocks(options: {
       note("row locked", rowCount ?? 0);
       await delay(between(random, 50, 900));
     });
-  }
+  });
 }
 
 /** Everything that may still fire ends: crons are paused, what was moved becomes a one-time, paused ones are resumed. */

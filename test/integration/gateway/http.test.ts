@@ -380,32 +380,7 @@ describe("when something is down", () => {
   });
 });
 
-test.each([
-  { others: 4, status: 200, left: 0 },
-  { others: 100, status: 409, left: 95 },
-])(
-  "a job that others change $others times meanwhile: $status",
-  async ({ others, status, left }) => {
-    const { json } = await h.request({
-      method: "POST",
-      path: "/jobs",
-      json: {
-        name: "x",
-        type: "webhook",
-        schedule_type: "cron",
-        cron_expression: "@daily",
-        webhook_url: "https://example.com/",
-      },
-    });
-    const path = `/jobs/${String(json["id"])}`;
-    world.othersChanges = others;
-    const reply = await h.request({ method: "PATCH", path, json: { name: "y" } });
-    expect([reply.status, world.othersChanges]).toEqual([status, left]);
-    world.othersChanges = 0;
-  },
-);
-
-test("a job that a GitOps tool manages: 409 for every change, and the owner's name", async () => {
+async function pathOfNewJob(): Promise<string> {
   const { json } = await h.request({
     method: "POST",
     path: "/jobs",
@@ -417,7 +392,25 @@ test("a job that a GitOps tool manages: 409 for every change, and the owner's na
       webhook_url: "https://example.com/",
     },
   });
-  const path = `/jobs/${String(json["id"])}`;
+  return `/jobs/${String(json["id"])}`;
+}
+
+test.each([
+  { others: 4, status: 200, left: 0 },
+  { others: 100, status: 409, left: 95 },
+])(
+  "a job that others change $others times meanwhile: $status",
+  async ({ others, status, left }) => {
+    const path = await pathOfNewJob();
+    world.othersChanges = others;
+    const reply = await h.request({ method: "PATCH", path, json: { name: "y" } });
+    expect([reply.status, world.othersChanges]).toEqual([status, left]);
+    world.othersChanges = 0;
+  },
+);
+
+test("a job that a GitOps tool manages: 409 for every change, and the owner's name", async () => {
+  const path = await pathOfNewJob();
   world.owned = true;
   const replies = [
     await h.request({ method: "PATCH", path, json: { name: "y" } }),

@@ -1,14 +1,19 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { timers } from "../../../cmd/system.ts";
-import { decide } from "../../../src/domain/decide.ts";
-import { revisionOf } from "../../../src/domain/revision.ts";
-import { timingOf } from "../../../src/domain/timing.ts";
 import { createAccounts } from "../../../src/postgres/accounts.ts";
 import { cancelAccountRuns } from "../../../src/postgres/cancel-account-runs.ts";
 import { createNotifications } from "../../../src/postgres/notifications.ts";
 import { createPostgresJobStore } from "../../../src/postgres/postgres-job-store.ts";
 import { cronSpec } from "../../conformance/job-store.ts";
-import { change, cursorOf, job, runsFixture, scheduled, type RunsFixture } from "./runs-fixture.ts";
+import {
+  change,
+  cursorOf,
+  decisionOf,
+  job,
+  runsFixture,
+  scheduled,
+  type RunsFixture,
+} from "./runs-fixture.ts";
 
 let fixture: RunsFixture;
 beforeAll(async () => {
@@ -82,21 +87,12 @@ test("a namespace gets another account at once: a run by hand waits for the lead
   const after = await accounts.create({ name: "after", namespace: "team" });
   const of = { ...paused, account: after.id };
   expect(await ledger.runNow(of, "k")).toBe(false);
-  const from = await cursorOf(ledger, of);
-  const now = Date.now();
-  const decision = decide({
-    job: of,
-    revision: revisionOf(of),
-    timing: timingOf(of.spec),
-    cursor: from,
-    unfinished: [],
-    now,
-    horizon: now,
-  });
-  expect(decision.changed).toBe(true);
-  await ledger.apply([{ job: of, from, ...decision }]);
+  const decision = await decisionOf(ledger, of);
+  if (decision === undefined) throw new Error("nothing to apply");
+  await ledger.apply([decision]);
   expect(await ledger.runNow(of, "k")).toBe(true);
-  const runs = await queue.claim({ worker: "w", limit: 9, until: now + 1_000, leaseMs: 9_000 });
+  const until = Date.now() + 1_000;
+  const runs = await queue.claim({ worker: "w", limit: 9, until, leaseMs: 9_000 });
   const run = runs.find(({ jobUid }) => jobUid === of.uid);
   if (run === undefined) throw new Error("no run");
   expect(run.account).toBe(after.id);

@@ -1,14 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { decide } from "../../../src/domain/decide.ts";
 import { MINUTE, SECOND } from "../../../src/domain/instant.ts";
 import type { Job, JobSpec } from "../../../src/domain/job.ts";
-import type { LedgerChange } from "../../../src/domain/ports/run-ledger.ts";
-import { revisionOf } from "../../../src/domain/revision.ts";
 import type { ClaimedRun } from "../../../src/domain/run.ts";
-import { timingOf } from "../../../src/domain/timing.ts";
 import {
   claimOne,
   cursorOf,
+  decisionOf,
   failure,
   job,
   runsFixture,
@@ -27,19 +24,7 @@ afterAll(async () => {
 /** The fire time that has just gone by. */
 const latest = () => Math.floor(Date.now() / MINUTE) * MINUTE;
 
-async function decided(of: Job, now: number, ahead = 0): Promise<LedgerChange | undefined> {
-  const from = (await fixture.ledger.cursors([of.uid])).get(of.uid);
-  const { to, create, replace, missed, changed } = decide({
-    job: of,
-    revision: revisionOf(of),
-    timing: timingOf(of.spec),
-    cursor: from,
-    unfinished: await fixture.runsOf(of),
-    now,
-    horizon: now + ahead,
-  });
-  return changed ? { job: of, from, to, create, replace, missed } : undefined;
-}
+const decided = (of: Job, now: number, ahead = 0) => decisionOf(fixture.ledger, of, { now, ahead });
 
 async function reconcile(of: Job, now: number, ahead = 0): Promise<void> {
   const change = await decided(of, now, ahead);

@@ -4,14 +4,10 @@ import { monotonic, timers } from "../../../cmd/system.ts";
 import { alwaysLeader } from "../../../src/controller/always-leader.ts";
 import { createController } from "../../../src/controller/controller.ts";
 import type { OnceState } from "../../../src/domain/cursor.ts";
-import { decide } from "../../../src/domain/decide.ts";
 import type { Job, JobSpec, JobStatus } from "../../../src/domain/job.ts";
 import type { JobStore } from "../../../src/domain/ports/job-store.ts";
 import type { Closing } from "../../../src/domain/ports/run-queue.ts";
-import type { LedgerChange } from "../../../src/domain/ports/run-ledger.ts";
 import type { ClaimedRun } from "../../../src/domain/run.ts";
-import { revisionOf } from "../../../src/domain/revision.ts";
-import { timingOf } from "../../../src/domain/timing.ts";
 import { createAccounts } from "../../../src/postgres/accounts.ts";
 import { cancelAccountRuns } from "../../../src/postgres/cancel-account-runs.ts";
 import { createLedgerNews, tellOfJobs } from "../../../src/postgres/ledger-news.ts";
@@ -31,6 +27,7 @@ import {
   change,
   claimOne,
   cursorOf,
+  decisionOf,
   failure,
   fallDue,
   job,
@@ -71,22 +68,8 @@ function edited(of: Job, change: Partial<JobSpec>): Job {
 
 const movedTo = (of: Job, at: number) => edited(of, { schedule: { kind: "once", at } });
 
-async function decided(of: Job, storeWins = false): Promise<LedgerChange | undefined> {
-  const from = (await fixture.ledger.cursors([of.uid])).get(of.uid);
-  const unfinished = (await fixture.ledger.unfinished([of.uid])).get(of.uid) ?? [];
-  const now = Date.now();
-  const { to, create, replace, missed, changed } = decide({
-    job: of,
-    revision: revisionOf(of),
-    timing: timingOf(of.spec),
-    cursor: from,
-    unfinished,
-    now,
-    horizon: now + AHEAD,
-    storeWins,
-  });
-  return changed ? { job: of, from, to, create, replace, missed } : undefined;
-}
+const decided = (of: Job, storeWins = false) =>
+  decisionOf(fixture.ledger, of, { ahead: AHEAD, storeWins });
 
 /** As the leader does it, until there is nothing left to do. */
 async function reconcile(of: Job): Promise<void> {
@@ -106,6 +89,16 @@ async function started(of: Job): Promise<ClaimedRun> {
   const run = await claimOne(fixture.queue, of);
   expect(await fixture.queue.start([run])).toEqual(new Set([run.id]));
   return run;
+}
+
+/** A job of `at` whose run is under way, and so is that of a second later, to which it was moved. */
+async function bothUnderWay(at: number) {
+  const of = once(at);
+  await reconcile(of);
+  const run = await started(of);
+  const moved = movedTo(of, at + 1_000);
+  await reconcile(moved);
+  return { of, run, moved, newer: await started(moved) };
 }
 
 /** The change has the run's row, and waits for the cursor; the closing waits for both. */
@@ -423,14 +416,9 @@ describe("put back to a time that it has run at", () => {
 
     test(`while that run and the one of the other time are under way: ${becomes}, as its own says`, async () => {
       const at = Date.now() - 2_000;
-      const of = once(at);
-      await reconcile(of);
-      const run = await started(of);
-      const other = movedTo(of, at + 1_000);
-      await reconcile(other);
-      const otherRun = await started(other);
-      await reconcile(movedTo(other, at));
-      await fixture.queue.close([older(otherRun)]);
+      const { of, run, moved, newer } = await bothUnderWay(at);
+      await reconcile(movedTo(moved, at));
+      await fixture.queue.close([older(newer)]);
       expect(await onceOf(of)).toBe("fired");
       await fixture.queue.close([awaited(run)]);
       expect(await onceOf(of)).toBe(becomes);
@@ -439,14 +427,9 @@ describe("put back to a time that it has run at", () => {
 
   test("while that run is under way, and the one of the other time is given back: its own outcome counts", async () => {
     const at = Date.now() - 2_000;
-    const of = once(at);
-    await reconcile(of);
-    const run = await started(of);
-    const other = movedTo(of, at + 1_000);
-    await reconcile(other);
-    const otherRun = await started(other);
-    await reconcile(movedTo(other, at));
-    await fixture.queue.release([otherRun], Date.now() - 1);
+    const { of, run, moved, newer } = await bothUnderWay(at);
+    await reconcile(movedTo(moved, at));
+    await fixture.queue.release([newer], Date.now() - 1);
     await refused(await claimOne(fixture.queue, of));
     expect(await onceOf(of)).toBe("fired");
     await fixture.queue.close([success(run)]);
@@ -497,25 +480,16 @@ describe("put back to a time that it has run at", () => {
     [success, failure, "failed"],
   ] as const)
     test(`both outcomes at once: that of the newer time counts, ${becomes}`, async () => {
-      const at = Date.now() - 2_000;
-      const of = once(at);
-      await reconcile(of);
-      const old = await started(of);
-      await reconcile(movedTo(of, at + 1_000));
-      await fixture.queue.close([older(old), newer(await started(of))]);
+      const both = await bothUnderWay(Date.now() - 2_000);
+      const { of } = both;
+      await fixture.queue.close([older(both.run), newer(both.newer)]);
       expect(await onceOf(of)).toBe(becomes);
     });
 
   test("both outcomes at once, and an edit that made no run: that of the newer time counts, also if it is older", async () => {
-    const at = Date.now() - 2_000;
-    const of = once(at);
-    await reconcile(of);
-    const old = await started(of);
-    const moved = movedTo(of, at + 1_000);
-    await reconcile(moved);
-    const newer = await started(of);
+    const { of, run, moved, newer } = await bothUnderWay(Date.now() - 2_000);
     await reconcile(edited(moved, { name: "edited" }));
-    await fixture.queue.close([success(old, Date.now() + 1_000), failure(newer)]);
+    await fixture.queue.close([success(run, Date.now() + 1_000), failure(newer)]);
     expect(await onceOf(of)).toBe("failed");
   });
 

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { Cursor } from "../../../src/domain/cursor.ts";
+import { decide } from "../../../src/domain/decide.ts";
 import type { Job, JobSpec } from "../../../src/domain/job.ts";
 import { isoUtc } from "../../../src/domain/instant.ts";
 import type { Closing, RunQueue } from "../../../src/domain/ports/run-queue.ts";
@@ -7,6 +8,7 @@ import type { RunHistory } from "../../../src/domain/ports/run-history.ts";
 import type { LedgerChange, RunLedger } from "../../../src/domain/ports/run-ledger.ts";
 import { revisionOf } from "../../../src/domain/revision.ts";
 import type { ClaimedRun, Execution, NewRun, UnfinishedRun } from "../../../src/domain/run.ts";
+import { timingOf } from "../../../src/domain/timing.ts";
 import { createNotifications } from "../../../src/postgres/notifications.ts";
 import { createPool, type Pool } from "../../../src/postgres/pool.ts";
 import { createRunHistory } from "../../../src/postgres/run-history.ts";
@@ -147,6 +149,27 @@ export async function cursorOf(ledger: RunLedger, of: Job): Promise<Cursor> {
   const cursor = (await ledger.cursors([of.uid])).get(of.uid);
   if (cursor === undefined) throw new Error(`no cursor of ${of.id}`);
   return cursor;
+}
+
+/** What the leader decides of the job as its cursor and its runs are by then; undefined: nothing. Times in ms. */
+export async function decisionOf(
+  ledger: RunLedger,
+  of: Job,
+  options: { now?: number; ahead?: number; storeWins?: boolean } = {},
+): Promise<LedgerChange | undefined> {
+  const { now = Date.now(), ahead = 0, storeWins = false } = options;
+  const from = (await ledger.cursors([of.uid])).get(of.uid);
+  const { to, create, replace, missed, changed } = decide({
+    job: of,
+    revision: revisionOf(of),
+    timing: timingOf(of.spec),
+    cursor: from,
+    unfinished: (await ledger.unfinished([of.uid])).get(of.uid) ?? [],
+    now,
+    horizon: now + ahead,
+    storeWins,
+  });
+  return changed ? { job: of, from, to, create, replace, missed } : undefined;
 }
 
 /** Creates the job's cursor and one due run, and claims it. */

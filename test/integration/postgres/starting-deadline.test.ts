@@ -1,8 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { decide } from "../../../src/domain/decide.ts";
 import type { Job } from "../../../src/domain/job.ts";
-import { revisionOf } from "../../../src/domain/revision.ts";
-import { timingOf } from "../../../src/domain/timing.ts";
 import type { ClaimedRun } from "../../../src/domain/run.ts";
 import { onceSpec } from "../../conformance/job-store.ts";
 import {
@@ -10,6 +7,7 @@ import {
   claimed,
   claimOne,
   cursorOf,
+  decisionOf,
   job,
   retry,
   runsFixture,
@@ -74,19 +72,12 @@ describe("a prepared run whose time passed while nobody was there", () => {
     expect(await starts(await prepared(of, at, "fired"))).toBe(false);
     expect(await fixture.runsOf(of)).toEqual([]);
     expect(fixture.pastDeadline).toBe(before);
-    const from = await cursorOf(fixture.ledger, of);
-    expect(from.once).toBe("armed");
-    const decision = decide({
-      job: of,
-      revision: revisionOf(of),
-      timing: timingOf(of.spec),
-      cursor: from,
-      unfinished: [],
-      now: Date.now(),
-      horizon: Date.now(),
+    expect((await cursorOf(fixture.ledger, of)).once).toBe("armed");
+    expect(await decisionOf(fixture.ledger, of)).toMatchObject({
+      create: [],
+      missed: [{ first: at, reason: "deadline" }],
+      to: { once: "missed" },
     });
-    expect(decision).toMatchObject({ create: [], missed: [{ first: at, reason: "deadline" }] });
-    expect(decision.to.once).toBe("missed");
     expect(await missedOf(of)).toEqual([]);
   });
 

@@ -118,8 +118,10 @@ export function createRunLedger({ pool }: { pool: Pool }): RunLedger {
          ), created as (
            insert into runs
              (job_uid, account, job_id, generation, trigger, key, scheduled_at, not_before, destination)
+           -- The columns round to milliseconds: upwards, whoever starts it at once would find it not due.
            select c.job_uid, c.account, c.job_id, c.generation, 'manual', $2,
-                  clock_timestamp(), clock_timestamp(), $3
+                  date_trunc('milliseconds', clock_timestamp()),
+                  date_trunc('milliseconds', clock_timestamp()), $3
              from cursor c join asked using (job_uid)
            on conflict (job_uid, trigger, key) do nothing returning not_before
          )

@@ -581,6 +581,17 @@ describe("cancel, orphans, runNow", () => {
     expect(orphans).not.toContain(gone.uid);
   });
 
+  test("a manual run is due at once, wherever in its millisecond it is asked for", async () => {
+    for (let n = 0; n < 50; n += 1) {
+      const of = job();
+      await fixture.ledger.apply([change(of)]);
+      await fixture.ledger.runNow(of, "k");
+      const run = await claimOne(fixture.queue, of);
+      expect(await fixture.queue.start([run])).toEqual(new Set([run.id]));
+      await fixture.queue.close([success(run)]);
+    }
+  });
+
   test("the same request is one manual run, also after it ran", async () => {
     const of = job();
     await fixture.ledger.apply([change(of, { to: { startable: false } })]);

@@ -2,7 +2,7 @@ import { hostname } from "node:os";
 import { required, type Configuration } from "../src/configuration/configuration.ts";
 import { pause } from "../src/waiting/pause.ts";
 import { DependencyUnavailable } from "../src/domain/ports/dependency-down.ts";
-import { aborted } from "../src/waiting/until-aborted.ts";
+import { aborted, untilAborted } from "../src/waiting/until-aborted.ts";
 import { parseKeyRing } from "../src/postgres/key-ring.ts";
 import { checkSchema, forgetOtherClusters } from "../src/postgres/migrate.ts";
 import { assertOwnSessions } from "../src/postgres/own-sessions.ts";
@@ -152,7 +152,7 @@ async function databaseReady(
       // Whoever starts us by hand on a dump may not have migrated it.
       await forgetOtherClusters(pool);
       await assertKeysKnown({ pool, keyRing });
-      await clock.start();
+      await untilAborted(clock.start(), signal);
       return;
     } catch (error) {
       if (!(error instanceof DependencyUnavailable)) throw error;

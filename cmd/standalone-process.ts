@@ -5,7 +5,7 @@
 import { join } from "node:path";
 import { required } from "../src/configuration/configuration.ts";
 import { StartProblem } from "../src/configuration/start-problem.ts";
-import { aborted } from "../src/waiting/until-aborted.ts";
+import { aborted, untilAborted } from "../src/waiting/until-aborted.ts";
 import { parseKeyRing } from "../src/postgres/key-ring.ts";
 import { migrate } from "../src/postgres/migrate.ts";
 import { assertOwnSessions } from "../src/postgres/own-sessions.ts";
@@ -117,7 +117,7 @@ async function start(ending: Ending): Promise<void> {
   const { pool, runPool, leasePool, accounts, apiKeys, smtpSettings, clock } = foundation;
   await assertOwnSessions([runPool, leasePool]);
   await assertKeysKnown({ pool, keyRing });
-  await clock.start();
+  await untilAborted(clock.start(), terminated);
   await directory.write(CONNECTION_FILE, `${databaseUrl}\n`);
   ending.add("connection file", () => directory.remove(CONNECTION_FILE));
 

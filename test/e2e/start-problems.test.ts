@@ -312,6 +312,23 @@ test("a gateway waits for a database that is away, says so once, and ends when i
   away.close();
 });
 
+test("a gateway ends when it is told to while PostgreSQL cannot say what time it is", async () => {
+  const database = await createTestDatabase();
+  const pool = createPool({ url: database.url, applicationName: "test" });
+  await pool.query(`create schema wrong;
+    create function wrong.clock_timestamp() returns timestamptz language sql
+      as 'select (1 / (random() * 0)::int)::text::timestamptz'`);
+  await pool.query(
+    `alter database ${new URL(database.url).pathname.slice(1)} set search_path = wrong, pg_catalog, public`,
+  );
+  const gateway = gatewayOn(database.url);
+  await until("it has asked", () => gateway.stdout().includes("division by zero"));
+  gateway.signal("SIGTERM");
+  expect(await gateway.finished).toMatchObject({ code: 0, stderr: "" });
+  await pool.end();
+  await database.drop();
+});
+
 test("a dump of another server that nobody has migrated here: jobs are watched, not listed for ever", async () => {
   const database = await createTestDatabase();
   const pool = createPool({ url: database.url, applicationName: "test" });

@@ -95,14 +95,24 @@ const RUN_AT_GRACE = 5 * SECOND;
 const RUN_AT_YEARS = 10;
 
 const RFC_3339 =
-  /^(\d{4})-(\d{2})-(\d{2})T(\d{2}):(\d{2}):(\d{2})(?:\.(\d{1,9}))?(?:Z|([+-])(\d{2}):(\d{2}))$/i;
+  /^(\d{4})-(\d{2})-(\d{2})T(\d{2}):(\d{2}):(\d{2})(?:\.(\d+))?(?:Z|([+-])(\d{2}):(\d{2}))$/i;
+
+/** Reads the time of a one-time job, which is at most five seconds ago and at most ten years ahead. */
+export function parseRunAt(text: string, now: Instant): Instant | Finding {
+  const at = parseFireTime(text);
+  if (typeof at !== "number") return at;
+  if (at < now - RUN_AT_GRACE)
+    return runAtFinding(`lies in the past (it is ${isoUtc(now)} now): choose a time to come`);
+  if (at > yearsAfter(now, RUN_AT_YEARS))
+    return runAtFinding(`must be at most ${RUN_AT_YEARS} years ahead`);
+  return at;
+}
 
 /**
- * Reads the time of a one-time job: RFC 3339 with offset, a real date, at most five seconds ago and
- * at most ten years ahead. Fractions finer than a millisecond are rounded up, so that nothing fires
+ * RFC 3339 with offset, a real date. Fractions finer than a millisecond are rounded up, so that nothing fires
  * early. Leap seconds (:60) are refused: no clock here shows them.
  */
-export function parseRunAt(text: string, now: Instant): Instant | Finding {
+export function parseFireTime(text: string): Instant | Finding {
   const match = RFC_3339.exec(text);
   if (!match)
     return runAtFinding(
@@ -125,18 +135,15 @@ export function parseRunAt(text: string, now: Instant): Instant | Finding {
       `${sign}${offHour}:${offMinute} is not an offset: write one such as +02:00`,
     );
   const offset = Number(offHour ?? 0) * HOUR + Number(offMinute ?? 0) * MINUTE;
-  const at =
+  return (
     midnight +
     Number(hour) * HOUR +
     Number(minute) * MINUTE +
     Number(second) * SECOND +
-    Math.ceil(Number(fraction.padEnd(9, "0")) / 1_000_000) -
-    (sign === "-" ? -offset : offset);
-  if (at < now - RUN_AT_GRACE)
-    return runAtFinding(`lies in the past (it is ${isoUtc(now)} now): choose a time to come`);
-  if (at > yearsAfter(now, RUN_AT_YEARS))
-    return runAtFinding(`must be at most ${RUN_AT_YEARS} years ahead`);
-  return at;
+    Number(fraction.slice(0, 3).padEnd(3, "0")) +
+    (/[1-9]/.test(fraction.slice(3)) ? 1 : 0) -
+    (sign === "-" ? -offset : offset)
+  );
 }
 
 function runAtFinding(message: string): Finding {

@@ -14,6 +14,7 @@ import type {
 } from "../domain/job.ts";
 import { oversize, withoutBulk } from "../domain/oversize.ts";
 import { webhookUrlProblem } from "../domain/rest-job.ts";
+import { parseFireTime } from "../domain/schedule.ts";
 import { LIMITS } from "../domain/schema/fields.ts";
 import { resourceOwner } from "./resource-owner.ts";
 
@@ -167,23 +168,14 @@ function unreachable(target: Target): Finding | undefined {
 
 /** Only with another CRD than ours. Of its schedule the domain would say that the cron expression is wrong. */
 function noTime({ schedule }: ScheduledJobSpec): Finding | undefined {
-  if (schedule?.at === undefined || Number.isFinite(instantOf(schedule.at))) return undefined;
-  return {
-    field: "run_at",
-    message: "must be an RFC 3339 time with offset that exists, for example 2030-01-31T09:00:00Z",
-  };
-}
-
-/** NaN for what is no time. */
-function instantOf(text: string): Instant {
-  // Go's RFC 3339 takes lower case letters, JavaScript's does not.
-  return Date.parse(text.toUpperCase());
+  const at = schedule?.at === undefined ? undefined : parseFireTime(schedule.at);
+  return typeof at === "object" ? at : undefined;
 }
 
 function scheduleFrom(schedule: NonNullable<ScheduledJobSpec["schedule"]>): Schedule {
   if (schedule.at !== undefined) {
-    const at = instantOf(schedule.at);
-    if (Number.isFinite(at)) return { kind: "once", at };
+    const at = parseFireTime(schedule.at);
+    if (typeof at === "number") return { kind: "once", at };
   }
   // Neither, or a time that is none: only with another CRD than ours. An empty expression is refused
   // by the domain, so such a job becomes Invalid instead of stopping the controller.

@@ -13,6 +13,11 @@ installed() {
 
 installed && exit 0
 
+if [ -L node_modules ]; then
+  echo "carillon: $(pwd)/node_modules is a link, and npm would empty what it leads to: remove the link" >&2
+  exit 1
+fi
+
 # `npm ci` empties node_modules: two at once would pull it from under each other. mkdir is the atomic
 # test-and-set of POSIX; the lock of a process that died is taken over.
 lock=.install-lock

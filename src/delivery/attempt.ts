@@ -1,7 +1,9 @@
+import { randomUUID } from "node:crypto";
 import { parseAddress } from "../domain/address.ts";
 import { classifyMail } from "../domain/attempt.ts";
 import type { EmailTarget } from "../domain/job.ts";
 import { mailFailureText, type MailResult, type NewEmailLogEntry } from "../domain/mail.ts";
+import type { Clock } from "../domain/ports/clock.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import type { Mailer } from "../domain/ports/mail.ts";
 import type { ClaimedRun, DeliveryOutcome } from "../domain/run.ts";
@@ -23,9 +25,10 @@ export function createAttempt(options: {
   webhook: Pick<WebhookSender, "send">;
   mailer: Pick<Mailer, "send">;
   emailLog: Pick<WriteBehind<NewEmailLogEntry>, "add">;
+  clock: Clock;
   log: Logger;
 }): Attempt {
-  const { webhook, mailer, emailLog, log } = options;
+  const { webhook, mailer, emailLog, clock, log } = options;
 
   async function email(input: {
     run: ClaimedRun;
@@ -76,6 +79,7 @@ export function createAttempt(options: {
       subject,
       status: failed ? "failed" : "sent",
       errorMessage: failed ? mailFailureText(result) : null,
+      known: { id: randomUUID(), sentAt: clock.now() },
     });
   }
 

@@ -87,18 +87,11 @@ export function createRecords(options: {
     },
   });
 
-  /** Of those that are tried again: a second time they would be a second entry. */
-  const logged = new WeakSet<NewEmailLogEntry>();
   const emails = createWriteBehind<NewEmailLogEntry>({
     ...common,
     // The log commits together what is given to it at once.
     write: async (items) => {
-      const results = await Promise.allSettled(
-        items.map(async (item) => {
-          if (!logged.has(item)) await emailLog.append(item);
-          logged.add(item);
-        }),
-      );
+      const results = await Promise.allSettled(items.map((item) => emailLog.append(item)));
       const failure = results.find((result) => result.status === "rejected");
       if (failure) throw failure.reason;
     },

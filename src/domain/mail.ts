@@ -88,5 +88,8 @@ export interface EmailLogEntry {
   sentAt: Instant;
 }
 
-/** What is told to the log; it gives the rest. */
-export type NewEmailLogEntry = Omit<EmailLogEntry, "id" | "sentAt"> & { account: string };
+/** What is told to the log; it gives the rest, unless that is `known`: of an entry that is told again, and is one all the same. */
+export type NewEmailLogEntry = Omit<EmailLogEntry, "id" | "sentAt"> & {
+  account: string;
+  known?: Pick<EmailLogEntry, "id" | "sentAt">;
+};

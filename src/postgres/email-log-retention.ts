@@ -1,11 +1,27 @@
+import { isoUtc, type Instant } from "../domain/instant.ts";
 import { lockingBriefly } from "./partitions.ts";
 import type { Pool } from "./pool.ts";
 
-/** Makes the partitions of this month and the next, by the database's clock. Idempotent, safe at once. */
-export async function ensureEmailLogMonth({ pool }: { pool: Pool }): Promise<void> {
+/**
+ * Makes the partitions of this month and the next, by the database's clock, and of these moments. Idempotent, safe at
+ * once.
+ */
+export async function ensureEmailLogMonths({
+  pool,
+  moments = [],
+}: {
+  pool: Pool;
+  moments?: readonly Instant[];
+}): Promise<void> {
   await lockingBriefly(pool, async (client) => {
     await client.query("select email_log_ensure_month(now())");
     await client.query("select email_log_ensure_month(now() + interval '1 month')");
+    await client.query(
+      `select email_log_ensure_month(month) from (
+         select distinct date_trunc('month', m, 'UTC') as month from unnest($1::timestamptz[]) as m
+       ) as months`,
+      [moments.map(isoUtc)],
+    );
   });
 }
 

@@ -1,4 +1,4 @@
-import type { Instant } from "../domain/instant.ts";
+import { isoUtc, type Instant } from "../domain/instant.ts";
 import {
   MAIL_KINDS,
   MAIL_STATUSES,
@@ -6,7 +6,7 @@ import {
   type NewEmailLogEntry,
 } from "../domain/mail.ts";
 import type { EmailLog } from "../domain/ports/mail.ts";
-import { ensureEmailLogMonth } from "./email-log-retention.ts";
+import { ensureEmailLogMonths } from "./email-log-retention.ts";
 import type { Pace } from "../waiting/pace.ts";
 import { createGroupCommit } from "./group-commit.ts";
 import { lacksPartition } from "./partitions.ts";
@@ -26,7 +26,8 @@ export function createEmailLog({ pool, pace }: { pool: Pool; pace?: Pace }): Ema
       } catch (error) {
         if (!lacksPartition(error, "email_log")) throw error;
         // The first mail of a month that no retention task has prepared.
-        await ensureEmailLogMonth({ pool });
+        const moments = entries.flatMap(({ known }) => known?.sentAt ?? []);
+        await ensureEmailLogMonths({ pool, moments });
         return insert(pool, entries);
       }
     },
@@ -69,20 +70,23 @@ async function insert(pool: Pool, entries: readonly NewEmailLogEntry[]): Promise
   const { rows } = await pool.query<{ id: string; sentAt: Instant }>({
     name: "email_log_append",
     text: `with entries as materialized (
-        select uuidv7() as id, e.* from unnest($1::uuid[], $2::text[], $3::text[], $4::text[],
-          $5::text[], $6::text[]) with ordinality
-          as e (account, kind, recipient, subject, status, error_message, position)
+        select coalesce(known_id, uuidv7()) as id, coalesce(known_at, now()) as sent_at, e.*
+          from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::uuid[],
+                      $8::timestamptz[]) with ordinality
+            as e (account, kind, recipient, subject, status, error_message, known_id, known_at, position)
       ), logged as (
         insert into email_log (id, account, kind, recipient, subject, status, error_message, sent_at)
-        select id, account, kind, recipient, subject, status, error_message, now() from entries
+        select id, account, kind, recipient, subject, status, error_message, sent_at from entries
+        on conflict do nothing
+        returning account, (sent_at at time zone 'UTC')::date as day, kind, status
       ), counted as (
         insert into email_log_counts as c (account, day, kind, status, entries)
-        select account, (now() at time zone 'UTC')::date, kind, status, count(*)
-        from entries group by account, kind, status order by account, kind, status
+        select account, day, kind, status, count(*)
+        from logged group by account, day, kind, status order by account, day, kind, status
         on conflict (account, day, kind, status)
           do update set entries = c.entries + excluded.entries
       )
-      select id, now() as "sentAt" from entries order by position`,
+      select id, sent_at as "sentAt" from entries order by position`,
     values: [
       entries.map((e) => e.account),
       entries.map((e) => e.kind),
@@ -90,6 +94,8 @@ async function insert(pool: Pool, entries: readonly NewEmailLogEntry[]): Promise
       entries.map((e) => e.subject),
       entries.map((e) => e.status),
       entries.map((e) => e.errorMessage),
+      entries.map((e) => e.known?.id ?? null),
+      entries.map((e) => (e.known ? isoUtc(e.known.sentAt) : null)),
     ],
   });
   if (rows.length !== entries.length) throw new Error("the email log wrote fewer rows than given");

@@ -6,7 +6,7 @@ import {
   deleteOldEmailLog,
   dropEmailLogMonth,
   emailLogMonths,
-  ensureEmailLogMonth,
+  ensureEmailLogMonths,
 } from "./email-log-retention.ts";
 import { deleteStaleCircuits } from "./circuits.ts";
 import { deleteOldCounts } from "./dashboard-statistics.ts";
@@ -105,7 +105,7 @@ export function createRetention(options: RetentionOptions): {
   }
 
   async function emailLog(sweep: Sweep): Promise<void> {
-    await ensureEmailLogMonth({ pool });
+    await ensureEmailLogMonths({ pool });
     if (retentionDays > 0) {
       const before = new Date(clock.now() - retentionDays * DAY).toISOString().slice(0, 7);
       for (const month of await emailLogMonths({ pool }))

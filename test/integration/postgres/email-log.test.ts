@@ -142,6 +142,22 @@ describe("the email log", () => {
     }
   });
 
+  test("an entry that is told again, since its answer was lost, is one, of the moment when it was sent", async () => {
+    const log = createEmailLog({ pool });
+    const account = randomUUID();
+    const known = { id: randomUUID(), sentAt: Date.now() - 45 * DAY };
+    const told = entry(account, { kind: "job", known });
+    // Into a month that has no partition; the second time in company.
+    expect(await log.append(told)).toMatchObject(known);
+    const [again, other] = await Promise.all([log.append(told), log.append(entry(account))]);
+    expect(again).toMatchObject(known);
+    const { logs, total } = await log.list({ account, limit: 9, offset: 0 });
+    expect(total).toBe(2);
+    expect(logs.map(({ id }) => id)).toEqual([other.id, known.id]);
+    // The counters say on which day it is.
+    expect((await log.list({ account, limit: 1, offset: 1 })).logs).toMatchObject([known]);
+  });
+
   test("an entry that PostgreSQL refuses fails alone", async () => {
     const log = createEmailLog({ pool });
     const account = randomUUID();

@@ -8,6 +8,7 @@ import { claimedRun } from "../../integration/delivery/claimed-run.ts";
 
 type Options = Parameters<typeof createAttempt>[0];
 
+const NOW = Date.UTC(2026, 10, 21, 12);
 const nobody = () => Promise.reject(new Error("called"));
 
 /** What an attempt comes to, and which mails have been logged. */
@@ -25,6 +26,7 @@ async function attempt(
     webhook: { send: change.webhook ?? nobody },
     mailer: { send: change.mailer ?? nobody },
     emailLog: { add: (record) => logged.push(record) },
+    clock: { known: true, now: () => NOW },
     log: createLogger({ level: "silent" }),
   })({
     run,
@@ -107,7 +109,9 @@ describe("a mail", () => {
     });
     expect(outcome).toEqual({ kind: "delivered", httpStatus: 200 });
     const record = { account: mail.account, kind: "job", to, subject: "Report" };
-    expect(logged).toEqual([{ ...record, status: "sent", errorMessage: null }]);
+    // Told again, it is the same entry, of the moment when it was sent.
+    const known = { id: expect.stringMatching(/^[0-9a-f-]{36}$/) as string, sentAt: NOW };
+    expect(logged).toEqual([{ ...record, status: "sent", errorMessage: null, known }]);
 
     const late = await attempt(mail, {
       mailer: async (_account, _message, options) => {

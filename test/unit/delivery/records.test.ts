@@ -43,24 +43,25 @@ test("mails are logged together", async () => {
   expect(asked).toEqual(["a", "b", "c"]);
 });
 
-test("a mail that was logged is not logged again when the database takes no other", async () => {
+test("mails are logged when the database is back, whatever it has of them", async () => {
   const asked: string[] = [];
   const { emails, outages } = mails(async ({ to }) => {
     asked.push(to);
     if (to === "b" && outages.length === 0) throw new DependencyUnavailable("postgres");
   });
   await emails.idle();
-  expect(asked).toEqual(["a", "b", "c", "b"]);
+  expect(asked.slice(0, 3)).toEqual(["a", "b", "c"]);
+  expect(new Set(asked.slice(3))).toEqual(new Set(["a", "b", "c"]));
   expect(outages).toHaveLength(1);
 });
 
-test("nor when another is refused for its own sake", async () => {
-  const asked: string[] = [];
+test("one that is refused for its own sake does not keep the others out", async () => {
+  const logged = new Set<string>();
   const { emails, outages } = mails(async ({ to }) => {
-    asked.push(to);
     if (to === "b") throw new ContentRefused("invalid byte sequence");
+    logged.add(to);
   });
   await emails.idle();
-  expect(asked.filter((to) => to !== "b")).toEqual(["a", "c"]);
+  expect(logged).toEqual(new Set(["a", "c"]));
   expect(outages).toEqual([]);
 });

@@ -22,8 +22,7 @@ export async function alreadyAttempted(
               as i(job_uid, account, job_id, scheduled_at, key)
       where exists (
           select from executions e
-           where e.account = i.account and e.job_id = i.job_id and e.job_uid = i.job_uid
-             and e.trigger = 'schedule' and ${byKey("e.scheduled_at", "i.scheduled_at")})
+           where e.account = i.account and e.job_id = i.job_id and ${ofFireTime("i.job_uid", "i.scheduled_at")})
          or exists (${UNDER_WAY})`,
     [
       back.map(({ job }) => job.uid),
@@ -101,6 +100,15 @@ export async function keepStarted(
   return rows.map((row) => row.job_uid);
 }
 
+/**
+ * Of execution `e`. None is of before its fire time, but for what a worker's reading of the clock is off: a job that was a
+ * cron for years has many before.
+ */
+function ofFireTime(jobUid: string, scheduledAt: string): string {
+  return `e.executed_at >= ${scheduledAt} - interval '1 minute' and e.job_uid = ${jobUid}
+    and e.trigger = 'schedule' and ${byKey("e.scheduled_at", scheduledAt)}`;
+}
+
 /** Of input `i`. */
 const UNDER_WAY = `select from runs r
   where ${byKey("r.job_uid", "i.job_uid")} and r.trigger = 'schedule' and r.key = i.key`;
@@ -152,8 +160,8 @@ export async function settleAlreadyRun(
           set version = c.version + 1,
               once = case coalesce(r.last, (
                   select e.status from executions e
-                   where e.account = c.account and e.job_id = c.job_id and e.job_uid = c.job_uid
-                     and e.trigger = 'schedule' and e.scheduled_at = r.scheduled_at
+                   where e.account = c.account and e.job_id = c.job_id
+                     and ${ofFireTime("c.job_uid", "r.scheduled_at")}
                    order by e.executed_at desc, e.id desc limit 1
                 ), case when r.succeeded then 'success' end)
                 when 'success' then 'completed' else 'failed' end

@@ -301,7 +301,8 @@ export function createDeliveryWorker(options: {
     if (!clock.known) lastOutage = monotonic();
     if (monotonic() - lastOutage < timing.lease) return;
     const began = monotonic();
-    const { requeued, interrupted } = await queue.reap();
+    // While somebody holds a lock on a run its outcome is not recorded, and its lease not renewed: both wait for that.
+    const { requeued, interrupted } = await queue.reap({ except: leases.ids() });
     lastReap = monotonic() - began;
     if (requeued + interrupted === 0) return;
     metrics.runsReaped.inc({ result: "requeued" }, requeued);

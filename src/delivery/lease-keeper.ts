@@ -9,6 +9,8 @@ export interface LeaseKeeper {
   /** `askedAt`: monotonic time before the claim was sent, so that we never think we have longer. */
   add(claims: readonly Claim[], askedAt: number): void;
   remove(claim: Claim): void;
+  /** Ids of the runs that are this worker's as far as it knows: a lease that somebody's lock keeps from being renewed may be over. */
+  ids(): string[];
   /** On monotonic time, with a second in hand: whether the claim is still this worker's. */
   holds(claim: Claim): boolean;
   /** Extends the leases; those that turn out to be somebody else's are reported to `onLost`. */
@@ -41,6 +43,7 @@ export function createLeaseKeeper(options: {
     remove: (claim) => {
       if (entryOf(claim)) held.delete(claim.id);
     },
+    ids: () => Array.from(held.keys()),
     holds: (claim) => {
       const entry = entryOf(claim);
       return entry !== undefined && monotonic() < entry.end - MARGIN;

@@ -215,12 +215,12 @@ export function createRunQueue(options: {
       return new Map(rows.map(({ id, why }) => [id, why]));
     },
 
-    reap: async () => {
+    reap: async ({ except } = { except: [] }) => {
       if (!(await anyExpired(pool))) return { requeued: 0, interrupted: 0 };
       const requeued = await requeueUnstarted(pool);
       let interrupted = 0;
       for (;;) {
-        const expired = await expiredStarts(pool);
+        const expired = await expiredStarts(pool, except);
         interrupted += await closeInterrupted(
           expired.map((run) => interruptedClosing(run, random)),
         );
@@ -359,11 +359,12 @@ type ExpiredRow = ClaimedRow & {
  * Takes over what a dead worker had started: a fresh token shuts that worker out, should it only have
  * been asleep, and another reaper too. Whoever dies before closing leaves it to the next reaper.
  */
-async function expiredStarts(pool: Pool): Promise<ExpiredRow[]> {
+async function expiredStarts(pool: Pool, except: readonly string[]): Promise<ExpiredRow[]> {
   const { rows } = await pool.query<ExpiredRow>(
     `with expired as materialized (
        select id, lease_until as held_until from runs
         where claim_token is not null and started_at is not null and lease_until < clock_timestamp()
+          and id <> all($2::uuid[])
         order by id limit $1 for update skip locked
      ), taken as (
        update runs r
@@ -374,7 +375,7 @@ async function expiredStarts(pool: Pool): Promise<ExpiredRow[]> {
      select t.*, true as started, v.spec, clock_timestamp() as now
        from taken t
        join job_revisions v on ${byKey("v.job_uid", "t.job_uid")} and v.generation = t.generation`,
-    [REAP_BATCH],
+    [REAP_BATCH, except],
   );
   return rows;
 }

@@ -86,9 +86,10 @@ export interface RunQueue {
   unwanted(runIds: readonly string[]): Promise<ReadonlyMap<string, "replaced" | "deleted">>;
   /**
    * After a lease ran out: unstarted claims return to the queue, started ones are closed as
-   * "interrupted: outcome unknown" or retried when the policy allows. Returns how many of each.
+   * "interrupted: outcome unknown" or retried when the policy allows. Returns how many of each. `except` are started runs
+   * of which the caller has the outcome, or will have it, whatever became of their leases.
    */
-  reap(): Promise<{ requeued: number; interrupted: number }>;
+  reap(request?: { except: readonly string[] }): Promise<{ requeued: number; interrupted: number }>;
   /**
    * Wakes the listener when runs may be waiting, of `since` or later (by notBefore; null: of any time). A hint: pollers
    * must not rely on it.

@@ -1,6 +1,8 @@
 /** What somebody holds in PostgreSQL, an administrator for instance, and what cannot be written there for a while. */
+import type { ServerResponse } from "node:http";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Job } from "../../../src/domain/job.ts";
+import type { ClaimedRun } from "../../../src/domain/run.ts";
 import { until } from "../../until.ts";
 import { claimOne, success } from "../postgres/runs-fixture.ts";
 import { endingWithTest, webhookJob, workerFixture, type WorkerFixture } from "./worker-fixture.ts";
@@ -70,6 +72,41 @@ describe("while somebody holds a job's cursor", () => {
     expect(await fixture.queue.reap()).toEqual({ requeued: 0, interrupted: 1 });
     expect(await outcomesOf(held)).toEqual(["failed 1"]);
   });
+});
+
+test("a run that somebody holds for longer than its lease has its outcome when it is released", async () => {
+  const answers: ServerResponse[] = [];
+  const target = await receiver((_call, response) => answers.push(response));
+  const of = webhookJob(target.url);
+  await create({ of });
+  let aside = false;
+  const queue = {
+    ...fixture.queue,
+    locked: async (runs: readonly ClaimedRun[]) => {
+      const held = await fixture.queue.locked(runs);
+      aside ||= held.size > 0;
+      return held;
+    },
+  };
+  worker({ queue, timing: { lease: 2_500, renew: 60_000, reap: 20 } });
+  await target.count(1);
+  const client = await fixture.pool.connect();
+  await client.query("begin; set local idle_in_transaction_session_timeout = 0");
+  await client.query("select from runs where job_uid = $1 for update", [of.uid]);
+  for (const answer of answers) answer.end();
+  await until("its outcome is put aside", () => aside);
+  await until("its lease is over", async () => {
+    const { rows } = await client.query<{ over: boolean }>(
+      "select bool_and(lease_until < clock_timestamp()) as over from runs where job_uid = $1",
+      [of.uid],
+    );
+    return rows[0]?.over === true;
+  });
+  await client.query("rollback");
+  client.release();
+  await fixture.executions(of, 1);
+  expect(await outcomesOf(of)).toEqual(["success 1"]);
+  expect(target.received).toHaveLength(1);
 });
 
 test("which runs a closing would have to wait for: those that somebody holds, or whose job's cursor", async () => {

@@ -1,6 +1,7 @@
-import { mkdtemp, rm, stat } from "node:fs/promises";
+import { mkdtemp, readFile, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import pg from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { until } from "../until.ts";
 import { caughtMail } from "./caught.ts";
@@ -207,6 +208,62 @@ describe("jobs", () => {
     });
     expect((await call(program.url, { key, path })).status).toBe(404);
     expect(await executions(job.id)).toHaveLength(1);
+  });
+});
+
+describe("its metrics", () => {
+  /** `name` with its labels, if it has any. */
+  async function metric(name: string): Promise<number> {
+    const text = await (await fetch(program.printed("Metrics") ?? "")).text();
+    const value = text.split(`\ncarillon_${name} `)[1]?.split("\n")[0];
+    return Number(value);
+  }
+
+  test("are in seconds, and of now", async () => {
+    const reconciles = await metric("reconcile_duration_seconds_count");
+    expect(reconciles).toBeGreaterThan(0);
+    const mean = (await metric("reconcile_duration_seconds_sum")) / reconciles;
+    expect(mean).toBeGreaterThan(0);
+    expect(mean).toBeLessThan(2);
+    // Both on this machine.
+    expect(Math.abs(await metric("clock_offset_seconds"))).toBeLessThan(2);
+    const retention = await metric('retention_last_success_timestamp_seconds{of="history"}');
+    expect(Math.abs(retention - Date.now() / 1_000)).toBeLessThan(3_600);
+    const idle = await metric('database_pool_connections{state="idle"}');
+    const used = await metric('database_pool_connections{state="used"}');
+    expect(idle).toBeGreaterThanOrEqual(0);
+    expect(idle + used).toBeGreaterThan(0);
+    expect(idle + used).toBeLessThan(100);
+  });
+
+  test("tell for how long the oldest due run has waited", async () => {
+    const url = (await readFile(join(directory, "database-url"), "utf8")).trim();
+    const client = new pg.Client({ connectionString: url });
+    await client.connect();
+    const runAt = Date.now() + 4_000;
+    const job = await createJob({
+      name: "held up",
+      type: "webhook",
+      schedule_type: "one_time",
+      run_at: new Date(runAt).toISOString(),
+      webhook_url: `${receiver.url}/held-up`,
+    });
+    await client.query("begin");
+    await until("its run is locked", async () => {
+      const { rowCount } = await client.query("select from runs where job_id = $1 for update", [
+        job.id,
+      ]);
+      return rowCount === 1;
+    });
+    const age = await until("it is overdue", async () => {
+      const seconds = await metric("run_queue_oldest_age_seconds");
+      return seconds > 0.5 && seconds;
+    });
+    expect(age).toBeLessThanOrEqual((Date.now() - runAt) / 1_000);
+    await client.query("rollback");
+    await client.end();
+    expect(await firstExecution(job.id)).toMatchObject({ status: "success" });
+    expect(await metric("run_queue_oldest_age_seconds")).toBe(0);
   });
 });
 

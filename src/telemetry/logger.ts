@@ -1,6 +1,6 @@
 import { createRequire } from "node:module";
 import type { Writable } from "node:stream";
-import { destination, pino } from "pino";
+import { destination, pino, type DestinationStream } from "pino";
 import { redact, redactText } from "./redact.ts";
 
 export type LogLevel = "debug" | "info" | "warn" | "error" | "silent";
@@ -37,8 +37,7 @@ export function createLogger(options: {
       ? output
       : options.pretty
         ? pretty(output === "stderr" ? 2 : 1)
-        : // Synchronous: the last line before an exit is the one that matters.
-          destination({ fd: output === "stderr" ? 2 : 1, sync: true });
+        : lines(output === "stderr" ? 2 : 1);
   const logger = pino(
     {
       level: options.level ?? "info",
@@ -62,6 +61,23 @@ export function createLogger(options: {
     target,
   );
   return adapt(logger);
+}
+
+/**
+ * A line that cannot be written, as on a full disk, is lost, and ends no process. The stream that failed goes with it:
+ * it would keep this line and all that follow.
+ */
+function lines(fd: 1 | 2): DestinationStream {
+  let stream = open();
+  function open() {
+    // Synchronous: the last line before an exit is the one that matters.
+    const opened = destination({ fd, sync: true });
+    opened.on("error", () => {
+      stream = open();
+    });
+    return opened;
+  }
+  return { write: (line) => stream.write(line) };
 }
 
 /** Loaded only where a person reads along: a process in production never pays for it. */

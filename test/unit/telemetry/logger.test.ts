@@ -1,4 +1,7 @@
 import { spawnSync } from "node:child_process";
+import { existsSync, mkdtempSync, openSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { Writable } from "node:stream";
 import { describe, expect, test } from "vitest";
 import { createLogger } from "../../../src/telemetry/logger.ts";
@@ -98,6 +101,38 @@ describe("a stream of this process", () => {
     const { [options.output]: ours, stdout, stderr } = written;
     expect(stdout + stderr).toBe(ours);
     expect(ours).toMatch(options.pretty ? /^\[[\d:.]+\] INFO: hello\n$/ : /^\{.*"hello"\}\n$/);
+  });
+
+  test.runIf(existsSync("/dev/full"))("a full disk ends no process", () => {
+    const program = `import { createLogger } from "${module}";
+      const log = createLogger({ output: "stderr" });
+      for (const line of ["first", "second"]) {
+        log.info(line);
+        await new Promise(setImmediate);
+      }
+      console.log("goes on");`;
+    const written = spawnSync(process.execPath, ["--input-type=module", "-e", program], {
+      encoding: "utf8",
+      stdio: ["ignore", "pipe", openSync("/dev/full", "w")],
+    });
+    expect(written).toMatchObject({ status: 0, stdout: "goes on\n" });
+  });
+
+  test("what comes after a line that could not be written is written", () => {
+    const directory = mkdtempSync(join(tmpdir(), "carillon-log-"));
+    try {
+      const program = `import { createLogger } from "${module}";
+        import { openSync, closeSync } from "node:fs";
+        const log = createLogger({ output: "stderr" });
+        closeSync(2);
+        log.info("lost");
+        openSync("${join(directory, "log")}", "w");
+        log.info("kept");`;
+      spawnSync(process.execPath, ["--input-type=module", "-e", program]);
+      expect(readFileSync(join(directory, "log"), "utf8")).toMatch(/^\{.*"kept"\}\n$/);
+    } finally {
+      rmSync(directory, { recursive: true });
+    }
   });
 });
 

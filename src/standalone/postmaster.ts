@@ -34,8 +34,13 @@ export async function isRunning(pid: number): Promise<boolean> {
     return isSystemError(error, "EPERM");
   }
   if (platform() !== "linux") return true;
-  const stat = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => "");
-  return stat !== "" && stat[stat.lastIndexOf(")") + 2] !== "Z";
+  try {
+    const stat = await readFile(`/proc/${pid}/stat`, "utf8");
+    return stat[stat.lastIndexOf(")") + 2] !== "Z";
+  } catch (error) {
+    // Gone since. What else fails is ours, one file descriptor too few, and says nothing about it.
+    return !isSystemError(error, "ENOENT") && !isSystemError(error, "ESRCH");
+  }
 }
 
 /** Whether the process is a server of this data directory, and not a stranger that got its number. */

@@ -51,6 +51,9 @@ export const LIMITS = {
 /** No C0 control, DEL or line separator: nothing that could end a header line or a log line. */
 const ONE_LINE = "^[^\\u0000-\\u001f\\u007f\\u0085\\u2028\\u2029]*$";
 const ONE_LINE_RULE = "must be one line without control characters";
+/** Such a line with something to see: pages show it as a title and as a link. */
+const VISIBLE_LINE =
+  "^[^\\u0000-\\u001f\\u007f\\u0085\\u2028\\u2029]*\\S[^\\u0000-\\u001f\\u007f\\u0085\\u2028\\u2029]*$";
 
 /** A string of a fixed set; CRDs and OpenAPI both want `enum`, not a union of constants. */
 export function oneOf<const T extends readonly string[]>(
@@ -96,8 +99,8 @@ export const isHtml = Type.Boolean({
 export const jobName = Type.String({
   minLength: 1,
   maxLength: LIMITS.name,
-  pattern: ONE_LINE,
-  "x-rule": ONE_LINE_RULE,
+  pattern: VISIBLE_LINE,
+  "x-rule": "must be one line without control characters, and more than spaces",
   description: "Friendly name.",
   examples: ["Nightly report"],
 });

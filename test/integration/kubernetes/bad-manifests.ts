@@ -241,6 +241,11 @@ export const BAD_MANIFESTS: readonly BadManifest[] = [
     message: "Too long",
   },
   {
+    title: "a name of spaces",
+    spec: { displayName: "  " },
+    message: "and more than spaces",
+  },
+  {
     title: "a name of two lines",
     spec: { displayName: "a\nb" },
     message: "must be one line without control characters",

@@ -48,12 +48,14 @@ export const LIMITS = {
   offset: Number.MAX_SAFE_INTEGER,
 } as const;
 
-/** No C0 control, DEL or line separator: nothing that could end a header line or a log line. */
-const ONE_LINE = "^[^\\u0000-\\u001f\\u007f\\u0085\\u2028\\u2029]*$";
+/** C0 controls, DEL and line separators: what could end a header line or a log line. */
+const CONTROLS = "\\u0000-\\u001f\\u007f\\u0085\\u2028\\u2029";
+/** One by one: to the API server's expressions `\\s` is ASCII's. */
+const SPACES = " \\u00a0\\u1680\\u2000-\\u200a\\u202f\\u205f\\u3000\\ufeff";
+const ONE_LINE = `^[^${CONTROLS}]*$`;
 const ONE_LINE_RULE = "must be one line without control characters";
 /** Such a line with something to see: pages show it as a title and as a link. */
-const VISIBLE_LINE =
-  "^[^\\u0000-\\u001f\\u007f\\u0085\\u2028\\u2029]*\\S[^\\u0000-\\u001f\\u007f\\u0085\\u2028\\u2029]*$";
+const VISIBLE_LINE = `^[^${CONTROLS}]*[^${CONTROLS}${SPACES}][^${CONTROLS}]*$`;
 
 /** A string of a fixed set; CRDs and OpenAPI both want `enum`, not a union of constants. */
 export function oneOf<const T extends readonly string[]>(

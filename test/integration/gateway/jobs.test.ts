@@ -105,6 +105,7 @@ describe("POST /jobs", () => {
     { name: "email_subject missing", json: withoutSubject, field: "email_subject" },
     { name: "email_body missing", json: withoutBody, field: "email_body" },
     { name: "name empty", json: { ...webhookCron, name: "" }, field: "name" },
+    { name: "name with one BEL", json: { ...webhookCron, name: "a\u0007b" }, field: "name" },
     { name: "name of spaces", json: { ...webhookCron, name: " \u3000" }, field: "name" },
     { name: "name too long", json: { ...webhookCron, name: "n".repeat(256) }, field: "name" },
     { name: "an unknown field", json: { ...webhookCron, cron: "x" }, field: "cron" },

@@ -242,8 +242,13 @@ export const BAD_MANIFESTS: readonly BadManifest[] = [
   },
   {
     title: "a name of spaces",
-    spec: { displayName: "  " },
+    spec: { displayName: " \u3000" },
     message: "and more than spaces",
+  },
+  {
+    title: "a name with a control character",
+    spec: { displayName: "a\u0007b" },
+    message: "one line without control characters",
   },
   {
     title: "a name of two lines",

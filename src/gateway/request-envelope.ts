@@ -1,8 +1,10 @@
 import { randomUUID } from "node:crypto";
 import type Koa from "koa";
 import type { Monotonic } from "../domain/ports/clock.ts";
+import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
+import { createSwarmWarning } from "../telemetry/swarm-warning.ts";
 import { ApiError, errorAnswer } from "./errors.ts";
 
 export interface GatewayState {
@@ -42,6 +44,9 @@ export function requestEnvelope(options: {
   monotonic: Monotonic;
 }): Koa.Middleware<GatewayState> {
   const { metrics, log, monotonic } = options;
+  const message = "dependency unavailable";
+  /** By what is away, and how: an outage fails every request, and a full disk is not to be filled further. */
+  const outages = new Map<string, ReturnType<typeof createSwarmWarning>>();
   return async (ctx, next) => {
     const began = monotonic();
     ctx.state.requestId = randomUUID().replaceAll("-", "");
@@ -84,10 +89,15 @@ export function requestEnvelope(options: {
 
   function answerError(ctx: Koa.ParameterizedContext<GatewayState>, error: unknown): void {
     const answer = errorAnswer(error);
-    const about = { err: error, request_id: ctx.state.requestId };
-    if (answer.unexpected) log.error(about, "unexpected error");
-    else if (answer.body.code === "dependency_unavailable")
-      log.warn(about, "dependency unavailable");
+    const about = { request_id: ctx.state.requestId };
+    if (answer.unexpected) log.error({ err: error, ...about }, "unexpected error");
+    else if (error instanceof DependencyUnavailable) {
+      const outage = `${error.name} ${error.dependency}`;
+      const warn = outages.get(outage) ?? createSwarmWarning({ log, monotonic, message });
+      outages.set(outage, warn);
+      warn(error, about);
+    } else if (answer.body.code === "dependency_unavailable")
+      log.warn({ err: error, ...about }, message);
     if (answer.body.code === "rate_limited") metrics.rateLimited.inc();
     ctx.status = answer.status;
     ctx.set({ ...answer.headers });

@@ -12,15 +12,16 @@ export function createSwarmWarning(options: {
   log: Pick<Logger, "warn" | "debug">;
   monotonic: Monotonic;
   message: string;
-}): (error: unknown) => void {
+}): (error: unknown, about?: object) => void {
   const { log, monotonic, message } = options;
   let warned = -Infinity;
-  return (error) => {
+  return (error, about) => {
+    const fields = { err: error, ...about };
     if (monotonic() - warned < QUIET) {
-      log.debug({ err: error }, message);
+      log.debug(fields, message);
       return;
     }
     warned = monotonic();
-    log.warn({ err: error }, message);
+    log.warn(fields, message);
   };
 }

@@ -348,6 +348,14 @@ describe("when something is down", () => {
     ]);
   });
 
+  test("one line for an outage, however many requests it fails", async () => {
+    world.storeDown = true;
+    for (let i = 0; i < 5; i += 1) await h.request({ path: "/jobs" });
+    world.storeDown = false;
+    const warnings = h.lines.filter((line) => line.includes('"dependency unavailable"'));
+    expect(warnings).toHaveLength(1);
+  });
+
   test("a mail that was accepted and could not be logged keeps its Idempotency-Key", async () => {
     const headers = { "Idempotency-Key": "unlogged" };
     const json = { to: "a@example.com", subject: "s", body: "b" };

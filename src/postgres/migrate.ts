@@ -293,7 +293,12 @@ async function schemaOf(database: Queryable, table: string): Promise<string> {
        current_schema()) as schema`,
     [table],
   );
-  return rows[0]?.schema ?? "public";
+  const schema = rows[0]?.schema;
+  if (!schema)
+    throw new MigrationFailed(
+      "no schema of the search_path (SHOW search_path, as the role of DATABASE_URL) is there, or may be used by this role: CREATE SCHEMA, GRANT USAGE, or another search_path",
+    );
+  return schema;
 }
 
 async function tableExists(database: Queryable, name: string): Promise<boolean> {

@@ -377,6 +377,15 @@ test("a role with a schema of its own has everything there, and may have nothing
   }
 });
 
+test("a search path that leads nowhere is told so, whoever owns the database", async () => {
+  const { url } = await empty();
+  const lost = `${url}?options=-csearch_path%3Dnowhere`;
+  await expect(migrate({ url: lost, appVersion: "1.0.0" })).rejects.toThrow(
+    "no schema of the search_path",
+  );
+  await expect(migrate({ url, appVersion: "1.0.0" })).resolves.toBeDefined();
+});
+
 test("a role that may not create tables is told so, in one line", async () => {
   const { url } = await empty();
   const role = `limited_${randomBytes(4).toString("hex")}`;

@@ -192,6 +192,8 @@ const webhook = Type.Object(
         type: "object",
         description: words(field.webhookPayload),
         "x-kubernetes-preserve-unknown-fields": true,
+        // One value, as REST replaces it: what is applied never becomes a mixture with what somebody else wrote.
+        "x-kubernetes-map-type": "atomic",
       }),
     ),
     headers: Type.Optional(headers),

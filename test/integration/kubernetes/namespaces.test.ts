@@ -676,6 +676,36 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
     expect(mailed).not.toHaveProperty("webhook");
   });
 
+  test("a payload is one value: what is applied and what REST wrote do not mix", async () => {
+    const { name } = await createNamespace(admin, "one-value");
+    const account = bindings.bind(name);
+    const store = storeOf(admin);
+    const apply = (query: Record<string, string> = {}) =>
+      admin.call<ScheduledJob>({
+        verb: "apply",
+        resource: "scheduledjobs",
+        path: `/apis/carillon.dev/v1/namespaces/${name}/scheduledjobs/a`,
+        query: { fieldManager: "kubectl", ...query },
+        body: {
+          apiVersion: "carillon.dev/v1",
+          kind: "ScheduledJob",
+          metadata: { name: "a" },
+          spec: {
+            schedule: { cron: "@daily" },
+            webhook: { url: "https://example.com/", payload: { to: "all" } },
+          },
+        },
+      });
+    await apply();
+    const job = await store.get(account, "a");
+    if (!job) throw new Error("it was just made");
+    const webhook = { url: "https://example.com/", payload: { purge: true } };
+    const { target } = specFromResource({ webhook }, "a");
+    await store.update(job, { ...job.spec, target });
+    await expect(apply()).rejects.toThrow(".spec.webhook.payload");
+    expect((await apply({ force: "true" })).spec?.webhook?.payload).toEqual({ to: "all" });
+  });
+
   test("an account without a namespace holds no jobs, and hears how to get one", async () => {
     const store = storeOf(admin);
     await expect(store.create({ account: "nobody", id: "a", spec: SPEC })).rejects.toThrow(

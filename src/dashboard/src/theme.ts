@@ -6,6 +6,7 @@ import {
   Portal,
   type CSSVariablesResolver,
   type NumberInputProps,
+  type PasswordInputProps,
   type SelectProps,
 } from "@mantine/core";
 
@@ -40,6 +41,10 @@ export const theme = createTheme({
         // A finger does not hit the one that is meant; the arrow keys do the same.
         hideControls: true,
       } satisfies Partial<NumberInputProps>,
+    },
+    // What a mouse can show, the keyboard can. By its name, as Select.
+    PasswordInput: {
+      defaultProps: { visibilityToggleFocusable: true } satisfies Partial<PasswordInputProps>,
     },
     // The list of options scrolls itself, so that it is the combobox's own and needs no focus.
     // By its name: the first load does without the component.

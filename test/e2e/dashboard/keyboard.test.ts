@@ -44,8 +44,12 @@ describe.skipIf(chrome === undefined)("with the keyboard alone", () => {
     await page.goto(`${program.printed("Dashboard")}`);
     await keys.tabTo(page.getByLabel("Email"));
     await keys.type(owner.email);
-    await keys.tabTo(page.locator("input[name=password]"));
+    const password = page.locator("input[name=password]");
+    await keys.tabTo(password);
     await keys.type(owner.password);
+    await keys.use(page.getByRole("button", { name: "Toggle password visibility" }), "Space");
+    expect(await password.getAttribute("type")).toBe("text");
+    await keys.tabTo(password, "Shift+Tab");
     await keys.press("Enter");
     await heading("Overview").waitFor();
     expect(await page.title()).toBe("Overview · Carillon");

@@ -1,6 +1,6 @@
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Standalone } from "../program.ts";
+import { run, type Standalone } from "../program.ts";
 import type { Receiver } from "../receiver.ts";
 import { violations } from "./axe.ts";
 import { findChrome } from "./chrome.ts";
@@ -457,6 +457,40 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
     await page.locator("input[type=datetime-local]").fill("12026-11-21T12:00");
     await expect.poll(() => errors.allTextContents()).toEqual(["must be in a year of four digits"]);
     expect(await page.getByText("schedule_type").count()).toBe(0);
+    await context.close();
+  });
+
+  test("settings say what is wrong by the name of the field", async () => {
+    const { context, page } = await open("settings");
+    await page.getByLabel("Days to keep").fill("91");
+    await page.keyboard.press("Enter");
+    await expect
+      .poll(() => page.getByRole("alert").textContent())
+      .toMatch(/^Days to keep executions and the email log: must be at most 90/);
+    await context.close();
+  });
+
+  test("a key without a label, as the admin command makes it, is told from others", async () => {
+    const args = ["admin", "key", "create", "--account", "default"];
+    const made = await run("cli", { args, env: { CARILLON_DATA_DIR: stage.data } }).finished;
+    expect(made.stderr).toBe("");
+    const prefix = `${made.stdout.slice(0, "svc_live_".length + 6)}…`;
+    const { context, page } = await open("api-keys");
+    await button(page, `Delete the key ${prefix}`).click();
+    await dialog(page).getByText(`${prefix} stops working`).waitFor();
+    await context.close();
+  });
+
+  test("what there is to choose from is not broken where there is room", async () => {
+    const { context, page } = await open("", { width: 360, height: 740 });
+    const lines = await page.evaluate(`(() => {
+      const range = document.createRange();
+      return [...document.querySelectorAll("main .mantine-SegmentedControl-innerLabel")].map((label) => {
+        range.selectNodeContents(label);
+        return range.getClientRects().length;
+      });
+    })()`);
+    expect(lines).toEqual([1, 1, 1]);
     await context.close();
   });
 

@@ -70,9 +70,15 @@ export function ApiKeysPage() {
           {keys.data.map((key) => (
             <Table.Tr key={key.id}>
               <Table.Td className="break">
-                <Text size="sm" fw={550} span>
-                  {key.label}
-                </Text>
+                {key.label === "" ? (
+                  <Text size="sm" c="dimmed" span>
+                    no label
+                  </Text>
+                ) : (
+                  <Text size="sm" fw={550} span>
+                    {key.label}
+                  </Text>
+                )}
               </Table.Td>
               <Table.Td className="mono">{key.prefix}…</Table.Td>
               <Table.Td data-label="created">
@@ -84,7 +90,7 @@ export function ApiKeysPage() {
               {owner && (
                 <RowAction
                   danger
-                  of={`Delete the key ${key.label}`}
+                  of={`Delete the key ${nameOf(key)}`}
                   icon={<IconTrash size={14} />}
                   run={() => {
                     setDoomed(key);
@@ -117,8 +123,8 @@ export function ApiKeysPage() {
         }}
       >
         <Text className="break">
-          <strong>{doomed?.label}</strong> stops working at once, everywhere. Programs that still
-          use it are answered 401.
+          <strong>{doomed && nameOf(doomed)}</strong> stops working at once, everywhere. Programs
+          that still use it are answered 401.
         </Text>
       </Confirm>
     </Page>
@@ -192,6 +198,11 @@ function CreateKey({ opened, close }: { opened: boolean; close: () => void }) {
       )}
     </OnceModal>
   );
+}
+
+/** The admin command makes keys without a label, too. */
+function nameOf({ label, prefix }: ApiKey): string {
+  return label === "" ? `${prefix}…` : label;
 }
 
 function curl(key: string): string {

@@ -35,6 +35,8 @@ export function SettingsPage() {
   );
 }
 
+const DAYS = "Days to keep executions and the email log";
+
 function AccountCard() {
   const { account, installation } = useSession();
   const client = useQueryClient();
@@ -66,7 +68,7 @@ function AccountCard() {
           </Title>
           <TimeZoneSelect description="What new jobs start with." value={zone} change={setZone} />
           <NumberInput
-            label="Days to keep executions and the email log"
+            label={DAYS}
             description={
               most === 0
                 ? "Empty: for ever."
@@ -78,7 +80,7 @@ function AccountCard() {
             value={days}
             onChange={setDays}
           />
-          {save.error && <Problem error={save.error} />}
+          {save.error && <Problem error={save.error} labels={{ retention_days: DAYS }} />}
           <Group justify="flex-end">
             <BusyButton type="submit" busy={save.isPending}>
               Save

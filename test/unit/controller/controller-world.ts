@@ -21,6 +21,9 @@ export class FakeTime implements Clock, Timers {
   known = true;
   readonly #timers = new Set<{ at: number; callback: () => void }>();
   longestTimer = 0;
+  get timers(): number {
+    return this.#timers.size;
+  }
 
   constructor(now: Instant) {
     this.#now = now;
@@ -185,7 +188,7 @@ export class MemoryLedger implements RunLedger {
     this.#answer();
     return new Map();
   }
-  async locked() {
+  async locked(_uids: readonly string[]) {
     this.#answer();
     return new Set<string>();
   }

@@ -4,7 +4,7 @@ import { createController } from "../../../src/controller/controller.ts";
 import type { ControllerDeps } from "../../../src/controller/controller.ts";
 import { isoUtc } from "../../../src/domain/instant.ts";
 import type { Observed } from "../../../src/domain/ports/status-reporter.ts";
-import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
+import { DependencyUnavailable, LockHeld } from "../../../src/domain/ports/dependency-down.ts";
 import { ChangeUnread, PositionExpired } from "../../../src/domain/ports/job-store.ts";
 import type { JobStore } from "../../../src/domain/ports/job-store.ts";
 import type { UnfinishedRun } from "../../../src/domain/run.ts";
@@ -210,6 +210,17 @@ describe("changes", () => {
     expect(w.ledger.attempts).toBe(attempts);
   });
 
+  test("another schedule counts from when it comes", async () => {
+    const w = world();
+    w.jobs.put(minutely("a"));
+    start(w);
+    await w.time.advanceTo(at("12:01:10"));
+    const schedule = { kind: "cron", expression: "*/3 * * * *", timeZone: "UTC" } as const;
+    w.jobs.put(minutely("a", { generation: 2, spec: { schedule } }));
+    await w.time.advanceTo(at("12:06:10"));
+    expect(keys(w)).toEqual(["12:01", "12:03", "12:06"]);
+  });
+
   test("a replayed older event changes nothing", async () => {
     const w = world();
     w.jobs.put(minutely("a", { generation: 2, spec: { suspend: true } }));
@@ -230,6 +241,26 @@ describe("changes", () => {
     expect(keys(w)).toEqual(["12:01"]);
     expect(w.ledger.cancelled).toEqual(["a"]);
     expect(forgotten).toEqual(["a"]);
+  });
+
+  test("nor is it counted any more, or waited for", async () => {
+    const w = world();
+    w.jobs.put(minutely("a"));
+    w.jobs.put(minutely("b"));
+    const { counted } = start(w);
+    await settle();
+    w.ledger.poison.add("b");
+    await w.time.advanceTo(at("12:01"));
+    const figures = () =>
+      Promise.all([
+        counted('carillon_jobs{status="active"}'),
+        counted("carillon_reconcile_queue_depth"),
+      ]);
+    expect(await figures()).toEqual([2, 1]);
+    w.jobs.remove("a");
+    w.jobs.remove("b");
+    await settle();
+    expect(await figures()).toEqual([0, 0]);
   });
 
   test("a job that is deleted while its first decision is written is not counted", async () => {
@@ -335,6 +366,33 @@ test("deletions that follow each other without a pause keep nobody from their ti
   expect(deleted).toBeGreaterThan(30);
   const [run] = w.ledger.runs.filter(({ uid }) => uid === "a");
   expect(run?.createdAt).toBeLessThan(at("12:01:00.200"));
+});
+
+test("nor does work that never ends keep deletions waiting", async () => {
+  const w = world();
+  for (const uid of ["gone0", "gone1"]) w.jobs.put(minutely(uid));
+  start(w, { batchSize: 1 });
+  await w.time.advanceTo(at("12:00:40"));
+  let more = 0;
+  const another = () => {
+    if (more < 100) w.jobs.put(minutely(`more${(more += 1)}`));
+  };
+  const apply = w.ledger.apply.bind(w.ledger);
+  w.ledger.apply = async (changes) => {
+    another();
+    return apply(changes);
+  };
+  const cancelledAt: number[] = [];
+  const cancel = w.ledger.cancel.bind(w.ledger);
+  w.ledger.cancel = async (gone) => {
+    await cancel(gone);
+    cancelledAt.push(more);
+  };
+  for (let n = 0; n < 5; n += 1) another();
+  for (const uid of ["gone0", "gone1"]) w.jobs.remove(uid);
+  await settle();
+  expect(cancelledAt).toHaveLength(2);
+  expect(cancelledAt[1]).toBeLessThan(20);
 });
 
 test("while PostgreSQL is away, deletions that wait ask for it ever more rarely", async () => {
@@ -523,6 +581,20 @@ describe("the store is lossy or away", () => {
     await w.time.advanceTo(at("12:00:40"));
     expect(watches).toBeLessThan(200);
   });
+});
+
+test("a store that is down is asked ever more rarely", async () => {
+  const w = world();
+  let asked = 0;
+  w.jobs.down = true;
+  w.jobs.downWith = () => {
+    asked += 1;
+    return new Error("store down");
+  };
+  start(w);
+  await w.time.advanceTo(at("12:01:30"));
+  expect(asked).toBeGreaterThan(10);
+  expect(asked).toBeLessThan(30);
 });
 
 /** Every watch answers, and breaks a moment later: where it began, unless it `getsOn`. */
@@ -841,6 +913,40 @@ describe("PostgreSQL is away", () => {
     expect(w.ledger.runs).toHaveLength(19 * 120);
     const late = w.ledger.runs.filter(({ createdAt, scheduledAt }) => createdAt > scheduledAt);
     expect(late).toEqual([]);
+  });
+
+  test("it may fail at every write in a way of its own: then it is not the jobs", async () => {
+    const w = world();
+    for (let n = 0; n < 100; n += 1) w.jobs.put(minutely(`j${n}`));
+    const apply = w.ledger.apply.bind(w.ledger);
+    let tries = 0;
+    w.ledger.apply = () => {
+      tries += 1;
+      return Promise.reject(new Error("nobody knows why"));
+    };
+    start(w);
+    await w.time.advanceTo(at("12:00:40"));
+    expect(tries).toBeLessThan(40);
+    w.ledger.apply = apply;
+    await w.time.advanceTo(at("12:01:10"));
+    expect(w.ledger.runs).toHaveLength(100);
+  });
+
+  test("a job that it has taken since it refused it is tried again as soon as one that it never refused", async () => {
+    const w = world();
+    w.jobs.put(minutely("a"));
+    start(w);
+    await settle();
+    w.ledger.poison.add("a");
+    await w.time.advanceTo(at("12:10:30"));
+    w.ledger.poison.clear();
+    await w.time.advanceTo(at("12:12:30"));
+    expect(keys(w)).toContain("12:12");
+    w.ledger.poison.add("a");
+    await w.time.advanceTo(at("12:13:00.100"));
+    w.ledger.poison.clear();
+    await w.time.advanceTo(at("12:13:01"));
+    expect(keys(w)).toContain("12:13");
   });
 });
 
@@ -1274,6 +1380,25 @@ describe("what others write", () => {
     w.ledger.down = false;
     await w.time.advanceTo(at("12:01:50"));
     expect(statuses(reports, "a").at(-1)).toBe("paused");
+  });
+
+  test("a job that another process knows to be deleted is not told of any more", async () => {
+    const { w, news, reports } = await halted();
+    const heard = statuses(reports, "a").length;
+    w.ledger.write("a", { deleted: true });
+    news.cursors(["a"]);
+    await w.time.advanceTo(at("12:01:31"));
+    expect(statuses(reports, "a")).toHaveLength(heard);
+  });
+
+  test("no timer is left at the end, whatever was waited for", async () => {
+    const { w, news, stop } = await halted();
+    w.ledger.locked = async (uids) => new Set(uids);
+    w.ledger.apply = () => Promise.reject(new LockHeld("postgres"));
+    await w.time.advanceTo(at("12:02:00.100"));
+    news.cursors(["a"]);
+    await stop();
+    expect(w.time.timers).toBe(0);
   });
 
   test("the news of a moment are read together, so that a herd is delivered first", async () => {

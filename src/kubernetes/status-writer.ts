@@ -168,6 +168,9 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
     for (const uid of due) {
       const entry = entries.get(uid);
       if (!entry) continue;
+      // Behind the others: where more are due than are looked at together, each gets its turn.
+      entries.delete(uid);
+      entries.set(uid, entry);
       const before = entry.history;
       entry.history = found.get(uid) ?? null;
       if (compare(uid, entry, now)) entry.lookAfterMs = FIRST_LOOK_MS;

@@ -141,6 +141,27 @@ test("what was known before a binding changed is asked for again, by whoever has
   expect(await found.accountOf("team")).toBe("b");
 });
 
+test.each([
+  { forgotten: "team", asked: ["b", "a"] },
+  { forgotten: "other", asked: ["a", "b"] },
+  { forgotten: undefined, asked: ["b", "b"] },
+])(
+  "what is forgotten of $forgotten is asked for again, and no more",
+  async ({ forgotten, asked }) => {
+    const { found, bind } = world();
+    const both = () => Promise.all(["team", "other"].map((name) => found.accountOf(name)));
+    expect([await both(), await found.namespaceOf("a")]).toEqual([["a", "a"], "team"]);
+    bind({ id: "b", namespace: null });
+    expect([await both(), await found.namespaceOf("a")]).toEqual([["a", "a"], "team"]);
+    found.forget(forgotten);
+    expect([await both(), await found.namespaceOf("a")]).toEqual([asked, undefined]);
+    bind({ id: "c" });
+    expect(await both()).toEqual(asked);
+    found.forget(forgotten);
+    expect(await both()).not.toEqual(asked);
+  },
+);
+
 test("accounts of many namespaces are looked up together, not all at a time, and each once", async () => {
   let [now, most] = [0, 0];
   const asked: string[] = [];

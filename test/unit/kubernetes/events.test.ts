@@ -100,10 +100,17 @@ test("nothing is held back for longer than this process leads, nor once it ends;
   await tell(FAILED);
   expect(calls.at(-1)?.body).toMatchObject({ series: { count: 4 } });
   await tell(FAILED);
+  events.dropHeldBack();
+  // When it leads anew, the last one is not lost.
+  await tell(FAILED);
+  await later();
+  expect(calls.at(-1)?.body).toMatchObject({ series: { count: 6 } });
+  await tell(FAILED);
+  await tell(FAILED);
   await events.close();
   await tell(FAILED);
   await later();
-  expect(calls).toHaveLength(2);
+  expect(calls).toHaveLength(4);
 });
 
 test("of more than a thousand that repeat, the others wait for their next repetition", async () => {
@@ -173,7 +180,7 @@ test("while the API server is silent a thousand wait, and one that fails keeps n
 });
 
 test("a namespace that has too much to tell leaves the others theirs, and their turn", async () => {
-  const { calls, events, server, counted } = world();
+  const { calls, events, server, tell, counted } = world();
   const first = Promise.withResolvers<void>();
   server.answer = () => first.promise;
   const tellAll = (namespace: string, jobs: number) => {
@@ -188,6 +195,8 @@ test("a namespace that has too much to tell leaves the others theirs, and their 
   const namespaces = calls.map(({ path }) => path.split("/").at(-2));
   expect(namespaces.slice(0, 5)).toEqual(["noisy", "noisy", "quiet", "noisy", "quiet"]);
   expect([await counted("dropped"), await counted("written")]).toEqual([202, 1_000]);
+  await tell({ ...FAILED, namespace: "late", uid: "late" });
+  expect(calls.at(-1)?.path).toContain("/late/");
 });
 
 test("where each namespace waits with one, another one's first makes none of them give way", async () => {
@@ -221,4 +230,5 @@ test("the end of a process waits two seconds for a silent API server, and for al
   for (let n = 0; n < 3; n += 1) answering.events.record({ ...FAILED, uid: `uid-${n}` });
   await answering.events.close();
   expect(await answering.counted("written")).toBe(3);
+  expect(answering.time.timers).toBe(0);
 });

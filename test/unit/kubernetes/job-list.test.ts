@@ -69,6 +69,21 @@ test("a watch begins where the first page was read: what changed behind it comes
   expect(positions).toEqual(["a=10", "a=10", "a=10&b=20", "a=10&b=20"]);
 });
 
+test("a watch follows the bindings under which the first page was read", async () => {
+  let bindings = 0;
+  const jobs = createJobList({
+    client: { call: () => Promise.reject(new Error("nobody asks")) },
+    accountNamespaces: { ...namespaceAccounts([]), revision: async () => `${(bindings += 1)}` },
+    scopes: ["a", "b"],
+    listPage: async () => holding("job"),
+  });
+  const first = await jobs.list(1, undefined);
+  await jobs.list(1, first.continue);
+  expect(jobs.listedUnder()).toBe("1");
+  await jobs.list(1, undefined);
+  expect(jobs.listedUnder()).toBe("2");
+});
+
 test("a job that somebody else's finalizer keeps is gone, and what there is of others is remembered", async () => {
   const { pages, seen } = await pagesOf(["a"], async () => holding("job", "kept"));
   expect(pages.flatMap(({ jobs }) => jobs.map(({ uid }) => uid))).toEqual(["job"]);

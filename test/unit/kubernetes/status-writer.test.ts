@@ -3,7 +3,7 @@ import type { Job } from "../../../src/domain/job.ts";
 import { jobStatus } from "../../../src/domain/job-status.ts";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
 import type { JobHistory } from "../../../src/domain/ports/run-history.ts";
-import type { MissedSpan } from "../../../src/domain/run.ts";
+import type { Execution, MissedSpan } from "../../../src/domain/run.ts";
 import { timingOf } from "../../../src/domain/timing.ts";
 import { ApiError } from "../../../src/kubernetes/api-error.ts";
 import type { KubernetesClient } from "../../../src/kubernetes/client.ts";
@@ -25,6 +25,7 @@ function world() {
   const time = new FakeTime(at("12:00"));
   const memory = createResourceMemory();
   const looks: number[] = [];
+  const looked: (readonly string[])[] = [];
   const history = new Map<string, JobHistory>();
   const writes: {
     path: string;
@@ -52,8 +53,9 @@ function world() {
     },
     metrics: createMetrics({ version: "test", nodeMetrics: false }),
     history: {
-      summary: async () => {
+      summary: async (uids) => {
         looks.push(time.now());
+        looked.push(uids);
         return history;
       },
     },
@@ -77,7 +79,8 @@ function world() {
     writer.report(job, { cursor, timing, status: jobStatus(job, cursor, timing), missed });
   };
   const seconds = (count: number) => time.advanceTo(time.now() + count * 1_000);
-  return { time, memory, writer, history, looks, writes, warnings, told, dropped, report, seconds };
+  const seen = { looks, looked, writes, warnings, told, dropped };
+  return { time, memory, writer, history, ...seen, report, seconds };
 }
 
 const yearly = (change: Parameters<typeof aJob>[0] = {}) => {
@@ -342,6 +345,41 @@ describe("looks at the history", () => {
     await time.advanceTo(at("12:10:03"));
     expect(looks[0]).toBeGreaterThanOrEqual(at("12:10:01"));
     expect(looks[0]).toBeLessThan(at("12:10:02"));
+  });
+
+  test("a thousand at a time, and whoever waits has the next turn, however often the others end", async () => {
+    const { report, writer, looked, seconds, time } = world();
+    const busy = Array.from({ length: 1_000 }, (_, n) => `busy-${n}`);
+    for (const uid of [...busy, "quiet"]) report(yearly({ uid, id: uid }));
+    const ends = () => {
+      writer.closed(busy);
+      time.after(100, ends);
+    };
+    ends();
+    await seconds(1);
+    expect(Math.max(...looked.map((uids) => uids.length))).toBe(1_000);
+    expect(looked.flat()).toContain("quiet");
+  });
+
+  test("a failure is told of although the job was reported again before it was seen, and once", async () => {
+    const { report, history, told, writes, seconds } = world();
+    const failed: Partial<Execution> = {
+      id: "e-1",
+      status: "failed",
+      scheduledAt: at("11:00"),
+      executedAt: at("11:00"),
+    };
+    const last = failed as Execution;
+    report(yearly());
+    await seconds(2);
+    writes.pop()?.answer();
+    await seconds(2);
+    history.set("uid-1", { last, lastScheduleTime: at("11:00"), lastSuccessTime: null });
+    report(yearly());
+    await seconds(60);
+    report(yearly());
+    await seconds(60);
+    expect(told.map(({ reason }) => reason)).toEqual(["RunFailed"]);
   });
 
   test("none while nobody knows the time", async () => {

@@ -1,5 +1,6 @@
 import { isoUtc } from "../domain/instant.ts";
 import type { GoneJob } from "../domain/ports/run-ledger.ts";
+import { compileSchedule } from "../domain/schedule.ts";
 import { byKey } from "./by-key.ts";
 import { dropOfAll, dropUnstarted } from "./drop-runs.ts";
 import { createGroupCommit, type GroupCommit } from "./group-commit.ts";
@@ -77,7 +78,11 @@ async function cancelJobs(pool: Pool, jobs: readonly GoneJob[]): Promise<void> {
   });
 }
 
-/** When a one-time would have run; what a schedule would have fired, nobody has decided. */
+/**
+ * When a one-time would have run, which it never does at a time that is refused; what a schedule would have fired, nobody
+ * has decided.
+ */
 function dueAt({ spec }: GoneJob): string | null {
-  return spec?.schedule.kind === "once" && !spec.suspend ? isoUtc(spec.schedule.at) : null;
+  if (spec?.schedule.kind !== "once" || spec.suspend) return null;
+  return compileSchedule(spec.schedule).ok ? isoUtc(spec.schedule.at) : null;
 }

@@ -274,6 +274,29 @@ describe("apply", () => {
     await fixture.queue.close([success(run)]);
   });
 
+  test("workers hear at once of what is created, asked for or moved, and when it may start at the earliest", async () => {
+    const heard: (number | null)[] = [];
+    const told = (count: number) => until("told", () => heard.length >= count);
+    const off = fixture.anotherQueue().onWake((since) => void heard.push(since));
+    await told(1);
+    const [of, other] = [job(), job()];
+    const later = Date.now() + 60_000;
+    await fixture.ledger.apply([
+      change(of),
+      change(other, { create: [scheduled(later + 1_000), scheduled(later)] }),
+    ]);
+    await told(2);
+    await fixture.ledger.runNow(of, "k");
+    await told(3);
+    const from = await cursorOf(fixture.ledger, of);
+    await fixture.ledger.apply([change({ ...of, generation: 2 }, { from })]);
+    await told(4);
+    const [run] = await fixture.runsOf(of);
+    expect(heard).toEqual([null, later, run?.scheduledAt, run?.scheduledAt]);
+    off();
+    await fixture.ledger.cancel([of, other]);
+  });
+
   test("a manual run of a job without an account is missed, whatever the position", async () => {
     const of = job();
     await fixture.ledger.apply([change(of)]);
@@ -482,6 +505,19 @@ describe("cancel, orphans, runNow", () => {
     },
   );
 
+  test("a one-time that no database could be given is deleted as any other, and so is what is deleted with it", async () => {
+    const of = job();
+    // As a resource with 9999-12-31T23:59:59-12:00 has it.
+    const at = Date.UTC(10_000, 0, 1, 11, 59, 59);
+    of.spec = { ...of.spec, schedule: { kind: "once", at } };
+    const other = job({ account: of.account });
+    const account = of.account ?? "";
+    await Promise.all([of, other].map((each) => fixture.ledger.cancel([each], account)));
+    for (const each of [of, other])
+      expect((await cursorOf(fixture.ledger, each)).deleted).toBe(true);
+    expect(await fixture.missedOf(of)).toEqual([]);
+  });
+
   test("however many jobs an account deletes at a time, and whatever holds them up, others go on", async () => {
     const jobs = Array.from({ length: 10 }, () => job());
     await fixture.ledger.apply(jobs.map((of) => change(of)));
@@ -609,11 +645,12 @@ describe("cancel, orphans, runNow", () => {
     expect(await fixture.ledger.runNow(job(), "key")).toBe(false);
   });
 
-  test("a request behind an edit waits until that is taken up", async () => {
+  test("a request behind an edit, or another account of the job, waits until that is taken up", async () => {
     const of = job();
     await fixture.ledger.apply([change(of)]);
     const newer = { ...of, generation: 2, spec: spec({ name: "edited" }) };
     expect(await fixture.ledger.runNow(newer, "key")).toBe(false);
+    expect(await fixture.ledger.runNow({ ...of, account: job().account }, "key")).toBe(false);
     expect(await fixture.runsOf(of)).toEqual([]);
     const from = await cursorOf(fixture.ledger, of);
     await fixture.ledger.apply([change(newer, { from })]);

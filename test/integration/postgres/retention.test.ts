@@ -247,6 +247,19 @@ test("the key of a manual run stays for as long as the run is unfinished", async
   expect(await count("manual_run_keys", of.uid)).toBe(0);
 });
 
+test("an older revision stays for as long as a run of it is under way", async () => {
+  const of = job();
+  const attempt = await claimed(fixture, of);
+  await fixture.queue.start([attempt]);
+  const from = await cursorOf(fixture.ledger, of);
+  await fixture.ledger.apply([change({ ...of, generation: 2 }, { from })]);
+  await run(90);
+  expect(await count("job_revisions", of.uid)).toBe(2);
+  await fixture.queue.close([success(attempt)]);
+  await run(90);
+  expect(await count("job_revisions", of.uid)).toBe(1);
+});
+
 test("a revision to which a restored store just goes back stays", async () => {
   const of = job();
   await fixture.ledger.apply([change(of)]);
@@ -279,6 +292,21 @@ test("a revision to which a restored store just goes back stays", async () => {
     [of.uid],
   );
   expect(rows).toEqual([{ generation: 1 }, { generation: 2 }]);
+});
+
+test("of the deletions that are forgotten the latest transaction is noted, in whatever order they go", async () => {
+  // The one that began first looked at the clock after the second. The third has been deleted just now, and stays.
+  await fixture.pool.query(
+    `insert into jobs (account, id, spec, deleted_at, changed_xid)
+     select $1, xid::text, '{}', now() - interval '3 days' + days * interval '1 day', xid::text::xid8
+       from unnest(array[0, 1, 3], array[20, 10, 30]) as deleted(days, xid)`,
+    [randomUUID()],
+  );
+  await run(0, 1);
+  const { rows } = await fixture.pool.query(
+    "select value, (select count(*) from jobs) as jobs from carillon_meta where key = 'jobs_purged_xid'",
+  );
+  expect(rows).toEqual([{ value: "20", jobs: 1 }]);
 });
 
 test("an account deleted 30 days ago is purged whole", async () => {

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { connect, createServer, type AddressInfo, type Server, type Socket } from "node:net";
 import { setImmediate as turn } from "node:timers/promises";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { NotSent, post, TimedOut, type PostRequest } from "../../../src/delivery/http-post.ts";
 import { ReceiverConnection } from "../../../src/delivery/receiver-connection.ts";
 import {
@@ -134,8 +134,11 @@ test("an answer behind an answer, at once or later, is nobody's", async () => {
   await allClosed();
   onData = answer(OK);
   expect(await call()).toMatchObject({ status: 200 });
+  const before = performance.now();
   for (const socket of sockets) socket.write("HTTP/1.1 500 No\r\n\r\n");
   await allClosed();
+  // At once, and not because nobody calls.
+  expect(performance.now() - before).toBeLessThan(3_000);
   expect(await call()).toMatchObject({ status: 200 });
   expect(opened).toBe(3);
 });
@@ -149,6 +152,20 @@ test.each([
   await call();
   await call();
   expect(opened).toBe(opens);
+});
+
+test.each([
+  { says: "nothing", header: "", kept: 4_000 },
+  { says: "timeout=5", header: "Keep-Alive: timeout=5\r\n", kept: 3_000 },
+  { says: "timeout=32", header: "Keep-Alive: timeout=32\r\n", kept: 30_000 },
+  { says: "timeout=999999999", header: "Keep-Alive: timeout=999999999\r\n", kept: 30_000 },
+])("of a receiver that says $says a connection is kept for $kept ms", async ({ header, kept }) => {
+  const direct = dial;
+  let own: Socket | undefined;
+  dial = async () => (own = await direct());
+  onData = answer(`HTTP/1.1 200 OK\r\n${header}Content-Length: 0\r\n\r\n`);
+  await call();
+  expect(own?.timeout).toBe(kept);
 });
 
 test("a connection is closed 2 s before its receiver would close it, counted from the last answer", async () => {
@@ -240,6 +257,45 @@ test.each([
 });
 
 test.each([
+  { bytes: 60_000, opens: 1 },
+  { bytes: 200_000, opens: 2 },
+])("a body of $bytes bytes: two calls open $opens", async ({ bytes, opens }) => {
+  onData = answer(`HTTP/1.1 200 OK\r\nContent-Length: ${bytes}\r\n\r\n${"x".repeat(bytes)}`);
+  await call();
+  await call();
+  expect(opened).toBe(opens);
+});
+
+test("of an answer that comes in pieces no timer is left", async () => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  try {
+    const direct = dial;
+    const caller = Promise.withResolvers<Socket>();
+    dial = async () => {
+      const socket = await direct();
+      caller.resolve(socket);
+      return socket;
+    };
+    const asked = Promise.withResolvers<Socket>();
+    onData = asked.resolve;
+    const called = call();
+    const [socket, own] = await Promise.all([asked.promise, caller.promise]);
+    for (const piece of ["HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n", "a", "b"]) {
+      const before = own.bytesRead;
+      socket.write(piece);
+      await until("the piece has been read", () => own.bytesRead === before + piece.length);
+    }
+    // Of the call, and of its body.
+    expect(vi.getTimerCount()).toBe(2);
+    socket.write("c");
+    expect(await called).toMatchObject({ status: 200 });
+    expect(vi.getTimerCount()).toBe(0);
+  } finally {
+    vi.useRealTimers();
+  }
+});
+
+test.each([
   { ends: "given up", error: NotSent },
   { ends: "out of time", error: TimedOut },
 ])("a call that is $ends while it waits for its connection closes it", async ({ ends, error }) => {
@@ -268,6 +324,30 @@ test.each([
   // At once, and not because nobody calls.
   expect(performance.now() - before).toBeLessThan(3_000);
   expect(received).toBe("");
+});
+
+test("a call that may not be made any more closes its connection, and nothing of it leaves", async () => {
+  let received = "";
+  onData = (_socket, piece) => {
+    received += piece;
+  };
+  const before = performance.now();
+  await expect(call({ maySend: () => false })).rejects.toThrow(NotSent);
+  await until("it was opened and is closed", () => opened === 1 && sockets.size === 0);
+  // At once, and not because nobody calls.
+  expect(performance.now() - before).toBeLessThan(3_000);
+  expect(received).toBe("");
+});
+
+test("a connection that is closed before it is a caller's is no use, and says so at once", async () => {
+  const direct = dial;
+  dial = async () => {
+    const socket = await direct();
+    socket.destroy();
+    await once(socket, "close");
+    return socket;
+  };
+  await expect(call()).rejects.toThrow("the connection was closed");
 });
 
 test("a TLS handshake that does not end is over with its call", async () => {

@@ -5,6 +5,7 @@ import { DestinationRefused } from "../../../src/network/destination-refused.ts"
 import { parseDestinationRules } from "../../../src/network/destination-rules.ts";
 import { createGuardedDial } from "../../../src/network/guarded-dial.ts";
 import { createLookup } from "../../../src/network/resolve-host.ts";
+import { aborted } from "../../../src/waiting/until-aborted.ts";
 import { startDnsServer, type DnsServer } from "./dns-server.ts";
 
 let server: Server;
@@ -57,6 +58,11 @@ const system = async (host: string) => {
 };
 const none = async () => parseDestinationRules("");
 const loopback = async () => ({ addresses: ["127.0.0.1"] });
+/** Most of a `SHORT` time. */
+const slow = async () => {
+  await aborted(AbortSignal.timeout(200));
+  return loopback();
+};
 const hangs = async () => new Promise<never>(() => undefined);
 /** As if accounts were called like their namespaces. */
 const clusterNamespace = async (account: string) => account;
@@ -110,6 +116,16 @@ test.each([
   const error: unknown = await dial(to("web.a.svc")).catch((reason: unknown) => reason);
   expect(error).toMatchObject({ name: "DependencyUnavailable", dependency: row.dependency });
   expect(connections).toBe(before);
+});
+
+test("that holds to the end of the time, most of which the name server took", async () => {
+  const dial = dialWith({ ...SHORT, lookup: slow, accountRules: hangs });
+  await expect(dial(to("web.example"))).rejects.toMatchObject({ dependency: "postgres" });
+});
+
+test("a name server that is silent about a Service is no failure of Kubernetes", async () => {
+  const dial = dialWith({ ...SHORT, lookup: hangs, clusterNamespace });
+  await expect(dial(to("web.a.svc"))).rejects.toMatchObject({ code: "ETIMEDOUT" });
 });
 
 test("a name that changes between check and connect gains nothing", async () => {

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { createLookup } from "../../../src/network/resolve-host.ts";
 import { until } from "../../until.ts";
 import { startDnsServer, type DnsServer } from "./dns-server.ts";
@@ -56,6 +56,23 @@ test("of very many addresses the first are taken, each of which is to be checked
   const addresses = await lookup("many.example");
   expect(addresses).toHaveLength(64);
   expect(addresses).toContain("203.0.114.63");
+});
+
+test("so they are of the system's, which does not say of which kind", async () => {
+  const many = Array.from({ length: 300 }, (_, i) => `10.0.${i >> 8}.${i & 255}`);
+  const lookup = createLookup({ servers: () => [dns.address], system: async () => many });
+  expect(await lookup("many")).toEqual({ addresses: many.slice(0, 128), bySystem: true });
+});
+
+test("of a name that both questions were answered for no timer is left", async () => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  try {
+    const { lookup } = stuckSystem(PATIENT);
+    await lookup("known.example");
+    expect(vi.getTimerCount()).toBe(0);
+  } finally {
+    vi.useRealTimers();
+  }
 });
 
 test("a server that was quick may take more than two seconds for a name", async () => {

@@ -151,6 +151,11 @@ const ROWS: readonly (readonly [is: string, text: string, read: Partial<Read>])[
     `${OK}Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n`,
     malformed(),
   ],
+  [
+    "a length of nothing and chunks",
+    `${OK}Content-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`,
+    malformed(),
+  ],
   // Chunks
   ["no chunk", `${CHUNKED}0\r\n\r\n`, good()],
   ["chunks", `${CHUNKED}5\r\nhello\r\n1\r\n!\r\n0\r\n\r\n`, good()],
@@ -188,6 +193,12 @@ const ROWS: readonly (readonly [is: string, text: string, read: Partial<Read>])[
   ["a chunk longer than its size", `${CHUNKED}2\r\nokay\r\n0\r\n\r\n`, malformed(200)],
   ["a line feed alone behind a chunk", `${CHUNKED}2\r\nok\n0\r\n\r\n`, malformed(200)],
   ["a control character in an extension", `${CHUNKED}2;\x01\r\nok\r\n`, malformed(200)],
+  [
+    "an extension as long as it may be",
+    `${CHUNKED}2;${LONG.slice(-1_020)}\r\nok\r\n0\r\n\r\n`,
+    good(),
+  ],
+  ["an extension too long by one", `${CHUNKED}2;${LONG.slice(-1_021)}\r\n`, malformed(200)],
   ["an extension without an end", `${CHUNKED}2;${"x".repeat(2_000)}`, malformed(200)],
   ["a trailer that is no field", `${CHUNKED}0\r\nno field\r\n\r\n`, malformed(200)],
   ["too many trailers", `${CHUNKED}0\r\n${"a:b\r\n".repeat(4_000)}`, tooLarge(200)],
@@ -231,6 +242,11 @@ const ROWS: readonly (readonly [is: string, text: string, read: Partial<Read>])[
     `${OK}Keep-Alive: max=9, Timeout=0\r\n${NONE}`,
     good({ keepAlive: 0 }),
   ],
+  [
+    "for how long, and on another line for how many",
+    `${OK}Keep-Alive: timeout=5\r\nKeep-Alive: max=9\r\n${NONE}`,
+    good({ keepAlive: 5 }),
+  ],
   ["for how long, in no number", `${OK}Keep-Alive: timeout=soon, xtimeout=5\r\n${NONE}`, good()],
   // Retry-After
   [
@@ -249,6 +265,21 @@ const ROWS: readonly (readonly [is: string, text: string, read: Partial<Read>])[
     "103 first, whose fields are its own",
     `HTTP/1.1 103 Hints\r\nConnection: close\r\nContent-Length: 9\r\nRetry-After: 7\r\nKeep-Alive: timeout=3\r\n\r\n${OK}${NONE}`,
     good(),
+  ],
+  [
+    "103 first, in chunks, which the final one is not",
+    `HTTP/1.1 103 Hints\r\nTransfer-Encoding: chunked\r\n\r\n${OK}${NONE}`,
+    good(),
+  ],
+  [
+    "103 first, in chunks, which the final one is as well",
+    `HTTP/1.1 103 Hints\r\nTransfer-Encoding: chunked\r\n\r\n${CHUNKED}0\r\n\r\n`,
+    good(),
+  ],
+  [
+    "103 first, of a connection that the final one does not keep",
+    `HTTP/1.1 103 Hints\r\nConnection: keep-alive\r\n\r\nHTTP/1.0 200 OK\r\n${NONE}`,
+    last(),
   ],
   [
     "as many as there may be",

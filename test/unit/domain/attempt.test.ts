@@ -271,8 +271,11 @@ test("an expired run says so in its execution", () => {
 
 test.each([
   ...[200, 201, 202, 204, 206, 299].map((status) => ({ status, kind: "delivered" })),
-  ...[301, 302, 303, 304, 307, 308].map((status) => ({ status, kind: "permanent" })),
-  ...[400, 401, 403, 404, 405, 409, 413, 422, 451].map((status) => ({ status, kind: "permanent" })),
+  ...[300, 301, 302, 303, 304, 307, 308, 399].map((status) => ({ status, kind: "permanent" })),
+  ...[400, 401, 403, 404, 405, 409, 413, 422, 451, 499].map((status) => ({
+    status,
+    kind: "permanent",
+  })),
   ...[408, 425, 429, 500, 501, 502, 503, 504, 599, 600, 999].map((status) => ({
     status,
     kind: "retryable",

@@ -1,3 +1,4 @@
+import { getEventListeners } from "node:events";
 import { Socket } from "node:net";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { connectAny } from "../../../src/network/connect-any.ts";
@@ -67,6 +68,14 @@ test("an error of the one that won is its owner's", async () => {
   const connected = connecting("192.0.2.1");
   socketOf("192.0.2.1").emit("connect");
   expect((await connected).listenerCount("error")).toBe(0);
+});
+
+test.each(["connect", "error"])("when it is over (%s), its signal may stay", async (event) => {
+  const connected = connecting("192.0.2.1").catch(() => undefined);
+  expect(getEventListeners(ending.signal, "abort")).toHaveLength(1);
+  socketOf("192.0.2.1").emit(event, new Error("refused"));
+  await connected;
+  expect(getEventListeners(ending.signal, "abort")).toEqual([]);
 });
 
 test("the next one is tried at once when one fails; each family in turn", async () => {

@@ -50,6 +50,17 @@ test("one party's crowd is one of those who wait", async () => {
   );
 });
 
+test("a signal that comes after the turn changes nothing", async () => {
+  const turns = createTurns({ atOnce: 1 });
+  const controller = new AbortController();
+  await turns.take();
+  const taken = turns.take(controller.signal);
+  turns.done();
+  expect(await taken).toBe(true);
+  controller.abort();
+  expect(turns.waiting()).toBe(0);
+});
+
 test("who gives up is passed over, and takes no turn", async () => {
   const turns = createTurns({ atOnce: 1 });
   const order: string[] = [];

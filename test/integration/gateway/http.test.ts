@@ -294,6 +294,7 @@ test.each(["http", "https", "HTTP", "Https"])(
 
 test.each([
   { encoding: "gzip, chunked", code: "unsupported_media_type" },
+  { encoding: "identity, chunked", code: "unsupported_media_type" },
   { encoding: "gzip\r\nTransfer-Encoding: chunked", code: "unsupported_media_type" },
   { encoding: "Chunked", code: "invalid_request" },
 ])("a body with Transfer-Encoding: $encoding is answered $code", async ({ encoding, code }) => {

@@ -9,7 +9,7 @@ import {
 } from "../../../src/domain/ports/accounts.ts";
 import { createAccounts } from "../../../src/postgres/accounts.ts";
 import { createApiKeys } from "../../../src/postgres/api-keys.ts";
-import { parseKeyRing, UnknownKeyId } from "../../../src/postgres/key-ring.ts";
+import { parseKeyRing, sealContext, UnknownKeyId } from "../../../src/postgres/key-ring.ts";
 import { createPool } from "../../../src/postgres/pool.ts";
 import type { Pool } from "../../../src/postgres/pool.ts";
 import { assertKeysKnown, reencryptAll } from "../../../src/postgres/sealed-columns.ts";
@@ -20,6 +20,8 @@ import { createUsers } from "../../../src/postgres/users.ts";
 import { createCredentials, followMailCatcher } from "../../../src/standalone/first-start.ts";
 import { createTestDatabase } from "../../postgres/database.ts";
 import type { TestDatabase } from "../../postgres/database.ts";
+import { statementsThatWaitForALock } from "../../postgres/lock-waits.ts";
+import { until } from "../../until.ts";
 
 const key = (fill: number): string => Buffer.alloc(32, fill).toString("base64");
 const keyRing = parseKeyRing(`k1:${key(1)}`);
@@ -230,6 +232,23 @@ describe("signing secrets", () => {
     expect(new Set(current)).toEqual(new Set(rotated.map((r) => r.secret)));
   });
 
+  test("a rotation waits for the one before it", async () => {
+    const store = createSigningSecrets({ pool, keyRing });
+    const account = await newAccount();
+    const before = await pool.connect();
+    try {
+      await before.query("begin");
+      await before.query("select 1 from accounts where id = $1 for no key update", [account]);
+      const rotated = Promise.all([1, 2].map(() => store.rotate(account)));
+      await until("both wait", async () => (await statementsThatWaitForALock(pool)) === 2);
+      await before.query("commit");
+      const secrets = (await rotated).map(({ secret }) => secret);
+      expect(new Set(await store.current(account))).toEqual(new Set(secrets));
+    } finally {
+      before.release();
+    }
+  });
+
   test("no more sign at a time than fit into a header", async () => {
     const store = createSigningSecrets({ pool, keyRing });
     const account = await newAccount();
@@ -278,6 +297,30 @@ describe("key rotation", () => {
     expect(await createSigningSecrets({ pool, keyRing: only }).current(account)).toEqual([secret]);
     await reencryptAll({ pool, keyRing: parseKeyRing(`k1:${key(1)},k2:${key(2)}`) });
   });
+});
+
+test("a password that is set while all are sealed again stays", async () => {
+  const account = await newAccount();
+  const both = parseKeyRing(`k2:${key(2)},k1:${key(1)}`);
+  const settings = createSmtpSettingsStore({ pool, keyRing: both });
+  await createSmtpSettingsStore({ pool, keyRing }).set(account, SMTP);
+  const user = await pool.connect();
+  try {
+    await user.query("begin");
+    const context = { table: "smtp_settings", column: "password", account, row: account };
+    await user.query("update smtp_settings set password = $2 where account = $1", [
+      account,
+      both.encrypt("new", sealContext(context)),
+    ]);
+    const sealed = reencryptAll({ pool, keyRing: both });
+    await until("it waits", async () => (await statementsThatWaitForALock(pool)) === 1);
+    await user.query("commit");
+    await sealed;
+    expect((await settings.get(account))?.password).toBe("new");
+  } finally {
+    user.release();
+  }
+  await reencryptAll({ pool, keyRing: parseKeyRing(`k1:${key(1)},k2:${key(2)}`) });
 });
 
 describe("users and sessions", () => {

@@ -184,6 +184,11 @@ const ROWS: readonly (readonly [is: string, text: string, read: Partial<Read>])[
   ["bytes behind the last chunk", `${CHUNKED}0\r\n\r\nx`, last()],
   ["no size", `${CHUNKED}\r\nok\r\n0\r\n\r\n`, malformed(200)],
   ["a size that is no number", `${CHUNKED}xyz\r\n`, malformed(200)],
+  ...Array.from("/:@G`g", (character): (typeof ROWS)[number] => [
+    `a size of ${character}, beside those that are digits`,
+    `${CHUNKED}${character}\r\n`,
+    malformed(200),
+  ]),
   ["a size with a sign", `${CHUNKED}-1\r\n`, malformed(200)],
   ["a size with a prefix", `${CHUNKED}0x2\r\nok\r\n`, malformed(200)],
   ["a space behind a size", `${CHUNKED}2 \r\nok\r\n`, malformed(200)],

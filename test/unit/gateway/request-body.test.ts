@@ -1,7 +1,10 @@
 import { createHash } from "node:crypto";
+import { once } from "node:events";
+import { connect, type AddressInfo } from "node:net";
 import { setImmediate } from "node:timers/promises";
+import Koa from "koa";
 import { describe, expect, test } from "vitest";
-import { memberText, parseJsonBody } from "../../../src/gateway/request-body.ts";
+import { createBodyReader, memberText, parseJsonBody } from "../../../src/gateway/request-body.ts";
 import { collectGarbage } from "../../collect-garbage.ts";
 
 const parse = (text: string) => parseJsonBody(Buffer.from(text));
@@ -39,6 +42,24 @@ test("the bytes are not kept beside their text", async () => {
   expect(body.bytes).toBe(60_008);
 });
 
+test("a chunked body whose client had gone before anybody looked is waited for by nobody", async () => {
+  const most = Promise.withResolvers<number>();
+  const reader = createBodyReader({ limitBytes: 1_000 });
+  const app = new Koa();
+  app.silent = true;
+  app.use(async (ctx) => {
+    client.destroy();
+    await new Promise((resolve) => ctx.req.once("close", resolve));
+    most.resolve(await reader.mostBytes(ctx));
+  });
+  const server = app.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const client = connect((server.address() as AddressInfo).port, "127.0.0.1");
+  client.write("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n");
+  expect(await most.promise).toBe(1_000);
+  server.close();
+});
+
 describe("refused", () => {
   const cases = [
     { name: "a lone continuation byte", bytes: [0x7b, 0x22, 0x80, 0x22, 0x3a, 0x31, 0x7d] },
@@ -46,6 +67,7 @@ describe("refused", () => {
     { name: "a surrogate in UTF-8", bytes: [0x7b, 0x22, 0xed, 0xa0, 0x80, 0x22, 0x3a, 0x31, 0x7d] },
     { name: "UTF-16", bytes: [...Buffer.from('{"a":1}', "utf16le")] },
     { name: "nothing", bytes: [] },
+    { name: "a byte order mark", bytes: [...Buffer.from('\ufeff{"a":1}')] },
   ];
   test.each(cases)("$name", ({ bytes }) => {
     expect(() => parseJsonBody(Buffer.from(bytes))).toThrow(

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { PasswordsBusy } from "../../../src/domain/ports/accounts.ts";
 import { createPasswordWork } from "../../../src/postgres/password-work.ts";
+import { collectGarbage } from "../../collect-garbage.ts";
 
 /** Work that ends when it is told to. */
 function tasks() {
@@ -48,6 +49,23 @@ test("one party has a few places, and the others keep theirs", async () => {
     running[turn]?.end();
   }
   expect(await Promise.all(asked)).toEqual(["one", "two", "four", "five"]);
+});
+
+test("nothing is kept of a party that has gone", async () => {
+  const work = createPasswordWork({ atOnce: 1, waiting: 0, ofOneParty: 1 });
+  const visit = (first: number) =>
+    Array.from({ length: 100_000 }, (_, n) => `party ${first + n}`).reduce(
+      (before, party) => before.then(() => work.admit(party, async () => undefined)),
+      Promise.resolve<undefined>(undefined),
+    );
+  // What is made once.
+  await visit(0);
+  collectGarbage();
+  const before = process.memoryUsage().heapUsed;
+  await visit(100_000);
+  collectGarbage();
+  // Bytes for each; of one that is kept there are 60.
+  expect((process.memoryUsage().heapUsed - before) / 100_000).toBeLessThan(20);
 });
 
 const failing = async () => {

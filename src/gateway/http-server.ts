@@ -105,6 +105,7 @@ export function createHttpServer(options: {
   server.on("connection", (socket: Socket) => {
     sockets.add(socket);
     socket.once("close", () => sockets.delete(socket));
+    lingerForRequest(socket);
   });
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Duplex) => {
     const latest = [...(answers.get(socket) ?? [])].at(-1)?.req;
@@ -143,6 +144,24 @@ export function createHttpServer(options: {
       quiet.cancel();
       patience.cancel();
     }
+  }
+
+  /**
+   * An answer that ends its connection may come before all of its request has. Where Node closes then, the client's next
+   * bytes are answered with a reset, which takes the answer from it if it reads none before it has sent all. It
+   * may send them, in the time of any request (RFC 9112, 9.6).
+   */
+  function lingerForRequest(socket: Socket): void {
+    const destroySoon = socket.destroySoon.bind(socket);
+    socket.destroySoon = () => {
+      const [answered] = answers.get(socket) ?? [];
+      if (answered?.req.complete !== false) {
+        destroySoon();
+        return;
+      }
+      socket.end();
+      answered.req.once("end", destroySoon).resume();
+    };
   }
 
   /** Node counts one as idle whose answer is composed and not read yet; once that is out, it is looked at again. */

@@ -159,6 +159,41 @@ describe.each(withBody)("the body of $name", ({ method, path }) => {
   });
 });
 
+test.each([
+  { connection: "keep-alive", key: true, status: 413 },
+  { connection: "close", key: true, status: 413 },
+  { connection: "close", key: false, status: 401 },
+])(
+  "$status comes to a client that reads nothing before it has sent all: Connection: $connection",
+  async (row) => {
+    const socket = connect(h.port, "127.0.0.1");
+    const size = 1_048_576;
+    const chunk = `${size.toString(16)}\r\n${"x".repeat(size)}\r\n`;
+    const headers = [
+      "POST /send HTTP/1.1",
+      "Host: x",
+      `X-API-Key: ${row.key ? h.first.key : "none"}`,
+      "Content-Type: application/json",
+      "Transfer-Encoding: chunked",
+      `Connection: ${row.connection}`,
+    ];
+    socket.on("error", () => undefined);
+    socket.write(`${headers.join("\r\n")}\r\n\r\n`);
+    for (let sent = 0; sent < 40; sent += 1)
+      await new Promise<void>((resolve, reject) => {
+        socket.write(chunk, (error) => (error ? reject(error) : resolve()));
+      });
+    socket.write("0\r\n\r\n");
+    let text = "";
+    socket.setEncoding("utf8").on("data", (piece: string) => {
+      text += piece;
+      if (row.connection === "keep-alive") socket.end();
+    });
+    await once(socket, "close");
+    expect(text).toContain(`HTTP/1.1 ${row.status} `);
+  },
+);
+
 test("400 speaks of what was sent: a query parameter, an empty address", async () => {
   const listed = await h.request({ path: "/jobs?limit=5" });
   expect(listed.json["details"]).toEqual([

@@ -8,6 +8,7 @@ import { timers } from "../../../cmd/system.ts";
 import type { Timers } from "../../../src/domain/ports/clock.ts";
 import { createHttpServer } from "../../../src/gateway/http-server.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
+import { collectGarbage } from "../../collect-garbage.ts";
 
 test("ends although callers keep their connections busy", { timeout: 10_000 }, async () => {
   const metrics = createMetrics({ version: "test", nodeMetrics: false });
@@ -497,6 +498,46 @@ describe("the time of a request that waits begins with its turn", () => {
     await expect.poll(received).toMatch(/\/0HTTP\/1\.1 408 [^]*"request_timeout"/);
     end();
   });
+});
+
+test("a client that has its answer sends the rest of its request no longer than any other", async () => {
+  const { server, socket, received, connections, end } = await stubborn({
+    handle: (_request, response) => response.end("no"),
+  });
+  const accepted = once(server, "connection") as Promise<[Socket]>;
+  socket.write("POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 2\r\n\r\nx");
+  const [theirs] = await accepted;
+  await expect.poll(received).toMatch(/no$/);
+  expect(await connections()).toBe(1);
+  // As Node does 120 s after the request's first byte.
+  server.emit("clientError", { code: "ERR_HTTP_REQUEST_TIMEOUT" }, theirs);
+  await expect.poll(connections).toBe(0);
+  end();
+});
+
+test("nothing is kept of a connection that has closed", async () => {
+  const { server, socket, end } = await stubborn({
+    handle: (_request, response) => response.end(),
+  });
+  await once(socket, "connect");
+  const theirs: WeakRef<object>[] = [];
+  server.on("connection", (accepted: Socket) => theirs.push(new WeakRef(accepted)));
+  const { port } = server.address() as AddressInfo;
+  for (let n = 0; n < 5; n += 1) {
+    const client = connect(port, "127.0.0.1");
+    client.end("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    await once(client.resume(), "close");
+  }
+  // The last one may be in the hands of the machine yet.
+  await expect
+    .poll(() => {
+      collectGarbage();
+      return theirs.filter((each) => each.deref() !== undefined).length;
+    })
+    .toBeLessThanOrEqual(1);
+  expect(theirs).toHaveLength(5);
+  socket.destroy();
+  end();
 });
 
 test("no connection is kept or waited for as Node would, and idle ones longer than a load balancer", () => {

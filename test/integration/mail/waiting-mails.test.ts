@@ -197,6 +197,24 @@ describe("a server that takes fewer connections at once than we have", () => {
     expect(taken).toBe(MAILS);
   });
 
+  test("but of 421 at a mail's end nobody knows what it speaks of: it is sent once", async () => {
+    const both = Promise.withResolvers<void>();
+    let ends = 0;
+    const server = await scriptedServer({
+      END: async () => {
+        ends += 1;
+        const answer = ends === 1 ? "421 4.4.2 timeout" : "250 queued";
+        if (ends === 2) both.resolve();
+        await both.promise;
+        return answer;
+      },
+    });
+    const sending = mailer(server.port);
+    const sent = await Promise.all([1, 2].map(() => sending.send("a", HELLO)));
+    expect(sent.map(({ kind }) => kind).toSorted()).toEqual(["accepted", "failed"]);
+    expect(ends).toBe(2);
+  });
+
   test("and later more of them is tried with one more", async () => {
     let refusing = true;
     /** How many connections there are to be before a mail is taken. */

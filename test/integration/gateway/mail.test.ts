@@ -139,6 +139,11 @@ describe("POST /send", () => {
       field: "headers.in-reply-to",
     },
     {
+      name: "a header given twice",
+      json: { ...mail, headers: { "X-A": "a", "x-a": "b" } },
+      field: "headers.x-a",
+    },
+    {
       name: "a header name with a colon",
       json: { ...mail, headers: { "X:A": "a" } },
       field: "headers.X:A",

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest"
 import type { UserRole } from "../../../src/domain/account.ts";
 import type { Invitations } from "../../../src/domain/ports/dashboard.ts";
 import { createAccounts } from "../../../src/postgres/accounts.ts";
+import { newToken } from "../../../src/postgres/bearer-token.ts";
 import { createInvitations } from "../../../src/postgres/invitations.ts";
 import { createPool, type Pool } from "../../../src/postgres/pool.ts";
 import { createSessions } from "../../../src/postgres/sessions.ts";
@@ -74,6 +75,12 @@ describe("an invitation that is accepted, while the password waits for its turn,
     passwords.go();
     expect(await accepted).toBeUndefined();
   });
+});
+
+test("a link that is none has no password judged, nor hashed", async () => {
+  const invitations = createInvitations({ pool });
+  for (const password of ["short", PASSWORD])
+    expect(await invitations.accept(newToken(), password, "party")).toBeUndefined();
 });
 
 test("somebody who is being removed invites nobody and signs in no more", async () => {

@@ -43,6 +43,24 @@ describe("the subject that arrives is the one that was sent, on lines that RFC 5
   });
 });
 
+test.each([
+  "",
+  "b@example.com,x@evil.example",
+  "b@example.com;x@evil.example",
+  "b@example.com x@evil.example",
+  "b@example.com\r\nRCPT TO:<x@evil.example>",
+  "B <b@example.com>",
+  "b@example.com (x@evil.example)",
+  '"b"@example.com',
+  "b\\@example.com",
+])("%j is not one address: no mail is made of it, whoever lets it through", (address) => {
+  const message = { to: "b@example.com", subject: "Hello", body: "Hi", isHtml: false };
+  const refused = expect.objectContaining({ code: "EENVELOPE" });
+  expect(() => mailOptions(message, address)).toThrow(refused);
+  for (const to of [{ to: address }, { cc: [address] }, { bcc: [address] }, { replyTo: address }])
+    expect(() => mailOptions({ ...message, ...to }, "a@example.com")).toThrow(refused);
+});
+
 test("spaces around a header's value do not make a line of spaces", async () => {
   const { lines } = await arriving({ headers: { "X-A": `${"x".repeat(90)} ` } });
   expect(lines.filter((line) => line.trim() === "" && line !== "")).toEqual([]);

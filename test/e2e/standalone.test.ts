@@ -1,7 +1,7 @@
 import { mkdtemp, readFile, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import pg from "pg";
+import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { until } from "../until.ts";
 import { caughtMail } from "./caught.ts";
@@ -52,6 +52,13 @@ async function executions(id: string): Promise<ExecutionAnswer[]> {
 
 async function firstExecution(id: string, withinMs?: number): Promise<ExecutionAnswer> {
   return until(`an execution of ${id}`, async () => (await executions(id))[0], withinMs);
+}
+
+/** `name` with its labels, if it has any. */
+async function metric(name: string): Promise<number> {
+  const text = await (await fetch(program.printed("Metrics") ?? "")).text();
+  const value = text.split(`\ncarillon_${name} `)[1]?.split("\n")[0];
+  return Number(value);
 }
 
 describe("a newcomer's first start", () => {
@@ -212,13 +219,6 @@ describe("jobs", () => {
 });
 
 describe("its metrics", () => {
-  /** `name` with its labels, if it has any. */
-  async function metric(name: string): Promise<number> {
-    const text = await (await fetch(program.printed("Metrics") ?? "")).text();
-    const value = text.split(`\ncarillon_${name} `)[1]?.split("\n")[0];
-    return Number(value);
-  }
-
   test("are in seconds, and of now", async () => {
     const reconciles = await metric("reconcile_duration_seconds_count");
     expect(reconciles).toBeGreaterThan(0);
@@ -238,7 +238,7 @@ describe("its metrics", () => {
 
   test("tell for how long the oldest due run has waited", async () => {
     const url = (await readFile(join(directory, "database-url"), "utf8")).trim();
-    const client = new pg.Client({ connectionString: url });
+    const client = new Client({ connectionString: url });
     await client.connect();
     const runAt = Date.now() + 4_000;
     const job = await createJob({

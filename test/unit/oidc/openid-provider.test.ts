@@ -1,3 +1,4 @@
+import { generateKeyPairSync, sign, type KeyObject } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -74,4 +75,57 @@ test("an answer of half a megabyte is read", async () => {
     );
   });
   expect((await wordy.begin()).url).toContain("/authorize?");
+});
+
+const { publicKey, privateKey } = generateKeyPairSync("rsa", { modulusLength: 2_048 });
+const stranger = generateKeyPairSync("rsa", { modulusLength: 2_048 }).privateKey;
+
+const part = (value: object): string => Buffer.from(JSON.stringify(value)).toString("base64url");
+
+/** Who comes back from a provider that says this of them, and signs it so. */
+async function finished(claims: object, key: KeyObject = privateKey) {
+  let nonce = "";
+  const signing = await provider((response) => {
+    const { port } = response.req.socket.address() as AddressInfo;
+    const iss = `http://127.0.0.1:${port}`;
+    const now = Math.floor(Date.now() / 1_000);
+    const about = { iss, sub: "ada", aud: "carillon", iat: now, exp: now + 60, nonce, ...claims };
+    const signed = `${part({ alg: "RS256", kid: "1" })}.${part(about)}`;
+    const signature = sign("sha256", Buffer.from(signed), key).toString("base64url");
+    const answers: Record<string, object> = {
+      "/.well-known/openid-configuration": {
+        issuer: iss,
+        authorization_endpoint: `${iss}/authorize`,
+        token_endpoint: `${iss}/token`,
+        jwks_uri: `${iss}/keys`,
+        id_token_signing_alg_values_supported: ["RS256"],
+      },
+      "/keys": { keys: [{ ...publicKey.export({ format: "jwk" }), kid: "1", alg: "RS256" }] },
+      "/token": { access_token: "a", token_type: "Bearer", id_token: `${signed}.${signature}` },
+    };
+    begin(response);
+    response.end(JSON.stringify(answers[response.req.url ?? ""]));
+  });
+  const { checks } = await signing.begin();
+  nonce = checks.nonce;
+  return signing.finish({ code: "c", state: checks.state }, checks);
+}
+
+test.each([
+  { says: true, verified: true },
+  { says: "true", verified: false },
+  { says: "false", verified: false },
+  { says: 1, verified: false },
+  { says: undefined, verified: false },
+])("an address is verified by true alone, not by $says", async ({ says, verified }) => {
+  const claims = { email: "ada@example.com", email_verified: says };
+  expect(await finished(claims)).toMatchObject({
+    kind: "person",
+    person: { subject: "ada", email: "ada@example.com", emailVerified: verified },
+  });
+});
+
+test("what somebody else has signed says nothing", async () => {
+  const claims = { email: "ada@example.com", email_verified: true };
+  expect(await finished(claims, stranger)).toMatchObject({ kind: "refused" });
 });

@@ -1,3 +1,4 @@
+import { getEventListeners } from "node:events";
 import { afterEach, describe, expect, test } from "vitest";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
 import { LIMITS } from "../../../src/domain/schema/fields.ts";
@@ -76,6 +77,14 @@ describe("a mail", () => {
       to: "you@there.example\r\nRCPT TO:<x@evil.example>",
     });
     expect(caught.messages().flatMap((mail) => mail.envelopeTo)).not.toContain("x@evil.example");
+  });
+
+  test("that is through has its signal heard by nobody", async () => {
+    const caught = await catcher();
+    const { signal } = new AbortController();
+    const sent = await mailer(caught.smtpPort).send("a", HELLO, { signal });
+    expect(sent).toMatchObject({ kind: "accepted" });
+    expect(getEventListeners(signal, "abort")).toEqual([]);
   });
 
   test("carries a passcode in the body and never in the subject", async () => {

@@ -77,6 +77,25 @@ describe("an invitation that is accepted, while the password waits for its turn,
   });
 });
 
+test("of two who use one link at once the second finds it gone", async () => {
+  const invitations = createInvitations({ pool });
+  const { invitation, token } = await invite(invitations, { account, email, role: "member" });
+  const other = await pool.connect();
+  try {
+    await other.query("begin");
+    await other.query("select 1 from invitations where id = $1 for update", [invitation.id]);
+    const accepted = Promise.all(
+      ["one", "two"].map((client) => invitations.accept(token, PASSWORD, client)),
+    );
+    await until("both wait", async () => (await statementsThatWaitForALock(pool)) === 2);
+    await other.query("commit");
+    const emails = (await accepted).map((user) => user?.email);
+    expect(new Set(emails)).toEqual(new Set([email, undefined]));
+  } finally {
+    other.release();
+  }
+});
+
 test("a link that is none has no password judged, nor hashed", async () => {
   const invitations = createInvitations({ pool });
   for (const password of ["short", PASSWORD])

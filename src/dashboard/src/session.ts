@@ -2,7 +2,7 @@ import { notifications } from "@mantine/notifications";
 import { useQuery, useQueryClient, type QueryClient } from "@tanstack/react-query";
 import { ApiError, get } from "./api.ts";
 import type { Account, Session } from "./api-types.ts";
-import { dropUnsavedOfOthers, keepUnsaved } from "./unsaved.ts";
+import { dropUnsavedOfOthers } from "./unsaved.ts";
 
 const KEY = ["session"];
 
@@ -20,7 +20,7 @@ export function useSessionQuery() {
       const before = client.getQueryData<Session | null>(KEY);
       if (before && before.user.id !== session?.user.id) {
         forget(client);
-        if (session === null) sayEnded(before);
+        if (session === null) sayEnded();
       }
       if (session) notifications.hide(ENDED);
       if (session && before?.user.id === session.user.id && before.user.role !== session.user.role)
@@ -95,8 +95,7 @@ function forget(client: QueryClient): void {
 
 const ENDED = "session-ended";
 
-function sayEnded({ user }: Session): void {
-  keepUnsaved(user.id);
+function sayEnded(): void {
   notifications.show({
     id: ENDED,
     color: "orange.9",

@@ -37,7 +37,6 @@ export const theme = createTheme({
       defaultProps: {
         clampBehavior: "none",
         trimLeadingZeroesOnBlur: false,
-        allowNegative: false,
         // A finger does not hit the one that is meant; the arrow keys do the same.
         hideControls: true,
       } satisfies Partial<NumberInputProps>,

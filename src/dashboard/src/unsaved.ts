@@ -1,46 +1,47 @@
 import { useEffect, useState } from "react";
 import { useLocation } from "react-router";
 
-/** What somebody typed into the form of a page. */
-interface Unsaved {
-  page: string;
-  typed: unknown;
-}
-
-/** In memory only: of the form that is open, and of the one that was when the session of `user` ended. */
-let open: Unsaved | undefined;
-let left: (Unsaved & { user: string }) | undefined;
-
-/** The session of `user` has ended, and the page goes away: the same user finds it again as it was. */
-export function keepUnsaved(user: string): void {
-  left = open && { ...open, user };
-}
+/** In memory only: what `by` has typed into the form of a page and not saved. */
+const typed = new Map<string, unknown>();
+let by: string | undefined;
 
 /** `user` is signed in; undefined: somebody has signed out. */
 export function dropUnsavedOfOthers(user: string | undefined): void {
-  if (left?.user !== user) left = undefined;
+  if (by !== user) typed.clear();
 }
 
-/**
- * What this page's form held when the session of the same user ended, and how the form says what it holds:
- * no password, and nothing else that is secret.
- */
-export function useUnsaved<T>(user: string): [found: T | undefined, hold: (typed: T) => void] {
+/** How a form keeps what it holds: no password, and nothing else that is secret. */
+interface Unsaved<T> {
+  /** What was there when the same user left this page, or their session ended. */
+  found: T | undefined;
+  hold: (typed: T) => void;
+  /** It has been saved, or is not wanted any more. */
+  drop: () => void;
+}
+
+/** Whoever closes the page with something in its form is asked first. */
+export function useUnsaved<T>(user: string): Unsaved<T> {
   const { pathname, search } = useLocation();
-  const page = pathname + search;
-  const [found] = useState(() =>
-    left?.user === user && left.page === page ? (left.typed as T) : undefined,
-  );
+  const [page] = useState(pathname + search);
+  const [found] = useState(() => (by === user ? (typed.get(page) as T | undefined) : undefined));
   useEffect(() => {
-    left = undefined;
-    return () => {
-      open = undefined;
+    const ask = (event: BeforeUnloadEvent) => {
+      if (typed.has(page)) event.preventDefault();
     };
-  }, []);
-  return [
+    addEventListener("beforeunload", ask);
+    return () => {
+      removeEventListener("beforeunload", ask);
+    };
+  }, [page]);
+  return {
     found,
-    (typed) => {
-      open = { page, typed };
+    hold: (what) => {
+      if (by !== user) typed.clear();
+      by = user;
+      typed.set(page, what);
     },
-  ];
+    drop: () => {
+      typed.delete(page);
+    },
+  };
 }

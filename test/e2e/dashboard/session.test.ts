@@ -153,10 +153,49 @@ describe.skipIf(chrome === undefined)("a session that ends", () => {
     expect(await field(page, "Name").inputValue()).toBe("Half of it");
     expect(await field(page, "URL").inputValue()).toBe("https://example.com/half");
     expect(await page.getByLabel("Header 1 value").count()).toBe(0);
-    // Only that once.
-    await page.getByRole("link", { name: "← Jobs" }).click();
-    await page.getByRole("link", { name: "Create job" }).click();
+    await context.close();
+  });
+
+  test("what was typed is there again for who left the page, until it is not wanted or saved", async () => {
+    const { context, page } = await openForm("jobs/new");
+    const leave = () => page.getByRole("link", { name: "← Jobs" }).click();
+    const comeBack = () => page.getByRole("link", { name: "Create job" }).click();
+    const again = page.getByText("What you typed is here again");
+    await field(page, "Name").fill("Half of it");
+    await leave();
+    await comeBack();
+    await again.waitFor();
+    expect(await field(page, "Name").inputValue()).toBe("Half of it");
+    await button(page, "Start afresh").click();
     expect(await field(page, "Name").inputValue()).toBe("");
+    expect(await again.count()).toBe(0);
+    await leave();
+    await comeBack();
+    await field(page, "Name").fill("All of it");
+    expect(await again.count()).toBe(0);
+    await field(page, "URL").fill("https://example.com/all");
+    await button(page, "Create job").click();
+    await heading(page, "All of it").waitFor();
+    await page.getByRole("link", { name: "Jobs", exact: true }).first().click();
+    await comeBack();
+    await heading(page, "Create a job").waitFor();
+    expect(await field(page, "Name").inputValue()).toBe("");
+    await context.close();
+  });
+
+  test("who closes the page with something typed is asked first", async () => {
+    const { context, page } = await openForm("jobs/new");
+    const asked: string[] = [];
+    page.on("dialog", (dialog) => {
+      asked.push(dialog.type());
+      void dialog.accept();
+    });
+    await page.reload();
+    await page.getByText("At 03:00, every day").waitFor();
+    expect(asked).toEqual([]);
+    await field(page, "Name").fill("Half of it");
+    await page.reload();
+    expect(asked).toEqual(["beforeunload"]);
     await context.close();
   });
 

@@ -1,6 +1,7 @@
 import {
   Accordion,
   Alert,
+  Button,
   Card,
   Checkbox,
   Grid,
@@ -63,10 +64,13 @@ export function JobForm(props: {
   action: string;
   save: (body: Record<string, unknown>) => Promise<void>;
 }) {
-  const [unsaved, hold] = useUnsaved<{ start: JobDraft; draft: JobDraft }>(useSession().user.id);
+  const { found, hold, drop } = useUnsaved<{ start: JobDraft; draft: JobDraft }>(
+    useSession().user.id,
+  );
+  const [unsaved, setUnsaved] = useState(found);
   // The job may be loaded again while the form is open: changes are those against what the person saw.
   const { webhook_headers } = props.start;
-  const [start] = useState(unsaved ? { ...unsaved.start, webhook_headers } : props.start);
+  const [start, setStart] = useState(unsaved ? { ...unsaved.start, webhook_headers } : props.start);
   const [draft, setDraft] = useState(unsaved ? { ...unsaved.draft, webhook_headers } : start);
   useEffect(() => {
     // Not the headers: secrets stand in them.
@@ -88,10 +92,15 @@ export function JobForm(props: {
       if (!result.ok)
         throw new ApiError(400, {
           error: "",
-          details: [{ field: result.field, message: result.message }],
+          details: [
+            { field: result.field, message: result.message },
+            // And what the server has found besides.
+            ...(check.data?.asked === saved ? check.data.findings : []),
+          ],
         });
       await props.save(result.body);
     },
+    onSuccess: drop,
     onError: (error, { name }) => {
       // Whoever went elsewhere meanwhile is told there.
       if (!stillHere())
@@ -107,6 +116,15 @@ export function JobForm(props: {
     if (save.isError) save.reset();
     setDraft((before) => ({ ...before, [field]: value }));
     setTouched((before) => new Set(before).add(field));
+  };
+  const startAfresh = () => {
+    drop();
+    setUnsaved(undefined);
+    setStart(props.start);
+    setDraft(props.start);
+    setTouched(new Set());
+    setAll(false);
+    save.reset();
   };
   const [settled] = useDebouncedValue(draft, 250);
   const toCheck = creating ? bodyOf(settled).body : changesToCheck(settled, start);
@@ -163,7 +181,6 @@ export function JobForm(props: {
     value: draft[field],
     error: problem(field),
     min: 0,
-    allowDecimal: false,
     onChange: (value: number | string) => {
       set(field, value);
     },
@@ -180,8 +197,12 @@ export function JobForm(props: {
     >
       {unsaved && (
         <Alert variant="light" role="status" mb="md">
-          What you typed is here again, but for changes to headers: they are not kept when a session
-          ends.
+          <Group justify="space-between">
+            What you typed is here again, but for changes to headers: they are not kept.
+            <Button variant="default" size="xs" onClick={startAfresh}>
+              Start afresh
+            </Button>
+          </Group>
         </Alert>
       )}
       <Grid>

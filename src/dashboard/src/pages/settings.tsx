@@ -76,7 +76,6 @@ function AccountCard() {
             }
             min={1}
             max={most === 0 ? 36_500 : most}
-            allowDecimal={false}
             value={days}
             onChange={setDays}
           />

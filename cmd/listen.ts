@@ -45,7 +45,7 @@ function listenProblem(error: Error, variable: PortVariable): string | undefined
   if (syscall === "getaddrinfo")
     return `cannot listen on ${hostname} (${code}): set CARILLON_HOST to an address of this machine`;
   if (syscall !== "listen") return undefined;
-  const where = `${address ?? ""}:${port ?? ""}`;
+  const where = [address, port].filter(Boolean).join(":");
   if (code === "EADDRINUSE")
     return `port ${port} on ${address} is in use: stop the other program, or set ${variable} to a free one`;
   if (code === "EACCES")

@@ -211,8 +211,8 @@ export class AnswerParser {
       this.#chunked = this.#lastCoding === "chunked" && this.#minor === ONE;
       if (this.#chunked) this.#expect("size", MOST_CHUNK_LINE);
       // Of 1.0 it is not known what it means by that (RFC 9112, 6.1).
-      else this.#untilClosed();
-    } else if (this.#length === -1) this.#untilClosed();
+      else this.#expect("rest");
+    } else if (this.#length === -1) this.#expect("rest");
     else if (this.#length === 0) this.#expect("ended");
     else this.#count(this.#length);
     return "more";
@@ -227,11 +227,6 @@ export class AnswerParser {
     this.#lastCoding = "";
     this.#keeps = false;
     this.#closes = false;
-  }
-
-  #untilClosed(): void {
-    this.reusable = false;
-    this.#expect("rest");
   }
 
   #count(bytes: number): void {

@@ -38,7 +38,10 @@ export function parseAddress(text: string): ParsedAddress {
   const domain = text.slice(at + 1);
   if (local.length > MAX_LOCAL_OCTETS)
     return invalid(`the part before "@" must be at most ${MAX_LOCAL_OCTETS} octets`);
-  if (!DOT_ATOM.test(local)) return invalid('the part before "@" is not valid');
+  if (!DOT_ATOM.test(local))
+    return invalid(
+      `the part before "@" must be of ASCII letters, digits and !#$%&'*+-/=?^_\`{|}~, with single dots between them`,
+    );
   const ascii = asciiDomain(domain);
   if (ascii === undefined) return invalid('the part after "@" is not a valid domain');
   const address = `${local}@${ascii}`;

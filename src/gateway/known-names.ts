@@ -10,7 +10,8 @@ export function instead(unknown: string, known: readonly string[]): string {
   if (meant !== undefined) return `did you mean ${meant}?`;
   if (known.length === 0) return "there are none here";
   const shown = known.slice(0, MOST_NAMES).join(", ");
-  return known.length > MOST_NAMES ? `known are ${shown} and more` : `known are ${shown}`;
+  if (known.length > MOST_NAMES) return `known are ${shown} and more`;
+  return `known ${known.length === 1 ? "is" : "are"} ${shown}`;
 }
 
 /** camelCase for snake_case, a part of a name for the whole (`url` for `webhook_url`), a slip or two. */

@@ -45,7 +45,7 @@ function finding(error: ErrorObject, member: string): Finding {
   const path = error.instancePath.slice(1).split("/").map(unescapePointer);
   const params = error.params as Record<string, unknown>;
   const extra = params["missingProperty"] ?? params["additionalProperty"];
-  if (typeof extra === "string") path.push(unescapePointer(extra));
+  if (typeof extra === "string") path.push(extra);
   return { field: path.filter((part) => part !== "").join("."), message: message(error, member) };
 }
 

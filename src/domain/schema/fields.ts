@@ -76,7 +76,7 @@ export function nullable<T extends TSchema>(schema: T) {
 }
 
 export const address = Type.String({
-  minLength: 3,
+  minLength: 1,
   maxLength: LIMITS.address,
   description:
     "One plain address (addr-spec of RFC 5321): no display name, quoted local part, comment, group or list.",

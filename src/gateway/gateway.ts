@@ -104,7 +104,13 @@ export function createGateway(given: GatewayOptions): Gateway {
   const openApi = openApiDocument({ version: options.version });
   const rest = {
     ...mailRoutes({ ...options, report }),
-    ...jobRoutes({ ...options, pageInTurn: turns.page, randomBytes, report }),
+    ...jobRoutes({
+      ...options,
+      pageInTurn: turns.page,
+      listInTurn: turns.list,
+      randomBytes,
+      report,
+    }),
     ...executionRoutes(options),
   };
   const handlers: Handlers = {

@@ -31,6 +31,8 @@ export function createReadTurns(options: { atOnce: number; timers: Timers }): In
 /** Of ten connections to PostgreSQL, and at most: what is read is in memory, of jobs up to 256 KiB each. */
 const READS_AT_ONCE = 4;
 const PAGES_AT_ONCE = 2;
+/** Lists of jobs of which some pages are there and others wait: what is there is kept until all are. */
+const LISTS_AT_ONCE = 4;
 
 /**
  * Turns for pages of jobs, and for what else lists read. They leave some of the process' connections to PostgreSQL, one
@@ -39,6 +41,8 @@ const PAGES_AT_ONCE = 2;
 export function createListTurns(options: { connections: number; timers: Timers }): {
   read: InTurn;
   page: InTurn;
+  /** Of all pages. */
+  list: InTurn;
 } {
   const { connections, timers } = options;
   const turns = (ofTen: number) => {
@@ -46,5 +50,6 @@ export function createListTurns(options: { connections: number; timers: Timers }
     return createReadTurns({ atOnce: Math.min(ofTen, Math.max(1, share)), timers });
   };
   const read = turns(READS_AT_ONCE);
-  return { read, page: connections > 2 ? turns(PAGES_AT_ONCE) : read };
+  const list = createReadTurns({ atOnce: LISTS_AT_ONCE, timers });
+  return { read, page: connections > 2 ? turns(PAGES_AT_ONCE) : read, list };
 }

@@ -46,6 +46,8 @@ export interface JobRouteOptions {
   monotonic: Monotonic;
   /** Bounds the pages of jobs that are read at a time. */
   pageInTurn: InTurn;
+  /** Bounds the lists that are being put together: a crowd's would grow side by side, and none be done. */
+  listInTurn: InTurn;
   randomBytes: (count: number) => Uint8Array;
   report: (error: unknown) => void;
 }
@@ -59,7 +61,7 @@ const TAKE_UP_MS = 2_000;
 const TAKE_UP_POLL_MS = 50;
 
 export function jobRoutes(options: JobRouteOptions) {
-  const { jobs, ledger, history, clock, timers, monotonic, pageInTurn } = options;
+  const { jobs, ledger, history, clock, timers, monotonic, pageInTurn, listInTurn } = options;
 
   return {
     async createJob(request: ApiRequest<RestJobCreate>): Promise<ApiAnswer> {
@@ -83,23 +85,9 @@ export function jobRoutes(options: JobRouteOptions) {
       });
     },
 
-    async listJobs(request: ApiRequest<undefined, JobsQuery>): Promise<ApiAnswer> {
-      const { account, query } = request;
-      const found: object[] = [];
-      let next: string | undefined;
-      do {
-        const from = next === undefined ? {} : { continue: next };
-        next = await pageInTurn(account, async () => {
-          const page = await jobs.list({ account, limit: PAGE, ...from });
-          const cursors = await history.cursors(page.jobs.map((job) => job.uid));
-          for (const job of page.jobs) {
-            const summary = jobSummary({ job, cursor: cursors.get(job.uid) });
-            if (matches(summary, query)) found.push(summary);
-          }
-          return page.continue;
-        });
-      } while (next !== undefined);
-      return { status: 200, body: found };
+    async listJobs({ account, query }: ApiRequest<undefined, JobsQuery>): Promise<ApiAnswer> {
+      const body = await listInTurn(account, () => listed(account, query));
+      return { status: 200, body };
     },
 
     async getJob(request: ApiRequest): Promise<ApiAnswer> {
@@ -159,6 +147,24 @@ export function jobRoutes(options: JobRouteOptions) {
       return { status: 202, body: { message: "run queued", job_id: job.id } };
     },
   };
+
+  async function listed(account: string, query: JobsQuery): Promise<object[]> {
+    const found: object[] = [];
+    let next: string | undefined;
+    do {
+      const from = next === undefined ? {} : { continue: next };
+      next = await pageInTurn(account, async () => {
+        const page = await jobs.list({ account, limit: PAGE, ...from });
+        const cursors = await history.cursors(page.jobs.map((job) => job.uid));
+        for (const job of page.jobs) {
+          const summary = jobSummary({ job, cursor: cursors.get(job.uid) });
+          if (matches(summary, query)) found.push(summary);
+        }
+        return page.continue;
+      });
+    } while (next !== undefined);
+    return found;
+  }
 
   function existing({ account, params }: Pick<ApiRequest, "account" | "params">): Promise<Job> {
     return existingJob(jobs, account, params["id"] ?? "");

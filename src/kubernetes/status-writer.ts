@@ -184,6 +184,8 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
     const known = memory.get(uid);
     if (!entry || !known) return;
     const status = desired(entry, clock.now());
+    // It was looked at while this was on its way already.
+    if (statusDigest(status) === known.digest) return;
     try {
       await client.call({
         verb: "patch",

@@ -1,6 +1,8 @@
 import { afterEach, describe, expect, test } from "vitest";
 import type { Job } from "../../../src/domain/job.ts";
+import { destinationKey, partsOfKey } from "../../../src/domain/destination.ts";
 import { jobStatus } from "../../../src/domain/job-status.ts";
+import type { Circuit } from "../../../src/domain/ports/circuits.ts";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
 import type { JobHistory } from "../../../src/domain/ports/run-history.ts";
 import type { Execution, MissedSpan } from "../../../src/domain/run.ts";
@@ -33,6 +35,7 @@ function world() {
     conditions: NonNullable<ScheduledJobStatus["conditions"]>;
     answer: (error?: Error) => void;
   }[] = [];
+  const circuits: Circuit[] = [];
   const warnings: unknown[] = [];
   const told: JobNews[] = [];
   const dropped: number[] = [];
@@ -59,7 +62,7 @@ function world() {
         return history;
       },
     },
-    circuits: { listAll: async () => [] },
+    circuits: { listAll: async () => circuits },
     clock: time,
     timers: time,
     monotonic: () => time.now(),
@@ -80,7 +83,7 @@ function world() {
   };
   const seconds = (count: number) => time.advanceTo(time.now() + count * 1_000);
   const seen = { looks, looked, writes, warnings, told, dropped };
-  return { time, memory, writer, history, ...seen, report, seconds };
+  return { time, memory, writer, history, circuits, ...seen, report, seconds };
 }
 
 const yearly = (change: Parameters<typeof aJob>[0] = {}) => {
@@ -109,6 +112,15 @@ describe("writes", () => {
     writes[0]?.answer();
     await seconds(5);
     expect(writes.map(({ phase }) => phase)).toEqual(["Active", "Paused"]);
+  });
+
+  test("what is on its way is not written again once it has arrived", async () => {
+    const { report, writer, writes, seconds } = world();
+    report(yearly());
+    await seconds(10);
+    writes[0]?.answer();
+    await seconds(10);
+    expect([writes.length, writer.behind]).toEqual([1, 0]);
   });
 
   test("a condition says since when it is as it is", async () => {
@@ -289,6 +301,30 @@ describe("why a job is not ready", () => {
     await seconds(60);
     expect(told.map(({ reason }) => reason)).toEqual(["InvalidTarget", "InvalidSchedule"]);
   });
+});
+
+test("a circuit is told of when it opens and when it closes, and not at each look or report", async () => {
+  const { report, circuits, told, writes, seconds } = world();
+  const job = yearly();
+  report(job);
+  await seconds(3);
+  writes.pop()?.answer();
+  await seconds(2_000);
+  const destination = partsOfKey(destinationKey(job.account ?? "", job.spec.target));
+  circuits.push({ ...destination, state: "open", since: at("12:30"), worker: "w" });
+  // Long before the next look at the history.
+  await seconds(6);
+  const unreachable = writes[0]?.conditions.find(({ type }) => type === "DestinationReachable");
+  expect(unreachable).toMatchObject({ status: "False" });
+  await seconds(600);
+  report(job);
+  await seconds(600);
+  expect(told.map(({ reason }) => reason)).toEqual(["CircuitOpened"]);
+  circuits.length = 0;
+  await seconds(600);
+  report(job);
+  await seconds(600);
+  expect(told.map(({ reason }) => reason)).toEqual(["CircuitOpened", "CircuitClosed"]);
 });
 
 test("events that are held back are dropped when leadership is lost", async () => {

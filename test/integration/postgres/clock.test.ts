@@ -4,6 +4,7 @@ import { HOUR } from "../../../src/domain/instant.ts";
 import { ClockUnknown, type Clock } from "../../../src/domain/ports/clock.ts";
 import { createPostgresClock } from "../../../src/postgres/clock.ts";
 import { createPool, type Pool } from "../../../src/postgres/pool.ts";
+import { addressOf, startTcpProxy } from "../../network/tcp-proxy.ts";
 import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
 
 let database: TestDatabase;
@@ -86,6 +87,9 @@ async function stepped(doubtForMs?: number) {
     setRight: () => {
       jump = 0;
     },
+    stepAgain: () => {
+      jump *= 2;
+    },
   };
 }
 const aheadOfServer = (clock: Clock) => clock.now() - Date.now();
@@ -113,21 +117,59 @@ describe("a server whose clock is far ahead of a sudden, and this machine's is n
     clock.stop();
   });
 
-  test("is believed at once if this machine's clock says so too, as after its sleep", async () => {
+  test("is doubted anew when it steps again", async () => {
+    const { clock, doubts, stepAgain } = await stepped();
+    stepAgain();
+    await expect.poll(() => doubts.length, { interval: 5 }).toBe(2);
+    expect(clock.known).toBe(false);
+    clock.stop();
+  });
+
+  test.each([
+    {
+      what: "at once if this machine's clock says so too, as after its sleep",
+      by: 8 * HOUR,
+      slow: 0,
+    },
+    { what: "at once by seconds, however wrong this machine's clock is", by: 5_000, slow: HOUR },
+  ])("is believed $what", async ({ by, slow }) => {
     let jump = 0;
     const clock = createPostgresClock({
       pool,
       monotonic: () => performance.now() - jump,
-      ownClock: Date.now,
+      ownClock: () => Date.now() - slow,
       onDoubt: () => expect.unreachable("nothing is to be doubted"),
       intervalMs: 5,
     });
     await clock.start();
-    jump = 8 * HOUR;
+    jump = by;
     await expect.poll(() => Math.abs(aheadOfServer(clock)), { interval: 5 }).toBeLessThan(1_000);
     expect(clock.known).toBe(true);
     clock.stop();
   });
+});
+
+test("measures again on a new connection when the one it had leads to nobody any more", async () => {
+  const proxy = await startTcpProxy({ target: () => addressOf(database.url) });
+  const url = new URL(database.url);
+  url.port = String(proxy.port);
+  url.searchParams.set("query_timeout", "1000");
+  const through = createPool({ url: url.href, applicationName: "test", max: 1 });
+  const errors: unknown[] = [];
+  const clock = createPostgresClock({
+    pool: through,
+    monotonic,
+    intervalMs: 5,
+    onError: (error) => errors.push(error),
+  });
+  await clock.start();
+  proxy.forsake();
+  await expect.poll(() => errors.length, { interval: 5 }).toBe(1);
+  await expect.poll(() => clock.silence(), { interval: 5 }).toBeLessThan(500);
+  expect(errors).toHaveLength(1);
+  clock.stop();
+  await through.end();
+  await proxy.close();
 });
 
 test("measures as soon as the database comes", async () => {

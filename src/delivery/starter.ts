@@ -1,8 +1,10 @@
 import type { Clock, Monotonic, Random, Timers } from "../domain/ports/clock.ts";
+import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import type { RunQueue } from "../domain/ports/run-queue.ts";
 import type { ClaimedRun } from "../domain/run.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
+import { createSwarmWarning } from "../telemetry/swarm-warning.ts";
 import { within } from "../waiting/within.ts";
 import type { Attempt, AttemptOutcome } from "./attempt.ts";
 import type { CircuitBreakers, Permit } from "./circuit-breaker.ts";
@@ -49,6 +51,7 @@ interface Ready {
  * deleted its job meanwhile has had the answer that nothing of it starts any more.
  */
 const PATIENCE = 100;
+const UNREADABLE = "signing secrets cannot be read for now";
 
 /** From a claimed run to a recorded attempt: breaker, `started`, lease, delivery, conclusion. */
 export function createStarter(options: {
@@ -72,6 +75,7 @@ export function createStarter(options: {
 }): Starter {
   const { queue, clock, random, monotonic, metrics, log, held, leases, records, breakers } =
     options;
+  const warnOfSecrets = createSwarmWarning({ log, monotonic, message: UNREADABLE });
   const flights = new Map<string, InFlight>();
   /** What starts apart, because of its signing secrets. */
   const starting = new Set<Promise<void>>();
@@ -196,7 +200,8 @@ export function createStarter(options: {
     try {
       return await options.signingKeys(signer);
     } catch (error) {
-      log.warn({ err: error, account: signer }, "signing secrets cannot be read for now");
+      if (error instanceof DependencyUnavailable) warnOfSecrets(error, { account: signer });
+      else log.warn({ err: error, account: signer }, UNREADABLE);
       return undefined;
     }
   }

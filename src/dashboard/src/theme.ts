@@ -72,9 +72,8 @@ export const cssVariables: CSSVariablesResolver = () => ({
     ...Object.fromEntries(
       LIGHT_VARIANTS.map((color) => [
         `--mantine-color-${color}-light-color`,
-        color === "green" || color === "orange"
-          ? `color-mix(in srgb, var(--mantine-color-${color}-9) 75%, black)`
-          : `var(--mantine-color-${color}-9)`,
+        // Also on the darker ground below a mouse.
+        `color-mix(in srgb, var(--mantine-color-${color}-9) 75%, black)`,
       ]),
     ),
   },

@@ -30,5 +30,6 @@ test.each(cases)("$unknown: $says", ({ unknown, says }) => {
 test("no more than a dozen names, and none where none is taken", () => {
   const many = Array.from({ length: 30 }, (_, index) => `field_number_${index}`);
   expect(instead("z", many)).toBe(`known are ${many.slice(0, 12).join(", ")} and more`);
+  expect(instead("page", ["to"])).toBe("known is to");
   expect(instead("page", [])).toBe("there are none here");
 });

@@ -28,15 +28,22 @@ export function NotAllowed({ title, who }: { title: string; who: "owner" | "admi
 }
 
 /** A page that could not be loaded or drawn: after an update its files may be gone. */
-export function RouteProblem() {
+export function PageProblem() {
+  return (
+    <Page title="This page could not be shown">
+      <Text>Carillon may have been updated, or cannot be reached at the moment.</Text>
+      <div>
+        <Button onClick={() => location.reload()}>Load again</Button>
+      </div>
+    </Page>
+  );
+}
+
+/** The same of what is around the pages. */
+export function ShellProblem() {
   return (
     <Container component="main" size="xs" py="xl">
-      <Page title="This page could not be shown">
-        <Text>Carillon may have been updated, or cannot be reached at the moment.</Text>
-        <div>
-          <Button onClick={() => location.reload()}>Load again</Button>
-        </div>
-      </Page>
+      <PageProblem />
     </Container>
   );
 }

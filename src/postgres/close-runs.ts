@@ -3,7 +3,7 @@ import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import type { Closing } from "../domain/ports/run-queue.ts";
 import { byKey } from "./by-key.ts";
 import { ONCE_AT } from "./drop-runs.ts";
-import { ensureExecutionMonths, lacksPartition } from "./partitions.ts";
+import { ensureMonths, lacksPartition } from "./partitions.ts";
 import type { Queryable } from "./pool.ts";
 import { EXECUTION_COLUMNS, LAST_EXECUTION, plainArray } from "./rows.ts";
 import { DEADLOCK, sqlState } from "./sql-state.ts";
@@ -121,8 +121,9 @@ async function closeHeld(
         throw state === MOVED ? new DependencyUnavailable("postgres", { cause: error }) : error;
       // The month's partition can be missing when no retention task ran for months.
       if (lacksPartition(error, "executions"))
-        await ensureExecutionMonths(
+        await ensureMonths(
           database,
+          "executions",
           closings.map(({ execution }) => execution.executedAt),
         );
       else if (state !== DEADLOCK && state !== MOVED) throw error;

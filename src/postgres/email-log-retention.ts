@@ -1,5 +1,5 @@
-import { isoUtc, type Instant } from "../domain/instant.ts";
-import { lockingBriefly } from "./partitions.ts";
+import type { Instant } from "../domain/instant.ts";
+import { ensureMonths, lockingBriefly } from "./partitions.ts";
 import type { Pool } from "./pool.ts";
 
 /**
@@ -16,12 +16,7 @@ export async function ensureEmailLogMonths({
   await lockingBriefly(pool, async (client) => {
     await client.query("select email_log_ensure_month(now())");
     await client.query("select email_log_ensure_month(now() + interval '1 month')");
-    await client.query(
-      `select email_log_ensure_month(month) from (
-         select distinct date_trunc('month', m, 'UTC') as month from unnest($1::timestamptz[]) as m
-       ) as months`,
-      [moments.map(isoUtc)],
-    );
+    if (moments.length > 0) await ensureMonths(client, "email_log", moments);
   });
 }
 

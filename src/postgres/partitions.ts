@@ -1,23 +1,26 @@
-import type { Instant } from "../domain/instant.ts";
+import { isoUtc, type Instant } from "../domain/instant.ts";
 import { BRIEFLY, transaction, type Pool, type Queryable } from "./pool.ts";
 import { sqlState } from "./sql-state.ts";
 
+type Partitioned = "executions" | "email_log";
+
 /** "no partition of relation … found for row": a check violation that names no constraint. */
-export function lacksPartition(error: unknown, table: "executions" | "email_log"): boolean {
+export function lacksPartition(error: unknown, table: Partitioned): boolean {
   const of = error as { constraint?: unknown; table?: unknown };
   return sqlState(error) === "23514" && of.constraint === undefined && of.table === table;
 }
 
-/** Makes the monthly partitions of `executions` that hold these moments. Safe for several at once. */
-export async function ensureExecutionMonths(
+/** Makes the table's monthly partitions that hold these moments. Safe for several at once. */
+export async function ensureMonths(
   database: Queryable,
+  table: Partitioned,
   moments: readonly Instant[],
 ): Promise<void> {
   await database.query(
-    `select executions_ensure_month(month) from (
+    `select ${table}_ensure_month(month) from (
        select distinct date_trunc('month', m, 'UTC') as month from unnest($1::timestamptz[]) as m
      ) as months`,
-    [moments.map((moment) => new Date(moment).toISOString())],
+    [moments.map(isoUtc)],
   );
 }
 

@@ -1,10 +1,70 @@
-import { createBrowserRouter } from "react-router";
+import { createBrowserRouter, type RouteObject } from "react-router";
 import { WaitingForAll } from "./components/page.tsx";
 import { InvitationPage } from "./pages/invitation.tsx";
 import { NotFound, PageProblem, ShellProblem } from "./pages/route-problem.tsx";
 import { Shell } from "./shell.tsx";
 
 /** Each page is a file of its own to load: the first one shown does not wait for the others. */
+const PAGES: RouteObject[] = [
+  {
+    index: true,
+    lazy: async () => ({
+      Component: (await import("./pages/overview.tsx")).OverviewPage,
+    }),
+  },
+  {
+    path: "jobs",
+    lazy: async () => ({ Component: (await import("./pages/jobs.tsx")).JobsPage }),
+  },
+  {
+    path: "jobs/new",
+    lazy: async () => ({ Component: (await import("./pages/job-edit.tsx")).NewJobPage }),
+  },
+  {
+    path: "jobs/:id",
+    lazy: async () => ({ Component: (await import("./pages/job.tsx")).JobPage }),
+  },
+  {
+    path: "jobs/:id/edit",
+    lazy: async () => ({ Component: (await import("./pages/job-edit.tsx")).EditJobPage }),
+  },
+  {
+    path: "logs",
+    lazy: async () => ({ Component: (await import("./pages/logs.tsx")).LogsPage }),
+  },
+  {
+    path: "otp",
+    lazy: async () => ({ Component: (await import("./pages/otp.tsx")).OtpPage }),
+  },
+  {
+    path: "api-keys",
+    lazy: async () => ({ Component: (await import("./pages/api-keys.tsx")).ApiKeysPage }),
+  },
+  {
+    path: "smtp",
+    lazy: async () => ({ Component: (await import("./pages/smtp.tsx")).SmtpPage }),
+  },
+  {
+    path: "signing-secret",
+    lazy: async () => ({
+      Component: (await import("./pages/signing-secret.tsx")).SigningSecretPage,
+    }),
+  },
+  {
+    path: "settings",
+    lazy: async () => ({
+      Component: (await import("./pages/settings.tsx")).SettingsPage,
+    }),
+  },
+  {
+    path: "accounts",
+    lazy: async () => ({
+      Component: (await import("./pages/accounts.tsx")).AccountsPage,
+    }),
+  },
+  { path: "*", Component: NotFound },
+];
+
 export const router = createBrowserRouter(
   [
     { path: "/invitation", Component: InvitationPage },
@@ -16,65 +76,7 @@ export const router = createBrowserRouter(
       children: [
         {
           ErrorBoundary: PageProblem,
-          children: [
-            {
-              index: true,
-              lazy: async () => ({
-                Component: (await import("./pages/overview.tsx")).OverviewPage,
-              }),
-            },
-            {
-              path: "jobs",
-              lazy: async () => ({ Component: (await import("./pages/jobs.tsx")).JobsPage }),
-            },
-            {
-              path: "jobs/new",
-              lazy: async () => ({ Component: (await import("./pages/job-edit.tsx")).NewJobPage }),
-            },
-            {
-              path: "jobs/:id",
-              lazy: async () => ({ Component: (await import("./pages/job.tsx")).JobPage }),
-            },
-            {
-              path: "jobs/:id/edit",
-              lazy: async () => ({ Component: (await import("./pages/job-edit.tsx")).EditJobPage }),
-            },
-            {
-              path: "logs",
-              lazy: async () => ({ Component: (await import("./pages/logs.tsx")).LogsPage }),
-            },
-            {
-              path: "otp",
-              lazy: async () => ({ Component: (await import("./pages/otp.tsx")).OtpPage }),
-            },
-            {
-              path: "api-keys",
-              lazy: async () => ({ Component: (await import("./pages/api-keys.tsx")).ApiKeysPage }),
-            },
-            {
-              path: "smtp",
-              lazy: async () => ({ Component: (await import("./pages/smtp.tsx")).SmtpPage }),
-            },
-            {
-              path: "signing-secret",
-              lazy: async () => ({
-                Component: (await import("./pages/signing-secret.tsx")).SigningSecretPage,
-              }),
-            },
-            {
-              path: "settings",
-              lazy: async () => ({
-                Component: (await import("./pages/settings.tsx")).SettingsPage,
-              }),
-            },
-            {
-              path: "accounts",
-              lazy: async () => ({
-                Component: (await import("./pages/accounts.tsx")).AccountsPage,
-              }),
-            },
-            { path: "*", Component: NotFound },
-          ],
+          children: PAGES,
         },
       ],
     },

@@ -12,7 +12,7 @@ export function dropUnsavedOfOthers(user: string | undefined): void {
 
 /** How a form keeps what it holds: no password, and nothing else that is secret. */
 interface Unsaved<T> {
-  /** What was there when the same user left this page, or their session ended. */
+  /** What was there when the same user left this page, or their session ended; until it is dropped. */
   found: T | undefined;
   hold: (typed: T) => void;
   /** It has been saved, or is not wanted any more. */
@@ -23,7 +23,9 @@ interface Unsaved<T> {
 export function useUnsaved<T>(user: string): Unsaved<T> {
   const { pathname, search } = useLocation();
   const [page] = useState(pathname + search);
-  const [found] = useState(() => (by === user ? (typed.get(page) as T | undefined) : undefined));
+  const [found, setFound] = useState(() =>
+    by === user ? (typed.get(page) as T | undefined) : undefined,
+  );
   useEffect(() => {
     const ask = (event: BeforeUnloadEvent) => {
       if (typed.has(page)) event.preventDefault();
@@ -36,12 +38,13 @@ export function useUnsaved<T>(user: string): Unsaved<T> {
   return {
     found,
     hold: (what) => {
-      if (by !== user) typed.clear();
+      dropUnsavedOfOthers(user);
       by = user;
       typed.set(page, what);
     },
     drop: () => {
       typed.delete(page);
+      setFound(undefined);
     },
   };
 }

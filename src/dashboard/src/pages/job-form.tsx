@@ -67,11 +67,10 @@ export function JobForm(props: {
   const { found, hold, drop } = useUnsaved<{ start: JobDraft; draft: JobDraft }>(
     useSession().user.id,
   );
-  const [unsaved, setUnsaved] = useState(found);
   // The job may be loaded again while the form is open: changes are those against what the person saw.
   const { webhook_headers } = props.start;
-  const [start, setStart] = useState(unsaved ? { ...unsaved.start, webhook_headers } : props.start);
-  const [draft, setDraft] = useState(unsaved ? { ...unsaved.draft, webhook_headers } : start);
+  const [start, setStart] = useState(found ? { ...found.start, webhook_headers } : props.start);
+  const [draft, setDraft] = useState(found ? { ...found.draft, webhook_headers } : start);
   useEffect(() => {
     // Not the headers: secrets stand in them.
     if (draft !== start)
@@ -119,7 +118,6 @@ export function JobForm(props: {
   };
   const startAfresh = () => {
     drop();
-    setUnsaved(undefined);
     setStart(props.start);
     setDraft(props.start);
     setTouched(new Set());
@@ -195,7 +193,7 @@ export function JobForm(props: {
         save.mutate(draft);
       }}
     >
-      {unsaved && (
+      {found && (
         <Alert variant="light" role="status" mb="md">
           <Group justify="space-between">
             What you typed is here again, but for changes to headers: they are not kept.

@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { metricValue } from "../metric-value.ts";
 import { until } from "../until.ts";
 import { caughtMail } from "./caught.ts";
 import { call, startStandalone, type Standalone } from "./program.ts";
@@ -57,8 +58,7 @@ async function firstExecution(id: string, withinMs?: number): Promise<ExecutionA
 /** `name` with its labels, if it has any. */
 async function metric(name: string): Promise<number> {
   const text = await (await fetch(program.printed("Metrics") ?? "")).text();
-  const value = text.split(`\ncarillon_${name} `)[1]?.split("\n")[0];
-  return Number(value);
+  return metricValue(text, `carillon_${name}`) ?? Number.NaN;
 }
 
 describe("a newcomer's first start", () => {

@@ -15,7 +15,7 @@ afterAll(() => fixture?.close());
 const { create, receiver, worker, onEnd } = endingWithTest(() => fixture);
 
 /** Until it is released, at the latest with the test. */
-async function holdCursor(of: Job): Promise<() => Promise<void>> {
+async function hold(table: "job_cursors" | "runs", of: Job): Promise<() => Promise<void>> {
   const client = await fixture.pool.connect();
   let held = true;
   const release = async (): Promise<void> => {
@@ -26,7 +26,7 @@ async function holdCursor(of: Job): Promise<() => Promise<void>> {
   };
   onEnd(release);
   await client.query("begin; set local idle_in_transaction_session_timeout = 0");
-  await client.query("select from job_cursors where job_uid = $1 for update", [of.uid]);
+  await client.query(`select from ${table} where job_uid = $1 for update`, [of.uid]);
   return release;
 }
 
@@ -40,7 +40,7 @@ describe("while somebody holds a job's cursor", () => {
     await create(...jobs.map((of) => ({ of })));
     const [held, ...others] = jobs;
     if (held === undefined) throw new Error("no job");
-    const release = await holdCursor(held);
+    const release = await hold("job_cursors", held);
     worker();
     await target.count(30);
     for (const of of others) await fixture.executions(of, 1);
@@ -64,7 +64,7 @@ describe("while somebody holds a job's cursor", () => {
     const [held, other] = jobs;
     if (held === undefined || other === undefined) throw new Error("no jobs");
     await fixture.pool.query("update runs set lease_until = now() - interval '1 s'");
-    const release = await holdCursor(held);
+    const release = await hold("job_cursors", held);
     expect(await fixture.queue.reap()).toEqual({ requeued: 0, interrupted: 1 });
     expect(await outcomesOf(other)).toEqual(["failed 1"]);
     await release();
@@ -90,20 +90,17 @@ test("a run that somebody holds for longer than its lease has its outcome when i
   };
   worker({ queue, timing: { lease: 2_500, renew: 60_000, reap: 20 } });
   await target.count(1);
-  const client = await fixture.pool.connect();
-  await client.query("begin; set local idle_in_transaction_session_timeout = 0");
-  await client.query("select from runs where job_uid = $1 for update", [of.uid]);
+  const release = await hold("runs", of);
   for (const answer of answers) answer.end();
   await until("its outcome is put aside", () => aside);
   await until("its lease is over", async () => {
-    const { rows } = await client.query<{ over: boolean }>(
+    const { rows } = await fixture.pool.query<{ over: boolean }>(
       "select bool_and(lease_until < clock_timestamp()) as over from runs where job_uid = $1",
       [of.uid],
     );
     return rows[0]?.over === true;
   });
-  await client.query("rollback");
-  client.release();
+  await release();
   await fixture.executions(of, 1);
   expect(await outcomesOf(of)).toEqual(["success 1"]);
   expect(target.received).toHaveLength(1);
@@ -117,16 +114,13 @@ test("which runs a closing would have to wait for: those that somebody holds, or
     runs.push(await claimOne(fixture.queue, of));
   }
   const [ofRun, ofCursor, free] = runs;
-  const [, second] = jobs;
-  if (!ofRun || !ofCursor || !free || !second) throw new Error("no runs");
+  const [first, second] = jobs;
+  if (!ofRun || !ofCursor || !free || !first || !second) throw new Error("no runs");
   expect(await fixture.queue.locked(runs)).toEqual(new Set());
-  const releaseCursor = await holdCursor(second);
-  const client = await fixture.pool.connect();
-  await client.query("begin");
-  await client.query("select from runs where id = $1 for update", [ofRun.id]);
+  const releaseCursor = await hold("job_cursors", second);
+  const releaseRun = await hold("runs", first);
   expect(await fixture.queue.locked(runs)).toEqual(new Set([ofRun.id, ofCursor.id]));
-  await client.query("rollback");
-  client.release();
+  await releaseRun();
   await releaseCursor();
   // One that is over does not have to be waited for.
   await fixture.queue.close([success(free)]);

@@ -21,6 +21,7 @@ import {
   workerFixture,
   type WorkerFixture,
 } from "./worker-fixture.ts";
+import { metricValue } from "../../metric-value.ts";
 
 /** A worker whose lease is up after 2.5 s, and one that takes over half a second later. */
 const SHORT = { lease: 2_500, renew: 400, reap: 250 };
@@ -431,10 +432,8 @@ test("the dead are looked for one lease after a start, and one after an outage: 
   let [time, looks, reaps] = [0, 0, 0];
   const reaped = async () => {
     const { text } = await fixture.metrics.render();
-    return ["requeued", "interrupted"].map((result) =>
-      Number(
-        text.split(`\ncarillon_runs_reaped_total{result="${result}"} `)[1]?.split("\n")[0] ?? 0,
-      ),
+    return ["requeued", "interrupted"].map(
+      (result) => metricValue(text, `carillon_runs_reaped_total{result="${result}"}`) ?? 0,
     );
   };
   const [requeued = 0, interrupted = 0] = await reaped();

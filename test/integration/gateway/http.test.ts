@@ -128,7 +128,11 @@ describe.each(withBody)("the body of $name", ({ method, path }) => {
     const reply = await send('{"__proto__":{"to":"a@x.io"}}');
     expect(reply.json["details"]).toContainEqual({
       field: "__proto__",
-      message: expect.stringMatching(/^is not a known field; known (?:is|are) /),
+      message: expect.stringMatching(
+        path === "/send/otp"
+          ? /^is not a known field; known is to$/
+          : /^is not a known field; known are /,
+      ),
     });
   });
   test.each([

@@ -35,6 +35,17 @@ const SPEC = specFromResource(
 const RBAC = "/apis/rbac.authorization.k8s.io/v1/namespaces";
 const CLUSTER_RBAC = "/apis/rbac.authorization.k8s.io/v1";
 
+/** A job as somebody applies it. */
+const daily = (metadata: { name: string; labels?: object }, payload?: object) => ({
+  apiVersion: "carillon.dev/v1",
+  kind: "ScheduledJob",
+  metadata,
+  spec: {
+    schedule: { cron: "@daily" },
+    webhook: { url: "https://example.com/", ...(payload && { payload }) },
+  },
+});
+
 describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
   let admin: ReturnType<typeof connect>;
   const bindings = namespaceAccounts([]);
@@ -581,12 +592,7 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
         verb: "create",
         resource: "scheduledjobs",
         path: jobsPath(namespace.name),
-        body: {
-          apiVersion: "carillon.dev/v1",
-          kind: "ScheduledJob",
-          metadata: { name },
-          spec: { schedule: { cron: "@daily" }, webhook: { url: "https://example.com/" } },
-        },
+        body: daily({ name }),
       });
     const comeAndGo = async () => {
       for (let i = 0; i < 5; i += 1) {
@@ -616,13 +622,8 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
       admin.call({
         verb: "create",
         resource: "scheduledjobs",
-        path: `/apis/carillon.dev/v1/namespaces/${name}/scheduledjobs`,
-        body: {
-          apiVersion: "carillon.dev/v1",
-          kind: "ScheduledJob",
-          metadata: { name: id, labels },
-          spec: { schedule: { cron: "@daily" }, webhook: { url: "https://example.com/" } },
-        },
+        path: jobsPath(name),
+        body: daily({ name: id, labels }),
       });
     await apply("by-kubectl", {});
     await apply("by-argo", { "argocd.argoproj.io/instance": "shop" });
@@ -644,15 +645,7 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
       verb: "create",
       resource: "scheduledjobs",
       path,
-      body: {
-        apiVersion: "carillon.dev/v1",
-        kind: "ScheduledJob",
-        metadata: { name: "a" },
-        spec: {
-          schedule: { cron: "@daily" },
-          webhook: { url: "https://example.com/", payload: { long: 1, gone: 2 } },
-        },
-      },
+      body: daily({ name: "a" }, { long: 1, gone: 2 }),
     });
     const after = async (change: Partial<JobSpec>) => {
       const job = await store.get(account, "a");
@@ -684,17 +677,9 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
       admin.call<ScheduledJob>({
         verb: "apply",
         resource: "scheduledjobs",
-        path: `/apis/carillon.dev/v1/namespaces/${name}/scheduledjobs/a`,
+        path: jobsPath(name, "a"),
         query: { fieldManager: "kubectl", ...query },
-        body: {
-          apiVersion: "carillon.dev/v1",
-          kind: "ScheduledJob",
-          metadata: { name: "a" },
-          spec: {
-            schedule: { cron: "@daily" },
-            webhook: { url: "https://example.com/", payload: { to: "all" } },
-          },
-        },
+        body: daily({ name: "a" }, { to: "all" }),
       });
     await apply();
     const job = await store.get(account, "a");

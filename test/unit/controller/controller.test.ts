@@ -21,6 +21,7 @@ import {
   SwitchableLeadership,
   settle,
 } from "./controller-world.ts";
+import { metricValue } from "../../metric-value.ts";
 
 const running: (() => Promise<void>)[] = [];
 afterEach(async () => {
@@ -90,8 +91,7 @@ function start(
   running.push(stop);
   const counted = async (name: string): Promise<number | undefined> => {
     const { text } = await metrics.render();
-    const line = text.split("\n").find((each) => each.startsWith(`${name} `));
-    return line === undefined ? undefined : Number(line.slice(name.length));
+    return metricValue(text, name);
   };
   return {
     controller,

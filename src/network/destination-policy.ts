@@ -1,12 +1,12 @@
 import { isIP } from "node:net";
 import type { DestinationPolicy } from "../domain/ports/destination-policy.ts";
 import { classifyAddress } from "./address-class.ts";
-import { portBlocked } from "./blocked-ports.ts";
+import { portBlocked, type Protocol } from "./blocked-ports.ts";
 import { refusalText } from "./destination-refused.ts";
 import type { DestinationRules } from "./destination-rules.ts";
 
 /**
- * What can be told about a webhook URL without DNS. The URL has been through the WHATWG parser, which
+ * What can be told about a destination without DNS. A webhook's URL has been through the WHATWG parser, which
  * turns every spelling of an IPv4 address (0x7f.1, 2130706433, 127。0。0。1) into the dotted one.
  */
 export function createDestinationPolicy(options: {
@@ -19,18 +19,26 @@ export function createDestinationPolicy(options: {
         return "only http and https URLs can be called";
       if (url.username !== "" || url.password !== "")
         return "user info in a URL is refused; use a header instead";
-      const host = url.hostname.replace(/^\[|\]$/g, "");
-      const port = urlPort(url);
-      const all = [options.rules, await options.accountRules(account)];
-      const address = literal(host);
-      const allowed =
-        address === null
-          ? !portBlocked("webhook", port) || all.some((rules) => rules.allowsPort(port))
-          : (classifyAddress(address) === "global" && !portBlocked("webhook", port)) ||
-            all.some((rules) => rules.allows(address, port));
-      return allowed ? null : refusalText("webhook", url.hostname, port);
+      return judge(account, "webhook", url.hostname, urlPort(url));
     },
+    mailServerRefusal: async (account, { host, port }) => judge(account, "smtp", host, port),
   };
+
+  async function judge(
+    account: string,
+    protocol: Protocol,
+    host: string,
+    port: number,
+  ): Promise<string | null> {
+    const all = [options.rules, await options.accountRules(account)];
+    const address = literal(host.replace(/^\[|\]$/g, ""));
+    const allowed =
+      address === null
+        ? !portBlocked(protocol, port) || all.some((rules) => rules.allowsPort(port))
+        : (classifyAddress(address) === "global" && !portBlocked(protocol, port)) ||
+          all.some((rules) => rules.allows(address, port));
+    return allowed ? null : refusalText(protocol, host, port);
+  }
 }
 
 function urlPort(url: URL): number {

@@ -544,6 +544,13 @@ describe.runIf(inject("kubeconfig") !== "")("the chart's templates", () => {
       values: { ...WITH_URL, allowDestinations: ["db.internal:443"] },
       message: "/allowDestinations/0",
     },
+    ...["10.0.0.0/33", "10.0.0.256", "10.0.0/8", "::1/129", "10.0.0.1:0", "[::1]:65536"].map(
+      (rule) => ({
+        title: `an address that the program would not start with, ${rule}`,
+        values: { ...WITH_URL, allowDestinations: ["10.0.0.0/8", rule] },
+        message: `allowDestinations: "${rule}" is not CIDR[:port]`,
+      }),
+    ),
     {
       title: "no image",
       values: { ...WITH_URL, image: { repository: "" } },

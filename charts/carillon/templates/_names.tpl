@@ -68,6 +68,15 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if and .Values.singleSignOn.issuer (not (and .Values.singleSignOn.clientId .Values.publicUrl)) -}}
 {{- fail "singleSignOn.issuer is set: set singleSignOn.clientId and publicUrl too" -}}
 {{- end -}}
+{{- $octet := "(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])" -}}
+{{- $four := printf "%[1]s(\\.%[1]s){3}(/(3[0-2]|[12]?[0-9]))?" $octet -}}
+{{- $six := "(\\[[0-9A-Fa-f:.]+\\]|[0-9A-Fa-f]{0,4}:[0-9A-Fa-f:.]*)(/(12[0-8]|1[01][0-9]|[1-9]?[0-9]))?" -}}
+{{- $port := "(6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5][0-9]{4}|[1-9][0-9]{0,3})" -}}
+{{- range .Values.allowDestinations -}}
+{{- if not (regexMatch (printf "^(%s|%s)(:%s)?$" $four $six $port) .) -}}
+{{- fail (printf "allowDestinations: %q is not CIDR[:port], for instance 10.0.0.0/8 or ::1/128:8080" .) -}}
+{{- end -}}
+{{- end -}}
 {{- $own := printf "%s\n%s\n%s" (include "carillon.gatewayEnvironment" .) (include "carillon.controllerEnvironment" .) (include "carillon.migrateEnvironment" .) -}}
 {{- $given := dict -}}
 {{- range .Values.extraEnv -}}

@@ -2,4 +2,9 @@
 export interface DestinationPolicy {
   /** Null: allowed. Else the rule that is against it, and the setting that would allow it; for 400. */
   refusal(account: string, url: URL): Promise<string | null>;
+  /** The same of an account's SMTP server: a name, or a literal with or without brackets. */
+  mailServerRefusal(
+    account: string,
+    server: { host: string; port: number },
+  ): Promise<string | null>;
 }

@@ -3,6 +3,7 @@ import { parseAddress, wireAddress } from "../../domain/address.ts";
 import type { Finding } from "../../domain/findings.ts";
 import { isoUtc } from "../../domain/instant.ts";
 import type { ApiKeys, SigningSecrets, SmtpSettingsStore } from "../../domain/ports/accounts.ts";
+import type { DestinationPolicy } from "../../domain/ports/destination-policy.ts";
 import type { Mailer } from "../../domain/ports/mail.ts";
 import type { ApiAnswer } from "../endpoint.ts";
 import { ApiError, invalid } from "../errors.ts";
@@ -14,11 +15,12 @@ export interface CredentialRouteOptions {
   apiKeys: Pick<ApiKeys, "create" | "list" | "delete">;
   smtpSettings: SmtpSettingsStore;
   signingSecrets: SigningSecrets;
+  destinations: Pick<DestinationPolicy, "mailServerRefusal">;
   mailer: Pick<Mailer, "test">;
 }
 
 export function credentialRoutes(options: CredentialRouteOptions) {
-  const { apiKeys, smtpSettings, signingSecrets, mailer } = options;
+  const { apiKeys, smtpSettings, signingSecrets, destinations, mailer } = options;
   return {
     async listApiKeys({ account }: DashboardRequest): Promise<ApiAnswer> {
       return { status: 200, body: { keys: (await apiKeys.list(account)).map(keyView) } };
@@ -89,6 +91,10 @@ export function credentialRoutes(options: CredentialRouteOptions) {
     const username = body.username === null || body.username === "" ? null : body.username;
     const findings: Finding[] = [...addressFindings("from", body.from)];
     if (!isSmtpHost(host)) findings.push({ field: "host", message: "must be a host name" });
+    else {
+      const refusal = await destinations.mailServerRefusal(account, { host, port: body.port });
+      if (refusal !== null) findings.push({ field: "host", message: refusal });
+    }
     let password: string | null = null;
     if (username !== null) {
       const stored = body.password === undefined ? await smtpSettings.get(account) : undefined;

@@ -102,6 +102,21 @@ describe("SMTP settings", () => {
     }
   });
 
+  test("a server that no mail would be sent to is refused", async () => {
+    for (const [path, more] of [
+      ["/smtp", {}],
+      ["/smtp/test", { to: "a@example.com" }],
+    ] as const) {
+      const server = { ...settings, password: "s3cret-word", host: "10.0.0.1", ...more };
+      expect(await stranger.post(path, server)).toMatchObject({
+        status: 400,
+        json: {
+          details: [{ field: "host", message: expect.stringContaining("10.0.0.1:2525 is not") }],
+        },
+      });
+    }
+  });
+
   test("a test mail arrives; a failure shows the conversation", async () => {
     const works = {
       host: "127.0.0.1",

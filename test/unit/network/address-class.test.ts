@@ -280,6 +280,29 @@ describe("URLs at POST", () => {
     expect((await policy("", rules).refusal("a", url)) === null).toBe(allowed);
   });
 
+  test.each([
+    { server: "smtp.example.com:587", allowed: true },
+    { server: "smtp.example.com:2525", allowed: true },
+    { server: "smtp.example.com:443", allowed: false },
+    { server: "8.8.8.8:25", allowed: true },
+    { server: "8.8.8.8:26", allowed: false },
+    { server: "10.0.0.1:587", allowed: false },
+    { server: "localhost:587", allowed: false },
+    { server: "[::1]:587", allowed: false },
+    { server: "[2606:4700::1111]:587", allowed: true },
+    { server: "10.0.0.1:587", rules: "10.0.0.0/8", allowed: true },
+    { server: "[::1]:1025", rules: "::1/128:1025", allowed: true },
+    { server: "smtp.internal:26", rules: "10.0.0.0/8:26", allowed: true },
+  ])("a mail server, $server, by $rules: $allowed", async ({ server, rules = "", allowed }) => {
+    const [, host = "", port] = /^(.*):(\d+)$/.exec(server) ?? [];
+    for (const each of [policy(rules), policy("", rules)]) {
+      const refusal = await each.mailServerRefusal("a", { host, port: Number(port) });
+      expect(refusal?.split(" a public")[0]).toBe(
+        allowed ? undefined : `destination refused: ${server} is not`,
+      );
+    }
+  });
+
   test("the text is the same whatever is behind", async () => {
     expect(await text("10.0.0.1")).toBe(await text("127.0.0.1"));
     expect(await text("169.254.169.254")).toBe(await text("127.0.0.1"));

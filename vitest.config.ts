@@ -1,3 +1,4 @@
+import { availableParallelism } from "node:os";
 import { defineConfig } from "vitest/config";
 
 /** What is waited for comes in milliseconds, or late because the machine is busy, which is no failure. */
@@ -9,9 +10,13 @@ const expect = { poll: { timeout: 15_000 } };
  */
 const sequence = { shuffle: { tests: true } };
 
-/** As many files at a time as there are cores but one; whole-program tests one at a time. */
+/**
+ * As many files at a time as there are cores but one, and two at least: most of their time they wait for servers.
+ * Whole-program tests one at a time.
+ */
 export default defineConfig({
   test: {
+    maxWorkers: Math.max(2, availableParallelism() - 1),
     sequence: { seed: 5 },
     projects: [
       {

@@ -1,7 +1,7 @@
 import type { Cursor } from "../domain/cursor.ts";
 import { destinationKey } from "../domain/destination.ts";
 import { isoUtc, type Instant } from "../domain/instant.ts";
-import type { Job } from "../domain/job.ts";
+import type { Job, JobSpec } from "../domain/job.ts";
 import type { LedgerChange, RunLedger } from "../domain/ports/run-ledger.ts";
 import { sameRevision } from "../domain/revision.ts";
 import type { MissedReason, NewRun, RunTrigger, UnfinishedRun } from "../domain/run.ts";
@@ -248,10 +248,22 @@ async function storeRevisions(client: Queryable, changes: readonly LedgerChange[
     [
       fresh.map(({ job }) => job.uid),
       fresh.map(({ to }) => to.generation),
-      fresh.map(({ job }) => JSON.stringify(job.spec)),
+      fresh.map(({ job }) => textOf(job.spec)),
     ],
   );
 }
+
+/**
+ * A resource may have NUL in it where no rule of its definition looks, and PostgreSQL stores such a text; but it refuses
+ * each statement that reads a member of it, with all other runs that the statement is about.
+ */
+function textOf(spec: JobSpec): string {
+  const text = JSON.stringify(spec);
+  return text.includes("\\u0000") ? text.replaceAll(ESCAPED_NUL, "$1\\ufffd") : text;
+}
+
+/** Not behind a backslash that is escaped itself. */
+const ESCAPED_NUL = /(?<!\\)((?:\\\\)*)\\u0000/g;
 
 /** Which unstarted runs this change makes impossible, and what is recorded about them. */
 function dropOf(change: LedgerChange): Drop[] {

@@ -27,6 +27,14 @@ afterEach(async () => {
 });
 
 const DUE = -50;
+const HOOK: Target = {
+  kind: "webhook",
+  url: "http://a.example/",
+  payload: "{}",
+  headers: {},
+  headersFrom: [],
+  timeoutSeconds: 30,
+};
 const MAIL: Target = { kind: "email", to: "a@b.example", subject: "S", body: "B", isHtml: false };
 
 async function create(of: Job, at: number, meanwhile?: Partial<LedgerChange["to"]>): Promise<void> {
@@ -134,6 +142,24 @@ describe("a claim that starts what it can", () => {
     ]);
     await create(of, DUE);
     expect(await claim({ exceptDestinations: [] })).toMatchObject([{ started: false }]);
+  });
+
+  test("one with NUL in its spec, which a resource may have, does not hold up the others", async () => {
+    const headersFrom = [{ header: "X-Token", secretName: "a\0\0b", secretKey: "\\u0000\\\0" }];
+    const target = { ...HOOK, headersFrom };
+    const nul = job({ spec: spec({ target }) });
+    const sound = job();
+    for (const of of [nul, sound]) await create(of, -1_500);
+    await fixture.pool.query("update runs set created_at = scheduled_at - interval '10 seconds'");
+    const runs = await claim({ exceptDestinations: [] });
+    expect(new Set(runs.map(({ jobUid }) => jobUid))).toEqual(new Set([nul.uid, sound.uid]));
+    const [run] = runs.filter(({ jobUid }) => jobUid === nul.uid);
+    expect(run?.spec.target).toEqual({
+      ...target,
+      headersFrom: [
+        { header: "X-Token", secretName: "a\ufffd\ufffdb", secretKey: "\\u0000\\\ufffd" },
+      ],
+    });
   });
 
   test("what it could not start is judged by the start, and what it did is closed as any other", async () => {

@@ -131,8 +131,20 @@ const secretKeyRef = Type.Object(
       minLength: 1,
       maxLength: 253,
       description: "Name of a Secret of the same namespace.",
+      ...rules([
+        matches("^[a-z0-9.-]+$"),
+        "must be the name of a Secret: lowercase letters, digits, - and .",
+      ]),
     }),
-    key: Type.String({ minLength: 1, maxLength: 253, description: "Key in the Secret's data." }),
+    key: Type.String({
+      minLength: 1,
+      maxLength: 253,
+      description: "Key in the Secret's data.",
+      ...rules([
+        matches("^[A-Za-z0-9._-]+$"),
+        "must be a key that a Secret can have: letters, digits, -, _ and .",
+      ]),
+    }),
   },
   { description: "Where the value is; the Secret must carry carillon.dev/webhook-headers=true." },
 );
@@ -214,7 +226,7 @@ const email = Type.Object(
     to: Type.String({
       ...field.address,
       ...rules([
-        matches('^[^\\s@<>(),;:"\\\\\\[\\]]+@[^\\s@<>(),;:"\\\\\\[\\]]+$'),
+        matches('^[^\\s\\x{00}@<>(),;:"\\\\\\[\\]]+@[^\\s\\x{00}@<>(),;:"\\\\\\[\\]]+$'),
         "must be one plain address such as ada@example.com: no display name, no list",
       ]),
     }),

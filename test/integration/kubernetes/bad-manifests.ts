@@ -188,6 +188,20 @@ export const BAD_MANIFESTS: readonly BadManifest[] = [
     message: "secretKeyRef.key: Required value",
   },
   {
+    title: "NUL in a Secret's name",
+    spec: webhook({
+      headersFrom: [{ header: "Authorization", secretKeyRef: { name: "a\0b", key: "c" } }],
+    }),
+    message: "must be the name of a Secret",
+  },
+  {
+    title: "NUL in a Secret's key",
+    spec: webhook({
+      headersFrom: [{ header: "Authorization", secretKeyRef: { name: "a", key: "b\0c" } }],
+    }),
+    message: "must be a key that a Secret can have",
+  },
+  {
     title: "no time at all",
     spec: webhook({ timeoutSeconds: 0 }),
     message: "should be greater than or equal to 1",
@@ -207,6 +221,7 @@ export const BAD_MANIFESTS: readonly BadManifest[] = [
     spec: email({ to: "ada@example.com,bob@example.com" }),
     message: ADDRESS,
   },
+  { title: "NUL in an address", spec: email({ to: "ada\0@example.com" }), message: ADDRESS },
   { title: "no address", spec: email({ to: undefined }), message: "spec.email.to: Required value" },
   {
     title: "an empty subject",

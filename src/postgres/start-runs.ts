@@ -1,4 +1,6 @@
+import { destinationKey } from "../domain/destination.ts";
 import { isoUtc, SECOND } from "../domain/instant.ts";
+import type { JobSpec } from "../domain/job.ts";
 import type { ClaimedRun } from "../domain/run.ts";
 import { byKey } from "./by-key.ts";
 import { awaits, droppedAs } from "./drop-runs.ts";
@@ -52,7 +54,7 @@ async function dropUnwanted(
   runs: readonly ClaimedRun[],
   onPastDeadline: (count: number) => void,
 ): Promise<void> {
-  const { rows } = await database.query<{ job_uid: string | null; late: number }>({
+  const { rows } = await database.query<UnwantedRow>({
     name: "drop_unwanted_runs",
     text: `with mine as materialized (
        select r.id, r.job_uid, r.account, r.trigger, r.generation, r.scheduled_at, r.replaced, r.attempts,
@@ -68,10 +70,6 @@ async function dropUnwanted(
        select id, job_uid, version, reason, generation, asked and reason = 'superseded' as moves,
               awaited and reason not in ('deleted', 'overlap') as settles
          from judged where reason is not null
-     ), moved as (
-       update runs r
-          set generation = u.generation, claim_token = null, worker = null, lease_until = null
-         from unwanted u where ${byKey("r.id", "u.id")} and u.moves
      ), free as materialized (
        select c.job_uid from job_cursors c
          join unwanted u on ${byKey("c.job_uid", "u.job_uid")} and c.version = u.version
@@ -92,9 +90,15 @@ async function dropUnwanted(
        returning count, reason
      )
      -- A leader that has not heard of the account's deletion would create the run again, to be refused again.
-     select job_uid, 0 as late from settled where reason <> 'account_deleted'
+     select job_uid, 0 as late, null::uuid as id, null::int as generation, null::json as spec
+       from settled where reason <> 'account_deleted'
      union all
-     select null, count::int from recorded where reason = 'deadline'`,
+     select null, count::int, null, null, null from recorded where reason = 'deadline'
+     union all
+     select null, 0, u.id, u.generation, v.spec
+       from unwanted u join job_revisions v
+         on ${byKey("v.job_uid", "u.job_uid")} and v.generation = u.generation
+      where u.moves`,
     values: claims(runs),
   });
   const late = rows.reduce((sum, row) => sum + row.late, 0);
@@ -105,6 +109,45 @@ async function dropUnwanted(
     CURSORS_CHANNEL,
     rows.flatMap((row) => row.job_uid ?? []),
   ).catch(() => undefined);
+  await moveOver(database, runs, rows);
+}
+
+/** Of a run that moves: its id, and the generation that counts now with what that sends. */
+type UnwantedRow = { job_uid: string | null; late: number } & (
+  { id: string; generation: number; spec: JobSpec } | { id: null }
+);
+
+/** They are counted with whom they call from now on. One that was claimed anew meanwhile is judged anew. */
+async function moveOver(
+  database: Queryable,
+  runs: readonly ClaimedRun[],
+  rows: readonly UnwantedRow[],
+): Promise<void> {
+  const byId = new Map(rows.flatMap((row) => (row.id === null ? [] : [[row.id, row] as const])));
+  const moves = runs.flatMap((run) => {
+    const to = byId.get(run.id);
+    return to ? [{ run, ...to }] : [];
+  });
+  if (moves.length === 0) return;
+  await database.query(
+    `with input as materialized (
+       select * from unnest($1::uuid[], $2::uuid[], $3::int[], $4::text[])
+         as i(id, token, generation, destination)
+     ), mine as materialized (
+       select i.* from runs r join input i on ${byKey("r.id", "i.id")} and r.claim_token = i.token
+        where r.started_at is null order by i.id for update of r
+     )
+     update runs r
+        set generation = m.generation, destination = m.destination,
+            claim_token = null, worker = null, lease_until = null
+       from mine m where ${byKey("r.id", "m.id")}`,
+    [
+      moves.map(({ run }) => run.id),
+      moves.map(({ run }) => run.claimToken),
+      moves.map(({ generation }) => generation),
+      moves.map(({ run, spec }) => destinationKey(run.account, spec.target)),
+    ],
+  );
 }
 
 /** Input `i`: see `claims`. */

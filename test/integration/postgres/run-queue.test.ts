@@ -253,11 +253,15 @@ describe("start", () => {
     await fixture.ledger.runNow(of, "by hand");
     const run = await claimOne(fixture.queue, of);
     await fixture.queue.start([run]);
-    await apply({ ...of, generation: 2 }, {});
+    const target = { ...of.spec.target, url: "https://other.example/hook" };
+    const edited = { ...of, generation: 2, spec: spec({ target }) };
+    await apply(edited, {});
     await fixture.queue.release([run], Date.now() - 1);
     expect(await fixture.queue.start([await claimOne(fixture.queue, of)])).toEqual(new Set());
     const moved = await claimOne(fixture.queue, of);
-    expect(moved).toMatchObject({ id: run.id, generation: 2, attempt: 1 });
+    // What the old receiver's circuit says does not hold it up.
+    const destination = destinationKey(of.account ?? "", target);
+    expect(moved).toMatchObject({ id: run.id, generation: 2, attempt: 1, destination });
     expect(await fixture.queue.start([moved])).toEqual(new Set([run.id]));
     await fixture.queue.close([success(moved)]);
     expect(await fixture.missedOf(of)).toEqual([]);

@@ -15,9 +15,11 @@ export async function cancelAccountRuns(client: Queryable, account: string): Pro
       where account = $1 and id like 'job-%' and deleted_at is null`,
     [account],
   );
+  // Those of jobs that are deleted have stopped already, and stay for a week: there may be more than a statement has time for.
   const { rows } = await client.query<{ job_uid: string }>(
     `update job_cursors c set startable = false, version = version + 1
-       from (select job_uid from job_cursors where account = $1 order by job_uid for update) as mine
+       from (select job_uid from job_cursors where account = $1 and deleted_at is null
+              order by job_uid for update) as mine
       where c.job_uid = mine.job_uid returning c.job_uid`,
     [account],
   );

@@ -60,6 +60,19 @@ test("a deleted account's REST-made jobs go with their runs; others and other ac
   await notifications.close();
 });
 
+test("of jobs that were deleted before, which may be a million, nothing is written", async () => {
+  const { ledger } = fixture;
+  const accounts = createAccounts({ pool: fixture.pool, onDelete: cancelAccountRuns });
+  const { id: account } = await accounts.create({ name: "busy" });
+  const [deleted, live] = [job({ account }), job({ account })];
+  await ledger.apply([change(deleted), change(live)]);
+  await ledger.cancel([deleted]);
+  const before = await cursorOf(ledger, deleted);
+  await accounts.delete(account);
+  expect(await cursorOf(ledger, deleted)).toEqual(before);
+  expect(await cursorOf(ledger, live)).toMatchObject({ startable: false, version: 2 });
+});
+
 test("a namespace leaves its account: what was asked for by hand after a pause is recorded, not forgotten", async () => {
   const { pool, ledger } = fixture;
   const of = job();

@@ -45,7 +45,7 @@ export async function createGatewayPart(options: {
     mailer,
     emailLog: createEmailLog({ pool, pace: { timers, monotonic } }),
     otps: createOtps({ pool, keyRing }),
-    idempotency: createIdempotencyKeys({ pool }),
+    idempotency: createIdempotencyKeys({ pool, timers }),
     destinations: foundation.destinations,
     otpMessage,
     ready: readiness,

@@ -155,7 +155,7 @@ export async function startHarness(overrides: Overrides = {}) {
     mailer: overrides.mailer?.(mailer) ?? mailer,
     emailLog: overrides.emailLog?.(emailLog) ?? emailLog,
     otps: createOtps({ pool, keyRing }),
-    idempotency: createIdempotencyKeys({ pool }),
+    idempotency: createIdempotencyKeys({ pool, timers }),
     destinations: createDestinationPolicy({ rules, accountRules }),
     otpMessage,
     ready: createReadiness(createDependencyChecks({ jobs: () => jobs.ping() })),

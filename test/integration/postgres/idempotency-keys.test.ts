@@ -1,14 +1,18 @@
 import { randomUUID } from "node:crypto";
+import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { timers } from "../../../cmd/system.ts";
 import { createCircuits, deleteStaleCircuits } from "../../../src/postgres/circuits.ts";
 import {
   createIdempotencyKeys,
   deleteExpiredIdempotencyKeys,
 } from "../../../src/postgres/idempotency-keys.ts";
+import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
 import { createPool } from "../../../src/postgres/pool.ts";
 import type { Pool } from "../../../src/postgres/pool.ts";
 import { createTestDatabase } from "../../postgres/database.ts";
 import type { TestDatabase } from "../../postgres/database.ts";
+import { until } from "../../until.ts";
 
 let database: TestDatabase;
 let pool: Pool;
@@ -35,7 +39,7 @@ async function elapse(account: string, interval: string): Promise<void> {
 
 describe("idempotency keys", () => {
   test("of twenty that begin at once, one is fresh", async () => {
-    const keys = createIdempotencyKeys({ pool });
+    const keys = createIdempotencyKeys({ pool, timers });
     const asked = request();
     const results = await Promise.all(Array.from({ length: 20 }, () => keys.begin(asked)));
     expect(results.filter((r) => r.kind === "fresh")).toHaveLength(1);
@@ -43,7 +47,7 @@ describe("idempotency keys", () => {
   });
 
   test("a completed one is replayed for 24 hours, and only for the same body", async () => {
-    const keys = createIdempotencyKeys({ pool });
+    const keys = createIdempotencyKeys({ pool, timers });
     const asked = request();
     const begun = await keys.begin(asked);
     if (begun.kind !== "fresh") throw new Error(begun.kind);
@@ -68,7 +72,7 @@ describe("idempotency keys", () => {
   });
 
   test("an abandoned one is free again", async () => {
-    const keys = createIdempotencyKeys({ pool });
+    const keys = createIdempotencyKeys({ pool, timers });
     const asked = request();
     const begun = await keys.begin(asked);
     if (begun.kind !== "fresh") throw new Error(begun.kind);
@@ -78,7 +82,7 @@ describe("idempotency keys", () => {
   });
 
   test("left in flight by a crash: it says for how long, and is taken over only on request", async () => {
-    const keys = createIdempotencyKeys({ pool });
+    const keys = createIdempotencyKeys({ pool, timers });
     const asked = request();
     const crashed = await keys.begin(asked);
     if (crashed.kind !== "fresh") throw new Error(crashed.kind);
@@ -100,8 +104,51 @@ describe("idempotency keys", () => {
     expect((await keys.begin(asked)).kind).toBe("in_flight");
   });
 
+  describe("after an outage", () => {
+    /** `lost`: PostgreSQL has done what it was asked, and its answer does not come. */
+    let outage: "none" | "away" | "lost" = "none";
+    const query = async (text: string, values: unknown[]) => {
+      if (outage === "away") throw new DependencyUnavailable("postgres");
+      const result = await pool.query(text, values);
+      if (outage === "lost") throw new DependencyUnavailable("postgres");
+      return result;
+    };
+    const flaky = () => createIdempotencyKeys({ pool: { query } as unknown as Pool, timers });
+
+    test.each(["away", "lost"] as const)("one is free that was abandoned (%s)", async (how) => {
+      const [keys, asked] = [flaky(), request()];
+      const begun = await keys.begin(asked);
+      if (begun.kind !== "fresh") throw new Error(begun.kind);
+      outage = how;
+      await expect(keys.abandon(begun.token)).rejects.toThrow(DependencyUnavailable);
+      outage = "none";
+      await until("free", async () => (await keys.begin(asked)).kind === "fresh");
+    });
+
+    test("one is free whose beginning got no answer", async () => {
+      const [keys, asked] = [flaky(), request()];
+      outage = "lost";
+      await expect(keys.begin(asked)).rejects.toThrow(DependencyUnavailable);
+      outage = "none";
+      expect(await keys.begin(asked)).toMatchObject({ kind: "in_flight" });
+      await until("free", async () => (await keys.begin(asked)).kind === "fresh");
+    });
+
+    test("one is replayed that was completed, however long it took", async () => {
+      const [keys, asked] = [flaky(), request()];
+      const begun = await keys.begin(asked);
+      if (begun.kind !== "fresh") throw new Error(begun.kind);
+      outage = "away";
+      const done = keys.complete(begun.token, { status: 200, body: "{}" });
+      await expect(done).rejects.toThrow(DependencyUnavailable);
+      await delay(1_200);
+      outage = "none";
+      await until("replayed", async () => (await keys.begin(asked)).kind === "replay");
+    });
+  });
+
   test("expired ones are swept", async () => {
-    const keys = createIdempotencyKeys({ pool });
+    const keys = createIdempotencyKeys({ pool, timers });
     const asked = request();
     await keys.begin(asked);
     await elapse(asked.account, "23 hours 59 minutes");

@@ -18,6 +18,7 @@ import { transaction, type Pool } from "./pool.ts";
 import { deleteExpiredSessions } from "./sessions.ts";
 import { deleteOldSignInFailures } from "./sign-in-brake.ts";
 import { deleteExpiredSingleSignOns } from "./single-sign-ons.ts";
+import { NIL_UUID } from "./uuid.ts";
 
 export interface RetentionOptions {
   pool: Pool;
@@ -32,6 +33,9 @@ export interface RetentionOptions {
 
 /** One run: until its signal aborts, in batches of one size. */
 type Sweep = Batches & { pool: Pool; signal: AbortSignal };
+
+/** Of which revisions are looked for. */
+const JOBS_AT_A_TIME = 5_000;
 
 /** Cursors and revisions outlive their job by this, and a manual run's key its request. */
 const REMEMBERED_DAYS = 7;
@@ -166,21 +170,42 @@ export function createRetention(options: RetentionOptions): {
        delete from job_cursors c using old where c.job_uid = old.job_uid`,
       [],
     );
-    // Revisions that neither the cursor nor an unfinished run refers to. A leader that is just going back to an older one,
-    // as that of a store that was restored, has the cursor locked.
-    await remove(
-      "revisions",
-      sweep,
-      `with old as materialized (
-         select v.job_uid, v.generation from job_revisions v join job_cursors c using (job_uid)
-          where v.generation < c.generation
-            and not exists (select from runs r
-                             where r.job_uid = v.job_uid and r.generation = v.generation)
-          limit $1 for no key update of c skip locked
-       )
-       delete from job_revisions v using old where v.job_uid = old.job_uid and v.generation = old.generation`,
-      [],
-    );
+  }
+
+  /**
+   * Revisions that neither the cursor nor an unfinished run refers to. A leader that is just going back to an older one,
+   * as that of a store that was restored, has the cursor locked. Of so many jobs at a time: few were ever edited, and to
+   * look through all millions for them takes longer than a statement has.
+   */
+  async function revisions({ signal, size = JOBS_AT_A_TIME }: Sweep): Promise<void> {
+    let after: string | null = NIL_UUID;
+    let total = 0;
+    while (after !== null && !signal.aborted) {
+      const found: { rows: { count: number; last: string | null }[] } = await pool.query(
+        `with page as materialized (
+           select job_uid, generation from job_cursors where job_uid > $1 order by job_uid limit $2
+         ), old as materialized (
+           select v.job_uid, v.generation
+             from page p join job_cursors c using (job_uid) join job_revisions v using (job_uid)
+            where p.generation > 1 and v.generation < c.generation
+              and not exists (select from runs r
+                               where r.job_uid = v.job_uid and r.generation = v.generation)
+            limit $2 for no key update of c skip locked
+         ), gone as (
+           delete from job_revisions v using old
+            where v.job_uid = old.job_uid and v.generation = old.generation
+           returning 1
+         )
+         select (select count(*) from gone) as count,
+                (select job_uid from page order by job_uid desc limit 1) as last`,
+        [after, size],
+      );
+      const { count = 0, last = null } = found.rows[0] ?? {};
+      total += count;
+      // There may be more of these.
+      if (count < size) after = last;
+    }
+    removed("revisions", total);
   }
 
   async function accounts(sweep: Sweep): Promise<void> {
@@ -214,6 +239,7 @@ export function createRetention(options: RetentionOptions): {
         emailLog,
         tombstones,
         cursors,
+        revisions,
         deleteExpiredIdempotencyKeys,
         deleteExpiredOtps,
         deleteStaleCircuits,

@@ -12,6 +12,7 @@ import {
   type ExecutionRow,
 } from "./rows.ts";
 import { readCursors } from "./run-ledger.ts";
+import { NIL_UUID } from "./uuid.ts";
 
 const columns = EXECUTION_COLUMNS.join(", ");
 const lastExecution = Object.entries(LAST_EXECUTION)
@@ -20,9 +21,6 @@ const lastExecution = Object.entries(LAST_EXECUTION)
 
 const FINISHED =
   "once in ('completed', 'failed', 'missed') and deleted_at is null and account is not null";
-
-/** Before every other. */
-const NIL_UUID = "00000000-0000-0000-0000-000000000000";
 
 /** What the gateway shows of runs. History is found by (account, job id) and outlives the job. */
 export function createRunHistory({ pool }: { pool: Pool }): RunHistory {

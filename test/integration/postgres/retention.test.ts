@@ -260,6 +260,37 @@ test("an older revision stays for as long as a run of it is under way", async ()
   expect(await count("job_revisions", of.uid)).toBe(1);
 });
 
+test("older revisions are looked for among so many jobs at a time, however many there are", async () => {
+  const jobs = Array.from({ length: 100 }, () => job());
+  await fixture.ledger.apply(jobs.map((of) => change(of)));
+  const edited = jobs.slice(-20);
+  for (const generation of [2, 3, 4]) {
+    const cursors = await fixture.ledger.cursors(edited.map(({ uid }) => uid));
+    await fixture.ledger.apply(
+      edited.map((of) => change({ ...of, generation }, { from: cursors.get(of.uid) })),
+    );
+  }
+  const said: [text: string, values: unknown[]][] = [];
+  const query = async (text: string, values: unknown[]) => {
+    if (text.includes("delete from job_revisions")) said.push([text, values]);
+    return fixture.pool.query(text, values);
+  };
+  const heard = Object.create(fixture.pool, { query: { value: query } }) as Pool;
+  await retention(heard, 90, 10);
+  for (const { uid } of edited) expect(await count("job_revisions", uid)).toBe(1);
+  expect(said.length).toBeGreaterThan(0);
+  for (const [text, values] of said) {
+    const { rows } = await fixture.pool.query<{ "QUERY PLAN": string }>(
+      `explain (analyze, costs off) ${text}`,
+      values,
+    );
+    const beyond = rows.filter(
+      ({ "QUERY PLAN": line }) => Number(/rows=(\d+)/.exec(line)?.[1]) > 11,
+    );
+    expect(beyond).toEqual([]);
+  }
+});
+
 test("a revision to which a restored store just goes back stays", async () => {
   const of = job();
   await fixture.ledger.apply([change(of)]);

@@ -38,7 +38,7 @@ export async function dropMonthsBefore(pool: Pool, before: Instant): Promise<str
   const { rows } = await pool.query<{ name: string }>(
     `select c.relname as name
        from pg_inherits i join pg_class c on c.oid = i.inhrelid
-      where i.inhparent = 'executions'::regclass and c.relname ~ '^executions_\\d{4}_\\d{2}$'
+      where i.inhparent = 'executions'::regclass and c.relname ~ '^executions_[0-9]{4}_[0-9]{2}$'
         and (to_date(right(c.relname, 7), 'YYYY_MM') + interval '1 month') at time zone 'UTC' <= $1
       order by 1`,
     [new Date(before)],

@@ -71,6 +71,17 @@ test("months beyond the maximum go; 0 keeps all; months ahead are there", async 
   expect(rows[0]?.found).toBe(true);
 });
 
+test("months go for a role that has backslashes in strings as escapes, too", async () => {
+  const of = job();
+  await executed(of, 200);
+  const options = encodeURIComponent("-c standard_conforming_strings=off");
+  const url = `${fixture.url}?options=${options}`;
+  const pool = createPool({ url, applicationName: "own defaults" });
+  await retention(pool, 90);
+  expect(await ages(of)).toEqual([]);
+  await pool.end();
+});
+
 const inMonths = (months: number) =>
   `to_char(now() at time zone 'UTC' + interval '${months} months', 'YYYY_MM')`;
 

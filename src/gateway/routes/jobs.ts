@@ -128,14 +128,16 @@ export function jobRoutes(options: JobRouteOptions) {
     },
 
     async runJob(request: ApiRequest): Promise<ApiAnswer> {
-      const job = await existing(request);
-      const { compiled } = timingOf(job.spec);
-      if (!compiled.ok) throw invalid([compiled.finding]);
       const key = request.idempotencyKey ?? request.requestId;
       const until = monotonic() + TAKE_UP_MS;
-      while (!(await ledger.runNow(job, key))) {
-        // The controller has not seen the job, or its last change, yet; or it was deleted under our hands.
-        if (!(await jobs.get(request.account, job.id))) throw new JobNotFound(job.id);
+      for (;;) {
+        // Read each time: it may be edited, or deleted under our hands.
+        const job = await existing(request);
+        const { compiled } = timingOf(job.spec);
+        if (!compiled.ok) throw invalid([compiled.finding]);
+        if (await ledger.runNow(job, key))
+          return { status: 202, body: { message: "run queued", job_id: job.id } };
+        // The controller has not seen the job, or its last change, yet.
         if (monotonic() >= until)
           throw new ApiError(
             "dependency_unavailable",
@@ -144,7 +146,6 @@ export function jobRoutes(options: JobRouteOptions) {
           );
         await pause(TAKE_UP_POLL_MS, timers);
       }
-      return { status: 202, body: { message: "run queued", job_id: job.id } };
     },
   };
 

@@ -551,6 +551,23 @@ describe("runs and executions", () => {
     await h.deliverOne(200);
   });
 
+  test("a job that is edited before the scheduler takes it up calls whom it is edited to", async () => {
+    const id = await made();
+    const tries = vi.spyOn(h.ledger, "runNow");
+    const run = act(id, "run");
+    await vi.waitFor(() => expect(tries).toHaveBeenCalled());
+    await patch(id, { webhook_url: "http://127.0.0.1:9/" });
+    const { uid } = await h.takeUp(h.first.account, id);
+    expect((await run).status).toBe(202);
+    tries.mockRestore();
+    const { rows } = await h.pool.query<{ destination: string }>(
+      "select destination from runs where job_uid = $1",
+      [uid],
+    );
+    expect(rows).toEqual([{ destination: `${h.first.account} http://127.0.0.1:9` }]);
+    await h.deliverOne(200);
+  });
+
   test("400 for one that is larger than it may be, which only a resource can be", async () => {
     const refusal = { field: "webhook_payload", message: "must be at most 256 KiB and is 1 MiB" };
     const sound = await h.jobs.get(h.first.account, await made());

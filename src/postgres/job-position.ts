@@ -39,14 +39,16 @@ export const POSITION_AND_PURGED = `${POSITION},
 /**
  * SQL: `columns` of the jobs that were changed since a position, for which `open` and `next` stand, and which are
  * `also`. By two looks into the index: between an open transaction and the next there may be all jobs that there are.
+ * `first`: no more than so many of each look, the earliest.
  */
 export function changedSince(
   columns: string,
-  { open, next, also }: { open: string; next: string; also: string },
+  { open, next, also, first }: { open: string; next: string; also: string; first?: number },
 ): string {
-  return `select ${columns} from jobs where changed_xid = any(${open}::xid8[]) and ${also}
+  const cut = first === undefined ? "" : `order by changed_xid, uid limit ${first}`;
+  return `(select ${columns} from jobs where changed_xid = any(${open}::xid8[]) and ${also} ${cut})
     union all
-    select ${columns} from jobs where changed_xid >= ${next}::xid8 and ${also}`;
+    (select ${columns} from jobs where changed_xid >= ${next}::xid8 and ${also} ${cut})`;
 }
 
 export function positionOf(rows: readonly PositionRow[]): JobPosition {

@@ -23,10 +23,11 @@ const COLLECT_MS = 50;
 /** Milliseconds that a change may stay unseen when its notification is lost. */
 const POLL_MS = 1_000;
 
-/** Which job has changed, and by which transaction. */
+/** Which job has changed, and by which transaction; whether it is deleted, which is for good. */
 interface Change {
   uid: string;
   xid: string;
+  deleted: boolean;
 }
 
 /**
@@ -50,11 +51,11 @@ export async function* watchJobs(request: {
     while (!signal.aborted) {
       const now = await later(pool, position);
       let found = false;
-      for await (const uids of changed(pool, position, now))
-        for await (const row of wholeOf(pool, uids)) {
+      for await (const changes of changed(pool, position, now))
+        for await (const one of wholeOf(pool, changes)) {
           if (signal.aborted) return;
           found = true;
-          yield eventOf(row, positionText(position));
+          yield eventOf(one, positionText(position));
         }
       if (now.snapshot !== position.snapshot) {
         position = now;
@@ -76,54 +77,65 @@ async function later(pool: Pool, position: JobPosition): Promise<JobPosition> {
   return now;
 }
 
-const CHANGES = `select uid, changed_xid::text as xid from (
-    ${changedSince("uid, changed_xid", {
+/** `behind`: one more condition. In the order of the index: no page reads what those before it had, nor what is for the next. */
+const changesOf = (behind: string) => `select uid, changed_xid::text as xid, deleted from (
+    ${changedSince("uid, changed_xid, deleted_at is not null as deleted", {
       open: "$1",
       next: "$2",
-      also: `pg_visible_in_snapshot(changed_xid, $3::pg_snapshot)
-        and ($4::xid8 is null or (changed_xid, uid) > ($4::xid8, $5::uuid))`,
+      also: `pg_visible_in_snapshot(changed_xid, $3::pg_snapshot) ${behind}`,
+      first: BATCH,
     })}
   ) as changes
   order by changed_xid, uid limit ${BATCH}`;
+const CHANGES = changesOf("");
+const LATER_CHANGES = changesOf("and (changed_xid, uid) > ($4::xid8, $5::uuid)");
 
-/** Uids of those that have changed from one position to the other, in the order in which their transactions began. */
+/** Those from one position to the other, in the order in which their transactions began. */
 async function* changed(
   pool: Pool,
   from: JobPosition,
   to: JobPosition,
-): AsyncGenerator<readonly string[]> {
+): AsyncGenerator<readonly Change[]> {
+  const values = [from.open.map(String), String(from.next), to.snapshot];
   let last: Change | undefined;
   for (;;) {
-    const { rows } = await pool.query<Change>(CHANGES, [
-      from.open.map(String),
-      String(from.next),
-      to.snapshot,
-      last?.xid ?? null,
-      last?.uid ?? null,
-    ]);
-    yield rows.map(({ uid }) => uid);
+    const { rows } = await (last === undefined
+      ? pool.query<Change>(CHANGES, values)
+      : pool.query<Change>(LATER_CHANGES, [...values, last.xid, last.uid]));
+    yield rows;
     last = rows.at(-1);
     if (rows.length < BATCH) return;
   }
 }
 
-/** The jobs as they are by now, which may be later. One that is gone by now has been purged, which expires the position. */
-async function* wholeOf(pool: Pool, uids: readonly string[]): AsyncGenerator<JobRow> {
-  for (let from = 0; from < uids.length; from += WHOLE) {
-    const some = uids.slice(from, from + WHOLE);
-    const { rows } = await pool.query<JobRow>("select * from jobs where uid = any($1::uuid[])", [
-      some,
-    ]);
+interface Found {
+  uid: string;
+  /** Undefined: deleted. */
+  row: JobRow | undefined;
+}
+
+/**
+ * The jobs as they are by now, which may be later. One that is gone by now has been purged, which expires the position.
+ * Nothing more is read of a deleted one: there may be as many at once as an account had jobs.
+ */
+async function* wholeOf(pool: Pool, changes: readonly Change[]): AsyncGenerator<Found> {
+  for (let from = 0; from < changes.length; from += WHOLE) {
+    const some = changes.slice(from, from + WHOLE);
+    const there = some.flatMap(({ uid, deleted }) => (deleted ? [] : [uid]));
+    const { rows } =
+      there.length === 0
+        ? { rows: [] }
+        : await pool.query<JobRow>("select * from jobs where uid = any($1::uuid[])", [there]);
     const byUid = new Map(rows.map((row) => [row.uid, row]));
-    for (const uid of some) {
+    for (const { uid, deleted } of some) {
       const row = byUid.get(uid);
-      if (row) yield row;
+      if (deleted || row) yield { uid, row };
     }
   }
 }
 
-function eventOf(row: JobRow, position: string): JobEvent {
-  return row.deleted_at === null
+function eventOf({ uid, row }: Found, position: string): JobEvent {
+  return row?.deleted_at === null
     ? { type: "changed", job: jobOf(row), position }
-    : { type: "deleted", uid: row.uid, position };
+    : { type: "deleted", uid, position };
 }

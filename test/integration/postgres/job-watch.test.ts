@@ -98,3 +98,44 @@ test("behind a transaction that stays open each change is read once, and its own
   expect(await index.jobs(account)).toHaveLength(11);
   expect(read).toBe(43);
 });
+
+test("of what one transaction has done to many jobs, each page reads no more than its own", async () => {
+  const database = await createTestDatabase();
+  // As PostgreSQL goes about it where there are many; of so few it may as well read all.
+  const pool = createPool({ url: database.url, applicationName: "test", plans: "fixed" });
+  const notifications = createNotifications({ url: database.url, applicationName: "test" });
+  const store = createPostgresJobStore({ pool, notifications, timers });
+  const ending = new AbortController();
+  onTestFinished(async () => {
+    ending.abort();
+    await notifications.close();
+    await pool.end();
+    await database.drop();
+  });
+  const COUNT = 3_500;
+  const { position } = await store.list({ limit: 1 });
+  await pool.query(
+    `insert into jobs (account, id, spec, deleted_at)
+     select $1, 'job-' || n, $2, case when n % 7 > 0 then now() end from generate_series(1, $3::int) as n`,
+    [randomUUID(), cronSpec(), COUNT],
+  );
+  const said: [text: string, values: unknown[]][] = [];
+  const query = pool.query.bind(pool) as (...given: unknown[]) => Promise<{ rows: object[] }>;
+  pool.query = (async (text: string, values: unknown[]) => {
+    if (text.includes("changed_xid >= $2")) said.push([text, values]);
+    return query(text, values);
+  }) as typeof pool.query;
+  const seen = { changed: new Set<string>(), deleted: new Set<string>() };
+  for await (const event of store.watch(position, ending.signal)) {
+    if (event.type === "bookmark") break;
+    seen[event.type].add(event.type === "changed" ? event.job.uid : event.uid);
+  }
+  expect([seen.changed.size, seen.deleted.size]).toEqual([COUNT / 7, (COUNT / 7) * 6]);
+
+  expect(said).toHaveLength(4);
+  for (const [text, values] of said) {
+    const { rows } = await query(`explain (analyze, costs off) ${text}`, values);
+    const plan = rows.flatMap((row) => Object.values(row) as string[]);
+    expect(plan.filter((line) => Number(/rows=(\d+)/.exec(line)?.[1]) > 1_000)).toEqual([]);
+  }
+});

@@ -179,8 +179,13 @@ export function mailRoutes(options: MailRouteOptions) {
         errorMessage: failed ? mailFailureText(result) : null,
       });
     } catch (cause) {
-      if (failed) throw cause;
+      // Nobody has it: the next try is as good as the first.
+      if (failed && !mayHaveArrived(result)) throw cause;
       logAway = cause instanceof DependencyUnavailable;
+      if (failed) {
+        options.report(cause);
+        throw sendingFailed(result);
+      }
       throw new EffectUncertain(
         new ApiError("sent_not_logged", "the mail was accepted but could not be logged", { cause }),
       );
@@ -201,9 +206,12 @@ function refuseBeyondQueue(result: MailResult): void {
 /** A second try with the same key must not give a mail twice to those who have it, or may have it. */
 function sendingFailed(result: MailFailure): Error {
   const answer = new ApiError("smtp_failed", mailFailureText(result));
-  return result.outcomeUnknown || result.reachedSome === true
-    ? new EffectUncertain(answer)
-    : answer;
+  return mayHaveArrived(result) ? new EffectUncertain(answer) : answer;
+}
+
+/** Somewhere, although it failed. */
+function mayHaveArrived({ outcomeUnknown, reachedSome }: MailFailure): boolean {
+  return outcomeUnknown || reachedSome === true;
 }
 
 function smtpNotConfigured(): ApiError {

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
 import { JobOwned, VersionConflict } from "../../../src/domain/ports/job-store.ts";
 import { ENDPOINTS, type EndpointDefinition } from "../../../src/gateway/schema/endpoints.ts";
+import { startScriptedServer } from "../mail/scripted-server.ts";
 import { startHarness, type Harness } from "./harness.ts";
 
 /** Switches for the outside world. */
@@ -405,6 +406,25 @@ describe("when something is down", () => {
     expect([reply.status, reply.json["code"]]).toEqual([503, "sent_not_logged"]);
     const again = await h.request({ method: "POST", path: "/send", json, headers });
     expect([again.status, again.json["code"]]).toEqual([409, "outcome_unknown"]);
+  });
+
+  test("so does one of which nobody knows whether it was sent", async () => {
+    const server = await startScriptedServer({ END: null });
+    const { account, key } = h.brokenSmtp;
+    const from = "noreply@example.com";
+    const open = { username: null, password: null, from, tls: "none" } as const;
+    await h.settings.set(account, { ...open, host: "127.0.0.1", port: server.port });
+    const headers = { "Idempotency-Key": "unlogged and unknown" };
+    const json = { to: "a@example.com", subject: "s", body: "b" };
+    world.logDown = true;
+    const reply = await h.request({ method: "POST", path: "/send", key, json, headers });
+    world.logDown = false;
+    const again = await h.request({ method: "POST", path: "/send", key, json, headers });
+    server.close();
+    expect([again.status, again.json["code"]]).toEqual([409, "outcome_unknown"]);
+    expect(server.seen.mails).toBe(1);
+    expect([reply.status, reply.json["code"]]).toEqual([500, "smtp_failed"]);
+    expect(reply.json["error"]).toContain("the mail may have been sent all the same");
   });
 
   test("without a key, who tries again gives nobody the mail again while nothing can be written", async () => {

@@ -114,8 +114,9 @@ export function createHttpServer(options: {
   });
   // Without a listener Node hangs up without a word. With one, the socket is ours alone.
   server.on("connect", (_req, socket: Duplex) => {
-    socket.on("error", () => socket.destroy());
-    refuse(socket, new ApiError("method_not_allowed", "CONNECT is not allowed here: no proxy"));
+    const destroy = () => socket.destroy();
+    socket.on("error", destroy).on("timeout", destroy).resume();
+    turnDown(socket, new ApiError("method_not_allowed", "CONNECT is not allowed here: no proxy"));
   });
   server.on("checkExpectation", (_req, res) => {
     answerWithError(
@@ -194,15 +195,21 @@ export function createHttpServer(options: {
   }
 
   function broken(socket: Duplex, code: string | undefined): void {
+    if (code === "ECONNRESET") socket.destroy();
+    else turnDown(socket, parseError(code));
+  }
+
+  /** What never becomes a request. Nothing that follows it on its connection does. */
+  function turnDown(socket: Duplex, error: ApiError): void {
     // Gone, or in the middle of an answer: bytes of ours would end up inside it.
-    if (code === "ECONNRESET" || !socket.writable || begun(socket)) {
+    if (!socket.writable || begun(socket)) {
       socket.destroy();
       return;
     }
-    // What is broken came behind requests that are whole and will be answered: the caller would take our answer for
-    // one of theirs, a mail that is sent for one that was refused.
+    // It came behind requests that are whole and will be answered: the caller would take our answer for one of theirs, a
+    // mail that is sent for one that was refused.
     const last = [...(answers.get(socket) ?? [])].findLast(({ req }) => req.complete);
-    if (!last) refuse(socket, parseError(code));
+    if (!last) refuse(socket, error);
     else if (!ending.has(socket)) {
       ending.add(socket);
       last.shouldKeepAlive = false;

@@ -200,29 +200,35 @@ test("broken HTTP: what comes behind whole requests takes no answer of theirs", 
   server.close();
 });
 
-test("broken HTTP: requests that wait for the answer before theirs are answered as well", async () => {
-  const slow = Promise.withResolvers<() => void>();
-  const { socket, connections, end } = await stubborn({
-    handle: ({ url }, response) => {
-      if (url === "/slow") slow.resolve(() => response.end("slow"));
-      else response.end("fast");
-    },
-  });
-  let received = "";
-  socket.on("data", (chunk: Buffer) => {
-    received += chunk.toString();
-  });
-  socket.write(
-    "GET /slow HTTP/1.1\r\nHost: x\r\n\r\nGET /fast HTTP/1.1\r\nHost: x\r\n\r\nnonsense\r\n\r\n",
-  );
-  const answer = await slow.promise;
-  setImmediate(answer);
-  await once(socket, "end");
-  expect(received).toMatch(/^HTTP\/1\.1 200 [^]*slowHTTP\/1\.1 200 [^]*fast$/);
-  socket.end();
-  await expect.poll(connections).toBe(0);
-  end();
-});
+/** What never becomes a request, and nothing that follows it. */
+const NO_REQUESTS = ["nonsense\r\n\r\n", "CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\nmore"];
+
+test.each(NO_REQUESTS)(
+  "requests that wait for their answers are answered before: %j",
+  async (text) => {
+    const slow = Promise.withResolvers<() => void>();
+    const { socket, connections, end } = await stubborn({
+      handle: ({ url }, response) => {
+        if (url === "/slow") slow.resolve(() => response.end("slow"));
+        else response.end("fast");
+      },
+    });
+    let received = "";
+    socket.on("data", (chunk: Buffer) => {
+      received += chunk.toString();
+    });
+    socket.write(
+      `GET /slow HTTP/1.1\r\nHost: x\r\n\r\nGET /fast HTTP/1.1\r\nHost: x\r\n\r\n${text}`,
+    );
+    const answer = await slow.promise;
+    setImmediate(answer);
+    await once(socket, "end");
+    expect(received).toMatch(/^HTTP\/1\.1 200 [^]*slowHTTP\/1\.1 200 [^]*fast$/);
+    socket.end();
+    await expect.poll(connections).toBe(0);
+    end();
+  },
+);
 
 /** Timers that go off when the test says so, each known by its length. */
 function byHand() {
@@ -277,7 +283,7 @@ async function stubborn(
   };
 }
 
-test.each(["nonsense\r\n\r\n", "CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n"])(
+test.each(NO_REQUESTS)(
   "a client that is refused, and does not close, is let go: %j",
   async (text) => {
     const { socket, connections, end } = await stubborn({ handle: () => undefined });
@@ -411,17 +417,20 @@ test("a flood of requests on one connection is cut off", async () => {
   end();
 });
 
-test("a client that does not read its answer is let go", async () => {
-  const { socket, connections, end } = await stubborn({
-    stalledMs: 300,
-    handle: (_request, response) => response.end(Buffer.alloc(50_000_000)),
-  });
-  socket.pause();
-  socket.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-  await expect.poll(connections).toBe(1);
-  await expect.poll(connections).toBe(0);
-  end();
-});
+test.each(["", ...NO_REQUESTS])(
+  "a client that does not read its answer is let go: %j",
+  async (text) => {
+    const { socket, connections, end } = await stubborn({
+      stalledMs: 300,
+      handle: (_request, response) => setImmediate(() => response.end(Buffer.alloc(50_000_000))),
+    });
+    socket.pause();
+    socket.write(`GET / HTTP/1.1\r\nHost: a\r\n\r\n${text}`);
+    await expect.poll(connections).toBe(1);
+    await expect.poll(connections).toBe(0);
+    end();
+  },
+);
 
 test("a client that asks for a tunnel and breaks off does no harm", async () => {
   const { server, metrics, socket, end } = await stubborn({ handle: () => undefined });

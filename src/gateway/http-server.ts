@@ -76,29 +76,7 @@ export function createHttpServer(options: {
       requireHostHeader: false,
     },
     (req, res) => {
-      const pending = answers.get(req.socket) ?? new Set();
-      const before = [...pending].at(-1);
-      answers.set(req.socket, pending.add(res));
-      res.once("close", () => pending.delete(res));
-      if (ending.has(req.socket)) {
-        if (pending.size > MOST_PIPELINED + MOST_IGNORED) req.socket.destroy();
-        return;
-      }
-      if (pending.size > MOST_PIPELINED) {
-        // In its turn: those before it are worked on first, and their answers must arrive.
-        ending.add(req.socket);
-        answerWithError(res, TOO_MANY);
-        return;
-      }
-      // A busy caller's next request would come on the same connection, for ever. Once the end has
-      // begun, answers close their connections, and the one that was under way then is followed by a
-      // pause: the caller's next request may be in the air already.
-      if (!server.listening) res.shouldKeepAlive = false;
-      res.once("close", () => {
-        if (!server.listening) setTimeout(closeIdle, LINGER_MS).unref();
-      });
-      if (before) handleAfter(before, req, res);
-      else options.handle(req, res);
+      take(req, res, () => options.handle(req, res));
     },
   );
   server.timeout = options.stalledMs ?? STALLED_MS;
@@ -118,13 +96,43 @@ export function createHttpServer(options: {
     socket.on("error", destroy).on("timeout", destroy).resume();
     turnDown(socket, new ApiError("method_not_allowed", "CONNECT is not allowed here: no proxy"));
   });
-  server.on("checkExpectation", (_req, res) => {
-    answerWithError(
-      res,
-      new ApiError("expectation_failed", "the Expect header asks for what is not supported"),
-    );
+  server.on("checkExpectation", (req, res) => {
+    take(req, res, () => {
+      answerWithError(
+        res,
+        new ApiError("expectation_failed", "the Expect header asks for what is not supported"),
+      );
+    });
+    ending.add(req.socket);
   });
   return { server, end };
+
+  /** Has a request worked on in its turn. */
+  function take(req: IncomingMessage, res: ServerResponse, work: () => void): void {
+    const pending = answers.get(req.socket) ?? new Set();
+    const before = [...pending].at(-1);
+    answers.set(req.socket, pending.add(res));
+    res.once("close", () => pending.delete(res));
+    if (ending.has(req.socket)) {
+      if (pending.size > MOST_PIPELINED + MOST_IGNORED) req.socket.destroy();
+      return;
+    }
+    if (pending.size > MOST_PIPELINED) {
+      // In its turn: those before it are worked on first, and their answers must arrive.
+      ending.add(req.socket);
+      answerWithError(res, TOO_MANY);
+      return;
+    }
+    // A busy caller's next request would come on the same connection, for ever. Once the end has
+    // begun, answers close their connections, and the one that was under way then is followed by a
+    // pause: the caller's next request may be in the air already.
+    if (!server.listening) res.shouldKeepAlive = false;
+    res.once("close", () => {
+      if (!server.listening) setTimeout(closeIdle, LINGER_MS).unref();
+    });
+    if (before) workAfter(before, req, res, work);
+    else work();
+  }
 
   async function end(timers: Timers): Promise<void> {
     const quiet = timers.after(LINGER_MS, () => {
@@ -173,16 +181,21 @@ export function createHttpServer(options: {
   }
 
   /**
-   * Handles a request when the answer before it is out. A hundred large ones would be in memory otherwise, for a client
+   * Works on a request when the answer before it is out. A hundred large ones would be in memory otherwise, for a client
    * that reads none.
    */
-  function handleAfter(before: ServerResponse, req: IncomingMessage, res: ServerResponse): void {
+  function workAfter(
+    before: ServerResponse,
+    req: IncomingMessage,
+    res: ServerResponse,
+    work: () => void,
+  ): void {
     waited.add(req);
     before.once("close", () => {
       // It has none where the connection ends with the answer before it, or has ended.
       if (!res.socket) return;
       if (!req.complete) timeFromNow(req);
-      options.handle(req, res);
+      work();
     });
   }
 

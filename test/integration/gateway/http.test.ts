@@ -168,6 +168,7 @@ test.each([
   { connection: "keep-alive", key: true, status: 413 },
   { connection: "close", key: true, status: 413 },
   { connection: "close", key: false, status: 401 },
+  { connection: "keep-alive", key: true, expect: "tea", status: 417 },
 ])(
   "$status comes to a client that reads nothing before it has sent all: Connection: $connection",
   async (row) => {
@@ -181,6 +182,7 @@ test.each([
       "Content-Type: application/json",
       "Transfer-Encoding: chunked",
       `Connection: ${row.connection}`,
+      ...(row.expect === undefined ? [] : [`Expect: ${row.expect}`]),
     ];
     socket.on("error", () => undefined);
     socket.write(`${headers.join("\r\n")}\r\n\r\n`);

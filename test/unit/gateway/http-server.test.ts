@@ -395,6 +395,22 @@ test("requests that wait when the server begins to end are answered", async () =
   socket.destroy();
 });
 
+test("what comes behind an expectation that is not met would not be answered, and is not worked on", async () => {
+  const asked: (string | undefined)[] = [];
+  const { socket, received, end } = await stubborn({
+    handle: ({ url }, response) => {
+      asked.push(url);
+      response.end("ok");
+    },
+  });
+  socket.write(
+    `POST /0 HTTP/1.1\r\nHost: a\r\nExpect: tea\r\nContent-Length: 0\r\n\r\n${requests(1, 2)}`,
+  );
+  await expect.poll(received).toMatch(/^HTTP\/1\.1 417 /);
+  expect(asked).toEqual([]);
+  end();
+});
+
 test("requests that wait for their answers are not bounded", async () => {
   const { socket, end } = await stubborn({
     handle: ({ url }, response) => response.end(url),

@@ -65,6 +65,8 @@ export function createHttpServer(options: {
   const answers = new WeakMap<Duplex, Set<ServerResponse>>();
   /** Connections that end with an answer that is not out yet: what follows it would not be answered. */
   const ending = new WeakSet<Duplex>();
+  /** Connections that end with an answer to what was no request. */
+  const refused = new WeakSet<Duplex>();
   /** Requests whose own time begins with their turn: until then nobody reads their bodies. */
   const waited = new WeakSet<IncomingMessage>();
   const server = createServer(
@@ -209,7 +211,8 @@ export function createHttpServer(options: {
 
   function broken(socket: Duplex, code: string | undefined): void {
     if (code === "ECONNRESET") socket.destroy();
-    else turnDown(socket, parseError(code));
+    // Of what follows it the parser says the same again.
+    else if (!refused.has(socket)) turnDown(socket, parseError(code));
   }
 
   /** What never becomes a request. Nothing that follows it on its connection does. */
@@ -243,6 +246,7 @@ export function createHttpServer(options: {
       status: String(answer.status),
     });
     const body = JSON.stringify(answer.body);
+    refused.add(socket);
     socket.end(
       [
         `HTTP/1.1 ${answer.status} ${STATUS_CODES[answer.status] ?? ""}`,
@@ -254,8 +258,12 @@ export function createHttpServer(options: {
         body,
       ].join("\r\n"),
     );
-    // Node looks after it no more: a client that does not close its side would keep it for ever.
-    setTimeout(() => socket.destroy(), LINGER_MS).unref();
+    // Node looks after it no more: a client that does not close its side would keep it for ever. One that sends on may do
+    // so, as above: it may read its answer after that.
+    const destroy = () => socket.destroy();
+    const quiet = setTimeout(destroy, LINGER_MS).unref();
+    const late = setTimeout(destroy, REQUEST_TIMEOUT_MS).unref();
+    socket.on("data", () => quiet.refresh()).once("close", () => clearTimeout(late));
   }
 }
 

@@ -40,6 +40,10 @@ export function isReservedWebhookHeader(name: string): boolean {
   );
 }
 
+/** As the resource's own schema says it. */
+export const WEBHOOK_HEADER_VALUE_RULE =
+  "must be printable ASCII without line breaks and without spaces around it";
+
 export function isWebhookHeaderValue(value: string): boolean {
   return VALUE.test(value);
 }
@@ -57,8 +61,7 @@ export function webhookHeaderFindings(headers: Readonly<Record<string, string>>)
       findings.push({ field, message: "is reserved and cannot be set" });
     if (seen.has(lower)) findings.push({ field, message: "is given twice" });
     seen.add(lower);
-    if (!VALUE.test(value))
-      findings.push({ field, message: "must be printable ASCII without line breaks" });
+    if (!VALUE.test(value)) findings.push({ field, message: WEBHOOK_HEADER_VALUE_RULE });
   }
   return findings;
 }

@@ -2,7 +2,7 @@ import type { AccountNamespaces } from "../domain/ports/account-namespaces.ts";
 import { isResourceName } from "../domain/kubernetes-name.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import type { SecretHeaders, SecretHeaderValues } from "../domain/ports/secret-headers.ts";
-import { isWebhookHeaderValue } from "../domain/webhook-headers.ts";
+import { isWebhookHeaderValue, WEBHOOK_HEADER_VALUE_RULE } from "../domain/webhook-headers.ts";
 import { ApiError, isNotFound } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
 
@@ -67,7 +67,7 @@ export function createSecretHeaders(dependencies: {
         .replace(/\r?\n$/, "");
       if (!isWebhookHeaderValue(value))
         return unavailable(
-          `header ${header}: the value in Secret ${secretName} must be printable ASCII without line breaks`,
+          `header ${header}: the value in Secret ${secretName} ${WEBHOOK_HEADER_VALUE_RULE}`,
         );
       headers[header] = value;
     }

@@ -172,9 +172,10 @@ describe("refused, all findings at once", () => {
           "X-B": "é",
           "X C": "x",
           "X-D": "a\r\nb",
+          "X-E": "a ",
         },
       },
-      fieldsFound: ["host", "Carillon-Job-Id", "x-a", "X-B", "X C", "X-D"].map(
+      fieldsFound: ["host", "Carillon-Job-Id", "x-a", "X-B", "X C", "X-D", "X-E"].map(
         (name) => `webhook_headers.${name}`,
       ),
     },
@@ -183,6 +184,17 @@ describe("refused, all findings at once", () => {
     const result = specFromRest({ fields, payloadText: undefined, now });
     const found = result.ok ? [] : result.findings.map((finding) => finding.field);
     expect(found.toSorted()).toEqual(fieldsFound.toSorted());
+  });
+
+  test("a header's value with a space at its end: it says that of spaces", () => {
+    const fields = { ...webhook, webhook_headers: { Authorization: "Bearer abc " } };
+    const result = specFromRest({ fields, payloadText: undefined, now });
+    expect(result.ok ? [] : result.findings).toEqual([
+      {
+        field: "webhook_headers.Authorization",
+        message: expect.stringMatching(/spaces around it$/),
+      },
+    ]);
   });
 
   test.each([

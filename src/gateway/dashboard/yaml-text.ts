@@ -4,6 +4,8 @@ const PLAIN = /^[A-Za-z](?:[A-Za-z0-9_./ -]*[A-Za-z0-9_./-])?$/;
 const UNPRINTABLE = /[\u007f-\u009f\u2028\u2029\ufeff\ufffe\uffff]/g;
 /** What nests deeper is written as JSON, which is YAML too: each level would be two spaces more in every line. */
 const MOST_INDENT = 24;
+/** Of a key, as it is written, before its colon (YAML 1.2.2, 7.4.2: 1024); a longer one says that it is one. */
+const LONGEST_KEY = 1_000;
 const WORDS = /^(?:null|true|false|yes|no|on|off|y|n|[.+-]?(?:inf|nan))$/i;
 
 /**
@@ -24,11 +26,16 @@ function lines(value: unknown, indent: string): string[] {
     });
   return Object.entries(value)
     .filter(([, member]) => member !== undefined)
-    .flatMap(([key, member]) =>
-      isBlock(member)
-        ? [`${indent}${scalar(key)}:`, ...lines(member, `${indent}  `)]
-        : [`${indent}${scalar(key)}: ${scalar(member)}`],
-    );
+    .flatMap(([key, member]) => {
+      const start = indent + keyText(scalar(key), indent);
+      return isBlock(member)
+        ? [start, ...lines(member, `${indent}  `)]
+        : [`${start} ${scalar(member)}`];
+    });
+}
+
+function keyText(key: string, indent: string): string {
+  return key.length > LONGEST_KEY ? `? ${key}\n${indent}:` : `${key}:`;
 }
 
 function isBlock(value: unknown): value is object {

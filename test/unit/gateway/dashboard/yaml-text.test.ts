@@ -17,6 +17,10 @@ const cases = [
   { name: "line breaks, quotes, emoji", value: { a: 'one\ntwo\t"three"', b: "🔔 ‮rtl" } },
   { name: "empty things", value: { a: "", b: {}, c: [], d: null } },
   { name: "lists of objects", value: { a: [{ b: 1, c: [true, { d: "e" }] }, "f"] } },
+  {
+    name: "keys longer than one may be without a mark",
+    value: { ["k".repeat(1_025)]: "v", a: [{ ["é\u0085".repeat(500)]: { b: 1 }, c: 2 }] },
+  },
   { name: "keys that need quotes", value: { "X-Own: key": "1", yes: 2, "": 3 } },
 ];
 test.each(cases)("$name come back as they were", ({ value }) => {

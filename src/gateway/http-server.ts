@@ -211,7 +211,6 @@ export function createHttpServer(options: {
 
   function broken(socket: Duplex, code: string | undefined): void {
     if (code === "ECONNRESET") socket.destroy();
-    // Of what follows it the parser says the same again.
     else if (!refused.has(socket)) turnDown(socket, parseError(code));
   }
 
@@ -259,11 +258,15 @@ export function createHttpServer(options: {
       ].join("\r\n"),
     );
     // Node looks after it no more: a client that does not close its side would keep it for ever. One that sends on may do
-    // so, as above: it may read its answer after that.
+    // so, as above: it may read its answer after that. What it sends is thrown away, and no request of it that was too
+    // late is worked on after all.
     const destroy = () => socket.destroy();
     const quiet = setTimeout(destroy, LINGER_MS).unref();
     const late = setTimeout(destroy, REQUEST_TIMEOUT_MS).unref();
-    socket.on("data", () => quiet.refresh()).once("close", () => clearTimeout(late));
+    socket
+      .removeAllListeners("data")
+      .on("data", () => quiet.refresh())
+      .once("close", () => clearTimeout(late));
   }
 }
 

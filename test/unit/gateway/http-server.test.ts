@@ -468,6 +468,27 @@ test("a request that does not arrive in time is told so", async () => {
   end();
 });
 
+test("a request of which that was said is not worked on when the rest of it comes", async () => {
+  const begun = Promise.withResolvers<void>();
+  let worked = false;
+  const { server, socket, received, connections, end } = await stubborn({
+    handle: (request) => {
+      begun.resolve();
+      request.on("end", () => (worked = true)).resume();
+    },
+  });
+  const accepted = once(server, "connection") as Promise<[Socket]>;
+  socket.write("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nx");
+  const [theirs] = await accepted;
+  await begun.promise;
+  server.emit("clientError", { code: "ERR_HTTP_REQUEST_TIMEOUT" }, theirs);
+  await expect.poll(received).toMatch(/^HTTP\/1\.1 408 /);
+  socket.write("x");
+  await expect.poll(connections).toBe(0);
+  expect(worked).toBe(false);
+  end();
+});
+
 /** A connection with an answer that is on its way, and a request behind it whose last byte is missing. */
 async function late() {
   const first = Promise.withResolvers<() => void>();

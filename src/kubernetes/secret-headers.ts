@@ -53,8 +53,11 @@ export function createSecretHeaders(dependencies: {
     if (namespace === undefined) return unavailable("the account is bound to no namespace");
     if (namespaces && !namespaces.includes(namespace)) return unavailable(notListed(namespace));
     const headers: Record<string, string> = {};
+    // Each once: what goes together, as a user name and its password, changes together.
+    const read = new Map<string, Secret | string>();
     for (const { header, secretName, secretKey } of target.headersFrom) {
-      const secret = await readSecret(namespace, secretName);
+      const secret = read.get(secretName) ?? (await readSecret(namespace, secretName));
+      read.set(secretName, secret);
       if (typeof secret === "string") return unavailable(`header ${header}: ${secret}`);
       if (secret.metadata.labels?.[RELEASE_LABEL] !== "true")
         return unavailable(`header ${header}: ${notReleased(secretName)}`);

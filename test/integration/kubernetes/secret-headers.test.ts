@@ -3,6 +3,7 @@ import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down
 import type { SecretHeader } from "../../../src/domain/job.ts";
 import type { ClaimedRun } from "../../../src/domain/run.ts";
 import { specFromResource } from "../../../src/kubernetes/scheduled-job.ts";
+import type { ApiCall } from "../../../src/kubernetes/client.ts";
 import { namespaceUid } from "../../../src/kubernetes/namespace-uid.ts";
 import { createSecretHeaders } from "../../../src/kubernetes/secret-headers.ts";
 import { connect, createNamespace } from "../../kubernetes/cluster.ts";
@@ -107,6 +108,40 @@ describe.runIf(kubeconfig !== "")("headersFrom", () => {
         headers: { Authorization: "Bearer abc", "X-Token": value },
       });
     }
+  });
+
+  test("one Secret's values belong together, also while it is rotated", async () => {
+    let rotations = 0;
+    const rotate = () =>
+      client.call({
+        verb: "apply",
+        resource: "secrets",
+        path: `/api/v1/namespaces/${namespace}/secrets/pair`,
+        query: { fieldManager: "test" },
+        body: {
+          apiVersion: "v1",
+          kind: "Secret",
+          metadata: { name: "pair", labels: RELEASED },
+          stringData: { user: `ada${rotations}`, password: `secret${rotations}` },
+        },
+      });
+    await rotate();
+    // Somebody rotates it behind each read.
+    const rotated: Pick<typeof client, "call"> = {
+      async call<T>(call: ApiCall) {
+        const answer = await client.call<T>(call);
+        rotations += 1;
+        await rotate();
+        return answer;
+      },
+    };
+    const both = run([
+      { header: "X-User", secretName: "pair", secretKey: "user" },
+      { header: "X-Password", secretName: "pair", secretKey: "password" },
+    ]);
+    expect(
+      await createSecretHeaders({ client: { ...client, ...rotated }, accountNamespaces })(both),
+    ).toEqual({ kind: "resolved", headers: { "X-User": "ada0", "X-Password": "secret0" } });
   });
 
   const REFUSED = [

@@ -61,7 +61,9 @@ export function createSecretHeaders(dependencies: {
       if (typeof secret === "string") return unavailable(`header ${header}: ${secret}`);
       if (secret.metadata.labels?.[RELEASE_LABEL] !== "true")
         return unavailable(`header ${header}: ${notReleased(secretName)}`);
-      const encoded = secret.data?.[secretKey];
+      const { data = {} } = secret;
+      // Not what every object has: a key may be called constructor.
+      const encoded = Object.hasOwn(data, secretKey) ? data[secretKey] : undefined;
       if (encoded === undefined)
         return unavailable(`header ${header}: Secret ${secretName} has no key ${secretKey}`);
       // A trailing line break is what `echo | base64` leaves behind, and never meant.

@@ -150,6 +150,12 @@ describe.runIf(kubeconfig !== "")("headersFrom", () => {
     { title: "not there", secretName: "nothing", secretKey: "value", error: "label" },
     { title: "no name at all", secretName: "to%6ben", secretKey: "value", error: "label" },
     { title: "without the key", secretName: "token", secretKey: "other", error: "no key other" },
+    {
+      title: "without a key of that name",
+      secretName: "token",
+      secretKey: "constructor",
+      error: "no key constructor",
+    },
     { title: "a space at its end", secretName: "token", secretKey: "padded", error: "spaces" },
     { title: "two line breaks", secretName: "token", secretKey: "open", error: "printable" },
     { title: "a second header in it", secretName: "token", secretKey: "bad", error: "printable" },

@@ -18,11 +18,15 @@ export function invalidInput(error: unknown): InvalidInput | undefined {
     }));
     return new InvalidInput(findings.length > 0 ? findings : [{ field: "", message }]);
   }
-  // A policy says no with any 4xx it likes; RBAC's 403 is our own installation's fault, not the caller's.
-  const admission = /admission webhook|ValidatingAdmissionPolicy|exceeded quota/.test(message);
-  if (error.code >= 400 && error.code < 500 && admission)
+  // RBAC's 403 is our own installation's fault, not the caller's.
+  if (error.code >= 400 && error.code < 500 && isByAdmission(error))
     return new InvalidInput([{ field: "", message }]);
   return undefined;
+}
+
+/** A policy of the cluster said no, which it does with any 4xx it likes. */
+export function isByAdmission({ message }: ApiError): boolean {
+  return /admission webhook|ValidatingAdmissionPolicy|exceeded quota/.test(message);
 }
 
 /** Without `Invalid value: "…": ` (of an object: `Invalid value: `) and `spec.x in body `: what the caller sent, and where. */

@@ -12,6 +12,7 @@ import { ApiError, isNotFound } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
 import type { EventRecorder } from "./events.ts";
 import { circuitNews, missedNews, statusNews } from "./job-news.ts";
+import { isByAdmission } from "./invalid-input.ts";
 import { createOpenCircuits } from "./open-circuits.ts";
 import { pause } from "../waiting/pause.ts";
 import { statusDigest } from "./resource-memory.ts";
@@ -302,9 +303,12 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
   };
 }
 
-/** The JSON patch's `test` did not hold: a 422 without a cause, as a refused status would have. */
+/**
+ * The JSON patch's `test` did not hold: a 422 without a cause, as a refused status would have. An admission webhook of the
+ * cluster may give none either.
+ */
 function isTestFailure(error: unknown): boolean {
-  if (!(error instanceof ApiError) || error.code !== 422) return false;
+  if (!(error instanceof ApiError) || error.code !== 422 || isByAdmission(error)) return false;
   return (error.status?.details?.causes ?? []).length === 0;
 }
 

@@ -223,11 +223,18 @@ describe("writes", () => {
     { what: "of a job that is gone", code: 404, causes: [], told: 0 },
     { what: "of one whose name another has", code: 422, causes: [], told: 0 },
     { what: "that says what may not be said", code: 422, causes: [{ field: "status" }], told: 1 },
-  ])("one $what is told of $told times", async ({ code, causes, told }) => {
+    {
+      what: "that a webhook of the cluster does not want",
+      code: 422,
+      message: 'admission webhook "x.example.com" denied the request: no',
+      causes: [],
+      told: 1,
+    },
+  ])("one $what is told of $told times", async ({ code, message = "", causes, told }) => {
     const { report, writes, warnings, seconds } = world();
     report(yearly());
     await seconds(2);
-    const status = { kind: "Status", code, details: { causes } } as const;
+    const status = { kind: "Status", code, message, details: { causes } } as const;
     writes.pop()?.answer(new ApiError(code, status, "patch"));
     await settle();
     expect(warnings).toHaveLength(told);

@@ -62,3 +62,12 @@ export function isAlreadyExists(error: unknown): error is ApiError {
 export function isExpired(error: unknown): error is ApiError {
   return error instanceof ApiError && error.code === 410;
 }
+
+/**
+ * 500, in etcd's words or in those of its client: a change that made the resource larger than etcd stores. However
+ * often it is tried, it comes to the same.
+ */
+export function isTooLarge(error: unknown): boolean {
+  if (!(error instanceof ApiError)) return false;
+  return error.code === 500 && /request is too large|message larger than max/.test(error.message);
+}

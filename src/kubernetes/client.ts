@@ -4,7 +4,7 @@ import type { Dispatcher } from "undici";
 import type { Monotonic, Random, Timers } from "../domain/ports/clock.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
-import { AnswerTooLarge, ApiError, parseStatus } from "./api-error.ts";
+import { AnswerTooLarge, ApiError, isTooLarge, parseStatus } from "./api-error.ts";
 import { createCredentials } from "./credentials.ts";
 import { canonicalJson, parseExactJson } from "../domain/exact-json.ts";
 import { backoffMs } from "../waiting/backoff.ts";
@@ -186,7 +186,7 @@ export function createKubernetesClient(dependencies: ClientDependencies): Kubern
             refusedOnce = true;
             continue;
           }
-          if (answer.code !== 429 && answer.code < 500) throw error;
+          if ((answer.code !== 429 && answer.code < 500) || isTooLarge(error)) throw error;
           if (METHODS[call.verb] !== "GET" && !wasRefusedUnread(answer))
             throw unavailable(what, error);
           trouble = error;

@@ -1,11 +1,14 @@
 import { InvalidInput } from "../domain/findings.ts";
 import type { Finding } from "../domain/findings.ts";
-import { ApiError } from "./api-error.ts";
+import { ApiError, isTooLarge } from "./api-error.ts";
 import { restField } from "./resource-fields.ts";
+
+const TOO_LARGE =
+  "the job would be larger than the cluster can store: shorten it, in the payload above all";
 
 /**
  * What the API server found wrong with a job: schema, CEL rules (422 with causes), or an admission
- * policy or webhook of the cluster (any 4xx, with its own words). Undefined: something else.
+ * policy or webhook of the cluster (any 4xx, with its own words), or etcd's limit. Undefined: something else.
  */
 export function invalidInput(error: unknown): InvalidInput | undefined {
   if (!(error instanceof ApiError)) return undefined;
@@ -18,6 +21,7 @@ export function invalidInput(error: unknown): InvalidInput | undefined {
     }));
     return new InvalidInput(findings.length > 0 ? findings : [{ field: "", message }]);
   }
+  if (isTooLarge(error)) return new InvalidInput([{ field: "", message: TOO_LARGE }]);
   // RBAC's 403 is our own installation's fault, not the caller's.
   if (error.code >= 400 && error.code < 500 && isByAdmission(error))
     return new InvalidInput([{ field: "", message }]);

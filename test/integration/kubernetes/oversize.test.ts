@@ -1,8 +1,10 @@
 import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from "vitest";
+import { InvalidInput } from "../../../src/domain/findings.ts";
 import type { Job } from "../../../src/domain/job.ts";
 import { JOBS_PER_PAGE } from "../../../src/domain/ports/job-store.ts";
 import type { JobStore } from "../../../src/domain/ports/job-store.ts";
 import { patchedSpec } from "../../../src/domain/rest-job.ts";
+import { ApiError } from "../../../src/kubernetes/api-error.ts";
 import { createKubernetesJobIndex } from "../../../src/kubernetes/kubernetes-job-index.ts";
 import { createKubernetesJobStore } from "../../../src/kubernetes/kubernetes-job-store.ts";
 import type { ScheduledJob } from "../../../src/kubernetes/scheduled-job.ts";
@@ -160,6 +162,28 @@ describe.runIf(kubeconfig !== "")("a job whose payload is larger than it may be"
     expect(payloadOf(resumed)).toBe(payloadOf(job));
     await store.delete(resumed);
     expect(await store.get(account, "deep")).toBeUndefined();
+  });
+
+  test("one that leaves no room for more is refused a change, which is no outage", async () => {
+    // As large as etcd takes.
+    for (let size = 1_572_864; ; size -= 50) {
+      const made = await apply("full", { a: "x".repeat(size) }).catch((error: unknown) => error);
+      if (!(made instanceof Error)) break;
+      expect(made).toBeInstanceOf(ApiError);
+    }
+    const job = await store.get(account, "full");
+    if (!job) throw new Error("not there");
+    await expect(store.update(job, { ...job.spec, suspend: true })).rejects.toThrow(InvalidInput);
+    // Nor one of its status, which is tried again at once after an outage.
+    for (const size of [1_000, 700_000])
+      await expect(
+        client.call({
+          verb: "patch",
+          resource: "scheduledjobs/status",
+          path: `/apis/carillon.dev/v1/namespaces/${namespace}/scheduledjobs/full/status`,
+          body: { status: { schedule: "x".repeat(size) } },
+        }),
+      ).rejects.toThrow(ApiError);
   });
 
   test("of the largest jobs a page has few, so that no process ends by reading them", async () => {

@@ -232,10 +232,11 @@ export function jobRoutes(options: JobRouteOptions) {
     try {
       return await jobs.create({ account, id, spec });
     } catch (error) {
-      if (!(error instanceof JobExists) || key === undefined) throw error;
-      // An earlier try with this key got as far as the store.
+      if (!(error instanceof JobExists)) throw error;
+      // An earlier try got as far as the store: with this key, or, of an id that nobody else has, the store's own.
       const job = await jobs.get(account, id);
       if (job && isSame(job.spec, spec)) return job;
+      if (key === undefined) throw error;
       throw new ApiError(
         "conflict",
         `a job was made with this Idempotency-Key before and differs: ${id}`,

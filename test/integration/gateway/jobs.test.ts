@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { HOUR } from "../../../src/domain/instant.ts";
 import type { CircuitState } from "../../../src/domain/ports/circuits.ts";
+import { JobExists } from "../../../src/domain/ports/job-store.ts";
 import { createCircuits } from "../../../src/postgres/circuits.ts";
 import { startHarness, type Harness } from "./harness.ts";
 
@@ -211,6 +212,18 @@ describe("POST /jobs", () => {
     });
     expect(reply.status).toBe(400);
     expect(reply.json["error"]).toContain("9007199254740993");
+  });
+
+  test("201 for a job that the store made at a try of its own, whose answer was lost", async () => {
+    const store = { ...h.jobs };
+    const exists = vi.spyOn(h.jobs, "create").mockImplementationOnce(async (job) => {
+      await store.create(job);
+      throw new JobExists(`a job ${job.id} exists already`);
+    });
+    const reply = await post({ ...webhookCron, name: "Made at once" });
+    exists.mockRestore();
+    expect(reply.status).toBe(201);
+    expect((await get(String(reply.json["id"]))).json).toMatchObject({ name: "Made at once" });
   });
 
   test("Idempotency-Key: one job, the same answer; 409 for another body", async () => {

@@ -115,14 +115,16 @@ export function jobRoutes(options: JobRouteOptions) {
     },
 
     async deleteJob(request: ApiRequest): Promise<ApiAnswer> {
-      const job = await existing(request).catch(async (error: unknown) => {
+      // Also of one that goes at this moment by other hands, or went at a try whose answer the store has lost.
+      const clearAway = async (error: unknown): Promise<never> => {
         if (error instanceof JobNotFound) await cancelLeftBehind(request);
         throw error;
-      });
+      };
+      const job = await existing(request).catch(clearAway);
       if (job.owner) throw jobOwned({ owner: job.owner });
       // The store first: a delete that it refuses must not cancel anything. Then PostgreSQL, before the
       // answer: no run starts once the caller has heard that the job is gone.
-      await jobs.delete(job);
+      await jobs.delete(job).catch(clearAway);
       await ledger.cancel([job], request.account);
       return { status: 200, body: { message: "job deleted" } };
     },

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { HOUR } from "../../../src/domain/instant.ts";
 import type { CircuitState } from "../../../src/domain/ports/circuits.ts";
-import { JobExists } from "../../../src/domain/ports/job-store.ts";
+import { JobExists, JobNotFound } from "../../../src/domain/ports/job-store.ts";
 import { createCircuits } from "../../../src/postgres/circuits.ts";
 import { startHarness, type Harness } from "./harness.ts";
 
@@ -720,5 +720,20 @@ describe("DELETE /jobs/{id}", () => {
     expect((await del(id)).status).toBe(404);
     expect((await h.ledger.unfinished([job.uid])).get(job.uid) ?? []).toEqual([]);
     expect((await h.ledger.cursors([job.uid])).get(job.uid)).toMatchObject({ deleted: true });
+  });
+
+  test("404 for one that goes by other hands meanwhile: its runs are cancelled", async () => {
+    const id = await made();
+    const job = await h.takeUp(h.first.account, id);
+    await act(id, "run");
+    const store = { ...h.jobs };
+    const gone = vi.spyOn(h.jobs, "delete").mockImplementationOnce(async (asked) => {
+      await store.delete(asked);
+      throw new JobNotFound(`no job ${asked.id}`);
+    });
+    const reply = await del(id);
+    gone.mockRestore();
+    expect(reply.status).toBe(404);
+    expect((await h.ledger.unfinished([job.uid])).get(job.uid) ?? []).toEqual([]);
   });
 });

@@ -33,6 +33,8 @@ export interface LeaseElectionDependencies {
 
 /** client-go's: candidates wait between 1 and 2.2 retry periods, so that they do not try in step. */
 const JITTER_FACTOR = 1.2;
+/** Of an int32. Somebody may have written it by hand, and then nobody could take the lease. */
+const MOST_TRANSITIONS = 2 ** 31 - 1;
 /** Between two looks whether this process is fit, which ask nobody else. */
 const FIT_POLL_MS = 250;
 
@@ -151,7 +153,7 @@ export function createLeaseElection(dependencies: LeaseElectionDependencies): Le
       record.acquireTime = current.acquireTime;
       record.transitions = current.transitions;
     } else {
-      record.transitions = current.transitions + 1;
+      record.transitions = current.transitions < MOST_TRANSITIONS ? current.transitions + 1 : 1;
     }
     await lock.update(record, deadline);
     return held();

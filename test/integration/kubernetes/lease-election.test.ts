@@ -166,6 +166,21 @@ describe.runIf(inject("tokenSecret") !== "")("leader election", () => {
     expect(await record()).toMatchObject({ holderIdentity: "a", leaseTransitions: 8 });
   });
 
+  test("a record that can count no further is taken all the same", async () => {
+    newLease();
+    const client = connect(controlPlane.kubeconfig);
+    await client.call({
+      verb: "create",
+      resource: "leases",
+      path: "/apis/coordination.k8s.io/v1/namespaces/default/leases",
+      body: { metadata: { name: lease }, spec: { leaseTransitions: 2 ** 31 - 1 } },
+    });
+    await client.close();
+    const leader = await stand("a");
+    await until("a leader", () => leader.leads(), RETRY_MS);
+    expect(await record()).toMatchObject({ holderIdentity: "a", leaseTransitions: 1 });
+  });
+
   const SKEWS = [
     { title: "an hour ahead", skewMs: 3_600_000 },
     { title: "a day behind", skewMs: -86_400_000 },

@@ -61,6 +61,8 @@ const MAX_WAITING = 1_000;
 const LAST_WRITES_MS = 2_000;
 /** The API server's, although its message speaks of characters. */
 const NOTE_BYTES = 1_024;
+/** The same. A pod's name may have 253. */
+const INSTANCE_BYTES = 128;
 
 interface Series {
   name: string;
@@ -131,7 +133,7 @@ export function createEventRecorder(dependencies: EventRecorderDependencies): Ev
         eventTime: microTime(wallClock()),
         ...(count > 1 && { series: seriesOf(count) }),
         reportingController: "carillon.dev/controller",
-        reportingInstance: dependencies.instance,
+        reportingInstance: firstBytes(dependencies.instance, INSTANCE_BYTES),
         type: news.type,
         reason: news.reason,
         action: news.action,

@@ -435,10 +435,10 @@ describe.runIf(kubeconfig !== "")("status and events", () => {
   });
 
   /** An event recorder whose time stands still, and what it may tell. */
-  function recorder() {
+  function recorder(instance = "test") {
     let now = 0;
     const { metrics } = client;
-    const options = { ...realTime, client, instance: "test", metrics, wallClock: Date.now };
+    const options = { ...realTime, client, instance, metrics, wallClock: Date.now };
     const events = createEventRecorder({ ...options, monotonic: () => now });
     const news = {
       uid: "0190aaaa",
@@ -473,10 +473,11 @@ describe.runIf(kubeconfig !== "")("status and events", () => {
 
   test.each([
     { title: "a note of many bytes", change: { note: `${"x".repeat(1_023)}приём` } },
+    { title: "what a pod of a long name has to say", change: {}, instance: "p".repeat(253) },
     { title: "a name cut at a hyphen", change: { name: `${"a".repeat(229)}-${"b".repeat(20)}` } },
-  ])("$title is told all the same", async ({ change }) => {
+  ])("$title is told all the same", async ({ change, instance }) => {
     await leader();
-    const { events, news } = recorder();
+    const { events, news } = recorder(instance);
     events.record({ ...news, ...change });
     await events.settled();
     expect(await readEvents()).toMatchObject([{ reason: "RunFailed" }]);

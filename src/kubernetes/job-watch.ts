@@ -75,6 +75,9 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
   /** Where a watch has fallen silent last. */
   const silentAt = new Map<Scope, string>();
 
+  /** At namespaces that could not be listed, monotonic: the watches of others, with which theirs end, may break more often. */
+  const nextLooks = new Map<string, number>();
+
   async function* watchScope(
     scope: Scope,
     position: string,
@@ -176,8 +179,11 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
   /** A namespace that is made (again), gives our rights back, or goes at last: a list must tell. */
   async function untilListable(scope: string, was: Unlisted, signal: AbortSignal): Promise<void> {
     for (;;) {
-      await pause(LOOK_AGAIN_MS, timers, signal);
+      const due = nextLooks.get(scope) ?? monotonic() + LOOK_AGAIN_MS;
+      nextLooks.set(scope, due);
+      await pause(Math.max(0, due - monotonic()), timers, signal);
       if (signal.aborted) return;
+      nextLooks.delete(scope);
       // No answer: the watches of the other namespaces notice that too.
       const now = await lookAt(client, scope).catch(() => was);
       if (now !== was && !signal.aborted)

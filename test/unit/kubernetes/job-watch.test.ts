@@ -280,6 +280,17 @@ test("several namespaces: the position has the place in each, and whoever leaves
   expect(asked.filter(({ signal }) => !signal.aborted)).toEqual([]);
 });
 
+test("a namespace that could not be listed is looked at again, however often the watches of others break", async () => {
+  const { asked, told } = world(["a", "b"]);
+  const broken = async () => {
+    for (let times = 0; times < 60; times += 1)
+      await told("a=10&b=gone", 2, () => [bookmark("11")]);
+  };
+  await expect(broken()).rejects.toThrow("namespace b was gone and is listed");
+  // Each of them takes a second.
+  expect(asked.length).toBeGreaterThanOrEqual(29);
+});
+
 test("a caller that has heard enough leaves no connection behind", async () => {
   const { bodies, told } = world();
   for (const count of [1, 2]) await told("1", count, () => [of("ADDED", "team"), bookmark("3")]);

@@ -129,10 +129,11 @@ describe.runIf(kubeconfig !== "")("status and events", () => {
       await learn();
       return job;
     };
-    /** What the controller's reflector does: the memory learns from lists and watches. */
+    /** What the controller's reflector does: the memory learns from lists and watches. Other tests' jobs are there, too. */
     const learn = async () => {
-      const page = await store.list({ limit: 10_000 });
-      return page.jobs;
+      let page = await store.list({ limit: 500 });
+      while (page.continue !== undefined)
+        page = await store.list({ limit: 500, continue: page.continue });
     };
     return { store, memory, history, circuits, looked, told, events, start, create, learn };
   }

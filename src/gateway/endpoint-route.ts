@@ -12,7 +12,7 @@ import type { createValidators } from "./validate.ts";
 export type BodyOf<E> = E extends { body: infer S extends TSchema } ? Static<S> : undefined;
 export type QueryOf<E> = E extends { query: infer S extends TSchema } ? Static<S> : undefined;
 
-type OfAnyEndpoint = "requestId" | "params" | "query" | "body" | "json" | "idempotencyKey";
+type OfAnyEndpoint = "requestId" | "params" | "query" | "body" | "json" | "idempotencyKey" | "gone";
 
 /**
  * Puts an endpoint on the router. Whoever asks is admitted first, then what they ask is checked, and then only
@@ -53,6 +53,7 @@ export function routeEndpoint<Request extends ApiRequest>(
           endpoint.idempotencyKey === undefined
             ? undefined
             : readIdempotencyKey(ctx.headers["idempotency-key"]?.toString()),
+        gone: () => ctx.req.socket.destroyed,
       };
       // The validators have just made it what the handler takes.
       return handler(request as never);

@@ -15,6 +15,8 @@ export interface ApiRequest<Body = unknown, Query = unknown> {
   json: JsonBody | undefined;
   /** Undefined as well where the endpoint makes nothing of one. */
   idempotencyKey: string | undefined;
+  /** Whether the client has gone away: nobody reads the answer. */
+  gone: () => boolean;
 }
 
 export interface ApiAnswer {

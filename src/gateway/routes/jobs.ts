@@ -85,8 +85,8 @@ export function jobRoutes(options: JobRouteOptions) {
       });
     },
 
-    async listJobs({ account, query }: ApiRequest<undefined, JobsQuery>): Promise<ApiAnswer> {
-      const body = await listInTurn(account, () => listed(account, query));
+    async listJobs(request: ApiRequest<undefined, JobsQuery>): Promise<ApiAnswer> {
+      const body = await listInTurn(request.account, () => listed(request));
       return { status: 200, body };
     },
 
@@ -151,12 +151,15 @@ export function jobRoutes(options: JobRouteOptions) {
     },
   };
 
-  async function listed(account: string, query: JobsQuery): Promise<object[]> {
+  /** Of a client that has gone away nothing more is read: those who still wait would wait for that, and in vain. */
+  async function listed(request: ApiRequest<undefined, JobsQuery>): Promise<object[]> {
+    const { account, query, gone } = request;
     const found: object[] = [];
     let next: string | undefined;
     do {
       const from = next === undefined ? {} : { continue: next };
       next = await pageInTurn(account, async () => {
+        if (gone()) return undefined;
         const page = await jobs.list({ account, limit: PAGE, ...from });
         const cursors = await history.cursors(page.jobs.map((job) => job.uid));
         for (const job of page.jobs) {

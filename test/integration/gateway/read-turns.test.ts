@@ -1,3 +1,5 @@
+import { once } from "node:events";
+import { connect } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { until } from "../../until.ts";
 import { newUser, type Visitor } from "./dashboard-visitor.ts";
@@ -55,4 +57,37 @@ test.each([
   }
   const statuses = (await Promise.all(crowd)).map(({ status }) => status);
   expect(new Set(statuses)).toEqual(new Set([list.includes("some") ? 404 : 200]));
+});
+
+test("lists that clients have given up on are not read, and hold up nobody", async () => {
+  const slow = Promise.withResolvers<void>();
+  let read = 0;
+  const own = await startHarness({
+    jobs: (jobs) => ({
+      ...jobs,
+      list: async (query) => {
+        read += 1;
+        await slow.promise;
+        return jobs.list(query);
+      },
+    }),
+  });
+  try {
+    const crowd = Array.from({ length: 20 }, () => connect(own.port, "127.0.0.1"));
+    await Promise.all(crowd.map((socket) => once(socket, "connect")));
+    for (const socket of crowd)
+      socket.write(`GET /jobs HTTP/1.1\r\nHost: x\r\nX-API-Key: ${own.first.key}\r\n\r\n`);
+    const inFlight = async () =>
+      /^carillon_http_requests_in_flight (\d+)$/m.exec((await own.metrics.render()).text)?.[1];
+    await expect.poll(inFlight).toBe("20");
+    await until("two of them read", () => read === 2);
+    for (const socket of crowd) socket.destroy();
+    await expect.poll(inFlight).toBe("0");
+    slow.resolve();
+    expect((await own.request({ path: "/jobs" })).status).toBe(200);
+    expect(read).toBe(3);
+  } finally {
+    slow.resolve();
+    await own.close();
+  }
 });

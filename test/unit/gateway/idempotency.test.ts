@@ -29,6 +29,7 @@ test.each([
       query: {},
       body: {},
       json: undefined,
+      gone: () => false,
       idempotencyKey: "k",
     },
     scope: "POST /send",

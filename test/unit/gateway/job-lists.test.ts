@@ -22,7 +22,9 @@ test("a crowd's lists of jobs come one after the other, and are not all kept in 
     listInTurn: turns.list,
   } as unknown as JobRouteOptions);
   const ask = async () => {
-    await routes.listJobs({ account: "a", query: {} } as Parameters<typeof routes.listJobs>[0]);
+    await routes.listJobs({ account: "a", query: {}, gone: () => false } as Parameters<
+      typeof routes.listJobs
+    >[0]);
     done += 1;
   };
   await Promise.all(Array.from({ length: 50 }, ask));

@@ -16,7 +16,8 @@ type OfAnyEndpoint = "requestId" | "params" | "query" | "body" | "json" | "idemp
 
 /**
  * Puts an endpoint on the router. Whoever asks is admitted first, then what they ask is checked, and then only
- * a body of theirs is read: a stranger costs nothing.
+ * a body of theirs is read: a stranger costs nothing. Somebody whose body was still on its way then has to be
+ * admitted once more when it is there: they may have been shut out meanwhile.
  */
 export function routeEndpoint<Request extends ApiRequest>(
   router: Router<GatewayState>,
@@ -24,8 +25,14 @@ export function routeEndpoint<Request extends ApiRequest>(
     /** As OpenAPI writes it: `/jobs/{id}`. */
     path: string;
     endpoint: { method: string; query: TSchema; body?: TSchema; idempotencyKey?: string };
-    /** Who asks, with what only such requests have. Throws ApiError for those who may not. */
-    admit: (ctx: RouterContext<GatewayState>) => Promise<Omit<Request, OfAnyEndpoint>>;
+    /**
+     * Who asks, with what only such requests have. Throws ApiError for those who may not. `again`: the second time
+     * for one request.
+     */
+    admit: (
+      ctx: RouterContext<GatewayState>,
+      again: boolean,
+    ) => Promise<Omit<Request, OfAnyEndpoint>>;
     handler: (request: never) => Promise<ApiAnswer>;
     validators: ReturnType<typeof createValidators>;
     readBody: BodyReader;
@@ -37,13 +44,14 @@ export function routeEndpoint<Request extends ApiRequest>(
   const checkBody = endpoint.body ? validators.compile(endpoint.body) : undefined;
   router.register(path.replaceAll(/\{(\w+)\}/g, ":$1"), [endpoint.method], async (ctx) => {
     ctx.state.route = path;
-    const admitted = await admit(ctx);
+    const admitted = await admit(ctx, false);
+    const whole = ctx.req.complete;
     const query = checkQuery(queryObject(ctx.querystring, endpoint.query));
     const answering = async (came: (bytes: number) => void): Promise<ApiAnswer> => {
       const json = checkBody ? await readBody(ctx) : undefined;
       if (json) came(json.bytes);
       const request = {
-        ...admitted,
+        ...(json && !whole ? await admit(ctx, true) : admitted),
         requestId: ctx.state.requestId,
         params: ctx.params,
         query,

@@ -175,13 +175,13 @@ export function createGateway(given: GatewayOptions): Gateway {
     routeEndpoint<ApiRequest>(router, {
       path: endpoint.path,
       endpoint,
-      admit: async (ctx) => {
+      admit: async (ctx, again) => {
         if (!endpoint.authenticated) return { account: "" };
         const caller = await authenticate(options.apiKeys, ctx.get("x-api-key"));
         const { keyId, account, smtpRevision } = caller;
         ctx.state.account = account;
         ctx.state.keyId = keyId;
-        ctx.set(limiter.take(keyId));
+        if (!again) ctx.set(limiter.take(keyId));
         return { account, smtpRevision };
       },
       handler,

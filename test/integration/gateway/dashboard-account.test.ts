@@ -1,5 +1,6 @@
 import { parse } from "yaml";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { until } from "../../until.ts";
 import { cronSpec } from "../../conformance/job-store.ts";
 import { PASSWORD, newUser, visitor, type Visitor } from "./dashboard-visitor.ts";
 import { startHarness, type Harness } from "./harness.ts";
@@ -13,6 +14,37 @@ const JOB = {
   webhook_url: "http://127.0.0.1:9/report",
   webhook_payload: { of: "the day: #1", yes: "no", n: 12 },
 };
+
+/** Sends the half of a request, and what is left when it is told to. Whoever asks has been let in by then. */
+async function half(request: {
+  method: string;
+  path: string;
+  json: object;
+  headers: Record<string, string>;
+}) {
+  const text = JSON.stringify(request.json);
+  const { readable, writable } = new TransformStream<Uint8Array<ArrayBuffer>>();
+  const writer = writable.getWriter();
+  const bytes = new TextEncoder();
+  const { headers, method } = request;
+  const reply = fetch(`http://127.0.0.1:${harness.port}${request.path}`, {
+    method,
+    headers: { "Content-Type": "application/json", Origin: owner.origin, ...headers },
+    body: readable,
+    duplex: "half",
+  });
+  await writer.write(bytes.encode(text.slice(0, 5)));
+  const line = /^carillon_http_requests_in_flight [1-9]/m;
+  await until("it is there", async () => line.test((await harness.metrics.render()).text));
+  // Those who ask later have been looked up.
+  await harness.request({ path: "/jobs", key: null, headers });
+  await owner.get("/session");
+  return async () => {
+    await writer.write(bytes.encode(text.slice(5)));
+    await writer.close();
+    return (await reply).status;
+  };
+}
 
 /** What one hour or day of a chart has. */
 type Counts = Record<string, string | number>;
@@ -52,6 +84,17 @@ describe("API keys", () => {
     expect((await stranger.ask("DELETE", `/api-keys/${id}`)).status).toBe(404);
     expect((await owner.ask("DELETE", `/api-keys/${id}`)).status).toBe(200);
     expect((await harness.request({ path: "/jobs", key: raw })).status).toBe(401);
+  });
+
+  test("one that is deleted while a request with it is on its way is refused", async () => {
+    const made = await owner.post("/api-keys", { label: "slow" });
+    const headers = { "X-API-Key": String(made.json["raw"]) };
+    const ask = { method: "POST", path: "/jobs", json: { ...JOB, name: "too late" }, headers };
+    const late = await half(ask);
+    const { id } = made.json["key"] as { id: string };
+    expect((await owner.ask("DELETE", `/api-keys/${id}`)).status).toBe(200);
+    expect(await late()).toBe(401);
+    expect((await harness.request({ path: "/jobs" })).text).not.toContain("too late");
   });
 });
 
@@ -378,6 +421,21 @@ describe("a role", () => {
     expect((await patch(owner, id, { role: "member" })).json).toMatchObject({ role: "member" });
     expect(await smtp()).toBe(403);
     expect((await member.get("/session")).json).toMatchObject({ user: { role: "member" } });
+  });
+
+  test("that is taken away while a request is on its way counts for that, too", async () => {
+    const email = "leaving@example.com";
+    const leaving = await newUser(harness, { account: harness.first.account, email });
+    const headers = { Cookie: leaving.cookie() ?? "" };
+    const ask = { method: "POST", path: "/dashboard/api/api-keys", headers };
+    const demoted = await half({ ...ask, json: { label: "demoted" } });
+    expect((await patch(owner, leaving.id, { role: "member" })).status).toBe(200);
+    expect(await demoted()).toBe(403);
+    expect((await patch(owner, leaving.id, { role: "owner" })).status).toBe(200);
+    const removed = await half({ ...ask, json: { label: "removed" } });
+    expect((await owner.ask("DELETE", `/users/${leaving.id}`)).status).toBe(200);
+    expect(await removed()).toBe(401);
+    expect((await owner.get("/api-keys")).text).not.toMatch(/demoted|removed/);
   });
 
   test("of the last owner stays", async () => {

@@ -17,12 +17,20 @@ const SESSION: HostCookie = {
   sameSite: "Strict",
 };
 
-/** Lax: it has to come along when the provider sends the browser back. */
-const SINGLE_SIGN_ON: HostCookie = {
-  name: "carillon_single_sign_on",
-  maxAgeSeconds: 600,
-  sameSite: "Lax",
-};
+/**
+ * Of one sign-in, whose `state` names it: another one in a second tab is not in its way. Lax: it has to come along
+ * when the provider sends the browser back.
+ */
+function singleSignOn(state: string): HostCookie {
+  return {
+    name: `carillon_single_sign_on_${state.slice(0, 8)}`,
+    maxAgeSeconds: 600,
+    sameSite: "Lax",
+  };
+}
+
+/** As the states that we make; what comes back may be anything. */
+const STATE = /^[\w-]{8,}$/;
 
 /** Whether the Host header names this machine itself: `localhost:8080`, `127.0.0.1`, `[::1]`, `a.localhost`. */
 export function isLoopbackHost(host: string): boolean {
@@ -45,13 +53,17 @@ export function sessionCookie(token: string | null, host: string): string {
   return write(SESSION, token, host);
 }
 
-/** The token of a sign-in that is under way at the provider. */
-export function readSingleSignOnCookie(header: string, host: string): string | undefined {
-  return read(SINGLE_SIGN_ON, header, host);
+/** The token of the sign-in of this state that is under way at the provider. */
+export function readSingleSignOnCookie(
+  header: string,
+  host: string,
+  state: string,
+): string | undefined {
+  return STATE.test(state) ? read(singleSignOn(state), header, host) : undefined;
 }
 
-export function singleSignOnCookie(token: string | null, host: string): string {
-  return write(SINGLE_SIGN_ON, token, host);
+export function singleSignOnCookie(token: string | null, host: string, state: string): string {
+  return write(singleSignOn(state), token, host);
 }
 
 function read({ name }: HostCookie, header: string, host: string): string | undefined {

@@ -58,7 +58,7 @@ export function singleSignOnRoutes(options: SingleSignOnRouteOptions) {
       return {
         status: 200,
         body: { url },
-        headers: { "Set-Cookie": singleSignOnCookie(cookie, host) },
+        headers: { "Set-Cookie": singleSignOnCookie(cookie, host, checks.state) },
       };
     },
 
@@ -66,19 +66,24 @@ export function singleSignOnRoutes(options: SingleSignOnRouteOptions) {
       request: DashboardRequest<undefined, CallbackQuery>,
     ): Promise<ApiAnswer> {
       const parts = configured();
-      const { host, requestId } = request;
+      const { host, requestId, cookies, query } = request;
+      const { state = "" } = query;
+      const cookie = readSingleSignOnCookie(cookies, host, state);
+      // Another one may be under way in this browser: its cookie stays.
+      if (cookie === undefined) return notIn("expired");
+      const over = singleSignOnCookie(null, host, state);
       try {
-        const result = await finish(parts, request);
-        if (typeof result === "string") return notIn(host, result);
+        const result = await finish(parts, cookie, request);
+        if (typeof result === "string") return notIn(result, over);
         if (request.token !== undefined) await sessions.delete(request.token);
         // Always a new one: nobody can make somebody sign in to a session of theirs.
         const session = await sessions.create(result.user);
-        if (!session) return notIn(host, "unknown");
-        return back(host, "/dashboard/", sessionCookie(session.token, host));
+        if (!session) return notIn("unknown", over);
+        return back("/dashboard/", over, sessionCookie(session.token, host));
       } catch (error) {
         // A person's browser is here, not a program: in any case it gets back to the page.
         log.error({ err: error, request_id: requestId }, "single sign-on failed");
-        return notIn(host, "failed");
+        return notIn("failed", over);
       }
     },
   };
@@ -91,10 +96,11 @@ export function singleSignOnRoutes(options: SingleSignOnRouteOptions) {
 
   async function finish(
     { provider, attempts, identities }: Parts,
+    cookie: string,
     request: DashboardRequest<undefined, CallbackQuery>,
   ): Promise<Reason | { user: string }> {
-    const { cookies, host, query, requestId: request_id } = request;
-    const [attempt = "", invitation] = readSingleSignOnCookie(cookies, host)?.split(".") ?? [];
+    const { query, requestId: request_id } = request;
+    const [attempt = "", invitation] = cookie.split(".");
     // Taken before anything is asked of the provider: the same address a second time finds nothing.
     const checks = await attempts.take(attempt);
     if (!checks) return "expired";
@@ -130,17 +136,14 @@ async function beginning(provider: IdentityProvider) {
 }
 
 /** The reason is in the fragment, which goes to no server and into no log. */
-function notIn(host: string, reason: Reason): ApiAnswer {
-  return back(host, `/dashboard/#sign-in=${reason}`);
+function notIn(reason: Reason, ...cookies: string[]): ApiAnswer {
+  return back(`/dashboard/#sign-in=${reason}`, ...cookies);
 }
 
-function back(host: string, location: string, session?: string): ApiAnswer {
+function back(location: string, ...cookies: string[]): ApiAnswer {
   return {
     status: 303,
     body: { message: "see the dashboard" },
-    headers: {
-      Location: location,
-      "Set-Cookie": [singleSignOnCookie(null, host), ...(session === undefined ? [] : [session])],
-    },
+    headers: { Location: location, ...(cookies.length > 0 && { "Set-Cookie": cookies }) },
   };
 }

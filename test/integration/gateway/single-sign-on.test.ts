@@ -76,6 +76,14 @@ function person(login: string, email: string, verified = true): void {
   provider.people.set(login, { email, email_verified: verified });
 }
 
+/** The cookie of the sign-in that is under way. */
+function underWay(browser: Traveller): { name: string; token: string } {
+  const found = [...browser.jarOf(dashboard)].filter(([name]) => name.startsWith(UNDER_WAY));
+  expect(found).toHaveLength(1);
+  const [[name, token] = ["", ""]] = found;
+  return { name, token };
+}
+
 /** Presses the button: the provider's address that the page goes to. */
 async function begin(browser: Traveller, body: object = {}): Promise<string> {
   const reply = await ask(browser, "POST", "/single-sign-on", body);
@@ -121,10 +129,11 @@ describe("a sign-in through the provider", () => {
       redirect_uri: dashboard + CALLBACK_PATH,
       scope: "openid email",
     });
+    const { name } = underWay(browser);
     const end = await browser.go(await browser.throughProvider(start.href, "ada-1"));
     expect(end).toMatchObject({ status: 303, location: `${dashboard}/dashboard/` });
     expect(end.cookies.map((line) => line.replace(/=[\w-]{43};/, "=TOKEN;"))).toEqual([
-      `${UNDER_WAY}=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax`,
+      `${name}=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax`,
       `${SESSION}=TOKEN; Path=/; Max-Age=604800; HttpOnly; SameSite=Strict`,
     ]);
     expect(await whoIs(browser)).toBe("ada@example.com");
@@ -132,6 +141,18 @@ describe("a sign-in through the provider", () => {
     expect((await ask(browser, "DELETE", "/session")).status).toBe(200);
     browser.jarOf(dashboard).set(SESSION, token);
     expect(await whoIs(browser)).toBeUndefined();
+  });
+
+  test("in two tabs is two, whichever ends first", async () => {
+    person("ada-1", "ada@example.com");
+    const browser = traveller();
+    const older = await browser.throughProvider(await begin(browser), "ada-1");
+    const newer = await browser.throughProvider(await begin(browser), "ada-1");
+    for (const callback of [older, newer]) {
+      expect((await browser.go(callback)).location).toBe(`${dashboard}/dashboard/`);
+      expect(await whoIs(browser)).toBe("ada@example.com");
+    }
+    expect([...browser.jarOf(dashboard).keys()]).toEqual([SESSION]);
   });
 
   test("remembers the person, not the address", async () => {
@@ -215,8 +236,10 @@ describe("nobody is signed in", () => {
   });
 
   const tampering: { name: string; start?: (url: URL) => void; back?: (url: URL) => void }[] = [
-    { name: "the state", back: (url) => url.searchParams.set("state", "of-somebody-else") },
-    { name: "no state", back: (url) => url.searchParams.delete("state") },
+    {
+      name: "the end of the state",
+      back: (url) => url.searchParams.set("state", `${url.searchParams.get("state")}x`),
+    },
     { name: "the nonce", start: (url) => url.searchParams.set("nonce", "of-another-sign-in") },
     { name: "the code", back: (url) => url.searchParams.set("code", "guessed") },
     { name: "no code", back: (url) => url.searchParams.delete("code") },
@@ -235,12 +258,12 @@ describe("nobody is signed in", () => {
     const callback = await browser.throughProvider(there.href, "ada-1");
     const changed = new URL(callback);
     back?.(changed);
-    const token = browser.jarOf(dashboard).get(UNDER_WAY) ?? "";
+    const { name, token } = underWay(browser);
     const end = await browser.go(changed.href);
     expect(end.location).toBe(`${dashboard}/dashboard/#sign-in=refused`);
     expect(end.cookies).toHaveLength(1);
     // One try: the right address comes too late then.
-    browser.jarOf(dashboard).set(UNDER_WAY, token);
+    browser.jarOf(dashboard).set(name, token);
     expect((await browser.go(callback)).location).toMatch(/#sign-in=expired$/);
     expect(await sessionsIn()).toBe(before);
   });
@@ -261,15 +284,15 @@ describe("nobody is signed in", () => {
     person("ada-1", "ada@example.com");
     const browser = traveller();
     const callback = await browser.throughProvider(await begin(browser), "ada-1");
-    const token = browser.jarOf(dashboard).get(UNDER_WAY) ?? "";
+    const { name, token } = underWay(browser);
     const thief = traveller();
-    thief.jarOf(dashboard).set(UNDER_WAY, token);
+    thief.jarOf(dashboard).set(name, token);
     const ends = await Promise.all([browser, thief].map((each) => each.go(callback)));
     expect(ends.map(({ location }) => location?.split("#")[1] ?? "in").toSorted()).toEqual([
       "in",
       "sign-in=expired",
     ]);
-    browser.jarOf(dashboard).set(UNDER_WAY, token);
+    browser.jarOf(dashboard).set(name, token);
     expect((await browser.go(callback)).location).toMatch(/#sign-in=expired$/);
   });
 
@@ -280,8 +303,23 @@ describe("nobody is signed in", () => {
     const victim = traveller();
     expect((await victim.go(callback)).location).toMatch(/#sign-in=expired$/);
     await begin(victim);
-    expect((await victim.go(callback)).location).toMatch(/#sign-in=refused$/);
+    expect((await victim.go(callback)).location).toMatch(/#sign-in=expired$/);
     expect(await whoIs(victim)).toBeUndefined();
+  });
+
+  const otherStates = ["of-somebody-else", "", "x; Path=/", "\u00e9".repeat(9), undefined];
+  test.each(otherStates)("by another state (%j), which leaves the sign-in be", async (state) => {
+    person("ada-1", "ada@example.com");
+    const browser = traveller();
+    const callback = await browser.throughProvider(await begin(browser), "ada-1");
+    const changed = new URL(callback);
+    if (state === undefined) changed.searchParams.delete("state");
+    else changed.searchParams.set("state", state);
+    const end = await browser.go(changed.href);
+    expect(end).toMatchObject({ location: `${dashboard}/dashboard/#sign-in=expired`, cookies: [] });
+    expect(await whoIs(browser)).toBeUndefined();
+    await browser.go(callback);
+    expect(await whoIs(browser)).toBe("ada@example.com");
   });
 
   test("who comes back too late", async () => {
@@ -317,7 +355,7 @@ describe("beginning", () => {
   test("keeps no secret in what the browser stores: a hash is kept here", async () => {
     const browser = traveller();
     await begin(browser);
-    const token = browser.jarOf(dashboard).get(UNDER_WAY) ?? "";
+    const { token } = underWay(browser);
     expect(token).toMatch(/^[\w-]{43}$/);
     const { rows } = await harness.pool.query("select s::text from single_sign_ons s");
     expect(JSON.stringify(rows)).not.toContain(token);

@@ -4,7 +4,7 @@ import type { Standalone } from "../program.ts";
 import { violations } from "./axe.ts";
 import { findChrome } from "./chrome.ts";
 import { copied } from "./locators.ts";
-import { DESKTOP, openWindow, PHONE, settled, signIn, type Owner } from "./owner.ts";
+import { DESKTOP, openWindow, PHONE, settled, signIn, type Owner, type View } from "./owner.ts";
 import { sampleData } from "./sample-data.ts";
 import { openStage, type Stage } from "./stage.ts";
 
@@ -34,6 +34,18 @@ const hiddenBeginning = (letter: string) => `(() => {
   first.setEnd(link.firstChild, 1);
   return first.getBoundingClientRect().right - link.closest(".clip").getBoundingClientRect().right;
 })()`;
+
+/** A sheet of paper. */
+const A4: View = { width: 794, height: 1_123 };
+
+/** What stays where it is on each sheet, and what shows only a part of itself. */
+const inTheWay = `[...document.querySelectorAll("body *")].filter((each) => {
+  const { position, overflowX, overflowY } = getComputedStyle(each);
+  if (!each.checkVisibility() || each.getBoundingClientRect().height === 0) return false;
+  return position === "fixed" || position === "sticky"
+    || (overflowX === "auto" && each.scrollWidth > each.clientWidth)
+    || (overflowY === "auto" && each.scrollHeight > each.clientHeight);
+}).map(({ className }) => String(className))`;
 
 /** The words of a state, a role or an account that end in an ellipsis. */
 const SHORTENED = `[...document.querySelectorAll("main .mantine-Badge-label")]
@@ -151,6 +163,18 @@ describe.skipIf(chrome === undefined)("every page", () => {
       await page.goto(`/dashboard/${path}`);
       await page.getByRole("link", { name }).first().waitFor();
       expect(await page.evaluate(hiddenBeginning("\u05e9"))).toBeLessThan(1);
+    }
+    await context.close();
+  });
+
+  test("on paper nothing covers what is there, or has to be scrolled to", async () => {
+    const { context, page } = await openWindow(browser, program.url, { view: A4 });
+    await signIn(page, owner);
+    await page.emulateMedia({ media: "print" });
+    for (const path of ["", "jobs", `jobs/${job}`, "logs", "api-keys"]) {
+      await page.goto(`/dashboard/${path}`);
+      await settled(page);
+      expect([path, await page.evaluate(inTheWay)]).toEqual([path, []]);
     }
     await context.close();
   });

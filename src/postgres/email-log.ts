@@ -10,7 +10,7 @@ import { ensureEmailLogMonths } from "./email-log-retention.ts";
 import type { Pace } from "../waiting/pace.ts";
 import { createGroupCommit } from "./group-commit.ts";
 import { lacksPartition } from "./partitions.ts";
-import type { Pool } from "./pool.ts";
+import { transaction, type Pool } from "./pool.ts";
 import { refusingContent } from "./refusing-content.ts";
 import { isRowFault } from "./sql-state.ts";
 
@@ -37,13 +37,17 @@ export function createEmailLog({ pool, pace }: { pool: Pool; pace?: Pace }): Ema
   return {
     append: (entry) => refusingContent(() => appends.submit(entry)),
     async ready(account) {
-      // Nothing is counted, but it is a write.
-      await pool.query(
-        `insert into email_log_counts as c (account, day, kind, status, entries)
-         values ($1, (now() at time zone 'UTC')::date, 'email', 'sent', 0)
-         on conflict (account, day, kind, status) do update set entries = c.entries`,
-        [account],
-      );
+      await transaction(pool, async (client) => {
+        // As an entry would, it waits for whoever keeps entries out.
+        await client.query("lock table email_log in row exclusive mode");
+        // Nothing is counted, but it is a write.
+        await client.query(
+          `insert into email_log_counts as c (account, day, kind, status, entries)
+           values ($1, (now() at time zone 'UTC')::date, 'email', 'sent', 0)
+           on conflict (account, day, kind, status) do update set entries = c.entries`,
+          [account],
+        );
+      });
     },
     async list(query) {
       const { text, values } =

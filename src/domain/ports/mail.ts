@@ -39,7 +39,7 @@ export interface Mailer {
 export interface EmailLog {
   /** Group-committed; resolves when durable. Throws ContentRefused. */
   append(entry: NewEmailLogEntry): Promise<EmailLogEntry>;
-  /** Throws DependencyUnavailable while nothing can be written, as on a server that is read-only or full. */
+  /** Throws DependencyUnavailable while nothing can be written: on a server that is read-only or full, or behind a lock. */
   ready(account: string): Promise<void>;
   /** Newest first. `total` counts what the filters match, exactly. */
   list(query: {

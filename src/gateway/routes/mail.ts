@@ -39,6 +39,8 @@ export function mailRoutes(options: MailRouteOptions) {
   const { mailer, emailLog, otps, metrics } = options;
   /** The log has not taken the last entry of a mail that was sent. */
   let logAway = false;
+  /** Whether it takes one by now. */
+  let asking: Promise<void> | undefined;
 
   return {
     async sendEmail(request: ApiRequest<SendRequest>): Promise<ApiAnswer> {
@@ -154,7 +156,11 @@ export function mailRoutes(options: MailRouteOptions) {
    */
   async function untilLogged(account: string): Promise<void> {
     if (!logAway) return;
-    await emailLog.ready(account);
+    // One for all: while it waits for a lock it has a connection, and others have something to do for the rest.
+    asking ??= emailLog.ready(account).finally(() => {
+      asking = undefined;
+    });
+    await asking;
     logAway = false;
   }
 

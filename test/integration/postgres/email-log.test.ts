@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { DAY } from "../../../src/domain/instant.ts";
+import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
 import type { EmailLog } from "../../../src/domain/ports/mail.ts";
 import {
   deleteOldEmailLog,
@@ -15,13 +16,17 @@ import type { TestDatabase } from "../../postgres/database.ts";
 
 let database: TestDatabase;
 let pool: Pool;
+/** Waits for no lock. */
+let impatient: Pool;
 
 beforeAll(async () => {
   database = await createTestDatabase();
-  pool = createPool({ url: database.url, applicationName: "email log test" });
+  const common = { url: database.url, applicationName: "email log test" };
+  pool = createPool(common);
+  impatient = createPool({ ...common, lockTimeoutMs: 50 });
 });
 afterAll(async () => {
-  await pool.end();
+  await Promise.all([pool.end(), impatient.end()]);
   await database.drop();
 });
 
@@ -195,6 +200,25 @@ describe("the email log", () => {
       createEmailLog({ pool }).append(entry(account)),
     ]);
     expect((await log.list({ account, limit: 9, offset: 0 })).total).toBe(2);
+  });
+
+  test("it is not ready while somebody holds a lock that keeps its entries out", async () => {
+    const account = randomUUID();
+    const log = createEmailLog({ pool: impatient });
+    await createEmailLog({ pool }).append(entry(account));
+    const [month] = await emailLogMonths({ pool });
+    const holder = await pool.connect();
+    // CREATE INDEX has this one.
+    await holder.query(`begin; lock table email_log_${month?.replace("-", "_")} in share mode`);
+    const meanwhile = await log.ready(account).catch((error: unknown) => error);
+    await holder.query("rollback");
+    holder.release();
+    expect(meanwhile).toBeInstanceOf(DependencyUnavailable);
+    await log.ready(account);
+    const { rows } = await pool.query("select entries from email_log_counts where account = $1", [
+      account,
+    ]);
+    expect(rows).toEqual([{ entries: 1 }]);
   });
 
   test("a dropped month takes its counters along", async () => {

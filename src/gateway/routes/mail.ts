@@ -129,21 +129,26 @@ export function mailRoutes(options: MailRouteOptions) {
       minutes: OTP_MINUTES,
     });
     const result = await mailer.send(account, { ...message, kind: "otp" }, { smtpRevision });
-    if (result.kind === "accepted") await otps.activate(issued.id);
-    else await otps.discard(issued.id);
+    const sent = result.kind === "accepted";
+    // A mail belongs in the log, whatever becomes of its code.
+    const [marked] = await Promise.allSettled([
+      sent ? otps.activate(issued.id) : otps.discard(issued.id),
+    ]);
+    // It does not count before it is made to.
+    if (!sent && marked.status === "rejected") options.report(marked.reason);
     // Settings deleted between the check and the send.
     if (result.kind === "unconfigured") throw smtpNotConfigured();
-    const sent = result.kind === "accepted";
     metrics.otps.inc({ outcome: sent ? "sent" : "send_failed" });
     refuseBeyondQueue(result);
     // The log shows subjects, and never a code.
     const about = { to, subject: message.subject.replaceAll(issued.code, "••••••") };
-    // The code counts already: a log that is away is no reason to tell the caller otherwise.
+    // Whether the code counts is settled: a log that is away is no reason to tell the caller otherwise.
     await logged(account, "otp", about, result).catch((error: unknown) => {
       if (!(error instanceof EffectUncertain)) throw error;
       options.report(error.answer);
     });
     if (!sent) throw new ApiError("smtp_failed", mailFailureText(result));
+    if (marked.status === "rejected") throw marked.reason;
     return {
       status: 200,
       body: { message: "OTP sent", expires_at: isoUtc(issued.expiresAt) },

@@ -502,6 +502,28 @@ describe("one-time passcodes", () => {
     expect(rows).toHaveLength(0);
   });
 
+  test.each([
+    { what: "made to count", allows: "not active", code: "internal", status: "sent" },
+    {
+      what: "discarded",
+      allows: "code_hmac is not null",
+      code: "smtp_failed",
+      status: "failed",
+    },
+  ])(
+    "the mail of a code that cannot be $what is logged all the same",
+    async ({ what, allows, code, status }) => {
+      // Nothing listens on the discard port.
+      const { key } = await h.newAccount(what, status === "sent" ? h.catcher.smtpPort : 9);
+      await h.pool.query(`alter table otps add constraint refused check (${allows}) not valid`);
+      const reply = await issue("marked@example.com", key);
+      await h.pool.query("alter table otps drop constraint refused");
+      const { json } = await h.request({ path: "/logs", key });
+      expect(json["logs"]).toMatchObject([{ kind: "otp", to: "marked@example.com", status }]);
+      expect([reply.status, reply.json["code"]]).toEqual([500, code]);
+    },
+  );
+
   test("429 on the sixth send in ten minutes", async () => {
     const begun = performance.now();
     for (let sends = 1; sends <= 5; sends += 1)

@@ -7,6 +7,8 @@ import type { Pool } from "./pool.ts";
 
 /** Milliseconds between two tries to write what an outage kept from being written. */
 const AGAIN_MS = 1_000;
+/** After which PostgreSQL is over with a statement without an answer, of which it carries out 10 s. */
+const UNANSWERED_MS = 16_000;
 /** Keys that are to be freed then: those of a busy minute. */
 const MOST_FREED = 50_000;
 /** Answers that are to be kept then: one may have 256 KiB. */
@@ -24,8 +26,8 @@ export function createIdempotencyKeys({
   pool: Pool;
   timers: Timers;
 }): IdempotencyKeys {
-  /** By token: what is still to be written. */
-  const toFree = new Set<string>();
+  /** By token: what is still to be written. The unanswered ones may only be begun when they have been freed. */
+  const toFree = new Map<string, "begun" | "unanswered">();
   const toKeep = new Map<string, { status: number; body: string }>();
   let waiting = false;
 
@@ -53,8 +55,17 @@ export function createIdempotencyKeys({
     }
   }
 
-  function freeLater(token: string): void {
-    if (toFree.size < MOST_FREED) toFree.add(token);
+  function freeLater(token: string, beginning: "begun" | "unanswered"): void {
+    if (toFree.size < MOST_FREED) toFree.set(token, beginning);
+  }
+
+  /** So more than once. */
+  function freeOnceMore(tokens: readonly string[]): void {
+    if (tokens.length === 0) return;
+    timers.after(UNANSWERED_MS, () => {
+      for (const token of tokens) freeLater(token, "begun");
+      if (!waiting) writeLater();
+    });
   }
 
   function writeLater(): void {
@@ -65,9 +76,10 @@ export function createIdempotencyKeys({
   async function writeAgain(): Promise<void> {
     try {
       while (toFree.size > 0) {
-        const tokens = [...toFree];
-        await free(tokens);
-        for (const token of tokens) toFree.delete(token);
+        const freed = [...toFree];
+        await free(freed.map(([token]) => token));
+        for (const [token] of freed) toFree.delete(token);
+        freeOnceMore(freed.flatMap(([token, how]) => (how === "unanswered" ? token : [])));
       }
       for (const [token, answer] of toKeep) {
         await keep(token, answer);
@@ -99,7 +111,7 @@ export function createIdempotencyKeys({
             [account, scope, key, fingerprint, retakeAfterMs ?? null, token],
           );
         const taken = await orLater(take, () => {
-          freeLater(token);
+          freeLater(token, "unanswered");
         });
         if (taken.rowCount === 1) return { kind: "fresh", token };
         const { rows } = await pool.query<{
@@ -134,7 +146,7 @@ export function createIdempotencyKeys({
       await orLater(
         () => free([token]),
         () => {
-          freeLater(token);
+          freeLater(token, "begun");
         },
       );
     },

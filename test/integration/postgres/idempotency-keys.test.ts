@@ -10,8 +10,10 @@ import {
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
 import { createPool } from "../../../src/postgres/pool.ts";
 import type { Pool } from "../../../src/postgres/pool.ts";
+import { addressOf, startTcpProxy } from "../../network/tcp-proxy.ts";
 import { createTestDatabase } from "../../postgres/database.ts";
 import type { TestDatabase } from "../../postgres/database.ts";
+import { statementsThatWaitForALock } from "../../postgres/lock-waits.ts";
 import { until } from "../../until.ts";
 
 let database: TestDatabase;
@@ -132,6 +134,44 @@ describe("idempotency keys", () => {
       outage = "none";
       expect(await keys.begin(asked)).toMatchObject({ kind: "in_flight" });
       await until("free", async () => (await keys.begin(asked)).kind === "fresh");
+    });
+
+    test("one is free whose beginning PostgreSQL comes to only when nobody waits for it any more", async () => {
+      const proxy = await startTcpProxy({ target: () => addressOf(database.url) });
+      const url = new URL(database.url);
+      url.port = String(proxy.port);
+      const behind = createPool({ url: url.href, applicationName: "idempotency test behind" });
+      const keys = createIdempotencyKeys({
+        pool: behind,
+        timers: { after: (ms, callback) => timers.after(ms / 5, callback) },
+      });
+      const asked = request();
+      const { account, scope, key, fingerprint } = asked;
+      const holder = await pool.connect();
+      await holder.query("begin");
+      await holder.query(
+        "insert into idempotency_keys (account, scope, key, token, fingerprint) values ($1, $2, $3, $4, $5)",
+        [account, scope, key, randomUUID(), fingerprint],
+      );
+      const beginning = keys.begin(asked);
+      beginning.catch(() => undefined);
+      await until("it waits", async () => (await statementsThatWaitForALock(pool)) > 0);
+      proxy.cut();
+      await expect(beginning).rejects.toThrow(DependencyUnavailable);
+      // Freed by then, for the first time: there is nothing to free yet.
+      await delay(500);
+      await holder.query("rollback");
+      holder.release();
+      const other = createIdempotencyKeys({ pool, timers });
+      await until("it has begun", async () => {
+        const { rowCount } = await pool.query("select 1 from idempotency_keys where account = $1", [
+          account,
+        ]);
+        return rowCount === 1;
+      });
+      await until("free", async () => (await other.begin(asked)).kind === "fresh");
+      await behind.end();
+      await proxy.close();
     });
 
     test("one is replayed that was completed, however long it took", async () => {

@@ -1,6 +1,7 @@
 import type { Instant } from "../domain/instant.ts";
 import type { NewEmailLogEntry } from "../domain/mail.ts";
 import type { Timers } from "../domain/ports/clock.ts";
+import { LockHeld } from "../domain/ports/dependency-down.ts";
 import type { EmailLog } from "../domain/ports/mail.ts";
 import type { Closing, RunQueue } from "../domain/ports/run-queue.ts";
 import type { ClaimedRun } from "../domain/run.ts";
@@ -94,6 +95,15 @@ export function createRecords(options: {
       const results = await Promise.allSettled(items.map((item) => emailLog.append(item)));
       const failure = results.find((result) => result.status === "rejected");
       if (failure) throw failure.reason;
+    },
+    // Whoever keeps entries out of the log keeps nobody from renewing leases: the dead are looked for all the same.
+    onOutage: (error) => {
+      if (error instanceof LockHeld)
+        log.warn(
+          { mails: emails.pending },
+          "somebody holds a lock on the log of mails in PostgreSQL: those of jobs are logged when it is released",
+        );
+      else onOutage(error);
     },
     onRefused: (_item, error) => {
       log.error({ err: error }, "an email job could not be logged");

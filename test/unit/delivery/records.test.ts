@@ -3,7 +3,7 @@ import { timers } from "../../../cmd/system.ts";
 import { createRecords } from "../../../src/delivery/records.ts";
 import type { EmailLogEntry, NewEmailLogEntry } from "../../../src/domain/mail.ts";
 import { ContentRefused } from "../../../src/domain/ports/content-refused.ts";
-import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
+import { DependencyUnavailable, LockHeld } from "../../../src/domain/ports/dependency-down.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 
 function mails(append: (of: NewEmailLogEntry) => Promise<void>) {
@@ -53,6 +53,17 @@ test("mails are logged when the database is back, whatever it has of them", asyn
   expect(asked.slice(0, 3)).toEqual(["a", "b", "c"]);
   expect(new Set(asked.slice(3))).toEqual(new Set(["a", "b", "c"]));
   expect(outages).toHaveLength(1);
+});
+
+test("a lock on the log is no outage: looking for dead workers' runs does not wait for its release", async () => {
+  let asked = 0;
+  const { emails, outages } = mails(async () => {
+    asked += 1;
+    if (asked <= 3) throw new LockHeld("postgres");
+  });
+  await emails.idle();
+  expect(asked).toBeGreaterThanOrEqual(6);
+  expect(outages).toEqual([]);
 });
 
 test("one that is refused for its own sake does not keep the others out", async () => {

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { connect } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
 import { JobOwned, VersionConflict } from "../../../src/domain/ports/job-store.ts";
 import { ENDPOINTS, type EndpointDefinition } from "../../../src/gateway/schema/endpoints.ts";
@@ -382,6 +382,15 @@ describe("service routes need no key", () => {
 });
 
 describe("when something is down", () => {
+  // The gateway has found the log in order again.
+  afterEach(() =>
+    h.request({
+      method: "POST",
+      path: "/send",
+      json: { to: "a@example.com", subject: "s", body: "b" },
+    }),
+  );
+
   test("503 with Retry-After; /readyz keeps 200 and says what is down", async () => {
     expect((await h.request({ path: "/readyz" })).status).toBe(200);
     world.storeDown = true;
@@ -402,7 +411,8 @@ describe("when something is down", () => {
     for (let i = 0; i < 5; i += 1) await h.request({ path: "/jobs" });
     world.storeDown = false;
     const warnings = h.lines.filter((line) => line.includes('"dependency unavailable"'));
-    expect(warnings).toHaveLength(1);
+    // Another test's outage has its own.
+    expect(warnings.filter((line) => line.includes("kubernetes is unavailable"))).toHaveLength(1);
   });
 
   test("a mail that was accepted and could not be logged keeps its Idempotency-Key", async () => {

@@ -2,6 +2,7 @@ import type { Configuration } from "../src/configuration/configuration.ts";
 import { required } from "../src/configuration/configuration.ts";
 import { parseTrustedProxies } from "../src/gateway/client-address.ts";
 import { createGateway, type Gateway } from "../src/gateway/gateway.ts";
+import { LAST_ANSWERS_MS } from "../src/gateway/http-server.ts";
 import { otpMessage } from "../src/mail/otp-message.ts";
 import { createEmailLog } from "../src/postgres/email-log.ts";
 import { createIdempotencyKeys } from "../src/postgres/idempotency-keys.ts";
@@ -35,6 +36,7 @@ export async function createGatewayPart(options: {
 }): Promise<GatewayPart> {
   const { foundation, configuration, store, readiness } = options;
   const { pool, keyRing, mailer } = foundation;
+  const idempotency = createIdempotencyKeys({ pool, timers });
   const gateway = createGateway({
     apiKeys: foundation.apiKeys,
     jobs: store.jobs,
@@ -45,7 +47,7 @@ export async function createGatewayPart(options: {
     mailer,
     emailLog: createEmailLog({ pool, pace: { timers, monotonic } }),
     otps: createOtps({ pool, keyRing }),
-    idempotency: createIdempotencyKeys({ pool, timers }),
+    idempotency,
     destinations: foundation.destinations,
     otpMessage,
     ready: readiness,
@@ -67,9 +69,16 @@ export async function createGatewayPart(options: {
   });
   return {
     ...gateway,
+    async close() {
+      const until = monotonic() + LAST_ANSWERS_MS;
+      await gateway.close();
+      // One that is left in flight says for 24 hours that its mail may have been sent.
+      await within(Math.max(0, until - monotonic()), idempotency.written(), timers);
+    },
     async endMails() {
       await mailer.close();
-      await within(LAST_ENTRIES_MS, gateway.workDone(), timers);
+      const written = gateway.workDone().then(() => idempotency.written());
+      await within(LAST_ENTRIES_MS, written, timers);
     },
   };
 }

@@ -25,11 +25,15 @@ export function createIdempotencyKeys({
 }: {
   pool: Pool;
   timers: Timers;
-}): IdempotencyKeys {
+}): IdempotencyKeys & {
+  /** Resolves when nothing of what an outage kept from being written is left. */
+  written(): Promise<void>;
+} {
   /** By token: what is still to be written. The unanswered ones may only be begun when they have been freed. */
   const toFree = new Map<string, "begun" | "unanswered">();
   const toKeep = new Map<string, { status: number; body: string }>();
   let waiting = false;
+  let whenWritten: (() => void)[] = [];
 
   const free = (tokens: readonly string[]) =>
     pool.query("delete from idempotency_keys where token = any($1::uuid[]) and status is null", [
@@ -71,6 +75,12 @@ export function createIdempotencyKeys({
   function writeLater(): void {
     waiting = !pool.ending;
     if (waiting) timers.after(AGAIN_MS, () => void writeAgain());
+    else tellWritten();
+  }
+
+  function tellWritten(): void {
+    for (const tell of whenWritten) tell();
+    whenWritten = [];
   }
 
   async function writeAgain(): Promise<void> {
@@ -86,6 +96,7 @@ export function createIdempotencyKeys({
         toKeep.delete(token);
       }
       waiting = false;
+      tellWritten();
     } catch (error) {
       // What is refused for another reason would be so for ever.
       if (!(error instanceof DependencyUnavailable)) toKeep.clear();
@@ -149,6 +160,9 @@ export function createIdempotencyKeys({
           freeLater(token, "begun");
         },
       );
+    },
+    written: async () => {
+      if (waiting) await new Promise<void>((resolve) => whenWritten.push(resolve));
     },
   };
 }

@@ -1,10 +1,14 @@
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import type { PoolClient } from "pg";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { createPool } from "../../src/postgres/pool.ts";
+import { startScriptedServer } from "../integration/mail/scripted-server.ts";
 import { addressOf, startTcpProxy } from "../network/tcp-proxy.ts";
 import { createEmptyDatabase } from "../postgres/database.ts";
-import { call, startStandalone, type Standalone } from "./program.ts";
+import { call, run, startStandalone, type Standalone } from "./program.ts";
 
 let directory: string;
 let program: Standalone | undefined;
@@ -48,5 +52,48 @@ test("what was ready stays so without its database, also when nobody had asked b
   });
   program.signal("SIGTERM");
   await program.finished;
+  await database.drop();
+});
+
+test("at SIGTERM the Idempotency-Key of a mail that nobody got is freed, as soon as PostgreSQL lets it", async () => {
+  const database = await createEmptyDatabase();
+  const pool = createPool({ url: database.url, applicationName: "keys test" });
+  const held = Promise.withResolvers<PoolClient>();
+  const server = await startScriptedServer({
+    END: async () => {
+      const holder = await pool.connect();
+      await holder.query("begin; lock table idempotency_keys in share mode");
+      held.resolve(holder);
+      return "451 later";
+    },
+  });
+  program = await startStandalone(directory, { DATABASE_URL: database.url });
+  const settings = `--account default --host 127.0.0.1 --port ${server.port} --from me@example.com --tls none`;
+  const set = run("cli", {
+    args: `admin smtp set ${settings}`.split(" "),
+    env: { CARILLON_DATA_DIR: directory },
+  });
+  expect(await set.finished).toMatchObject({ code: 0 });
+  const reply = await fetch(`${program.url}/send`, {
+    method: "POST",
+    headers: {
+      "X-API-Key": program.printed("API key") ?? "",
+      "Content-Type": "application/json",
+      "Idempotency-Key": "k",
+    },
+    body: JSON.stringify({ to: "you@example.com", subject: "s", body: "b" }),
+  });
+  expect(reply.status).toBe(500);
+
+  program.signal("SIGTERM");
+  const holder = await held.promise;
+  // It has nothing else to do.
+  await delay(1_000);
+  await holder.query("rollback");
+  holder.release();
+  expect((await program.finished).code).toBe(0);
+  expect((await pool.query("select key from idempotency_keys")).rows).toEqual([]);
+  server.close();
+  await pool.end();
   await database.drop();
 });

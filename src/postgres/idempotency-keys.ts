@@ -85,15 +85,16 @@ export function createIdempotencyKeys({
 
   async function writeAgain(): Promise<void> {
     try {
-      while (toFree.size > 0) {
+      // More may come while the last is written.
+      while (toFree.size + toKeep.size > 0) {
         const freed = [...toFree];
-        await free(freed.map(([token]) => token));
+        if (freed.length > 0) await free(freed.map(([token]) => token));
         for (const [token] of freed) toFree.delete(token);
         freeOnceMore(freed.flatMap(([token, how]) => (how === "unanswered" ? token : [])));
-      }
-      for (const [token, answer] of toKeep) {
-        await keep(token, answer);
-        toKeep.delete(token);
+        for (const [token, answer] of toKeep) {
+          await keep(token, answer);
+          toKeep.delete(token);
+        }
       }
       waiting = false;
       tellWritten();

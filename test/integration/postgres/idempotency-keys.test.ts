@@ -7,7 +7,7 @@ import {
   createIdempotencyKeys,
   deleteExpiredIdempotencyKeys,
 } from "../../../src/postgres/idempotency-keys.ts";
-import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
+import { DependencyUnavailable, LockHeld } from "../../../src/domain/ports/dependency-down.ts";
 import { createPool } from "../../../src/postgres/pool.ts";
 import type { Pool } from "../../../src/postgres/pool.ts";
 import { addressOf, startTcpProxy } from "../../network/tcp-proxy.ts";
@@ -172,6 +172,35 @@ describe("idempotency keys", () => {
       await until("free", async () => (await other.begin(asked)).kind === "fresh");
       await behind.end();
       await proxy.close();
+    });
+
+    test("one is free that was abandoned while another's answer was being kept", async () => {
+      const lets = Promise.withResolvers<void>();
+      let kept = 0;
+      let freed = 0;
+      const keys = createIdempotencyKeys({
+        pool: {
+          query: async (text: string, values: unknown[]) => {
+            if (text.startsWith("update") && (kept += 1) === 1) throw new LockHeld("postgres");
+            if (text.startsWith("update")) await lets.promise;
+            if (text.startsWith("delete") && (freed += 1) === 1) throw new LockHeld("postgres");
+            return pool.query(text, values);
+          },
+        } as unknown as Pool,
+        timers,
+      });
+      const [answered, refused] = [request(), request()];
+      const first = await keys.begin(answered);
+      const second = await keys.begin(refused);
+      if (first.kind !== "fresh" || second.kind !== "fresh") throw new Error("not fresh");
+      const done = keys.complete(first.token, { status: 200, body: "{}" });
+      await expect(done).rejects.toThrow(LockHeld);
+      await until("it is being kept", () => kept === 2);
+      await expect(keys.abandon(second.token)).rejects.toThrow(LockHeld);
+      lets.resolve();
+      await keys.written();
+      expect((await keys.begin(answered)).kind).toBe("replay");
+      expect((await keys.begin(refused)).kind).toBe("fresh");
     });
 
     test("one is replayed that was completed, however long it took", async () => {

@@ -30,10 +30,14 @@ export async function testSettings(input: {
     for (const line of text.split(/\r?\n/, MAX_LINES - transcript.length))
       transcript.push(`${side}: ${scrub(line, secrets)}`);
   };
+  let ended = false;
+  const watch = (entry: unknown): void => {
+    ended ||= isMessageEnd(entry);
+  };
   const transport = createTransport({
     ...smtpOptions(input),
     transactionLog: true,
-    logger: { trace: quiet, debug: record, info: quiet, warn: quiet, error: quiet, fatal: quiet },
+    logger: { trace: quiet, debug: record, info: watch, warn: quiet, error: quiet, fatal: quiet },
   });
   try {
     const message = {
@@ -46,7 +50,7 @@ export async function testSettings(input: {
     await transport.sendMail(Object.assign(mailOptions(message, settings.from), { signal }));
     return { result: { kind: "accepted", messageId }, transcript };
   } catch (error) {
-    return { result: smtpFailure({ error, bodyEnded: false, secrets }), transcript };
+    return { result: smtpFailure({ error, bodyEnded: ended, secrets }), transcript };
   } finally {
     transport.close();
   }
@@ -57,8 +61,17 @@ function quiet(): void {
 }
 
 /** nodemailer marks its transaction log with `tnx`. */
+function markOf(entry: unknown): unknown {
+  return typeof entry === "object" && entry !== null && "tnx" in entry ? entry.tnx : undefined;
+}
+
 function sideOf(entry: unknown): "C" | "S" | null {
-  if (typeof entry !== "object" || entry === null || !("tnx" in entry)) return null;
-  if (entry.tnx === "client") return "C";
-  return entry.tnx === "server" ? "S" : null;
+  const mark = markOf(entry);
+  if (mark === "client") return "C";
+  return mark === "server" ? "S" : null;
+}
+
+/** Said once the connection has taken a message to its end. */
+function isMessageEnd(entry: unknown): boolean {
+  return markOf(entry) === "message";
 }

@@ -1,6 +1,7 @@
 import type { UserRole } from "../../domain/account.ts";
 import { InvalidInput } from "../../domain/findings.ts";
 import { isoUtc } from "../../domain/instant.ts";
+import { mailFailureText } from "../../domain/mail.ts";
 import type { Accounts, JobsLeft, Users } from "../../domain/ports/accounts.ts";
 import type { Invitation, Invitations, SignInBrake } from "../../domain/ports/dashboard.ts";
 import type { Mailer } from "../../domain/ports/mail.ts";
@@ -174,7 +175,9 @@ export function accountRoutes(options: AccountRouteOptions) {
       isHtml: false,
     });
     if (result.kind === "accepted") return "sent";
-    return result.kind === "unconfigured" ? "the account has no SMTP settings yet" : result.error;
+    return result.kind === "unconfigured"
+      ? "the account has no SMTP settings yet"
+      : mailFailureText(result);
   }
 }
 

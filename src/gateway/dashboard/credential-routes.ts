@@ -2,6 +2,7 @@ import { isSmtpHost, type ApiKey, type SmtpSettings } from "../../domain/account
 import { parseAddress, wireAddress } from "../../domain/address.ts";
 import type { Finding } from "../../domain/findings.ts";
 import { isoUtc } from "../../domain/instant.ts";
+import { mailFailureText } from "../../domain/mail.ts";
 import type { ApiKeys, SigningSecrets, SmtpSettingsStore } from "../../domain/ports/accounts.ts";
 import type { DestinationPolicy } from "../../domain/ports/destination-policy.ts";
 import type { Mailer } from "../../domain/ports/mail.ts";
@@ -62,7 +63,7 @@ export function credentialRoutes(options: CredentialRouteOptions) {
         status: 200,
         body: {
           accepted: result.kind === "accepted",
-          error: result.kind === "failed" ? result.error : null,
+          error: result.kind === "failed" ? mailFailureText(result) : null,
           transcript,
         },
       };

@@ -2,6 +2,7 @@ import { parse } from "yaml";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { until } from "../../until.ts";
 import { cronSpec } from "../../conformance/job-store.ts";
+import { startScriptedServer } from "../mail/scripted-server.ts";
 import { PASSWORD, newUser, visitor, type Visitor } from "./dashboard-visitor.ts";
 import { startHarness, type Harness } from "./harness.ts";
 
@@ -176,6 +177,13 @@ describe("SMTP settings", () => {
     expect(refused.json["transcript"]).toEqual(
       expect.arrayContaining([expect.stringMatching(/^S: 220/)]),
     );
+    const silent = await startScriptedServer({ END: null });
+    const lost = await owner.post("/smtp/test", { ...works, port: silent.port });
+    silent.close();
+    expect(lost.json).toMatchObject({
+      accepted: false,
+      error: expect.stringContaining("the mail may have been sent all the same"),
+    });
   });
 });
 

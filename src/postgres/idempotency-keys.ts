@@ -4,15 +4,7 @@ import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import type { IdempotencyKeys } from "../domain/ports/idempotency-keys.ts";
 import { deleteInBatches, type Batches } from "./batches.ts";
 import type { Pool } from "./pool.ts";
-
-/** Milliseconds between two tries to write what an outage kept from being written. */
-const AGAIN_MS = 1_000;
-/** After which PostgreSQL is over with a statement without an answer, of which it carries out 10 s. */
-const UNANSWERED_MS = 16_000;
-/** Keys that are to be freed then: those of a busy minute. */
-const MOST_FREED = 50_000;
-/** Answers that are to be kept then: one may have 256 KiB. */
-const MOST_KEPT = 200;
+import { createUnsettledKeys, type KeptAnswer, type UnsettledKeys } from "./unsettled-keys.ts";
 
 /**
  * `Idempotency-Key`s for 24 hours from the first request. Of several that begin at once, the unique index
@@ -25,85 +17,17 @@ export function createIdempotencyKeys({
 }: {
   pool: Pool;
   timers: Timers;
-}): IdempotencyKeys & {
-  /** Resolves when nothing of what an outage kept from being written is left. */
-  written(): Promise<void>;
-} {
-  /** By token: what is still to be written. The unanswered ones may only be begun when they have been freed. */
-  const toFree = new Map<string, "begun" | "unanswered">();
-  const toKeep = new Map<string, { status: number; body: string }>();
-  let waiting = false;
-  let whenWritten: (() => void)[] = [];
-
+}): IdempotencyKeys & Pick<UnsettledKeys, "written"> {
   const free = (tokens: readonly string[]) =>
     pool.query("delete from idempotency_keys where token = any($1::uuid[]) and status is null", [
       tokens,
     ]);
-
-  const keep = (token: string, { status, body }: { status: number; body: string }) =>
+  const keep = (token: string, { status, body }: KeptAnswer) =>
     pool.query(
       "update idempotency_keys set status = $2, body = $3 where token = $1 and status is null",
       [token, status, body],
     );
-
-  /** Rejects as `write` does, and then has `remember` tell what is written later. */
-  async function orLater<T>(write: () => Promise<T>, remember: () => void): Promise<T> {
-    try {
-      return await write();
-    } catch (error) {
-      if (error instanceof DependencyUnavailable) {
-        remember();
-        if (!waiting) writeLater();
-      }
-      throw error;
-    }
-  }
-
-  function freeLater(token: string, beginning: "begun" | "unanswered"): void {
-    if (toFree.size < MOST_FREED) toFree.set(token, beginning);
-  }
-
-  /** So more than once. */
-  function freeOnceMore(tokens: readonly string[]): void {
-    if (tokens.length === 0) return;
-    timers.after(UNANSWERED_MS, () => {
-      for (const token of tokens) freeLater(token, "begun");
-      if (!waiting) writeLater();
-    });
-  }
-
-  function writeLater(): void {
-    waiting = !pool.ending;
-    if (waiting) timers.after(AGAIN_MS, () => void writeAgain());
-    else tellWritten();
-  }
-
-  function tellWritten(): void {
-    for (const tell of whenWritten) tell();
-    whenWritten = [];
-  }
-
-  async function writeAgain(): Promise<void> {
-    try {
-      // More may come while the last is written.
-      while (toFree.size + toKeep.size > 0) {
-        const freed = [...toFree];
-        if (freed.length > 0) await free(freed.map(([token]) => token));
-        for (const [token] of freed) toFree.delete(token);
-        freeOnceMore(freed.flatMap(([token, how]) => (how === "unanswered" ? token : [])));
-        for (const [token, answer] of toKeep) {
-          await keep(token, answer);
-          toKeep.delete(token);
-        }
-      }
-      waiting = false;
-      tellWritten();
-    } catch (error) {
-      // What is refused for another reason would be so for ever.
-      if (!(error instanceof DependencyUnavailable)) toKeep.clear();
-      writeLater();
-    }
-  }
+  const unsettled = createUnsettledKeys({ free, keep, timers, ending: () => pool.ending });
 
   return {
     async begin({ account, scope, key, fingerprint, retakeAfterMs }) {
@@ -123,7 +47,7 @@ export function createIdempotencyKeys({
             [account, scope, key, fingerprint, retakeAfterMs ?? null, token],
           );
         const taken = await orLater(take, () => {
-          freeLater(token, "unanswered");
+          unsettled.free(token, "unanswered");
         });
         if (taken.rowCount === 1) return { kind: "fresh", token };
         const { rows } = await pool.query<{
@@ -150,7 +74,7 @@ export function createIdempotencyKeys({
       await orLater(
         () => keep(token, answer),
         () => {
-          if (toKeep.size < MOST_KEPT) toKeep.set(token, answer);
+          unsettled.keep(token, answer);
         },
       );
     },
@@ -158,14 +82,22 @@ export function createIdempotencyKeys({
       await orLater(
         () => free([token]),
         () => {
-          freeLater(token, "begun");
+          unsettled.free(token, "begun");
         },
       );
     },
-    written: async () => {
-      if (waiting) await new Promise<void>((resolve) => whenWritten.push(resolve));
-    },
+    written: () => unsettled.written(),
   };
+}
+
+/** Rejects as `write` does, and after an outage has `later` see to it. */
+async function orLater<T>(write: () => Promise<T>, later: () => void): Promise<T> {
+  try {
+    return await write();
+  } catch (error) {
+    if (error instanceof DependencyUnavailable) later();
+    throw error;
+  }
 }
 
 /** For the retention task. */

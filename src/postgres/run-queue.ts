@@ -21,6 +21,7 @@ import {
 import type { Pool, Queryable } from "./pool.ts";
 import { refusingContent } from "./refusing-content.ts";
 import { plainArray } from "./rows.ts";
+import { sqlState } from "./sql-state.ts";
 import { DUE, MAY_BE_TOO_LATE, startRuns, UNWANTED } from "./start-runs.ts";
 
 const INTERRUPTED = "interrupted: outcome unknown";
@@ -91,12 +92,13 @@ export function createRunQueue(options: {
       // The places as one array, and the revision beside each row: nothing is looked up twice, nor by anything but its
       // key, however long the queue and the history of revisions are.
       const token = request.token ?? randomUUID();
-      const { rows } = await pool.query<ClaimedRow>({
-        name: "claim_runs",
-        text: `with due as materialized (
+      const { rows } = await inTime(() =>
+        pool.query<ClaimedRow>({
+          name: "claim_runs",
+          text: `with due as materialized (
            select ctid from runs
             where claim_token is null and not_before >= $7 and not_before <= $3
-              and statement_timestamp() < $11
+              and case when statement_timestamp() < $11 then 'true' else '${LATE_TEXT}' end::boolean
               and account <> all($5::uuid[]) and destination <> all($6::text[])
             order by not_before limit $2 for update skip locked
          ), claimed as (
@@ -111,20 +113,21 @@ export function createRunQueue(options: {
                   select spec from job_revisions
                    where ${byKey("job_uid", "c.job_uid")} and generation = c.generation) v
           order by c.not_before, c.id`,
-        values: [
-          request.worker,
-          request.limit,
-          new Date(request.until),
-          request.leaseMs,
-          request.exceptAccounts ?? [],
-          request.exceptDestinations ?? [],
-          typeof request.from === "number" ? new Date(request.from) : "-infinity",
-          token,
-          request.start !== undefined,
-          request.start?.exceptDestinations ?? [],
-          request.before === undefined ? "infinity" : new Date(request.before),
-        ],
-      });
+          values: [
+            request.worker,
+            request.limit,
+            new Date(request.until),
+            request.leaseMs,
+            request.exceptAccounts ?? [],
+            request.exceptDestinations ?? [],
+            typeof request.from === "number" ? new Date(request.from) : "-infinity",
+            token,
+            request.start !== undefined,
+            request.start?.exceptDestinations ?? [],
+            request.before === undefined ? "infinity" : new Date(request.before),
+          ],
+        }),
+      );
       // Runs of one job share what they send: a thousand payloads are a gigabyte.
       const specs = new Map<string, JobSpec>();
       return rows.map((row) => {
@@ -266,6 +269,21 @@ function starts({ wanted, except }: { wanted: string; except: string }): string 
     select from job_revisions v where ${byKey("v.job_uid", "r.job_uid")} and v.generation = r.generation
        and v.spec ->> 'startingDeadlineSeconds' is not null))
   and (select ${UNWANTED} is null from job_cursors c where ${byKey("c.job_uid", "r.job_uid")})`;
+}
+
+/** Of `LATE_TEXT`, which is no boolean. */
+const LATE = "22P02";
+/** What PostgreSQL's log says as well. */
+const LATE_TEXT = "a claim was taken up too late: it is made again";
+
+async function inTime<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    throw sqlState(error) === LATE
+      ? new DependencyUnavailable("postgres", { cause: error })
+      : error;
+  }
 }
 
 /** The rows of the claims ($1 ids, $2 tokens) that still hold. */

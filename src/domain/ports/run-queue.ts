@@ -39,7 +39,10 @@ export interface RunQueue {
     exceptDestinations?: readonly string[];
     /** Proof of the claim, for `unclaim`; made up when omitted. */
     token?: string;
-    /** Nothing is claimed if PostgreSQL takes the claim up later than this: its answer would find nobody. */
+    /**
+     * Rejects, and nothing is claimed, if PostgreSQL takes the claim up later than this: its answer would find nobody. It
+     * has not looked for anything then, and who took that for an empty queue would look no more where runs wait.
+     */
     before?: Instant;
     /**
      * Starts what it claims, as `start` does and in the same commit: webhooks that are due, except those to these

@@ -4,6 +4,7 @@ import type { Job } from "../../../src/domain/job.ts";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
 import type { ClaimedRun } from "../../../src/domain/run.ts";
 import { timers } from "../../../cmd/system.ts";
+import { pause } from "../../../src/waiting/pause.ts";
 import { startMailCatcher } from "../../../src/mail/mail-catcher.ts";
 import { until } from "../../until.ts";
 import {
@@ -690,6 +691,31 @@ describe("a lost claim", () => {
     expect(await fixture.executions(of, 1)).toMatchObject([{ status: "success", attempt: 1 }]);
     expect(taken).toMatchObject([{ jobUid: of.uid, started: true }]);
     expect(target.received).toHaveLength(1);
+  });
+
+  test("a claim that PostgreSQL takes up too late has not looked for anything", async () => {
+    const target = await receiver();
+    const queue = fixture.anotherQueue();
+    const of = webhookJob(target.url);
+    // Of long ago: no later claim looks there, unless it looks at all.
+    await create({ of, at: Date.now() - 60_000 });
+    const began = performance.now();
+    let waits = true;
+    worker({
+      timing: { takeUp: 200 },
+      queue: {
+        ...queue,
+        // Nobody tells of it a second time.
+        onWake: () => () => undefined,
+        claim: async (request) => {
+          if (waits) await pause(600, timers);
+          waits = false;
+          return queue.claim(request);
+        },
+      },
+    });
+    await fixture.executions(of, 1);
+    expect(performance.now() - began).toBeLessThan(6_000);
   });
 
   test("a claim that hangs does not hold up what was claimed before", async () => {

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { destinationKey } from "../../../src/domain/destination.ts";
 import type { Job, Target } from "../../../src/domain/job.ts";
+import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
 import type { LedgerChange } from "../../../src/domain/ports/run-ledger.ts";
 import type { ClaimedRun } from "../../../src/domain/run.ts";
 import {
@@ -192,11 +193,15 @@ describe("a claim that starts what it can", () => {
   });
 });
 
-test("a claim that PostgreSQL takes up too late takes nothing", async () => {
+test("a claim that PostgreSQL takes up too late takes nothing, and says so", async () => {
   const of = job();
   await create(of, DUE);
   const request = { worker: "w1", limit: 10, until: Date.now(), leaseMs: 30_000 };
-  expect(await fixture.queue.claim({ ...request, before: Date.now() - 1_000 })).toEqual([]);
+  const late = fixture.queue.claim({ ...request, before: Date.now() - 1_000 });
+  await expect(late).rejects.toThrow(DependencyUnavailable);
+  // Also where it would find nobody.
+  const nobody = fixture.queue.claim({ ...request, until: 0, before: Date.now() - 1_000 });
+  await expect(nobody).rejects.toThrow(DependencyUnavailable);
   expect(await fixture.runsOf(of)).toMatchObject([{ state: "queued" }]);
   expect(await fixture.queue.claim({ ...request, before: Date.now() + 60_000 })).toHaveLength(1);
 });

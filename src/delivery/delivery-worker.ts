@@ -130,7 +130,15 @@ export function createDeliveryWorker(options: {
       warnOfOutage(error);
     } else log.error({ err: error }, "a delivery loop failed");
   }
-  const records = createRecords({ ...options, leases, onOutage: outage });
+  const records = createRecords({
+    ...options,
+    leases,
+    onOutage: outage,
+    onWaiting: (since) => {
+      // Claims come by in time for all others.
+      if (since <= clock.now()) announced(since);
+    },
+  });
   const starter = createStarter({
     queue,
     clock,

@@ -32,8 +32,10 @@ export function createRecords(options: {
   timers: Timers;
   log: Logger;
   onOutage: (error: unknown) => void;
+  /** Runs wait again, from that moment on, which may be over: a record may have had to wait for longer. */
+  onWaiting: (since: Instant) => void;
 }): Records {
-  const { queue, emailLog, leases, timers, log, onOutage } = options;
+  const { queue, emailLog, leases, timers, log, onOutage, onWaiting } = options;
   const common = { timers, onOutage, ...TOGETHER };
 
   const ofRuns = {
@@ -51,6 +53,11 @@ export function createRecords(options: {
     },
   };
 
+  function waiting(moments: readonly (Instant | undefined)[]): void {
+    const known = moments.filter((moment) => moment !== undefined);
+    if (known.length > 0) onWaiting(Math.min(...known));
+  }
+
   const closings = createWriteBehind<Closing>({
     ...ofRuns,
     write: async (items) => {
@@ -63,6 +70,7 @@ export function createRecords(options: {
             "an attempt's outcome is not recorded here: its run is over, deleted or taken over by another worker",
           );
       }
+      waiting(items.map((closing) => (closing.next === "retry" ? closing.notBefore : undefined)));
     },
     // The lease runs out, and a reaper closes the run as interrupted.
     onRefused: ({ run }, error) => {
@@ -80,6 +88,7 @@ export function createRecords(options: {
           notBefore,
         );
       for (const { run } of items) leases.remove(run);
+      waiting(items.map(({ notBefore }) => notBefore));
     },
     // The lease runs out: a reaper gives the run back, or closes it if it was started.
     onRefused: ({ run }, error) => {

@@ -3,6 +3,8 @@ import type { ServerResponse } from "node:http";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Job } from "../../../src/domain/job.ts";
 import type { ClaimedRun } from "../../../src/domain/run.ts";
+import { timers } from "../../../cmd/system.ts";
+import { pause } from "../../../src/waiting/pause.ts";
 import { until } from "../../until.ts";
 import { claimOne, success } from "../postgres/runs-fixture.ts";
 import { endingWithTest, webhookJob, workerFixture, type WorkerFixture } from "./worker-fixture.ts";
@@ -105,6 +107,38 @@ test("a run that somebody holds for longer than its lease has its outcome when i
   expect(await outcomesOf(of)).toEqual(["success 1"]);
   expect(target.received).toHaveLength(1);
 });
+
+test("a retry that is recorded after it was due comes then, however rarely all of the queue is looked at", async () => {
+  const target = await receiver((_call, response) => response.writeHead(503).end());
+  const queue = fixture.anotherQueue();
+  const of = webhookJob(target.url, {
+    retry: { maxRetries: 1, minBackoffSeconds: 1, maxBackoffSeconds: 1 },
+  });
+  let closed = false;
+  worker({
+    queue: {
+      ...queue,
+      // As when a million runs have ended behind a backup, or the server stands still for a moment.
+      claim: async (request) => {
+        const runs = await queue.claim(request);
+        if (request.from === null) await pause(1_000, timers);
+        return runs;
+      },
+      // And a closing that waits for its turn, or for a lock.
+      close: async (closings) => {
+        if (!closed) await pause(4_000, timers);
+        closed = true;
+        return queue.close(closings);
+      },
+    },
+  });
+  await create({ of });
+  await target.count(1);
+  await until("its first attempt is recorded", () => closed);
+  const began = performance.now();
+  await target.count(2);
+  expect(performance.now() - began).toBeLessThan(2_000);
+}, 40_000);
 
 test("which runs a closing would have to wait for: those that somebody holds, or whose job's cursor", async () => {
   const jobs = Array.from({ length: 3 }, () => webhookJob("http://127.0.0.1:9/"));

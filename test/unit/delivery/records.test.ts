@@ -5,24 +5,38 @@ import type { EmailLogEntry, NewEmailLogEntry } from "../../../src/domain/mail.t
 import { ContentRefused } from "../../../src/domain/ports/content-refused.ts";
 import { DependencyUnavailable, LockHeld } from "../../../src/domain/ports/dependency-down.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
+import { claimedRun } from "../../integration/delivery/claimed-run.ts";
 
-function mails(append: (of: NewEmailLogEntry) => Promise<void>) {
-  const outages: unknown[] = [];
-  const { emails } = createRecords({
+type Options = Parameters<typeof createRecords>[0];
+
+function records(
+  change: Partial<Pick<Options, "emailLog" | "onOutage" | "onWaiting">> = {},
+): ReturnType<typeof createRecords> {
+  return createRecords({
     queue: {
       close: async () => new Set(),
       locked: async () => new Set(),
       release: async () => undefined,
     },
+    emailLog: { append: () => Promise.reject(new Error("no mails")) },
+    leases: { remove: () => undefined },
+    timers,
+    log: createLogger({ level: "silent" }),
+    onOutage: () => undefined,
+    onWaiting: () => undefined,
+    ...change,
+  });
+}
+
+function mails(append: (of: NewEmailLogEntry) => Promise<void>) {
+  const outages: unknown[] = [];
+  const { emails } = records({
     emailLog: {
       append: async (of) => {
         await append(of);
         return { ...of, id: of.to, sentAt: 0 } satisfies EmailLogEntry & NewEmailLogEntry;
       },
     },
-    leases: { remove: () => undefined },
-    timers,
-    log: createLogger({ level: "silent" }),
     onOutage: (error) => outages.push(error),
   });
   for (const to of ["a", "b", "c"])
@@ -75,4 +89,16 @@ test("one that is refused for its own sake does not keep the others out", async 
   await emails.idle();
   expect(logged).toEqual(new Set(["a", "c"]));
   expect(outages).toEqual([]);
+});
+
+test("it is told from when on runs wait that were put off, when that is recorded", async () => {
+  const told: number[] = [];
+  const put = records({ onWaiting: (since) => told.push(since) });
+  put.release(claimedRun({}), 3_000);
+  put.release(claimedRun({}), 1_900);
+  // Of these PostgreSQL tells everybody.
+  put.release(claimedRun({}));
+  expect(told).toEqual([]);
+  await put.idle();
+  expect(told).toEqual([2_000]);
 });

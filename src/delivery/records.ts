@@ -13,6 +13,8 @@ export interface Records {
   close(closing: Closing): void;
   /** Gives the claim back; also a committed start whose bytes never left. */
   release(run: ClaimedRun, notBefore?: Instant): void;
+  /** Of whose job somebody holds the cursor: when that is released. */
+  releaseHeld(run: ClaimedRun): void;
   /** No attempt is under way: there is no company to wait for. */
   hurry(): void;
   readonly emails: WriteBehind<NewEmailLogEntry>;
@@ -125,6 +127,9 @@ export function createRecords(options: {
     },
     release: (run, notBefore) => {
       releases.add({ run, notBefore: notBefore === undefined ? undefined : coarse(notBefore) });
+    },
+    releaseHeld: (run) => {
+      releases.add({ run, notBefore: undefined }, true);
     },
     hurry: () => {
       for (const written of [closings, releases, emails]) written.hurry();

@@ -1,3 +1,4 @@
+import { SECOND } from "../domain/instant.ts";
 import type { Clock, Monotonic, Random, Timers } from "../domain/ports/clock.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import type { RunQueue } from "../domain/ports/run-queue.ts";
@@ -55,7 +56,7 @@ const UNREADABLE = "signing secrets cannot be read for now";
 
 /** From a claimed run to a recorded attempt: breaker, `started`, lease, delivery, conclusion. */
 export function createStarter(options: {
-  queue: Pick<RunQueue, "start" | "unwanted">;
+  queue: Pick<RunQueue, "locked" | "start" | "unwanted">;
   clock: Clock;
   random: Random;
   monotonic: Monotonic;
@@ -118,7 +119,7 @@ export function createStarter(options: {
     const asked = monotonic();
     // The commit may have come through: giving back undoes such a start.
     const started = await orGiveBack(ready, () => queue.start(ready.map(({ run }) => run)));
-    for (const each of ready) if (!started.has(each.run.id)) giveBack(each.run, each.permit);
+    apart(giveBackRefused(ready.filter(({ run }) => !started.has(run.id))));
     await launchWanted(
       ready.filter(({ run }) => started.has(run.id)),
       asked,
@@ -158,6 +159,23 @@ export function createStarter(options: {
       for (const { run, permit } of ready) giveBack(run, permit);
       throw error;
     }
+  }
+
+  /**
+   * What nobody wants any more is gone, unless somebody holds its job's cursor. Given back before that is released it would
+   * be claimed, and refused, again and again.
+   */
+  async function giveBackRefused(refused: readonly Ready[]): Promise<void> {
+    // By PostgreSQL's clock what is due now may be due in a moment: that is not to wait for anybody.
+    const due = refused.flatMap(({ run }) => (run.notBefore < clock.now() - SECOND ? [run] : []));
+    const held =
+      due.length > 0 ? await orGiveBack(refused, () => queue.locked(due)) : new Set<string>();
+    for (const { run, permit } of refused)
+      if (held.has(run.id)) {
+        permit.settle("neutral");
+        records.releaseHeld(run);
+        finished(run);
+      } else giveBack(run, permit);
   }
 
   function giveBack(run: ClaimedRun, permit?: Permit, afterMs?: number): void {

@@ -4,7 +4,8 @@ import { ContentRefused } from "../domain/ports/content-refused.ts";
 import { DependencyUnavailable, LockHeld } from "../domain/ports/dependency-down.ts";
 
 export interface WriteBehind<T> {
-  add(item: T): void;
+  /** `held`: somebody holds a lock on it, as far as is known. */
+  add(item: T, held?: boolean): void;
   /** No more items are expected soon: what waits is written within `HURRY`. */
   hurry(): void;
   /** Items not written yet. */
@@ -212,10 +213,11 @@ export function createWriteBehind<T>(options: {
   }
 
   return {
-    add: (item) => {
+    add: (item, held = false) => {
       const by = lockedBy(item);
-      if (aside.size > 0 && new Set(aside.values()).has(by)) {
+      if (held || (aside.size > 0 && new Set(aside.values()).has(by))) {
         aside.set(item, by);
+        retryLater();
       } else {
         waiting.push(item);
         schedule();

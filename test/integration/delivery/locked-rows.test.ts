@@ -6,7 +6,7 @@ import type { ClaimedRun } from "../../../src/domain/run.ts";
 import { timers } from "../../../cmd/system.ts";
 import { pause } from "../../../src/waiting/pause.ts";
 import { until } from "../../until.ts";
-import { claimOne, success } from "../postgres/runs-fixture.ts";
+import { change, claimOne, cursorOf, scheduled, success } from "../postgres/runs-fixture.ts";
 import { endingWithTest, webhookJob, workerFixture, type WorkerFixture } from "./worker-fixture.ts";
 
 let fixture: WorkerFixture;
@@ -55,6 +55,36 @@ describe("while somebody holds a job's cursor", () => {
     await fixture.executions(held, 1);
     for (const of of [...jobs, later]) expect(await outcomesOf(of)).toEqual(["success 1"]);
     expect(target.received).toHaveLength(31);
+  });
+
+  test("its run that nobody wants any more is not refused again and again, and goes when it is released", async () => {
+    const target = await receiver();
+    const at = Date.now() - 5_000;
+    const of = webhookJob(target.url, { schedule: { kind: "once", at } });
+    await fixture.ledger.apply([change(of, { create: [scheduled(at)], to: { once: "fired" } })]);
+    // As a 410 leaves it, until a leader drops what is queued.
+    await fixture.pool.query("update job_cursors set startable = false where job_uid = $1", [
+      of.uid,
+    ]);
+    const release = await hold("job_cursors", of);
+    const queue = fixture.anotherQueue();
+    let starts = 0;
+    worker({
+      queue: {
+        ...queue,
+        start: (runs) => {
+          starts += 1;
+          return queue.start(runs);
+        },
+      },
+    });
+    await until("its start is refused", () => starts > 0);
+    await pause(1_000, timers);
+    expect(starts).toBe(1);
+    await release();
+    await until("it is gone", async () => (await fixture.runsOf(of)).length === 0);
+    expect(await cursorOf(fixture.ledger, of)).toMatchObject({ once: "armed" });
+    expect(target.received).toEqual([]);
   });
 
   test("a reaper closes the other runs of a dead worker", async () => {

@@ -40,6 +40,7 @@ function startOne(
   const starter = createStarter({
     queue: {
       start: change.start ?? (async (runs) => new Set(runs.map(({ id }) => id))),
+      locked: async () => new Set(),
       unwanted: change.unwanted ?? (async () => new Map()),
     },
     clock: { now: () => NOW, known: true },

@@ -48,6 +48,8 @@ const TIMING = {
 };
 /** Milliseconds within which starts belong together. */
 const BURST = 100;
+/** Milliseconds. What PostgreSQL's clock gets ahead by more than that has not been measured more exactly: it has stepped. */
+const STEP = 1_000;
 /** Accounts whose signing secrets are kept for that long. */
 const MOST_SIGNING_KEYS = 10_000;
 
@@ -98,6 +100,8 @@ export function createDeliveryWorker(options: {
   for (const result of ["requeued", "interrupted"] as const) metrics.runsReaped.inc({ result }, 0);
   /** Monotonic time when the database was last seen away. */
   let lastOutage = -Infinity;
+  /** By how much PostgreSQL's clock was ahead of the monotonic one when dead workers' runs were last looked for. */
+  let clockOffset = Infinity;
   /** Milliseconds that the last look for dead workers' runs took. */
   let lastReap = 0;
   /** The last claim was cut short by its limit or passed somebody over: there may be more. */
@@ -305,12 +309,18 @@ export function createDeliveryWorker(options: {
 
   /** After an outage everybody's leases have run out: those who come back get one lease to renew theirs. */
   async function reap(): Promise<void> {
-    // By a clock that has stepped ahead everybody's have run out, too.
-    if (!clock.known) lastOutage = monotonic();
-    if (monotonic() - lastOutage < timing.lease) return;
     const began = monotonic();
+    // By a clock that has stepped ahead everybody's have run out, too.
+    const offset = clock.known ? clock.now() - began : Infinity;
+    if (offset === Infinity || offset > clockOffset + STEP) lastOutage = began;
+    clockOffset = offset;
+    if (began - lastOutage < timing.lease) return;
     // While somebody holds a lock on a run its outcome is not recorded, and its lease not renewed: both wait for that.
-    const { requeued, interrupted } = await queue.reap({ except: leases.ids() });
+    const { requeued, interrupted } = await queue.reap({
+      except: leases.ids(),
+      // A step that has not been measured yet is none.
+      asOf: clock.now(),
+    });
     lastReap = monotonic() - began;
     if (requeued + interrupted === 0) return;
     metrics.runsReaped.inc({ result: "requeued" }, requeued);

@@ -218,12 +218,13 @@ export function createRunQueue(options: {
       return new Map(rows.map(({ id, why }) => [id, why]));
     },
 
-    reap: async ({ except } = { except: [] }) => {
-      if (!(await anyExpired(pool))) return { requeued: 0, interrupted: 0 };
-      const requeued = await requeueUnstarted(pool);
+    reap: async ({ except, asOf = Infinity } = { except: [] }) => {
+      const now = asOf === Infinity ? "infinity" : new Date(asOf);
+      if (!(await anyExpired(pool, now))) return { requeued: 0, interrupted: 0 };
+      const requeued = await requeueUnstarted(pool, now);
       let interrupted = 0;
       for (;;) {
-        const expired = await expiredStarts(pool, except);
+        const expired = await expiredStarts(pool, now, except);
         interrupted += await closeInterrupted(
           expired.map((run) => interruptedClosing(run, random)),
         );
@@ -343,23 +344,28 @@ function claimedOf(row: ClaimedRow, claimToken: string): ClaimedRun {
   };
 }
 
+type Moment = Date | "infinity";
+
 /** No index knows the leases (migration 0007): one look at the whole queue, some 0.3 s for a million runs. */
-async function anyExpired(database: Queryable): Promise<boolean> {
+async function anyExpired(database: Queryable, asOf: Moment): Promise<boolean> {
   const { rows } = await database.query<{ expired: boolean }>(
-    "select exists (select from runs where lease_until < clock_timestamp()) as expired",
+    "select exists (select from runs where lease_until < least(clock_timestamp(), $1)) as expired",
+    [asOf],
   );
   return rows[0]?.expired === true;
 }
 
-async function requeueUnstarted(database: Queryable): Promise<number> {
+async function requeueUnstarted(database: Queryable, asOf: Moment): Promise<number> {
   const { rowCount } = await database.query(
     `with expired as materialized (
        select id from runs
-        where claim_token is not null and started_at is null and lease_until < clock_timestamp()
+        where claim_token is not null and started_at is null
+          and lease_until < least(clock_timestamp(), $1)
         order by id for update skip locked
      )
      update runs r set claim_token = null, worker = null, lease_until = null
        from expired e where ${byKey("r.id", "e.id")}`,
+    [asOf],
   );
   return rowCount ?? 0;
 }
@@ -377,12 +383,16 @@ type ExpiredRow = ClaimedRow & {
  * Takes over what a dead worker had started: a fresh token shuts that worker out, should it only have
  * been asleep, and another reaper too. Whoever dies before closing leaves it to the next reaper.
  */
-async function expiredStarts(pool: Pool, except: readonly string[]): Promise<ExpiredRow[]> {
+async function expiredStarts(
+  pool: Pool,
+  asOf: Moment,
+  except: readonly string[],
+): Promise<ExpiredRow[]> {
   const { rows } = await pool.query<ExpiredRow>(
     `with expired as materialized (
        select id, lease_until as held_until from runs
-        where claim_token is not null and started_at is not null and lease_until < clock_timestamp()
-          and id <> all($2::uuid[])
+        where claim_token is not null and started_at is not null
+          and lease_until < least(clock_timestamp(), $3) and id <> all($2::uuid[])
         order by id limit $1 for update skip locked
      ), taken as (
        update runs r
@@ -393,7 +403,7 @@ async function expiredStarts(pool: Pool, except: readonly string[]): Promise<Exp
      select t.*, true as started, v.spec, clock_timestamp() as now
        from taken t
        join job_revisions v on ${byKey("v.job_uid", "t.job_uid")} and v.generation = t.generation`,
-    [REAP_BATCH, except],
+    [REAP_BATCH, except, asOf],
   );
   return rows;
 }

@@ -90,9 +90,13 @@ export interface RunQueue {
   /**
    * After a lease ran out: unstarted claims return to the queue, started ones are closed as
    * "interrupted: outcome unknown" or retried when the policy allows. Returns how many of each. `except` are started runs
-   * of which the caller has the outcome, or will have it, whatever became of their leases.
+   * of which the caller has the outcome, or will have it, whatever became of their leases. No lease is over that was not
+   * over at `asOf`, should PostgreSQL's clock have stepped ahead since the caller measured it.
    */
-  reap(request?: { except: readonly string[] }): Promise<{ requeued: number; interrupted: number }>;
+  reap(request?: {
+    except: readonly string[];
+    asOf?: Instant;
+  }): Promise<{ requeued: number; interrupted: number }>;
   /**
    * Wakes the listener when runs may be waiting, of `since` or later (by notBefore; null: of any time). A hint: pollers
    * must not rely on it.

@@ -116,7 +116,7 @@ export function createKubernetesClient(dependencies: ClientDependencies): Kubern
     target: string,
     options: Omit<Dispatcher.RequestOptions, "origin" | "path"> & { signal: AbortSignal },
   ): Promise<Dispatcher.ResponseData> {
-    const access = await credentials.current();
+    const access = await untilAborted(credentials.current(), options.signal);
     const began = monotonic();
     try {
       const answer = request(target, {
@@ -141,6 +141,17 @@ export function createKubernetesClient(dependencies: ClientDependencies): Kubern
       throw error;
     } finally {
       metrics.kubernetesRequestDuration.observe({ verb, resource }, (monotonic() - began) / 1_000);
+    }
+  }
+
+  /** A plugin of the kubeconfig may ask a person, or hang: a watch waits for it no longer than for the next byte. */
+  async function untilBelieved(withinMs: number, signal: AbortSignal): Promise<void> {
+    const late = new AbortController();
+    const timer = dependencies.timers.after(withinMs, () => late.abort());
+    try {
+      await untilAborted(credentials.current(), AbortSignal.any([signal, late.signal]));
+    } finally {
+      timer.cancel();
     }
   }
 
@@ -218,6 +229,7 @@ export function createKubernetesClient(dependencies: ClientDependencies): Kubern
       const what = `watch ${watch.path}`;
       let response: Dispatcher.ResponseData;
       try {
+        await untilBelieved(watch.inactivityMs, watch.signal);
         response = await exchange("watch", watch.resource, url(watch.path, watch.query), {
           method: "GET",
           signal: watch.signal,

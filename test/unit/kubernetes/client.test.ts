@@ -311,7 +311,7 @@ describe("a token of a kubeconfig's plugin", () => {
     await made.client.call(GET);
     await made.client.call(GET);
     const signal = AbortSignal.timeout(10_000);
-    const watch = { resource: "things", path: "/things", query: {}, signal, inactivityMs: 10_000 };
+    const watch = { resource: "things", path: "/things", query: {}, signal, inactivityMs: 20_000 };
     for (let n = 0; n < 2; n += 1) await expect(made.client.watch(watch)).rejects.toThrow(ApiError);
     expect(shown(made)).toEqual([1, 1, 2, 2, 3].map((n) => `Bearer token-${n}`));
   });
@@ -323,6 +323,31 @@ describe("a token of a kubeconfig's plugin", () => {
     made.later(60_000);
     await made.client.call(GET);
     expect(new Set(shown(made))).toEqual(new Set(["Bearer token-1"]));
+  });
+});
+
+describe("a kubeconfig's plugin that hangs", () => {
+  test("is waited for as long as a call may take, or a watch be silent, and heard when it answers after all", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "carillon-plugin-"));
+    closing.push(() => rm(folder, { recursive: true }));
+    const script = `
+      const { existsSync } = require("node:fs");
+      const [, released] = process.argv;
+      const answer = () => console.log(JSON.stringify({ status: { token: "at-last" } }));
+      const look = () => (existsSync(released) ? answer() : setTimeout(look, 10));
+      look();`;
+    const released = join(folder, "released");
+    const exec = { command: process.execPath, args: ["-e", script, released] };
+    const made = await world([{ status: 200 }], { name: "u", exec }, { timeoutMs: 10_000 });
+    for (const call of [GET, POST])
+      await expect(made.client.call(call)).rejects.toThrow(DependencyUnavailable);
+    const { signal } = new AbortController();
+    const watch = { resource: "things", path: "/things", query: {}, signal, inactivityMs: 10_000 };
+    await expect(made.client.watch(watch)).rejects.toThrow(DependencyUnavailable);
+    expect(made.seen).toHaveLength(0);
+    await writeFile(released, "");
+    await made.client.call({ ...GET, timeoutMs: 30_000 });
+    expect(shown(made)).toEqual(["Bearer at-last"]);
   });
 });
 

@@ -197,7 +197,9 @@ export function createKubernetesClient(dependencies: ClientDependencies): Kubern
             refusedOnce = true;
             continue;
           }
-          if ((answer.code !== 429 && answer.code < 500) || isTooLarge(error)) throw error;
+          const answered =
+            answer.code !== 429 && answer.code < 500 && !isOfSomebodyElse(call, answer);
+          if (answered || isTooLarge(error)) throw error;
           if (METHODS[call.verb] !== "GET" && !wasRefusedUnread(answer))
             throw unavailable(what, error);
           trouble = error;
@@ -261,6 +263,15 @@ function contentType(call: ApiCall): string {
  */
 function wasRefusedUnread(answer: Answer): boolean {
   return answer.code === 429 || answer.code === 503 || answer.retryAfterSeconds !== undefined;
+}
+
+/**
+ * What a proxy says while it has no API server to ask. An API server says what it does not find in a Status, but of a
+ * kind that nobody serves, as ours may be; the kinds of /api/v1 all of them serve.
+ */
+function isOfSomebodyElse(call: ApiCall, { code, body }: Answer): boolean {
+  if (code !== 404 || parseStatus(body) !== undefined) return false;
+  return call.path.startsWith("/api/v1/") || !body.startsWith("404 page not found");
 }
 
 /** In seconds; an API server does not use the form with a date. */

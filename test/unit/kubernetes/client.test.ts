@@ -107,6 +107,7 @@ async function listening(server: Server): Promise<string> {
 }
 
 const GET: ApiCall = { verb: "get", resource: "things", path: "/things/a" };
+const NOT_FOUND = JSON.stringify({ kind: "Status", reason: "NotFound", code: 404 });
 const POST: ApiCall = { verb: "create", resource: "things", path: "/things", body: {} };
 
 describe("what is asked for again, and when", () => {
@@ -119,6 +120,22 @@ describe("what is asked for again, and when", () => {
       waits: [100],
     },
     { name: "a GET that was cut off", call: GET, replies: ["cut", { status: 200 }], waits: [100] },
+    {
+      name: "a GET that met a proxy without its API server",
+      call: GET,
+      replies: [
+        { status: 404, body: "default backend - 404" },
+        { status: 404, body: "<h1>404 page not found</h1>" },
+        { status: 200 },
+      ],
+      waits: [100, 200],
+    },
+    {
+      name: "a GET of what every API server has",
+      call: { ...GET, path: "/api/v1/namespaces/a" },
+      replies: [{ status: 404, body: "404 page not found\n" }, { status: 200 }],
+      waits: [100],
+    },
     {
       name: "a change that was refused for now",
       call: POST,
@@ -190,6 +207,7 @@ describe("what is not asked for again", () => {
   test.each([
     { name: "a change that met a 500", call: POST, reply: { status: 500 } },
     { name: "a change that was cut off", call: POST, reply: "cut" },
+    { name: "a change that no API server answers", call: POST, reply: { status: 404, body: "" } },
   ] as const)("$name: its outcome is unknown", async ({ call, reply }) => {
     const made = await world([reply]);
     await expect(made.client.call(call)).rejects.toThrow(DependencyUnavailable);
@@ -232,10 +250,12 @@ describe("what is not asked for again", () => {
   });
 
   test.each([
-    { status: 404, times: 1 },
-    { status: 401, times: 2 },
-  ])("a refusal, $status", async ({ status, times }) => {
-    const made = await world([{ status }]);
+    { status: 404, body: NOT_FOUND, times: 1 },
+    // A kind that nobody serves.
+    { status: 404, body: "404 page not found\n", times: 1 },
+    { status: 401, body: "", times: 2 },
+  ])("a refusal, $status: $body", async ({ status, body, times }) => {
+    const made = await world([{ status, body }]);
     const error: unknown = await made.client.call(GET).catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(ApiError);
     expect(made.seen).toHaveLength(times);
@@ -243,7 +263,7 @@ describe("what is not asked for again", () => {
 });
 
 test("the bytes of an answer are told, of a refusal none", async () => {
-  const made = await world([{ status: 503 }, { status: 200, body: '"ü"' }, { status: 404 }]);
+  const made = await world([{ status: 503 }, { status: 200, body: '"ü"' }, { status: 409 }]);
   const sizes: number[] = [];
   const sized: ApiCall = { ...GET, onSize: (bytes) => sizes.push(bytes) };
   await made.client.call(sized);

@@ -1,4 +1,7 @@
-import { KubeConfig } from "@kubernetes/client-node";
+import { readFileSync } from "node:fs";
+import { homedir } from "node:os";
+import { delimiter, dirname, join, resolve } from "node:path";
+import { KubeConfig, loadYaml } from "@kubernetes/client-node";
 
 /** client-node's last resort: nobody runs an API server there. */
 const NOWHERE = "http://localhost:8080";
@@ -7,5 +10,36 @@ const NOWHERE = "http://localhost:8080";
 export function loadKubeConfig(): KubeConfig | undefined {
   const kubeConfig = new KubeConfig();
   kubeConfig.loadFromDefault();
-  return kubeConfig.getCurrentCluster()?.server === NOWHERE ? undefined : kubeConfig;
+  if (kubeConfig.getCurrentCluster()?.server === NOWHERE) return undefined;
+  const tokenFile = tokenFileOf(kubeConfig.getCurrentUser()?.name);
+  const authProvider = { name: "tokenFile", config: { tokenFile } };
+  if (tokenFile !== undefined)
+    kubeConfig.users = kubeConfig.users.map((user) =>
+      user === kubeConfig.getCurrentUser() ? { ...user, authProvider } : user,
+    );
+  return kubeConfig;
+}
+
+/** `tokenFile` of the user of that name. client-node knows it of pods only: of others it would ask as nobody. */
+function tokenFileOf(name: string | undefined): string | undefined {
+  const given = process.env.KUBECONFIG?.split(delimiter).filter((file) => file !== "") ?? [];
+  for (const file of given.length > 0 ? given : [join(homedir(), ".kube", "config")]) {
+    const user = usersIn(file).find((one) => one.name === name)?.user;
+    if (user) return user.tokenFile && resolve(dirname(file), user.tokenFile);
+  }
+  return undefined;
+}
+
+interface NamedUser {
+  name?: string;
+  user?: { tokenFile?: string };
+}
+
+function usersIn(file: string): NamedUser[] {
+  try {
+    return loadYaml<{ users?: NamedUser[] }>(readFileSync(file, "utf8")).users ?? [];
+  } catch {
+    // There is none in a pod, and of those that are there client-node has complained.
+    return [];
+  }
 }

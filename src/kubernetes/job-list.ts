@@ -33,14 +33,26 @@ export function createJobList(dependencies: JobListDependencies): {
   const { client, accountNamespaces, scopes, memory, listPage } = dependencies;
   let listedUnder: string | undefined;
 
-  /** The whole cluster can be listed, or nothing can; of several namespaces one may be away. */
+  /**
+   * With whose the jobs are, which a namespace that refuses to be looked at does not tell either. The whole cluster can be
+   * listed, or nothing can; of several namespaces one may be away.
+   */
   async function listScope(
     scope: Scope,
     limit: number,
     continuation: string | undefined,
-  ): Promise<ResourceList | { unlisted: Unlisted; error: ApiError }> {
+  ): Promise<
+    | { page: ResourceList; accounts: readonly (string | null)[] }
+    | { unlisted: Unlisted; error: ApiError }
+  > {
     try {
-      return await listPage(scope, limit, continuation);
+      const page = await listPage(scope, limit, continuation);
+      page.items = page.items.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
+      // All at once: one behind the other, a page of many namespaces takes longer than its reader is patient.
+      const accounts = await Promise.all(
+        page.items.map(({ metadata }) => accountNamespaces.accountOf(metadata.namespace)),
+      );
+      return { page, accounts };
     } catch (error) {
       if (scope === undefined || !isRefusal(error)) throw error;
       return { unlisted: await whyUnlisted(client, scope), error };
@@ -61,26 +73,22 @@ export function createJobList(dependencies: JobListDependencies): {
     positions.delete("continue");
     const namespace = scopes[scope];
     if (continuation === undefined) listedUnder = await accountNamespaces.revision();
-    const page = await listScope(namespace, limit, state?.get("continue"));
+    const found = await listScope(namespace, limit, state?.get("continue"));
     const key = namespace ?? "";
-    if ("unlisted" in page) {
-      positions.set(key, page.unlisted);
+    if ("unlisted" in found) {
+      positions.set(key, found.unlisted);
       const rest = onward(positions, scope);
       const known = [...positions.values()];
       if (rest.continue === undefined && known.every(isUnlisted) && known.includes("refused"))
-        throw page.error;
+        throw found.error;
       return {
         jobs: [],
-        ...(page.unlisted === "refused" && { refused: { namespace: key, error: page.error } }),
+        ...(found.unlisted === "refused" && { refused: { namespace: key, error: found.error } }),
         ...rest,
       };
     }
-    const items = page.items.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
-    // All at once: one behind the other, a page of many namespaces takes longer than its reader is patient.
-    const accounts = await Promise.all(
-      items.map(({ metadata }) => accountNamespaces.accountOf(metadata.namespace)),
-    );
-    const jobs = items.map((item, index): Job => {
+    const { page, accounts } = found;
+    const jobs = page.items.map((item, index): Job => {
       memory?.seen(item);
       return keptJobFromResource(item, accounts[index] ?? null);
     });

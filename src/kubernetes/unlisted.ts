@@ -42,6 +42,8 @@ export async function lookAt(
 ): Promise<"listed" | Unlisted> {
   try {
     await listResources(client, scope, { limit: 1, timeoutMs: LOOK_MS });
+    // Nobody's jobs are of use while it is not known whose they are.
+    if (scope !== undefined) await namespaceUid(client, scope);
     return "listed";
   } catch (error) {
     if (scope === undefined || !isRefusal(error)) throw error;

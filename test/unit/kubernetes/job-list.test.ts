@@ -144,3 +144,22 @@ describe("whose the jobs of a page are", () => {
     await expect(listed).rejects.toThrow("nobody says whose of-two is");
   });
 });
+
+test("a namespace that may be listed and not looked at is left out: the others' jobs run", async () => {
+  const refusal = new ApiError(403, undefined, "get namespaces/a");
+  let listed = 0;
+  const listPage: Answer = async () => {
+    listed += 1;
+    return holding(listed === 1 ? "one" : "two");
+  };
+  let asked = 0;
+  const accountOf = async () => {
+    asked += 1;
+    if (asked === 1) throw refusal;
+    return "account";
+  };
+  const { pages, seen } = await pagesOf(["a", "b"], listPage, ["a"], accountOf);
+  expect(pages[0]).toMatchObject({ jobs: [], refused: { namespace: "a", error: refusal } });
+  expect(pages[1]?.jobs.map(({ uid }) => uid)).toEqual(["two"]);
+  expect(seen).toEqual(["two"]);
+});

@@ -1,10 +1,10 @@
 /** PostgreSQL's clock steps ahead, for all of its sessions. */
 import type { ServerResponse } from "node:http";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { timers } from "../../../cmd/system.ts";
-import { pause } from "../../../src/waiting/pause.ts";
+import { monotonic } from "../../../cmd/system.ts";
 import { admin } from "../../postgres/admin.ts";
 import { createTestDatabase } from "../../postgres/database.ts";
+import { until } from "../../until.ts";
 import { endingWithTest, webhookJob, workerFixture, type WorkerFixture } from "./worker-fixture.ts";
 
 let fixture: WorkerFixture;
@@ -48,11 +48,15 @@ test("leases that a step has ended are renewed before anybody looks for the dead
       },
     },
   });
-  await expect.poll(() => reaps, { timeout: 10_000 }).toBeGreaterThan(0);
+  await until("the dead are looked for", () => reaps > 0);
+  const ahead = () => fixture.clock.now() - monotonic();
+  const before = ahead();
   await fixture.pool.query("update stepped.clock set by = '4 s'");
-  // Until the processes have measured it, and then for longer than a lease.
-  await pause(10_000, timers);
+  await until("the step is measured", () => ahead() > before + 3_000);
+  const soFar = reaps;
+  // One may be under way. After that they wait for a lease.
+  await until("the dead are looked for again", () => reaps > soFar + 1);
   for (const answer of answers) answer.end();
   expect(await fixture.executions(of, 1)).toMatchObject([{ status: "success", attempt: 1 }]);
   expect(target.received).toHaveLength(1);
-}, 40_000);
+});

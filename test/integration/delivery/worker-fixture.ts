@@ -2,7 +2,7 @@ import { afterEach } from "vitest";
 import { monotonic, timers } from "../../../cmd/system.ts";
 import type { SmtpSettings } from "../../../src/domain/account.ts";
 import type { EmailTarget, Job, JobSpec, WebhookTarget } from "../../../src/domain/job.ts";
-import type { Monotonic, Timers } from "../../../src/domain/ports/clock.ts";
+import type { Clock, Monotonic, Timers } from "../../../src/domain/ports/clock.ts";
 import type { RunQueue } from "../../../src/domain/ports/run-queue.ts";
 import type { Execution } from "../../../src/domain/run.ts";
 import { createCircuitBreakers } from "../../../src/delivery/circuit-breaker.ts";
@@ -32,6 +32,8 @@ export const SECRET = `whsec_${Buffer.alloc(24, 7).toString("base64")}`;
 export interface WorkerFixture extends RunsFixture {
   /** Of all workers. */
   metrics: Metrics;
+  /** PostgreSQL's, as they all have measured it. */
+  clock: Clock;
   smtp: { current: SmtpSettings | undefined };
   /** Starts one more worker of its own process, as it were. */
   worker(options?: {
@@ -84,6 +86,7 @@ export async function workerFixture(database?: TestDatabase): Promise<WorkerFixt
   return {
     ...runs,
     metrics,
+    clock,
     smtp,
     worker: (options = {}) => {
       workers += 1;

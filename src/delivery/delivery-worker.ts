@@ -269,12 +269,13 @@ export function createDeliveryWorker(options: {
         // A limit that is exceeded now and then is better than all starts behind one slow claim.
         if (filling) await within(timing.filling, filling, timers);
         if (signal.aborted) break;
-        if (clock.known && (await starter.startReady(signal)) > 0) {
+        const now = clock.known ? clock.now() : undefined;
+        if (now !== undefined && (await starter.startReady(now, signal)) > 0) {
           lastStart = monotonic();
           await pause(timing.collect, timers);
           continue;
         }
-        await startBell.wait(untilNextDue(), signal);
+        await startBell.wait(now === undefined ? timing.poll : untilNextDue(now), signal);
         // The first attempt of a burst to end is not worth a commit of its own.
         if (monotonic() - lastStart < BURST) await pause(timing.collect, timers);
       } catch (error) {
@@ -284,9 +285,8 @@ export function createDeliveryWorker(options: {
     }
   }
 
-  function untilNextDue(): number {
-    if (!clock.known) return timing.poll;
-    const now = clock.now();
+  /** From the moment at which all that was due had been taken: what has become due since is not to wait for a poll. */
+  function untilNextDue(now: Instant): number {
     const next = held.nextDue(now);
     return next === null ? timing.poll : Math.min(timing.poll, next - now);
   }

@@ -1,4 +1,4 @@
-import { SECOND } from "../domain/instant.ts";
+import { SECOND, type Instant } from "../domain/instant.ts";
 import type { Clock, Monotonic, Random, Timers } from "../domain/ports/clock.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import type { RunQueue } from "../domain/ports/run-queue.ts";
@@ -16,10 +16,10 @@ import type { Records } from "./records.ts";
 
 export interface Starter {
   /**
-   * Starts what is due and has a slot; resolves with how many runs it took from the buffer. Those whose account's signing
-   * secrets take long are started when these have come.
+   * Starts what is due at `now` and has a slot; resolves with how many runs it took from the buffer. Those whose account's
+   * signing secrets take long are started when these have come.
    */
-  startReady(signal: AbortSignal): Promise<number>;
+  startReady(now: Instant, signal: AbortSignal): Promise<number>;
   /**
    * Sends what its claim has started, and the held runs count as in flight, when the signing secrets are there. `asked`:
    * monotonic time before the claim was sent.
@@ -90,8 +90,8 @@ export function createStarter(options: {
     options.onFinished(held.finished(run));
   }
 
-  async function startReady(signal: AbortSignal): Promise<number> {
-    const taken = held.takeReady(clock.now());
+  async function startReady(now: Instant, signal: AbortSignal): Promise<number> {
+    const taken = held.takeReady(now);
     if (taken.length === 0) return 0;
     // Those whose secrets come soon are started together, the others each account's when its have come.
     const soon: Ready[] = [];

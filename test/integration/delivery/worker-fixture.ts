@@ -42,6 +42,8 @@ export interface WorkerFixture extends RunsFixture {
     limits?: Parameters<typeof createDeliveryWorker>[0]["limits"];
     queue?: RunsFixture["queue"];
     resetMs?: number;
+    /** Default: the fixture's. */
+    clock?: Clock;
     monotonic?: Monotonic;
     timers?: Timers;
     signingSecrets?: Parameters<typeof createDeliveryWorker>[0]["signingSecrets"];
@@ -102,7 +104,7 @@ export async function workerFixture(database?: TestDatabase): Promise<WorkerFixt
       });
       const worker = createDeliveryWorker({
         queue: options.queue ?? runs.anotherQueue(),
-        clock,
+        clock: options.clock ?? clock,
         mailer,
         emailLog,
         webhook,

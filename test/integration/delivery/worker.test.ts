@@ -218,6 +218,26 @@ describe("a webhook", () => {
     expect(claims).toEqual([at]);
   });
 
+  test("that becomes due between two looks at the clock starts at its time", async () => {
+    const target = await receiver();
+    const at = Date.now() + 1_500;
+    await create({ of: webhookJob(target.url), at });
+    let looks = 0;
+    worker({
+      timing: { lookahead: 60_000, poll: 60_000 },
+      clock: {
+        known: true,
+        // When its time has come, one look is from before it.
+        now: () => {
+          const now = fixture.clock.now();
+          if (now >= at) looks += 1;
+          return looks === 1 ? at - 1 : now;
+        },
+      },
+    });
+    await target.count(1);
+  });
+
   test("whose signing secrets take long holds up nobody else, and is not sent once its job is deleted", async () => {
     const target = await receiver();
     const [slow, deleted, quick] = [

@@ -111,7 +111,7 @@ const hanging: Options["attempt"] = ({ signal }) =>
 
 test("an attempt that was made is recorded and measured, and its slot is free", async () => {
   const { starter, closed, verdicts, released, free, metric } = startOne();
-  expect(await starter.startReady(going())).toBe(1);
+  expect(await starter.startReady(NOW, going())).toBe(1);
   await starter.idle();
   expect(closed).toMatchObject([{ next: "finished", execution: { durationMs: 500 } }]);
   expect(verdicts).toEqual(["success"]);
@@ -132,14 +132,14 @@ test("an attempt that was made is recorded and measured, and its slot is free", 
 
 test("lateness is of the first attempt", async () => {
   const { starter, metric } = startOne({ run: { attempt: 2 } });
-  await starter.startReady(going());
+  await starter.startReady(NOW, going());
   await starter.idle();
   expect(await metric("run_lateness_seconds_sum")).toEqual([]);
 });
 
 test("nor of what an open circuit has put off, which says nothing about the workers", async () => {
   const { starter, metric } = startOne({ run: { notBefore: NOW - 100 } });
-  await starter.startReady(going());
+  await starter.startReady(NOW, going());
   await starter.idle();
   expect(await metric("run_lateness_seconds_sum")).toEqual([]);
 });
@@ -170,7 +170,7 @@ test.each<{ title: string; outcome: AttemptOutcome; verdict: Verdict }>([
   },
 ])("what $title says of a destination: $verdict", async ({ outcome, verdict }) => {
   const { starter, verdicts } = startOne({ attempt: async () => outcome });
-  await starter.startReady(going());
+  await starter.startReady(NOW, going());
   await starter.idle();
   expect(verdicts).toEqual([verdict]);
 });
@@ -179,7 +179,7 @@ test("an attempt that breaks off without a word gives its leave and its slot bac
   const { starter, verdicts, free } = startOne({
     attempt: () => Promise.reject(new Error("ours")),
   });
-  await starter.startReady(going());
+  await starter.startReady(NOW, going());
   await starter.idle();
   expect(verdicts).toEqual(["neutral"]);
   expect(free()).toBe(true);
@@ -187,7 +187,7 @@ test("an attempt that breaks off without a word gives its leave and its slot bac
 
 test("an attempt is ended for the first reason, and says nothing of its destination", async () => {
   const { starter, run, closed, verdicts, metric } = startOne({ attempt: hanging });
-  await starter.startReady(going());
+  await starter.startReady(NOW, going());
   expect(await metric("runs_in_flight")).toEqual(["carillon_runs_in_flight 1"]);
   expect(starter.ids()).toEqual([run.id]);
   expect(starter.abort("another", "deleted")).toBe(false);
@@ -200,7 +200,7 @@ test("an attempt is ended for the first reason, and says nothing of its destinat
 
 test("a claim that was lost meanwhile is forgotten, and nothing recorded", async () => {
   const { starter, run, closed, released, forgotten, free } = startOne({ attempt: hanging });
-  await starter.startReady(going());
+  await starter.startReady(NOW, going());
   starter.abort(run.id, "lost");
   await starter.idle();
   expect(forgotten).toEqual([run]);
@@ -219,7 +219,7 @@ test("an attempt may send as long as its claim holds", async () => {
       return { kind: "not_sent" };
     },
   });
-  await starter.startReady(going());
+  await starter.startReady(NOW, going());
   await starter.idle();
   expect(released).toEqual([NOW + 1_000]);
 });
@@ -236,7 +236,7 @@ describe("handed back without an attempt, with its leave and its slot", () => {
     { title: "with a lease that has run out", change: { holds: () => false } },
   ])("$title", async ({ change, signal = going() }) => {
     const { starter, released, verdicts, free, closed } = startOne({ ...change, attempt: never });
-    expect(await starter.startReady(signal)).toBe(1);
+    expect(await starter.startReady(NOW, signal)).toBe(1);
     expect(starter.ids()).toEqual([]);
     expect(released).toEqual([undefined]);
     expect(verdicts).toEqual(["neutral"]);
@@ -250,7 +250,7 @@ describe("handed back without an attempt, with its leave and its slot", () => {
       attempt: never,
       start: () => Promise.reject(away),
     });
-    await expect(starter.startReady(going())).rejects.toBe(away);
+    await expect(starter.startReady(NOW, going())).rejects.toBe(away);
     expect(released).toEqual([undefined]);
     expect(verdicts).toEqual(["neutral"]);
     expect(free()).toBe(true);
@@ -261,7 +261,7 @@ describe("handed back without an attempt, with its leave and its slot", () => {
       attempt: never,
       signingKeys: () => Promise.reject(new Error("away")),
     });
-    expect(await starter.startReady(going())).toBe(1);
+    expect(await starter.startReady(NOW, going())).toBe(1);
     expect(released).toEqual([NOW + 1_000]);
     expect(free()).toBe(true);
   });
@@ -271,7 +271,7 @@ describe("handed back without an attempt, with its leave and its slot", () => {
       attempt: never,
       admit: () => ({ kind: "open", until: NOW + 7_000 }),
     });
-    expect(await starter.startReady(going())).toBe(1);
+    expect(await starter.startReady(NOW, going())).toBe(1);
     expect(released).toEqual([NOW + 7_000]);
     expect(free()).toBe(true);
   });
@@ -295,7 +295,7 @@ function slow(change: Parameters<typeof startOne>[0] = {}) {
 describe("secrets that take long to be read", () => {
   test("are waited for by nobody else; the run starts when they have come", async () => {
     const { starter, run, calls, closed, come } = slow();
-    expect(await starter.startReady(going())).toBe(1);
+    expect(await starter.startReady(NOW, going())).toBe(1);
     expect(calls).toEqual([]);
     come();
     await starter.idle();
@@ -345,7 +345,7 @@ const unwanted: Options["queue"]["unwanted"] = async (ids) =>
 describe("a start whose answer comes late", () => {
   test("is not sent if its job has been deleted meanwhile", async () => {
     const { starter, released, verdicts, free } = startOne({ unwanted, attempt: never });
-    await starter.startReady(going());
+    await starter.startReady(NOW, going());
     await starter.idle();
     expect(released).toEqual([undefined]);
     expect(verdicts).toEqual(["neutral"]);

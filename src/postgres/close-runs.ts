@@ -3,6 +3,7 @@ import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import type { Closing } from "../domain/ports/run-queue.ts";
 import { byKey } from "./by-key.ts";
 import { ONCE_AT } from "./drop-runs.ts";
+import { insist, UNMET } from "./insist.ts";
 import { ensureMonths, lacksPartition } from "./partitions.ts";
 import type { Queryable } from "./pool.ts";
 import { EXECUTION_COLUMNS, LAST_EXECUTION, plainArray } from "./rows.ts";
@@ -98,10 +99,6 @@ const RETRIED = {
        returning ${ATTEMPTED}, r.attempts as attempt, i.next`,
 };
 
-/** Of `MOVED_TEXT`, which is no boolean. */
-const MOVED = "22P02";
-/** What PostgreSQL's log says as well. */
-const MOVED_TEXT = "a cursor moved while it was judged: it is judged again";
 /** Whoever moves a cursor, or goes on after a deadlock, has got further: it need not be many. */
 const TRIES = 8;
 
@@ -118,7 +115,7 @@ async function closeHeld(
     } catch (error) {
       const state = sqlState(error);
       if (tries === TRIES)
-        throw state === MOVED ? new DependencyUnavailable("postgres", { cause: error }) : error;
+        throw state === UNMET ? new DependencyUnavailable("postgres", { cause: error }) : error;
       // The month's partition can be missing when no retention task ran for months.
       if (lacksPartition(error, "executions"))
         await ensureMonths(
@@ -126,7 +123,7 @@ async function closeHeld(
           "executions",
           closings.map(({ execution }) => execution.executedAt),
         );
-      else if (state !== DEADLOCK && state !== MOVED) throw error;
+      else if (state !== DEADLOCK && state !== UNMET) throw error;
     }
   }
 }
@@ -134,8 +131,7 @@ async function closeHeld(
 /**
  * Each step starts at the rows of the one before. A cursor is judged together with the runs that there are,
  * as of one moment; who writes it in the meantime may just have made the run that it awaits. Locking it first
- * would not help: PostgreSQL reads the cursor anew then, but not the runs. So all of this is undone, by the
- * one means that SQL has without a function of our own: a value that cannot be cast.
+ * would not help: PostgreSQL reads the cursor anew then, but not the runs. So all of this is undone.
  * Where nothing but the last execution is written, the cursor's version is of no interest, and does not rise.
  */
 async function closeOnce(
@@ -201,8 +197,10 @@ async function closeOnce(
      -- One row: hundreds would cost more to send and to read.
      select (select string_agg(run_id::text, ',') from mine) as closed,
             (select string_agg(job_uid::text, ',') from written where risen) as risen
-      where case (select count(*) from judged)
-                 when (select count(*) from written) then 'true' else '${MOVED_TEXT}' end::boolean`,
+      where ${insist(
+        "(select count(*) from judged) = (select count(*) from written)",
+        "a cursor moved while it was judged: it is judged again",
+      )}`,
     values: [
       column(({ run }) => run.id),
       column(({ run }) => run.claimToken),

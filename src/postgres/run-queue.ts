@@ -9,6 +9,7 @@ import type { Claim, Closing, RunQueue } from "../domain/ports/run-queue.ts";
 import type { ClaimedRun, RunTrigger } from "../domain/run.ts";
 import { closeRuns } from "./close-runs.ts";
 import { byKey } from "./by-key.ts";
+import { insist, UNMET } from "./insist.ts";
 import { createTeller } from "./ledger-news.ts";
 import { lockedRuns } from "./locked-runs.ts";
 import { sinceOf, tellOfRuns } from "./run-news.ts";
@@ -98,7 +99,7 @@ export function createRunQueue(options: {
           text: `with due as materialized (
            select ctid from runs
             where claim_token is null and not_before >= $7 and not_before <= $3
-              and case when statement_timestamp() < $11 then 'true' else '${LATE_TEXT}' end::boolean
+              and ${insist("statement_timestamp() < $11", "a claim was taken up too late: it is made again")}
               and account <> all($5::uuid[]) and destination <> all($6::text[])
             order by not_before limit $2 for update skip locked
          ), claimed as (
@@ -124,7 +125,7 @@ export function createRunQueue(options: {
             token,
             request.start !== undefined,
             request.start?.exceptDestinations ?? [],
-            request.before === undefined ? "infinity" : new Date(request.before),
+            momentOf(request.before),
           ],
         }),
       );
@@ -218,8 +219,8 @@ export function createRunQueue(options: {
       return new Map(rows.map(({ id, why }) => [id, why]));
     },
 
-    reap: async ({ except, asOf = Infinity } = { except: [] }) => {
-      const now = asOf === Infinity ? "infinity" : new Date(asOf);
+    reap: async ({ except, asOf } = { except: [] }) => {
+      const now = momentOf(asOf);
       if (!(await anyExpired(pool, now))) return { requeued: 0, interrupted: 0 };
       const requeued = await requeueUnstarted(pool, now);
       let interrupted = 0;
@@ -272,16 +273,12 @@ function starts({ wanted, except }: { wanted: string; except: string }): string 
   and (select ${UNWANTED} is null from job_cursors c where ${byKey("c.job_uid", "r.job_uid")})`;
 }
 
-/** Of `LATE_TEXT`, which is no boolean. */
-const LATE = "22P02";
-/** What PostgreSQL's log says as well. */
-const LATE_TEXT = "a claim was taken up too late: it is made again";
-
+/** A claim that was taken up too late is one that PostgreSQL could not be asked for. */
 async function inTime<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    throw sqlState(error) === LATE
+    throw sqlState(error) === UNMET
       ? new DependencyUnavailable("postgres", { cause: error })
       : error;
   }
@@ -344,12 +341,20 @@ function claimedOf(row: ClaimedRow, claimToken: string): ClaimedRun {
   };
 }
 
+/** For PostgreSQL. */
 type Moment = Date | "infinity";
+
+function momentOf(instant: Instant | undefined): Moment {
+  return instant === undefined ? "infinity" : new Date(instant);
+}
+
+/** Of the parameter that is the moment by which leases are judged: what PostgreSQL's clock has got ahead of it does not count. */
+const leaseOver = (asOf: string) => `lease_until < least(clock_timestamp(), ${asOf})`;
 
 /** No index knows the leases (migration 0007): one look at the whole queue, some 0.3 s for a million runs. */
 async function anyExpired(database: Queryable, asOf: Moment): Promise<boolean> {
   const { rows } = await database.query<{ expired: boolean }>(
-    "select exists (select from runs where lease_until < least(clock_timestamp(), $1)) as expired",
+    `select exists (select from runs where ${leaseOver("$1")}) as expired`,
     [asOf],
   );
   return rows[0]?.expired === true;
@@ -359,8 +364,7 @@ async function requeueUnstarted(database: Queryable, asOf: Moment): Promise<numb
   const { rowCount } = await database.query(
     `with expired as materialized (
        select id from runs
-        where claim_token is not null and started_at is null
-          and lease_until < least(clock_timestamp(), $1)
+        where claim_token is not null and started_at is null and ${leaseOver("$1")}
         order by id for update skip locked
      )
      update runs r set claim_token = null, worker = null, lease_until = null
@@ -391,8 +395,8 @@ async function expiredStarts(
   const { rows } = await pool.query<ExpiredRow>(
     `with expired as materialized (
        select id, lease_until as held_until from runs
-        where claim_token is not null and started_at is not null
-          and lease_until < least(clock_timestamp(), $3) and id <> all($2::uuid[])
+        where claim_token is not null and started_at is not null and ${leaseOver("$3")}
+          and id <> all($2::uuid[])
         order by id limit $1 for update skip locked
      ), taken as (
        update runs r

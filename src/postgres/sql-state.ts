@@ -15,7 +15,7 @@ export const LOCK_NOT_AVAILABLE = "55P03";
 /**
  * Classes 22, 23 and 54, data exceptions, violated constraints and limits such as the size of an index entry: the
  * statement was rolled back for what a row of it says. What is to be tried later may have begun with such an error (the
- * value by which `closeRuns` undoes a statement), and is none.
+ * value by which `insist` undoes a statement), and is none.
  */
 export function isRowFault(error: unknown): boolean {
   return !(error instanceof DependencyUnavailable) && /^(22|23|54)/.test(sqlState(error) ?? "");

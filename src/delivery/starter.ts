@@ -171,16 +171,12 @@ export function createStarter(options: {
     const held =
       due.length > 0 ? await orGiveBack(refused, () => queue.locked(due)) : new Set<string>();
     for (const { run, permit } of refused)
-      if (held.has(run.id)) {
-        permit.settle("neutral");
-        records.releaseHeld(run);
-        finished(run);
-      } else giveBack(run, permit);
+      giveBack(run, permit, held.has(run.id) ? () => records.releaseHeld(run) : undefined);
   }
 
-  function giveBack(run: ClaimedRun, permit?: Permit, afterMs?: number): void {
+  function giveBack(run: ClaimedRun, permit?: Permit, release = () => records.release(run)): void {
     permit?.settle("neutral");
-    records.release(run, afterMs === undefined ? undefined : clock.now() + afterMs);
+    release();
     finished(run);
   }
 
@@ -195,7 +191,7 @@ export function createStarter(options: {
     const signingSecrets = await secretsOf(signer);
     return runs.flatMap((run) => {
       if (signingSecrets === undefined) {
-        giveBack(run, undefined, 1_000);
+        giveBack(run, undefined, () => records.release(run, clock.now() + SECOND));
         return [];
       }
       const admission = breakers.admit(run.destination);

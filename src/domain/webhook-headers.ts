@@ -40,7 +40,7 @@ export function isReservedWebhookHeader(name: string): boolean {
   );
 }
 
-/** As the resource's own schema says it. */
+/** Of a value, in words. */
 export const WEBHOOK_HEADER_VALUE_RULE =
   "must be printable ASCII without line breaks and without spaces around it";
 

@@ -146,13 +146,25 @@ export function createKubernetesClient(dependencies: ClientDependencies): Kubern
 
   /** A plugin of the kubeconfig may ask a person, or hang: a watch waits for it no longer than for the next byte. */
   async function untilBelieved(withinMs: number, signal: AbortSignal): Promise<void> {
-    const late = new AbortController();
-    const timer = dependencies.timers.after(withinMs, () => late.abort());
+    const limit = limitedTo(withinMs, signal);
     try {
-      await untilAborted(credentials.current(), AbortSignal.any([signal, late.signal]));
+      await untilAborted(credentials.current(), limit.signal);
     } finally {
-      timer.cancel();
+      limit.cancel();
     }
+  }
+
+  /** Aborts with `signal`, and after so many milliseconds. */
+  function limitedTo(
+    ms: number,
+    signal: AbortSignal | undefined,
+  ): { signal: AbortSignal; cancel: () => void } {
+    const late = new AbortController();
+    const timer = dependencies.timers.after(ms, () => late.abort());
+    return {
+      signal: signal ? AbortSignal.any([signal, late.signal]) : late.signal,
+      cancel: () => timer.cancel(),
+    };
   }
 
   async function attempt(call: ApiCall, signal: AbortSignal, timeoutMs: number): Promise<Answer> {
@@ -176,9 +188,7 @@ export function createKubernetesClient(dependencies: ClientDependencies): Kubern
     const what = `${call.verb} ${call.path}`;
     const timeoutMs = call.timeoutMs ?? dependencies.timeoutMs ?? TIMEOUT_MS;
     const deadline = monotonic() + timeoutMs;
-    const late = new AbortController();
-    const timer = dependencies.timers.after(timeoutMs, () => late.abort());
-    const signal = call.signal ? AbortSignal.any([call.signal, late.signal]) : late.signal;
+    const { signal, cancel } = limitedTo(timeoutMs, call.signal);
     try {
       let refusedOnce = false;
       for (let attempts = 1; ; attempts += 1) {
@@ -221,7 +231,7 @@ export function createKubernetesClient(dependencies: ClientDependencies): Kubern
         call.signal?.throwIfAborted();
       }
     } finally {
-      timer.cancel();
+      cancel();
     }
   }
 

@@ -11,11 +11,12 @@ export function loadKubeConfig(): KubeConfig | undefined {
   const kubeConfig = new KubeConfig();
   kubeConfig.loadFromDefault();
   if (kubeConfig.getCurrentCluster()?.server === NOWHERE) return undefined;
-  const tokenFile = tokenFileOf(kubeConfig.getCurrentUser()?.name);
+  const current = kubeConfig.getCurrentUser();
+  const tokenFile = tokenFileOf(current?.name);
   const authProvider = { name: "tokenFile", config: { tokenFile } };
   if (tokenFile !== undefined)
     kubeConfig.users = kubeConfig.users.map((user) =>
-      user === kubeConfig.getCurrentUser() ? { ...user, authProvider } : user,
+      user === current ? { ...user, authProvider } : user,
     );
   return kubeConfig;
 }

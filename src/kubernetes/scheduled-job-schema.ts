@@ -5,6 +5,7 @@ import * as field from "../domain/schema/fields.ts";
 import {
   RESERVED_WEBHOOK_HEADERS,
   RESERVED_WEBHOOK_HEADER_PREFIXES,
+  WEBHOOK_HEADER_VALUE_RULE,
 } from "../domain/webhook-headers.ts";
 import { celString } from "./structural-schema.ts";
 import type { Validation } from "./structural-schema.ts";
@@ -120,7 +121,7 @@ const headers = Type.Unsafe<Record<string, string>>({
     ],
     [
       `self.all(name, ${matches(field.HEADER_VALUE, "self[name]")})`,
-      "a value must be printable ASCII without line breaks and without spaces around it",
+      `a value ${WEBHOOK_HEADER_VALUE_RULE}`,
     ],
   ),
 });

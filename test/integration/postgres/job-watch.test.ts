@@ -3,15 +3,16 @@ import { expect, onTestFinished, test } from "vitest";
 import { monotonic, timers } from "../../../cmd/system.ts";
 import { PositionExpired } from "../../../src/domain/ports/job-store.ts";
 import { createNotifications } from "../../../src/postgres/notifications.ts";
-import { createPool, transaction } from "../../../src/postgres/pool.ts";
+import { createPool, transaction, type PoolOptions } from "../../../src/postgres/pool.ts";
 import { createPostgresJobIndex } from "../../../src/postgres/postgres-job-index.ts";
 import { createPostgresJobStore } from "../../../src/postgres/postgres-job-store.ts";
 import { cronSpec } from "../../conformance/job-store.ts";
 import { createTestDatabase } from "../../postgres/database.ts";
 
-test("what was restored behind their backs is read anew by those who watch and those who look", async () => {
+/** Until the test is over. */
+async function opened(options: Pick<PoolOptions, "plans"> = {}) {
   const database = await createTestDatabase();
-  const pool = createPool({ url: database.url, applicationName: "test", max: 10 });
+  const pool = createPool({ url: database.url, applicationName: "test", max: 10, ...options });
   const notifications = createNotifications({ url: database.url, applicationName: "test" });
   const ending = new AbortController();
   onTestFinished(async () => {
@@ -20,7 +21,11 @@ test("what was restored behind their backs is read anew by those who watch and t
     await pool.end();
     await database.drop();
   });
-  const store = createPostgresJobStore({ pool, notifications, timers });
+  return { pool, store: createPostgresJobStore({ pool, notifications, timers }), ending };
+}
+
+test("what was restored behind their backs is read anew by those who watch and those who look", async () => {
+  const { pool, store, ending } = await opened();
   const index = createPostgresJobIndex({ pool, monotonic });
   const account = randomUUID();
   const ids = async () => (await index.jobs(account)).map(({ id }) => id);
@@ -48,19 +53,9 @@ test("what was restored behind their backs is read anew by those who watch and t
 });
 
 test("behind a transaction that stays open each change is read once, and its own when it is over", async () => {
-  const database = await createTestDatabase();
-  const pool = createPool({ url: database.url, applicationName: "test", max: 10 });
-  const notifications = createNotifications({ url: database.url, applicationName: "test" });
-  const store = createPostgresJobStore({ pool, notifications, timers });
-  const ending = new AbortController();
+  const { pool, store, ending } = await opened();
   const open = await pool.connect();
-  onTestFinished(async () => {
-    ending.abort();
-    open.release();
-    await notifications.close();
-    await pool.end();
-    await database.drop();
-  });
+  onTestFinished(() => open.release());
   const account = randomUUID();
   await open.query("begin");
   await open.query("insert into jobs (account, id, spec) values ($1, 'late', $2)", [
@@ -100,18 +95,8 @@ test("behind a transaction that stays open each change is read once, and its own
 });
 
 test("of what one transaction has done to many jobs, each page reads no more than its own", async () => {
-  const database = await createTestDatabase();
   // As PostgreSQL goes about it where there are many; of so few it may as well read all.
-  const pool = createPool({ url: database.url, applicationName: "test", plans: "fixed" });
-  const notifications = createNotifications({ url: database.url, applicationName: "test" });
-  const store = createPostgresJobStore({ pool, notifications, timers });
-  const ending = new AbortController();
-  onTestFinished(async () => {
-    ending.abort();
-    await notifications.close();
-    await pool.end();
-    await database.drop();
-  });
+  const { pool, store, ending } = await opened({ plans: "fixed" });
   const COUNT = 3_500;
   const { position } = await store.list({ limit: 1 });
   await pool.query(

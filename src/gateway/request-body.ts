@@ -114,6 +114,9 @@ function refuseOtherMedia(ctx: Koa.Context): void {
       "unsupported_media_type",
       "the body must not be compressed: send it without Content-Encoding",
     );
+  // Without a body there is nothing of another type: it is missing, and with it the required fields.
+  const sent = transfer !== "" || (ctx.request.length ?? 0) > 0;
+  if (!sent && ctx.get("content-type") === "") return;
   const [type = "", ...parameters] = ctx.get("content-type").toLowerCase().split(";");
   const charset = parameters
     .map((parameter) => parameter.trim())

@@ -129,6 +129,11 @@ describe.each(withBody)("the body of $name", ({ method, path }) => {
     const reply = await send(body);
     expect([reply.status, reply.json["code"]]).toEqual([400, "invalid_json"]);
   });
+  test("400: no body, and so no type of it", async () => {
+    const reply = await h.request({ method, path });
+    expect([reply.status, reply.json["code"]]).toEqual([400, "invalid_json"]);
+    expect(reply.json["error"]).toContain("the body is empty, and must be a JSON object");
+  });
   test("400: __proto__ is an unknown field like any other", async () => {
     const reply = await send('{"__proto__":{"to":"a@x.io"}}');
     expect(reply.json["details"]).toContainEqual({
@@ -143,6 +148,7 @@ describe.each(withBody)("the body of $name", ({ method, path }) => {
   test.each([
     { name: "a form", header: "Content-Type", value: "application/x-www-form-urlencoded" },
     { name: "text", header: "Content-Type", value: "text/plain" },
+    { name: "no type", header: "Content-Type", value: "" },
     { name: "a CSP report", header: "Content-Type", value: "application/csp-report" },
     { name: "Latin-1", header: "Content-Type", value: "application/json; charset=iso-8859-1" },
     { name: "gzip", header: "Content-Encoding", value: "gzip" },

@@ -135,7 +135,6 @@ function dashboardOperation(id: string, endpoint: DashboardEndpoint): OpenApiOpe
   const errors: ErrorCode[] = [...endpoint.errors, "dependency_unavailable"];
   if (endpoint.method !== "GET") errors.push("cross_origin");
   if (access !== "open") errors.push("signed_out");
-  if (access !== "open" && endpoint.body) errors.push("rate_limited");
   if (access === "owner" || access === "admin") errors.push("forbidden");
   return {
     ...operation(`dashboard_${id}`, {

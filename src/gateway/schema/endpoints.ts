@@ -237,10 +237,8 @@ export type OperationId = keyof typeof ENDPOINTS;
 
 /** Codes that a route of this sort may answer besides its own. */
 export function errorCodesOf(endpoint: EndpointDefinition): ErrorCode[] {
-  const codes = new Set<ErrorCode>(["malformed_request", "invalid_request"]);
-  if (endpoint.authenticated) {
-    codes.add("unauthorized").add("rate_limited").add("dependency_unavailable");
-  }
+  const codes = new Set<ErrorCode>(["malformed_request", "invalid_request", "rate_limited"]);
+  if (endpoint.authenticated) codes.add("unauthorized").add("dependency_unavailable");
   if (endpoint.body)
     codes.add("invalid_json").add("payload_too_large").add("unsupported_media_type");
   if (endpoint.idempotent)

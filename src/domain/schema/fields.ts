@@ -51,7 +51,7 @@ export const LIMITS = {
 /** C0 controls, DEL and line separators: what could end a header line or a log line. */
 const CONTROLS = "\\u0000-\\u001f\\u007f\\u0085\\u2028\\u2029";
 /** One by one: to the API server's expressions `\\s` is ASCII's. */
-const SPACES = " \\u00a0\\u1680\\u2000-\\u200a\\u202f\\u205f\\u3000\\ufeff";
+export const SPACES = " \\u00a0\\u1680\\u2000-\\u200a\\u202f\\u205f\\u3000\\ufeff";
 const ONE_LINE = `^[^${CONTROLS}]*$`;
 const ONE_LINE_RULE = "must be one line without control characters";
 /** Such a line with something to see: pages show it as a title and as a link. */

@@ -72,7 +72,7 @@ export const sendRequest = Type.Object(
           maxLength: LIMITS.headerValue,
           "x-documented": {
             minLength: 1,
-            pattern: `^(?!.*(${NOT_FOLDABLE}))[^\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029]*$`,
+            pattern: `^(?=.*[^${field.SPACES}])(?!.*(${NOT_FOLDABLE}))[^\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029]*$`,
           },
         },
         maxProperties: LIMITS.headers,

@@ -6,6 +6,8 @@ import { readFile } from "node:fs/promises";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import addFormats from "ajv-formats";
 import { specFromRest } from "../../../src/domain/rest-job.ts";
+import type { SendRequest } from "../../../src/gateway/schema/mail.ts";
+import { mailMessage } from "../../../src/gateway/mail-message.ts";
 import type { RestJobCreate } from "../../../src/domain/schema/rest-job.ts";
 
 const document = openApiDocument({ version: "1.2.3" });
@@ -76,6 +78,32 @@ describe("what a job of one kind needs and refuses is in the document too", () =
   ];
   test.each(cases)("$job: $valid", ({ body, valid }) => {
     expect(check(body)).toBe(valid);
+  });
+});
+
+const isTaken = (mail: SendRequest) => {
+  try {
+    return mailMessage(mail).to === mail.to;
+  } catch {
+    return false;
+  }
+};
+
+describe("a header that a mail cannot have is none in the document either", () => {
+  const ajv = new Ajv2020({ strict: false, validateFormats: false });
+  ajv.addSchema({ $id: "doc", components: document.components });
+  const check = ajv.compile({ $ref: "doc#/components/schemas/SendRequest" });
+  test.each([
+    { value: "spring", valid: true },
+    { value: " spring ", valid: true },
+    { value: " ", valid: false },
+    { value: "\u00a0\u3000", valid: false },
+    { value: `a${" ".repeat(70)}b`, valid: false },
+    { value: "a\u0085b", valid: false },
+  ])("$value: $valid", ({ value, valid }) => {
+    const mail = { to: "ada@example.com", subject: "s", body: "b", headers: { "X-A": value } };
+    expect(check(mail)).toBe(valid);
+    expect(isTaken(mail)).toBe(valid);
   });
 });
 

@@ -1,12 +1,13 @@
 import { createTransport } from "nodemailer";
 import { expect, test } from "vitest";
+import { LIMITS } from "../../../src/domain/schema/fields.ts";
 import { startMailCatcher, type MailCatcher } from "../../../src/mail/mail-catcher.ts";
 
 const host = "127.0.0.1";
 
-async function mail({ smtpPort }: MailCatcher, subject: string): Promise<void> {
+async function mail({ smtpPort }: MailCatcher, subject: string, to = "b@example.com") {
   const transport = createTransport({ host, port: smtpPort });
-  await transport.sendMail({ from: "a@example.com", to: "b@example.com", subject, text: "Hello." });
+  await transport.sendMail({ from: "a@example.com", to, subject, text: "Hello." });
 }
 
 async function list({ url }: MailCatcher, etag?: string | null) {
@@ -28,5 +29,17 @@ test("a page from before a restart is shown what came since", async () => {
     expect(await list(after, etag)).toMatchObject({ status: 200 });
   } finally {
     await after.close();
+  }
+});
+
+test("an address as long as the API takes them is caught", async () => {
+  const domain = `${"b".repeat(63)}.${"c".repeat(63)}.${"d".repeat(57)}.com`;
+  const longest = `${"a".repeat(LIMITS.address - domain.length - 1)}@${domain}`;
+  const catcher = await startMailCatcher({ host, smtpPort: 0, httpPort: 0 });
+  try {
+    await mail(catcher, "long", longest);
+    expect(catcher.messages()).toMatchObject([{ to: longest }]);
+  } finally {
+    await catcher.close();
   }
 });

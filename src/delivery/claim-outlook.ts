@@ -1,13 +1,12 @@
 import type { Instant } from "../domain/instant.ts";
 import type { Monotonic } from "../domain/ports/clock.ts";
 import type { Full } from "./held-runs.ts";
+import { createWholeLooks, RARER } from "./whole-looks.ts";
 
 /** Milliseconds before now that every claim looks through: what was written then may be committed, or unlocked, late. */
 const LOOK_BACK = 2_000;
 /** Milliseconds; the least of `ClaimOutlook.patience`. */
 const PATIENCE = 25;
-/** How many times as long as it took the next look at all of them stays away. */
-const RARER = 20;
 
 /** A claim that was answered. */
 export interface Looked {
@@ -53,6 +52,7 @@ export function createClaimOutlook(options: {
   const passedOver = new Map<string, number>();
   /** Monotonic: until then the rest is theirs, unless news come. */
   let onlyTheirsUntil = -Infinity;
+  const wholeLooks = createWholeLooks({ least: poll / 2 });
   /** Monotonic: when all are looked at again. */
   let allAt = -Infinity;
   let askedForAll = false;
@@ -77,7 +77,10 @@ export function createClaimOutlook(options: {
     },
     looked: ({ now, full, cutShortAt, tookMs }) => {
       const answered = monotonic();
-      if (askedForAll) allAt = answered + Math.max(poll / 2, tookMs * RARER);
+      if (askedForAll) {
+        wholeLooks.took(tookMs);
+        allAt = answered + wholeLooks.pause;
+      }
       const names = namesOf(full);
       const passesOver = names.length > 0;
       for (const name of names)

@@ -21,6 +21,7 @@ import { createLeaseKeeper } from "./lease-keeper.ts";
 import { createRecords } from "./records.ts";
 import { createStarter } from "./starter.ts";
 import type { WebhookSender } from "./webhook.ts";
+import { createWholeLooks } from "./whole-looks.ts";
 
 /** Milliseconds. A dead worker's runs are taken over within the lease and twice the reap interval. */
 const TIMING = {
@@ -102,8 +103,7 @@ export function createDeliveryWorker(options: {
   let lastOutage = -Infinity;
   /** By how much PostgreSQL's clock was ahead of the monotonic one when dead workers' runs were last looked for. */
   let clockOffset = Infinity;
-  /** Milliseconds that the last look for dead workers' runs took. */
-  let lastReap = 0;
+  const reaps = createWholeLooks({ least: timing.reap });
   /** The last claim was cut short by its limit or passed somebody over: there may be more. */
   let starved = false;
   /** A claim under way has slots for what it starts: until it is over nothing else may take them. */
@@ -321,7 +321,7 @@ export function createDeliveryWorker(options: {
       // A step that has not been measured yet is none.
       asOf: clock.now(),
     });
-    lastReap = monotonic() - began;
+    reaps.took(monotonic() - began);
     if (requeued + interrupted === 0) return;
     metrics.runsReaped.inc({ result: "requeued" }, requeued);
     metrics.runsReaped.inc({ result: "interrupted" }, interrupted);
@@ -348,7 +348,7 @@ export function createDeliveryWorker(options: {
         ),
         repeat(background.signal, () => timing.unwanted, abortUnwanted),
         // It reads the queue: the longer that takes, the rarer.
-        repeat(signal, () => Math.max(timing.reap, lastReap * 20) * (1 + random()), reap),
+        repeat(signal, () => reaps.pause * (1 + random()), reap),
       ];
       const stopListening = queue.onWake(announced);
       let told = monotonic();

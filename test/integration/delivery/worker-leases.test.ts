@@ -475,6 +475,24 @@ test("the dead are looked for one lease after a start, and one after an outage: 
   expect(await reaped()).toEqual([requeued + 3, interrupted + 1]);
 });
 
+test("the dead are looked for soon after PostgreSQL has stood still for one look", async () => {
+  const queue = fixture.anotherQueue();
+  let [time, reaps] = [0, 0];
+  worker({
+    timing: { lease: 0, reap: 50 },
+    monotonic: () => time,
+    queue: {
+      ...queue,
+      reap: async () => {
+        reaps += 1;
+        if (reaps === 2) time += 9_000;
+        return { requeued: 0, interrupted: 0 };
+      },
+    },
+  });
+  await expect.poll(() => reaps).toBeGreaterThan(3);
+});
+
 describe("a mail server that greylists", () => {
   test("does not open the circuit of the account's other mail", async () => {
     await mailServer({ RCPT: "451 come back later" });

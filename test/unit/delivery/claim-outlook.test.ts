@@ -57,8 +57,30 @@ test("all are looked at again within a poll, and the rarer the longer that takes
   expect(claim()).toBe(-2_000);
   sleep(1);
   expect(claim({ tookMs: 400 })).toBe("all");
-  sleep(7_999);
-  expect(claim({ tookMs: 30 })).toBe(-1_500);
+  sleep(500);
+  expect(claim({ tookMs: 300 })).toBe("all");
+  sleep(5_999);
+  expect(claim({ tookMs: 30 })).toBe(-600);
+  sleep(1);
+  expect(claim()).toBe("all");
+});
+
+test("a look that PostgreSQL held up by standing still does not put off the next one", () => {
+  const { claim, sleep } = outlook();
+  claim({ tookMs: 20 });
+  sleep(500);
+  expect(claim({ tookMs: 9_000 })).toBe("all");
+  sleep(500);
+  expect(claim()).toBe("all");
+});
+
+test("however long it takes, all are looked at every 30 s", () => {
+  const { claim, sleep } = outlook();
+  claim({ tookMs: 9_000 });
+  sleep(500);
+  expect(claim({ tookMs: 9_000 })).toBe("all");
+  sleep(29_999);
+  expect(claim({ tookMs: 0 })).not.toBe("all");
   sleep(1);
   expect(claim()).toBe("all");
 });

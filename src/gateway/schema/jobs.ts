@@ -84,7 +84,7 @@ export const job = Type.Object(
     }),
     halted: Type.Boolean({
       description:
-        "True when the receiver answered 410 Gone: a cron job is `paused` then, a one-time job has `failed`. False again once the job is resumed or changed.",
+        "True when the receiver answered 410 Gone: a cron job is `paused` then, a one-time job has `failed`, or is `paused` when a run by hand was answered so before its time. False again once the job is resumed or changed.",
     }),
   },
   { description: "Every field of a job; inapplicable ones are null." },

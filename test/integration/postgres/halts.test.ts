@@ -134,6 +134,24 @@ test("no run starts after the 410 has been recorded, although nobody has taken t
   expect(await recorded(of)).toEqual([{ first: at, last: at, reason: "paused" }]);
 });
 
+test("a one-time that is halted before its time, by a run asked for by hand, runs once the halt is lifted", async () => {
+  const at = Date.now() + MINUTE;
+  const of = job({ spec: spec({ schedule: { kind: "once", at } }) });
+  await reconcile(of, at - 20 * SECOND);
+  await fixture.ledger.runNow(of, "by hand");
+  const run = await started(of);
+  await reconcile(of, at - 10 * SECOND, 15 * SECOND);
+  await fixture.queue.close([failure(run, "halted")]);
+  await reconcile(of, at - 5 * SECOND, 15 * SECOND);
+  expect(await decided(of, at + 30 * SECOND)).toBeUndefined();
+  expect(await fixture.runsOf(of)).toEqual([]);
+  expect(await recorded(of)).toEqual([]);
+  await fixture.ledger.liftHalt(of);
+  await reconcile(of, at + 40 * SECOND);
+  expect((await fixture.runsOf(of)).map(({ scheduledAt }) => scheduledAt)).toEqual([at]);
+  await fixture.ledger.cancel([of]);
+});
+
 describe("a 410 that stops nothing tells of no time", () => {
   test("a second one", async () => {
     const at = latest();

@@ -57,6 +57,7 @@ export async function createBenchWorker(options: { databaseUrl: string }) {
         emailLog: createEmailLog({ pool }),
         webhook,
         signingSecrets: { current: async () => [SECRET] },
+        smtpSettings: { revision: async () => undefined },
         breakers,
         random,
         timers,

@@ -47,7 +47,7 @@ export function runController(options: {
   const scheduler = options.store.scheduling();
   const { leadership, reporter, secretHeaders } = scheduler;
   const { pool, runPool, leasePool, notifications, clock, metrics, log, mailer, dial } = foundation;
-  const { ledger, circuits, signingSecrets } = foundation;
+  const { ledger, circuits, signingSecrets, smtpSettings } = foundation;
   const queue = createRunQueue({
     pool: runPool,
     leasePool,
@@ -95,6 +95,7 @@ export function runController(options: {
     emailLog: createEmailLog({ pool }),
     webhook,
     signingSecrets,
+    smtpSettings,
     breakers,
     random,
     timers,

@@ -21,9 +21,11 @@ export interface CircuitBreakers {
   /**
    * Synchronous. `open`: nobody may call now; in half-open all but one are told so, until that one has taken `resetMs`
    * and another may try. Whoever is told comes back at `until`, which is another moment for each: see `RETURN_GAP`.
+   * `revision`: of what the destination is reached by now. Failures by another one say nothing, and are forgotten.
    */
   admit(
     destination: string,
+    revision?: string,
   ): { kind: "admitted"; permit: Permit } | { kind: "open"; until: Instant };
   /** Whose circuit is not closed: who calls them is to be admitted first. */
   readonly unsettled: ReadonlySet<string>;
@@ -57,6 +59,7 @@ const ABANDONED = 600_000;
 
 interface Entry {
   destination: string;
+  revision: string | undefined;
   /** Those of the account, itself among them, in the order of last use. */
   siblings: Set<Entry>;
   breaker: CircuitBreaker<[Promise<void>], void>;
@@ -118,9 +121,12 @@ export function createCircuitBreakers(options: {
   let tick: Timer | undefined;
   let closed = false;
 
-  function admit(destination: string): ReturnType<CircuitBreakers["admit"]> {
+  function admit(...whom: Whom): ReturnType<CircuitBreakers["admit"]> {
+    const [destination, revision] = whom;
+    const known = entries.get(destination);
+    if (known !== undefined && known.revision !== revision) forget(known);
     const entry = entries.get(destination);
-    if (entry === undefined) return { kind: "admitted", permit: unknownCall(destination) };
+    if (entry === undefined) return { kind: "admitted", permit: unknownCall(whom) };
     if (entry.state === "open" || (entry.state === "half_open" && !mayProbe(entry))) {
       metrics.circuitRejections.inc();
       const now = monotonic();
@@ -142,21 +148,22 @@ export function createCircuitBreakers(options: {
   }
 
   /** Most destinations never fail: they cost nothing. */
-  function unknownCall(destination: string): Permit {
+  function unknownCall(whom: Whom): Permit {
     return {
       settle: (result) => {
-        report(destination, result);
+        report(whom, result);
       },
     };
   }
 
   /** The outcome of a call that was announced to no breaker, or to one that has been dropped since. */
-  function report(destination: string, result: Parameters<Permit["settle"]>[0]): void {
+  function report(whom: Whom, result: Parameters<Permit["settle"]>[0]): void {
     if (closed || result === "neutral") return;
+    const [destination, revision] = whom;
     const entry = entries.get(destination);
     if (entry === undefined) {
-      if (result === "failure") create(destination);
-    } else if (entry.epoch === 0) permit(entry).settle(result);
+      if (result === "failure") create(whom);
+    } else if (entry.epoch === 0 && entry.revision === revision) permit(entry).settle(result);
   }
 
   function permit(entry: Entry): Permit {
@@ -172,7 +179,7 @@ export function createCircuitBreakers(options: {
         // afterwards. For opossum it stays a call that has not ended, of a window that has passed.
         if (entry.epoch !== epoch) return;
         if (entries.get(entry.destination) !== entry) {
-          report(entry.destination, result);
+          report([entry.destination, entry.revision], result);
           return;
         }
         if (result === "failure") entry.lastFailureAt = monotonic();
@@ -181,7 +188,7 @@ export function createCircuitBreakers(options: {
     };
   }
 
-  function create(destination: string): void {
+  function create([destination, revision]: Whom): void {
     const { account } = partsOfKey(destination);
     if (!makeRoom(account)) {
       metrics.circuitsRefused.inc();
@@ -206,6 +213,7 @@ export function createCircuitBreakers(options: {
     const siblings = accounts.get(account) ?? new Set();
     const entry: Entry = {
       destination,
+      revision,
       siblings,
       breaker,
       rotation,
@@ -251,7 +259,7 @@ export function createCircuitBreakers(options: {
     crowded.clear();
     for (const entry of entries.values()) {
       if (entry.state === "closed" && entry.lastFailureAt < now - windowMs) drop(entry);
-      else if (awaitsProbe(entry) && entry.changedAt < now - ABANDONED) giveUp(entry);
+      else if (awaitsProbe(entry) && entry.changedAt < now - ABANDONED) forget(entry);
       else entry.rotation.emit("rotate");
     }
     tick = entries.size === 0 ? undefined : timers.after(windowMs / BUCKETS, rotate);
@@ -274,14 +282,14 @@ export function createCircuitBreakers(options: {
       if (awaitsProbe(entry) && entry.changedAt < (abandoned?.changedAt ?? Infinity))
         abandoned = entry;
     }
-    if (abandoned) giveUp(abandoned);
+    if (abandoned) forget(abandoned);
     else crowded.add(whose);
     return abandoned !== undefined;
   }
 
   /** What was published of it is taken back: nobody will ever say that it closed. */
-  function giveUp(entry: Entry): void {
-    changed(entry, "closed");
+  function forget(entry: Entry): void {
+    if (entry.state !== "closed") changed(entry, "closed");
     drop(entry);
   }
 
@@ -312,6 +320,7 @@ export function createCircuitBreakers(options: {
   };
 }
 
+type Whom = Parameters<CircuitBreakers["admit"]>;
 type Call = Record<Parameters<Permit["settle"]>[0], () => void>;
 
 /** The call is announced to opossum now, so that it counts the probe, and reported when it ends. */

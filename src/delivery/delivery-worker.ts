@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { Bell } from "../waiting/bell.ts";
 import type { Instant } from "../domain/instant.ts";
-import type { SigningSecrets } from "../domain/ports/accounts.ts";
+import type { SigningSecrets, SmtpSettingsStore } from "../domain/ports/accounts.ts";
 import type { Clock, Monotonic, Random, Timers } from "../domain/ports/clock.ts";
 import { pause } from "../waiting/pause.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
@@ -67,6 +67,7 @@ export function createDeliveryWorker(options: {
   emailLog: Pick<EmailLog, "append">;
   webhook: Pick<WebhookSender, "send">;
   signingSecrets: Pick<SigningSecrets, "current">;
+  smtpSettings: Pick<SmtpSettingsStore, "revision">;
   breakers: CircuitBreakers;
   random: Random;
   timers: Timers;
@@ -161,6 +162,7 @@ export function createDeliveryWorker(options: {
       max: MOST_SIGNING_KEYS,
       monotonic,
     }),
+    smtpRevision: (account) => options.smtpSettings.revision(account),
     attempt: createAttempt({ ...options, emailLog: records.emails }),
     onFinished: (recovered) => {
       if (held.waiting > 0) startBell.ring();

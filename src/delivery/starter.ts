@@ -46,13 +46,22 @@ interface Ready {
   signingSecrets: readonly string[];
 }
 
+/** What is read of an account before its webhooks, or its mails, are sent. */
+interface Sender {
+  signingSecrets: readonly string[];
+  smtpRevision?: string | undefined;
+}
+
 /**
- * Milliseconds that an account's signing secrets may take to be read, then no other account's runs wait for them; and
+ * Milliseconds that what an account sends with may take to be read, then no other account's runs wait for it; and
  * that may lie between asking for a start and sending. What takes longer is looked at again before it is sent: who has
  * deleted its job meanwhile has had the answer that nothing of it starts any more.
  */
 const PATIENCE = 100;
-const UNREADABLE = "signing secrets cannot be read for now";
+const UNREADABLE = {
+  webhook: "signing secrets cannot be read for now",
+  email: "SMTP settings cannot be read for now",
+};
 
 /** From a claimed run to a recorded attempt: breaker, `started`, lease, delivery, conclusion. */
 export function createStarter(options: {
@@ -68,6 +77,8 @@ export function createStarter(options: {
   records: Records;
   breakers: CircuitBreakers;
   signingKeys: (account: string) => Promise<readonly string[]>;
+  /** Of the account's SMTP settings, as they are now: a circuit is theirs. */
+  smtpRevision: (account: string) => Promise<string | undefined>;
   attempt: Attempt;
   /** `recovered`: what `HeldRuns.finished` said. */
   onFinished: (recovered: boolean) => void;
@@ -76,9 +87,12 @@ export function createStarter(options: {
 }): Starter {
   const { queue, clock, random, monotonic, metrics, log, held, leases, records, breakers } =
     options;
-  const warnOfSecrets = createSwarmWarning({ log, monotonic, message: UNREADABLE });
+  const warnings = {
+    webhook: createSwarmWarning({ log, monotonic, message: UNREADABLE.webhook }),
+    email: createSwarmWarning({ log, monotonic, message: UNREADABLE.email }),
+  };
   const flights = new Map<string, InFlight>();
-  /** What starts apart, because of its signing secrets. */
+  /** What starts apart, because of what its sender sends with. */
   const starting = new Set<Promise<void>>();
 
   metrics.beforeScrape("runs in flight", () => {
@@ -96,8 +110,8 @@ export function createStarter(options: {
     // Those whose secrets come soon are started together, the others each account's when its have come.
     const soon: Ready[] = [];
     let waits = true;
-    const asked = Array.from(bySigner(taken), async ([signer, theirs]) => {
-      const ready = await prepare(signer, theirs);
+    const asked = bySender(taken).map(async (theirs) => {
+      const ready = await prepare(theirs);
       if (waits) soon.push(...ready);
       else await start(ready, signal);
     });
@@ -128,8 +142,8 @@ export function createStarter(options: {
   }
 
   function launchStarted(runs: readonly ClaimedRun[], asked: number, signal: AbortSignal): void {
-    for (const [signer, theirs] of bySigner(runs))
-      apart(prepare(signer, theirs).then((ready) => launchWanted(ready, asked, signal)));
+    for (const theirs of bySender(runs))
+      apart(prepare(theirs).then((ready) => launchWanted(ready, asked, signal)));
   }
 
   /** Of what has been started since `asked`: what is given back is claimed again, which records why it does not run. */
@@ -181,20 +195,18 @@ export function createStarter(options: {
   }
 
   /**
-   * What could keep an attempt from being made. It is found out before `started` is committed, or what the claim has
-   * started is given back.
+   * What could keep an attempt of one sender's from being made. It is found out before `started` is committed, or what the
+   * claim has started is given back.
    */
-  async function prepare(
-    signer: string | undefined,
-    runs: readonly ClaimedRun[],
-  ): Promise<Ready[]> {
-    const signingSecrets = await secretsOf(signer);
+  async function prepare(runs: readonly ClaimedRun[]): Promise<Ready[]> {
+    const sender = await senderOf(runs[0]);
     return runs.flatMap((run) => {
-      if (signingSecrets === undefined) {
+      if (sender === undefined) {
         giveBack(run, undefined, () => records.release(run, clock.now() + SECOND));
         return [];
       }
-      const admission = breakers.admit(run.destination);
+      const { signingSecrets, smtpRevision } = sender;
+      const admission = breakers.admit(run.destination, smtpRevision);
       if (admission.kind === "admitted") return [{ run, permit: admission.permit, signingSecrets }];
       record({
         run,
@@ -208,14 +220,18 @@ export function createStarter(options: {
     });
   }
 
-  /** Undefined when they cannot be read for now. */
-  async function secretsOf(signer: string | undefined): Promise<readonly string[] | undefined> {
-    if (signer === undefined) return [];
+  /** Undefined when that cannot be read for now. */
+  async function senderOf(run: ClaimedRun | undefined): Promise<Sender | undefined> {
+    if (run === undefined) return undefined;
+    const { account } = run;
+    const { kind } = run.spec.target;
     try {
-      return await options.signingKeys(signer);
+      return kind === "webhook"
+        ? { signingSecrets: await options.signingKeys(account) }
+        : { signingSecrets: [], smtpRevision: await options.smtpRevision(account) };
     } catch (error) {
-      if (error instanceof DependencyUnavailable) warnOfSecrets(error, { account: signer });
-      else log.warn({ err: error, account: signer }, UNREADABLE);
+      if (error instanceof DependencyUnavailable) warnings[kind](error, { account });
+      else log.warn({ err: error, account }, UNREADABLE[kind]);
       return undefined;
     }
   }
@@ -318,9 +334,9 @@ export function createStarter(options: {
   };
 }
 
-/** Webhooks by account, and together the mails, which nobody signs. One account's secrets are waited for by no other. */
-function bySigner(runs: readonly ClaimedRun[]): Map<string | undefined, ClaimedRun[]> {
-  return Map.groupBy(runs, (run) => (run.spec.target.kind === "webhook" ? run.account : undefined));
+/** The webhooks of an account, and its mails. What one is sent with is waited for by no other. */
+function bySender(runs: readonly ClaimedRun[]): ClaimedRun[][] {
+  return [...Map.groupBy(runs, (run) => `${run.spec.target.kind} ${run.account}`).values()];
 }
 
 /** What an attempt says about its destination. What we ended ourselves says nothing. */

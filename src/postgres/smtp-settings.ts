@@ -1,10 +1,16 @@
 import type { SmtpSettings } from "../domain/account.ts";
+import { keyOfParts, MAIL_SERVER } from "../domain/destination.ts";
+import type { Instant } from "../domain/instant.ts";
 import type { SmtpSettingsStore } from "../domain/ports/accounts.ts";
 import { sealContext } from "./key-ring.ts";
 import type { KeyRing } from "./key-ring.ts";
 import { unknownAccount } from "./unknown-account.ts";
 import { isUuid } from "./uuid.ts";
-import type { Pool } from "./pool.ts";
+import type { Pool, Queryable } from "./pool.ts";
+import { tellOfRuns } from "./run-news.ts";
+
+/** Mails that are due again at once; the others come when they were told to, within half a minute and what they wait for. */
+const MOST_BROUGHT_FORWARD = 1_000;
 
 /** SMTP settings, the password sealed. What the values must look like is the callers' check. */
 export function createSmtpSettingsStore({
@@ -58,12 +64,33 @@ export function createSmtpSettingsStore({
         ],
       );
       if (rowCount === 0) throw unknownAccount(account);
+      await bringForward(pool, id);
     },
     async delete(account) {
       if (isUuid(account))
         await pool.query("delete from smtp_settings where account = $1", [account]);
     },
   };
+}
+
+/** What the circuit of the settings before has put off: these have a circuit of their own. A retry waits as it did. */
+async function bringForward(database: Queryable, account: string): Promise<void> {
+  const destination = keyOfParts({ account, destination: MAIL_SERVER });
+  const { rows } = await database.query<{ not_before: Instant }>(
+    `with put_off as materialized (
+       select id from runs
+        where account = $1 and destination = $2 and claim_token is null
+          and not_before > greatest(clock_timestamp(), scheduled_at, retry_at)
+        order by not_before limit $3 for update skip locked
+     )
+     update runs r set not_before = clock_timestamp()
+       from put_off where r.id = put_off.id returning r.not_before`,
+    [account, destination, MOST_BROUGHT_FORWARD],
+  );
+  await tellOfRuns(
+    database,
+    rows.map((row) => row.not_before),
+  );
 }
 
 function context(account: string): string {

@@ -132,6 +132,7 @@ export async function startMember(options: {
         return [SECRET];
       },
     },
+    smtpSettings: { revision: () => Promise.reject(new Error("no job here sends mail")) },
     breakers,
     random,
     timers,

@@ -73,6 +73,7 @@ export interface SmtpSettingsStore {
   get(account: string): Promise<SmtpSettings | undefined>;
   /** Cheap: the revision alone, to know whether an open transport pool is still right. */
   revision(account: string): Promise<string | undefined>;
+  /** Mails that a circuit has put off go out soon: it was that of the settings before. */
   set(account: string, settings: Omit<SmtpSettings, "revision">): Promise<void>;
   delete(account: string): Promise<void>;
 }

@@ -61,15 +61,16 @@ export async function workerFixture(database?: TestDatabase): Promise<WorkerFixt
   const rules = parseDestinationRules("127.0.0.0/8");
   const dial = createGuardedDial({ rules, accountRules: async () => parseDestinationRules("") });
   const smtp: WorkerFixture["smtp"] = { current: undefined };
+  const smtpSettings = {
+    get: async () => smtp.current,
+    revision: async () => smtp.current?.revision,
+    set: async () => undefined,
+    delete: async () => undefined,
+  };
   const mailer = createMailer({
     timers,
     monotonic,
-    settings: {
-      get: async () => smtp.current,
-      revision: async () => smtp.current?.revision,
-      set: async () => undefined,
-      delete: async () => undefined,
-    },
+    settings: smtpSettings,
     dial,
     metrics,
     log,
@@ -109,6 +110,7 @@ export async function workerFixture(database?: TestDatabase): Promise<WorkerFixt
         emailLog,
         webhook,
         signingSecrets: options.signingSecrets ?? { current: async () => [SECRET] },
+        smtpSettings,
         breakers,
         random: Math.random,
         timers: options.timers ?? timers,

@@ -5,6 +5,9 @@ import type { Job } from "../../../src/domain/job.ts";
 import { timers } from "../../../cmd/system.ts";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
 import type { RunQueue } from "../../../src/domain/ports/run-queue.ts";
+import { createAccounts } from "../../../src/postgres/accounts.ts";
+import { parseKeyRing } from "../../../src/postgres/key-ring.ts";
+import { createSmtpSettingsStore } from "../../../src/postgres/smtp-settings.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import {
   startScriptedServer,
@@ -232,6 +235,37 @@ describe("an open circuit", () => {
     expect(Date.now() - due).toBeGreaterThan(1_900);
     expect(target.received).toHaveLength(calls);
   });
+});
+
+test("new SMTP settings have a circuit of their own, and what that of the old ones has put off goes out", async () => {
+  const account = (await createAccounts(fixture).create({ name: "moves" })).id;
+  const keyRing = parseKeyRing(`k1:${Buffer.alloc(32, 1).toString("base64")}`);
+  const mail = () => ({
+    ...emailJob({ kind: "email", to: "a@b.example", subject: "S", body: "B", isHtml: false }),
+    account,
+  });
+  await mailServer({ MAIL: "421 not now" });
+  const running = worker({ resetMs: 60_000 });
+  const failing = Array.from({ length: 5 }, mail);
+  await Promise.all(failing.map(create));
+  for (const of of failing) await fixture.executions(of, 1);
+  expect(running.transitions).toEqual(["open"]);
+  const waiting = mail();
+  await create(waiting);
+  await until("it is put off", async () => {
+    const { rows } = await fixture.pool.query(
+      "select from runs where account = $1 and not_before > clock_timestamp() + interval '30 s'",
+      [account],
+    );
+    return rows.length === 1;
+  });
+  const server = await mailServer({});
+  const settings = fixture.smtp.current;
+  if (settings)
+    await createSmtpSettingsStore({ pool: fixture.pool, keyRing }).set(account, settings);
+  expect(await fixture.executions(waiting, 1)).toMatchObject([{ status: "success", attempt: 1 }]);
+  expect(server.seen.mails).toBe(1);
+  expect(running.transitions).toEqual(["open", "closed"]);
 });
 
 describe("a lease", () => {

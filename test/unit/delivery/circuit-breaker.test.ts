@@ -461,3 +461,52 @@ describe("a backlog behind an open circuit", () => {
     made.close();
   });
 });
+
+/** Open by five failures of the first one, with one more call under way. */
+async function openByFirst() {
+  const all = breakers();
+  const of = (revision: string) => {
+    const admission = all.made.admit("d", revision);
+    return admission.kind === "admitted" ? admission.permit : undefined;
+  };
+  const fail = async (revision: string, times: number) => {
+    for (let n = 0; n < times; n += 1) of(revision)?.settle("failure");
+    await settled();
+  };
+  const straggler = of("first");
+  await fail("first", 5);
+  expect(of("first")).toBeUndefined();
+  return { ...all, of, fail, straggler };
+}
+
+describe("of another revision of what a destination is reached by", () => {
+  test("the circuit is another one, and what was published of the first is taken back", async () => {
+    const { of, transitions, made, metric } = await openByFirst();
+    expect(of("second")).toBeDefined();
+    expect(transitions).toEqual(["d open", "d closed"]);
+    expect(made).toMatchObject({ size: 0, unsettled: new Set() });
+    expect(await metric('circuits{state="open"}')).toBe("0");
+  });
+
+  test("the circuit opens by failures of its own alone", async () => {
+    const { of, fail, straggler, transitions } = await openByFirst();
+    await fail("second", 4);
+    straggler?.settle("failure");
+    await settled();
+    expect(of("second")).toBeDefined();
+    await fail("second", 1);
+    expect(of("second")).toBeUndefined();
+    expect(transitions).toEqual(["d open", "d closed", "d open"]);
+  });
+
+  test("a circuit that has not opened is forgotten, too", async () => {
+    const { made, transitions } = breakers();
+    for (const revision of ["first", "first", "first", "first", "second"]) {
+      const admission = made.admit("d", revision);
+      if (admission.kind === "admitted") admission.permit.settle("failure");
+      await settled();
+    }
+    expect(transitions).toEqual([]);
+    expect(made.size).toBe(1);
+  });
+});

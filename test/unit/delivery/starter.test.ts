@@ -9,6 +9,7 @@ import { createLogger } from "../../../src/telemetry/logger.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
 import { settle } from "../controller/controller-world.ts";
 import { claimedRun } from "../../integration/delivery/claimed-run.ts";
+import { spec } from "../../integration/postgres/runs-fixture.ts";
 
 const NOW = 1_000_000;
 
@@ -22,6 +23,7 @@ function startOne(
     start?: (runs: readonly ClaimedRun[]) => Promise<Set<string>>;
     admit?: Options["breakers"]["admit"];
     signingKeys?: Options["signingKeys"];
+    smtpRevision?: Options["smtpRevision"];
     unwanted?: Options["queue"]["unwanted"];
     monotonic?: Options["monotonic"];
     holds?: (claim: Claim) => boolean;
@@ -70,6 +72,7 @@ function startOne(
       close: () => undefined,
     },
     signingKeys: change.signingKeys ?? (async () => ["secret"]),
+    smtpRevision: change.smtpRevision ?? (async () => "revision"),
     attempt: change.attempt ?? (async () => ({ kind: "delivered", httpStatus: 200 })),
     onFinished: () => finished.push(1),
     onOutage: (error) => outages.push(error),
@@ -98,6 +101,12 @@ const FAILED: AttemptOutcome = {
   error: "busy",
   retryAfterMs: null,
 };
+const mailRun = (): Partial<ClaimedRun> => ({
+  destination: "account smtp",
+  spec: spec({
+    target: { kind: "email", to: "a@b.example", subject: "S", body: "B", isHtml: false },
+  }),
+});
 const REFUSED: AttemptOutcome = { kind: "permanent", httpStatus: 404, error: "no" };
 const going = () => new AbortController().signal;
 
@@ -108,6 +117,17 @@ const hanging: Options["attempt"] = ({ signal }) =>
       resolve(FAILED);
     });
   });
+
+test("a mail is admitted by the revision of its account's SMTP settings, a webhook by its destination alone", async () => {
+  const asked: unknown[][] = [];
+  const admit: Options["breakers"]["admit"] = (...whom) => {
+    asked.push(whom.slice(1));
+    return { kind: "open", until: NOW };
+  };
+  await startOne({ admit }).starter.startReady(NOW, going());
+  await startOne({ admit, run: mailRun() }).starter.startReady(NOW, going());
+  expect(asked).toEqual([[undefined], ["revision"]]);
+});
 
 test("an attempt that was made is recorded and measured, and its slot is free", async () => {
   const { starter, closed, verdicts, released, free, metric } = startOne();
@@ -260,6 +280,17 @@ describe("handed back without an attempt, with its leave and its slot", () => {
     const { starter, released, free } = startOne({
       attempt: never,
       signingKeys: () => Promise.reject(new Error("away")),
+    });
+    expect(await starter.startReady(NOW, going())).toBe(1);
+    expect(released).toEqual([NOW + 1_000]);
+    expect(free()).toBe(true);
+  });
+
+  test("a mail without its account's SMTP settings, for a second", async () => {
+    const { starter, released, free } = startOne({
+      run: mailRun(),
+      attempt: never,
+      smtpRevision: () => Promise.reject(new Error("away")),
     });
     expect(await starter.startReady(NOW, going())).toBe(1);
     expect(released).toEqual([NOW + 1_000]);

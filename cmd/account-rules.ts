@@ -1,4 +1,4 @@
-import { required, type Configuration } from "../src/configuration/configuration.ts";
+import type { Configuration } from "../src/configuration/configuration.ts";
 import type { Accounts } from "../src/domain/ports/accounts.ts";
 import type { Monotonic } from "../src/domain/ports/clock.ts";
 import { parseDestinationRules, type DestinationRules } from "../src/network/destination-rules.ts";
@@ -10,9 +10,11 @@ const FRESH_MS = 2_000;
 const MOST_ACCOUNTS = 10_000;
 
 /** The installation's own allow-list; throws StartProblem when it is not one. */
-export function installationRules(configuration: Configuration): DestinationRules {
+export function installationRules({
+  allowDestinations = [],
+}: Pick<Configuration, "allowDestinations">): DestinationRules {
   return parsedSetting("CARILLON_ALLOW_DESTINATIONS", () =>
-    parseDestinationRules(required(configuration, "allowDestinations").join(",")),
+    parseDestinationRules(allowDestinations.join(",")),
   );
 }
 

@@ -5,7 +5,9 @@ import { CommandFailed, UsageError, type AdminStores } from "../src/admin/comman
 import { parseCommandLine, type ParsedCommandLine } from "../src/admin/command-line.ts";
 import { readConfiguration, required } from "../src/configuration/configuration.ts";
 import { StartProblem } from "../src/configuration/start-problem.ts";
+import { createDestinationPolicy } from "../src/network/destination-policy.ts";
 import { parseDestinationRules } from "../src/network/destination-rules.ts";
+import { mailServerWarning } from "../src/network/mail-server-warning.ts";
 import type { Account } from "../src/domain/account.ts";
 import { isNamespaceName } from "../src/domain/kubernetes-name.ts";
 import { JobsLeft, type Accounts } from "../src/domain/ports/accounts.ts";
@@ -25,9 +27,11 @@ import { createSigningSecrets } from "../src/postgres/signing-secrets.ts";
 import { createSmtpSettingsStore } from "../src/postgres/smtp-settings.ts";
 import { createUsers } from "../src/postgres/users.ts";
 import { runningDatabase } from "../src/standalone/running-database.ts";
+import { createAccountRules, installationRules } from "./account-rules.ts";
 import { readEnvironment } from "./environment.ts";
 import { reportFailure } from "./problem.ts";
 import { outliveReaders, say } from "./say.ts";
+import { monotonic } from "./system.ts";
 import { VERSION } from "./version.ts";
 import { withCluster } from "./with-cluster.ts";
 
@@ -68,12 +72,13 @@ async function run(parsed: ParsedCommandLine & { kind: "command" }): Promise<voi
     });
     const result = await command.run({
       ...parsed.arguments,
-      stores: createStores(pool, database.encryptionKeys),
+      stores: createStores(pool, database),
       readStandardInput: () => text(process.stdin),
     });
     say(output === "json" ? JSON.stringify(result.json) : result.text);
     if (result.note !== undefined && output === "text")
       process.stderr.write(`carillon: ${result.note}\n`);
+    if (result.warning !== undefined) process.stderr.write(`carillon: ${result.warning}\n`);
   } finally {
     await pool.end();
   }
@@ -102,7 +107,7 @@ async function locateDatabase(): Promise<Database> {
   );
 }
 
-function createStores(pool: Pool, encryptionKeys: string | undefined): AdminStores {
+function createStores(pool: Pool, { encryptionKeys, dataDir }: Database): AdminStores {
   const keyRing = lazyKeyRing(encryptionKeys);
   const accounts = createAccounts({ pool, onDelete: cancelAccountRuns, onLeave: leaveNamespace });
   return {
@@ -115,10 +120,30 @@ function createStores(pool: Pool, encryptionKeys: string | undefined): AdminStor
     sessions: createSessions({ pool }),
     namespaceUid: uidAtHand,
     reencrypt: () => reencryptAll({ pool, keyRing }),
+    mailServerWarning: (account, server) =>
+      warningOf({ account: account.id, server, accounts, standalone: dataDir !== undefined }),
     checkRule: (rule) => {
       parseDestinationRules(rule);
     },
   };
+}
+
+/** By the rules of this environment, which in a pod, or beside a standalone, are most likely the program's. */
+async function warningOf(options: {
+  account: string;
+  server: { host: string; port: number };
+  accounts: Pick<Accounts, "allowedDestinations">;
+  standalone: boolean;
+}): Promise<string | null> {
+  const { account, server, accounts, standalone } = options;
+  const policy = createDestinationPolicy({
+    rules: installationRules(readConfiguration(standalone ? "standalone" : "admin", process.env)),
+    accountRules: createAccountRules({ accounts, monotonic }),
+  });
+  const warning = await mailServerWarning({ policy, account, server });
+  return warning === null
+    ? null
+    : `the settings are kept, but no mail will be sent, unless the program's own CARILLON_ALLOW_DESTINATIONS, which may not be the one here, allows it: ${warning}`;
 }
 
 /**

@@ -28,6 +28,11 @@ export interface AdminStores {
    * cluster at hand, or before the namespace exists. The first incarnation that is seen is bound then.
    */
   namespaceUid(namespace: string): Promise<string>;
+  /** Why no mail would go to this server, as far as is known here; null: nothing is against it. */
+  mailServerWarning(
+    account: Account,
+    server: { host: string; port: number },
+  ): Promise<string | null>;
   /** Throws InvalidInput when the text is not a `CIDR[:port]` rule. */
   checkRule(rule: string): void;
 }
@@ -53,6 +58,8 @@ export interface CommandResult {
   text: string;
   /** For people too, on standard error: `text` stays alone on standard output. */
   note?: string;
+  /** On standard error whatever the output is. */
+  warning?: string;
   json: unknown;
 }
 

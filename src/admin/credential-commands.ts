@@ -135,12 +135,15 @@ export const CREDENTIAL_COMMANDS: readonly Command[] = [
       };
       const account = await accountNamed(stores, given(options, "account"));
       await stores.smtpSettings.set(account.id, settings);
-      return asJson({
+      const kept = asJson({
         account: account.name,
         ...settings,
         password: undefined,
         password_set: password !== null,
       });
+      // It may be the program's settings that are behind: those of an installation are made in any order.
+      const warning = await stores.mailServerWarning(account, settings);
+      return warning === null ? kept : { ...kept, warning };
     },
   },
   {

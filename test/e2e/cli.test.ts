@@ -168,6 +168,28 @@ describe("carillon admin on DATABASE_URL", () => {
   });
 });
 
+test("SMTP settings that no mail would go by are kept, and that is said", async () => {
+  await succeeds("admin account create inside");
+  const set = "admin smtp set --account inside --from a@example.com --host";
+  const warned = {
+    code: 0,
+    stdout: expect.stringContaining('"host"') as unknown,
+    stderr: expect.stringMatching(
+      /^carillon: the settings are kept, but [^\n]* CARILLON_ALLOW_DESTINATIONS[^\n]* refused: 10\.0\.0\.9:587 [^\n]*\n$/,
+    ) as unknown,
+  };
+  expect(await carillon(`${set} 10.0.0.9 --port 587`)).toMatchObject(warned);
+  expect(await carillon(`${set} 10.0.0.9 --port 587 --output json`)).toMatchObject(warned);
+  const allowed = { CARILLON_ALLOW_DESTINATIONS: "10.0.0.0/8" };
+  expect(await carillon(`${set} 10.0.0.9 --port 587`, undefined, allowed)).toMatchObject(DONE);
+  await succeeds("admin account allow inside 10.0.0.9:587");
+  expect(await carillon(`${set} 10.0.0.9 --port 587`)).toMatchObject(DONE);
+  expect(await carillon(`${set} 203.0.114.9 --port 8025`)).toMatchObject({
+    code: 0,
+    stderr: expect.stringContaining("refused: 203.0.114.9:8025") as unknown,
+  });
+});
+
 test("a forgotten password: a new one, and whoever knew the old one is out", async () => {
   const pool = createPool({ url: database.url, applicationName: "test", max: 1 });
   const [users, sessions] = [createUsers({ pool }), createSessions({ pool })];

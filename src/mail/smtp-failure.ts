@@ -2,6 +2,7 @@ import { classifyNetwork, isRetryableSmtpReply } from "../domain/attempt.ts";
 import { errorMessage } from "../domain/error-message.ts";
 import type { MailFailure } from "../domain/mail.ts";
 import { DestinationRefused } from "../network/destination-refused.ts";
+import { OutOfStep } from "./in-step.ts";
 
 /** Wrong settings, not weather: the next attempt meets them unchanged. */
 const PERMANENT_CODES = new Set(["EAUTH", "ENOAUTH", "EENVELOPE", "ECONFIG"]);
@@ -52,7 +53,7 @@ export function smtpFailure(input: {
     kind: "failed",
     error: text,
     retryable: true,
-    outcomeUnknown: bodyEnded,
+    outcomeUnknown: bodyEnded || (error instanceof OutOfStep && error.outcomeUnknown),
     serverFault,
     ...(fields.code === "EABORT" && !bodyEnded ? { withdrawn: true } : {}),
   };

@@ -9,9 +9,11 @@ import type { SMTPTransportOptions } from "nodemailer/lib/smtp-transport";
 import { boundReplies } from "./bounded-replies.ts";
 import { cramMd5 } from "./cram-md5.ts";
 import { rememberHeaderNames } from "./header-names.ts";
+import { keepInStep } from "./in-step.ts";
 import { joinWrites } from "./joined-writes.ts";
 
 boundReplies();
+keepInStep();
 joinWrites();
 rememberHeaderNames();
 

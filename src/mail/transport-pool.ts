@@ -7,6 +7,7 @@ import type { MailFailure, MailMessage, MailResult } from "../domain/mail.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import { createTurns } from "../waiting/turns.ts";
 import type { Dial } from "../network/guarded-dial.ts";
+import { OutOfStep } from "./in-step.ts";
 import { watchReading } from "./message-stream.ts";
 import { readFields, secretsOf, ServerBusy, smtpFailure } from "./smtp-failure.ts";
 import { mailOptions, smtpOptions } from "./smtp-options.ts";
@@ -14,10 +15,11 @@ import { mailOptions, smtpOptions } from "./smtp-options.ts";
 export type SendResult = Exclude<MailResult, { kind: "unconfigured" }>;
 
 /**
- * `stale`: the connection had been closed, and nothing was sent. `crowded`: the server did not take the mail for now,
+ * `stale`: the connection had been closed, or was out of step, and nothing was sent. `crowded`: the server did not take the mail for now,
  * perhaps only because of our other connections.
  */
-type Attempt = SendResult | { kind: "stale" } | { kind: "crowded"; failure: MailFailure };
+type Attempt =
+  SendResult | { kind: "stale"; failure: SendResult } | { kind: "crowded"; failure: MailFailure };
 
 /** How long a mail may take. */
 export interface TimeLimit {
@@ -125,8 +127,11 @@ export function createTransportPool(options: {
     } catch (error) {
       // The account's rules could not be read to check the server: no mail has left.
       if (error instanceof DependencyUnavailable) throw error;
-      if (!signal.aborted && !ended && closedWhileIdle(error)) return { kind: "stale" };
       const failure = smtpFailure({ error, bodyEnded: ended, secrets });
+      if (!signal.aborted && !ended && closedWhileIdle(error))
+        return { kind: "stale", failure: CLOSED_AGAIN };
+      if (!signal.aborted && !failure.outcomeUnknown && error instanceof OutOfStep)
+        return { kind: "stale", failure };
       return tooMany(error, ended) ? { kind: "crowded", failure } : failure;
     }
   }
@@ -171,7 +176,7 @@ export function createTransportPool(options: {
         try {
           begin();
           const ended = await inTurn(message, signal, maySend);
-          if (ended.kind === "stale") return CLOSED_AGAIN;
+          if (ended.kind === "stale") return ended.failure;
           if (ended.kind === "accepted") oneMore();
           if (ended.kind !== "crowded") return ended;
           // With none beside it, from its beginning to here, it was not one too many.

@@ -23,6 +23,8 @@ export interface ScriptedServer {
     /** What the last message came in; with TLS these are its records. */
     pieces: string[];
   };
+  /** Unasked, on every connection. */
+  say(line: string): void;
   /** Leaves what comes where it is, until `readOn`. */
   stopReading(): void;
   readOn(): void;
@@ -102,6 +104,9 @@ export async function startScriptedServer(
   return {
     port: (server.address() as AddressInfo).port,
     seen,
+    say: (line) => {
+      for (const socket of sockets) socket.write(`${line}\r\n`);
+    },
     stopReading: () => {
       for (const socket of sockets) socket.pause();
     },

@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, test } from "vitest";
+import { until } from "../../until.ts";
 import { HELLO, mailerFixture } from "./mailer-fixture.ts";
 
 const { catcher, mailer, scripted, scriptedServer, close } = mailerFixture();
@@ -294,5 +295,88 @@ describe("what a server does", () => {
     expect(await Promise.all(first)).toMatchObject(Array.from({ length: warm }, () => accepted));
     expect(await sending.send("a", HELLO)).toMatchObject(accepted);
     expect(server.seen).toMatchObject({ connections: warm + 1, mails: warm + 1 });
+  });
+});
+
+describe("a server that is out of step", () => {
+  const OUT_OF_STEP = "the SMTP server says something else than what it is asked";
+
+  test("answers a mail twice: it is accepted, and the next one goes out over a new connection", async () => {
+    const server = await scriptedServer({ END: "250 queued\r\n250 queued" });
+    const sending = mailer(server.port, {}, { poolSize: 1 });
+    const sent = Array.from({ length: 3 }, () => sending.send("a", HELLO));
+    for (const result of await Promise.all(sent))
+      expect(result).toMatchObject({ kind: "accepted" });
+    expect(server.seen).toMatchObject({ connections: 3, mails: 3 });
+  });
+
+  test("says so a moment later, when the next mail has begun: that goes out over a new one, once", async () => {
+    let asked = 0;
+    const server = await scriptedServer({
+      // To MAIL, RCPT and DATA of the second mail it says what it has said before that.
+      DATA: () => ((asked += 1) === 2 ? "250 ok" : "354 go on"),
+    });
+    const sending = mailer(server.port);
+    for (let mail = 1; mail <= 2; mail += 1)
+      expect(await sending.send("a", HELLO)).toMatchObject({ kind: "accepted" });
+    expect(server.seen).toMatchObject({ connections: 2, mails: 2 });
+  });
+
+  test.each([
+    { does: "greets twice", script: { GREETING: "220 hello\r\n220 hello" } },
+    { does: "takes the sender twice", script: { MAIL: "250 ok\r\n250 ok" } },
+    { does: "takes the mail before it is there", script: { DATA: "354 go on\r\n250 queued" } },
+    { does: "takes the mail, and asks for nothing", script: { DATA: "250 queued" } },
+  ])("$does: no mail is brought there", async ({ script }) => {
+    const server = await scriptedServer(script);
+    expect(await mailer(server.port).send("a", HELLO)).toEqual({
+      kind: "failed",
+      error: OUT_OF_STEP,
+      retryable: true,
+      outcomeUnknown: false,
+      serverFault: true,
+    });
+    expect(server.seen.mails).toBe(0);
+  });
+
+  const UNKNOWN = {
+    kind: "failed",
+    error: OUT_OF_STEP,
+    retryable: true,
+    outcomeUnknown: true,
+    serverFault: true,
+  };
+
+  test("takes half a mail: nobody knows what it has", async () => {
+    const server = await scriptedServer({});
+    const content = Buffer.alloc(40_000_000, "x");
+    const attachments = [{ filename: "a.bin", content }];
+    const sent = mailer(server.port).send("a", { ...HELLO, attachments });
+    await until("it comes", () => server.seen.pieces.length > 0);
+    server.stopReading();
+    server.say("250 queued");
+    expect(await sent).toEqual(UNKNOWN);
+    expect(server.seen.mails).toBe(0);
+  });
+
+  test("asks for the mail again when it has it: nobody knows whether that is all", async () => {
+    const server = await scriptedServer({ END: "354 go on" });
+    expect(await mailer(server.port).send("a", HELLO)).toEqual(UNKNOWN);
+    expect(server.seen).toMatchObject({ connections: 1, mails: 1 });
+  });
+
+  test("refuses the mail twice: it is refused, and the next one goes out over a new connection", async () => {
+    let ends = 0;
+    const server = await scriptedServer({
+      END: () => ((ends += 1) === 1 ? "554 spam\r\n554 spam" : "250 queued"),
+    });
+    const sending = mailer(server.port, {}, { poolSize: 1 });
+    expect(await sending.send("a", HELLO)).toMatchObject({
+      kind: "failed",
+      retryable: false,
+      outcomeUnknown: false,
+    });
+    expect(await sending.send("a", HELLO)).toMatchObject({ kind: "accepted" });
+    expect(server.seen).toMatchObject({ connections: 2, mails: 2 });
   });
 });

@@ -1,5 +1,9 @@
+import { byKey } from "./by-key.ts";
 import { dropOfAll, dropUnstarted } from "./drop-runs.ts";
 import { fixPlans, type Queryable } from "./pool.ts";
+
+/** Jobs at a time: all of an account, perhaps a million, are more than a statement has time for. */
+const AT_A_TIME = 5_000;
 
 /**
  * For the transaction that marks an account deleted: its cursors stop, its unstarted runs go and are
@@ -8,25 +12,72 @@ import { fixPlans, type Queryable } from "./pool.ts";
  * come, for the account that the namespace may get: nobody is told of that, as the leader sees these jobs
  * lose theirs.
  */
-export async function cancelAccountRuns(client: Queryable, account: string): Promise<void> {
-  await client.query(
-    `update jobs set deleted_at = clock_timestamp(), version = version + 1,
-                     changed_xid = pg_current_xact_id()
-      where account = $1 and id like 'job-%' and deleted_at is null`,
-    [account],
-  );
-  // Those of jobs that are deleted have stopped already, and stay for a week: there may be more than a statement has time for.
-  const { rows } = await client.query<{ job_uid: string }>(
-    `update job_cursors c set startable = false, version = version + 1
-       from (select job_uid from job_cursors where account = $1 and deleted_at is null
-              order by job_uid for update) as mine
-      where c.job_uid = mine.job_uid returning c.job_uid`,
-    [account],
-  );
-  // Its runs are looked up one by one, whatever statistics say about a queue that mostly is empty.
+export async function cancelAccountRuns(
+  client: Queryable,
+  account: string,
+  atATime = AT_A_TIME,
+): Promise<void> {
+  // Its jobs and runs are looked up one by one, whatever statistics say about a queue that mostly is empty.
   await fixPlans(client);
-  await dropUnstarted(
-    client,
-    rows.map((row) => dropOfAll(row.job_uid, "account_deleted")),
-  );
+  await deleteJobsMade(client, account, atATime);
+  await inPages(async (after) => {
+    // Those of jobs that are deleted have stopped already, and stay for a week.
+    const { rows } = await client.query<{ uids: readonly string[]; last: string | null }>(
+      `with page as materialized (
+         select job_uid, job_id from job_cursors
+          where account = $1 and job_id > $2 and deleted_at is null
+          order by job_id fetch first $3 rows with ties
+       ), mine as materialized (
+         select c.job_uid from job_cursors c join page on ${byKey("c.job_uid", "page.job_uid")}
+          -- Said so that no index of it is one to look them up by: those have all of the account.
+          where c.account is not distinct from $1 and c.deleted_at is null
+          order by c.job_uid for update of c
+       ), stopped as (
+         update job_cursors c set startable = false, version = version + 1
+           from mine where ${byKey("c.job_uid", "mine.job_uid")}
+         returning c.job_uid::text as uid
+       )
+       select array(select uid from stopped) as uids, (select max(job_id) from page) as last`,
+      [account, after, atATime],
+    );
+    const { uids = [], last = null } = rows[0] ?? {};
+    await dropUnstarted(
+      client,
+      uids.map((uid) => dropOfAll(uid, "account_deleted")),
+    );
+    return last;
+  });
+}
+
+/** Deletes those that REST made, by their ids, for an account that is deleted. Resolves with how many. */
+export async function deleteJobsMade(
+  database: Queryable,
+  account: string,
+  atATime = AT_A_TIME,
+): Promise<number> {
+  let total = 0;
+  await inPages(async (after) => {
+    const { rows } = await database.query<{ count: number; last: string | null }>(
+      `with page as materialized (
+         select uid, id from jobs
+          where account = $1 and id > $2 and id like 'job-%' and deleted_at is null
+          order by id limit $3 for update
+       ), gone as (
+         update jobs j set deleted_at = clock_timestamp(), version = version + 1,
+                           changed_xid = pg_current_xact_id()
+           from page where ${byKey("j.uid", "page.uid")}
+       )
+       select count(*) as count, max(id) as last from page`,
+      [account, after, atATime],
+    );
+    const { count = 0, last = null } = rows[0] ?? {};
+    total += count;
+    return last;
+  });
+  return total;
+}
+
+/** In the order of ids, which PostgreSQL knows: each page after the last id of the one before, until there is none. */
+async function inPages(page: (after: string) => Promise<string | null>): Promise<void> {
+  for (let after: string | null = ""; after !== null;) after = await page(after);
 }

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { timers } from "../../../cmd/system.ts";
 import { createAccounts } from "../../../src/postgres/accounts.ts";
 import { cancelAccountRuns } from "../../../src/postgres/cancel-account-runs.ts";
+import type { Queryable } from "../../../src/postgres/pool.ts";
 import { createNotifications } from "../../../src/postgres/notifications.ts";
 import { createPostgresJobStore } from "../../../src/postgres/postgres-job-store.ts";
 import { cronSpec } from "../../conformance/job-store.ts";
@@ -58,6 +59,53 @@ test("a deleted account's REST-made jobs go with their runs; others and other ac
     0, 0, 1,
   ]);
   await notifications.close();
+});
+
+test("an account with more jobs than a statement has time for is deleted page by page", async () => {
+  const { pool, ledger } = fixture;
+  let most = 0;
+  const accounts = createAccounts({
+    pool,
+    onDelete: (client, account) => {
+      const written = async (): Promise<number> => {
+        const { rows } = await client.query<{ rows: number }>(
+          `select sum(n_tup_upd)::int as rows from pg_stat_xact_user_tables
+            where relname in ('jobs', 'job_cursors')`,
+        );
+        return rows[0]?.rows ?? 0;
+      };
+      const query = async (text: string, values?: unknown[]) => {
+        const before = await written();
+        const result = await client.query(text, values);
+        most = Math.max(most, (await written()) - before);
+        return result;
+      };
+      return cancelAccountRuns({ query } as Queryable, account, 2);
+    },
+  });
+  const { id: account } = await accounts.create({ name: "large" });
+  const spec = cronSpec();
+  const ids = ["job-1", "job-2", "job-3", "job-3", "job-3", "job-4", "job-5", "nightly"];
+  const made = ids.map((id) => job({ account, id, spec }));
+  await pool.query(
+    `insert into jobs (account, id, spec)
+     select $1, id, $3::jsonb from (select distinct unnest($2::text[]) as id) as ids`,
+    [account, ids, JSON.stringify(spec)],
+  );
+  const at = Date.now() - 1_000;
+  await ledger.apply(made.map((of) => change(of, { create: [scheduled(at)] })));
+  await accounts.delete(account);
+  // With those that have the last id of a page.
+  expect(most).toBe(3);
+  const { rows: left } = await pool.query(
+    "select id from jobs where account = $1 and deleted_at is null",
+    [account],
+  );
+  expect(left).toEqual([{ id: "nightly" }]);
+  for (const of of made) {
+    expect(await cursorOf(ledger, of)).toMatchObject({ startable: false, version: 2 });
+    expect(await fixture.missedOf(of)).toEqual([{ reason: "account_deleted", count: 1 }]);
+  }
 });
 
 test("of jobs that were deleted before, which may be a million, nothing is written", async () => {

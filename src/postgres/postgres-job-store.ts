@@ -16,6 +16,7 @@ import { createTeller } from "./ledger-news.ts";
 import { JOBS_CHANNEL, type Notifications } from "./notifications.ts";
 import type { Pool } from "./pool.ts";
 import { isRowFault } from "./sql-state.ts";
+import { unknownAccount } from "./unknown-account.ts";
 
 /** Jobs of one page: one may have 256 KiB. */
 const MOST_PER_PAGE = 100;
@@ -53,7 +54,10 @@ export function createPostgresJobStore(options: {
   return {
     create: async ({ account, id, spec }) => {
       const row = await creations.submit({ account, id, spec: JSON.stringify(spec) });
-      if (row === undefined) throw new JobExists(`the account already has a job ${id}`);
+      if (row === undefined) {
+        if (await isDeleted(pool, account)) throw unknownAccount(account);
+        throw new JobExists(`the account already has a job ${id}`);
+      }
       changed(row);
       return jobOf({ ...row, spec });
     },
@@ -141,7 +145,10 @@ interface NewJob {
 
 type CreatedRow = Omit<JobRow, "spec">;
 
-/** In one transaction. Undefined for a job whose id the account has already, in the table or in this group. */
+/**
+ * In one transaction. Undefined for a job whose id the account has already, in the table or in this group; and for one of
+ * an account that is deleted, which its caller may have been let in to just before.
+ */
 async function insertJobs(
   pool: Pool,
   jobs: readonly NewJob[],
@@ -149,7 +156,8 @@ async function insertJobs(
   const { rows } = await pool.query<CreatedRow>({
     name: "jobs_insert",
     text: `insert into jobs (account, id, spec)
-           select * from unnest($1::uuid[], $2::text[], $3::jsonb[])
+           select * from unnest($1::uuid[], $2::text[], $3::jsonb[]) as n(account, id, spec)
+            where account not in (select id from accounts where deleted_at is not null)
            on conflict (account, id) where deleted_at is null do nothing
            returning uid, account, id, generation, version, created_at, deleted_at`,
     values: [
@@ -165,6 +173,14 @@ async function insertJobs(
     written.delete(name);
     return row;
   });
+}
+
+async function isDeleted(pool: Pool, account: string): Promise<boolean> {
+  const { rows } = await pool.query(
+    "select from accounts where id = $1 and deleted_at is not null",
+    [account],
+  );
+  return rows.length > 0;
 }
 
 async function reasonAgainst(pool: Pool, job: Job): Promise<Error> {

@@ -2,6 +2,7 @@ import { DAY, type Instant } from "../domain/instant.ts";
 import type { Clock } from "../domain/ports/clock.ts";
 import { purgeAccount, purgeableAccounts } from "./account-purge.ts";
 import { deleteInBatches, inBatches, type Batches } from "./batches.ts";
+import { deleteJobsMade } from "./cancel-account-runs.ts";
 import {
   deleteOldEmailLog,
   dropEmailLogMonth,
@@ -208,6 +209,17 @@ export function createRetention(options: RetentionOptions): {
     removed("revisions", total);
   }
 
+  /** What was being made when its account was deleted. Nothing of it starts; who watches the jobs does the rest. */
+  async function jobsWithoutAccount({ signal, size }: Sweep): Promise<void> {
+    const { rows } = await pool.query<{ id: string }>(
+      "select id from accounts where deleted_at is not null",
+    );
+    for (const { id } of rows) {
+      if (signal.aborted) return;
+      removed("jobs of deleted accounts", await deleteJobsMade(pool, id, size));
+    }
+  }
+
   async function accounts(sweep: Sweep): Promise<void> {
     for (const account of await purgeableAccounts({ pool })) {
       await deleteHistory(account, clock.now() + DAY, sweep);
@@ -240,6 +252,7 @@ export function createRetention(options: RetentionOptions): {
         tombstones,
         cursors,
         revisions,
+        jobsWithoutAccount,
         deleteExpiredIdempotencyKeys,
         deleteExpiredOtps,
         deleteStaleCircuits,

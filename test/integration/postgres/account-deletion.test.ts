@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { timers } from "../../../cmd/system.ts";
+import { InvalidInput } from "../../../src/domain/findings.ts";
 import { createAccounts } from "../../../src/postgres/accounts.ts";
 import { cancelAccountRuns } from "../../../src/postgres/cancel-account-runs.ts";
 import type { Queryable } from "../../../src/postgres/pool.ts";
@@ -61,6 +62,27 @@ test("a deleted account's REST-made jobs go with their runs; others and other ac
   await notifications.close();
 });
 
+test("who was let in just before makes no job of a deleted account, and does not hold up those of others", async () => {
+  const { pool } = fixture;
+  const notifications = createNotifications({ url: fixture.url, applicationName: "test" });
+  const jobs = createPostgresJobStore({ pool, notifications, timers });
+  const accounts = createAccounts({ pool, onDelete: cancelAccountRuns });
+  const [gone, kept] = [
+    await accounts.create({ name: "gone by then" }),
+    await accounts.create({ name: "still there" }),
+  ];
+  await accounts.delete(gone.id);
+  const made = await Promise.allSettled(
+    [gone, kept].map(({ id: account }) => jobs.create({ account, id: "job-1", spec: cronSpec() })),
+  );
+  expect(made).toMatchObject([
+    { status: "rejected", reason: expect.any(InvalidInput) as unknown },
+    { status: "fulfilled" },
+  ]);
+  await accounts.delete(kept.id);
+  await notifications.close();
+});
+
 test("an account with more jobs than a statement has time for is deleted page by page", async () => {
   const { pool, ledger } = fixture;
   let most = 0;
@@ -98,7 +120,7 @@ test("an account with more jobs than a statement has time for is deleted page by
   // With those that have the last id of a page.
   expect(most).toBe(3);
   const { rows: left } = await pool.query(
-    "select id from jobs where account = $1 and deleted_at is null",
+    "delete from jobs where account = $1 and deleted_at is null returning id",
     [account],
   );
   expect(left).toEqual([{ id: "nightly" }]);

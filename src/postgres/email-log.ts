@@ -5,37 +5,57 @@ import {
   type EmailLogEntry,
   type NewEmailLogEntry,
 } from "../domain/mail.ts";
+import { LockHeld } from "../domain/ports/dependency-down.ts";
 import type { EmailLog } from "../domain/ports/mail.ts";
 import { ensureEmailLogMonths } from "./email-log-retention.ts";
 import type { Pace } from "../waiting/pace.ts";
 import { createGroupCommit } from "./group-commit.ts";
 import { lacksPartition } from "./partitions.ts";
 import { transaction, type Pool } from "./pool.ts";
+import { plainArray } from "./rows.ts";
 import { refusingContent } from "./refusing-content.ts";
 import { isRowFault } from "./sql-state.ts";
 
 /**
  * The log of every mail. Appends are committed in groups together with the counters that make `total`
- * exact without counting; a group meets the counter row once, so sends of one account do not queue on it.
+ * exact without counting; a group meets the counter row once, so sends of one account do not queue on it. Accounts whose
+ * counters somebody holds go in groups of their own until they are written again: nobody else waits for that twice.
  */
 export function createEmailLog({ pool, pace }: { pool: Pool; pace?: Pace }): EmailLog {
-  const appends = createGroupCommit<NewEmailLogEntry, EmailLogEntry>({
-    commit: async (entries) => {
-      try {
-        return await insert(pool, entries);
-      } catch (error) {
-        if (!lacksPartition(error, "email_log")) throw error;
-        // The first mail of a month that no retention task has prepared.
-        const moments = entries.flatMap(({ known }) => known?.sentAt ?? []);
-        await ensureEmailLogMonths({ pool, moments });
-        return insert(pool, entries);
-      }
-    },
-    pace,
-    isRowFault,
-  });
+  const held = new Set<string>();
+  const [appends, appendsOfHeld] = [createGroup(), createGroup()];
+
+  function createGroup() {
+    const group = createGroupCommit<NewEmailLogEntry, EmailLogEntry | Promise<EmailLogEntry>>({
+      commit: async (entries) => {
+        try {
+          return await write(entries);
+        } catch (error) {
+          if (!(error instanceof LockHeld)) throw error;
+          const locked = await accountsHeld(pool, entries);
+          const free = entries.filter(({ account }) => !locked.has(account));
+          if (free.length === entries.length) throw error;
+          for (const account of locked) held.add(account);
+          const made = free.length === 0 ? [] : await write(free);
+          const written = new Map(made.map((one, index) => [free[index], one]));
+          return entries.map((entry) => written.get(entry) ?? Promise.reject(error));
+        }
+      },
+      pace,
+      isRowFault,
+    });
+    return { submit: async (entry: NewEmailLogEntry) => group.submit(entry) };
+  }
+
+  async function write(entries: readonly NewEmailLogEntry[]): Promise<EmailLogEntry[]> {
+    const made = await insertWithMonths(pool, entries);
+    for (const { account } of entries) held.delete(account);
+    return made;
+  }
+
   return {
-    append: (entry) => refusingContent(() => appends.submit(entry)),
+    append: (entry) =>
+      refusingContent(() => (held.has(entry.account) ? appendsOfHeld : appends).submit(entry)),
     async ready(account) {
       await transaction(pool, async (client) => {
         // As an entry would, it waits for whoever keeps entries out.
@@ -67,6 +87,47 @@ export function createEmailLog({ pool, pace }: { pool: Pool; pace?: Pace }): Ema
 const ENTRY_COLUMNS = `e.id, e.kind, e.recipient as "to", e.subject, e.status,
   e.error_message as "errorMessage", e.sent_at as "sentAt"`;
 const NEWEST_FIRST = "order by sent_at desc, id desc";
+
+async function insertWithMonths(
+  pool: Pool,
+  entries: readonly NewEmailLogEntry[],
+): Promise<EmailLogEntry[]> {
+  try {
+    return await insert(pool, entries);
+  } catch (error) {
+    if (!lacksPartition(error, "email_log")) throw error;
+    // The first mail of a month that no retention task has prepared.
+    const moments = entries.flatMap(({ known }) => known?.sentAt ?? []);
+    await ensureEmailLogMonths({ pool, moments });
+    return insert(pool, entries);
+  }
+}
+
+/** On whose counters somebody holds a lock. Nothing is waited for. */
+async function accountsHeld(
+  pool: Pool,
+  entries: readonly NewEmailLogEntry[],
+): Promise<Set<string>> {
+  const { rows } = await pool.query<{ account: string }>(
+    `with asked as materialized (
+       select account, (coalesce(known_at, now()) at time zone 'UTC')::date as day, kind, status
+         from unnest($1::uuid[], $2::text[], $3::text[], $4::timestamptz[]) as e(account, kind, status, known_at)
+     ), there as materialized (
+       select account, day, kind, status from email_log_counts join asked using (account, day, kind, status)
+     ), free as materialized (
+       select account, day, kind, status from email_log_counts join asked using (account, day, kind, status)
+          for update of email_log_counts skip locked
+     )
+     select account from (select * from there except select * from free) as held`,
+    [
+      plainArray(entries.map(({ account }) => account)),
+      plainArray(entries.map(({ kind }) => kind)),
+      plainArray(entries.map(({ status }) => status)),
+      entries.map(({ known }) => (known ? isoUtc(known.sentAt) : null)),
+    ],
+  );
+  return new Set(rows.map(({ account }) => account));
+}
 
 async function insert(pool: Pool, entries: readonly NewEmailLogEntry[]): Promise<EmailLogEntry[]> {
   // One statement is one transaction and one round trip. The counters are taken in key order: two

@@ -11,6 +11,8 @@ import {
 import { createEmailLog } from "../../../src/postgres/email-log.ts";
 import { createPool } from "../../../src/postgres/pool.ts";
 import type { Pool } from "../../../src/postgres/pool.ts";
+import { statementsThatWaitForALock } from "../../postgres/lock-waits.ts";
+import { until } from "../../until.ts";
 import { createTestDatabase } from "../../postgres/database.ts";
 import type { TestDatabase } from "../../postgres/database.ts";
 
@@ -200,6 +202,41 @@ describe("the email log", () => {
       createEmailLog({ pool }).append(entry(account)),
     ]);
     expect((await log.list({ account, limit: 9, offset: 0 })).total).toBe(2);
+  });
+
+  test("a lock on an account's counters is waited for by nobody else twice, and no entry is lost by it", async () => {
+    const [mine, others] = [randomUUID(), randomUUID()];
+    const patient = createPool({
+      url: database.url,
+      applicationName: "email log test",
+      lockTimeoutMs: 3_000,
+    });
+    const log = createEmailLog({ pool: patient });
+    await Promise.all([log.append(entry(mine)), log.append(entry(others))]);
+    const holder = await pool.connect();
+    await holder.query("begin");
+    await holder.query("select from email_log_counts where account = $1 for update", [mine]);
+
+    // In the same group.
+    const [refused, written] = await Promise.allSettled([
+      log.append(entry(mine)),
+      log.append(entry(others)),
+    ]);
+    expect([refused?.status, written?.status]).toEqual(["rejected", "fulfilled"]);
+    const waits = log.append(entry(mine));
+    await until("it waits", async () => (await statementsThatWaitForALock(pool)) > 0);
+    for (let n = 0; n < 3; n += 1) await log.append(entry(others));
+    expect(await statementsThatWaitForALock(pool)).toBe(1);
+    await holder.query("commit");
+    holder.release();
+    await waits;
+    await Promise.all([log.append(entry(mine)), log.append(entry(others))]);
+
+    const totals = [mine, others].map(
+      async (account) => (await log.list({ account, limit: 9, offset: 0 })).total,
+    );
+    expect(await Promise.all(totals)).toEqual([3, 6]);
+    await patient.end();
   });
 
   test("it is not ready while somebody holds a lock that keeps its entries out", async () => {

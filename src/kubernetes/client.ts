@@ -197,8 +197,11 @@ export function createKubernetesClient(dependencies: ClientDependencies): Kubern
         try {
           const answer = await attempt(call, signal, timeoutMs);
           if (answer.code < 300) {
+            const said = parseExactJson(answer.body);
+            // Whatever is named has a kind: else it is of a proxy, which says of everything that it is fine.
+            if (!hasKind(said)) throw new Error("an answer that no API server gives");
             call.onSize?.(Buffer.byteLength(answer.body));
-            return parseExactJson(answer.body) as T;
+            return said as T;
           }
           const status = parseStatus(answer.body);
           const error = new ApiError(answer.code, status, what);
@@ -255,7 +258,8 @@ export function createKubernetesClient(dependencies: ClientDependencies): Kubern
       if (response.statusCode === 200) return response.body;
       const body = await readBody(response.body).catch(() => "");
       const error = new ApiError(response.statusCode, parseStatus(body), what);
-      if (response.statusCode === 429 || response.statusCode >= 500)
+      const { statusCode: code } = response;
+      if (code === 429 || code >= 500 || isElsewhere(code))
         throw unavailable(what, error, retryAfterOf(response));
       throw error;
     },
@@ -280,8 +284,20 @@ function wasRefusedUnread(answer: Answer): boolean {
  * kind that nobody serves, as ours may be; the kinds of /api/v1 all of them serve.
  */
 function isOfSomebodyElse(call: ApiCall, { code, body }: Answer): boolean {
+  if (isElsewhere(code)) return true;
   if (code !== 404 || parseStatus(body) !== undefined) return false;
   return call.path.startsWith("/api/v1/") || !body.startsWith("404 page not found");
+}
+
+/** An API server sends nobody away from what we ask for: a proxy does, to where people sign in. */
+function isElsewhere(code: number): boolean {
+  return code >= 300 && code < 400;
+}
+
+function hasKind(said: unknown): boolean {
+  return (
+    typeof said === "object" && said !== null && "kind" in said && typeof said.kind === "string"
+  );
 }
 
 /** In seconds; an API server does not use the form with a date. */

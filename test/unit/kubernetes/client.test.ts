@@ -15,6 +15,9 @@ import { createMetrics } from "../../../src/telemetry/metrics.ts";
 import { createAuthority } from "../../network/certificates.ts";
 import { until } from "../../until.ts";
 
+/** What an API server says, whatever it is asked: of a kind. */
+const THING = { kind: "Thing" };
+
 const closing: (() => unknown)[] = [];
 afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close();
@@ -51,7 +54,7 @@ async function world(
     now += reply.takes ?? 0;
     if (reply.retryAfter !== undefined) response.setHeader("Retry-After", reply.retryAfter);
     response.statusCode = reply.status;
-    response.end(reply.body ?? "{}");
+    response.end(reply.body ?? JSON.stringify(THING));
   });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -94,7 +97,9 @@ async function world(
 /** A server with TLS, whose certificate has this name: what a kubeconfig says of it. */
 async function secure(name: string) {
   const authority = createAuthority();
-  const server = createTlsServer(authority.issue([name]), (_, response) => response.end("{}"));
+  const server = createTlsServer(authority.issue([name]), (_, response) =>
+    response.end(JSON.stringify(THING)),
+  );
   const caData = Buffer.from(authority.certificate).toString("base64");
   return { server: `https://${await listening(server)}`, caData, skipTLSVerify: false };
 }
@@ -129,6 +134,19 @@ describe("what is asked for again, and when", () => {
         { status: 200 },
       ],
       waits: [100, 200],
+    },
+    {
+      name: "a GET that met a proxy which has people sign in, or says that all is well",
+      call: GET,
+      replies: [
+        { status: 302, body: "" },
+        { status: 200, body: "{}" },
+        { status: 200, body: "null" },
+        { status: 200, body: '{"kind":7}' },
+        { status: 200, body: "<h1>Sign in</h1>" },
+        { status: 200 },
+      ],
+      waits: [100, 200, 400, 800, 1_600],
     },
     {
       name: "a GET of what every API server has",
@@ -166,7 +184,7 @@ describe("what is asked for again, and when", () => {
     },
   ] as const)("$name", async ({ call, replies, waits }) => {
     const made = await world(replies);
-    await expect(made.client.call(call)).resolves.toEqual({});
+    await expect(made.client.call(call)).resolves.toEqual(THING);
     expect(made.seen).toHaveLength(replies.length);
     expect(made.waits).toEqual(waits);
   });
@@ -208,6 +226,8 @@ describe("what is not asked for again", () => {
     { name: "a change that met a 500", call: POST, reply: { status: 500 } },
     { name: "a change that was cut off", call: POST, reply: "cut" },
     { name: "a change that no API server answers", call: POST, reply: { status: 404, body: "" } },
+    { name: "a change that was sent away", call: POST, reply: { status: 302, body: "" } },
+    { name: "a change of which nothing is told", call: POST, reply: { status: 201, body: "{}" } },
   ] as const)("$name: its outcome is unknown", async ({ call, reply }) => {
     const made = await world([reply]);
     await expect(made.client.call(call)).rejects.toThrow(DependencyUnavailable);
@@ -263,12 +283,16 @@ describe("what is not asked for again", () => {
 });
 
 test("the bytes of an answer are told, of a refusal none", async () => {
-  const made = await world([{ status: 503 }, { status: 200, body: '"ü"' }, { status: 409 }]);
+  const made = await world([
+    { status: 503 },
+    { status: 200, body: '{"kind":"ü"}' },
+    { status: 409 },
+  ]);
   const sizes: number[] = [];
   const sized: ApiCall = { ...GET, onSize: (bytes) => sizes.push(bytes) };
   await made.client.call(sized);
   await expect(made.client.call(sized)).rejects.toThrow(ApiError);
-  expect(sizes).toEqual([4]);
+  expect(sizes).toEqual([13]);
 });
 
 /** The credentials of each request. */
@@ -386,8 +410,9 @@ test.each([
 
 test("letters that arrive in two parts are whole", async () => {
   const letters = "é".repeat(1_000_000);
-  const { client } = await world([{ status: 200, body: JSON.stringify(letters) }]);
-  expect((await client.call(GET)) === letters).toBe(true);
+  const { client } = await world([{ status: 200, body: JSON.stringify({ kind: letters }) }]);
+  const { kind } = await client.call<{ kind: string }>(GET);
+  expect(kind === letters).toBe(true);
 });
 
 test("each exchange is counted and timed, in seconds", async () => {
@@ -410,7 +435,7 @@ async function callAt(cluster: Partial<Cluster>): Promise<unknown> {
 describe("what a kubeconfig says of the way to its server", () => {
   test("the name in its certificate is another", async () => {
     const cluster = await secure("api.example");
-    await expect(callAt({ ...cluster, tlsServerName: "api.example" })).resolves.toEqual({});
+    await expect(callAt({ ...cluster, tlsServerName: "api.example" })).resolves.toEqual(THING);
   });
 
   test("it is behind a proxy", async () => {
@@ -424,7 +449,7 @@ describe("what a kubeconfig says of the way to its server", () => {
     });
     const proxyUrl = `http://${await listening(proxy)}`;
     const cluster = await secure("127.0.0.1");
-    await expect(callAt({ ...cluster, proxyUrl })).resolves.toEqual({});
+    await expect(callAt({ ...cluster, proxyUrl })).resolves.toEqual(THING);
     expect(asked).toEqual([cluster.server.slice("https://".length)]);
   });
 
@@ -446,6 +471,7 @@ describe("a watch", () => {
     { reply: { status: 429, retryAfter: "7" }, error: { retryAfterSeconds: 7 } },
     { reply: { status: 503 }, error: { name: "DependencyUnavailable" } },
     { reply: { status: 410 }, error: { code: 410 } },
+    { reply: { status: 302 }, error: { name: "DependencyUnavailable" } },
     { reply: "hang", error: { name: "DependencyUnavailable" } },
   ] as const)("that is answered with $reply", async ({ reply, error }) => {
     await expect(begin(reply)).rejects.toMatchObject(error);

@@ -1,4 +1,4 @@
-import { isoUtc } from "../domain/instant.ts";
+import { isoUtc, MINUTE } from "../domain/instant.ts";
 import type { LedgerChange } from "../domain/ports/run-ledger.ts";
 import { byKey } from "./by-key.ts";
 import type { Queryable } from "./pool.ts";
@@ -63,8 +63,9 @@ export async function keepFired(
 /**
  * Crons that are set back to before a fire time, because its prepared run was to be dropped, and whose run has been
  * started after that was decided: its fire time is decided, whatever it would come to now. They are prepared by less
- * than the minute that lies between fire times, so that none before it is to be decided yet. `changes` have been
- * applied. Returns the jobs whose cursor was written.
+ * than the minute that lies between fire times, so that none before it is to be decided yet. A run of a later time was
+ * started by a clock that was wrong, and does not keep the job from going on now. `changes` have been applied. Returns
+ * the jobs whose cursor was written.
  */
 export async function keepStarted(
   client: Queryable,
@@ -73,8 +74,9 @@ export async function keepStarted(
   const back = changes.flatMap(({ job, from, to }) => {
     if (job.spec.schedule.kind !== "cron" || from === undefined) return [];
     const { uid } = job;
+    const until = Math.min(from.position, to.position + MINUTE);
     return to.startable && to.position < from.position
-      ? [{ uid, after: isoUtc(to.position), until: isoUtc(from.position) }]
+      ? [{ uid, after: isoUtc(to.position), until: isoUtc(until) }]
       : [];
   });
   if (back.length === 0) return [];

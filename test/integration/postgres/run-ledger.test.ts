@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Job } from "../../../src/domain/job.ts";
+import { HOUR } from "../../../src/domain/instant.ts";
 import { ContentRefused } from "../../../src/domain/ports/content-refused.ts";
 import { VersionConflict } from "../../../src/domain/ports/job-store.ts";
 import { closeRuns } from "../../../src/postgres/close-runs.ts";
@@ -13,6 +14,7 @@ import {
   claimed,
   claimOne,
   cursorOf,
+  fallDue,
   job,
   retry,
   runsFixture,
@@ -256,6 +258,23 @@ describe("apply", () => {
     expect(await cursorOf(fixture.ledger, of)).toMatchObject({ position: now - 50, version: 2 });
     await fixture.queue.close([success(run)]);
   });
+
+  for (const becomes of ["is under way", "has been delivered"])
+    test(`an edit sets a cron back to now that a wrong clock took hours ahead, where its run ${becomes}`, async () => {
+      const of = job();
+      const now = Date.now();
+      const at = now + 5 * HOUR;
+      await fixture.ledger.apply([change(of, { create: [scheduled(at)], to: { position: at } })]);
+      await fallDue(fixture, of);
+      const run = await claimOne(fixture.queue, of);
+      await fixture.queue.start([run]);
+      if (becomes === "has been delivered") await fixture.queue.close([success(run)]);
+      const from = await cursorOf(fixture.ledger, of);
+      const to = { generation: 2, position: now };
+      await fixture.ledger.apply([change({ ...of, generation: 2 }, { from, to })]);
+      expect(await cursorOf(fixture.ledger, of)).toMatchObject({ position: now });
+      if (becomes === "is under way") await fixture.queue.close([success(run)]);
+    });
 
   test("a manual run moves to the new generation, and a claim on the old one is void", async () => {
     const of = job();

@@ -253,7 +253,9 @@ function decideOnce(input: Input, at: Instant): Scheduled {
   }
   if (once !== "armed" || !gate.startable) return { ...idle, once, position };
 
-  if (at < job.createdAt - PAST_AT_CREATION) return missedOnce(input, at, "past_at_creation");
+  // By a clock that is ahead of ours it was created now: what is still to come has not passed.
+  if (at < Math.min(job.createdAt, now) - PAST_AT_CREATION)
+    return missedOnce(input, at, "past_at_creation");
   if (at > now) {
     const ahead = job.spec.concurrencyPolicy === "Allow" ? horizon - now : 0;
     if (at > now + ahead) return { ...idle, once, position, wakeAt: at - ahead };

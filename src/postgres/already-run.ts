@@ -106,7 +106,7 @@ export async function keepStarted(
  * Of execution `e`. None is of before its fire time, but for what a worker's reading of the clock is off: a job that was a
  * cron for years has many before.
  */
-function ofFireTime(jobUid: string, scheduledAt: string): string {
+export function ofFireTime(jobUid: string, scheduledAt: string): string {
   return `e.executed_at >= ${scheduledAt} - interval '1 minute' and e.job_uid = ${jobUid}
     and e.trigger = 'schedule' and ${byKey("e.scheduled_at", scheduledAt)}`;
 }

@@ -5,7 +5,13 @@ import type { Job, JobSpec } from "../domain/job.ts";
 import type { LedgerChange, RunLedger } from "../domain/ports/run-ledger.ts";
 import { sameRevision } from "../domain/revision.ts";
 import type { MissedReason, NewRun, RunTrigger, UnfinishedRun } from "../domain/run.ts";
-import { alreadyAttempted, keepFired, keepStarted, settleAlreadyRun } from "./already-run.ts";
+import {
+  alreadyAttempted,
+  keepFired,
+  keepStarted,
+  ofFireTime,
+  settleAlreadyRun,
+} from "./already-run.ts";
 import { byKey } from "./by-key.ts";
 import { createJobCancellation } from "./cancel-jobs.ts";
 import { dropReplaced, dropUnstarted, type Drop } from "./drop-runs.ts";
@@ -349,38 +355,62 @@ async function insertRuns(
         runs.push({ account, change, run, destination });
   }
   if (runs.length === 0) return 0;
+  const values = [
+    runs.map(({ change }) => change.job.uid),
+    runs.map(({ account }) => account),
+    runs.map(({ change }) => change.job.id),
+    runs.map(({ change }) => change.to.generation),
+    runs.map(({ run }) => run.trigger),
+    runs.map(({ run }) => run.key),
+    runs.map(({ run }) => isoUtc(run.scheduledAt)),
+    runs.map(({ destination }) => destination),
+  ];
   const { rowCount } = await client.query(
-    `with input as materialized (
-       select * from unnest($1::uuid[], $2::uuid[], $3::text[], $4::int[], $5::text[], $6::text[],
-                            $7::timestamptz[], $8::text[])
-         as i(job_uid, account, job_id, generation, trigger, key, scheduled_at, destination)
-     ), asked as (
+    `with ${NEW_RUNS}, asked as (
        insert into manual_run_keys (job_uid, key)
        select job_uid, key from input where trigger = 'manual'
        on conflict do nothing returning job_uid, key
      )
-     insert into runs
-       (job_uid, account, job_id, generation, trigger, key, scheduled_at, not_before, destination)
-     select job_uid, account, job_id, generation, trigger, key, scheduled_at, scheduled_at, destination
-       from input i
-      where (trigger = 'manual' and (job_uid, key) in (select job_uid, key from asked))
+     ${insertNew(`(trigger = 'manual' and (job_uid, key) in (select job_uid, key from asked))
          -- Prepared for the older generation, and delivered before this change got here.
          or (trigger = 'schedule' and not exists (
               select from job_cursors c
-               where ${byKey("c.job_uid", "i.job_uid")} and c.last_schedule_time = i.scheduled_at))
-     on conflict (job_uid, trigger, key) do nothing`,
-    [
-      runs.map(({ change }) => change.job.uid),
-      runs.map(({ account }) => account),
-      runs.map(({ change }) => change.job.id),
-      runs.map(({ change }) => change.to.generation),
-      runs.map(({ run }) => run.trigger),
-      runs.map(({ run }) => run.key),
-      runs.map(({ run }) => isoUtc(run.scheduledAt)),
-      runs.map(({ destination }) => destination),
-    ],
+               where ${byKey("c.job_uid", "i.job_uid")} and c.last_schedule_time >= i.scheduled_at))`)}`,
+    values,
   );
-  return rowCount ?? 0;
+  const created = rowCount ?? 0;
+  if (created === runs.length) return created;
+  // Those before a time that has run, as of a one-time that was moved back, or where the clock has stepped back and the job
+  // was changed: of which of them have run as well, the executions tell.
+  const earlier = await client.query(
+    `with ${NEW_RUNS}
+     ${insertNew(`trigger = 'schedule' and exists (
+              select from job_cursors c
+               where ${byKey("c.job_uid", "i.job_uid")} and c.last_schedule_time > i.scheduled_at)
+         -- As "not exists" it could become a join with all executions there are.
+         and exists (
+              select from executions e
+               where e.account = i.account and e.job_id = i.job_id
+                 and ${ofFireTime("i.job_uid", "i.scheduled_at")}) is not true`)}`,
+    values,
+  );
+  return created + (earlier.rowCount ?? 0);
+}
+
+const NEW_RUNS = `input as materialized (
+       select * from unnest($1::uuid[], $2::uuid[], $3::text[], $4::int[], $5::text[], $6::text[],
+                            $7::timestamptz[], $8::text[])
+         as i(job_uid, account, job_id, generation, trigger, key, scheduled_at, destination)
+     )`;
+
+/** Of input `i`, where there is none of this identity yet. */
+function insertNew(condition: string): string {
+  return `insert into runs
+       (job_uid, account, job_id, generation, trigger, key, scheduled_at, not_before, destination)
+     select job_uid, account, job_id, generation, trigger, key, scheduled_at, scheduled_at, destination
+       from input i
+      where ${condition}
+     on conflict (job_uid, trigger, key) do nothing`;
 }
 
 async function insertMissed(client: Queryable, changes: readonly LedgerChange[]): Promise<void> {

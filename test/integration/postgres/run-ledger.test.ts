@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Job } from "../../../src/domain/job.ts";
-import { HOUR } from "../../../src/domain/instant.ts";
+import type { Job, JobSpec } from "../../../src/domain/job.ts";
+import { HOUR, MINUTE, SECOND } from "../../../src/domain/instant.ts";
 import { ContentRefused } from "../../../src/domain/ports/content-refused.ts";
 import { VersionConflict } from "../../../src/domain/ports/job-store.ts";
 import { closeRuns } from "../../../src/postgres/close-runs.ts";
@@ -14,6 +14,7 @@ import {
   claimed,
   claimOne,
   cursorOf,
+  decisionOf,
   fallDue,
   job,
   retry,
@@ -201,6 +202,36 @@ describe("apply", () => {
     expect(await fixture.runsOf(of)).toEqual([]);
   });
 
+  for (const change of ["an edit", "a pause and a resume"])
+    test(`nor any that ran before the clock stepped back, where ${change} sets the job back to now`, async () => {
+      const first = Math.floor(Date.now() / MINUTE) * MINUTE - 5 * MINUTE;
+      const times = [0, 1, 2].map((n) => first + n * MINUTE);
+      const schedule = { kind: "cron", expression: "* * * * *", timeZone: "UTC" } as const;
+      let of = job({ createdAt: first - SECOND, spec: spec({ schedule }) });
+      const reconcile = async (now: number) => {
+        const decided = await decisionOf(fixture.ledger, of, { now, ahead: 15 * SECOND });
+        if (decided) await fixture.ledger.apply([decided]);
+        if ((await fixture.runsOf(of)).length === 0) return;
+        await fallDue(fixture, of);
+        const run = await claimOne(fixture.queue, of);
+        await fixture.queue.start([run]);
+        await fixture.queue.close([success(run)]);
+      };
+      const executed = async () =>
+        (await fixture.executionsOf(of)).map(({ scheduledAt }) => scheduledAt).toReversed();
+      for (const time of times) await reconcile(time);
+      expect(await executed()).toEqual(times);
+
+      const edit = async (to: Partial<JobSpec>) => {
+        of = { ...of, generation: of.generation + 1, spec: { ...of.spec, ...to } };
+        await reconcile(first - 10 * SECOND);
+      };
+      if (change === "an edit") await edit({ name: "Edited" });
+      else for (const suspend of [true, false]) await edit({ suspend });
+      for (const time of [...times, first + 3 * MINUTE]) await reconcile(time);
+      expect(await executed()).toEqual([...times, first + 3 * MINUTE]);
+    });
+
   test("nor one whose closing commits while the edit is being applied", async () => {
     const of = job();
     const run = await claimed(fixture, of);
@@ -270,10 +301,12 @@ describe("apply", () => {
       await fixture.queue.start([run]);
       if (becomes === "has been delivered") await fixture.queue.close([success(run)]);
       const from = await cursorOf(fixture.ledger, of);
-      const to = { generation: 2, position: now };
-      await fixture.ledger.apply([change({ ...of, generation: 2 }, { from, to })]);
+      const edit = { from, create: [scheduled(now)], to: { generation: 2, position: now } };
+      const result = await fixture.ledger.apply([change({ ...of, generation: 2 }, edit)]);
+      expect(result).toEqual({ conflicts: [], created: 1 });
       expect(await cursorOf(fixture.ledger, of)).toMatchObject({ position: now });
       if (becomes === "is under way") await fixture.queue.close([success(run)]);
+      await fixture.ledger.cancel([of]);
     });
 
   test("a manual run moves to the new generation, and a claim on the old one is void", async () => {

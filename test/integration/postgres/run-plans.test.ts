@@ -121,6 +121,15 @@ async function statements(): Promise<Map<string, string | undefined>> {
   ]);
   expect((await cursorOf(ledger, settled)).once).toBe("completed");
 
+  // A cron that a clock which has stepped back takes to before a time at which it has run.
+  const back = job();
+  const later = await claimed(parts, back);
+  await queue.start([later]);
+  await queue.close([success(later)]);
+  const create = [scheduled(past)];
+  await ledger.apply([change(back, { from: await cursorOf(ledger, back), create })]);
+  await ledger.cancel([back]);
+
   await claimed(parts, job(), { leaseMs: -1 });
   await queue.reap();
 

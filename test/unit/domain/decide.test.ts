@@ -233,6 +233,15 @@ const CASES: Case[] = [
     changed: true,
   },
   {
+    name: "one beyond the job's own starting deadline is recorded as such, however new the job",
+    job: { createdAt: at("12:05") },
+    spec: { startingDeadlineSeconds: 30 },
+    cursor: null,
+    now: "12:10:30.001",
+    missed: ["deadline 12:10 12:10 1"],
+    changed: true,
+  },
+  {
     name: "a job of just under an hour is new",
     job: { createdAt: at("11:10:00.001") },
     cursor: null,
@@ -656,6 +665,16 @@ const CASES: Case[] = [
     cursor: { generation: 1, once: "completed" },
     now: "12:30",
     once: "completed",
+    changed: true,
+  },
+  {
+    name: "one-time completed, and the clock has stepped back to before its time: another payload changes nothing",
+    spec: once("12:10"),
+    job: { generation: 2 },
+    cursor: { generation: 1, once: "completed", position: at("12:10") },
+    now: "12:09",
+    once: "completed",
+    wakeAt: null,
     changed: true,
   },
   {

@@ -962,6 +962,17 @@ const CASES: Case[] = [
     changed: true,
   },
   {
+    name: "one-time that is created anew: Allow leaves the run of an earlier time alone",
+    spec: once("12:10"),
+    job: { generation: 2 },
+    cursor: { generation: 1, once: "fired", position: at("12:10") },
+    unfinished: [aRun({ ...never, state: "started" }), aRun({ scheduledAt: at("12:10") })],
+    now: "12:10",
+    create: ["12:10"],
+    once: "fired",
+    changed: true,
+  },
+  {
     name: "one-time Replace",
     spec: { ...once("12:10"), concurrencyPolicy: "Replace" },
     unfinished: [aRun(never)],

@@ -136,6 +136,14 @@ const CASES: Case[] = [
     scheduled: "True Running",
   },
   {
+    name: "one-time that is due, and that nobody has taken up yet",
+    spec: once("12:04"),
+    status: "active",
+    next: "12:04",
+    ready: OK,
+    scheduled: "True Scheduled",
+  },
+  {
     name: "one-time completed",
     spec: once("12:00"),
     cursor: { once: "completed" },

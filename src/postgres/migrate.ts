@@ -90,8 +90,8 @@ export async function migrate(options: MigrateOptions): Promise<{ applied: strin
     try {
       options.signal?.throwIfAborted();
       await refuseOldServer(client);
-      // Which a role may have, and only a server that is new enough knows: a large table takes its time.
-      await client.query("set transaction_timeout = 0");
+      // Which a role may have, the second only on a server that is new enough: a large table takes its time.
+      await client.query("set statement_timeout = 0; set transaction_timeout = 0");
       await dieWithUs(client);
       // Said here: through PgBouncer, what a connection is made with may not arrive.
       await client.query(`set lock_timeout = '${BRIEFLY}'`);

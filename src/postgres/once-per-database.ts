@@ -25,6 +25,10 @@ export async function oncePerDatabase(options: {
   return translating(async () => {
     await client.connect();
     try {
+      // Which the role may have: the others wait for as long as the work takes.
+      await client.query(
+        "set statement_timeout = 0; set lock_timeout = 0; set transaction_timeout = 0",
+      );
       await client.query("select pg_advisory_lock($1, $2)", LOCK);
       const done = await client.query("select from carillon_meta where key = $1", [key]);
       if (done.rowCount !== 0) return false;

@@ -44,6 +44,22 @@ test("of several at once one does it, and the others wait until it is done", asy
   expect(ran.filter((one) => one.ran)).toHaveLength(1);
 });
 
+test("they wait for as long as it takes, whatever time limits the role has", async () => {
+  const theirs = ["transaction_timeout", "statement_timeout", "lock_timeout"];
+  const options = theirs.map((setting) => `-c ${setting}=200ms`).join(" ");
+  const comers = Array.from({ length: 2 }, () =>
+    oncePerDatabase({
+      url: `${database.url}?options=${encodeURIComponent(options)}`,
+      key: "for long",
+      work: async () => {
+        await expect.poll(waiting).toBe(1);
+        await pool.query("select pg_sleep(0.5)");
+      },
+    }),
+  );
+  expect((await Promise.all(comers)).filter((ran) => ran)).toHaveLength(1);
+});
+
 test("what failed is done by the next, and then never again", async () => {
   const outcomes: string[] = [];
   const attempt = (outcome: string, work: () => Promise<void>) =>

@@ -3,6 +3,7 @@ import { StartProblem } from "../src/configuration/start-problem.ts";
 import { InvalidInput } from "../src/domain/findings.ts";
 import { NamespaceInUse } from "../src/domain/ports/accounts.ts";
 import { DependencyUnavailable } from "../src/domain/ports/dependency-down.ts";
+import { isRefusedByPg } from "../src/postgres/connection-errors.ts";
 import { UnknownKeyId, WrongKey } from "../src/postgres/key-ring.ts";
 import {
   DatabaseNotUtf8,
@@ -46,7 +47,7 @@ export function problemOf(error: unknown, databaseUrl?: string): string | undefi
     return databaseProblem(databaseUrl, rootCause(error).message);
   // 28: authorization refused, 3D: no such database, 42501: not permitted.
   const state = sqlState(error) ?? "";
-  if (/^(28|3D|42501)/.test(state) || isTlsTrouble(state, error.message))
+  if (/^(28|3D|42501)/.test(state) || isTlsTrouble(state) || isRefusedByPg(error))
     return databaseProblem(databaseUrl, rootCause(error).message);
   return fileProblem(error);
 }
@@ -60,9 +61,9 @@ export function reportFailure(error: unknown, databaseUrl?: string): void {
   process.exitCode = 1;
 }
 
-/** OpenSSL's and Node's codes for a certificate that is not believed; pg has none for a server without TLS. */
-function isTlsTrouble(code: string, message: string): boolean {
-  return /CERT|^UNABLE_TO_|^ERR_(?:SSL|TLS)/.test(code) || /not support SSL/.test(message);
+/** OpenSSL's and Node's codes for a certificate that is not believed. */
+function isTlsTrouble(code: string): boolean {
+  return /CERT|^UNABLE_TO_|^ERR_(?:SSL|TLS)/.test(code);
 }
 
 /** A disk that is full, a file that may not be read: Node's words name it. */

@@ -52,9 +52,14 @@ export function isUnanswered(error: unknown): boolean {
 const TLS_CODES =
   /^(?:CERT_|CRL_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|INVALID_|HOSTNAME_MISMATCH|ERR_TLS_|ERR_SSL_)/;
 
-/** pg's, of a server that has no TLS, or something else in its place. */
-const TLS_MESSAGES =
-  /^(?:The server does not support SSL connections|There was an error establishing an SSL connection)/;
+/** pg's, of a server that has no TLS, or something else in its place; and of one that asks for a password when there is none. */
+const REFUSAL_MESSAGES =
+  /^(?:The server does not support SSL connections|There was an error establishing an SSL connection|SASL: )/;
+
+/** Whether pg itself makes no connection, which it says without a code. */
+export function isRefusedByPg(error: Error): boolean {
+  return REFUSAL_MESSAGES.test(error.message);
+}
 
 /**
  * Whether no connection is made although somebody is there. Class 28 (password, pg_hba.conf, a role that may not
@@ -67,7 +72,7 @@ export function isRefusal(error: unknown): boolean {
   if (error instanceof AggregateError) return error.errors.some(isRefusal);
   const code = sqlState(error) ?? "";
   if (/^(?:28|3D000)/.test(code) || TLS_CODES.test(code)) return true;
-  if ("syscall" in error || TLS_MESSAGES.test(error.message)) return true;
+  if ("syscall" in error || isRefusedByPg(error)) return true;
   return "routine" in error && error.routine === "CheckMyDatabase";
 }
 

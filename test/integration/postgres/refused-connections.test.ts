@@ -101,5 +101,8 @@ test("what the system refuses is no fault of the statement's", () => {
   });
   expect(isRefusal(refused)).toBe(true);
   expect(isRefusal(new AggregateError([refused]))).toBe(true);
+  // pg's, of a server that asks for a password from now on, when the URL has none.
+  const asked = "SASL: SCRAM-SERVER-FIRST-MESSAGE: client password must be a string";
+  expect(isRefusal(new Error(asked))).toBe(true);
   expect(isRefusal(Object.assign(new Error("duplicate key"), { code: "23505" }))).toBe(false);
 });

@@ -66,6 +66,18 @@ describe("one line for what a person can do something about", () => {
       line: "PostgreSQL at db.example:5432 cannot be used: The server does not support SSL connections (DATABASE_URL)",
     },
     {
+      title: "something else in its place",
+      error: failure({}, "There was an error establishing an SSL connection"),
+      url: DATABASE,
+      line: "PostgreSQL at db.example:5432 cannot be used: There was an error establishing an SSL connection (DATABASE_URL)",
+    },
+    {
+      title: "a server that asks for a password when there is none",
+      error: failure({}, "SASL: SCRAM-SERVER-FIRST-MESSAGE: client password must be a string"),
+      url: "postgres://carillon@db.example:5432/carillon",
+      line: "PostgreSQL at db.example:5432 cannot be used: SASL: SCRAM-SERVER-FIRST-MESSAGE: client password must be a string (DATABASE_URL)",
+    },
+    {
       title: "a certificate that is not believed",
       error: failure({ code: "SELF_SIGNED_CERT_IN_CHAIN" }, "self-signed certificate"),
       url: DATABASE,

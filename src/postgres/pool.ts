@@ -1,9 +1,10 @@
-import { Client, Pool as PgPool, TypeOverrides, types as builtIn } from "pg";
-import type { ClientBase, ClientConfig } from "pg";
+import { Pool as PgPool, TypeOverrides, types as builtIn } from "pg";
+import type { Client, ClientBase, ClientConfig } from "pg";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import { isRefusal, isUnanswered, translated } from "./connection-errors.ts";
 import { makeDoWhenRefused } from "./making-do.ts";
 import { DEADLOCK, sqlState } from "./sql-state.ts";
+import { LateFailingClient } from "./late-failing-client.ts";
 
 /** A pool of pg whose `query` throws DependencyUnavailable for connection-class errors. */
 export type Pool = PgPool;
@@ -140,6 +141,7 @@ export function clientConfig(options: PoolOptions): ClientConfig {
 export function createPool(options: PoolOptions): Pool {
   const pool = new PgPool({
     ...clientConfig(options),
+    Client: LateFailingClient,
     max: options.max ?? 10,
     idleTimeoutMillis: 30_000,
     allowExitOnIdle: false,
@@ -196,7 +198,7 @@ const fixedPlans = {
 
 /** One client, outside any pool: for LISTEN and for locks that live as long as their session. */
 export function createClient(options: PoolOptions): Client {
-  const client = new Client(clientConfig(options));
+  const client = new LateFailingClient(clientConfig(options));
   client.on("error", (error) => options.onError?.(error));
   return client;
 }

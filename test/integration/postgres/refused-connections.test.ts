@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, rename, rm, writeFile } from "node:fs/promises";
 import { connect, createServer, type AddressInfo, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,7 +7,7 @@ import { createServer as createTlsServer } from "node:tls";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
 import { isRefusal } from "../../../src/postgres/connection-errors.ts";
-import { createPool, transaction, type Pool } from "../../../src/postgres/pool.ts";
+import { createClient, createPool, transaction, type Pool } from "../../../src/postgres/pool.ts";
 import { createAuthority } from "../../network/certificates.ts";
 import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
 
@@ -90,6 +90,27 @@ test.each(troubles)("a process that was let in waits as in an outage: $what", as
   await expect(pool.query("select 1")).rejects.toThrow(DependencyUnavailable);
   await expect(transaction(pool, async () => 1)).rejects.toThrow(DependencyUnavailable);
   front.become(good);
+  await pool.query("select 1");
+  await pool.end();
+});
+
+test("an authority's file that cannot be read for a moment is an outage, for whoever waits and for nobody else", async () => {
+  front.become(good);
+  const pool = behindFront();
+  const file = join(directory, "ca.crt");
+  const one = await pool.connect();
+  const waiting = pool.query("select 1");
+  await rename(file, `${file}.away`);
+  // In its place the pool makes one for who waits.
+  expect(() => one.release(true)).not.toThrow();
+  await expect(waiting).rejects.toThrow(DependencyUnavailable);
+  await expect(pool.query("select 1")).rejects.toThrow(DependencyUnavailable);
+  await expect(transaction(pool, async () => 1)).rejects.toThrow(DependencyUnavailable);
+  const url = pool.options.connectionString ?? "";
+  const alone = createClient({ url, applicationName: "behind TLS" });
+  await expect(alone.connect()).rejects.toThrow("ENOENT");
+  await alone.end();
+  await rename(`${file}.away`, file);
   await pool.query("select 1");
   await pool.end();
 });

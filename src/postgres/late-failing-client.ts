@@ -1,0 +1,28 @@
+import { Client, type ClientConfig } from "pg";
+
+/**
+ * pg reads `sslrootcert` for each client that it makes, and throws when it cannot, as while the file is replaced. Here
+ * that is a connection that fails: the pool makes clients wherever somebody gives one back, and would throw it there.
+ */
+export class LateFailingClient extends Client {
+  constructor(config?: ClientConfig) {
+    try {
+      super(config);
+    } catch (error) {
+      super();
+      failures.set(this, error as Error);
+    }
+  }
+
+  override connect(): Promise<Client>;
+  override connect(callback: (error: Error) => void): void;
+  override connect(callback?: (error: Error) => void): Promise<Client> | void {
+    const failure = failures.get(this);
+    if (failure === undefined) return callback ? super.connect(callback) : super.connect();
+    if (callback === undefined) return Promise.reject(failure);
+    process.nextTick(callback, failure);
+  }
+}
+
+/** Why those were not made that were not. */
+const failures = new WeakMap<Client, Error>();

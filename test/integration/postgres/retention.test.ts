@@ -183,6 +183,23 @@ test("an account that keeps less loses its own older rows only", async () => {
   }
 });
 
+test("executions go also where all tables are published, of the months that were there and of new ones", async () => {
+  const of = job();
+  await fixture.pool.query(
+    "insert into accounts (id, name, retention_days) values ($1::uuid, $1::text, 7)",
+    [of.account],
+  );
+  for (const age of [200, 20, 3]) await executed(of, age);
+  await fixture.pool.query("create publication everything for all tables");
+  await run(0);
+  expect(await ages(of)).toEqual([3]);
+  const { rows } = await fixture.pool.query(
+    `select relid::regclass as unknown from pg_partition_tree('executions') join pg_class on oid = relid
+      where relreplident <> 'f'`,
+  );
+  expect(rows).toEqual([]);
+});
+
 test("passcodes whose limits have run out go, and circuits of killed processes", async () => {
   const { pool } = fixture;
   const account = randomUUID();

@@ -49,6 +49,8 @@ const SHORTEST_MS = 1_000;
 const REFUSED_MS = 10_000;
 /** Between two looks at a namespace that could not be listed. */
 const LOOK_AGAIN_MS = 30_000;
+/** Before the first look at one that refused, and then ever longer: an API server that has just started refuses everybody. */
+const LOOK_SOON_MS = 1_000;
 const MAX_SUSPECTS = 1_000;
 
 /**
@@ -75,8 +77,11 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
   /** Where a watch has fallen silent last. */
   const silentAt = new Map<Scope, string>();
 
-  /** At namespaces that could not be listed, monotonic: the watches of others, with which theirs end, may break more often. */
-  const nextLooks = new Map<string, number>();
+  /**
+   * At namespaces that could not be listed, monotonic, and how long after the one before: the watches of others, with
+   * which theirs end, may break more often.
+   */
+  const nextLooks = new Map<string, { at: number; afterMs: number }>();
 
   async function* watchScope(
     scope: Scope,
@@ -87,6 +92,7 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
       await untilListable(scope, position, signal);
       return;
     }
+    nextLooks.delete(scope ?? "");
     let at = position;
     // Whoever begins may come from an outage, in which etcd has been restored.
     let doubted = true;
@@ -178,12 +184,14 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
 
   /** A namespace that is made (again), gives our rights back, or goes at last: a list must tell. */
   async function untilListable(scope: string, was: Unlisted, signal: AbortSignal): Promise<void> {
+    let afterMs = was === "refused" ? LOOK_SOON_MS : LOOK_AGAIN_MS;
     for (;;) {
-      const due = nextLooks.get(scope) ?? monotonic() + LOOK_AGAIN_MS;
-      nextLooks.set(scope, due);
-      await pause(Math.max(0, due - monotonic()), timers, signal);
+      const look = nextLooks.get(scope) ?? { at: monotonic() + afterMs, afterMs };
+      nextLooks.set(scope, look);
+      await pause(Math.max(0, look.at - monotonic()), timers, signal);
       if (signal.aborted) return;
       nextLooks.delete(scope);
+      afterMs = Math.min(LOOK_AGAIN_MS, look.afterMs * 2);
       // No answer: the watches of the other namespaces notice that too.
       const now = await lookAt(client, scope).catch(() => was);
       if (now !== was && !signal.aborted)

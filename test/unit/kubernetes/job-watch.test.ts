@@ -3,6 +3,7 @@ import { describe, expect, test } from "vitest";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
 import { ChangeUnread, PositionExpired } from "../../../src/domain/ports/job-store.ts";
 import type { JobEvent } from "../../../src/domain/ports/job-store.ts";
+import { ApiError } from "../../../src/kubernetes/api-error.ts";
 import type { KubernetesClient } from "../../../src/kubernetes/client.ts";
 import { createJobWatch } from "../../../src/kubernetes/job-watch.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
@@ -151,12 +152,17 @@ function world(namespaces?: readonly string[]) {
   const bodies: Readable[] = [];
   const seen: string[] = [];
   let answers: ((path: string) => readonly object[]) | undefined;
-  /** Where the API server is, and whether it falls silent behind each answer. */
-  const server = { at: "100", silent: false, busy: false };
+  /** Where the API server is, whether it falls silent behind each answer, and whom it refuses to list. */
+  const server = { at: "100", silent: false, busy: false, refused: "" };
+  const looks: number[] = [];
   const client: Pick<KubernetesClient, "call" | "watch"> = {
-    async call() {
+    async call({ verb, path }) {
       if (server.busy) throw new DependencyUnavailable("kubernetes");
-      return { metadata: { resourceVersion: server.at } } as never;
+      if (verb === "list" && path.includes(`/namespaces/${server.refused}/`)) {
+        looks.push(time.now());
+        throw new ApiError(403, undefined, path);
+      }
+      return { metadata: { uid: "there", resourceVersion: server.at } } as never;
     },
     async watch(watch) {
       asked.push(watch);
@@ -199,7 +205,7 @@ function world(namespaces?: readonly string[]) {
     }
     return events;
   };
-  return { asked, bodies, seen, server, told };
+  return { asked, bodies, looks, seen, server, told };
 }
 const bookmark = (resourceVersion: string) => ({
   type: "BOOKMARK",
@@ -289,6 +295,25 @@ test("a namespace that could not be listed is looked at again, however often the
   await expect(broken()).rejects.toThrow("namespace b was gone and is listed");
   // Each of them takes a second.
   expect(asked.length).toBeGreaterThanOrEqual(29);
+});
+
+test("one that refused is looked at soon, as after a start of the API server, and then ever less often", async () => {
+  const { asked, looks, server, told } = world(["a", "b"]);
+  server.refused = "b";
+  const broken = async (times: number) => {
+    for (; times > 0; times -= 1) await told("a=10&b=refused", 2, () => [bookmark("11")]);
+  };
+  await broken(100);
+  expect(looks.slice(1).map((at, index) => at - (looks[index] ?? 0))).toEqual([
+    2_000, 4_000, 8_000, 16_000, 30_000, 30_000,
+  ]);
+  server.refused = "";
+  await expect(broken(60)).rejects.toThrow("namespace b was refused and is listed");
+  // It was listed and watched, and is refused once more.
+  await told("a=10&b=20", 2, () => [bookmark("11")]);
+  asked.length = 0;
+  await expect(broken(60)).rejects.toThrow("namespace b was refused and is listed");
+  expect(asked.length).toBeLessThanOrEqual(3);
 });
 
 test("a caller that has heard enough leaves no connection behind", async () => {

@@ -98,6 +98,7 @@ function createScheduling(options: {
     secretHeaders: createSecretHeaders({
       client,
       accountNamespaces,
+      timers,
       namespaces: configuration.headerSecretNamespaces ?? [],
     }),
     close: () => events.close(),

@@ -1,13 +1,18 @@
 import type { AccountNamespaces } from "../domain/ports/account-namespaces.ts";
+import type { Timers } from "../domain/ports/clock.ts";
 import { isResourceName } from "../domain/kubernetes-name.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import type { SecretHeaders, SecretHeaderValues } from "../domain/ports/secret-headers.ts";
 import { isWebhookHeaderValue, WEBHOOK_HEADER_VALUE_RULE } from "../domain/webhook-headers.ts";
+import { pause } from "../waiting/pause.ts";
 import { ApiError, isNotFound } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
 
 /** A Secret's owner releases it for webhooks with this label; nothing else is ever read. */
 const RELEASE_LABEL = "carillon.dev/webhook-headers";
+/** An API server that has just started refuses everybody, until it knows the rights: so many times in a row say that it is so. */
+const MOST_REFUSALS = 5;
+const REFUSED_MS = 1_000;
 
 interface Secret {
   metadata: { labels?: Record<string, string> };
@@ -23,25 +28,30 @@ interface Secret {
 export function createSecretHeaders(dependencies: {
   client: KubernetesClient;
   accountNamespaces: Pick<AccountNamespaces, "namespaceOf">;
+  timers: Timers;
   /** CARILLON_HEADER_SECRET_NAMESPACES. Without it the API server's RBAC alone decides. */
   namespaces?: readonly string[];
 }): SecretHeaders {
-  const { client, accountNamespaces, namespaces } = dependencies;
+  const { client, accountNamespaces, timers, namespaces } = dependencies;
 
   async function readSecret(namespace: string, name: string): Promise<Secret | string> {
     // As a path it could name something else, about which the API server's answer says something else.
     if (!isResourceName(name)) return notReleased(name);
-    try {
-      return await client.call<Secret>({
-        verb: "get",
-        resource: "secrets",
-        path: `/api/v1/namespaces/${encodeURIComponent(namespace)}/secrets/${encodeURIComponent(name)}`,
-        timeoutMs: 5_000,
-      });
-    } catch (error) {
-      if (isNotFound(error)) return notReleased(name);
-      if (error instanceof ApiError && error.code === 403) return notListed(namespace);
-      return cannotBeAsked(error);
+    const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}/secrets/${encodeURIComponent(name)}`;
+    for (let refusals = 1; ; refusals += 1) {
+      try {
+        return await client.call<Secret>({
+          verb: "get",
+          resource: "secrets",
+          path,
+          timeoutMs: 5_000,
+        });
+      } catch (error) {
+        if (isNotFound(error)) return notReleased(name);
+        if (!(error instanceof ApiError) || error.code !== 403) return cannotBeAsked(error);
+        if (refusals === MOST_REFUSALS) return notListed(namespace);
+      }
+      await pause(REFUSED_MS, timers);
     }
   }
 

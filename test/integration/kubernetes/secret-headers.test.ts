@@ -7,6 +7,7 @@ import type { ApiCall } from "../../../src/kubernetes/client.ts";
 import { namespaceUid } from "../../../src/kubernetes/namespace-uid.ts";
 import { createSecretHeaders } from "../../../src/kubernetes/secret-headers.ts";
 import { connect, createNamespace } from "../../kubernetes/cluster.ts";
+import { realTime } from "../../kubernetes/real-time.ts";
 import { createTokenSigner } from "../../kubernetes/token-webhook.ts";
 import { namespaceAccounts } from "../../kubernetes/namespace-accounts.ts";
 
@@ -24,7 +25,7 @@ describe.runIf(kubeconfig !== "")("headersFrom", () => {
     client = connect(kubeconfig);
     namespace = (await createNamespace(client, "secrets")).name;
     account = accountNamespaces.bind(namespace);
-    resolve = createSecretHeaders({ client, accountNamespaces });
+    resolve = createSecretHeaders({ client, accountNamespaces, ...realTime });
     const secrets = [
       {
         name: "token",
@@ -140,7 +141,11 @@ describe.runIf(kubeconfig !== "")("headersFrom", () => {
       { header: "X-Password", secretName: "pair", secretKey: "password" },
     ]);
     expect(
-      await createSecretHeaders({ client: { ...client, ...rotated }, accountNamespaces })(both),
+      await createSecretHeaders({
+        client: { ...client, ...rotated },
+        accountNamespaces,
+        ...realTime,
+      })(both),
     ).toEqual({ kind: "resolved", headers: { "X-User": "ada0", "X-Password": "secret0" } });
   });
 
@@ -175,8 +180,8 @@ describe.runIf(kubeconfig !== "")("headersFrom", () => {
     // Nor about the namespace that the account is bound to.
     const lost = { namespaceOf: () => namespaceUid(away, namespace) };
     const ways = [
-      createSecretHeaders({ client: away, accountNamespaces }),
-      createSecretHeaders({ client, accountNamespaces: lost }),
+      createSecretHeaders({ client: away, accountNamespaces, ...realTime }),
+      createSecretHeaders({ client, accountNamespaces: lost, ...realTime }),
     ];
     await Promise.all(
       ways.map((resolveWith) =>
@@ -202,7 +207,7 @@ describe.runIf(kubeconfig !== "")("headersFrom", () => {
   test("only in the namespaces that the operator lists", async () => {
     const from = { header: "Authorization", secretName: "token", secretKey: "value" };
     const listed = (namespaces: string[]) =>
-      createSecretHeaders({ client, accountNamespaces, namespaces })(run(from));
+      createSecretHeaders({ client, accountNamespaces, namespaces, ...realTime })(run(from));
     expect(await listed([namespace])).toMatchObject({ kind: "resolved" });
     expect(await listed(["another"])).toEqual(UNLISTED);
     expect(await listed([])).toEqual(UNLISTED);
@@ -212,7 +217,9 @@ describe.runIf(kubeconfig !== "")("headersFrom", () => {
     const { tokenFor } = createTokenSigner(inject("tokenSecret"));
     const stranger = connect(kubeconfig, { token: tokenFor("stranger") });
     const from = { header: "Authorization", secretName: "token", secretKey: "value" };
-    const answer = await createSecretHeaders({ client: stranger, accountNamespaces })(run(from));
+    const answer = await createSecretHeaders({ client: stranger, accountNamespaces, ...realTime })(
+      run(from),
+    );
     expect(answer).toEqual({
       ...UNLISTED,
       error: expect.stringContaining("header Authorization: this installation may not read"),
@@ -220,7 +227,9 @@ describe.runIf(kubeconfig !== "")("headersFrom", () => {
     // As a path, this one would ask for a part of a Secret, which nobody may see.
     const elsewhere = { ...from, secretName: "../../other/secrets/token" };
     expect(
-      await createSecretHeaders({ client: stranger, accountNamespaces })(run(elsewhere)),
+      await createSecretHeaders({ client: stranger, accountNamespaces, ...realTime })(
+        run(elsewhere),
+      ),
     ).toMatchObject({ error: expect.stringContaining("no Secret ../../other/secrets/token") });
     await stranger.close();
   });

@@ -1,3 +1,4 @@
+import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import { DependencyRefusal } from "../domain/ports/dependency-refusal.ts";
 
 /** Kubernetes' `Status`, as far as anybody here reads it. */
@@ -47,6 +48,13 @@ export function parseStatus(body: string): ApiStatus | undefined {
 
 export function isNotFound(error: unknown): error is ApiError {
   return error instanceof ApiError && error.code === 404;
+}
+
+/** For what a delivery asks about: what is refused to us, for our own credentials, say, says nothing of the job. */
+export function cannotBeAsked(error: unknown): never {
+  throw error instanceof ApiError
+    ? new DependencyUnavailable("kubernetes", { cause: error })
+    : error;
 }
 
 /** 409 `Conflict`: the resourceVersion or the uid of the request is not the stored one. */

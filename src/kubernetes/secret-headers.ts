@@ -1,11 +1,10 @@
 import type { AccountNamespaces } from "../domain/ports/account-namespaces.ts";
 import type { Timers } from "../domain/ports/clock.ts";
 import { isResourceName } from "../domain/kubernetes-name.ts";
-import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import type { SecretHeaders, SecretHeaderValues } from "../domain/ports/secret-headers.ts";
 import { isWebhookHeaderValue, WEBHOOK_HEADER_VALUE_RULE } from "../domain/webhook-headers.ts";
 import { pause } from "../waiting/pause.ts";
-import { ApiError, isNotFound } from "./api-error.ts";
+import { ApiError, cannotBeAsked, isNotFound } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
 
 /** A Secret's owner releases it for webhooks with this label; nothing else is ever read. */
@@ -88,13 +87,6 @@ export function createSecretHeaders(dependencies: {
     }
     return { kind: "resolved", headers };
   };
-}
-
-/** What is refused to us for our own credentials, say, says nothing about a Secret. */
-function cannotBeAsked(error: unknown): never {
-  throw error instanceof ApiError
-    ? new DependencyUnavailable("kubernetes", { cause: error })
-    : error;
 }
 
 /** One text for both: whoever may write jobs need not learn which Secrets there are. */

@@ -1,6 +1,7 @@
 import { LRUCache } from "lru-cache";
 import type { AccountNamespaces } from "../domain/ports/account-namespaces.ts";
 import type { Monotonic, Timers } from "../domain/ports/clock.ts";
+import { cannotBeAsked } from "./api-error.ts";
 
 /**
  * For how long the last answer is used without asking again: a herd asks once, and an account that is bound to
@@ -13,7 +14,8 @@ const MAX_ACCOUNTS = 20_000;
 
 /**
  * The namespace whose Services an account may call, for the guarded dial. While the API server is away
- * the last answer stands, so that queued runs are delivered; with no answer yet it rejects, and a run waits.
+ * the last answer stands, so that queued runs are delivered; with no answer yet, or refused to us, it
+ * rejects with DependencyUnavailable, and a run waits.
  */
 export function createServiceNamespaces(dependencies: {
   accountNamespaces: Pick<AccountNamespaces, "namespaceOf">;
@@ -36,6 +38,7 @@ export function createServiceNamespaces(dependencies: {
         known.set(account, { namespace, at: monotonic() });
         return namespace;
       })
+      .catch(cannotBeAsked)
       .finally(() => asking.delete(account));
     asking.set(account, answer);
     return answer;

@@ -1,9 +1,12 @@
 import { expect, test } from "vitest";
+import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
+import { ApiError } from "../../../src/kubernetes/api-error.ts";
 import { createServiceNamespaces } from "../../../src/kubernetes/service-namespaces.ts";
 import { FakeTime } from "../controller/controller-world.ts";
 
 const bound = async () => "team-a";
 const away = () => Promise.reject(new Error("away"));
+const refuses = () => Promise.reject(new ApiError(403, undefined, "get"));
 
 /** An API server whose answers the test decides, and a clock in its hands. */
 function world() {
@@ -67,5 +70,16 @@ test("without any answer it is an error, not a refusal", async () => {
   answers(away);
   await expect(namespaceOf()).rejects.toThrow("away");
   answers(async () => "team-a");
+  expect(await namespaceOf()).toBe("team-a");
+});
+
+test("an API server that refuses us, as one that has just started does, says nothing: the run waits", async () => {
+  const { namespaceOf, pass, answers } = world();
+  answers(refuses);
+  await expect(namespaceOf()).rejects.toThrow(DependencyUnavailable);
+  answers(bound);
+  await namespaceOf();
+  await pass(60_000);
+  answers(refuses);
   expect(await namespaceOf()).toBe("team-a");
 });

@@ -123,7 +123,25 @@ function runNowOf(annotation: string | undefined): string | null {
     : `sha256:${createHash("sha256").update(annotation).digest("hex")}`;
 }
 
+/** Of a resource whose fields have other types than ours. */
+const UNREADABLE: Finding = {
+  field: "spec",
+  message:
+    "holds something in a form that this release does not know: put it right, or upgrade Carillon",
+};
+
 export function specFromResource(spec: ScheduledJobSpec, resourceName: string): JobSpec {
+  try {
+    return readSpec(spec, resourceName);
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error;
+    // Only with another CRD than ours, as a newer release brings it while this one still runs: nobody else's job waits.
+    return { ...readSpec({}, resourceName), refusal: UNREADABLE };
+  }
+}
+
+/** Throws a TypeError where a field is not what the CRD says. */
+function readSpec(spec: ScheduledJobSpec, resourceName: string): JobSpec {
   const retry = spec.retry ?? {};
   const target = targetFrom(spec);
   // Here and not by a rule of the definition: CEL has no size for a payload whose members it does not know, and
@@ -131,7 +149,7 @@ export function specFromResource(spec: ScheduledJobSpec, resourceName: string): 
   const refusal =
     tooDeep(spec.webhook?.payload) ?? oversize(target) ?? unreachable(target) ?? noTime(spec);
   return {
-    name: spec.displayName ?? resourceName,
+    name: text(spec.displayName ?? resourceName),
     schedule: scheduleFrom(spec.schedule ?? {}),
     target,
     suspend: spec.suspend ?? false,
@@ -181,9 +199,14 @@ function scheduleFrom(schedule: NonNullable<ScheduledJobSpec["schedule"]>): Sche
   // by the domain, so such a job becomes Invalid instead of stopping the controller.
   return {
     kind: "cron",
-    expression: schedule.cron ?? "",
-    timeZone: schedule.timeZone ?? SPEC_DEFAULTS.timeZone,
+    expression: text(schedule.cron ?? ""),
+    timeZone: text(schedule.timeZone ?? SPEC_DEFAULTS.timeZone),
   };
+}
+
+function text(value: unknown): string {
+  if (typeof value !== "string") throw new TypeError("not a text");
+  return value;
 }
 
 function targetFrom(spec: ScheduledJobSpec): Target {

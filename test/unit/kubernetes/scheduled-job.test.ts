@@ -2,6 +2,7 @@ import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { JobSpec, Schedule, Target } from "../../../src/domain/job.ts";
 import { canonicalJson, parseExactJson } from "../../../src/domain/exact-json.ts";
+import { timingOf } from "../../../src/domain/timing.ts";
 import {
   jobFromResource,
   keptJobFromResource,
@@ -179,6 +180,30 @@ describe("a resource as applied", () => {
   ];
   test.each(CASES)("$title", ({ resource, expected }) => {
     expect(specFromResource(resource ?? {}, "nightly")).toMatchObject(expected);
+  });
+
+  const url = "https://example.com/";
+  const OF_ANOTHER_DEFINITION: { title: string; spec: object }[] = [
+    { title: "expressions", spec: { schedule: { cron: ["@daily"] }, webhook: { url } } },
+    { title: "a zone", spec: { schedule: { cron: "@daily", timeZone: 1 }, webhook: { url } } },
+    { title: "a name", spec: { displayName: 5, schedule: { cron: "@daily" }, webhook: { url } } },
+    { title: "an address", spec: { schedule: { cron: "@daily" }, webhook: { url: 7 } } },
+    {
+      title: "where a header comes from",
+      spec: {
+        schedule: { cron: "@daily" },
+        webhook: { url, headersFrom: [{ header: "X-Team", configMapKeyRef: { name: "team" } }] },
+      },
+    },
+    {
+      title: "a body",
+      spec: { schedule: { cron: "@daily" }, email: { to: "a@example.com", body: { text: "" } } },
+    },
+  ];
+  test.each(OF_ANOTHER_DEFINITION)("$title of another definition than ours: refused", (row) => {
+    const job = keptJobFromResource({ metadata: METADATA, spec: row.spec }, "account-1");
+    expect(job).toMatchObject({ uid: METADATA.uid, spec: { name: METADATA.name } });
+    expect(timingOf(job.spec).compiled).toMatchObject({ ok: false, finding: { field: "spec" } });
   });
 
   test("metadata", () => {

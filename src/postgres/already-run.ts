@@ -36,11 +36,19 @@ export async function alreadyAttempted(
 }
 
 /**
- * One-times whose firing is taken back, because their only run was to be dropped, and whose run has been started after
- * that was decided: they await it as before. `changes` have been applied, without what they create. Returns the jobs
+ * Jobs whose cursor is put back to before a fire time, because its run was to be dropped, and whose run has been started
+ * after that was decided: it counts as before. `changes` have been applied, without what they create. Returns the jobs
  * whose cursor was written.
  */
-export async function keepFired(
+export async function keepStarted(
+  client: Queryable,
+  changes: readonly LedgerChange[],
+): Promise<string[]> {
+  return [...(await keepStartedOnce(client, changes)), ...(await keepStartedCron(client, changes))];
+}
+
+/** One-times whose firing is taken back: they await their only run as before. */
+async function keepStartedOnce(
   client: Queryable,
   changes: readonly LedgerChange[],
 ): Promise<string[]> {
@@ -61,13 +69,11 @@ export async function keepFired(
 }
 
 /**
- * Crons that are set back to before a fire time, because its prepared run was to be dropped, and whose run has been
- * started after that was decided: its fire time is decided, whatever it would come to now. They are prepared by less
- * than the minute that lies between fire times, so that none before it is to be decided yet. A run of a later time was
- * started by a clock that was wrong, and does not keep the job from going on now. `changes` have been applied. Returns
- * the jobs whose cursor was written.
+ * Crons: the fire time of the run is decided, whatever it would come to now. Runs are prepared by less than the minute
+ * that lies between fire times, so that none before it is to be decided yet. A run of a later time was started by a clock
+ * that was wrong, and does not keep the job from going on now.
  */
-export async function keepStarted(
+async function keepStartedCron(
   client: Queryable,
   changes: readonly LedgerChange[],
 ): Promise<string[]> {

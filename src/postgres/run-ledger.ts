@@ -5,13 +5,7 @@ import type { Job, JobSpec } from "../domain/job.ts";
 import type { LedgerChange, RunLedger } from "../domain/ports/run-ledger.ts";
 import { sameRevision } from "../domain/revision.ts";
 import type { MissedReason, NewRun, RunTrigger, UnfinishedRun } from "../domain/run.ts";
-import {
-  alreadyAttempted,
-  keepFired,
-  keepStarted,
-  ofFireTime,
-  settleAlreadyRun,
-} from "./already-run.ts";
+import { alreadyAttempted, keepStarted, ofFireTime, settleAlreadyRun } from "./already-run.ts";
 import { byKey } from "./by-key.ts";
 import { createJobCancellation } from "./cancel-jobs.ts";
 import { dropReplaced, dropUnstarted, type Drop } from "./drop-runs.ts";
@@ -55,15 +49,13 @@ export function createRunLedger({ pool }: { pool: Pool }): RunLedger {
           await storeRevisions(client, winners);
           // Before the inserts: a fire time that was taken back may be created anew right here.
           const dropped = await dropUnstarted(client, winners.flatMap(dropOf));
-          const kept = [
-            ...(await keepFired(client, winners)),
-            ...(await keepStarted(client, winners)),
-          ];
+          const kept = await keepStarted(client, winners);
           const attempted = await alreadyAttempted(client, winners);
+          const fresh = winners.filter(({ job }) => !attempted.has(job.uid));
+          // Nothing takes their place where no run is created.
           await dropReplaced(
             client,
-            // Nothing takes their place where no run is created.
-            winners.flatMap(({ job, replace }) => (attempted.has(job.uid) ? [] : replace)),
+            fresh.flatMap(({ replace }) => replace),
           );
           const created = await insertRuns(client, winners, attempted);
           const asked = winners.flatMap(({ create }) => create);
@@ -73,17 +65,13 @@ export function createRunLedger({ pool }: { pool: Pool }): RunLedger {
               : [];
           // Their cursors are a version further than the caller thinks.
           await tellOfJobs(client, CURSORS_CHANNEL, [...dropped.settled, ...kept, ...settled]);
-          const missed = winners.filter((change) => change.missed.length > 0);
-          const wrongly = missed.filter(({ job }) => attempted.has(job.uid));
-          await insertMissed(
-            client,
-            missed.filter(({ job }) => !attempted.has(job.uid)),
-          );
+          await insertMissed(client, fresh);
           const begin = created > 0 ? asked.map(({ scheduledAt }) => scheduledAt) : [];
           await tellOfRuns(client, [...begin, ...dropped.moved]);
-          const lost = sorted.filter(({ job }) => !won.has(job.uid));
-          const conflicts = [...lost, ...wrongly].map(({ job }) => job.uid);
-          return { conflicts, created };
+          const again = sorted.filter(
+            ({ job, missed }) => !won.has(job.uid) || (attempted.has(job.uid) && missed.length > 0),
+          );
+          return { conflicts: again.map(({ job }) => job.uid), created };
         }),
       );
     },

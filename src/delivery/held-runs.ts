@@ -150,19 +150,12 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
     for (const counted of by) counted.characters += change;
   }
 
-  function mostInFlight(): number {
-    // perAccount = concurrency was asked for: then one account may use every slot.
-    return limits.perAccount < limits.concurrency
-      ? Math.min(limits.perAccount, limits.concurrency - inFlight)
-      : limits.perAccount;
-  }
-
   /** How many more of an account's may start. */
   function slotsOf(account: Use | undefined): number {
     const theirs = account?.inFlight ?? 0;
     const left = limits.concurrency - inFlight;
-    // No account may hold more slots than are left free. Each start takes a free one and adds it to its own: hence
-    // the half.
+    // No account may hold more slots than are left free, unless it was asked for that one may use every slot. Each start
+    // takes a free one and adds it to its own: hence the half.
     return limits.perAccount < limits.concurrency
       ? Math.min(limits.perAccount - theirs, Math.ceil((left - theirs) / 2))
       : Math.min(limits.perAccount - theirs, left);
@@ -234,7 +227,7 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
         const entry = waiting[index];
         if (entry === undefined || entry.run.notBefore > now) break;
         const { run, account, destination } = entry;
-        if (account.inFlight < mostInFlight() && destination.inFlight < mostTo(run)) {
+        if (slotsOf(account) > 0 && destination.inFlight < mostTo(run)) {
           account.waiting -= 1;
           account.inFlight += 1;
           destination.waiting -= 1;

@@ -73,3 +73,15 @@ function closed(
   };
   return { kind: "close", closing: { run, execution, ...next }, label };
 }
+
+/** What an attempt says about its destination. What we ended ourselves says nothing. */
+export function verdictOf(
+  outcome: AttemptOutcome,
+  aborted: AbortCause | null,
+): "success" | "failure" | "neutral" {
+  if (outcome.kind === "not_sent" || outcome.kind === "postponed") return "neutral";
+  if (outcome.kind === "delivered" || outcome.kind === "gone") return "success";
+  const { destinationFault = outcome.kind === "retryable" } = outcome;
+  if (destinationFault === false) return "success";
+  return destinationFault && aborted === null ? "failure" : "neutral";
+}

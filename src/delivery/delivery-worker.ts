@@ -16,6 +16,7 @@ import { within } from "../waiting/within.ts";
 import { createAttempt } from "./attempt.ts";
 import type { CircuitBreakers } from "./circuit-breaker.ts";
 import { createClaimOutlook } from "./claim-outlook.ts";
+import { createFlights } from "./flights.ts";
 import { createHeldRuns, deliveryLimits, type DeliveryLimits, type Full } from "./held-runs.ts";
 import { createLeaseKeeper } from "./lease-keeper.ts";
 import { createRecords } from "./records.ts";
@@ -94,7 +95,7 @@ export function createDeliveryWorker(options: {
       held.forget(id);
       // What only waited was cancelled, or somebody else delivers it; and of what is neither waiting nor in flight
       // the end has just been recorded, and the answer to that is on its way.
-      if (starter.abort(id, "lost"))
+      if (flights.abort(id, "lost"))
         log.warn({ run: id }, "a run in flight was taken over by another worker");
     },
   });
@@ -144,18 +145,26 @@ export function createDeliveryWorker(options: {
       if (since <= clock.now()) announced(since);
     },
   });
+  /** The slot is free again, whatever became of the run. */
+  function onFinished(run: ClaimedRun): void {
+    const recovered = held.finished(run);
+    if (held.waiting > 0) startBell.ring();
+    if (starved && recovered) claimBell.ring();
+    hurryIfIdle();
+  }
+  const flights = createFlights({
+    ...options,
+    leases,
+    records,
+    attempt: createAttempt({ ...options, emailLog: records.emails }),
+    onFinished,
+  });
   const starter = createStarter({
-    queue,
-    clock,
-    random,
-    monotonic,
-    timers,
-    metrics,
-    log,
+    ...options,
     held,
     leases,
     records,
-    breakers,
+    flights,
     signingKeys: createFreshAnswers<readonly string[]>({
       ask: (account) => options.signingSecrets.current(account),
       freshMs: timing.signingKeys,
@@ -163,12 +172,7 @@ export function createDeliveryWorker(options: {
       monotonic,
     }),
     smtpRevision: (account) => options.smtpSettings.revision(account),
-    attempt: createAttempt({ ...options, emailLog: records.emails }),
-    onFinished: (recovered) => {
-      if (held.waiting > 0) startBell.ring();
-      if (starved && recovered) claimBell.ring();
-      hurryIfIdle();
-    },
+    onFinished,
     onOutage: outage,
   });
 
@@ -332,9 +336,9 @@ export function createDeliveryWorker(options: {
   }
 
   async function abortUnwanted(): Promise<void> {
-    const ids = starter.ids();
+    const ids = flights.ids();
     if (ids.length === 0) return;
-    for (const [id, why] of await queue.unwanted(ids)) starter.abort(id, why);
+    for (const [id, why] of await queue.unwanted(ids)) flights.abort(id, why);
   }
 
   return {
@@ -366,11 +370,11 @@ export function createDeliveryWorker(options: {
           await within(timing.flush, giveBackUnanswered().catch(outage), timers);
         // A statement of the loops may have taken its time.
         const left = Math.max(0, told + timing.grace - monotonic());
-        await within(left, Promise.all([starter.idle(), records.idle()]), timers);
-        starter.abortAll("interrupted");
+        const landed = () => starter.idle().then(flights.idle);
+        await within(left, Promise.all([landed(), records.idle()]), timers);
+        flights.abortAll("interrupted");
         background.abort();
-        const written = starter.idle().then(records.idle);
-        await within(timing.flush, Promise.all([written, ...loops]), timers);
+        await within(timing.flush, Promise.all([landed().then(records.idle), ...loops]), timers);
       } finally {
         stopListening();
         signal.removeEventListener("abort", tell);

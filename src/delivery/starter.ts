@@ -1,15 +1,13 @@
 import { SECOND, type Instant } from "../domain/instant.ts";
-import type { Clock, Monotonic, Random, Timers } from "../domain/ports/clock.ts";
+import type { Clock, Monotonic, Timers } from "../domain/ports/clock.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import type { RunQueue } from "../domain/ports/run-queue.ts";
 import type { ClaimedRun } from "../domain/run.ts";
 import type { Logger } from "../telemetry/logger.ts";
-import type { Metrics } from "../telemetry/metrics.ts";
 import { createSwarmWarning } from "../telemetry/swarm-warning.ts";
 import { within } from "../waiting/within.ts";
-import type { Attempt, AttemptOutcome } from "./attempt.ts";
-import type { CircuitBreakers, Permit } from "./circuit-breaker.ts";
-import { type AbortCause, type Attempted, conclude } from "./conclusion.ts";
+import type { CircuitBreakers } from "./circuit-breaker.ts";
+import type { Flights, Ready } from "./flights.ts";
 import type { HeldRuns } from "./held-runs.ts";
 import type { LeaseKeeper } from "./lease-keeper.ts";
 import type { Records } from "./records.ts";
@@ -25,25 +23,8 @@ export interface Starter {
    * monotonic time before the claim was sent.
    */
   launchStarted(runs: readonly ClaimedRun[], asked: number, signal: AbortSignal): void;
-  /** Ids of the runs in flight. */
-  ids(): string[];
-  /** Whether it was in flight. */
-  abort(id: string, cause: AbortCause): boolean;
-  abortAll(cause: AbortCause): void;
-  /** Resolves when no attempt is in flight, nor about to be. */
+  /** Resolves when all that was taken has been launched or given back. */
   idle(): Promise<void>;
-}
-
-interface InFlight {
-  controller: AbortController;
-  cause: AbortCause | null;
-  done: Promise<void>;
-}
-
-interface Ready {
-  run: ClaimedRun;
-  permit: Permit;
-  signingSecrets: readonly string[];
 }
 
 /** What is read of an account before its webhooks, or its mails, are sent. */
@@ -63,46 +44,34 @@ const UNREADABLE = {
   email: "SMTP settings cannot be read for now",
 };
 
-/** From a claimed run to a recorded attempt: breaker, `started`, lease, delivery, conclusion. */
+/** From a claimed run to one that may be sent: what its sender sends with, breaker, `started`, lease. */
 export function createStarter(options: {
   queue: Pick<RunQueue, "locked" | "start" | "unwanted">;
   clock: Clock;
-  random: Random;
   monotonic: Monotonic;
   timers: Timers;
-  metrics: Metrics;
   log: Logger;
-  held: HeldRuns;
-  leases: LeaseKeeper;
-  records: Records;
-  breakers: CircuitBreakers;
+  held: Pick<HeldRuns, "takeReady">;
+  leases: Pick<LeaseKeeper, "holds">;
+  records: Pick<Records, "release" | "releaseHeld">;
+  breakers: Pick<CircuitBreakers, "admit">;
+  flights: Pick<Flights, "launch" | "record">;
   signingKeys: (account: string) => Promise<readonly string[]>;
   /** Of the account's SMTP settings, as they are now: a circuit is theirs. */
   smtpRevision: (account: string) => Promise<string | undefined>;
-  attempt: Attempt;
-  /** `recovered`: what `HeldRuns.finished` said. */
-  onFinished: (recovered: boolean) => void;
+  /** The slot is free again, of a run that was not launched. */
+  onFinished: (run: ClaimedRun) => void;
   /** Something that nobody waits for failed; its runs are given back. */
   onOutage: (error: unknown) => void;
 }): Starter {
-  const { queue, clock, random, monotonic, metrics, log, held, leases, records, breakers } =
+  const { queue, clock, monotonic, log, held, leases, records, breakers, flights, onFinished } =
     options;
   const warnings = {
     webhook: createSwarmWarning({ log, monotonic, message: UNREADABLE.webhook }),
     email: createSwarmWarning({ log, monotonic, message: UNREADABLE.email }),
   };
-  const flights = new Map<string, InFlight>();
   /** What starts apart, because of what its sender sends with. */
   const starting = new Set<Promise<void>>();
-
-  metrics.beforeScrape("runs in flight", () => {
-    metrics.runsInFlight.set(flights.size);
-  });
-
-  /** The slot is free again, whatever became of the run. */
-  function finished(run: ClaimedRun): void {
-    options.onFinished(held.finished(run));
-  }
 
   async function startReady(now: Instant, signal: AbortSignal): Promise<number> {
     const taken = held.takeReady(now);
@@ -159,9 +128,8 @@ export function createStarter(options: {
     for (const each of ready) {
       // Wanted by nobody any more, or with a lease that ran out meanwhile, as after an outage: giving back compares the
       // token, and touches nothing of anybody else's.
-      if (unwanted?.has(each.run.id) || signal.aborted || !leases.holds(each.run))
-        giveBack(each.run, each.permit);
-      else launch(each);
+      if (unwanted?.has(each.run.id) || signal.aborted || !leases.holds(each.run)) giveBack(each);
+      else flights.launch(each);
     }
   }
 
@@ -170,7 +138,7 @@ export function createStarter(options: {
     try {
       return await work();
     } catch (error) {
-      for (const { run, permit } of ready) giveBack(run, permit);
+      for (const each of ready) giveBack(each);
       throw error;
     }
   }
@@ -182,16 +150,18 @@ export function createStarter(options: {
   async function giveBackRefused(refused: readonly Ready[]): Promise<void> {
     // By PostgreSQL's clock what is due now may be due in a moment: that is not to wait for anybody.
     const due = refused.flatMap(({ run }) => (run.notBefore < clock.now() - SECOND ? [run] : []));
-    const held =
+    const locked =
       due.length > 0 ? await orGiveBack(refused, () => queue.locked(due)) : new Set<string>();
-    for (const { run, permit } of refused)
-      giveBack(run, permit, held.has(run.id) ? () => records.releaseHeld(run) : undefined);
+    for (const each of refused) {
+      const { run } = each;
+      giveBack(each, locked.has(run.id) ? () => records.releaseHeld(run) : undefined);
+    }
   }
 
-  function giveBack(run: ClaimedRun, permit?: Permit, release = () => records.release(run)): void {
-    permit?.settle("neutral");
+  function giveBack({ run, permit }: Ready, release = () => records.release(run)): void {
+    permit.settle("neutral");
     release();
-    finished(run);
+    onFinished(run);
   }
 
   /**
@@ -202,20 +172,21 @@ export function createStarter(options: {
     const sender = await senderOf(runs[0]);
     return runs.flatMap((run) => {
       if (sender === undefined) {
-        giveBack(run, undefined, () => records.release(run, clock.now() + SECOND));
+        records.release(run, clock.now() + SECOND);
+        onFinished(run);
         return [];
       }
       const { signingSecrets, smtpRevision } = sender;
       const admission = breakers.admit(run.destination, smtpRevision);
       if (admission.kind === "admitted") return [{ run, permit: admission.permit, signingSecrets }];
-      record({
+      flights.record({
         run,
         outcome: { kind: "postponed", until: admission.until },
         aborted: null,
         executedAt: clock.now(),
         durationMs: 0,
       });
-      finished(run);
+      onFinished(run);
       return [];
     });
   }
@@ -236,100 +207,11 @@ export function createStarter(options: {
     }
   }
 
-  function launch(ready: Ready): void {
-    const { run } = ready;
-    const flight: InFlight = {
-      controller: new AbortController(),
-      cause: null,
-      done: Promise.resolve(),
-    };
-    // Its claim was lost and won back before anybody noticed: that attempt is nobody's any more.
-    const older = flights.get(run.id);
-    if (older) abort(older, "lost");
-    flights.set(run.id, flight);
-    flight.done = fly(ready, flight);
-  }
-
-  async function fly(ready: Ready, flight: InFlight): Promise<void> {
-    const { run } = ready;
-    try {
-      await deliver(ready, flight);
-    } catch (error) {
-      log.error({ err: error, run: run.id }, "an attempt could not be concluded");
-    } finally {
-      if (flights.get(run.id) === flight) flights.delete(run.id);
-      finished(run);
-    }
-  }
-
-  async function deliver({ run, permit, signingSecrets }: Ready, flight: InFlight): Promise<void> {
-    const type = run.spec.target.kind;
-    const executedAt = clock.now();
-    const began = monotonic();
-    // What an open circuit put off says nothing about the workers, and would for hours.
-    if (run.attempt === 1 && run.notBefore <= run.scheduledAt)
-      metrics.runLateness.observe({ type }, Math.max(0, executedAt - run.scheduledAt) / 1_000);
-    let outcome: AttemptOutcome = { kind: "not_sent" };
-    try {
-      outcome = await options.attempt({
-        run,
-        signingSecrets,
-        signal: flight.controller.signal,
-        maySend: () => leases.holds(run),
-      });
-    } finally {
-      permit.settle(verdict(outcome, flight.cause));
-    }
-    const durationMs = monotonic() - began;
-    metrics.runDeliveryDuration.observe({ type }, durationMs / 1_000);
-    record({ run, outcome, aborted: flight.cause, executedAt, durationMs });
-  }
-
-  function record(attempted: Attempted): void {
-    const { run } = attempted;
-    const conclusion = conclude({ ...attempted, now: clock.now(), random });
-    switch (conclusion.kind) {
-      case "close":
-        metrics.runs.inc({ type: run.spec.target.kind, outcome: conclusion.label });
-        if (conclusion.closing.next === "halted")
-          log.warn(
-            { job: run.jobId, account: run.account, run: run.id },
-            "the receiver answered 410 Gone: the job is halted until it is resumed or changed",
-          );
-        records.close(conclusion.closing);
-        break;
-      case "release":
-        records.release(run, conclusion.notBefore);
-        break;
-      case "drop":
-        leases.remove(run);
-        break;
-    }
-  }
-
-  function abort(flight: InFlight, cause: AbortCause): void {
-    flight.cause ??= cause;
-    flight.controller.abort(new Error(cause));
-  }
-
   return {
     startReady,
     launchStarted,
-    ids: () => Array.from(flights.keys()),
-    abort: (id, cause) => {
-      const flight = flights.get(id);
-      if (flight) abort(flight, cause);
-      return flight !== undefined;
-    },
-    abortAll: (cause) => {
-      for (const flight of flights.values()) abort(flight, cause);
-    },
     idle: async () => {
-      while (flights.size > 0 || starting.size > 0)
-        await Promise.allSettled([
-          ...starting,
-          ...Array.from(flights.values(), (flight) => flight.done),
-        ]);
+      while (starting.size > 0) await Promise.allSettled(starting);
     },
   };
 }
@@ -337,13 +219,4 @@ export function createStarter(options: {
 /** The webhooks of an account, and its mails. What one is sent with is waited for by no other. */
 function bySender(runs: readonly ClaimedRun[]): ClaimedRun[][] {
   return [...Map.groupBy(runs, (run) => `${run.spec.target.kind} ${run.account}`).values()];
-}
-
-/** What an attempt says about its destination. What we ended ourselves says nothing. */
-function verdict(outcome: AttemptOutcome, aborted: AbortCause | null) {
-  if (outcome.kind === "not_sent" || outcome.kind === "postponed") return "neutral";
-  if (outcome.kind === "delivered" || outcome.kind === "gone") return "success";
-  const { destinationFault = outcome.kind === "retryable" } = outcome;
-  if (destinationFault === false) return "success";
-  return destinationFault && aborted === null ? "failure" : "neutral";
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { conclude, type Conclusion } from "../../../src/delivery/conclusion.ts";
+import { conclude, verdictOf, type Conclusion } from "../../../src/delivery/conclusion.ts";
 import type { AttemptOutcome } from "../../../src/delivery/attempt.ts";
 import { claimedRun } from "../../integration/delivery/claimed-run.ts";
 
@@ -14,6 +14,7 @@ const FAILED: AttemptOutcome = {
   error: "busy",
   retryAfterMs: null,
 };
+const REFUSED: AttemptOutcome = { kind: "permanent", httpStatus: 404, error: "no" };
 const NOT_SENT: AttemptOutcome = { kind: "not_sent" };
 const late = { kind: "postponed", until: NOW + 9_000 } as const;
 
@@ -120,4 +121,32 @@ test("a circuit that stays open until the deadline ends the run, and says so", (
   expect(told(conclude({ ...given, outcome: late, now }))).toMatch(
     /^circuit_open: failed 500 circuit open: .*, finished$/,
   );
+});
+
+test.each<{ title: string; outcome: AttemptOutcome; verdict: ReturnType<typeof verdictOf> }>([
+  { title: "a failure that may pass", outcome: FAILED, verdict: "failure" },
+  { title: "an answer that is no", outcome: REFUSED, verdict: "success" },
+  {
+    title: "410",
+    outcome: { kind: "gone", httpStatus: 410, error: "gone" },
+    verdict: "success",
+  },
+  { title: "nothing sent", outcome: NOT_SENT, verdict: "neutral" },
+  {
+    title: "a permanent failure that is the destination's",
+    outcome: { ...REFUSED, destinationFault: true },
+    verdict: "failure",
+  },
+  {
+    title: "a failure that is not the destination's",
+    outcome: { ...FAILED, destinationFault: false },
+    verdict: "success",
+  },
+  {
+    title: "a failure before anybody was called",
+    outcome: { ...FAILED, destinationFault: null },
+    verdict: "neutral",
+  },
+])("what $title says of a destination: $verdict", ({ outcome, verdict }) => {
+  expect(verdictOf(outcome, null)).toBe(verdict);
 });

@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { timers } from "../../../cmd/system.ts";
 import type { AttemptOutcome } from "../../../src/delivery/attempt.ts";
 import type { Permit } from "../../../src/delivery/circuit-breaker.ts";
+import { createFlights } from "../../../src/delivery/flights.ts";
 import { createStarter } from "../../../src/delivery/starter.ts";
 import type { Claim, Closing } from "../../../src/domain/ports/run-queue.ts";
 import type { ClaimedRun } from "../../../src/domain/run.ts";
@@ -14,7 +15,7 @@ import { spec } from "../../integration/postgres/runs-fixture.ts";
 const NOW = 1_000_000;
 
 type Verdict = Parameters<Permit["settle"]>[0];
-type Options = Parameters<typeof createStarter>[0];
+type Options = Parameters<typeof createStarter>[0] & Parameters<typeof createFlights>[0];
 
 /** One run, `job-1`, and what its worker does with it. */
 function startOne(
@@ -34,47 +35,49 @@ function startOne(
   const verdicts: Verdict[] = [];
   const released: (number | undefined)[] = [];
   const closed: Closing[] = [];
-  const [forgotten, freed, finished]: [Claim[], ClaimedRun[], number[]] = [[], [], []];
+  const [forgotten, freed]: [Claim[], ClaimedRun[]] = [[], []];
   const metrics = createMetrics({ version: "test", nodeMetrics: false });
   const outages: unknown[] = [];
-  let waiting = [run];
+  const waiting = [run];
   let time = 0;
-  const starter = createStarter({
-    queue: {
-      start: change.start ?? (async (runs) => new Set(runs.map(({ id }) => id))),
-      locked: async () => new Set(),
-      unwanted: change.unwanted ?? (async () => new Map()),
-    },
+  const common = {
     clock: { now: () => NOW, known: true },
     random: () => 0,
     monotonic: change.monotonic ?? (() => (time += 500)),
     timers,
     metrics,
     log: createLogger({ level: "silent" }),
-    held: {
-      takeReady: () => waiting.splice(0),
-      finished: (of: ClaimedRun) => freed.push(of),
-    } as unknown as Options["held"],
     leases: {
       holds: change.holds ?? (() => true),
       remove: (claim: Claim) => forgotten.push(claim),
-    } as unknown as Options["leases"],
+    },
     records: {
       close: (closing: Closing) => closed.push(closing),
       release: (_run: ClaimedRun, notBefore?: number) => released.push(notBefore),
-    } as unknown as Options["records"],
+      releaseHeld: () => undefined,
+    },
+    onFinished: (of: ClaimedRun) => freed.push(of),
+  };
+  const flights = createFlights({
+    ...common,
+    attempt: change.attempt ?? (async () => ({ kind: "delivered", httpStatus: 200 })),
+  });
+  const starter = createStarter({
+    ...common,
+    queue: {
+      start: change.start ?? (async (runs) => new Set(runs.map(({ id }) => id))),
+      locked: async () => new Set(),
+      unwanted: change.unwanted ?? (async () => new Map()),
+    },
+    held: { takeReady: () => waiting.splice(0) },
     breakers: {
       admit:
         change.admit ??
         (() => ({ kind: "admitted", permit: { settle: (verdict) => verdicts.push(verdict) } })),
-      unsettled: new Set(),
-      size: 0,
-      close: () => undefined,
     },
+    flights,
     signingKeys: change.signingKeys ?? (async () => ["secret"]),
     smtpRevision: change.smtpRevision ?? (async () => "revision"),
-    attempt: change.attempt ?? (async () => ({ kind: "delivered", httpStatus: 200 })),
-    onFinished: () => finished.push(1),
     onOutage: (error) => outages.push(error),
   });
   const metric = async (name: string) => {
@@ -84,6 +87,9 @@ function startOne(
   return {
     run,
     starter,
+    flights,
+    /** All attempts are over. */
+    idle: () => starter.idle().then(flights.idle),
     metric,
     verdicts,
     released,
@@ -91,7 +97,7 @@ function startOne(
     forgotten,
     outages,
     /** Its slot, and whoever waits for one has been told. */
-    free: () => freed.length === 1 && finished.length === 1,
+    free: () => freed.length === 1,
   };
 }
 
@@ -107,7 +113,6 @@ const mailRun = (): Partial<ClaimedRun> => ({
     target: { kind: "email", to: "a@b.example", subject: "S", body: "B", isHtml: false },
   }),
 });
-const REFUSED: AttemptOutcome = { kind: "permanent", httpStatus: 404, error: "no" };
 const going = () => new AbortController().signal;
 
 /** Until the signal, as one that hangs. */
@@ -130,14 +135,14 @@ test("a mail is admitted by the revision of its account's SMTP settings, a webho
 });
 
 test("an attempt that was made is recorded and measured, and its slot is free", async () => {
-  const { starter, closed, verdicts, released, free, metric } = startOne();
+  const { starter, flights, idle, closed, verdicts, released, free, metric } = startOne();
   expect(await starter.startReady(NOW, going())).toBe(1);
-  await starter.idle();
+  await idle();
   expect(closed).toMatchObject([{ next: "finished", execution: { durationMs: 500 } }]);
   expect(verdicts).toEqual(["success"]);
   expect(released).toEqual([]);
   expect(free()).toBe(true);
-  expect(starter.ids()).toEqual([]);
+  expect(flights.ids()).toEqual([]);
   expect(await metric("runs_in_flight")).toEqual(["carillon_runs_in_flight 0"]);
   expect(await metric("runs_total")).toEqual([
     'carillon_runs_total{type="webhook",outcome="delivered"} 1',
@@ -151,78 +156,49 @@ test("an attempt that was made is recorded and measured, and its slot is free", 
 });
 
 test("lateness is of the first attempt", async () => {
-  const { starter, metric } = startOne({ run: { attempt: 2 } });
+  const { starter, idle, metric } = startOne({ run: { attempt: 2 } });
   await starter.startReady(NOW, going());
-  await starter.idle();
+  await idle();
   expect(await metric("run_lateness_seconds_sum")).toEqual([]);
 });
 
 test("nor of what an open circuit has put off, which says nothing about the workers", async () => {
-  const { starter, metric } = startOne({ run: { notBefore: NOW - 100 } });
+  const { starter, idle, metric } = startOne({ run: { notBefore: NOW - 100 } });
   await starter.startReady(NOW, going());
-  await starter.idle();
+  await idle();
   expect(await metric("run_lateness_seconds_sum")).toEqual([]);
 });
 
-test.each<{ title: string; outcome: AttemptOutcome; verdict: Verdict }>([
-  { title: "a failure that may pass", outcome: FAILED, verdict: "failure" },
-  { title: "an answer that is no", outcome: REFUSED, verdict: "success" },
-  {
-    title: "410",
-    outcome: { kind: "gone", httpStatus: 410, error: "gone" },
-    verdict: "success",
-  },
-  { title: "nothing sent", outcome: { kind: "not_sent" }, verdict: "neutral" },
-  {
-    title: "a permanent failure that is the destination's",
-    outcome: { ...REFUSED, destinationFault: true },
-    verdict: "failure",
-  },
-  {
-    title: "a failure that is not the destination's",
-    outcome: { ...FAILED, destinationFault: false },
-    verdict: "success",
-  },
-  {
-    title: "a failure before anybody was called",
-    outcome: { ...FAILED, destinationFault: null },
-    verdict: "neutral",
-  },
-])("what $title says of a destination: $verdict", async ({ outcome, verdict }) => {
-  const { starter, verdicts } = startOne({ attempt: async () => outcome });
-  await starter.startReady(NOW, going());
-  await starter.idle();
-  expect(verdicts).toEqual([verdict]);
-});
-
 test("an attempt that breaks off without a word gives its leave and its slot back", async () => {
-  const { starter, verdicts, free } = startOne({
+  const { starter, idle, verdicts, free } = startOne({
     attempt: () => Promise.reject(new Error("ours")),
   });
   await starter.startReady(NOW, going());
-  await starter.idle();
+  await idle();
   expect(verdicts).toEqual(["neutral"]);
   expect(free()).toBe(true);
 });
 
 test("an attempt is ended for the first reason, and says nothing of its destination", async () => {
-  const { starter, run, closed, verdicts, metric } = startOne({ attempt: hanging });
+  const { starter, flights, idle, run, closed, verdicts, metric } = startOne({ attempt: hanging });
   await starter.startReady(NOW, going());
   expect(await metric("runs_in_flight")).toEqual(["carillon_runs_in_flight 1"]);
-  expect(starter.ids()).toEqual([run.id]);
-  expect(starter.abort("another", "deleted")).toBe(false);
-  expect(starter.abort(run.id, "replaced")).toBe(true);
-  starter.abortAll("interrupted");
-  await starter.idle();
+  expect(flights.ids()).toEqual([run.id]);
+  expect(flights.abort("another", "deleted")).toBe(false);
+  expect(flights.abort(run.id, "replaced")).toBe(true);
+  flights.abortAll("interrupted");
+  await idle();
   expect(closed).toMatchObject([{ execution: { errorMessage: "replaced: outcome unknown" } }]);
   expect(verdicts).toEqual(["neutral"]);
 });
 
 test("a claim that was lost meanwhile is forgotten, and nothing recorded", async () => {
-  const { starter, run, closed, released, forgotten, free } = startOne({ attempt: hanging });
+  const { starter, flights, idle, run, closed, released, forgotten, free } = startOne({
+    attempt: hanging,
+  });
   await starter.startReady(NOW, going());
-  starter.abort(run.id, "lost");
-  await starter.idle();
+  flights.abort(run.id, "lost");
+  await idle();
   expect(forgotten).toEqual([run]);
   expect([closed, released]).toEqual([[], []]);
   expect(free()).toBe(true);
@@ -230,7 +206,7 @@ test("a claim that was lost meanwhile is forgotten, and nothing recorded", async
 
 test("an attempt may send as long as its claim holds", async () => {
   let holds = true;
-  const { starter, released } = startOne({
+  const { starter, idle, released } = startOne({
     holds: () => holds,
     attempt: async ({ maySend }) => {
       expect(maySend()).toBe(true);
@@ -240,7 +216,7 @@ test("an attempt may send as long as its claim holds", async () => {
     },
   });
   await starter.startReady(NOW, going());
-  await starter.idle();
+  await idle();
   expect(released).toEqual([NOW + 1_000]);
 });
 
@@ -255,9 +231,12 @@ describe("handed back without an attempt, with its leave and its slot", () => {
     { title: "started while the worker ends", change: {}, signal: ended.signal },
     { title: "with a lease that has run out", change: { holds: () => false } },
   ])("$title", async ({ change, signal = going() }) => {
-    const { starter, released, verdicts, free, closed } = startOne({ ...change, attempt: never });
+    const { starter, flights, released, verdicts, free, closed } = startOne({
+      ...change,
+      attempt: never,
+    });
     expect(await starter.startReady(NOW, signal)).toBe(1);
-    expect(starter.ids()).toEqual([]);
+    expect(flights.ids()).toEqual([]);
     expect(released).toEqual([undefined]);
     expect(verdicts).toEqual(["neutral"]);
     expect(free()).toBe(true);
@@ -325,30 +304,30 @@ function slow(change: Parameters<typeof startOne>[0] = {}) {
 
 describe("secrets that take long to be read", () => {
   test("are waited for by nobody else; the run starts when they have come", async () => {
-    const { starter, run, calls, closed, come } = slow();
+    const { starter, idle, run, calls, closed, come } = slow();
     expect(await starter.startReady(NOW, going())).toBe(1);
     expect(calls).toEqual([]);
     come();
-    await starter.idle();
+    await idle();
     expect(calls).toEqual([run.id]);
     expect(closed).toHaveLength(1);
   });
 
   test("of a run that is started already: it is sent if it is wanted still", async () => {
-    const { starter, run, calls, come } = slow();
+    const { starter, idle, run, calls, come } = slow();
     starter.launchStarted([run], 0, going());
     come();
-    await starter.idle();
+    await idle();
     expect(calls).toEqual([run.id]);
   });
 
   test("and is given back if it is not", async () => {
-    const { starter, run, calls, released, verdicts, free, come } = slow({
+    const { starter, idle, run, calls, released, verdicts, free, come } = slow({
       unwanted: async (ids) => new Map(ids.map((id) => [id, "deleted"])),
     });
     starter.launchStarted([run], 0, going());
     come();
-    await starter.idle();
+    await idle();
     expect(calls).toEqual([]);
     expect(released).toEqual([undefined]);
     expect(verdicts).toEqual(["neutral"]);
@@ -357,12 +336,12 @@ describe("secrets that take long to be read", () => {
 
   test("or if nobody can tell", async () => {
     const away = new Error("away");
-    const { starter, run, calls, released, outages, free, come } = slow({
+    const { starter, idle, run, calls, released, outages, free, come } = slow({
       unwanted: () => Promise.reject(away),
     });
     starter.launchStarted([run], 0, going());
     come();
-    await starter.idle();
+    await idle();
     expect(calls).toEqual([]);
     expect(released).toEqual([undefined]);
     expect(outages).toEqual([away]);
@@ -375,29 +354,29 @@ const unwanted: Options["queue"]["unwanted"] = async (ids) =>
 
 describe("a start whose answer comes late", () => {
   test("is not sent if its job has been deleted meanwhile", async () => {
-    const { starter, released, verdicts, free } = startOne({ unwanted, attempt: never });
+    const { starter, idle, released, verdicts, free } = startOne({ unwanted, attempt: never });
     await starter.startReady(NOW, going());
-    await starter.idle();
+    await idle();
     expect(released).toEqual([undefined]);
     expect(verdicts).toEqual(["neutral"]);
     expect(free()).toBe(true);
   });
 
   test("nor is what its claim has started", async () => {
-    const { starter, run, released, free } = startOne({
+    const { starter, idle, run, released, free } = startOne({
       unwanted,
       attempt: never,
       monotonic: () => 2_000,
     });
     starter.launchStarted([run], 1_000, going());
-    await starter.idle();
+    await idle();
     expect(released).toEqual([undefined]);
     expect(free()).toBe(true);
   });
 
   test("of one that comes soon nobody is asked", async () => {
     let asked = 0;
-    const { starter, run, closed } = startOne({
+    const { starter, idle, run, closed } = startOne({
       unwanted: async () => {
         asked += 1;
         return new Map();
@@ -405,22 +384,22 @@ describe("a start whose answer comes late", () => {
       monotonic: () => 1_050,
     });
     starter.launchStarted([run], 1_000, going());
-    await starter.idle();
+    await idle();
     expect(closed).toHaveLength(1);
     expect(asked).toBe(0);
   });
 });
 
 test("of a run that was lost and won back unnoticed, the lost attempt ends and the new one is known", async () => {
-  const { starter, run, closed, forgotten } = startOne({ attempt: hanging });
+  const { starter, flights, idle, run, closed, forgotten } = startOne({ attempt: hanging });
   const again = { ...run, claimToken: "again", attempt: 2 };
   starter.launchStarted([run], 0, going());
   await settle();
   starter.launchStarted([again], 0, going());
   await settle();
   expect(forgotten).toEqual([run]);
-  expect(starter.ids()).toEqual([run.id]);
-  expect(starter.abort(run.id, "interrupted")).toBe(true);
-  await starter.idle();
+  expect(flights.ids()).toEqual([run.id]);
+  expect(flights.abort(run.id, "interrupted")).toBe(true);
+  await idle();
   expect(closed).toMatchObject([{ run: again }]);
 });

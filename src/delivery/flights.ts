@@ -1,0 +1,150 @@
+import type { Clock, Monotonic, Random } from "../domain/ports/clock.ts";
+import type { ClaimedRun } from "../domain/run.ts";
+import type { Logger } from "../telemetry/logger.ts";
+import type { Metrics } from "../telemetry/metrics.ts";
+import type { Attempt, AttemptOutcome } from "./attempt.ts";
+import type { Permit } from "./circuit-breaker.ts";
+import { type AbortCause, type Attempted, conclude, verdictOf } from "./conclusion.ts";
+import type { LeaseKeeper } from "./lease-keeper.ts";
+import type { Records } from "./records.ts";
+
+/** A run that may be sent. */
+export interface Ready {
+  run: ClaimedRun;
+  permit: Permit;
+  signingSecrets: readonly string[];
+}
+
+/** Attempts under way: from a started run to what is recorded of it. */
+export interface Flights {
+  launch(ready: Ready): void;
+  /** Also of an attempt that was not made. */
+  record(attempted: Attempted): void;
+  /** Ids of their runs. */
+  ids(): string[];
+  /** Whether it was in flight. */
+  abort(id: string, cause: AbortCause): boolean;
+  abortAll(cause: AbortCause): void;
+  /** Resolves when there is none. */
+  readonly idle: () => Promise<void>;
+}
+
+interface InFlight {
+  controller: AbortController;
+  cause: AbortCause | null;
+  done: Promise<void>;
+}
+
+export function createFlights(options: {
+  clock: Clock;
+  random: Random;
+  monotonic: Monotonic;
+  metrics: Metrics;
+  log: Logger;
+  leases: Pick<LeaseKeeper, "holds" | "remove">;
+  records: Pick<Records, "close" | "release">;
+  attempt: Attempt;
+  /** The slot is free again, whatever became of the run. */
+  onFinished: (run: ClaimedRun) => void;
+}): Flights {
+  const { clock, random, monotonic, metrics, log, leases, records, attempt, onFinished } = options;
+  const flights = new Map<string, InFlight>();
+
+  metrics.beforeScrape("runs in flight", () => {
+    metrics.runsInFlight.set(flights.size);
+  });
+
+  function launch(ready: Ready): void {
+    const { run } = ready;
+    const flight: InFlight = {
+      controller: new AbortController(),
+      cause: null,
+      done: Promise.resolve(),
+    };
+    // Its claim was lost and won back before anybody noticed: that attempt is nobody's any more.
+    const older = flights.get(run.id);
+    if (older) abort(older, "lost");
+    flights.set(run.id, flight);
+    flight.done = fly(ready, flight);
+  }
+
+  async function fly(ready: Ready, flight: InFlight): Promise<void> {
+    const { run } = ready;
+    try {
+      await deliver(ready, flight);
+    } catch (error) {
+      log.error({ err: error, run: run.id }, "an attempt could not be concluded");
+    } finally {
+      if (flights.get(run.id) === flight) flights.delete(run.id);
+      onFinished(run);
+    }
+  }
+
+  async function deliver({ run, permit, signingSecrets }: Ready, flight: InFlight): Promise<void> {
+    const type = run.spec.target.kind;
+    const executedAt = clock.now();
+    const began = monotonic();
+    // What an open circuit put off says nothing about the workers, and would for hours.
+    if (run.attempt === 1 && run.notBefore <= run.scheduledAt)
+      metrics.runLateness.observe({ type }, Math.max(0, executedAt - run.scheduledAt) / 1_000);
+    let outcome: AttemptOutcome = { kind: "not_sent" };
+    try {
+      outcome = await attempt({
+        run,
+        signingSecrets,
+        signal: flight.controller.signal,
+        maySend: () => leases.holds(run),
+      });
+    } finally {
+      permit.settle(verdictOf(outcome, flight.cause));
+    }
+    const durationMs = monotonic() - began;
+    metrics.runDeliveryDuration.observe({ type }, durationMs / 1_000);
+    record({ run, outcome, aborted: flight.cause, executedAt, durationMs });
+  }
+
+  function record(attempted: Attempted): void {
+    const { run } = attempted;
+    const conclusion = conclude({ ...attempted, now: clock.now(), random });
+    switch (conclusion.kind) {
+      case "close":
+        metrics.runs.inc({ type: run.spec.target.kind, outcome: conclusion.label });
+        if (conclusion.closing.next === "halted")
+          log.warn(
+            { job: run.jobId, account: run.account, run: run.id },
+            "the receiver answered 410 Gone: the job is halted until it is resumed or changed",
+          );
+        records.close(conclusion.closing);
+        break;
+      case "release":
+        records.release(run, conclusion.notBefore);
+        break;
+      case "drop":
+        leases.remove(run);
+        break;
+    }
+  }
+
+  function abort(flight: InFlight, cause: AbortCause): void {
+    flight.cause ??= cause;
+    flight.controller.abort(new Error(cause));
+  }
+
+  return {
+    launch,
+    record,
+    ids: () => Array.from(flights.keys()),
+    abort: (id, cause) => {
+      const flight = flights.get(id);
+      if (flight) abort(flight, cause);
+      return flight !== undefined;
+    },
+    abortAll: (cause) => {
+      for (const flight of flights.values()) abort(flight, cause);
+    },
+    idle: async () => {
+      while (flights.size > 0)
+        await Promise.allSettled(Array.from(flights.values(), (flight) => flight.done));
+    },
+  };
+}

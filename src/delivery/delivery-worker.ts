@@ -1,4 +1,3 @@
-import { randomUUID } from "node:crypto";
 import { Bell } from "../waiting/bell.ts";
 import type { Instant } from "../domain/instant.ts";
 import type { SigningSecrets, SmtpSettingsStore } from "../domain/ports/accounts.ts";
@@ -15,9 +14,9 @@ import { createFreshAnswers } from "../waiting/fresh-answers.ts";
 import { within } from "../waiting/within.ts";
 import { createAttempt } from "./attempt.ts";
 import type { CircuitBreakers } from "./circuit-breaker.ts";
-import { createClaimOutlook } from "./claim-outlook.ts";
+import { CLAIM_TIMING, createClaimer } from "./claimer.ts";
 import { createFlights } from "./flights.ts";
-import { createHeldRuns, deliveryLimits, type DeliveryLimits, type Full } from "./held-runs.ts";
+import { createHeldRuns, deliveryLimits, type DeliveryLimits } from "./held-runs.ts";
 import { createLeaseKeeper } from "./lease-keeper.ts";
 import { createRecords } from "./records.ts";
 import { createStarter } from "./starter.ts";
@@ -26,19 +25,12 @@ import { createWholeLooks } from "./whole-looks.ts";
 
 /** Milliseconds. A dead worker's runs are taken over within the lease and twice the reap interval. */
 const TIMING = {
-  lease: 20_000,
+  ...CLAIM_TIMING,
   renew: 5_000,
-  poll: 1_000,
-  lookahead: 2_000,
   reap: 3_000,
   unwanted: 1_500,
-  afterError: 500,
   /** After which an account's signing secrets are asked for again: within it a rotated one signs. */
   signingKeys: 1_000,
-  /** For PostgreSQL to take up a claim; later it takes nothing. */
-  takeUp: 5_000,
-  /** After which a claim without an answer is over on the server, which gives a statement 10 s; less than a lease. */
-  unanswered: 16_000,
   /** That starts wait at most for a claim under way, which may need the slots. */
   filling: 150,
   /** That starts wait for company while many follow each other; the first never does. */
@@ -80,12 +72,10 @@ export function createDeliveryWorker(options: {
   limits?: Partial<DeliveryLimits>;
   timing?: Partial<typeof TIMING>;
 }): { run(signal: AbortSignal): Promise<void> } {
-  const { queue, clock, random, timers, monotonic, metrics, log, workerId, breakers } = options;
+  const { queue, clock, random, timers, monotonic, metrics, log } = options;
   const limits = deliveryLimits(options.limits);
   const timing = { ...TIMING, ...options.timing };
   const held = createHeldRuns(limits);
-  const outlook = createClaimOutlook({ monotonic, poll: timing.poll });
-  const claimBell = new Bell({ timers });
   const startBell = new Bell({ timers });
   const leases = createLeaseKeeper({
     queue,
@@ -106,23 +96,10 @@ export function createDeliveryWorker(options: {
   /** By how much PostgreSQL's clock was ahead of the monotonic one when dead workers' runs were last looked for. */
   let clockOffset = Infinity;
   const reaps = createWholeLooks({ least: timing.reap });
-  /** The last claim was cut short by its limit or passed somebody over: there may be more. */
-  let starved = false;
-  /** A claim under way has slots for what it starts: until it is over nothing else may take them. */
-  let filling: Promise<void> | undefined;
-  /** Tokens of claims without an answer, and when they were asked: what they have taken nobody has sent. */
-  const unanswered = new Map<string, number>();
-  let lastUnclaim = -Infinity;
 
   /** What a claim under way brings may be over in a moment. */
   function hurryIfIdle(): void {
-    if (held.inFlight === 0 && filling === undefined) records.hurry();
-  }
-
-  /** There may be runs that no claim has seen, of `since` or later. */
-  function announced(since: Instant | null): void {
-    outlook.news(since);
-    claimBell.ring();
+    if (held.inFlight === 0 && claimer.filling === undefined) records.hurry();
   }
 
   const warnOfOutage = createSwarmWarning({
@@ -142,14 +119,14 @@ export function createDeliveryWorker(options: {
     onOutage: outage,
     onWaiting: (since) => {
       // Claims come by in time for all others.
-      if (since <= clock.now()) announced(since);
+      if (since <= clock.now()) claimer.news(since);
     },
   });
   /** The slot is free again, whatever became of the run. */
   function onFinished(run: ClaimedRun): void {
     const recovered = held.finished(run);
     if (held.waiting > 0) startBell.ring();
-    if (starved && recovered) claimBell.ring();
+    if (recovered) claimer.recovered();
     hurryIfIdle();
   }
   const flights = createFlights({
@@ -176,104 +153,32 @@ export function createDeliveryWorker(options: {
     onOutage: outage,
   });
 
-  /**
-   * Claims no more than can start soon, and starts what is due in the same statement while there are slots for it,
-   * whomever it calls. True when there may be more to claim at once.
-   */
-  async function claim(signal: AbortSignal): Promise<boolean> {
-    if (unanswered.size > 0) await giveBackUnanswered();
-    if (!clock.known || records.pending > limits.unrecorded) return false;
-    const now = clock.now();
-    const room = held.room(now);
-    const full = held.full(now, outlook.patience);
-    const slots = breakers.unsettled.size > limits.unsettled ? 0 : held.startable(full);
-    const limit = Math.min(limits.claimBatch, room.due, slots || Infinity);
-    if (limit === 0) return false;
-    const look = outlook.next(full);
-    if (look === undefined) return false;
-    const began = monotonic();
-    const token = randomUUID();
-    unanswered.set(token, began);
-    held.claimed(full, now);
-    const claiming = queue.claim({
-      worker: workerId,
-      limit,
-      // Oldest first: what is due comes before what is only prepared.
-      from: look.from,
-      until: room.ahead ? now + timing.lookahead : now,
-      leaseMs: timing.lease,
-      exceptAccounts: full.accounts,
-      exceptDestinations: full.destinations,
-      token,
-      before: now + timing.takeUp,
-      ...(slots > 0 ? { start: { exceptDestinations: [...breakers.unsettled] } } : {}),
-    });
-    const over = Promise.withResolvers<void>();
-    if (slots > 0) filling = over.promise;
-    let runs: ClaimedRun[];
-    try {
-      runs = await claiming;
-      unanswered.delete(token);
-      leases.add(runs, began);
-      held.add(runs);
-    } finally {
-      filling = undefined;
-      over.resolve();
-    }
-    const cutShort = runs.length === limit;
-    starved = cutShort || full.accounts.length > 0 || full.destinations.length > 0;
-    outlook.looked({
-      now,
-      full,
-      cutShortAt: cutShort ? (runs.at(-1)?.notBefore ?? null) : null,
-      tookMs: monotonic() - began,
-    });
-    starter.launchStarted(
-      runs.filter((run) => run.started),
-      began,
-      signal,
-    );
-    if (runs.some((run) => !run.started)) startBell.ring();
-    hurryIfIdle();
-    if (!cutShort) return false;
-    // Nearly full: the rest is claimed when a slot comes free, or at the next poll.
-    if (slots === 0) return limit >= limits.claimBatch / 4;
-    // Whom this claim filled up the next one excludes. It is made at once only if that gives others more room, or
-    // nobody is newly full.
-    const crowd = held.full(clock.now(), outlook.patience);
-    return sizeOf(crowd) <= sizeOf(full) || held.startable(crowd) > 2 * slots;
-  }
-
-  /** The server may go on with a statement whose answer nobody waits for any more: so more than once. */
-  async function giveBackUnanswered(): Promise<void> {
-    const now = monotonic();
-    // No new claim is made until this succeeds, so that the list stays short.
-    if (now - lastUnclaim < timing.poll) return;
-    await queue.unclaim([...unanswered.keys()]);
-    lastUnclaim = now;
-    for (const [token, began] of unanswered)
-      if (Math.max(began, lastOutage) < now - timing.unanswered) unanswered.delete(token);
-  }
-
-  async function claimLoop(signal: AbortSignal): Promise<void> {
-    while (!signal.aborted) {
-      try {
-        if (await claim(signal)) continue;
-        const interval = timing.poll * (0.5 + random() / 2);
-        await claimBell.wait(starved ? Math.min(outlook.patience, interval) : interval, signal);
-      } catch (error) {
-        outage(error);
-        await claimBell.wait(timing.afterError, signal);
-      }
-    }
-  }
+  const claimer = createClaimer({
+    ...options,
+    held,
+    leases,
+    limits,
+    timing,
+    unrecorded: () => records.pending,
+    lastOutage: () => lastOutage,
+    onClaimed: (runs, asked, signal) => {
+      starter.launchStarted(
+        runs.filter((run) => run.started),
+        asked,
+        signal,
+      );
+      if (runs.some((run) => !run.started)) startBell.ring();
+      hurryIfIdle();
+    },
+    onOutage: outage,
+  });
 
   async function startLoop(signal: AbortSignal): Promise<void> {
     let lastStart = -Infinity;
     while (!signal.aborted) {
       try {
         // A limit that is exceeded now and then is better than all starts behind one slow claim.
-        if (filling) await within(timing.filling, filling, timers);
+        if (claimer.filling) await within(timing.filling, claimer.filling, timers);
         if (signal.aborted) break;
         const now = clock.known ? clock.now() : undefined;
         if (now !== undefined && (await starter.startReady(now, signal)) > 0) {
@@ -332,7 +237,7 @@ export function createDeliveryWorker(options: {
     metrics.runsReaped.inc({ result: "requeued" }, requeued);
     metrics.runsReaped.inc({ result: "interrupted" }, interrupted);
     log.warn({ requeued, interrupted }, "took over the runs of a worker that is gone");
-    announced(null);
+    claimer.news(null);
   }
 
   async function abortUnwanted(): Promise<void> {
@@ -356,18 +261,18 @@ export function createDeliveryWorker(options: {
         // It reads the queue: the longer that takes, the rarer.
         repeat(signal, () => reaps.pause * (1 + random()), reap),
       ];
-      const stopListening = queue.onWake(announced);
+      const stopListening = queue.onWake((since) => {
+        claimer.news(since);
+      });
       let told = monotonic();
       const tell = (): void => {
         told = monotonic();
       };
       signal.addEventListener("abort", tell, { once: true });
       try {
-        await Promise.all([claimLoop(signal), startLoop(signal)]);
+        await Promise.all([claimer.run(signal), startLoop(signal)]);
         for (const run of held.takeAll()) records.release(run);
-        lastUnclaim = -Infinity;
-        if (unanswered.size > 0)
-          await within(timing.flush, giveBackUnanswered().catch(outage), timers);
+        await within(timing.flush, claimer.giveBackUnanswered().catch(outage), timers);
         // A statement of the loops may have taken its time.
         const left = Math.max(0, told + timing.grace - monotonic());
         const landed = () => starter.idle().then(flights.idle);
@@ -382,8 +287,4 @@ export function createDeliveryWorker(options: {
       }
     },
   };
-}
-
-function sizeOf({ accounts, destinations }: Full): number {
-  return accounts.length + destinations.length;
 }

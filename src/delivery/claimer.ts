@@ -1,0 +1,174 @@
+import { randomUUID } from "node:crypto";
+import type { Instant } from "../domain/instant.ts";
+import type { Clock, Monotonic, Random, Timers } from "../domain/ports/clock.ts";
+import type { RunQueue } from "../domain/ports/run-queue.ts";
+import type { ClaimedRun } from "../domain/run.ts";
+import { Bell } from "../waiting/bell.ts";
+import type { CircuitBreakers } from "./circuit-breaker.ts";
+import { createClaimOutlook } from "./claim-outlook.ts";
+import type { DeliveryLimits, Full, HeldRuns } from "./held-runs.ts";
+import type { LeaseKeeper } from "./lease-keeper.ts";
+
+/** Milliseconds. */
+export const CLAIM_TIMING = {
+  lease: 20_000,
+  poll: 1_000,
+  lookahead: 2_000,
+  afterError: 500,
+  /** For PostgreSQL to take up a claim; later it takes nothing. */
+  takeUp: 5_000,
+  /** After which a claim without an answer is over on the server, which gives a statement 10 s; less than a lease. */
+  unanswered: 16_000,
+};
+
+/** Keeps as many runs at hand as can start soon, and has those that are due started by their claim. */
+export interface Claimer {
+  /** Until the signal aborts. */
+  run(signal: AbortSignal): Promise<void>;
+  /** There may be runs that no claim has seen, of `since` or later. */
+  news(since: Instant | null): void;
+  /** Somebody whom claims passed over for want of slots has some again. */
+  recovered(): void;
+  /** A claim under way has slots for what it starts: until it is over nothing else may take them. */
+  readonly filling: Promise<void> | undefined;
+  /** Of claims without an answer: what they have taken nobody has sent. Once no more are made. */
+  giveBackUnanswered(): Promise<void>;
+}
+
+export function createClaimer(options: {
+  queue: Pick<RunQueue, "claim" | "unclaim">;
+  clock: Clock;
+  random: Random;
+  timers: Timers;
+  monotonic: Monotonic;
+  workerId: string;
+  held: HeldRuns;
+  leases: Pick<LeaseKeeper, "add">;
+  breakers: Pick<CircuitBreakers, "unsettled">;
+  limits: DeliveryLimits;
+  timing: typeof CLAIM_TIMING;
+  /** Attempts done but not recorded. */
+  unrecorded: () => number;
+  /** Monotonic time when the database was last seen away. */
+  lastOutage: () => number;
+  /** What a claim has brought, and the held runs count already. `asked`: monotonic time before it was sent. */
+  onClaimed: (runs: readonly ClaimedRun[], asked: number, signal: AbortSignal) => void;
+  onOutage: (error: unknown) => void;
+}): Claimer {
+  const { queue, clock, random, timers, monotonic, held, leases, breakers, limits, timing } =
+    options;
+  const outlook = createClaimOutlook({ monotonic, poll: timing.poll });
+  const bell = new Bell({ timers });
+  /** The last claim was cut short by its limit or passed somebody over: there may be more. */
+  let starved = false;
+  let filling: Promise<void> | undefined;
+  /** Tokens of claims without an answer, and when they were asked. */
+  const unanswered = new Map<string, number>();
+  let lastUnclaim = -Infinity;
+
+  /**
+   * Claims no more than can start soon, and starts what is due in the same statement while there are slots for it,
+   * whomever it calls. True when there may be more to claim at once.
+   */
+  async function claim(signal: AbortSignal): Promise<boolean> {
+    if (unanswered.size > 0) await giveBack();
+    if (!clock.known || options.unrecorded() > limits.unrecorded) return false;
+    const now = clock.now();
+    const room = held.room(now);
+    const full = held.full(now, outlook.patience);
+    const slots = breakers.unsettled.size > limits.unsettled ? 0 : held.startable(full);
+    const limit = Math.min(limits.claimBatch, room.due, slots || Infinity);
+    if (limit === 0) return false;
+    const look = outlook.next(full);
+    if (look === undefined) return false;
+    const began = monotonic();
+    const token = randomUUID();
+    unanswered.set(token, began);
+    held.claimed(full, now);
+    const claiming = queue.claim({
+      worker: options.workerId,
+      limit,
+      // Oldest first: what is due comes before what is only prepared.
+      from: look.from,
+      until: room.ahead ? now + timing.lookahead : now,
+      leaseMs: timing.lease,
+      exceptAccounts: full.accounts,
+      exceptDestinations: full.destinations,
+      token,
+      before: now + timing.takeUp,
+      ...(slots > 0 ? { start: { exceptDestinations: [...breakers.unsettled] } } : {}),
+    });
+    const over = Promise.withResolvers<void>();
+    if (slots > 0) filling = over.promise;
+    let runs: ClaimedRun[];
+    try {
+      runs = await claiming;
+      unanswered.delete(token);
+      leases.add(runs, began);
+      held.add(runs);
+    } finally {
+      filling = undefined;
+      over.resolve();
+    }
+    const cutShort = runs.length === limit;
+    starved = cutShort || full.accounts.length > 0 || full.destinations.length > 0;
+    outlook.looked({
+      now,
+      full,
+      cutShortAt: cutShort ? (runs.at(-1)?.notBefore ?? null) : null,
+      tookMs: monotonic() - began,
+    });
+    options.onClaimed(runs, began, signal);
+    if (!cutShort) return false;
+    // Nearly full: the rest is claimed when a slot comes free, or at the next poll.
+    if (slots === 0) return limit >= limits.claimBatch / 4;
+    // Whom this claim filled up the next one excludes. It is made at once only if that gives others more room, or
+    // nobody is newly full.
+    const crowd = held.full(clock.now(), outlook.patience);
+    return sizeOf(crowd) <= sizeOf(full) || held.startable(crowd) > 2 * slots;
+  }
+
+  /** The server may go on with a statement whose answer nobody waits for any more: so more than once. */
+  async function giveBack(): Promise<void> {
+    const now = monotonic();
+    // No new claim is made until this succeeds, so that the list stays short.
+    if (now - lastUnclaim < timing.poll) return;
+    await queue.unclaim([...unanswered.keys()]);
+    lastUnclaim = now;
+    for (const [token, began] of unanswered)
+      if (Math.max(began, options.lastOutage()) < now - timing.unanswered) unanswered.delete(token);
+  }
+
+  return {
+    run: async (signal) => {
+      while (!signal.aborted) {
+        try {
+          if (await claim(signal)) continue;
+          const interval = timing.poll * (0.5 + random() / 2);
+          await bell.wait(starved ? Math.min(outlook.patience, interval) : interval, signal);
+        } catch (error) {
+          options.onOutage(error);
+          await bell.wait(timing.afterError, signal);
+        }
+      }
+    },
+    news: (since) => {
+      outlook.news(since);
+      bell.ring();
+    },
+    recovered: () => {
+      if (starved) bell.ring();
+    },
+    get filling() {
+      return filling;
+    },
+    giveBackUnanswered: async () => {
+      lastUnclaim = -Infinity;
+      if (unanswered.size > 0) await giveBack();
+    },
+  };
+}
+
+function sizeOf({ accounts, destinations }: Full): number {
+  return accounts.length + destinations.length;
+}

@@ -122,3 +122,10 @@ export function executionOf(row: ExecutionRow): Execution {
 export function plainArray(values: readonly (string | number | null)[]): string {
   return `{${values.map((value) => value ?? "NULL").join(",")}}`;
 }
+
+/** As a parameter. */
+export type Moment = Date | "infinity";
+
+export function momentOf(instant: Instant | undefined): Moment {
+  return instant === undefined ? "infinity" : new Date(instant);
+}

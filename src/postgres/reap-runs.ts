@@ -1,0 +1,163 @@
+import { afterAttempt } from "../domain/attempt.ts";
+import type { Instant } from "../domain/instant.ts";
+import type { Random } from "../domain/ports/clock.ts";
+import { DependencyUnavailable, LockHeld } from "../domain/ports/dependency-down.ts";
+import type { Closing, RunQueue } from "../domain/ports/run-queue.ts";
+import { byKey } from "./by-key.ts";
+import { claimedOf, type ClaimedRow } from "./claim-runs.ts";
+import { lockedRuns } from "./locked-runs.ts";
+import type { Pool, Queryable } from "./pool.ts";
+import { momentOf, type Moment } from "./rows.ts";
+
+const INTERRUPTED = "interrupted: outcome unknown";
+const REPLACED = "replaced: outcome unknown";
+/** Runs that one reap closes in one transaction. */
+const REAP_BATCH = 500;
+/** Milliseconds; an integer of PostgreSQL. */
+const LONGEST_DURATION = 2 ** 31 - 1;
+
+interface Reaping {
+  pool: Pool;
+  close: RunQueue["close"];
+  /** For the backoff of interrupted runs. */
+  random: Random;
+  except: readonly string[];
+  asOf: Instant | undefined;
+}
+
+/** `RunQueue.reap`. */
+export async function reapRuns(reaping: Reaping): ReturnType<RunQueue["reap"]> {
+  const { pool, except } = reaping;
+  const now = momentOf(reaping.asOf);
+  if (!(await anyExpired(pool, now))) return { requeued: 0, interrupted: 0 };
+  const requeued = await requeueUnstarted(pool, now);
+  let interrupted = 0;
+  for (;;) {
+    const expired = await expiredStarts(pool, now, except);
+    interrupted += await closeInterrupted(
+      reaping,
+      expired.map((run) => interruptedClosing(run, reaping.random)),
+    );
+    if (expired.length < REAP_BATCH) return { requeued, interrupted };
+  }
+}
+
+/**
+ * Together, without those that somebody has locked, which the next reap finds again; or one by one when the content of
+ * one is refused: it must not hold up all the others.
+ */
+async function closeInterrupted(
+  { pool, close }: Pick<Reaping, "pool" | "close">,
+  closings: readonly Closing[],
+): Promise<number> {
+  try {
+    return (await close(closings)).size;
+  } catch (error) {
+    if (error instanceof LockHeld) {
+      const held = await lockedRuns(
+        pool,
+        closings.map(({ run }) => run),
+      );
+      if (held.size === 0) throw error;
+      return closeInterrupted(
+        { pool, close },
+        closings.filter(({ run }) => !held.has(run.id)),
+      );
+    }
+    if (error instanceof DependencyUnavailable || closings.length < 2) throw error;
+  }
+  let closed = 0;
+  const refused: unknown[] = [];
+  for (const closing of closings)
+    await close([closing]).then(
+      ({ size }) => (closed += size),
+      (error: unknown) => refused.push(error),
+    );
+  if (refused.length > 0) throw refused[0];
+  return closed;
+}
+
+/** Of the parameter that is the moment by which leases are judged: what PostgreSQL's clock has got ahead of it does not count. */
+const leaseOver = (asOf: string) => `lease_until < least(clock_timestamp(), ${asOf})`;
+
+/** No index knows the leases (migration 0007): one look at the whole queue, some 0.3 s for a million runs. */
+async function anyExpired(database: Queryable, asOf: Moment): Promise<boolean> {
+  const { rows } = await database.query<{ expired: boolean }>(
+    `select exists (select from runs where ${leaseOver("$1")}) as expired`,
+    [asOf],
+  );
+  return rows[0]?.expired === true;
+}
+
+async function requeueUnstarted(database: Queryable, asOf: Moment): Promise<number> {
+  const { rowCount } = await database.query(
+    `with expired as materialized (
+       select id from runs
+        where claim_token is not null and started_at is null and ${leaseOver("$1")}
+        order by id for update skip locked
+     )
+     update runs r set claim_token = null, worker = null, lease_until = null
+       from expired e where ${byKey("r.id", "e.id")}`,
+    [asOf],
+  );
+  return rowCount ?? 0;
+}
+
+type ExpiredRow = ClaimedRow & {
+  claim_token: string;
+  replaced: boolean;
+  started_at: Instant;
+  /** When its worker's lease ran out: nobody was at work on it later. */
+  held_until: Instant;
+  now: Instant;
+};
+
+/**
+ * Takes over what a dead worker had started: a fresh token shuts that worker out, should it only have
+ * been asleep, and another reaper too. Whoever dies before closing leaves it to the next reaper.
+ */
+async function expiredStarts(
+  pool: Pool,
+  asOf: Moment,
+  except: readonly string[],
+): Promise<ExpiredRow[]> {
+  const { rows } = await pool.query<ExpiredRow>(
+    `with expired as materialized (
+       select id, lease_until as held_until from runs
+        where claim_token is not null and started_at is not null and ${leaseOver("$3")}
+          and id <> all($2::uuid[])
+        order by id limit $1 for update skip locked
+     ), taken as (
+       update runs r
+          set claim_token = (select gen_random_uuid()), worker = 'reaper',
+              lease_until = clock_timestamp() + interval '10 seconds'
+         from expired e where ${byKey("r.id", "e.id")} returning r.*, e.held_until
+     )
+     select t.*, true as started, v.spec, clock_timestamp() as now
+       from taken t
+       join job_revisions v on ${byKey("v.job_uid", "t.job_uid")} and v.generation = t.generation`,
+    [REAP_BATCH, except, asOf],
+  );
+  return rows;
+}
+
+function interruptedClosing(row: ExpiredRow, random: Random): Closing {
+  const run = claimedOf(row, row.claim_token);
+  const error = row.replaced ? REPLACED : INTERRUPTED;
+  const execution = {
+    status: "failed" as const,
+    httpStatus: 500,
+    durationMs: Math.min(LONGEST_DURATION, Math.max(0, row.held_until - row.started_at)),
+    errorMessage: error,
+    executedAt: row.started_at,
+  };
+  const after = afterAttempt({
+    run,
+    outcome: { kind: "retryable", httpStatus: 500, error, retryAfterMs: null },
+    now: row.now,
+    random,
+  });
+  return after.next === "retry"
+    ? { run, execution, next: "retry", notBefore: after.notBefore }
+    : { run, execution, next: "finished" };
+}

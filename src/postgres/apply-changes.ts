@@ -1,0 +1,308 @@
+import { destinationKey } from "../domain/destination.ts";
+import { isoUtc } from "../domain/instant.ts";
+import type { Job, JobSpec } from "../domain/job.ts";
+import type { LedgerChange, RunLedger } from "../domain/ports/run-ledger.ts";
+import { sameRevision } from "../domain/revision.ts";
+import type { MissedReason, NewRun } from "../domain/run.ts";
+import { alreadyAttempted, keepStarted, ofFireTime, settleAlreadyRun } from "./already-run.ts";
+import { byKey } from "./by-key.ts";
+import { dropReplaced, dropUnstarted, type Drop } from "./drop-runs.ts";
+import { tellOfJobs } from "./ledger-news.ts";
+import { CURSORS_CHANNEL } from "./notifications.ts";
+import { transaction, type Pool, type Queryable } from "./pool.ts";
+import { refusingContent } from "./refusing-content.ts";
+import { tellOfRuns } from "./run-news.ts";
+
+/** `RunLedger.apply`. */
+export async function applyChanges(
+  pool: Pool,
+  changes: readonly LedgerChange[],
+): ReturnType<RunLedger["apply"]> {
+  if (changes.length === 0) return { conflicts: [], created: 0 };
+  // Everybody locks in the same order: two leaders meet, they do not deadlock.
+  const sorted = [...changes].sort((a, b) => (a.job.uid < b.job.uid ? -1 : 1));
+  return refusingContent(() =>
+    transaction(pool, async (client) => {
+      await lockRuns(client, sorted);
+      const won = await advanceCursors(client, sorted);
+      const winners = sorted.filter((change) => won.has(change.job.uid));
+      await storeRevisions(client, winners);
+      // Before the inserts: a fire time that was taken back may be created anew right here.
+      const dropped = await dropUnstarted(client, winners.flatMap(dropOf));
+      const kept = await keepStarted(client, winners);
+      const attempted = await alreadyAttempted(client, winners);
+      const fresh = winners.filter(({ job }) => !attempted.has(job.uid));
+      // Nothing takes their place where no run is created.
+      await dropReplaced(
+        client,
+        fresh.flatMap(({ replace }) => replace),
+      );
+      const created = await insertRuns(client, winners, attempted);
+      const asked = winners.flatMap(({ create }) => create);
+      const settled =
+        created < asked.length || attempted.size > 0
+          ? await settleAlreadyRun(client, winners, attempted)
+          : [];
+      // Their cursors are a version further than the caller thinks.
+      await tellOfJobs(client, CURSORS_CHANNEL, [...dropped.settled, ...kept, ...settled]);
+      await insertMissed(client, fresh);
+      const begin = created > 0 ? asked.map(({ scheduledAt }) => scheduledAt) : [];
+      await tellOfRuns(client, [...begin, ...dropped.moved]);
+      const again = sorted.filter(
+        ({ job, missed }) => !won.has(job.uid) || (attempted.has(job.uid) && missed.length > 0),
+      );
+      return { conflicts: again.map(({ job }) => job.uid), created };
+    }),
+  );
+}
+
+/** The compare-and-set that makes runs unique. Returns the uids whose cursor was as it had been read. */
+async function advanceCursors(
+  client: Queryable,
+  changes: readonly LedgerChange[],
+): Promise<Set<string>> {
+  const column = <T>(of: (change: LedgerChange) => T) => changes.map(of);
+  const { rows } = await client.query<{ job_uid: string }>(
+    `with input as materialized (
+       select * from unnest($1::uuid[], $2::uuid[], $3::text[], $4::bigint[], $5::timestamptz[],
+                            $6::text[], $7::int[], $8::boolean[], $9::text[], $10::int[],
+                            $11::text[], $12::boolean[], $13::text[], $14::timestamptz[])
+         as i(job_uid, account, job_id, from_version, position, schedule_hash, generation,
+              startable, once, halted_generation, last_run_now, deleted, revision, halted_at)
+     ), locked as materialized (
+       select i.* from job_cursors c join input i on ${byKey("c.job_uid", "i.job_uid")}
+        where c.version = i.from_version order by i.job_uid for update of c
+     ), updated as (
+       update job_cursors c
+          set account = i.account, job_id = i.job_id, version = c.version + 1,
+              position = i.position, schedule_hash = i.schedule_hash, generation = i.generation,
+              revision = i.revision, startable = i.startable, once = i.once,
+              halted_generation = i.halted_generation, halted_at = i.halted_at,
+              last_run_now = i.last_run_now,
+              deleted_at = case when i.deleted then coalesce(c.deleted_at, clock_timestamp()) end
+         from locked i
+        where ${byKey("c.job_uid", "i.job_uid")} and c.version = i.from_version
+       returning c.job_uid
+     ), inserted as (
+       insert into job_cursors
+         (job_uid, account, job_id, position, schedule_hash, generation, startable, once,
+          halted_generation, last_run_now, deleted_at, revision, halted_at)
+       select job_uid, account, job_id, position, schedule_hash, generation, startable, once,
+              halted_generation, last_run_now, case when deleted then clock_timestamp() end,
+              revision, halted_at
+         from input where from_version is null
+       on conflict (job_uid) do nothing
+       returning job_uid
+     )
+     select job_uid from updated union all select job_uid from inserted`,
+    [
+      column(({ job }) => job.uid),
+      column(({ to }) => to.account),
+      column(({ job }) => job.id),
+      column(({ from }) => from?.version ?? null),
+      column(({ to }) => isoUtc(to.position)),
+      column(({ to }) => to.scheduleHash),
+      column(({ to }) => to.generation),
+      column(({ to }) => to.startable),
+      column(({ to }) => to.once),
+      column(({ to }) => to.haltedGeneration),
+      column(({ to }) => to.lastRunNow),
+      column(({ to }) => to.deleted),
+      column(({ to }) => to.revision),
+      column(({ to }) => (to.haltedAt === null ? null : isoUtc(to.haltedAt))),
+    ],
+  );
+  return new Set(rows.map((row) => row.job_uid));
+}
+
+async function storeRevisions(client: Queryable, changes: readonly LedgerChange[]): Promise<void> {
+  // Also where it is not known which spec the number stands for: a release without revisions wrote it.
+  const fresh = changes.filter(({ from, to }) => from?.revision !== to.revision);
+  if (fresh.length === 0) return;
+  await client.query(
+    `insert into job_revisions (job_uid, generation, spec)
+     select * from unnest($1::uuid[], $2::int[], $3::json[])
+     -- Another spec under a known number: the store has been restored from a backup.
+     on conflict (job_uid, generation) do update set spec = excluded.spec`,
+    [
+      fresh.map(({ job }) => job.uid),
+      fresh.map(({ to }) => to.generation),
+      fresh.map(({ job }) => textOf(job.spec)),
+    ],
+  );
+}
+
+/**
+ * A resource may have NUL in it where no rule of its definition looks, and PostgreSQL stores such a text; but it refuses
+ * each statement that reads a member of it, with all other runs that the statement is about.
+ */
+function textOf(spec: JobSpec): string {
+  const text = JSON.stringify(spec);
+  return text.includes("\\u0000") ? text.replaceAll(ESCAPED_NUL, "$1\\ufffd") : text;
+}
+
+/** Not behind a backslash that is escaped itself. */
+const ESCAPED_NUL = /(?<!\\)((?:\\\\)*)\\u0000/g;
+
+/** Which unstarted runs this change makes impossible, and what is recorded about them. */
+function dropOf(change: LedgerChange): Drop[] {
+  const { job, from, to } = change;
+  const impossible = to.deleted || job.account === null;
+  if (from === undefined && !impossible) return [];
+  const same = from !== undefined && sameRevision(from, to);
+  if (!impossible && to.startable && same) return [];
+  // Of another spec under the same number, runs cannot be told by their generation.
+  const others = to.startable && from?.generation !== to.generation;
+  return [
+    {
+      jobUid: job.uid,
+      generation: to.generation,
+      destination: job.account === null ? "" : destinationKey(job.account, job.spec.target),
+      scope: impossible ? "all" : others ? "others" : "scheduled",
+      reason: dropReason(job, to),
+      decidedUpTo: to.deleted ? null : to.position,
+      // Beyond now is what this creates; of another schedule, or where nothing is created, the position says less.
+      allDue: !impossible && to.startable && from?.scheduleHash === to.scheduleHash,
+      again: decidedHere(change),
+    },
+  ];
+}
+
+/** Keys of the fire times that the change itself creates a run for, or records: the one of a one-time. */
+function decidedHere({ job, create, missed }: LedgerChange): string[] {
+  const created = create.flatMap((run) => (run.trigger === "schedule" ? [run.key] : []));
+  if (job.spec.schedule.kind === "cron") return created;
+  return [...created, ...missed.map(({ first }) => isoUtc(first))];
+}
+
+function dropReason(job: Job, to: LedgerChange["to"]): MissedReason {
+  if (to.deleted) return "deleted";
+  if (job.account === null) return "account_deleted";
+  return to.startable ? "superseded" : "paused";
+}
+
+/**
+ * Runs before cursors, in the order in which closing takes them. A run that is to be created anew may be closing right
+ * now, in a transaction that a later statement's snapshot would not see yet: locking its row waits for that end, or
+ * makes the end wait for ours. So may one that another takes the place of: its closing
+ * wants the cursor next.
+ */
+async function lockRuns(client: Queryable, changes: readonly LedgerChange[]): Promise<void> {
+  const again = changes.flatMap(({ job, from, to, create }) =>
+    from === undefined || (sameRevision(from, to) && from.startable === to.startable)
+      ? []
+      : create.map((run) => ({ uid: job.uid, ...run })),
+  );
+  const replaced = changes.flatMap(({ replace }) => replace);
+  if (again.length === 0 && replaced.length === 0) return;
+  await client.query(
+    `with theirs as materialized (
+       select r.id from runs r
+         join unnest($1::uuid[], $2::text[], $3::text[]) as i(job_uid, trigger, key)
+           on ${byKey("r.job_uid", "i.job_uid")} and r.trigger = i.trigger and r.key = i.key
+       union all
+       select id from unnest($4::uuid[]) as id
+     )
+     select from runs r join theirs t on ${byKey("r.id", "t.id")} order by t.id for update of r`,
+    [
+      again.map(({ uid }) => uid),
+      again.map(({ trigger }) => trigger),
+      again.map(({ key }) => key),
+      replaced,
+    ],
+  );
+}
+
+async function insertRuns(
+  client: Queryable,
+  changes: readonly LedgerChange[],
+  attempted: ReadonlySet<string>,
+): Promise<number> {
+  const runs: { account: string; change: LedgerChange; run: NewRun; destination: string }[] = [];
+  for (const change of changes) {
+    const { account, spec } = change.job;
+    if (account === null || change.create.length === 0) continue;
+    const destination = destinationKey(account, spec.target);
+    for (const run of change.create)
+      if (run.trigger === "manual" || !attempted.has(change.job.uid))
+        runs.push({ account, change, run, destination });
+  }
+  if (runs.length === 0) return 0;
+  const values = [
+    runs.map(({ change }) => change.job.uid),
+    runs.map(({ account }) => account),
+    runs.map(({ change }) => change.job.id),
+    runs.map(({ change }) => change.to.generation),
+    runs.map(({ run }) => run.trigger),
+    runs.map(({ run }) => run.key),
+    runs.map(({ run }) => isoUtc(run.scheduledAt)),
+    runs.map(({ destination }) => destination),
+  ];
+  const { rowCount } = await client.query(
+    `with ${NEW_RUNS}, asked as (
+       insert into manual_run_keys (job_uid, key)
+       select job_uid, key from input where trigger = 'manual'
+       on conflict do nothing returning job_uid, key
+     )
+     ${insertNew(`(trigger = 'manual' and (job_uid, key) in (select job_uid, key from asked))
+         -- Prepared for the older generation, and delivered before this change got here.
+         or (trigger = 'schedule' and not exists (
+              select from job_cursors c
+               where ${byKey("c.job_uid", "i.job_uid")} and c.last_schedule_time >= i.scheduled_at))`)}`,
+    values,
+  );
+  const created = rowCount ?? 0;
+  if (created === runs.length) return created;
+  // Those before a time that has run, as of a one-time that was moved back, or where the clock has stepped back and the job
+  // was changed: of which of them have run as well, the executions tell.
+  const earlier = await client.query(
+    `with ${NEW_RUNS}
+     ${insertNew(`trigger = 'schedule' and exists (
+              select from job_cursors c
+               where ${byKey("c.job_uid", "i.job_uid")} and c.last_schedule_time > i.scheduled_at)
+         -- As "not exists" it could become a join with all executions there are.
+         and exists (
+              select from executions e
+               where e.account = i.account and e.job_id = i.job_id
+                 and ${ofFireTime("i.job_uid", "i.scheduled_at")}) is not true`)}`,
+    values,
+  );
+  return created + (earlier.rowCount ?? 0);
+}
+
+const NEW_RUNS = `input as materialized (
+       select * from unnest($1::uuid[], $2::uuid[], $3::text[], $4::int[], $5::text[], $6::text[],
+                            $7::timestamptz[], $8::text[])
+         as i(job_uid, account, job_id, generation, trigger, key, scheduled_at, destination)
+     )`;
+
+/** Of input `i`, where there is none of this identity yet. */
+function insertNew(condition: string): string {
+  return `insert into runs
+       (job_uid, account, job_id, generation, trigger, key, scheduled_at, not_before, destination)
+     select job_uid, account, job_id, generation, trigger, key, scheduled_at, scheduled_at, destination
+       from input i
+      where ${condition}
+     on conflict (job_uid, trigger, key) do nothing`;
+}
+
+async function insertMissed(client: Queryable, changes: readonly LedgerChange[]): Promise<void> {
+  const spans = changes.flatMap(({ job, missed }) =>
+    job.account === null ? [] : missed.map((span) => ({ job, account: job.account, span })),
+  );
+  if (spans.length === 0) return;
+  await client.query(
+    `insert into missed_spans (account, job_id, job_uid, first_at, last_at, count, reason)
+     select * from unnest($1::uuid[], $2::text[], $3::uuid[], $4::timestamptz[], $5::timestamptz[],
+                          $6::bigint[], $7::text[])`,
+    [
+      spans.map(({ account }) => account),
+      spans.map(({ job }) => job.id),
+      spans.map(({ job }) => job.uid),
+      spans.map(({ span }) => isoUtc(span.first)),
+      spans.map(({ span }) => isoUtc(span.last)),
+      spans.map(({ span }) => span.count),
+      spans.map(({ span }) => span.reason),
+    ],
+  );
+}

@@ -90,13 +90,10 @@ export function createTransportPool(options: {
   });
 
   // A mail that waited in nodemailer's own queue would have its time run out there.
-  const turns = createTurns({ atOnce: options.connections });
+  const turns = createServerTurns(options.connections);
   let inFlight = 0;
   let begun = 0;
   let retired = false;
-  /** Turns that nobody gets, since the server takes fewer, and the mails that got through meanwhile. */
-  let withheld = 0;
-  let through = 0;
 
   async function attempt(
     message: MailMessage & { messageId: string },
@@ -144,14 +141,6 @@ export function createTransportPool(options: {
     }
   }
 
-  function oneMore(): void {
-    through += 1;
-    if (withheld === 0 || through < BEFORE_ONE_MORE) return;
-    through = 0;
-    withheld -= 1;
-    turns.done();
-  }
-
   return {
     revision: settings.revision,
     from: settings.from,
@@ -177,16 +166,14 @@ export function createTransportPool(options: {
           begin();
           const ended = await inTurn(message, signal, maySend);
           if (ended.kind === "stale") return ended.failure;
-          if (ended.kind === "accepted") oneMore();
+          if (ended.kind === "accepted") turns.through();
           if (ended.kind !== "crowded") return ended;
           // With none beside it, from its beginning to here, it was not one too many.
           if (alone === begun || signal.aborted) return ended.failure;
           sentAway = ended.failure;
         } finally {
           inFlight -= 1;
-          if (sentAway) through = 0;
-          // One is left, for those who wait.
-          if (sentAway && withheld < options.connections - 1) withheld += 1;
+          if (sentAway) turns.withhold();
           else turns.done();
           if (retired && inFlight === 0) pool.close();
         }
@@ -201,6 +188,31 @@ export function createTransportPool(options: {
       retired = true;
       turns.close();
       pool.close({ force: true });
+    },
+  };
+}
+
+/** As many at a time as there are connections, or fewer once the server takes fewer. */
+function createServerTurns(connections: number) {
+  const turns = createTurns({ atOnce: connections });
+  /** Turns that nobody gets, and the mails that got through meanwhile. */
+  let withheld = 0;
+  let through = 0;
+  return {
+    ...turns,
+    /** In place of `done`: it was one too many. One is left, for those who wait. */
+    withhold(): void {
+      through = 0;
+      if (withheld < connections - 1) withheld += 1;
+      else turns.done();
+    },
+    /** A mail got through. */
+    through(): void {
+      through += 1;
+      if (withheld === 0 || through < BEFORE_ONE_MORE) return;
+      through = 0;
+      withheld -= 1;
+      turns.done();
     },
   };
 }

@@ -108,31 +108,19 @@ export function createController(deps: ControllerDeps): Controller {
   const resyncMs = deps.resyncMs ?? 15 * MINUTE;
   const reflector = createReflector({ jobs, timers, random, monotonic, log, resyncMs });
 
-  let synced = false;
-  let blindSince = -Infinity;
+  /** Monotonic: since when the view is not to be trusted; undefined while it is. */
+  let blindSince: number | undefined = -Infinity;
   let refusedNamespaces: readonly string[] = [];
   let leading = false;
   /** Rises with every change of leadership: what was begun in an older term is not taken in. */
   let term = 0;
   /** Cursors must be read (again) before anything is decided. */
   let cursorsDue = true;
-  const touched = new TouchedCursors({
-    ledger,
-    view,
-    queue,
-    timers,
-    onDue: () => {
-      bell.ring();
-    },
-  });
-  const locked = new LockedJobs({
-    ledger,
-    queue,
-    timers,
-    onDue: () => {
-      bell.ring();
-    },
-  });
+  const onDue = (): void => {
+    bell.ring();
+  };
+  const touched = new TouchedCursors({ ledger, view, queue, timers, onDue });
+  const locked = new LockedJobs({ ledger, queue, timers, onDue });
   const tombstones = new Set<string>();
   /** They take turns with what is due: of a namespace that is deleted they follow each other for minutes. */
   let cancelledLast = false;
@@ -186,14 +174,13 @@ export function createController(deps: ControllerDeps): Controller {
       for (const cursor of contradicting) disprove(cursor);
       for (const uid of orphans) if (!uids.has(uid)) tombstones.add(uid);
       refusedNamespaces = refused;
-      if (!synced && blindSince !== -Infinity)
+      if (blindSince !== undefined && blindSince !== -Infinity)
         log.info("the job store is listed again; scheduling goes on");
-      synced = true;
+      blindSince = undefined;
       cursorsDue = true;
       bell.ring();
     },
     stale() {
-      synced = false;
       blindSince = monotonic();
       log.warn("the job store has been away for long; scheduling pauses until it is listed again");
     },
@@ -209,14 +196,10 @@ export function createController(deps: ControllerDeps): Controller {
       heap.clear();
       queue.clear();
       counts.clear();
-      view.cursors.clear();
+      view.endTerm();
       touched.clear();
       locked.clear();
       suspects.clear();
-      for (const entry of view.entries.values()) {
-        entry.status = undefined;
-        entry.reported = undefined;
-      }
       reporter?.clear();
     }
     cursorsDue = true;
@@ -338,7 +321,7 @@ export function createController(deps: ControllerDeps): Controller {
       const current = (): boolean => leading && term === inTerm;
       try {
         // `holds` may turn false before the listener hears of it: asked before every batch.
-        if (!synced || !leading) {
+        if (blindSince !== undefined || !leading) {
           await bell.wait(HOUR, signal);
           continue;
         }
@@ -410,7 +393,7 @@ export function createController(deps: ControllerDeps): Controller {
 
   return {
     get blindMs() {
-      return synced ? 0 : monotonic() - blindSince;
+      return blindSince === undefined ? 0 : monotonic() - blindSince;
     },
     get refused() {
       return refusedNamespaces;

@@ -56,6 +56,15 @@ export class JobView {
     return irrelevant ? "irrelevant" : "relevant";
   }
 
+  /** Leadership ends: PostgreSQL's side is not followed any more, and whoever leads next counts and reports anew. */
+  endTerm(): void {
+    this.cursors.clear();
+    for (const entry of this.entries.values()) {
+      entry.status = undefined;
+      entry.reported = undefined;
+    }
+  }
+
   remove(uid: string): JobEntry | undefined {
     const entry = this.entries.get(uid);
     this.entries.delete(uid);

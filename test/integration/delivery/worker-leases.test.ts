@@ -353,77 +353,67 @@ describe("a lease", () => {
     expect(target.received).toHaveLength(1);
   });
 
-  test("that ran out between start and send, of a run that its claim did not start: nothing is sent", async () => {
-    const target = await receiver();
-    const of = webhookJob(target.url);
-    const queue = fixture.anotherQueue();
-    const committed = Promise.withResolvers<undefined>();
-    const stalled = Promise.withResolvers<undefined>();
-    const released = Promise.withResolvers<undefined>();
-    const slow = worker({
-      timing: SHORT,
-      queue: {
-        ...claimingOnly(unheard(queue)),
-        start: async (runs) => {
-          const started = await queue.start(runs);
-          committed.resolve(undefined);
-          await stalled.promise;
-          return started;
-        },
-        release: async (...given) => {
-          await queue.release(...given);
-          released.resolve(undefined);
-        },
+  describe("that ran out before the send of what had been started: nothing is sent", () => {
+    test.each<{
+      title: string;
+      /** `stall`: until the run has been taken over. */
+      stalls: (queue: RunQueue, stall: () => Promise<void>) => Partial<RunQueue>;
+    }>([
+      {
+        title: "by a start of its own",
+        stalls: (queue, stall) => ({
+          ...claimingOnly(queue),
+          start: async (runs) => {
+            const started = await queue.start(runs);
+            await stall();
+            return started;
+          },
+        }),
       },
-    });
-    await create(of);
-    await committed.promise;
-    worker({ timing: SHORT });
-    await taken(of);
-    stalled.resolve(undefined);
-    // It gives back what it does not hold any more, which changes nothing.
-    await released.promise;
-    await slow.stop();
-    expect(target.received).toEqual([]);
-    expect(await fixture.executions(of, 1)).toHaveLength(1);
-  });
-
-  test("that ran out between the claim that started it and the send: nothing is sent", async () => {
-    const target = await receiver();
-    const of = webhookJob(target.url);
-    const queue = fixture.anotherQueue();
-    const committed = Promise.withResolvers<undefined>();
-    const stalled = Promise.withResolvers<undefined>();
-    const released = Promise.withResolvers<undefined>();
-    const slow = worker({
-      timing: SHORT,
-      queue: {
-        ...unheard(queue),
-        claim: async (request) => {
-          const runs = await queue.claim(request);
-          if (runs.some(({ started }) => started)) {
+      {
+        title: "by its claim",
+        stalls: (queue, stall) => ({
+          claim: async (request) => {
+            const runs = await queue.claim(request);
+            if (runs.some(({ started }) => started)) await stall();
+            return runs;
+          },
+        }),
+      },
+    ])("$title", async ({ stalls }) => {
+      const target = await receiver();
+      const of = webhookJob(target.url);
+      const queue = unheard(fixture.anotherQueue());
+      const committed = Promise.withResolvers<undefined>();
+      const stalled = Promise.withResolvers<undefined>();
+      const released = Promise.withResolvers<undefined>();
+      const slow = worker({
+        timing: SHORT,
+        queue: {
+          ...queue,
+          ...stalls(queue, async () => {
             committed.resolve(undefined);
             await stalled.promise;
-          }
-          return runs;
+          }),
+          release: async (...given) => {
+            await queue.release(...given);
+            released.resolve(undefined);
+          },
         },
-        release: async (...given) => {
-          await queue.release(...given);
-          released.resolve(undefined);
-        },
-      },
+      });
+      await create(of);
+      await committed.promise;
+      worker({ timing: SHORT });
+      await taken(of);
+      stalled.resolve(undefined);
+      // It gives back what it does not hold any more, which changes nothing.
+      await released.promise;
+      await slow.stop();
+      expect(target.received).toEqual([]);
+      expect(await fixture.executions(of, 1)).toMatchObject([
+        { errorMessage: "interrupted: outcome unknown" },
+      ]);
     });
-    await create(of);
-    await committed.promise;
-    worker({ timing: SHORT });
-    await taken(of);
-    stalled.resolve(undefined);
-    await released.promise;
-    await slow.stop();
-    expect(target.received).toEqual([]);
-    expect(await fixture.executions(of, 1)).toMatchObject([
-      { errorMessage: "interrupted: outcome unknown" },
-    ]);
   });
 
   test("that ran out while the mail server made us wait: the mail does not leave", async () => {

@@ -149,6 +149,23 @@ export function createReflector(deps: {
         failures = 0;
         failingSince = undefined;
       };
+      /** How long to stay away, in milliseconds. `gotOn`: the watch had brought something, or held for a while. */
+      const failed = (error: unknown, gotOn: boolean): number => {
+        brief = failures > 0 || gotOn ? 0 : brief + 1;
+        if (error instanceof PositionExpired && at !== undefined) {
+          log.debug({ err: error }, "the watch cannot go on; listing again");
+          at = undefined;
+          return backoffMs(brief, random);
+        }
+        if (brief >= MOST_BRIEF) at = undefined;
+        if (failures === 0) log.warn({ err: error }, "the job store does not answer; retrying");
+        failures += 1;
+        failingSince ??= monotonic();
+        // Not only while watching: a list fails after a resync, an expired position or a rebinding too.
+        const away = monotonic() - failingSince > STALE_AFTER_MS;
+        if (away || error instanceof ChangeUnread) distrust();
+        return askedForMs(error) + backoffMs(Math.max(failures, brief), random);
+      };
 
       while (!signal.aborted) {
         const cycle = new AbortController();
@@ -178,23 +195,9 @@ export function createReflector(deps: {
           if (signal.aborted) break;
           if (cycle.signal.aborted) continue;
           const gotOn =
-            began && (at?.position !== began.position || monotonic() - began.at >= BRIEF_MS);
-          brief = failures > 0 || gotOn ? 0 : brief + 1;
-          if (error instanceof PositionExpired && at !== undefined) {
-            log.debug({ err: error }, "the watch cannot go on; listing again");
-            at = undefined;
-            await pause(backoffMs(brief, random), timers, signal);
-            continue;
-          }
-          if (brief >= MOST_BRIEF) at = undefined;
-          if (failures === 0) log.warn({ err: error }, "the job store does not answer; retrying");
-          failures += 1;
-          failingSince ??= monotonic();
-          // Not only while watching: a list fails after a resync, an expired position or a rebinding too.
-          const away = monotonic() - failingSince > STALE_AFTER_MS;
-          if (away || error instanceof ChangeUnread) distrust();
-          const waitMs = askedForMs(error) + backoffMs(Math.max(failures, brief), random);
-          await pause(waitMs, timers, signal);
+            began !== undefined &&
+            (at?.position !== began.position || monotonic() - began.at >= BRIEF_MS);
+          await pause(failed(error, gotOn), timers, signal);
         } finally {
           resync?.cancel();
         }

@@ -11,10 +11,12 @@ import type { CircuitState } from "../domain/ports/circuits.ts";
 import type { Clock, Monotonic, Timer, Timers } from "../domain/ports/clock.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 
+/** What an attempt says about its destination; `neutral`: nothing, as it was aborted by us, or never sent. */
+export type Verdict = "success" | "failure" | "neutral";
+
 /** Leave to make one attempt. `settle` must be called exactly once, however the attempt ended. */
 export interface Permit {
-  /** `neutral`: the attempt says nothing about the destination (aborted by us, never sent). */
-  settle(result: "success" | "failure" | "neutral"): void;
+  settle(verdict: Verdict): void;
 }
 
 export interface CircuitBreakers {
@@ -150,20 +152,20 @@ export function createCircuitBreakers(options: {
   /** Most destinations never fail: they cost nothing. */
   function unknownCall(whom: Whom): Permit {
     return {
-      settle: (result) => {
-        report(whom, result);
+      settle: (verdict) => {
+        report(whom, verdict);
       },
     };
   }
 
   /** The outcome of a call that was announced to no breaker, or to one that has been dropped since. */
-  function report(whom: Whom, result: Parameters<Permit["settle"]>[0]): void {
-    if (closed || result === "neutral") return;
+  function report(whom: Whom, verdict: Verdict): void {
+    if (closed || verdict === "neutral") return;
     const [destination, revision] = whom;
     const entry = entries.get(destination);
     if (entry === undefined) {
-      if (result === "failure") create(whom);
-    } else if (entry.epoch === 0 && entry.revision === revision) permit(entry).settle(result);
+      if (verdict === "failure") create(whom);
+    } else if (entry.epoch === 0 && entry.revision === revision) permit(entry).settle(verdict);
   }
 
   function permit(entry: Entry): Permit {
@@ -174,16 +176,16 @@ export function createCircuitBreakers(options: {
         ? laterProbe(entry.breaker)
         : announced(entry.breaker, probing);
     return {
-      settle: (result) => {
+      settle: (verdict) => {
         // A straggler from before the circuit opened must not pass for the probe, nor open it again
         // afterwards. For opossum it stays a call that has not ended, of a window that has passed.
         if (entry.epoch !== epoch) return;
         if (entries.get(entry.destination) !== entry) {
-          report([entry.destination, entry.revision], result);
+          report([entry.destination, entry.revision], verdict);
           return;
         }
-        if (result === "failure") entry.lastFailureAt = monotonic();
-        call[result]();
+        if (verdict === "failure") entry.lastFailureAt = monotonic();
+        call[verdict]();
       },
     };
   }
@@ -321,7 +323,7 @@ export function createCircuitBreakers(options: {
 }
 
 type Whom = Parameters<CircuitBreakers["admit"]>;
-type Call = Record<Parameters<Permit["settle"]>[0], () => void>;
+type Call = Record<Verdict, () => void>;
 
 /** The call is announced to opossum now, so that it counts the probe, and reported when it ends. */
 function announced(breaker: Entry["breaker"], probing: boolean): Call {

@@ -5,6 +5,7 @@ import type { Random } from "../domain/ports/clock.ts";
 import type { Closing } from "../domain/ports/run-queue.ts";
 import type { ClaimedRun, DeliveryOutcome } from "../domain/run.ts";
 import type { AttemptOutcome } from "./attempt.ts";
+import type { Verdict } from "./circuit-breaker.ts";
 
 /** Why the worker itself ended an attempt. */
 export type AbortCause = "replaced" | "deleted" | "interrupted" | "lost";
@@ -75,10 +76,7 @@ function closed(
 }
 
 /** What an attempt says about its destination. What we ended ourselves says nothing. */
-export function verdictOf(
-  outcome: AttemptOutcome,
-  aborted: AbortCause | null,
-): "success" | "failure" | "neutral" {
+export function verdictOf(outcome: AttemptOutcome, aborted: AbortCause | null): Verdict {
   if (outcome.kind === "not_sent" || outcome.kind === "postponed") return "neutral";
   if (outcome.kind === "delivered" || outcome.kind === "gone") return "success";
   const { destinationFault = outcome.kind === "retryable" } = outcome;

@@ -33,12 +33,13 @@ interface Sender {
   smtpRevision?: string | undefined;
 }
 
-/**
- * Milliseconds that what an account sends with may take to be read, then no other account's runs wait for it; and
- * that may lie between asking for a start and sending. What takes longer is looked at again before it is sent: who has
- * deleted its job meanwhile has had the answer that nothing of it starts any more.
- */
+/** Milliseconds that what an account sends with may take to be read; then no other account's runs wait for it. */
 const PATIENCE = 100;
+/**
+ * Milliseconds that may lie between asking for a start and sending. What takes longer is looked at again before it is
+ * sent: who has deleted its job meanwhile has had the answer that nothing of it starts any more.
+ */
+const LATE = 100;
 const UNREADABLE = {
   webhook: "signing secrets cannot be read for now",
   email: "SMTP settings cannot be read for now",
@@ -122,7 +123,7 @@ export function createStarter(options: {
     signal: AbortSignal,
   ): Promise<void> {
     const unwanted =
-      monotonic() - asked > PATIENCE
+      monotonic() - asked > LATE
         ? await orGiveBack(ready, () => queue.unwanted(ready.map(({ run }) => run.id)))
         : undefined;
     for (const each of ready) {

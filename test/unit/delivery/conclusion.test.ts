@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { conclude, verdictOf, type Conclusion } from "../../../src/delivery/conclusion.ts";
+import type { Verdict } from "../../../src/delivery/circuit-breaker.ts";
 import type { AttemptOutcome } from "../../../src/delivery/attempt.ts";
 import { claimedRun } from "../../integration/delivery/claimed-run.ts";
 
@@ -123,7 +124,7 @@ test("a circuit that stays open until the deadline ends the run, and says so", (
   );
 });
 
-test.each<{ title: string; outcome: AttemptOutcome; verdict: ReturnType<typeof verdictOf> }>([
+test.each<{ title: string; outcome: AttemptOutcome; verdict: Verdict }>([
   { title: "a failure that may pass", outcome: FAILED, verdict: "failure" },
   { title: "an answer that is no", outcome: REFUSED, verdict: "success" },
   {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { timers } from "../../../cmd/system.ts";
 import type { AttemptOutcome } from "../../../src/delivery/attempt.ts";
-import type { Permit } from "../../../src/delivery/circuit-breaker.ts";
+import type { Verdict } from "../../../src/delivery/circuit-breaker.ts";
 import { createFlights } from "../../../src/delivery/flights.ts";
 import { createStarter } from "../../../src/delivery/starter.ts";
 import type { Claim, Closing } from "../../../src/domain/ports/run-queue.ts";
@@ -14,7 +14,6 @@ import { spec } from "../../integration/postgres/runs-fixture.ts";
 
 const NOW = 1_000_000;
 
-type Verdict = Parameters<Permit["settle"]>[0];
 type Options = Parameters<typeof createStarter>[0] & Parameters<typeof createFlights>[0];
 
 /** One run, `job-1`, and what its worker does with it. */

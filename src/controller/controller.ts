@@ -1,6 +1,4 @@
 import { Bell } from "../waiting/bell.ts";
-import type { Cursor } from "../domain/cursor.ts";
-import { contradicts } from "../domain/decide.ts";
 import { HOUR, MINUTE } from "../domain/instant.ts";
 import type { Clock, Monotonic, Random, Timers } from "../domain/ports/clock.ts";
 import { DependencyUnavailable, LockHeld } from "../domain/ports/dependency-down.ts";
@@ -12,7 +10,7 @@ import type { StatusReporter } from "../domain/ports/status-reporter.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { backoffMs } from "../waiting/backoff.ts";
 import { pause } from "../waiting/pause.ts";
-import { JobView, type JobEntry } from "./job-view.ts";
+import { JobView } from "./job-view.ts";
 import { LockedJobs } from "./locked-jobs.ts";
 import type { ControllerMetrics } from "./reconciler.ts";
 import { createReconciler } from "./reconciler.ts";
@@ -125,7 +123,9 @@ export function createController(deps: ControllerDeps): Controller {
   /** They take turns with what is due: of a namespace that is deleted they follow each other for minutes. */
   let cancelledLast = false;
   const suspects = new Suspects({
+    view,
     timers,
+    log,
     relist: () => {
       reflector.relist();
     },
@@ -170,9 +170,7 @@ export function createController(deps: ControllerDeps): Controller {
           if (whole) sink.deleted(uid);
           else drop(uid);
         }
-      const { orphans, contradicting } = suspects.listed(whole);
-      for (const cursor of contradicting) disprove(cursor);
-      for (const uid of orphans) if (!uids.has(uid)) tombstones.add(uid);
+      for (const uid of suspects.listed(whole)) if (!uids.has(uid)) tombstones.add(uid);
       refusedNamespaces = refused;
       if (blindSince !== undefined && blindSince !== -Infinity)
         log.info("the job store is listed again; scheduling goes on");
@@ -206,24 +204,6 @@ export function createController(deps: ControllerDeps): Controller {
     bell.ring();
   }
 
-  /** The job of a cursor that it contradicts. */
-  function contradictedBy(cursor: Cursor): JobEntry | undefined {
-    const entry = view.entries.get(cursor.jobUid);
-    return entry && contradicts(cursor, entry.job) ? entry : undefined;
-  }
-
-  /** No news are on their way that would bear out the cursor: the next reconcile believes the store. */
-  function disprove(cursor: Cursor): void {
-    const entry = contradictedBy(cursor);
-    if (entry === undefined) return;
-    entry.disproved = cursor.version;
-    const { id: job, uid, generation } = entry.job;
-    log.warn(
-      { job, uid, generation, cursor: { generation: cursor.generation, deleted: cursor.deleted } },
-      "the job store has a job, or a state of it, that was given up here before, as after a restored backup: taking it up again",
-    );
-  }
-
   async function loadCursors(current: () => boolean): Promise<void> {
     cursorsDue = false;
     try {
@@ -238,13 +218,8 @@ export function createController(deps: ControllerDeps): Controller {
       if (!current()) return;
       view.cursors = fresh;
       for (const uid of view.entries.keys()) queue.add(uid);
-      suspects.add({
-        orphans: found.filter((uid) => !tombstones.has(uid) && !view.entries.has(uid)),
-        contradicting: [...fresh.values()].filter((cursor) => {
-          const entry = contradictedBy(cursor);
-          return entry !== undefined && entry.disproved !== cursor.version;
-        }),
-      });
+      const orphans = found.filter((uid) => !tombstones.has(uid) && !view.entries.has(uid));
+      suspects.found(fresh.values(), orphans);
       log.debug({ jobs: uids.length, ms: Math.round(monotonic() - started) }, "cursors read");
     } catch (error) {
       cursorsDue = true;

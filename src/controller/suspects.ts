@@ -1,15 +1,14 @@
 import type { Cursor } from "../domain/cursor.ts";
+import { contradicts } from "../domain/decide.ts";
 import type { Timers } from "../domain/ports/clock.ts";
-
-interface Found {
-  /** Cursors without a job. */
-  orphans: readonly string[];
-  /** Cursors that know of a deletion, or of a later generation, of which the store says nothing. */
-  contradicting: readonly Cursor[];
-}
+import type { Logger } from "../telemetry/logger.ts";
+import type { JobEntry, JobView } from "./job-view.ts";
 
 interface Suspect {
-  /** The uid of an orphan, or the cursor that contradicts. */
+  /**
+   * The uid of a cursor without a job, or a cursor that knows of a deletion, or of a later generation, of which the store
+   * says nothing.
+   */
   of: string | Cursor;
   /** The first list that is new enough to judge it. */
   judgedBy: number;
@@ -27,11 +26,15 @@ export class Suspects {
   /** How many have begun. */
   #lists = 0;
   #suspects = new Map<string, Suspect>();
+  readonly #view: JobView;
   readonly #timers: Timers;
+  readonly #log: Logger;
   readonly #relist: () => void;
 
-  constructor(options: { timers: Timers; relist: () => void }) {
+  constructor(options: { view: JobView; timers: Timers; log: Logger; relist: () => void }) {
+    this.#view = options.view;
     this.#timers = options.timers;
+    this.#log = options.log;
     this.#relist = options.relist;
   }
 
@@ -41,11 +44,15 @@ export class Suspects {
   }
 
   /**
-   * In place of what was found before. Asks for a list when something is new and stays so; what is found
-   * again waits for the one that was asked for then.
+   * All cursors, and the uids of those without a job, in place of what was found before. Asks for a list when something is
+   * new and stays so; what is found again waits for the one that was asked for then.
    */
-  add({ orphans, contradicting }: Found): void {
+  found(cursors: Iterable<Cursor>, orphans: readonly string[]): void {
     const before = this.#suspects;
+    const contradicting = [...cursors].filter((cursor) => {
+      const entry = this.#contradicted(cursor);
+      return entry !== undefined && entry.disproved !== cursor.version;
+    });
     this.#suspects = new Map(
       [...orphans, ...contradicting].map((of) => {
         const name = nameOf(of);
@@ -65,19 +72,37 @@ export class Suspects {
   }
 
   /**
-   * A list has ended: what it is new enough to judge. Of orphans only a `whole` one, without a gap, can
-   * tell; until there is one they are kept, since found anew they would ask for one again and again.
+   * A list has ended: returns the orphans that it is new enough to judge, and disproves the cursors that it is. Of orphans
+   * only a `whole` one, without a gap, can tell; until there is one they are kept, since found anew they would ask for one
+   * again and again.
    */
-  listed(whole: boolean): Found {
+  listed(whole: boolean): string[] {
     const orphans: string[] = [];
-    const contradicting: Cursor[] = [];
     for (const [name, { of, judgedBy }] of this.#suspects) {
       if (judgedBy > this.#lists || (typeof of === "string" && !whole)) continue;
       this.#suspects.delete(name);
       if (typeof of === "string") orphans.push(of);
-      else contradicting.push(of);
+      else this.#disprove(of);
     }
-    return { orphans, contradicting };
+    return orphans;
+  }
+
+  /** The job of a cursor that it contradicts. */
+  #contradicted(cursor: Cursor): JobEntry | undefined {
+    const entry = this.#view.entries.get(cursor.jobUid);
+    return entry && contradicts(cursor, entry.job) ? entry : undefined;
+  }
+
+  /** No news are on their way that would bear out the cursor: the next reconcile believes the store. */
+  #disprove(cursor: Cursor): void {
+    const entry = this.#contradicted(cursor);
+    if (entry === undefined) return;
+    entry.disproved = cursor.version;
+    const { id: job, uid, generation } = entry.job;
+    this.#log.warn(
+      { job, uid, generation, cursor: { generation: cursor.generation, deleted: cursor.deleted } },
+      "the job store has a job, or a state of it, that was given up here before, as after a restored backup: taking it up again",
+    );
   }
 
   clear(): void {

@@ -2,6 +2,7 @@ import { isoUtc } from "../domain/instant.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import type { Closing } from "../domain/ports/run-queue.ts";
 import { byKey } from "./by-key.ts";
+import { HELD, UNCLAIMED } from "./claims.ts";
 import { ONCE_AT } from "./drop-runs.ts";
 import { insist, UNMET } from "./insist.ts";
 import { ensureMonths, lacksPartition } from "./partitions.ts";
@@ -77,7 +78,6 @@ interface ClosedRow {
 const columns = ["account", ...EXECUTION_COLUMNS].join(", ");
 
 /** Of run `r` and its input `i`. */
-const HELD = `${byKey("r.id", "i.id")} and r.claim_token = i.token`;
 const ATTEMPTED = `uuidv7() as id, r.id as run_id, r.account, r.job_id, r.job_uid, r.generation, r.trigger,
   r.scheduled_at, i.one_time, i.status, i.http_status, i.duration_ms, i.error_message, i.executed_at`;
 
@@ -93,7 +93,7 @@ const RETRIED = {
   name: "retry_runs",
   mine: `update runs r
           set attempts = r.attempts + 1, not_before = i.retry_at, retry_at = i.retry_at,
-              claim_token = null, worker = null, lease_until = null, started_at = null
+              ${UNCLAIMED}
          from input i, job_cursors c
         where ${HELD} and ${byKey("c.job_uid", "r.job_uid")} and ${UNWANTED} is null
        returning ${ATTEMPTED}, r.attempts as attempt, i.next`,

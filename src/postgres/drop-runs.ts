@@ -1,6 +1,7 @@
 import { isoUtc, type Instant } from "../domain/instant.ts";
 import type { MissedReason } from "../domain/run.ts";
 import { byKey } from "./by-key.ts";
+import { UNCLAIMED } from "./claims.ts";
 import type { Queryable } from "./pool.ts";
 
 /** Which unstarted runs of a job may not start any more. */
@@ -64,7 +65,7 @@ export async function dropUnstarted(client: Queryable, drops: readonly Drop[]): 
      ), moved as (
        update runs r
           set generation = a.generation, destination = a.destination,
-              claim_token = null, worker = null, lease_until = null
+              ${UNCLAIMED}
          from affected a
         where ${byKey("r.id", "a.id")} and not a.doomed and r.trigger = 'manual' and r.generation <> a.generation
        returning r.not_before

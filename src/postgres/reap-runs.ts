@@ -5,6 +5,7 @@ import { DependencyUnavailable, LockHeld } from "../domain/ports/dependency-down
 import type { Closing, RunQueue } from "../domain/ports/run-queue.ts";
 import { byKey } from "./by-key.ts";
 import { claimedOf, type ClaimedRow } from "./claim-runs.ts";
+import { UNCLAIMED } from "./claims.ts";
 import { lockedRuns } from "./locked-runs.ts";
 import type { Pool, Queryable } from "./pool.ts";
 import { momentOf, type Moment } from "./rows.ts";
@@ -96,7 +97,7 @@ async function requeueUnstarted(database: Queryable, asOf: Moment): Promise<numb
         where claim_token is not null and started_at is null and ${leaseOver("$1")}
         order by id for update skip locked
      )
-     update runs r set claim_token = null, worker = null, lease_until = null
+     update runs r set ${UNCLAIMED}
        from expired e where ${byKey("r.id", "e.id")}`,
     [asOf],
   );

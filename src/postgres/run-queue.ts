@@ -3,6 +3,7 @@ import type { Random } from "../domain/ports/clock.ts";
 import type { Claim, Closing, RunQueue } from "../domain/ports/run-queue.ts";
 import { byKey } from "./by-key.ts";
 import { claimRuns } from "./claim-runs.ts";
+import { HELD, UNCLAIMED } from "./claims.ts";
 import { closeRuns } from "./close-runs.ts";
 import { createTeller } from "./ledger-news.ts";
 import { lockedRuns } from "./locked-runs.ts";
@@ -56,7 +57,7 @@ export function createRunQueue(options: {
            select id from runs where claim_token = any($1::uuid[]) order by id for update skip locked
          )
          update runs r
-            set claim_token = null, worker = null, lease_until = null, started_at = null
+            set ${UNCLAIMED}
            from theirs where ${byKey("r.id", "theirs.id")} returning r.not_before`,
         [tokens],
       );
@@ -78,8 +79,7 @@ export function createRunQueue(options: {
         name: "release_runs",
         text: `with ${MINE}
          update runs r
-            set claim_token = null, worker = null, lease_until = null, started_at = null,
-                not_before = greatest(r.not_before, $3)
+            set ${UNCLAIMED}, not_before = greatest(r.not_before, $3)
            from mine where ${byKey("r.id", "mine.id")}`,
         values: [...identify(runs), notBefore === undefined ? null : new Date(notBefore)],
       });
@@ -96,7 +96,7 @@ export function createRunQueue(options: {
       const { rows } = await leasePool.query<{ id: string; answer: "renewed" | "locked" }>({
         name: "renew_claims",
         text: `with held as materialized (
-           select r.id, i.token from ${HELD}
+           select r.id, i.token from ${HELD_ROWS}
          ), free as materialized (
            select r.id from runs r
              join held on ${byKey("r.id", "held.id")} and r.claim_token = held.token
@@ -156,12 +156,11 @@ export function createRunQueue(options: {
 }
 
 /** The rows of the claims ($1 ids, $2 tokens) that still hold. */
-const HELD = `runs r join unnest($1::uuid[], $2::uuid[]) as i(id, token)
-  on ${byKey("r.id", "i.id")} and r.claim_token = i.token`;
+const HELD_ROWS = `runs r join unnest($1::uuid[], $2::uuid[]) as i(id, token) on ${HELD}`;
 
 /** Locked in everybody's order. */
 const MINE = `mine as materialized (
-  select r.id from ${HELD} order by i.id for update of r
+  select r.id from ${HELD_ROWS} order by i.id for update of r
 )`;
 
 function identify(claims: readonly Claim[]): string[] {

@@ -3,6 +3,7 @@ import { isoUtc, SECOND } from "../domain/instant.ts";
 import type { JobSpec } from "../domain/job.ts";
 import type { ClaimedRun } from "../domain/run.ts";
 import { byKey } from "./by-key.ts";
+import { HELD, UNCLAIMED } from "./claims.ts";
 import { awaits, droppedAs } from "./drop-runs.ts";
 import { tellOfJobs } from "./ledger-news.ts";
 import { CURSORS_CHANNEL } from "./notifications.ts";
@@ -134,12 +135,12 @@ async function moveOver(
        select * from unnest($1::uuid[], $2::uuid[], $3::int[], $4::text[])
          as i(id, token, generation, destination)
      ), mine as materialized (
-       select i.* from runs r join input i on ${byKey("r.id", "i.id")} and r.claim_token = i.token
+       select i.* from runs r join input i on ${HELD}
         where r.started_at is null order by i.id for update of r
      )
      update runs r
         set generation = m.generation, destination = m.destination,
-            claim_token = null, worker = null, lease_until = null
+            ${UNCLAIMED}
        from mine m where ${byKey("r.id", "m.id")}`,
     [
       moves.map(({ run }) => run.id),
@@ -154,7 +155,7 @@ async function moveOver(
 const CLAIMS = `unnest($1::uuid[], $2::uuid[], $3::int[], $4::timestamptz[])
   as i(id, token, generation, start_by)`;
 
-const STILL_HELD = `${byKey("r.id", "i.id")} and r.claim_token = i.token
+const STILL_HELD = `${HELD}
   and r.generation = i.generation and r.started_at is null and r.lease_until > clock_timestamp()`;
 
 /** Of run `r`. A worker knows the time but for some milliseconds; of a failed-over server's it may know less. */

@@ -1,5 +1,10 @@
 import type { OnceState } from "../domain/cursor.ts";
-import type { DashboardStatistics, LastRun } from "../domain/ports/dashboard.ts";
+import type {
+  ActivityBucket,
+  DashboardStatistics,
+  LastRun,
+  OtpDay,
+} from "../domain/ports/dashboard.ts";
 import type { StatusCursor } from "../domain/job-status.ts";
 import { deleteInBatches, type Batches } from "./batches.ts";
 import type { Pool } from "./pool.ts";
@@ -18,13 +23,7 @@ export function createDashboardStatistics({ pool }: { pool: Pool }): DashboardSt
               where account = $1 and day >= (first at time zone 'UTC')::date group by 1, 2`
           : `select date_trunc('hour', sent_at) as at, status, count(*) as entries
                from email_log, span where account = $1 and sent_at >= first group by 1, 2`;
-      const { rows } = await pool.query<{
-        at: number;
-        mailSent: number;
-        mailFailed: number;
-        runsSucceeded: number;
-        runsFailed: number;
-      }>(
+      const { rows } = await pool.query<ActivityBucket>(
         `with span as materialized (
            select date_trunc($2, now()) - ($3::int - 1) * ('1 ' || $2)::interval as first
          ), buckets as (
@@ -47,14 +46,7 @@ export function createDashboardStatistics({ pool }: { pool: Pool }): DashboardSt
 
     async otps(account, days) {
       if (!isUuid(account)) return [];
-      const { rows } = await pool.query<{
-        day: string;
-        sent: number;
-        sendFailed: number;
-        verified: number;
-        refused: number;
-        burnt: number;
-      }>(
+      const { rows } = await pool.query<OtpDay>(
         `with days as (
            select (now() at time zone 'UTC')::date - n as day from generate_series(0, $2::int - 1) as n
          ), mail as (

@@ -28,33 +28,20 @@ export function smtpFailure(input: {
 }): MailFailure {
   const { error, bodyEnded } = input;
   const fields = readFields(error);
-  const text = scrub(describe(error, fields), input.secrets);
-  const serverFault = isServerFault(error, fields);
-  if (error instanceof DestinationRefused)
-    return {
-      kind: "failed",
-      error: text,
-      retryable: false,
-      outcomeUnknown: false,
-      serverFault,
-      refused: true,
-    };
-  if (fields.responseCode !== undefined)
-    return {
-      kind: "failed",
-      error: text,
-      retryable: isRetryableSmtpReply(fields.responseCode),
-      outcomeUnknown: false,
-      serverFault,
-    };
-  if (PERMANENT_CODES.has(fields.code ?? ""))
-    return { kind: "failed", error: text, retryable: false, outcomeUnknown: false, serverFault };
-  return {
+  const failure = {
     kind: "failed",
-    error: text,
+    error: scrub(describe(error, fields), input.secrets),
+    outcomeUnknown: false,
+    serverFault: isServerFault(error, fields),
+  } as const;
+  if (error instanceof DestinationRefused) return { ...failure, retryable: false, refused: true };
+  if (fields.responseCode !== undefined)
+    return { ...failure, retryable: isRetryableSmtpReply(fields.responseCode) };
+  if (PERMANENT_CODES.has(fields.code ?? "")) return { ...failure, retryable: false };
+  return {
+    ...failure,
     retryable: true,
     outcomeUnknown: bodyEnded || (error instanceof OutOfStep && error.outcomeUnknown),
-    serverFault,
     ...(fields.code === "EABORT" && !bodyEnded ? { withdrawn: true } : {}),
   };
 }

@@ -115,10 +115,12 @@ export function createWriteBehind<T>(options: {
         await write(part);
         size = Math.min(size * 2, maxBatch);
       } catch (error) {
-        if (!(error instanceof ContentRefused)) {
-          const locks = error instanceof LockHeld ? await putLockedAside(part) : new Set<T>();
+        if (error instanceof LockHeld) {
+          const locks = await putLockedAside(part);
           rest = rest.filter((item) => !locks.has(item));
           if (locks.size > 0) continue;
+        }
+        if (!(error instanceof ContentRefused)) {
           onOutage(error);
           if (part.length === 1 && !(error instanceof DependencyUnavailable)) {
             putAside(part, () => undefined);

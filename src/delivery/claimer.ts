@@ -6,7 +6,8 @@ import type { ClaimedRun } from "../domain/run.ts";
 import { Bell } from "../waiting/bell.ts";
 import type { CircuitBreakers } from "./circuit-breaker.ts";
 import { createClaimOutlook } from "./claim-outlook.ts";
-import type { DeliveryLimits, Full, HeldRuns } from "./held-runs.ts";
+import type { DeliveryLimits } from "./delivery-limits.ts";
+import type { Full, HeldRuns } from "./held-runs.ts";
 import type { LeaseKeeper } from "./lease-keeper.ts";
 
 /** Milliseconds. */

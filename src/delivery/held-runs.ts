@@ -1,57 +1,7 @@
 import { isMailServer, partsOfKey } from "../domain/destination.ts";
 import type { Instant } from "../domain/instant.ts";
 import type { ClaimedRun } from "../domain/run.ts";
-
-/** How many runs a worker takes on, in all and of one kind. */
-export interface DeliveryLimits {
-  /** Attempts in flight. */
-  concurrency: number;
-  perAccount: number;
-  perDestination: number;
-  /**
-   * Of an account's mails: a few more than it has connections (`createMailer`). What is started and waits for
-   * one is lost with the process, and nobody could say that it had not been sent.
-   */
-  perMailServer: number;
-  /** Claimed runs that wait for a slot. */
-  buffer: number;
-  /** Runs of one claim. */
-  claimBatch: number;
-  /** About how many characters of payloads and mails are held. One claim may go beyond it; see `room`. */
-  characters: number;
-  /** Circuits that are not closed, beyond which no claim starts what it takes: it would have to except them all. */
-  unsettled: number;
-  /** Attempts done but not recorded, beyond which no more are claimed. */
-  unrecorded: number;
-}
-
-const DELIVERY_LIMITS: DeliveryLimits = {
-  concurrency: 512,
-  perAccount: 256,
-  perDestination: 160,
-  perMailServer: 32,
-  buffer: 2_048,
-  claimBatch: 512,
-  characters: 32 * 1024 * 1024,
-  unsettled: 500,
-  unrecorded: 2_000,
-};
-
-/**
- * The given limits, completed. A share that is not given is a part of `concurrency`, whatever that is:
- * shares as large as the whole would let one account fill the process.
- */
-export function deliveryLimits(given: Partial<DeliveryLimits> = {}): DeliveryLimits {
-  const limits = { ...DELIVERY_LIMITS, ...given };
-  const perAccount = given.perAccount ?? part(limits.perAccount, limits.concurrency, 1 / 2);
-  const perDestination = given.perDestination ?? part(limits.perDestination, perAccount, 5 / 8);
-  return { ...limits, perAccount, perDestination };
-}
-
-/** At least one slot, at most `most`. */
-function part(most: number, whole: number, share: number): number {
-  return Math.min(most, Math.max(1, Math.floor(whole * share)));
-}
+import type { DeliveryLimits } from "./delivery-limits.ts";
 
 export interface HeldRuns {
   /**

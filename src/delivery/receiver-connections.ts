@@ -26,7 +26,7 @@ export interface IdleLimits {
 }
 
 /**
- * As many as calls in flight (`held-runs.ts`): whoever is busy finds all of its connections again. A receiver's
+ * As many as calls in flight (`delivery-limits.ts`): whoever is busy finds all of its connections again. A receiver's
  * Keep-Alive holds one for 30 s, and with TLS it takes 75 KB and a descriptor, so that one account whose jobs call ever
  * new hosts would have the process killed at its memory's limit.
  */

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { createHeldRuns, deliveryLimits } from "../../../src/delivery/held-runs.ts";
+import { deliveryLimits } from "../../../src/delivery/delivery-limits.ts";
+import { createHeldRuns } from "../../../src/delivery/held-runs.ts";
 import { keyOfParts, MAIL_SERVER } from "../../../src/domain/destination.ts";
 import type { ClaimedRun } from "../../../src/domain/run.ts";
 import { claimedRun } from "../../integration/delivery/claimed-run.ts";

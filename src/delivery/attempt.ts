@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { parseAddress } from "../domain/address.ts";
-import { classifyMail } from "../domain/attempt.ts";
+import { classifyMail } from "../domain/delivery-outcome.ts";
 import type { EmailTarget } from "../domain/job.ts";
 import { mailFailureText, type MailResult, type NewEmailLogEntry } from "../domain/mail.ts";
 import type { Clock } from "../domain/ports/clock.ts";

@@ -1,4 +1,4 @@
-import { classifyHttp, classifyNetwork } from "../domain/attempt.ts";
+import { classifyHttp, classifyNetwork } from "../domain/delivery-outcome.ts";
 import { isoUtc } from "../domain/instant.ts";
 import type { WebhookTarget } from "../domain/job.ts";
 import type { Clock, Monotonic } from "../domain/ports/clock.ts";

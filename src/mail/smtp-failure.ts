@@ -1,4 +1,4 @@
-import { classifyNetwork, isRetryableSmtpReply } from "../domain/attempt.ts";
+import { classifyNetwork, isRetryableSmtpReply } from "../domain/delivery-outcome.ts";
 import { errorMessage } from "../domain/error-message.ts";
 import type { MailFailure } from "../domain/mail.ts";
 import { DestinationRefused } from "../network/destination-refused.ts";

@@ -1,4 +1,4 @@
-import { afterAttempt } from "../domain/attempt.ts";
+import { afterAttempt } from "../domain/after-attempt.ts";
 import type { Instant } from "../domain/instant.ts";
 import type { Random } from "../domain/ports/clock.ts";
 import { DependencyUnavailable, LockHeld } from "../domain/ports/dependency-down.ts";

@@ -1,0 +1,71 @@
+import type { Instant } from "./instant.ts";
+import { SECOND } from "./instant.ts";
+import type { Random } from "./ports/clock.ts";
+import type { ClaimedRun, DeliveryOutcome } from "./run.ts";
+
+/** What becomes of a run after an attempt. */
+export type AfterAttempt =
+  | { next: "finished" }
+  /** 410: finished, and the job's generation is halted. */
+  | { next: "halted" }
+  | { next: "retry"; notBefore: Instant }
+  /** The circuit is open: give the claim back, record nothing. */
+  | { next: "postponed"; notBefore: Instant }
+  /** The circuit stayed open until the delivery deadline: record this as the run's execution. */
+  | { next: "expired"; httpStatus: 500; error: string };
+
+/**
+ * Spreads runs that wait for the same circuit. A breaker gives each a place of its own in `until`, but
+ * those of several processes do not know of each other's.
+ */
+const CIRCUIT_JITTER = SECOND;
+
+/**
+ * The retry policy: `maxRetries` further attempts, exponential backoff from `minBackoffSeconds` to
+ * `maxBackoffSeconds` with full jitter above the minimum, `Retry-After` honoured up to the maximum. An
+ * open circuit delays each attempt until `deliveryDeadlineSeconds` after that became due: what a retry waited for
+ * before has nothing to do with the circuit.
+ */
+export function afterAttempt(input: {
+  run: Pick<ClaimedRun, "attempt" | "scheduledAt" | "createdAt" | "retryAt" | "spec">;
+  outcome: DeliveryOutcome;
+  now: Instant;
+  random: Random;
+}): AfterAttempt {
+  const { run, outcome, now, random } = input;
+  switch (outcome.kind) {
+    case "delivered":
+    case "permanent":
+      return { next: "finished" };
+    case "gone":
+      return { next: "halted" };
+    case "retryable":
+      if (run.attempt > run.spec.retry.maxRetries) return { next: "finished" };
+      return { next: "retry", notBefore: now + backoff(run, outcome.retryAfterMs, random) };
+    case "postponed":
+      break;
+  }
+  // A one-time that runs late is due when it is created, not when it should have run.
+  const due = run.retryAt ?? Math.max(run.scheduledAt, run.createdAt);
+  const seconds = run.spec.deliveryDeadlineSeconds;
+  const deadline = due + seconds * SECOND;
+  if (now >= deadline) {
+    const error = `circuit open: the destination kept failing and was not called within ${seconds} s`;
+    return { next: "expired", httpStatus: 500, error };
+  }
+  const until = Math.max(now, outcome.until) + random() * CIRCUIT_JITTER;
+  return { next: "postponed", notBefore: Math.min(Math.ceil(until), deadline) };
+}
+
+function backoff(
+  run: Pick<ClaimedRun, "attempt" | "spec">,
+  retryAfterMs: number | null,
+  random: Random,
+): number {
+  const { minBackoffSeconds, maxBackoffSeconds } = run.spec.retry;
+  const least = minBackoffSeconds * SECOND;
+  const most = Math.max(least, maxBackoffSeconds * SECOND);
+  const ceiling = Math.min(most, least * 2 ** run.attempt);
+  const jittered = least + random() * (ceiling - least);
+  return Math.round(Math.max(jittered, Math.min(retryAfterMs ?? 0, most)));
+}

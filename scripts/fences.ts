@@ -35,7 +35,7 @@ const PACKAGES: Record<string, readonly string[]> = {
   "@koa/router": ["src/gateway/"],
   "koa-body": ["src/gateway/"],
   ajv: ["src/gateway/"],
-  opossum: ["src/delivery/circuit-breaker.ts"],
+  opossum: ["src/delivery/breaker.ts"],
   "cron-parser": ["src/domain/cron/fields.ts"],
   "prom-client": ["src/telemetry/metrics.ts"],
   nodemailer: ["src/mail/"],

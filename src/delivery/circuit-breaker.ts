@@ -1,18 +1,13 @@
 /**
- * The only file that knows opossum. A breaker costs kilobytes and, by default, two timers: destinations
- * get one when they first fail and lose it when it has been closed and quiet for a window, or half-open
- * and called by nobody for ten minutes; all of them share one timer.
+ * A breaker costs kilobytes and, by default, two timers: destinations get one when they first fail and lose it when it
+ * has been closed and quiet for a window, or half-open and called by nobody for ten minutes; all of them share one timer.
  */
-import { EventEmitter } from "node:events";
-import CircuitBreaker from "opossum";
 import { partsOfKey } from "../domain/destination.ts";
 import type { Instant } from "../domain/instant.ts";
 import type { CircuitState } from "../domain/ports/circuits.ts";
 import type { Clock, Monotonic, Timer, Timers } from "../domain/ports/clock.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
-
-/** What an attempt says about its destination; `neutral`: nothing, as it was aborted by us, or never sent. */
-export type Verdict = "success" | "failure" | "neutral";
+import { Breaker, BUCKETS, type Verdict } from "./breaker.ts";
 
 /** Leave to make one attempt. `settle` must be called exactly once, however the attempt ended. */
 export interface Permit {
@@ -36,8 +31,6 @@ export interface CircuitBreakers {
   close(): void;
 }
 
-/** Parts of the window; each costs memory in each breaker. */
-const BUCKETS = 3;
 /** Milliseconds to wait for the outcome of somebody else's probe. */
 const PROBE_PATIENCE = 2_000;
 /**
@@ -64,9 +57,7 @@ interface Entry {
   revision: string | undefined;
   /** Those of the account, itself among them, in the order of last use. */
   siblings: Set<Entry>;
-  breaker: CircuitBreaker<[Promise<void>], void>;
-  /** Moves the breaker's window on by one bucket. */
-  rotation: EventEmitter;
+  breaker: Breaker;
   state: CircuitState;
   /** Raised by each transition: a call from before it says nothing about the state since then. */
   epoch: number;
@@ -78,9 +69,6 @@ interface Entry {
   /** When the last run that was put off was told to come back. */
   lastReturn: number;
 }
-
-/** Calls within the window, before which nothing is concluded from their failures. */
-const MINIMUM_CALLS = 5;
 
 export interface Transition {
   destination: string;
@@ -170,11 +158,7 @@ export function createCircuitBreakers(options: {
 
   function permit(entry: Entry): Permit {
     const { epoch } = entry;
-    const probing = entry.state === "half_open";
-    const call =
-      probing && !awaitsProbe(entry)
-        ? laterProbe(entry.breaker)
-        : announced(entry.breaker, probing);
+    const call = entry.breaker.begin(entry.state === "half_open");
     return {
       settle: (verdict) => {
         // A straggler from before the circuit opened must not pass for the probe, nor open it again
@@ -196,29 +180,18 @@ export function createCircuitBreakers(options: {
       metrics.circuitsRefused.inc();
       return;
     }
-    const rotation = new EventEmitter();
-    const breaker = new CircuitBreaker<[Promise<void>], void>((call) => call, {
-      // Each attempt has its own deadline; opossum's would leave the call running in the background.
-      timeout: false,
-      errorThresholdPercentage: 50,
-      volumeThreshold: MINIMUM_CALLS,
-      resetTimeout: resetMs,
-      rollingCountTimeout: windowMs,
-      rollingCountBuckets: BUCKETS,
-      rollingPercentilesEnabled: false,
-      enableSnapshots: false,
-      // One for each: opossum counts a controller's listeners whenever it adds one.
-      rotateBucketController: rotation,
-    });
-    // It listens to itself to count what we never use: an eighth of what a breaker weighs.
-    for (const event of UNUSED_EVENTS) breaker.removeAllListeners(event);
     const siblings = accounts.get(account) ?? new Set();
     const entry: Entry = {
       destination,
       revision,
       siblings,
-      breaker,
-      rotation,
+      breaker: new Breaker({
+        windowMs,
+        resetMs,
+        onState: (state) => {
+          changed(entry, state);
+        },
+      }),
       state: "closed",
       epoch: 0,
       changedAt: monotonic(),
@@ -226,15 +199,6 @@ export function createCircuitBreakers(options: {
       probedAt: -Infinity,
       lastReturn: -Infinity,
     };
-    breaker.on("open", () => {
-      changed(entry, "open");
-    });
-    breaker.on("halfOpen", () => {
-      changed(entry, "half_open");
-    });
-    breaker.on("close", () => {
-      changed(entry, "closed");
-    });
     entries.set(destination, entry);
     accounts.set(account, siblings.add(entry));
     // The failure that it is made for.
@@ -262,7 +226,7 @@ export function createCircuitBreakers(options: {
     for (const entry of entries.values()) {
       if (entry.state === "closed" && entry.lastFailureAt < now - windowMs) drop(entry);
       else if (awaitsProbe(entry) && entry.changedAt < now - ABANDONED) forget(entry);
-      else entry.rotation.emit("rotate");
+      else entry.breaker.rotate();
     }
     tick = entries.size === 0 ? undefined : timers.after(windowMs / BUCKETS, rotate);
   }
@@ -323,43 +287,10 @@ export function createCircuitBreakers(options: {
 }
 
 type Whom = Parameters<CircuitBreakers["admit"]>;
-type Call = Record<Verdict, () => void>;
-
-/** The call is announced to opossum now, so that it counts the probe, and reported when it ends. */
-function announced(breaker: Entry["breaker"], probing: boolean): Call {
-  const { promise, resolve, reject } = Promise.withResolvers<void>();
-  // opossum reports rejections by its events; the promise itself is nobody's if it was shut down.
-  void Promise.allSettled([promise, breaker.fire(promise)]);
-  const succeed = (): void => {
-    resolve();
-  };
-  const fail = (): void => {
-    reject(FAILED);
-  };
-  return {
-    success: succeed,
-    failure: fail,
-    // Nothing learned: a probe must be repeated, and otherwise it weighs as no failure.
-    neutral: probing ? fail : succeed,
-  };
-}
-
-/** opossum lets one call through half-open. What a further one learns is told to it; the first is still under way. */
-function laterProbe(breaker: Entry["breaker"]): Call {
-  return {
-    success: () => {
-      breaker.close();
-    },
-    failure: () => {
-      breaker.open();
-    },
-    neutral: () => undefined,
-  };
-}
 
 /** Half-open, and nobody has come yet to try. */
 function awaitsProbe({ state, breaker }: Entry): boolean {
-  return state === "half_open" && breaker.pendingClose;
+  return state === "half_open" && breaker.awaitsProbe;
 }
 
 /** When the next run that is put off comes back: not before `from`. */
@@ -368,16 +299,3 @@ function placeAmongReturning(entry: Entry, from: number): number {
   entry.lastReturn = next < from || next > from + RETURN_SPREAD ? from : next;
   return entry.lastReturn;
 }
-
-const UNUSED_EVENTS = [
-  "fallback",
-  "timeout",
-  "reject",
-  "cacheHit",
-  "cacheMiss",
-  "coalesceCacheHit",
-  "coalesceCacheMiss",
-  "semaphoreLocked",
-];
-/** One object: a stack for every failed attempt would be for nobody. */
-const FAILED = new Error("the attempt failed");

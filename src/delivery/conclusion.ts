@@ -5,7 +5,7 @@ import type { Random } from "../domain/ports/clock.ts";
 import type { Closing } from "../domain/ports/run-queue.ts";
 import type { ClaimedRun, DeliveryOutcome } from "../domain/run.ts";
 import type { AttemptOutcome } from "./attempt.ts";
-import type { Verdict } from "./circuit-breaker.ts";
+import type { Verdict } from "./breaker.ts";
 
 /** Why the worker itself ended an attempt. */
 export type AbortCause = "replaced" | "deleted" | "interrupted" | "lost";

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { conclude, verdictOf, type Conclusion } from "../../../src/delivery/conclusion.ts";
-import type { Verdict } from "../../../src/delivery/circuit-breaker.ts";
+import type { Verdict } from "../../../src/delivery/breaker.ts";
 import type { AttemptOutcome } from "../../../src/delivery/attempt.ts";
 import { claimedRun } from "../../integration/delivery/claimed-run.ts";
 

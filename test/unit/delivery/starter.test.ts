@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { timers } from "../../../cmd/system.ts";
 import type { AttemptOutcome } from "../../../src/delivery/attempt.ts";
-import type { Verdict } from "../../../src/delivery/circuit-breaker.ts";
+import type { Verdict } from "../../../src/delivery/breaker.ts";
 import { createFlights } from "../../../src/delivery/flights.ts";
 import { createStarter } from "../../../src/delivery/starter.ts";
 import type { Claim, Closing } from "../../../src/domain/ports/run-queue.ts";

@@ -32,7 +32,7 @@ export interface Claimer {
   recovered(): void;
   /** A claim under way has slots for what it starts: until it is over nothing else may take them. */
   readonly filling: Promise<void> | undefined;
-  /** Of claims without an answer: what they have taken nobody has sent. Once no more are made. */
+  /** What claims without an answer have taken, of which nothing was sent. For the end, when no more are made. */
   giveBackUnanswered(): Promise<void>;
 }
 

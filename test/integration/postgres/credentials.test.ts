@@ -52,6 +52,29 @@ async function newAccount(): Promise<string> {
   return (await createAccounts({ pool }).create({ name: `account ${made}` })).id;
 }
 
+test("new SMTP settings make due what a circuit has put off, and neither a retry nor anybody else's", async () => {
+  const settings = createSmtpSettingsStore({ pool, keyRing });
+  const [account, other] = [await newAccount(), await newAccount()];
+  await pool.query(
+    `insert into runs (job_uid, account, job_id, generation, trigger, key, destination,
+                       scheduled_at, not_before, retry_at, claim_token)
+     select gen_random_uuid(), account, name, 1, 'schedule', name, account || ' ' || destination,
+            clock_timestamp() + due * interval '1 s', clock_timestamp() + 60 * interval '1 s',
+            case when retry then clock_timestamp() + 60 * interval '1 s' end,
+            case when claimed then gen_random_uuid() end
+       from (values ('put off', $1::uuid, 'smtp', -9, false, false), ('retry', $1, 'smtp', -9, true, false),
+                    ('prepared', $1, 'smtp', 60, false, false), ('claimed', $1, 'smtp', -9, false, true),
+                    ('webhook', $1, 'https://a.example', -9, false, false),
+                    ('of another', $2, 'smtp', -9, false, false))
+         as r(name, account, destination, due, retry, claimed)`,
+    [account, other],
+  );
+  await settings.set(account, SMTP);
+  const { rows } = await pool.query("select key from runs where not_before <= clock_timestamp()");
+  expect(rows).toEqual([{ key: "put off" }]);
+  await pool.query("delete from runs");
+});
+
 describe("API keys", () => {
   test("are shown once, stored as SHA-256, and authenticate until deleted", async () => {
     const keys = createApiKeys({ pool });

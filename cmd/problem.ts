@@ -61,9 +61,9 @@ export function reportFailure(error: unknown, databaseUrl?: string): void {
   process.exitCode = 1;
 }
 
-/** OpenSSL's and Node's codes for a certificate that is not believed. */
+/** OpenSSL's and Node's codes for a certificate that is not believed, and for a key that cannot be used. */
 function isTlsTrouble(code: string): boolean {
-  return /CERT|^UNABLE_TO_|^ERR_(?:SSL|TLS)/.test(code);
+  return /CERT|^UNABLE_TO_|^ERR_(?:O?SSL|TLS)/.test(code);
 }
 
 /** A disk that is full, a file that may not be read: Node's words name it. */

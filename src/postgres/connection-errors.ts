@@ -48,9 +48,9 @@ export function isUnanswered(error: unknown): boolean {
   return isConnectionError(error) && !("severity" in (error as Error));
 }
 
-/** OpenSSL's and Node's names for a certificate that is refused, and for a handshake that fails. */
+/** OpenSSL's and Node's names for a certificate that is refused, a key that cannot be used, and a handshake that fails. */
 const TLS_CODES =
-  /^(?:CERT_|CRL_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|INVALID_|HOSTNAME_MISMATCH|ERR_TLS_|ERR_SSL_)/;
+  /^(?:CERT_|CRL_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|INVALID_|HOSTNAME_MISMATCH|ERR_TLS_|ERR_SSL_|ERR_OSSL_)/;
 
 /** pg's, of a server that has no TLS, or something else in its place; and of one that asks for a password when there is none. */
 const REFUSAL_MESSAGES =

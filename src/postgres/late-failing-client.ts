@@ -1,8 +1,10 @@
+import { createSecureContext } from "node:tls";
 import { Client, type ClientConfig } from "pg";
 
 /**
- * pg reads `sslrootcert` for each client that it makes, and throws when it cannot, as while the file is replaced. Here
- * that is a connection that fails: the pool makes clients wherever somebody gives one back, and would throw it there.
+ * pg reads the files of `sslrootcert`, `sslcert` and `sslkey` for each client that it makes, and throws when it cannot,
+ * as while one is replaced. Here that is a connection that fails: the pool makes clients wherever somebody gives one
+ * back, and would throw it there.
  */
 export class LateFailingClient extends Client {
   constructor(config?: ClientConfig) {
@@ -10,6 +12,12 @@ export class LateFailingClient extends Client {
       super(config);
     } catch (error) {
       super();
+      failures.set(this, error as Error);
+      return;
+    }
+    try {
+      tryFiles(this.ssl);
+    } catch (error) {
       failures.set(this, error as Error);
     }
   }
@@ -24,5 +32,13 @@ export class LateFailingClient extends Client {
   }
 }
 
-/** Why those were not made that were not. */
+/** Why those that may not connect cannot. */
 const failures = new WeakMap<Client, Error>();
+
+/**
+ * Throws for a key of another certificate: pg would find that when the server has answered, and leave it waiting on an
+ * open connection.
+ */
+function tryFiles(ssl: ClientConfig["ssl"]): void {
+  if (typeof ssl === "object") createSecureContext(ssl);
+}

@@ -59,6 +59,10 @@ async function startFront() {
       for (const client of clients) client.destroy();
       clients.clear();
     },
+    /** Connections since it last became something. */
+    get met() {
+      return clients.size;
+    },
     close() {
       for (const client of clients) client.destroy();
       plain.close();
@@ -66,10 +70,10 @@ async function startFront() {
   };
 }
 
-function behindFront(): Pool {
+function behindFront(more = ""): Pool {
   const url = new URL(database.url);
   url.host = `127.0.0.1:${front.port}`;
-  url.search = `?sslmode=verify-full&sslrootcert=${directory}/ca.crt`;
+  url.search = `?sslmode=verify-full&sslrootcert=${directory}/ca.crt${more}`;
   return createPool({ url: url.href, applicationName: "behind TLS", max: 1 });
 }
 
@@ -111,6 +115,25 @@ test("an authority's file that cannot be read for a moment is an outage, for who
   await expect(alone.connect()).rejects.toThrow("ENOENT");
   await alone.end();
   await rename(`${file}.away`, file);
+  await pool.query("select 1");
+  await pool.end();
+});
+
+test("a key that is of another certificate for a moment is an outage, and takes none of the server's connections", async () => {
+  front.become(good);
+  const own = authority.issue(["carillon"]);
+  const [certificate, key] = [join(directory, "own.crt"), join(directory, "own.key")];
+  await writeFile(certificate, own.cert);
+  await writeFile(key, own.key);
+  const pool = behindFront(`&sslcert=${certificate}&sslkey=${key}`);
+  await pool.query("select 1");
+  await writeFile(key, good.key);
+  front.become(good);
+  await expect.poll(() => pool.totalCount).toBe(0);
+  await expect(pool.query("select 1")).rejects.toThrow(DependencyUnavailable);
+  await expect(transaction(pool, async () => 1)).rejects.toThrow(DependencyUnavailable);
+  expect(front.met).toBe(0);
+  await writeFile(key, own.key);
   await pool.query("select 1");
   await pool.end();
 });

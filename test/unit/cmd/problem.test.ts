@@ -84,6 +84,12 @@ describe("one line for what a person can do something about", () => {
       line: "PostgreSQL at db.example:5432 cannot be used: self-signed certificate (DATABASE_URL)",
     },
     {
+      title: "a key of another certificate",
+      error: failure({ code: "ERR_OSSL_X509_KEY_VALUES_MISMATCH" }, "key values mismatch"),
+      url: DATABASE,
+      line: "PostgreSQL at db.example:5432 cannot be used: key values mismatch (DATABASE_URL)",
+    },
+    {
       title: "a disk that is full",
       error: failure({ syscall: "write", code: "ENOSPC" }, "ENOSPC: no space left on device"),
       line: "ENOSPC: no space left on device",

@@ -1,5 +1,5 @@
 import { DependencyUnavailable, LockHeld } from "../domain/ports/dependency-down.ts";
-import { DEADLOCK, LOCK_NOT_AVAILABLE, sqlState } from "./sql-state.ts";
+import { DEADLOCK, LOCK_NOT_AVAILABLE, READ_ONLY, sqlState } from "./sql-state.ts";
 
 /** SQLSTATEs that say "not now" rather than "not so". */
 const UNAVAILABLE_STATES = new Set([
@@ -12,7 +12,7 @@ const UNAVAILABLE_STATES = new Set([
   "57014", // query_canceled: only our own statement_timeout cancels
   DEADLOCK,
   LOCK_NOT_AVAILABLE,
-  "25006", // read_only_sql_transaction: we still talk to a demoted primary
+  READ_ONLY, // we still talk to a demoted primary
 ]);
 
 const SOCKET_CODES = new Set([
@@ -43,9 +43,13 @@ function isConnectionError(error: unknown): boolean {
   return SOCKET_CODES.has(code) || UNAVAILABLE_STATES.has(code) || /^(?:08|53|58)/.test(code);
 }
 
-/** Whether it is not the server that says so: nothing more is to be had of the connection. */
-export function isUnanswered(error: unknown): boolean {
-  return isConnectionError(error) && !("severity" in (error as Error));
+/**
+ * Whether nothing more is to be had of the connection: it is not the server that says so, or it is one that takes no writes
+ * any more, while the name may lead to another by now.
+ */
+export function isOfNoUse(error: unknown): boolean {
+  if (!isConnectionError(error)) return false;
+  return !("severity" in (error as Error)) || sqlState(error) === READ_ONLY;
 }
 
 /** OpenSSL's and Node's names for a certificate that is refused, a key that cannot be used, and a handshake that fails. */

@@ -1,7 +1,7 @@
 import { Pool as PgPool, TypeOverrides, types as builtIn } from "pg";
 import type { Client, ClientBase, ClientConfig } from "pg";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
-import { isRefusal, isUnanswered, translated } from "./connection-errors.ts";
+import { isRefusal, isOfNoUse, translated } from "./connection-errors.ts";
 import { makeDoWhenRefused } from "./making-do.ts";
 import { DEADLOCK, sqlState } from "./sql-state.ts";
 import { LateFailingClient } from "./late-failing-client.ts";
@@ -233,7 +233,7 @@ async function once<T>(pool: Pool, work: (client: Queryable) => Promise<T>): Pro
     return result;
   } catch (error) {
     // The connection is given up, and the transaction with it: a rollback would wait as long once more.
-    if (isUnanswered(error)) broken = error as Error;
+    if (isOfNoUse(error)) broken = error as Error;
     else
       await client.query("rollback").catch((rollback: unknown) => {
         broken = rollback instanceof Error ? rollback : new Error("rollback failed");

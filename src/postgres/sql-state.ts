@@ -11,6 +11,8 @@ export function sqlState(error: unknown): string | undefined {
 export const DEADLOCK = "40P01";
 /** lock_not_available: lock_timeout. */
 export const LOCK_NOT_AVAILABLE = "55P03";
+/** read_only_sql_transaction. */
+export const READ_ONLY = "25006";
 
 /**
  * Classes 22, 23 and 54, data exceptions, violated constraints and limits such as the size of an index entry: the

@@ -347,6 +347,22 @@ test("a transaction commits whole or not at all", async () => {
   expect((await pool.query("select n from t")).rows).toEqual([{ n: 1 }]);
 });
 
+test("of a server that takes no writes any more no connection is kept: the name may lead to another", async () => {
+  const one = createPool({ url: database.url, applicationName: "test", max: 1 });
+  onTestFinished(() => one.end());
+  await one.query("create table w (n int primary key)");
+  const write = (n: number) =>
+    transaction(one, (client) => client.query("insert into w values ($1)", [n]));
+  await one.query("set default_transaction_read_only = on");
+  await expect(write(1)).rejects.toThrow(DependencyUnavailable);
+  await write(2);
+  await one.query("set default_transaction_read_only = on");
+  const once = one.query("insert into w values (3)");
+  await expect(once).rejects.toThrow(DependencyUnavailable);
+  await one.query("insert into w values (4)");
+  expect((await one.query("select n from w order by n")).rows).toEqual([{ n: 2 }, { n: 4 }]);
+});
+
 test("two transactions that deadlock both happen", async () => {
   await pool.query("create table d (n int primary key, hits int default 0)");
   await pool.query("insert into d values (1), (2)");

@@ -11,11 +11,13 @@ import { cramMd5 } from "./cram-md5.ts";
 import { rememberHeaderNames } from "./header-names.ts";
 import { keepInStep } from "./in-step.ts";
 import { joinWrites } from "./joined-writes.ts";
+import { closeTiredConnections } from "./tired-connections.ts";
 
 boundReplies();
 keepInStep();
 joinWrites();
 rememberHeaderNames();
+closeTiredConnections();
 
 /** Milliseconds. nodemailer's own defaults (120, 30 and 600 s) outlive every caller of ours. */
 const CONNECTION_TIMEOUT = 10_000;

@@ -273,28 +273,53 @@ describe("what a server does", () => {
     expect(server.seen).toMatchObject({ connections: 2, mails: 2 });
   });
 
-  test("takes so many mails of a connection and no more: the next one goes out over a new one, once", async () => {
-    const warm = 3;
-    const atOnce = Promise.withResolvers<void>();
-    let begun = 0;
+  test.each([
+    { and: "closes it", says: "421 too many messages" },
+    // OpenSMTPD's words.
+    { and: "goes on listening", says: "452 4.5.3 Too many recipients: Too many messages sent" },
+  ])(
+    "takes so many mails of a connection and no more, and $and: the next one goes out over a new one, once",
+    async ({ says }) => {
+      const warm = 3;
+      const atOnce = Promise.withResolvers<void>();
+      let begun = 0;
+      const server = await scriptedServer({
+        // The connections that have brought one already say so, one after the other.
+        MAIL: () => {
+          begun += 1;
+          return begun > warm && begun <= 2 * warm ? says : "250 ok";
+        },
+        END: async () => {
+          if (server.seen.mails === warm) atOnce.resolve();
+          await atOnce.promise;
+          return "250 queued";
+        },
+      });
+      const sending = mailer(server.port);
+      const accepted = { kind: "accepted" };
+      const first = Array.from({ length: warm }, () => sending.send("a", HELLO));
+      expect(await Promise.all(first)).toMatchObject(Array.from({ length: warm }, () => accepted));
+      expect(await sending.send("a", HELLO)).toMatchObject(accepted);
+      expect(server.seen).toMatchObject({ connections: warm + 1, mails: warm + 1 });
+    },
+  );
+
+  test("takes no more mails for now, of no connection: it is refused, once over a new one, which is kept", async () => {
+    let taken = 0;
     const server = await scriptedServer({
-      // The connections that have brought one already say so, one after the other.
-      MAIL: () => {
-        begun += 1;
-        return begun > warm && begun <= 2 * warm ? "421 too many messages" : "250 ok";
-      },
-      END: async () => {
-        if (server.seen.mails === warm) atOnce.resolve();
-        await atOnce.promise;
-        return "250 queued";
-      },
+      MAIL: () => ((taken += 1) === 1 ? "250 ok" : "450 4.7.1 Error: too much mail"),
     });
-    const sending = mailer(server.port);
-    const accepted = { kind: "accepted" };
-    const first = Array.from({ length: warm }, () => sending.send("a", HELLO));
-    expect(await Promise.all(first)).toMatchObject(Array.from({ length: warm }, () => accepted));
-    expect(await sending.send("a", HELLO)).toMatchObject(accepted);
-    expect(server.seen).toMatchObject({ connections: warm + 1, mails: warm + 1 });
+    const sending = mailer(server.port, {}, { poolSize: 1 });
+    expect(await sending.send("a", HELLO)).toMatchObject({ kind: "accepted" });
+    for (let mail = 1; mail <= 2; mail += 1)
+      expect(await sending.send("a", HELLO)).toMatchObject({
+        kind: "failed",
+        error: expect.stringContaining("too much mail") as string,
+        retryable: true,
+        outcomeUnknown: false,
+        serverFault: false,
+      });
+    expect(server.seen).toMatchObject({ connections: 2, mails: 1 });
   });
 });
 

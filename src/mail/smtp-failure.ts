@@ -1,3 +1,4 @@
+import type { NodemailerError } from "nodemailer";
 import { classifyNetwork, isRetryableSmtpReply } from "../domain/delivery-outcome.ts";
 import { errorMessage } from "../domain/error-message.ts";
 import type { MailFailure } from "../domain/mail.ts";
@@ -43,6 +44,24 @@ export function smtpFailure(input: {
     retryable: true,
     outcomeUnknown: bodyEnded || (error instanceof OutOfStep && error.outcomeUnknown),
     ...(fields.code === "EABORT" && !bodyEnded ? { withdrawn: true } : {}),
+  };
+}
+
+/**
+ * Some of a mail's recipients were refused, and the others have it: a repeat would give it to them twice. Not every
+ * server names whom it refuses.
+ */
+export function partlyRefused(
+  refused: readonly [NodemailerError, ...NodemailerError[]],
+  secrets: readonly string[],
+): MailFailure {
+  const [first] = refused;
+  const names = refused.map(({ recipient = "a recipient" }) => recipient).join(", ");
+  return {
+    ...smtpFailure({ error: first, bodyEnded: false, secrets }),
+    error: scrub(`refused for ${names}: ${first.response ?? first.message}`, secrets),
+    retryable: false,
+    reachedSome: true,
   };
 }
 

@@ -1,3 +1,4 @@
+import type { NodemailerError } from "nodemailer";
 import MailComposer from "nodemailer/lib/mail-composer";
 import type { MailMessage as PooledMail } from "nodemailer/lib/mailer";
 import type MimeNode from "nodemailer/lib/mime-node";
@@ -9,7 +10,7 @@ import { createTurns } from "../waiting/turns.ts";
 import type { Dial } from "../network/guarded-dial.ts";
 import { OutOfStep } from "./in-step.ts";
 import { watchReading } from "./message-stream.ts";
-import { readFields, secretsOf, ServerBusy, smtpFailure } from "./smtp-failure.ts";
+import { partlyRefused, readFields, secretsOf, ServerBusy, smtpFailure } from "./smtp-failure.ts";
 import { mailOptions, smtpOptions } from "./smtp-options.ts";
 
 export type SendResult = Exclude<MailResult, { kind: "unconfigured" }>;
@@ -112,14 +113,8 @@ export function createTransportPool(options: {
           ended = true;
         },
       });
-      const [refused] = await sendThrough(pool, mail, signal);
-      // Some recipients have it: a repeat would give it to them twice.
-      if (refused !== undefined)
-        return {
-          ...smtpFailure({ error: refused, bodyEnded: false, secrets }),
-          retryable: false,
-          reachedSome: true,
-        };
+      const [refused, ...more] = await sendThrough(pool, mail, signal);
+      if (refused !== undefined) return partlyRefused([refused, ...more], secrets);
       return { kind: "accepted", messageId: message.messageId };
     } catch (error) {
       // The account's rules could not be read to check the server: no mail has left.
@@ -250,7 +245,7 @@ async function sendThrough(
   pool: SMTPPool,
   message: MimeNode,
   signal: AbortSignal,
-): Promise<readonly Error[]> {
+): Promise<readonly NodemailerError[]> {
   // All that the pool reads of a mail.
   const mail = { message, data: { signal } } satisfies Pick<PooledMail, "message" | "data">;
   return new Promise((resolve, reject) => {

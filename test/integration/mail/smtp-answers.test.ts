@@ -137,6 +137,16 @@ describe("what a server does", () => {
     });
   });
 
+  test("refuses some of the recipients: they are named, whatever it says", async () => {
+    let asked = 0;
+    const port = await scripted({ RCPT: () => ((asked += 1) === 2 ? "250 ok" : "550 unknown") });
+    const cc = ["bob@example.com", "carol@example.com"];
+    expect(await mailer(port).send("a", { ...HELLO, cc })).toMatchObject({
+      error: `refused for ${HELLO.to}, carol@example.com: 550 unknown`,
+      reachedSome: true,
+    });
+  });
+
   // nodemailer would pass over them one by one, and nobody else's turn would come meanwhile.
   test.each([
     { when: "before it greets", script: { GREETING: "\r\n".repeat(100_000) } },

@@ -94,6 +94,8 @@ export function createTransportPool(options: {
   const turns = createServerTurns(options.connections);
   let inFlight = 0;
   let begun = 0;
+  /** Mails that got through. */
+  let through = 0;
   let retired = false;
 
   async function attempt(
@@ -102,6 +104,7 @@ export function createTransportPool(options: {
     maySend?: () => boolean,
   ): Promise<Attempt> {
     let ended = false;
+    const throughBefore = through;
     try {
       if (signal.aborted) throw unsent(signal.reason);
       const mail = new MailComposer(mailOptions(message, settings.from)).compile();
@@ -124,7 +127,8 @@ export function createTransportPool(options: {
         return { kind: "stale", failure: CLOSED_AGAIN };
       if (!signal.aborted && !failure.outcomeUnknown && error instanceof OutOfStep)
         return { kind: "stale", failure };
-      return tooMany(error, ended) ? { kind: "crowded", failure } : failure;
+      const crowded = tooMany(error, ended) || (notGreeted(error) && through > throughBefore);
+      return crowded ? { kind: "crowded", failure } : failure;
     }
   }
 
@@ -161,7 +165,10 @@ export function createTransportPool(options: {
           begin();
           const ended = await inTurn(message, signal, maySend);
           if (ended.kind === "stale") return ended.failure;
-          if (ended.kind === "accepted") turns.through();
+          if (ended.kind === "accepted") {
+            through += 1;
+            turns.through();
+          }
           if (ended.kind !== "crowded") return ended;
           // With none beside it, from its beginning to here, it was not one too many.
           if (alone === begun || signal.aborted) return ended.failure;
@@ -273,3 +280,14 @@ function tooMany(error: unknown, bodyEnded: boolean): boolean {
   const { responseCode } = readFields(error);
   return responseCode === 432 || (responseCode === 421 && !bodyEnded);
 }
+
+/**
+ * Where all processes of a server are busy, as Postfix has them, the system takes a connection and nobody greets it. That
+ * was one too many if other mails got through meanwhile: the server is at work.
+ */
+function notGreeted(error: unknown): boolean {
+  return error instanceof Error && "timeoutType" in error && error.timeoutType === GREETING;
+}
+
+/** nodemailer's name for what was waited for. */
+const GREETING = "GREETING_TIMEOUT";

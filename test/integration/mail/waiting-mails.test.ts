@@ -10,6 +10,11 @@ const ONE = { poolSize: 1 };
 /** A job's run can be ended by its worker. */
 const neverEnded = (): AbortSignal => new AbortController().signal;
 
+async function twoAtOnce({ port }: { port: number }) {
+  const sending = mailer(port, {}, { poolSize: 2 });
+  return Promise.all([sending.send("a", HELLO), sending.send("a", HELLO)]);
+}
+
 /** A server with one connection for us, which takes its time with the first mail that it is brought. */
 async function busy() {
   const first = Promise.withResolvers<string>();
@@ -259,6 +264,23 @@ describe("a server that takes fewer connections at once than we have", () => {
     const sent = await Promise.all([sending.send("a", HELLO), sending.send("a", HELLO)]);
     expect(sent).toMatchObject([{ kind: "accepted" }, { kind: "accepted" }]);
     expect(server.seen).toMatchObject({ connections: 2, mails: 2 });
+  });
+
+  test("and leaves one too many without a greeting gets all mails, each once; where none gets through, they fail", async () => {
+    const server = await scriptedServer({
+      GREETING: () => (server.seen.connections > 1 ? "hang" : "220 hello"),
+      END: async () => {
+        await until("the second connection", () => server.seen.connections > 1);
+        return "250 queued";
+      },
+    });
+    const silent = await scriptedServer({ GREETING: "hang" });
+    const [sent, failed] = await Promise.all([twoAtOnce(server), twoAtOnce(silent)]);
+    expect(sent).toMatchObject([{ kind: "accepted" }, { kind: "accepted" }]);
+    expect(server.seen).toMatchObject({ connections: 2, mails: 2 });
+    const failure = { kind: "failed", retryable: true, outcomeUnknown: false, serverFault: true };
+    expect(failed).toMatchObject([failure, failure]);
+    expect(silent.seen.connections).toBe(2);
   });
 
   test("and takes none by itself: the mail fails", async () => {

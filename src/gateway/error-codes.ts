@@ -97,7 +97,7 @@ export const ERROR_CODES = {
   otp_rate_limited: {
     status: 429,
     meaning:
-      "Five codes have been asked for this address within ten minutes; `Retry-After` says how many seconds to wait.",
+      "Five codes were mailed to this address within ten minutes, or may have been; `Retry-After` says how many seconds to wait.",
   },
   sign_in_delayed: {
     status: 429,

@@ -75,6 +75,14 @@ export function createOtps({
     async discard(id) {
       await pool.query("update otps set active = false, code_hmac = null where id = $1", [id]);
     },
+    async withdraw(id) {
+      // The last send is this one's, unless a newer issue came in between: then its own counts.
+      await pool.query(
+        `update otps set active = false, code_hmac = null, sends = trim_array(sends, 1)
+         where id = $1 and code_hmac is not null`,
+        [id],
+      );
+    },
     async verify(account, address, code) {
       if (!/^[0-9]{6}$/.test(code)) return false;
       // One UPDATE looks, counts and consumes. After waiting for the row's lock PostgreSQL evaluates it

@@ -68,6 +68,8 @@ export interface Otps {
   /** The mail was accepted: the code counts from now on, unless a newer issue came in between. */
   activate(id: string): Promise<void>;
   discard(id: string): Promise<void>;
+  /** Discards it, and the send does not count: nobody can have its mail. */
+  withdraw(id: string): Promise<void>;
   /** Atomic and single use. Every failure looks the same to the caller. */
   verify(account: string, address: string, code: string): Promise<boolean>;
 }

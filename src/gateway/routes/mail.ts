@@ -131,9 +131,7 @@ export function mailRoutes(options: MailRouteOptions) {
     const result = await mailer.send(account, { ...message, kind: "otp" }, { smtpRevision });
     const sent = result.kind === "accepted";
     // A mail belongs in the log, whatever becomes of its code.
-    const [marked] = await Promise.allSettled([
-      sent ? otps.activate(issued.id) : otps.discard(issued.id),
-    ]);
+    const [marked] = await Promise.allSettled([settle(issued.id, result)]);
     // It does not count before it is made to.
     if (!sent && marked.status === "rejected") options.report(marked.reason);
     // Settings deleted between the check and the send.
@@ -153,6 +151,13 @@ export function mailRoutes(options: MailRouteOptions) {
       status: 200,
       body: { message: "OTP sent", expires_at: isoUtc(issued.expiresAt) },
     };
+  }
+
+  /** A server that was away for a moment is no reason to send nobody a code for ten minutes. */
+  async function settle(id: string, result: MailResult): Promise<void> {
+    if (result.kind === "accepted") return otps.activate(id);
+    const mayHave = result.kind === "failed" && mayHaveArrived(result);
+    return mayHave ? otps.discard(id) : otps.withdraw(id);
   }
 
   /**

@@ -285,6 +285,14 @@ const sendThrough = (port: number) =>
     tls: "none",
   });
 
+/** What comes of asking for so many codes, through a server that gets none of them to anybody. */
+async function codesUnsent(times: number): Promise<unknown[]> {
+  const answers: unknown[] = [];
+  for (let time = 0; time < times; time += 1)
+    answers.push((await issue("unsent@example.com", h.brokenSmtp.key)).json["code"]);
+  return answers;
+}
+
 /** The first recipient and no other. */
 function someRefused(because = "no such user"): () => string {
   let asked = 0;
@@ -533,6 +541,15 @@ describe("one-time passcodes", () => {
     expect(reply.json["error"]).toContain("Retry-After");
     const elapsed = (performance.now() - begun) / 1_000;
     expect(Number(reply.headers.get("retry-after"))).toBeGreaterThan(599 - elapsed);
+  });
+
+  test("sends that nobody can have do not count, those that may have arrived do", async () => {
+    expect(await codesUnsent(6)).toEqual(Array(6).fill("smtp_failed"));
+    const server = await startScriptedServer({ END: null });
+    await sendThrough(server.port);
+    expect(await codesUnsent(6)).toEqual([...Array(5).fill("smtp_failed"), "otp_rate_limited"]);
+    await sendThrough(9);
+    server.close();
   });
 
   test("the code is in no log entry and in no log line", async () => {

@@ -141,6 +141,27 @@ describe("one-time passcodes", () => {
     expect(await otps.verify(account, address, code.code)).toBe(false);
   });
 
+  test("a send that nobody can have does not count, its code stays dead, and so does the one before", async () => {
+    const otps = createOtps({ pool, keyRing });
+    const address = newAddress();
+    const before = await issued(otps, address);
+    await otps.activate(before.id);
+    for (let tries = 0; tries < 10; tries += 1) {
+      const code = await issued(otps, address);
+      await otps.withdraw(code.id);
+      // Told again, it takes nobody else's.
+      await otps.withdraw(code.id);
+      await otps.activate(code.id);
+      expect(await otps.verify(account, address, code.code)).toBe(false);
+    }
+    expect(await otps.verify(account, address, before.code)).toBe(false);
+    const replaced = await issued(otps, address);
+    for (let sends = 3; sends <= 5; sends += 1) await issued(otps, address);
+    // A newer one has come in between.
+    await otps.withdraw(replaced.id);
+    expect(await otps.issue(account, address)).toMatchObject({ kind: "limited" });
+  });
+
   test("twenty right tries at once: exactly one is true", async () => {
     const otps = createOtps({ pool, keyRing });
     const address = newAddress();

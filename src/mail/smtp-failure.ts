@@ -5,8 +5,8 @@ import type { MailFailure } from "../domain/mail.ts";
 import { DestinationRefused } from "../network/destination-refused.ts";
 import { OutOfStep } from "./in-step.ts";
 
-/** Wrong settings, not weather: the next attempt meets them unchanged. */
-const PERMANENT_CODES = new Set(["EAUTH", "ENOAUTH", "EENVELOPE", "ECONFIG"]);
+/** Wrong settings, or a wrong mail, not weather: the next attempt meets them unchanged. */
+const PERMANENT_CODES = new Set(["EAUTH", "ENOAUTH", "EENVELOPE", "EMESSAGE", "ECONFIG"]);
 
 /** No connection came free for a mail: nothing of it was sent, and nothing is wrong with the server. */
 export class ServerBusy extends Error {
@@ -103,6 +103,8 @@ function describe(error: unknown, fields: ErrorFields): string {
   if (fields.responseCode !== undefined) return error.message;
   const system = fields.originalCode ?? fields.code ?? "";
   if (SYSTEM_CODE.test(system)) return `SMTP server: ${classifyNetwork(system).error}`;
+  const [, most] = TOO_LARGE.exec(error.message) ?? [];
+  if (most !== undefined) return `the mail is too large: the SMTP server takes ${most} bytes`;
   if (fields.code === "EABORT") return "aborted before the SMTP server answered";
   return SILENCE[error.message] ?? error.message;
 }
@@ -113,6 +115,9 @@ const SILENCE: Readonly<Record<string, string>> = {
     "Greeting never received; a server that begins with TLS, as most do on port 465, needs TLS from the start (implicit)",
   Timeout: "the SMTP server stopped answering",
 };
+
+/** nodemailer's words of a mail that is larger than its server has said to take. It is not brought there. */
+const TOO_LARGE = /^Message size larger than allowed (\d+)$/;
 
 const SYSTEM_CODE =
   /^(?:ECONNREFUSED|ECONNRESET|EPIPE|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN|CERT_.+|DEPTH_ZERO.+|SELF_SIGNED.+|UNABLE_TO.+|ERR_TLS.+|ERR_SSL.+)$/;

@@ -137,6 +137,15 @@ function attached({ filename, contentType, content }: MailAttachment) {
 }
 
 /**
+ * Bytes that a message has at least, for a server that says how many it takes (RFC 1870). Headers come on top, and
+ * what encodes a text.
+ */
+function leastSize({ body, attachments = [] }: MailMessage): number {
+  const attachedBytes = attachments.reduce((sum, { content }) => sum + content.byteLength, 0);
+  return Buffer.byteLength(body) + attachedBytes;
+}
+
+/**
  * Address objects and an explicit envelope: an address in a string could name further recipients. The
  * body is always a string under a typed name: as an object it could name a file to mail.
  */
@@ -149,7 +158,11 @@ export function mailOptions(message: MailMessage, from: string): SendMailOptions
     to: [person(message.to)],
     ...(cc.length > 0 ? { cc: cc.map(person) } : {}),
     ...(message.replyTo === undefined ? {} : { replyTo: person(message.replyTo) }),
-    envelope: { from: person(from), to: [message.to, ...cc, ...bcc].map(person) },
+    envelope: {
+      from: person(from),
+      to: [message.to, ...cc, ...bcc].map(person),
+      size: leastSize(message),
+    },
     subject: subjectText(message.subject),
     [message.isHtml ? "html" : "text"]: message.body,
     ...(message.messageId === undefined ? {} : { messageId: `<${message.messageId}>` }),

@@ -147,6 +147,25 @@ describe("what a server does", () => {
     });
   });
 
+  // Dovecot closes the connection without a word when it has read enough of it.
+  test.each([
+    { what: "text", large: { body: "x".repeat(1_001) } },
+    {
+      what: "attachment",
+      large: { attachments: [{ filename: "x.bin", content: Buffer.alloc(1_001) }] },
+    },
+  ])("says how large a mail may be: a larger $what is not brought there", async ({ large }) => {
+    const server = await scriptedServer({ EHLO: "250-hi\r\n250 SIZE 1000", END: null });
+    const sending = mailer(server.port, {}, { poolSize: 1 });
+    expect(await sending.send("a", { ...HELLO, ...large })).toMatchObject({
+      error: expect.stringContaining("too large: the SMTP server takes 1000 bytes") as string,
+      retryable: false,
+      outcomeUnknown: false,
+      serverFault: false,
+    });
+    expect(server.seen).toMatchObject({ mails: 0, closed: 0 });
+  });
+
   // nodemailer would pass over them one by one, and nobody else's turn would come meanwhile.
   test.each([
     { when: "before it greets", script: { GREETING: "\r\n".repeat(100_000) } },

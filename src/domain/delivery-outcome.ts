@@ -44,6 +44,9 @@ export function parseRetryAfter(header: string | null | undefined, now: Instant)
   return Number.isNaN(date) ? null : Math.max(0, date - now);
 }
 
+const UNKNOWN_ISSUER =
+  "the receiver's certificate is of an authority that is not known here, or comes without the certificates in between";
+
 /** Texts for people, without addresses: they must not tell what is behind the guard. */
 const NETWORK_ERRORS: Readonly<Record<string, string>> = {
   ECONNREFUSED: "connection refused",
@@ -61,10 +64,10 @@ const NETWORK_ERRORS: Readonly<Record<string, string>> = {
   TLS_HANDSHAKE_TIMEOUT: "timed out while connecting",
   CERT_HAS_EXPIRED: "the receiver's certificate has expired",
   DEPTH_ZERO_SELF_SIGNED_CERT: "the receiver's certificate is self-signed",
-  SELF_SIGNED_CERT_IN_CHAIN: "the receiver's certificate chain is self-signed",
+  SELF_SIGNED_CERT_IN_CHAIN: "the receiver's certificate is of an authority that is not known here",
   CERT_NOT_YET_VALID: "the receiver's certificate is not valid yet",
-  UNABLE_TO_VERIFY_LEAF_SIGNATURE: "the receiver's certificate cannot be verified",
-  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: "the receiver's certificate cannot be verified",
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: UNKNOWN_ISSUER,
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: UNKNOWN_ISSUER,
   CERT_SIGNATURE_FAILURE: "the receiver's certificate cannot be verified",
   ERR_SSL_WRONG_VERSION_NUMBER: "the receiver does not speak TLS",
   ERR_SSL_PACKET_LENGTH_TOO_LONG: "the receiver does not speak TLS",

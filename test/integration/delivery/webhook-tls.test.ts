@@ -10,6 +10,7 @@ import {
   selfSigned,
   trust,
   type Certificate,
+  type CertificateAuthority,
 } from "../../network/certificates.ts";
 import { claimedRun } from "./claimed-run.ts";
 import { loopbackSender } from "./loopback-sender.ts";
@@ -44,6 +45,12 @@ afterEach(() => {
 afterAll(async () => {
   await sender.close();
 });
+
+/** The certificate, and that of the authority behind it. */
+function withAuthority(issuer: CertificateAuthority): Certificate {
+  const { cert, key } = issuer.issue([NAME]);
+  return { cert: cert + issuer.certificate, key };
+}
 
 async function receiver(
   certificate: Certificate,
@@ -144,7 +151,14 @@ describe("https", () => {
       is: "of an authority that nobody trusts",
       certificate: () => createAuthority().issue([NAME]),
       url: NAME,
-      error: "the receiver's certificate cannot be verified",
+      error:
+        "the receiver's certificate is of an authority that is not known here, or comes without the certificates in between",
+    },
+    {
+      is: "of an authority that nobody trusts, which comes along",
+      certificate: () => withAuthority(createAuthority()),
+      url: NAME,
+      error: "the receiver's certificate is of an authority that is not known here",
     },
   ])("with a certificate that is $is: not a byte of the request", async (row) => {
     const { port, calls } = await receiver(row.certificate());

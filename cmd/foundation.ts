@@ -137,6 +137,7 @@ export function createFoundation(options: {
   const mailer = createMailer({
     settings: smtpSettings,
     dial,
+    ehloName: configuration.ehloName,
     timers,
     monotonic,
     metrics,

@@ -114,6 +114,11 @@ export const VARIABLES = {
     meaning: "Domain of the cluster's Service names.",
     default: "cluster.local",
   }),
+  ehloName: domain({
+    name: "CARILLON_EHLO_NAME",
+    meaning:
+      "Host name by which mail servers are greeted (`EHLO`), as `mail.example.com`. Default: the machine's name if it has a domain, otherwise `[127.0.0.1]`, which some relays refuse.",
+  }),
   databaseWaitSeconds: integer({
     name: "CARILLON_DATABASE_WAIT_SECONDS",
     meaning:

@@ -31,6 +31,8 @@ export function createMailer(options: {
   monotonic: Monotonic;
   metrics: Metrics;
   log: Logger;
+  /** See `smtpOptions`. */
+  ehloName?: string | undefined;
   /** Connections per account. */
   poolSize?: number;
   /** Milliseconds that one mail may take: a server that trickles defeats the other limits. */
@@ -43,6 +45,7 @@ export function createMailer(options: {
     monotonic,
     metrics,
     log,
+    ehloName,
     poolSize = 10,
     sendTimeoutMs = 60_000,
   } = options;
@@ -69,6 +72,7 @@ export function createMailer(options: {
         account,
         settings: current,
         dial,
+        ehloName,
         connections: poolSize,
       });
       pools.set(account, pool);
@@ -126,6 +130,7 @@ export function createMailer(options: {
           settings: candidate,
           to,
           dial,
+          ehloName,
           signal,
           messageId: messageIdOf(undefined, candidate.from),
         });

@@ -35,8 +35,10 @@ export function smtpOptions(input: {
   account: string;
   settings: Omit<SmtpSettings, "revision">;
   dial: Dial;
+  /** Undefined: nodemailer's choice, the machine's name with its domain, or `[127.0.0.1]`. */
+  ehloName: string | undefined;
 }): SMTPTransportOptions {
-  const { account, settings, dial } = input;
+  const { account, settings, dial, ehloName } = input;
   const { host, port, tls, username } = settings;
   const credentials = username === null ? null : { user: username, pass: settings.password ?? "" };
   const connect = callbackify(async () => ({
@@ -45,6 +47,7 @@ export function smtpOptions(input: {
   return {
     host,
     port,
+    ...(ehloName === undefined ? {} : { name: ehloName }),
     secure: tls === "implicit",
     // Never in the clear because a server (or somebody in between) does not offer STARTTLS.
     requireTLS: tls === "starttls",

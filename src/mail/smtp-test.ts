@@ -17,6 +17,7 @@ export async function testSettings(input: {
   settings: Omit<SmtpSettings, "revision">;
   to: string;
   dial: Dial;
+  ehloName: string | undefined;
   messageId: string;
   signal: AbortSignal;
 }): Promise<{ result: MailResult; transcript: string[] }> {

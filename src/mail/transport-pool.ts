@@ -69,6 +69,7 @@ export function createTransportPool(options: {
   account: string;
   settings: SmtpSettings;
   dial: Dial;
+  ehloName: string | undefined;
   connections: number;
 }): TransportPool {
   const { settings } = options;

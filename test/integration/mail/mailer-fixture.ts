@@ -32,6 +32,7 @@ export function mailerFixture() {
     change: Partial<SmtpSettings> = {},
     options: {
       accountRules?: () => Promise<DestinationRules>;
+      ehloName?: string;
       poolSize?: number;
       sendTimeoutMs?: number;
     } = {},

@@ -20,6 +20,8 @@ export interface ScriptedServer {
     closed: number;
     mails: number;
     verbs: string[];
+    /** By which name it was greeted last. */
+    greetedBy: string | undefined;
     /** What the last message came in; with TLS these are its records. */
     pieces: string[];
   };
@@ -46,6 +48,7 @@ export async function startScriptedServer(
     closed: 0,
     mails: 0,
     verbs: [],
+    greetedBy: undefined,
     pieces: [],
   };
   const serve = (socket: Socket): void => {
@@ -89,8 +92,9 @@ export async function startScriptedServer(
         return;
       }
       for (const line of text.split("\r\n").filter((part) => part !== "")) {
-        const verb = line.split(" ")[0] ?? "";
+        const [verb = "", ...rest] = line.split(" ");
         seen.verbs.push(verb);
+        if (verb === "EHLO") seen.greetedBy = rest.join(" ");
         say(verb, verb === "DATA" ? "354 go on" : "250 ok");
       }
     });

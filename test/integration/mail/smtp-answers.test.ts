@@ -225,6 +225,19 @@ describe("what a server does", () => {
     expect(transcript.join("\n")).not.toContain(plain);
   });
 
+  test("is greeted by the name that it is to know us by, for a mail and for a test", async () => {
+    const { port, seen } = await scriptedServer({});
+    const named = mailer(port, {}, { ehloName: "mail.sender.example" });
+    expect(await named.send("a", HELLO)).toMatchObject({ kind: "accepted" });
+    expect(seen.greetedBy).toBe("mail.sender.example");
+    if (!named.state.settings) throw new Error("there are settings");
+    const { transcript } = await named.test("a", named.state.settings, "you@there.example");
+    expect(transcript).toContain("C: EHLO mail.sender.example");
+    expect(await mailer(port).send("a", HELLO)).toMatchObject({ kind: "accepted" });
+    expect(seen.greetedBy).toMatch(/\.|^\[127\.0\.0\.1\]$/);
+    expect(seen.greetedBy).not.toBe("mail.sender.example");
+  });
+
   test("says more than anybody would read: the conversation is cut", async () => {
     const port = await scripted({ EHLO: `${"250-more\r\n".repeat(1_000)}250 last` });
     const sending = mailer(port);

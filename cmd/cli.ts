@@ -1,6 +1,5 @@
 #!/usr/bin/env node
 /** `carillon admin …`: works on DATABASE_URL, or on the running standalone of CARILLON_DATA_DIR. */
-import { text } from "node:stream/consumers";
 import { CommandFailed, UsageError, type AdminStores } from "../src/admin/command.ts";
 import { parseCommandLine, type ParsedCommandLine } from "../src/admin/command-line.ts";
 import { readConfiguration, required } from "../src/configuration/configuration.ts";
@@ -31,6 +30,7 @@ import { createAccountRules, installationRules } from "./account-rules.ts";
 import { readEnvironment } from "./environment.ts";
 import { reportFailure } from "./problem.ts";
 import { outliveReaders, say } from "./say.ts";
+import { readText } from "./standard-input.ts";
 import { monotonic } from "./system.ts";
 import { VERSION } from "./version.ts";
 import { withCluster } from "./with-cluster.ts";
@@ -73,7 +73,7 @@ async function run(parsed: ParsedCommandLine & { kind: "command" }): Promise<voi
     const result = await command.run({
       ...parsed.arguments,
       stores: createStores(pool, database),
-      readStandardInput: () => text(process.stdin),
+      readStandardInput: () => readText(process.stdin),
     });
     say(output === "json" ? JSON.stringify(result.json) : result.text);
     if (result.note !== undefined && output === "text")

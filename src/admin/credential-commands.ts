@@ -122,6 +122,7 @@ export const CREDENTIAL_COMMANDS: readonly Command[] = [
       const { stores, options } = invocation;
       const port = portOf(given(options, "port"));
       const username = options["username"] ?? null;
+      if (username === "") throw new UsageError("--username is empty: leave it out for none");
       const password = await passwordOf(invocation);
       if ((username === null) !== (password === null))
         throw new UsageError("--username and --password-stdin go together");
@@ -221,6 +222,10 @@ async function passwordOf(invocation: Invocation): Promise<string | null> {
   if (!invocation.switches.has("password-stdin")) return null;
   const password = (await invocation.readStandardInput()).replace(/\r?\n$/, "");
   if (password === "") throw new UsageError("standard input held no password");
+  if (/\p{Cc}/u.test(password))
+    throw new UsageError(
+      "the password on standard input must be one line, without control characters",
+    );
   return password;
 }
 

@@ -211,6 +211,13 @@ test("a forgotten password: a new one, and whoever knew the old one is out", asy
   for (const { email, password, code, says } of [
     { email: "ann@example.com", password: "short", code: 1, says: "must be 8 to 256 characters" },
     { email: "ann@example.com", password: "", code: 2, says: "standard input held no password" },
+    { email: "ann@example.com", password: "two lines\nof it", code: 2, says: "must be one line" },
+    {
+      email: "ann@example.com",
+      password: "of another file".repeat(999),
+      code: 2,
+      says: "more than",
+    },
     { email: "eve@example.com", password: "long enough", code: 1, says: "there is no user eve@" },
   ]) {
     const refused = await carillon(`${set} ${email}`, `${password}\n`);
@@ -266,6 +273,12 @@ describe("exit codes and one line", () => {
       code: 2,
       stdout: "",
       stderr: "--from must be one plain address",
+    },
+    {
+      line: "admin smtp set --account keys --host h --port 25 --from a@b.c --username= --password-stdin",
+      code: 2,
+      stdout: "",
+      stderr: "--username is empty",
     },
     {
       line: "admin smtp set --account keys --host smtp://h --port 25 --from a@b.c",

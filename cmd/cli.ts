@@ -29,7 +29,7 @@ import { runningDatabase } from "../src/standalone/running-database.ts";
 import { createAccountRules, installationRules } from "./account-rules.ts";
 import { readEnvironment } from "./environment.ts";
 import { reportFailure } from "./problem.ts";
-import { outliveReaders, say } from "./say.ts";
+import { outliveReaders, say, write } from "./say.ts";
 import { readText } from "./standard-input.ts";
 import { monotonic } from "./system.ts";
 import { VERSION } from "./version.ts";
@@ -75,7 +75,13 @@ async function run(parsed: ParsedCommandLine & { kind: "command" }): Promise<voi
       stores: createStores(pool, database),
       readStandardInput: () => readText(process.stdin),
     });
-    say(output === "json" ? JSON.stringify(result.json) : result.text);
+    // A key that nobody could write down must not look as if it had been.
+    await write(output === "json" ? JSON.stringify(result.json) : result.text).catch(
+      (cause: unknown) => {
+        const reason = cause instanceof Error ? cause.message : String(cause);
+        throw new CommandFailed(`it is done, but could not be printed: ${reason}`, { cause });
+      },
+    );
     if (result.note !== undefined && output === "text")
       process.stderr.write(`carillon: ${result.note}\n`);
     if (result.warning !== undefined) process.stderr.write(`carillon: ${result.warning}\n`);

@@ -296,6 +296,19 @@ describe("exit codes and one line", () => {
     expect(finished.stderr.split("\n").length).toBeLessThanOrEqual(2);
   });
 
+  test.runIf(process.platform === "linux")("a key that could not be written down", async () => {
+    await succeeds("admin account create unwritten");
+    const finished = await run("cli", {
+      args: ["admin", "key", "create", "--account", "unwritten"],
+      env: { DATABASE_URL: database.url },
+      through: ["sh", "-c", 'exec "$0" "$@" >/dev/full'],
+    }).finished;
+    expect(finished).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/^carillon: it is done, but [^\n]*ENOSPC[^\n]*\n$/) as unknown,
+    });
+  });
+
   test("a database that does not answer", async () => {
     const finished = await run("cli", {
       args: ["admin", "account", "list"],

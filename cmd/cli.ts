@@ -65,10 +65,7 @@ async function run(parsed: ParsedCommandLine & { kind: "command" }): Promise<voi
   try {
     await checkSchema({ pool, appVersion: VERSION }).catch((cause: unknown) => {
       if (database.dataDir === undefined || !(cause instanceof DependencyUnavailable)) throw cause;
-      throw new StartProblem(
-        `the Carillon on the data directory ${database.dataDir} does not run any longer: start it again (npm start)`,
-        { cause },
-      );
+      throw new StartProblem(awayOf(database.dataDir, cause), { cause });
     });
     const result = await command.run({
       ...parsed.arguments,
@@ -88,6 +85,14 @@ async function run(parsed: ParsedCommandLine & { kind: "command" }): Promise<voi
   } finally {
     await pool.end();
   }
+}
+
+/** Where nobody listens its Carillon has gone, too, which would end without it; one that is busy has not. */
+function awayOf(dataDir: string, { cause }: DependencyUnavailable): string {
+  if ((cause as NodeJS.ErrnoException | undefined)?.code === "ECONNREFUSED")
+    return `the Carillon on the data directory ${dataDir} does not run any longer: start it again (npm start)`;
+  const reason = cause instanceof Error ? cause.message : "no answer";
+  return `the PostgreSQL of the Carillon on the data directory ${dataDir} cannot be used: ${reason}`;
 }
 
 interface Database {

@@ -1,4 +1,6 @@
+import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { createServer, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -358,6 +360,26 @@ describe("carillon admin on the running standalone of CARILLON_DATA_DIR", () => 
       stderr: `carillon: the Carillon on the data directory ${dataDir} does not run any longer: start it again (npm start)\n`,
     });
     await rm(dataDir, { recursive: true, force: true });
+  });
+
+  test("says so when its PostgreSQL does not answer", async () => {
+    const hanging = createServer().listen(0, "127.0.0.1");
+    await once(hanging, "listening");
+    const { port } = hanging.address() as AddressInfo;
+    const dataDir = await mkdtemp(join(tmpdir(), "carillon-e2e-"));
+    const url = `postgres://carillon:hidden@127.0.0.1:${port}/postgres`;
+    await writeFile(join(dataDir, "database-url"), `${url}\n`);
+    const args = ["admin", "account", "list"];
+    const finished = await run("cli", { args, env: { CARILLON_DATA_DIR: dataDir } }).finished;
+    hanging.close();
+    await rm(dataDir, { recursive: true, force: true });
+    expect(finished).toEqual({
+      code: 1,
+      stdout: "",
+      stderr: expect.stringMatching(
+        /^carillon: the PostgreSQL of the Carillon on [^\n]* cannot be used: [^\n]*timeout[^\n]*\n$/,
+      ) as unknown,
+    });
   });
 
   test.each([

@@ -69,8 +69,9 @@ function parseCommand(command: Command, args: string[]): ParsedCommandLine {
       ),
     });
   } catch (cause) {
-    const reason = cause instanceof Error ? (cause.message.split(/\. |\n/, 1)[0] ?? "") : "";
-    throw new UsageError(`${reason}; try carillon admin ${command.path} --help`, { cause });
+    throw new UsageError(`${reasonOf(cause)}; try carillon admin ${command.path} --help`, {
+      cause,
+    });
   }
   const options: Record<string, string> = {};
   const switches = new Set<string>();
@@ -102,6 +103,15 @@ function parseCommand(command: Command, args: string[]): ParsedCommandLine {
       switches,
     },
   };
+}
+
+/** Node's first sentence, but where only its last says what to do. */
+function reasonOf(cause: unknown): string {
+  const message = cause instanceof Error ? cause.message : "";
+  const option = /^Option '(--[^' ]+)' argument is ambiguous/.exec(message)?.[1];
+  if (option !== undefined)
+    return `${option} has no value; one that begins with a dash is written ${option}=-x`;
+  return message.split(/\. |\n/, 1)[0] ?? "";
 }
 
 function usage(command: Command, message: string): UsageError {

@@ -92,6 +92,7 @@ describe("parseCommandLine", () => {
     { line: "admin account create a b", says: "unexpected: b" },
     { line: "admin account list --output yaml", says: "--output must be text or json" },
     { line: "admin key create --account", says: "--account" },
+    { line: "admin key create --account a --label -b", says: "is written --label=-x" },
   ])("refuses in one line: carillon $line", ({ line, says }) => {
     const refusal = () => parseCommandLine(words(line));
     expect(refusal).toThrow(says);

@@ -37,6 +37,7 @@ import { withCluster } from "./with-cluster.ts";
 
 outliveReaders();
 let databaseUrl: string | undefined;
+let lookAt: string | undefined;
 try {
   const parsed = parseCommandLine(process.argv.slice(2));
   switch (parsed.kind) {
@@ -54,13 +55,14 @@ try {
   if (error instanceof UsageError || error instanceof CommandFailed) {
     process.stderr.write(`carillon: ${error.message}\n`);
     process.exitCode = error instanceof UsageError ? 2 : 1;
-  } else reportFailure(error, databaseUrl);
+  } else reportFailure(error, databaseUrl, lookAt);
 }
 
 async function run(parsed: ParsedCommandLine & { kind: "command" }): Promise<void> {
   const { command, output } = parsed;
   const database = await locateDatabase();
   databaseUrl = database.url;
+  if (database.dataDir !== undefined) lookAt = `the data directory ${database.dataDir}`;
   const pool = createPool({ url: database.url, applicationName: "carillon admin", max: 2 });
   try {
     await checkSchema({ pool, appVersion: VERSION }).catch((cause: unknown) => {

@@ -36,25 +36,30 @@ const FOR_PEOPLE = [
 
 /**
  * What a person can do something about, in one line for each problem; undefined for a fault of ours,
- * which is reported with its stack. `databaseUrl`, and any other URL, is named without its password.
+ * which is reported with its stack. `databaseUrl`, and any other URL, is named without its password; `lookAt` is where to
+ * begin when it is the database.
  */
-export function problemOf(error: unknown, databaseUrl?: string): string | undefined {
+export function problemOf(
+  error: unknown,
+  databaseUrl?: string,
+  lookAt = "DATABASE_URL",
+): string | undefined {
   if (!(error instanceof Error)) return undefined;
   if (FOR_PEOPLE.some((kind) => error instanceof kind)) return redactText(error.message);
   if (error instanceof DependencyUnavailable && error.dependency === "kubernetes")
     return `the Kubernetes API does not answer: ${redactText(rootCause(error).message)}`;
   if (error instanceof DependencyUnavailable)
-    return databaseProblem(databaseUrl, rootCause(error).message);
+    return databaseProblem(databaseUrl, rootCause(error).message, lookAt);
   // 28: authorization refused, 3D: no such database, 42501: not permitted.
   const state = sqlState(error) ?? "";
   if (/^(28|3D|42501)/.test(state) || isTlsTrouble(state) || isRefusedByPg(error))
-    return databaseProblem(databaseUrl, rootCause(error).message);
+    return databaseProblem(databaseUrl, rootCause(error).message, lookAt);
   return fileProblem(error);
 }
 
 /** Prints the problem, or the fault with its stack, and sets the exit code to 1. */
-export function reportFailure(error: unknown, databaseUrl?: string): void {
-  const problem = problemOf(error, databaseUrl);
+export function reportFailure(error: unknown, databaseUrl?: string, lookAt?: string): void {
+  const problem = problemOf(error, databaseUrl, lookAt);
   const text = problem ?? (error instanceof Error ? (error.stack ?? error.message) : String(error));
   for (const line of text.split("\n"))
     process.stderr.write(problem === undefined ? `${redactText(line)}\n` : `carillon: ${line}\n`);
@@ -74,11 +79,11 @@ function fileProblem(error: Error): string | undefined {
   return undefined;
 }
 
-function databaseProblem(url: string | undefined, reason: string): string {
+function databaseProblem(url: string | undefined, reason: string, lookAt: string): string {
   const given = url === undefined ? null : URL.parse(url);
   const place = given?.host || given?.searchParams.get("host");
   const at = place ? ` at ${place.replaceAll(/%2f/gi, "/")}` : "";
-  return `PostgreSQL${at} cannot be used: ${redactText(reason.replaceAll("\n", " "))} (DATABASE_URL)`;
+  return `PostgreSQL${at} cannot be used: ${redactText(reason.replaceAll("\n", " "))} (${lookAt})`;
 }
 
 function rootCause(error: Error): Error {

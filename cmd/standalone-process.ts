@@ -46,12 +46,13 @@ import { VERSION } from "./version.ts";
 outliveReaders();
 const terminated = untilTerminated();
 let databaseUrl: string | undefined;
+let lookAt: string | undefined;
 const ending = createEnding();
 try {
   await start(ending);
   await aborted(terminated);
 } catch (error) {
-  if (!terminated.aborted) reportFailure(error, databaseUrl);
+  if (!terminated.aborted) reportFailure(error, databaseUrl, lookAt);
 }
 await ending.run();
 process.exit();
@@ -178,12 +179,14 @@ async function start(ending: Ending): Promise<void> {
 }
 
 async function embedded(dataDir: string): Promise<string> {
+  const log = join(dataDir, "postgres.log");
+  lookAt = `see ${log}`;
   try {
     const server = await startEmbeddedPostgres({
       dataDir,
       onProgress: say,
       onLost: () => {
-        databaseLost(join(dataDir, "postgres.log"));
+        databaseLost(log);
       },
     });
     ending.add("PostgreSQL", () => server.stop());

@@ -234,6 +234,17 @@ test.each(["standalone", "controller", "gateway"])(
   },
 );
 
+test("what the bundled PostgreSQL refuses is looked for in its log, not in a variable that nobody has set", async () => {
+  const CARILLON_DATA_DIR = join(other, "bundled");
+  const first = await startStandalone(CARILLON_DATA_DIR);
+  first.signal("SIGTERM");
+  await first.finished;
+  await writeFile(join(CARILLON_DATA_DIR, "postgres/password"), `${"0".repeat(48)}\n`);
+  expect(await start({ CARILLON_DATA_DIR })).toEqual(
+    oneLine('password authentication failed for user "carillon" (see /'),
+  );
+});
+
 test("a variable that there is not is pointed out", async () => {
   const env = { CARILLON_RETENTON_DAYS: "7", PORT: "http" };
   expect(await start(env)).toEqual({

@@ -299,10 +299,12 @@ function environment(): NodeJS.ProcessEnv {
   return env;
 }
 
-/** What it complains of, which other lines may follow; its last words when it does not. */
+/** What it complains of, which other lines may follow, and what to do about it; its last words when it does not. */
 function lastLines(text: string): string {
   const lines = text.trim().split("\n");
-  const complaints = lines.filter((line) => /\b(?:ERROR|FATAL|PANIC|error): /.test(line));
+  const complaints = lines.filter((line) =>
+    /\b(?:ERROR|FATAL|PANIC|DETAIL|HINT|error): /.test(line),
+  );
   return (complaints.length > 0 ? complaints : lines).slice(-3).join(" | ");
 }
 

@@ -1,5 +1,14 @@
 import { execFile, spawn } from "node:child_process";
-import { appendFile, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import {
+  appendFile,
+  chmod,
+  mkdtemp,
+  readdir,
+  readFile,
+  rm,
+  stat,
+  writeFile,
+} from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -194,6 +203,15 @@ test("a start that fails says what is wrong with it, not with one before, at onc
     /^PostgreSQL did not start: [^|]*FATAL: [^|]*wal_level.*\(see /,
   );
   await expect(failing).rejects.not.toThrow("yesterday");
+});
+
+test("a start that fails says what PostgreSQL says to do about it", async () => {
+  const data = join(dataDir, "data");
+  await chmod(data, 0o777);
+  await expect(startEmbeddedPostgres({ dataDir, settings })).rejects.toThrow(
+    /FATAL: [^|]*invalid permissions \| [^|]*DETAIL: [^|]*should be u=rwx/,
+  );
+  await chmod(data, 0o700);
 });
 
 test("a data directory of another major version is refused in one sentence", async () => {

@@ -245,6 +245,20 @@ test("what the bundled PostgreSQL refuses is looked for in its log, not in a var
   );
 });
 
+test.each(["standalone", "gateway", "controller", "migrate"])(
+  "%s has no arguments, and does nothing when it is given some",
+  async (program) => {
+    const empty = await createEmptyDatabase();
+    const env = { DATABASE_URL: empty.url };
+    const { code, stdout, stderr } = await run(program, { env, args: ["--help"] }).finished;
+    await empty.drop();
+    expect({ code, stdout, lines: stderr.trimEnd().split("\n") }).toEqual({
+      ...oneLine("there are no arguments (--help)"),
+      stdout: "",
+    });
+  },
+);
+
 test("a variable that there is not is pointed out", async () => {
   const env = { CARILLON_RETENTON_DAYS: "7", PORT: "http" };
   expect(await start(env)).toEqual({

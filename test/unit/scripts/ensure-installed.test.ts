@@ -3,7 +3,6 @@ import { existsSync } from "node:fs";
 import { chmod, copyFile, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { until } from "../../until.ts";
 
@@ -42,13 +41,17 @@ async function program(name: string, text: string): Promise<void> {
   await chmod(join(checkout, "bin", name), 0o755);
 }
 
-async function ensureInstalled(env: Record<string, string> = {}) {
+async function ensureInstalled(
+  env: Record<string, string> = {},
+  hears: (piece: string) => void = () => undefined,
+) {
   const PATH = `${checkout}/node_modules/.bin:${checkout}/bin:/usr/bin:/bin`;
   const { code, stderr } = await new Promise<{ code: number; stderr: string }>((resolve) => {
     const options = { cwd: checkout, env: { PATH, ...env } };
     const child = execFile("sh", ["scripts/ensure-installed.sh"], options, (_, __, text) => {
       resolve({ code: child.exitCode ?? -1, stderr: text });
     });
+    child.stderr?.on("data", hears);
   });
   const calls = await readFile(join(checkout, "calls"), "utf8").catch(() => "");
   await rm(join(checkout, "calls"), { force: true });
@@ -77,20 +80,15 @@ test("an installation that did not come to its end is none", async () => {
 
 test("a second start waits until the first one has installed everything", async () => {
   await program("node", node("v18.20.8", 1));
-  let ended = 0;
-  const start = async () => {
-    const result = await ensureInstalled({ SLOW: "yes" });
-    ended += 1;
-    return result.code;
-  };
+  let heard = "";
+  const start = () => ensureInstalled({ SLOW: "yes" }, (piece) => (heard += piece));
   const first = start();
   const done = join(checkout, "node_modules/.package-lock.json");
   await until("npm is nearly done", () => existsSync(done));
   const second = start();
-  await delay(1_500);
-  expect(ended).toBe(0);
+  await until("the second one waits", () => heard.includes("Waiting for another installation"));
   await writeFile(join(checkout, "go"), "");
-  expect(await Promise.all([first, second])).toEqual([0, 0]);
+  expect(await Promise.all([first, second])).toMatchObject([{ code: 0 }, { code: 0 }]);
   expect(existsSync(done)).toBe(true);
 });
 

@@ -46,6 +46,20 @@ function entry(account: string, over: Partial<Entry> = {}): Entry {
   };
 }
 
+/** `others` come first: who has their counters then waits for the held one's, with those of `others` in hand. */
+async function heldAndOthers(log: EmailLog) {
+  const [others = "", mine = ""] = [randomUUID(), randomUUID()].sort();
+  await Promise.all([log.append(entry(mine)), log.append(entry(others))]);
+  const holder = await pool.connect();
+  await holder.query("begin");
+  await holder.query("select from email_log_counts where account = $1 for update", [mine]);
+  const release = async () => {
+    await holder.query("commit");
+    holder.release();
+  };
+  return { others, mine, release };
+}
+
 /** Entries of past months with their counters, as appends at that time would have left them. */
 async function seedPast(account: string, daysAgo: readonly number[]): Promise<void> {
   for (const days of daysAgo) {
@@ -237,6 +251,61 @@ describe("the email log", () => {
     );
     expect(await Promise.all(totals)).toEqual([3, 6]);
     await patient.end();
+  });
+
+  test("nor does it fail the others' entries where another process's group waits for it with theirs in hand", async () => {
+    const pools = [1, 2].map((n) =>
+      createPool({
+        url: database.url,
+        applicationName: `email log test ${n}`,
+        lockTimeoutMs: 1_000,
+      }),
+    );
+    const { others, mine, release } = await heldAndOthers(createEmailLog({ pool }));
+    const appends = pools.map(async (each) => {
+      const log = createEmailLog({ pool: each });
+      const results = await Promise.allSettled([
+        log.append(entry(mine)),
+        log.append(entry(others)),
+      ]);
+      return results.map(({ status }) => status);
+    });
+    expect(await Promise.all(appends)).toEqual([
+      ["rejected", "fulfilled"],
+      ["rejected", "fulfilled"],
+    ]);
+    await release();
+    await Promise.all(pools.map((each) => each.end()));
+  });
+
+  test("nor where another process is just writing theirs", async () => {
+    const common = { url: database.url, applicationName: "email log test", lockTimeoutMs: 300 };
+    const watched = createPool(common);
+    const { others, mine, release } = await heldAndOthers(createEmailLog({ pool }));
+    const writer = await pool.connect();
+    const query = watched.query.bind(watched) as (...args: unknown[]) => Promise<unknown>;
+    let begun = false;
+    watched.query = (async (...args: unknown[]) => {
+      // After the first look, and before the second.
+      if (args[0] === "select pg_sleep(0.05)") await writer.query("commit");
+      try {
+        return await query(...args);
+      } finally {
+        // The group has failed.
+        if (!begun) {
+          begun = true;
+          await writer.query("begin");
+          const text = "update email_log_counts set entries = entries where account = $1";
+          await writer.query(text, [others]);
+        }
+      }
+    }) as typeof watched.query;
+    const log = createEmailLog({ pool: watched });
+    const results = await Promise.allSettled([log.append(entry(mine)), log.append(entry(others))]);
+    expect(results.map(({ status }) => status)).toEqual(["rejected", "fulfilled"]);
+    writer.release();
+    await release();
+    await watched.end();
   });
 
   test("it is not ready while somebody holds a lock that keeps its entries out", async () => {

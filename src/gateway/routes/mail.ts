@@ -10,7 +10,7 @@ import {
   type MailMessage,
   type MailResult,
 } from "../../domain/mail.ts";
-import { DependencyUnavailable } from "../../domain/ports/dependency-down.ts";
+import { DependencyUnavailable, LockHeld } from "../../domain/ports/dependency-down.ts";
 import type { IdempotencyKeys } from "../../domain/ports/idempotency-keys.ts";
 import type { EmailLog, Mailer, Otps } from "../../domain/ports/mail.ts";
 import type { Metrics } from "../../telemetry/metrics.ts";
@@ -39,8 +39,11 @@ export function mailRoutes(options: MailRouteOptions) {
   const { mailer, emailLog, otps, metrics } = options;
   /** The log has not taken the last entry of a mail that was sent. */
   let logAway = false;
-  /** Whether it takes one by now. */
+  /** Accounts of which it took none, for a lock that somebody holds: on their counters, as far as is known. */
+  const locked = new Set<string>();
+  /** Whether it takes one by now: of anybody, and of one of those. */
   let asking: Promise<void> | undefined;
+  let askingOfLocked: Promise<void> | undefined;
 
   return {
     async sendEmail(request: ApiRequest<SendRequest>): Promise<ApiAnswer> {
@@ -165,13 +168,34 @@ export function mailRoutes(options: MailRouteOptions) {
    * mail. So after the first one nothing is sent before something can be written.
    */
   async function untilLogged(account: string): Promise<void> {
+    // One for all: while it waits for a lock it has a connection, and others have something to do for the rest. Those whose
+    // entries are known to wait for one ask apart, and each until its own are taken.
+    while (locked.has(account)) {
+      askingOfLocked ??= ask(account).finally(() => {
+        askingOfLocked = undefined;
+      });
+      await askingOfLocked;
+    }
     if (!logAway) return;
-    // One for all: while it waits for a lock it has a connection, and others have something to do for the rest.
-    asking ??= emailLog.ready(account).finally(() => {
+    asking ??= ask(account).finally(() => {
       asking = undefined;
     });
     await asking;
     logAway = false;
+  }
+
+  async function ask(account: string): Promise<void> {
+    try {
+      await emailLog.ready(account);
+      locked.delete(account);
+    } catch (error) {
+      noteLock(account, error);
+      throw error;
+    }
+  }
+
+  function noteLock(account: string, error: unknown): void {
+    if (error instanceof LockHeld) locked.add(account);
   }
 
   async function refuseWithoutSettings({ account, smtpRevision }: Sender): Promise<void> {
@@ -198,6 +222,7 @@ export function mailRoutes(options: MailRouteOptions) {
       // Nobody has it: the next try is as good as the first.
       if (failed && !mayHaveArrived(result)) throw cause;
       logAway = cause instanceof DependencyUnavailable;
+      noteLock(account, cause);
       if (failed) {
         options.report(cause);
         throw sendingFailed(result);

@@ -2,14 +2,22 @@ import { once } from "node:events";
 import { connect } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
+import { DependencyUnavailable, LockHeld } from "../../../src/domain/ports/dependency-down.ts";
 import { JobOwned, VersionConflict } from "../../../src/domain/ports/job-store.ts";
 import { ENDPOINTS, type EndpointDefinition } from "../../../src/gateway/schema/endpoints.ts";
 import { startScriptedServer } from "../mail/scripted-server.ts";
 import { startHarness, type Harness } from "./harness.ts";
 
 /** Switches for the outside world. */
-const world = { storeDown: false, logDown: false, logAsked: 0, owned: false, othersChanges: 0 };
+const world = {
+  storeDown: false,
+  logDown: false,
+  logAsked: 0,
+  /** On whose counters in the log somebody holds a lock. */
+  locked: undefined as string | undefined,
+  owned: false,
+  othersChanges: 0,
+};
 
 let h: Harness;
 beforeAll(async () => {
@@ -48,6 +56,7 @@ beforeAll(async () => {
       append: async (entry) => {
         if (world.logDown)
           throw new DependencyUnavailable("postgres", { cause: new Error("connection lost") });
+        if (entry.account === world.locked) throw new LockHeld("postgres");
         return log.append(entry);
       },
       ready: async (account) => {
@@ -55,6 +64,10 @@ beforeAll(async () => {
         // So that others come meanwhile.
         if (world.logDown) await delay(500);
         if (world.logDown) throw new DependencyUnavailable("postgres");
+        if (account === world.locked) {
+          await delay(500);
+          throw new LockHeld("postgres");
+        }
         await log.ready(account);
       },
     }),
@@ -473,6 +486,31 @@ describe("when something is down", () => {
     expect(await send()).toEqual([200, undefined]);
     const { json: log } = await h.request({ path: "/logs?to=once@example.com" });
     expect(log["total"]).toBe(2);
+  });
+
+  test("nobody else's mails wait for the log of an account that somebody holds a lock on", async () => {
+    const json = { to: "a@example.com", subject: "s", body: "b" };
+    const send = async (key: string) => {
+      const { status, json: said } = await h.request({ method: "POST", path: "/send", key, json });
+      return [status, said["code"]];
+    };
+    world.locked = h.second.account;
+    const first = [await send(h.second.key)];
+    const tried = Promise.all([send(h.second.key), send(h.second.key)]);
+    const others = [await send(h.first.key), await send(h.first.key)];
+    const replies = [...first, ...(await tried), await send(h.second.key)];
+    world.locked = undefined;
+    expect(others).toEqual([
+      [200, undefined],
+      [200, undefined],
+    ]);
+    expect(replies).toEqual([
+      [503, "sent_not_logged"],
+      [503, "dependency_unavailable"],
+      [503, "dependency_unavailable"],
+      [503, "dependency_unavailable"],
+    ]);
+    expect(await send(h.second.key)).toEqual([200, undefined]);
   });
 });
 

@@ -31,7 +31,7 @@ export async function cancelAccountRuns(
          select c.job_uid from job_cursors c join page on ${byKey("c.job_uid", "page.job_uid")}
           -- Said so that no index of it is one to look them up by: those have all of the account.
           where c.account is not distinct from $1 and c.deleted_at is null
-          order by c.job_uid for update of c
+          order by page.job_uid for update of c
        ), stopped as (
          update job_cursors c set startable = false, version = version + 1
            from mine where ${byKey("c.job_uid", "mine.job_uid")}

@@ -3,7 +3,7 @@ import { timers } from "../../../cmd/system.ts";
 import { InvalidInput } from "../../../src/domain/findings.ts";
 import { createAccounts } from "../../../src/postgres/accounts.ts";
 import { cancelAccountRuns } from "../../../src/postgres/cancel-account-runs.ts";
-import type { Queryable } from "../../../src/postgres/pool.ts";
+import { transaction, type Queryable } from "../../../src/postgres/pool.ts";
 import { createNotifications } from "../../../src/postgres/notifications.ts";
 import { createPostgresJobStore } from "../../../src/postgres/postgres-job-store.ts";
 import { cronSpec } from "../../conformance/job-store.ts";
@@ -81,6 +81,39 @@ test("who was let in just before makes no job of a deleted account, and does not
   ]);
   await accounts.delete(kept.id);
   await notifications.close();
+});
+
+test("its jobs are looked up by key where there are many more than go at a time, as statistics tell", async () => {
+  const { pool } = fixture;
+  const { id: account } = await createAccounts({ pool }).create({ name: "well known" });
+  await pool.query(
+    `insert into job_cursors (job_uid, account, job_id, position, schedule_hash, generation, startable, once)
+     select gen_random_uuid(), $1, 'job-' || n, now(), 'h', 1, true, 'armed' from generate_series(1, 20000) as n`,
+    [account],
+  );
+  await pool.query(
+    `insert into jobs (account, id, spec)
+     select $1, 'job-' || n, '{}'::jsonb from generate_series(1, 20000) as n`,
+    [account],
+  );
+  await pool.query("analyze jobs, job_cursors");
+  const joins: string[] = [];
+  await transaction(pool, async (client) => {
+    const query = async (text: string, values?: unknown[]) => {
+      if (values !== undefined) {
+        const { rows } = await client.query<{ "QUERY PLAN": string }>(`explain ${text}`, values);
+        joins.push(
+          ...rows.map((row) => row["QUERY PLAN"]).filter((line) => /Join Filter: .*uid/.test(line)),
+        );
+      }
+      return client.query(text, values);
+    };
+    await cancelAccountRuns({ query } as Queryable, account);
+  });
+  // Each row would be compared with each of the page.
+  expect(joins).toEqual([]);
+  for (const table of ["jobs", "job_cursors"])
+    await pool.query(`delete from ${table} where account = $1`, [account]);
 });
 
 test("an account with more jobs than a statement has time for is deleted page by page", async () => {

@@ -21,24 +21,16 @@ export async function cancelAccountRuns(
   await fixPlans(client);
   await deleteJobsMade(client, account, atATime);
   await inPages(async (after) => {
-    // Those of jobs that are deleted have stopped already, and stay for a week.
+    const page = [account, after, atATime];
+    await lockUnlessWaitedFor(client, page);
     const { rows } = await client.query<{ uids: readonly string[]; last: string | null }>(
-      `with page as materialized (
-         select job_uid, job_id from job_cursors
-          where account = $1 and job_id > $2 and deleted_at is null
-          order by job_id fetch first $3 rows with ties
-       ), mine as materialized (
-         select c.job_uid from job_cursors c join page on ${byKey("c.job_uid", "page.job_uid")}
-          -- Said so that no index of it is one to look them up by: those have all of the account.
-          where c.account is not distinct from $1 and c.deleted_at is null
-          order by page.job_uid for update of c
-       ), stopped as (
+      `with ${PAGE}, ${mineOf("")}, stopped as (
          update job_cursors c set startable = false, version = version + 1
            from mine where ${byKey("c.job_uid", "mine.job_uid")}
          returning c.job_uid::text as uid
        )
        select array(select uid from stopped) as uids, (select max(job_id) from page) as last`,
-      [account, after, atATime],
+      page,
     );
     const { uids = [], last = null } = rows[0] ?? {};
     await dropUnstarted(
@@ -47,6 +39,40 @@ export async function cancelAccountRuns(
     );
     return last;
   });
+}
+
+/** SQL: cursors of account $1 after job $2, $3 of them. Those of jobs that are deleted have stopped already, and stay for a week. */
+const PAGE = `page as materialized (
+         select job_uid, job_id from job_cursors
+          where account = $1 and job_id > $2 and deleted_at is null
+          order by job_id fetch first $3 rows with ties
+       )`;
+
+/** SQL: those of the page, locked. */
+const mineOf = (locked: "" | "skip locked"): string => `mine as materialized (
+         select c.job_uid from job_cursors c join page on ${byKey("c.job_uid", "page.job_uid")}
+          -- Said so that no index of it is one to look them up by: those have all of the account.
+          where c.account is not distinct from $1 and c.deleted_at is null
+          order by page.job_uid for update of c ${locked}
+       )`;
+
+/** Looks, a tenth of a second apart: for longer than anybody waits for a lock. */
+const LOOKS = 60;
+
+/**
+ * The pages before are ours until the end, and whoever waits for one of them, as a leader, may have cursors of this one in
+ * hand: if we waited for these, PostgreSQL would end one of us, and we have more to begin anew. The other gives up.
+ */
+async function lockUnlessWaitedFor(client: Queryable, page: readonly unknown[]): Promise<void> {
+  for (let look = 1; look <= LOOKS; look += 1) {
+    const { rows } = await client.query<{ all: boolean }>(
+      `with ${PAGE}, ${mineOf("skip locked")}
+       select (select count(*) from mine) = (select count(*) from page) as all`,
+      [...page],
+    );
+    if (rows[0]?.all === true) return;
+    await client.query("select pg_sleep(0.1)");
+  }
 }
 
 /** Deletes those that REST made, by their ids, for an account that is deleted. Resolves with how many. */

@@ -1,12 +1,14 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { timers } from "../../../cmd/system.ts";
 import { InvalidInput } from "../../../src/domain/findings.ts";
+import type { Job } from "../../../src/domain/job.ts";
 import { createAccounts } from "../../../src/postgres/accounts.ts";
 import { cancelAccountRuns } from "../../../src/postgres/cancel-account-runs.ts";
 import { transaction, type Queryable } from "../../../src/postgres/pool.ts";
 import { createNotifications } from "../../../src/postgres/notifications.ts";
 import { createPostgresJobStore } from "../../../src/postgres/postgres-job-store.ts";
 import { cronSpec } from "../../conformance/job-store.ts";
+import { until } from "../../until.ts";
 import {
   change,
   cursorOf,
@@ -161,6 +163,37 @@ test("an account with more jobs than a statement has time for is deleted page by
     expect(await cursorOf(ledger, of)).toMatchObject({ startable: false, version: 2 });
     expect(await fixture.missedOf(of)).toEqual([{ reason: "account_deleted", count: 1 }]);
   }
+});
+
+test("a leader that waits for a page before, with cursors of this one in hand, gives up, and not the deletion", async () => {
+  const { pool, ledger } = fixture;
+  let begun = 0;
+  const accounts = createAccounts({
+    pool,
+    onDelete: async (client, account) => {
+      begun += 1;
+      await cancelAccountRuns(client, account, 1);
+    },
+  });
+  const { id: account } = await accounts.create({ name: "in use" });
+  const [first, second] = ["job-1", "job-2"].map((id) => job({ account, id })) as [Job, Job];
+  await ledger.apply([change(first), change(second)]);
+  const lock = "select from job_cursors where job_uid = $1 for update";
+  const leader = await pool.connect();
+  await leader.query("begin");
+  // Longer than PostgreSQL waits before it looks for a deadlock.
+  await leader.query("set local lock_timeout = '1500ms'");
+  await leader.query(lock, [second.uid]);
+  const deleted = accounts.delete(account);
+  const taken = async () => (await ledger.locked([first.uid])).size > 0;
+  await until("the deletion has the first page", taken);
+  await expect(leader.query(lock, [first.uid])).rejects.toMatchObject({ code: "55P03" });
+  await leader.query("rollback");
+  leader.release();
+  await deleted;
+  expect(begun).toBe(1);
+  for (const of of [first, second])
+    expect(await cursorOf(ledger, of)).toMatchObject({ startable: false });
 });
 
 test("of jobs that were deleted before, which may be a million, nothing is written", async () => {

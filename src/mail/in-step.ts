@@ -42,7 +42,8 @@ interface Conversation {
  *
  * - where more replies are there than were asked for. What answers a message that was brought to its end counts.
  * - where DATA gets a positive answer other than 354, which nodemailer would take: too many may have come one by one.
- * - where a message is answered before its end, or by what is no answer to it.
+ * - where a message is answered before its end, or by what is no answer to it. A refusal counts: what is brought no further
+ *   is not taken; and what we said next would be a part of it.
  */
 export function keepInStep(): void {
   const connection = SMTPConnection.prototype as unknown as Conversation;
@@ -75,10 +76,11 @@ export function keepInStep(): void {
   };
   connection[AFTER_MESSAGE] = function (reply, done) {
     brings.delete(this);
+    const half = Boolean(this[UNDER_WAY]);
     const taken = reply.startsWith("2");
     const refused = reply.startsWith("4") || reply.startsWith("5");
-    if (refused || (taken && !this[UNDER_WAY])) afterMessage.call(this, reply, done);
-    else hangUp(this, true);
+    if (refused || (taken && !half)) afterMessage.call(this, reply, done);
+    if (half || (!refused && !taken)) hangUp(this, true);
   };
 }
 

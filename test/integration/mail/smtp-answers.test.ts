@@ -426,6 +426,27 @@ describe("a server that is out of step", () => {
     expect(server.seen.mails).toBe(0);
   });
 
+  test.each([
+    { reply: "552 too big", retryable: false },
+    { reply: "451 not now", retryable: true },
+  ])(
+    "refuses half a mail with $reply: it gets no more of it, and the next one goes out at once",
+    async ({ reply, retryable }) => {
+      const server = await scriptedServer({});
+      const content = Buffer.alloc(40_000_000, "x");
+      const sending = mailer(server.port, {}, { poolSize: 1 });
+      const attachments = [{ filename: "a.bin", content }];
+      const sent = sending.send("a", { ...HELLO, attachments });
+      await until("it comes", () => server.seen.pieces.length > 0);
+      server.stopReading();
+      server.say(reply);
+      expect(await sent).toMatchObject({ kind: "failed", retryable, outcomeUnknown: false });
+      server.readOn();
+      expect(await sending.send("a", HELLO)).toMatchObject({ kind: "accepted" });
+      expect(server.seen).toMatchObject({ connections: 2, mails: 1 });
+    },
+  );
+
   test("asks for the mail again when it has it: nobody knows whether that is all", async () => {
     const server = await scriptedServer({ END: "354 go on" });
     expect(await mailer(server.port).send("a", HELLO)).toEqual(UNKNOWN);

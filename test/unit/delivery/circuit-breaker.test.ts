@@ -509,4 +509,23 @@ describe("of another revision of what a destination is reached by", () => {
     expect(transitions).toEqual([]);
     expect(made.size).toBe(1);
   });
+
+  test("a call that outlives its breaker counts for the next one of its own", async () => {
+    const { made, transitions } = breakers();
+    const call = () => {
+      const admission = made.admit("d", "first");
+      if (admission.kind !== "admitted") throw new Error("not admitted");
+      return admission.permit;
+    };
+    call().settle("failure");
+    await settled();
+    const outliving = call();
+    vi.advanceTimersByTime(60_000);
+    expect(made.size).toBe(0);
+    for (const permit of [outliving, call(), call(), call(), call()]) {
+      permit.settle("failure");
+      await settled();
+    }
+    expect(transitions).toEqual(["d open"]);
+  });
 });

@@ -24,6 +24,7 @@ function startOne(
     monotonic?: Options["monotonic"];
     holds?: (claim: Claim) => boolean;
     run?: Partial<ClaimedRun>;
+    beside?: ClaimedRun[];
   } = {},
 ) {
   const run = claimedRun({}, { scheduledAt: NOW - 250, createdAt: NOW - 250, ...change.run });
@@ -31,8 +32,9 @@ function startOne(
   const released: (number | undefined)[] = [];
   const recorded: Attempted[] = [];
   const [launched, freed]: [ClaimedRun[], ClaimedRun[]] = [[], []];
+  const secrets = new Map<string, readonly string[]>();
   const outages: unknown[] = [];
-  const waiting = [run];
+  const waiting = [...(change.beside ?? []), run];
   let time = 0;
   const starter = createStarter({
     queue: {
@@ -56,7 +58,10 @@ function startOne(
         (() => ({ kind: "admitted", permit: { settle: (verdict) => verdicts.push(verdict) } })),
     },
     flights: {
-      launch: (ready) => launched.push(ready.run),
+      launch: (ready) => {
+        launched.push(ready.run);
+        secrets.set(ready.run.id, ready.signingSecrets);
+      },
       record: (attempted) => recorded.push(attempted),
     },
     signingKeys: change.signingKeys ?? (async () => ["secret"]),
@@ -68,6 +73,8 @@ function startOne(
     run,
     starter,
     launched,
+    /** By run: those that it is signed with. */
+    secrets,
     recorded,
     verdicts,
     released,
@@ -94,6 +101,19 @@ test("a mail is admitted by the revision of its account's SMTP settings, a webho
   await startOne({ admit }).starter.startReady(NOW, going());
   await startOne({ admit, run: mailRun() }).starter.startReady(NOW, going());
   expect(asked).toEqual([[undefined], ["revision"]]);
+});
+
+test("a webhook is signed also where its account's mails start with it, and these are not", async () => {
+  const mail = claimedRun({}, { ...mailRun(), scheduledAt: NOW - 250, createdAt: NOW - 250 });
+  const { run, starter, secrets } = startOne({ beside: [mail] });
+  expect(run.account).toBe(mail.account);
+  expect(await starter.startReady(NOW, going())).toBe(2);
+  expect(secrets).toEqual(
+    new Map([
+      [mail.id, []],
+      [run.id, ["secret"]],
+    ]),
+  );
 });
 
 describe("handed back without an attempt, with its leave and its slot", () => {

@@ -153,13 +153,15 @@ function readSpec(spec: ScheduledJobSpec, resourceName: string): JobSpec {
     schedule: scheduleFrom(spec.schedule ?? {}),
     target,
     suspend: spec.suspend ?? false,
-    startingDeadlineSeconds: spec.startingDeadlineSeconds ?? null,
-    deliveryDeadlineSeconds: spec.deliveryDeadlineSeconds ?? SPEC_DEFAULTS.deliveryDeadlineSeconds,
+    startingDeadlineSeconds: whole(spec.startingDeadlineSeconds ?? null),
+    deliveryDeadlineSeconds: whole(
+      spec.deliveryDeadlineSeconds ?? SPEC_DEFAULTS.deliveryDeadlineSeconds,
+    ),
     concurrencyPolicy: spec.concurrencyPolicy ?? SPEC_DEFAULTS.concurrencyPolicy,
     retry: {
-      maxRetries: retry.maxRetries ?? SPEC_DEFAULTS.maxRetries,
-      minBackoffSeconds: retry.minBackoffSeconds ?? SPEC_DEFAULTS.minBackoffSeconds,
-      maxBackoffSeconds: retry.maxBackoffSeconds ?? SPEC_DEFAULTS.maxBackoffSeconds,
+      maxRetries: whole(retry.maxRetries ?? SPEC_DEFAULTS.maxRetries),
+      minBackoffSeconds: whole(retry.minBackoffSeconds ?? SPEC_DEFAULTS.minBackoffSeconds),
+      maxBackoffSeconds: whole(retry.maxBackoffSeconds ?? SPEC_DEFAULTS.maxBackoffSeconds),
     },
     ...(refusal && { refusal }),
   };
@@ -209,6 +211,16 @@ function text(value: unknown): string {
   return value;
 }
 
+/** Ours or a newer release's, with which moments can be told: one that cannot fails whatever is told with it. */
+function whole<T extends number | null>(value: T): T {
+  if (value !== null && !(Number.isSafeInteger(value) && Math.abs(value) <= MOST))
+    throw new TypeError("not a whole number, or too large");
+  return value;
+}
+
+/** Seconds: three hundred years. */
+const MOST = 10_000_000_000;
+
 function targetFrom(spec: ScheduledJobSpec): Target {
   if (spec.email)
     return {
@@ -229,7 +241,7 @@ function targetFrom(spec: ScheduledJobSpec): Target {
       secretName: secretKeyRef.name,
       secretKey: secretKeyRef.key,
     })),
-    timeoutSeconds: webhook.timeoutSeconds ?? SPEC_DEFAULTS.timeoutSeconds,
+    timeoutSeconds: whole(webhook.timeoutSeconds ?? SPEC_DEFAULTS.timeoutSeconds),
   };
 }
 

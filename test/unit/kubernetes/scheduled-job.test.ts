@@ -200,6 +200,30 @@ describe("a resource as applied", () => {
       spec: { schedule: { cron: "@daily" }, email: { to: "a@example.com", body: { text: "" } } },
     },
   ];
+  // With the moment that comes of it PostgreSQL is told of others' runs.
+  const daily = { schedule: { cron: "@daily" }, webhook: { url } };
+  for (const seconds of ["5m", 1.5, 1e15])
+    OF_ANOTHER_DEFINITION.push(
+      { title: `a deadline of ${seconds}`, spec: { ...daily, startingDeadlineSeconds: seconds } },
+      {
+        title: `one of deliveries, ${seconds}`,
+        spec: { ...daily, deliveryDeadlineSeconds: seconds },
+      },
+      { title: `a pause of ${seconds}`, spec: { ...daily, retry: { minBackoffSeconds: seconds } } },
+      {
+        title: `a longest one of ${seconds}`,
+        spec: { ...daily, retry: { maxBackoffSeconds: seconds } },
+      },
+      { title: `${seconds} retries`, spec: { ...daily, retry: { maxRetries: seconds } } },
+      {
+        title: `a time limit of ${seconds}`,
+        spec: { ...daily, webhook: { url, timeoutSeconds: seconds } },
+      },
+    );
+  test("more than ours, as a newer release may allow, is taken", () => {
+    const spec = { ...daily, startingDeadlineSeconds: 100_000_000, retry: { maxRetries: 20 } };
+    expect(specFromResource(spec, "nightly")).not.toHaveProperty("refusal");
+  });
   test.each(OF_ANOTHER_DEFINITION)("$title of another definition than ours: refused", (row) => {
     const job = keptJobFromResource({ metadata: METADATA, spec: row.spec }, "account-1");
     expect(job).toMatchObject({ uid: METADATA.uid, spec: { name: METADATA.name } });

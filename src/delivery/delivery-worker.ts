@@ -58,7 +58,7 @@ export function createDeliveryWorker(options: {
   queue: RunQueue;
   clock: Clock;
   mailer: Pick<Mailer, "send">;
-  emailLog: Pick<EmailLog, "append">;
+  emailLog: Pick<EmailLog, "append" | "locked">;
   webhook: Pick<WebhookSender, "send">;
   signingSecrets: Pick<SigningSecrets, "current">;
   smtpSettings: Pick<SmtpSettingsStore, "revision">;

@@ -29,7 +29,7 @@ const TOGETHER = { collectMs: 25, maxBatch: 1_000 };
 /** Everything that the worker writes after the fact. Nothing waits for it, and no outage loses it. */
 export function createRecords(options: {
   queue: Pick<RunQueue, "close" | "locked" | "release">;
-  emailLog: Pick<EmailLog, "append">;
+  emailLog: Pick<EmailLog, "append" | "locked">;
   leases: Pick<LeaseKeeper, "remove">;
   timers: Timers;
   log: Logger;
@@ -106,6 +106,17 @@ export function createRecords(options: {
       const results = await Promise.allSettled(items.map((item) => emailLog.append(item)));
       const failure = results.find((result) => result.status === "rejected");
       if (failure) throw failure.reason;
+    },
+    locked: async (items) => {
+      const accounts = await emailLog.locked(items);
+      return new Set(items.filter(({ account }) => accounts.has(account)));
+    },
+    lockedBy: ({ account }) => account,
+    onLocked: (items) => {
+      log.warn(
+        { mails: items.length, account: items[0]?.account },
+        "somebody holds a lock on an account's part of the log of mails in PostgreSQL: those of its jobs are logged when it is released",
+      );
     },
     // Whoever keeps entries out of the log keeps nobody from renewing leases: the dead are looked for all the same.
     onOutage: (error) => {

@@ -56,6 +56,7 @@ export function createEmailLog({ pool, pace }: { pool: Pool; pace?: Pace }): Ema
   return {
     append: (entry) =>
       refusingContent(() => (held.has(entry.account) ? appendsOfHeld : appends).submit(entry)),
+    locked: (entries) => accountsHeld(pool, entries),
     async ready(account) {
       await transaction(pool, async (client) => {
         // As an entry would, it waits for whoever keeps entries out.

@@ -123,7 +123,10 @@ export async function startMember(options: {
     queue: createRunQueue({ pool, leasePool, notifications, random }),
     clock,
     mailer: { send: () => Promise.reject(new Error("no job here sends mail")) },
-    emailLog: { append: () => Promise.reject(new Error("no job here sends mail")) },
+    emailLog: {
+      append: () => Promise.reject(new Error("no job here sends mail")),
+      locked: async () => new Set(),
+    },
     webhook,
     signingSecrets: {
       // Between a start and its sending: what is cancelled meanwhile has to be noticed.

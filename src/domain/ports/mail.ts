@@ -39,6 +39,8 @@ export interface Mailer {
 export interface EmailLog {
   /** Group-committed; resolves when durable. Throws ContentRefused. */
   append(entry: NewEmailLogEntry): Promise<EmailLogEntry>;
+  /** Accounts of these whose part of the log somebody holds a lock on. Nothing is waited for. */
+  locked(entries: readonly NewEmailLogEntry[]): Promise<ReadonlySet<string>>;
   /** Throws DependencyUnavailable while nothing can be written: on a server that is read-only or full, or behind a lock. */
   ready(account: string): Promise<void>;
   /** Newest first. `total` counts what the filters match, exactly. */

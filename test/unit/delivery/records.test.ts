@@ -5,6 +5,7 @@ import type { EmailLogEntry, NewEmailLogEntry } from "../../../src/domain/mail.t
 import { ContentRefused } from "../../../src/domain/ports/content-refused.ts";
 import { DependencyUnavailable, LockHeld } from "../../../src/domain/ports/dependency-down.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
+import { until } from "../../until.ts";
 import { claimedRun } from "../../integration/delivery/claimed-run.ts";
 
 type Options = Parameters<typeof createRecords>[0];
@@ -18,7 +19,10 @@ function records(
       locked: async () => new Set(),
       release: async () => undefined,
     },
-    emailLog: { append: () => Promise.reject(new Error("no mails")) },
+    emailLog: {
+      append: () => Promise.reject(new Error("no mails")),
+      locked: async () => new Set(),
+    },
     leases: { remove: () => undefined },
     timers,
     log: createLogger({ level: "silent" }),
@@ -32,6 +36,7 @@ function mails(append: (of: NewEmailLogEntry) => Promise<void>) {
   const outages: unknown[] = [];
   const { emails } = records({
     emailLog: {
+      locked: async () => new Set(),
       append: async (of) => {
         await append(of);
         return { ...of, id: of.to, sentAt: 0 } satisfies EmailLogEntry & NewEmailLogEntry;
@@ -79,6 +84,32 @@ test("a lock on the log is no outage: looking for dead workers' runs does not wa
   expect(asked).toBeGreaterThanOrEqual(6);
   expect(outages).toEqual([]);
 });
+
+test("a lock on one account's part of it holds up the mails of no other", async () => {
+  let held = true;
+  const logged = new Set<string>();
+  const { emails } = records({
+    emailLog: {
+      locked: async (of) => new Set(held ? of.map(({ account }) => account).filter(isHeld) : []),
+      append: async (of) => {
+        if (held && isHeld(of.account)) throw new LockHeld("postgres");
+        logged.add(of.account);
+        return { ...of, id: "log", sentAt: 0 };
+      },
+    },
+  });
+  const add = (account: string) => {
+    emails.add({ account, kind: "job", to: "a", subject: "s", status: "sent", errorMessage: null });
+  };
+  for (const account of ["held", "other", "third"]) add(account);
+  await until("only that of the held account is left", () => emails.pending === 1);
+  expect(logged).toEqual(new Set(["other", "third"]));
+  held = false;
+  await emails.idle();
+  expect(logged).toContain("held");
+});
+
+const isHeld = (account: string): boolean => account === "held";
 
 test("one that is refused for its own sake does not keep the others out", async () => {
   const logged = new Set<string>();

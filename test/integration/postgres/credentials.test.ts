@@ -207,6 +207,33 @@ describe("SMTP settings", () => {
     await expect(store.set(randomUUID(), SMTP)).rejects.toThrow(InvalidInput);
   });
 
+  test("that are new bring forward the mails that a circuit has put off, and nothing before its time", async () => {
+    const store = createSmtpSettingsStore({ pool, keyRing });
+    const [account, other] = [await newAccount(), await newAccount()];
+    const run = async (of: { account?: string; to?: string; due?: string; retry?: string }) => {
+      const { to = "smtp", due = "-1 min", retry = null } = of;
+      const { rows } = await pool.query<{ id: string }>(
+        `insert into runs (job_uid, account, job_id, generation, trigger, key, destination,
+                           scheduled_at, retry_at, not_before)
+         select gen_random_uuid(), $1::uuid, 'mail', 1, 'schedule', 'at', $1 || ' ' || $2,
+                now() + $3::interval, now() + $4::interval, now() + interval '30 s' returning id`,
+        [of.account ?? account, to, due, retry],
+      );
+      return rows[0]?.id;
+    };
+    const putOff = [await run({}), await run({ due: "-1 h", retry: "-1 s" })];
+    await run({ due: "30 s" });
+    await run({ due: "-1 h", retry: "30 s" });
+    await run({ to: "https://example.com" });
+    await run({ account: other });
+    await store.set(account, SMTP);
+    const { rows } = await pool.query<{ id: string }>(
+      "delete from runs where not_before <= clock_timestamp() + interval '1 s' returning id",
+    );
+    expect(new Set(rows.map(({ id }) => id))).toEqual(new Set(putOff));
+    await pool.query("delete from runs");
+  });
+
   test("a password copied to another account's row does not open", async () => {
     const store = createSmtpSettingsStore({ pool, keyRing });
     const [from, to] = [await newAccount(), await newAccount()];

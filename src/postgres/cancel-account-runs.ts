@@ -1,6 +1,7 @@
 import { byKey } from "./by-key.ts";
 import { dropOfAll, dropUnstarted } from "./drop-runs.ts";
 import { fixPlans, type Queryable } from "./pool.ts";
+import { LOCK_NOT_AVAILABLE, sqlState } from "./sql-state.ts";
 
 /** Jobs at a time: all of an account, perhaps a million, are more than a statement has time for. */
 const AT_A_TIME = 5_000;
@@ -22,7 +23,7 @@ export async function cancelAccountRuns(
   await deleteJobsMade(client, account, atATime);
   await inPages(async (after) => {
     const page = [account, after, atATime];
-    await lockUnlessWaitedFor(client, page);
+    await lockBriefly(client, page);
     const { rows } = await client.query<{ uids: readonly string[]; last: string | null }>(
       `with ${PAGE}, ${mineOf("")}, stopped as (
          update job_cursors c set startable = false, version = version + 1
@@ -56,22 +57,34 @@ const mineOf = (locked: "" | "skip locked"): string => `mine as materialized (
           order by page.job_uid for update of c ${locked}
        )`;
 
-/** Looks, a tenth of a second apart: for longer than anybody waits for a lock. */
-const LOOKS = 60;
+/** Less than PostgreSQL waits, a second, before it looks whether there is a deadlock that it may end. */
+const A_WHILE = "800ms";
+/** Together longer than anybody waits for a lock. */
+const WAITS = 8;
 
 /**
  * The pages before are ours until the end, and whoever waits for one of them, as a leader, may have cursors of this one in
- * hand: if we waited for these, PostgreSQL would end one of us, and we have more to begin anew. The other gives up.
+ * hand. If we waited for these as well, PostgreSQL would end one of us, and we have more to begin anew: so we wait
+ * briefly, and again, and the other is found out, or gives up.
  */
-async function lockUnlessWaitedFor(client: Queryable, page: readonly unknown[]): Promise<void> {
-  for (let look = 1; look <= LOOKS; look += 1) {
-    const { rows } = await client.query<{ all: boolean }>(
+async function lockBriefly(client: Queryable, page: readonly unknown[]): Promise<void> {
+  for (let waits = 0; waits < WAITS; waits += 1) {
+    const { rows } = await client.query<{ all: boolean; usual: string }>(
       `with ${PAGE}, ${mineOf("skip locked")}
-       select (select count(*) from mine) = (select count(*) from page) as all`,
+       select (select count(*) from mine) = (select count(*) from page) as all,
+              current_setting('lock_timeout') as usual`,
       [...page],
     );
-    if (rows[0]?.all === true) return;
-    await client.query("select pg_sleep(0.1)");
+    const [{ all, usual } = { all: false, usual: "0" }] = rows;
+    if (all) return;
+    await client.query(`savepoint waits; set local lock_timeout = '${A_WHILE}'`);
+    try {
+      await client.query(`with ${PAGE}, ${mineOf("")} select count(*) from mine`, [...page]);
+      await client.query(`set local lock_timeout = '${usual}'; release savepoint waits`);
+    } catch (error) {
+      if (sqlState(error) !== LOCK_NOT_AVAILABLE) throw error;
+      await client.query("rollback to savepoint waits; release savepoint waits");
+    }
   }
 }
 

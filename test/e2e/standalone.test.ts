@@ -7,7 +7,7 @@ import { metricValue } from "../metric-value.ts";
 import { until } from "../until.ts";
 import { caughtMail } from "./caught.ts";
 import { call, startStandalone, type Standalone } from "./program.ts";
-import { startReceiver, type Receiver } from "./receiver.ts";
+import { startReceiver, type Receiver } from "../receiver.ts";
 
 interface JobAnswer {
   id: string;

@@ -1,7 +1,7 @@
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Standalone } from "../program.ts";
-import type { Receiver } from "../receiver.ts";
+import type { Receiver } from "../../receiver.ts";
 import { findChrome } from "./chrome.ts";
 import { keyboard } from "./keyboard.ts";
 import { openWindow, type Owner } from "./owner.ts";

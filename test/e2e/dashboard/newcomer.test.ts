@@ -2,7 +2,7 @@ import type { Browser, BrowserContext, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { until } from "../../until.ts";
 import { call, type Standalone } from "../program.ts";
-import type { Receiver } from "../receiver.ts";
+import type { Receiver } from "../../receiver.ts";
 import { findChrome } from "./chrome.ts";
 import { DATABASE_AWAY } from "./database-away.ts";
 import { copied } from "./locators.ts";

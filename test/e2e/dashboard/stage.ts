@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Browser } from "playwright-core";
 import { call, startStandalone, type Standalone } from "../program.ts";
-import { startReceiver, type Receiver } from "../receiver.ts";
+import { startReceiver, type Receiver } from "../../receiver.ts";
 import { launchChrome } from "./chrome.ts";
 import { openWindow, printedOwner, settled, signIn, type Owner, type View } from "./owner.ts";
 

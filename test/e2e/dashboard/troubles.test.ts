@@ -1,7 +1,7 @@
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { run, type Standalone } from "../program.ts";
-import type { Receiver } from "../receiver.ts";
+import type { Receiver } from "../../receiver.ts";
 import { violations } from "./axe.ts";
 import { findChrome } from "./chrome.ts";
 import { DATABASE_AWAY } from "./database-away.ts";

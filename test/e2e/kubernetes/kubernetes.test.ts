@@ -5,9 +5,9 @@ import { createPool } from "../../../src/postgres/pool.ts";
 import { anotherControlPlane } from "../../kubernetes/control-plane.ts";
 import type { OwnControlPlane } from "../../kubernetes/own-control-plane.ts";
 import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
+import { startReceiver, type Receiver } from "../../receiver.ts";
 import { until } from "../../until.ts";
 import { HOME, TEAM, install, type Installation, type Process } from "./installation.ts";
-import { startScriptedReceiver, type ScriptedReceiver } from "./scripted-receiver.ts";
 
 interface Status {
   phase?: string;
@@ -38,7 +38,9 @@ describe.runIf(inject("tokenSecret") !== "")("Carillon on Kubernetes", STORY, as
   let controlPlane: OwnControlPlane;
   let database: TestDatabase;
   let carillon: Installation;
-  let receiver: ScriptedReceiver;
+  let receiver: Receiver;
+  /** By path, the statuses of the next answers; then 200 again. */
+  const answers = new Map<string, number[]>();
   let gateway: Process & { url: string };
   const controllers = new Map<string, Process>();
   let key = "";
@@ -46,7 +48,9 @@ describe.runIf(inject("tokenSecret") !== "")("Carillon on Kubernetes", STORY, as
   beforeAll(async () => {
     controlPlane = await anotherControlPlane();
     database = await createTestDatabase();
-    receiver = await startScriptedReceiver();
+    receiver = await startReceiver(({ path }, response) =>
+      response.writeHead(answers.get(path)?.shift() ?? 200).end(),
+    );
     carillon = await install(controlPlane, database);
   }, 240_000);
   afterAll(async () => {
@@ -79,10 +83,11 @@ describe.runIf(inject("tokenSecret") !== "")("Carillon on Kubernetes", STORY, as
     });
     return { status: response.status, body: (await response.json()) as Record<string, unknown> };
   };
+  const callsOf = (path: string) => receiver.received.filter((call) => call.path === path);
   const called = (path: string, times = 1, withinMs = 15_000) =>
     until(
       `${times} calls of ${path}`,
-      () => (receiver.at(path).length >= times ? receiver.at(path) : undefined),
+      () => (callsOf(path).length >= times ? callsOf(path) : undefined),
       withinMs,
     );
   const statusOf = (name: string, accept: (status: Status) => boolean, namespace = TEAM) =>
@@ -117,7 +122,7 @@ describe.runIf(inject("tokenSecret") !== "")("Carillon on Kubernetes", STORY, as
       `version ${version} is sent`,
       async () => {
         await runNow(name, `${performance.now()}`);
-        return receiver.at(`/${name}`).some(({ body }) => body === `{"v":${version}}`);
+        return callsOf(`/${name}`).some(({ body }) => body === `{"v":${version}}`);
       },
       withinMs,
     );
@@ -175,7 +180,7 @@ describe.runIf(inject("tokenSecret") !== "")("Carillon on Kubernetes", STORY, as
     expect(executions.body).toEqual([
       expect.objectContaining({ status: "success", http_status: 200, job_id: "once" }),
     ]);
-    expect(receiver.at("/once")).toHaveLength(1);
+    expect(callsOf("/once")).toHaveLength(1);
   });
 
   test("kubectl get sj has columns that make sense", async () => {
@@ -224,11 +229,11 @@ describe.runIf(inject("tokenSecret") !== "")("Carillon on Kubernetes", STORY, as
     await carillon.kube(`-n ${TEAM} label sj nightly touched=yes`);
     await apply(manifest("fence", { schedule: { at: inSeconds(2) } }));
     await called("/fence");
-    expect(receiver.at("/nightly")).toHaveLength(2);
+    expect(callsOf("/nightly")).toHaveLength(2);
   });
 
   test("run-now of a job that a 410 halted: it runs once more, and stays halted", async () => {
-    receiver.answer("/gone", [410, 200]);
+    answers.set("/gone", [410, 200]);
     await apply(manifest("gone", { schedule: { cron: "0 3 * * *" } }));
     await runNow("gone", "first");
     await called("/gone");
@@ -301,12 +306,12 @@ describe.runIf(inject("tokenSecret") !== "")("Carillon on Kubernetes", STORY, as
     await until("the event", async () =>
       (await carillon.kube("-n nobody get events")).includes("NoAccount") ? true : undefined,
     );
-    expect(receiver.at("/lost")).toEqual([]);
+    expect(callsOf("/lost")).toEqual([]);
     expect((await rest("GET", "/jobs/lost")).status).toBe(404);
   });
 
   test("a failed run shows in conditions and events", async () => {
-    receiver.answer("/failing", [418]);
+    answers.set("/failing", [418]);
     await apply(manifest("failing", { schedule: { at: inSeconds(2) } }));
     const status = await statusOf("failing", ({ phase }) => phase === "Failed");
     expect(condition(status, "LastRunSucceeded")).toMatchObject({ status: "False" });
@@ -318,26 +323,22 @@ describe.runIf(inject("tokenSecret") !== "")("Carillon on Kubernetes", STORY, as
   });
 
   test("headersFrom: a released Secret's value is sent, another's is not", async () => {
-    const job = (name: string) =>
-      manifest(name, {
-        schedule: { at: inSeconds(2) },
-        webhook: {
-          url: `${receiver.url}/${name}`,
-          headersFrom: [{ header: "Authorization", secretKeyRef: { name, key: "token" } }],
-        },
-      });
-    for (const name of ["released", "private"])
+    const names = ["released", "private"];
+    for (const name of names)
       await carillon.kube(`-n ${TEAM} create secret generic ${name} --from-literal=token=s3cret`);
     await carillon.kube(`-n ${TEAM} label secret released carillon.dev/webhook-headers=true`);
-    await apply(job("released"));
-    await apply(job("private"));
+    for (const name of names) {
+      const headersFrom = [{ header: "Authorization", secretKeyRef: { name, key: "token" } }];
+      const webhook = { url: `${receiver.url}/${name}`, headersFrom };
+      await apply(manifest(name, { schedule: { at: inSeconds(2) }, webhook }));
+    }
     const [call] = await called("/released");
     expect(call?.headers.authorization).toBe("s3cret");
     const status = await statusOf("private", ({ phase }) => phase === "Failed");
     expect(condition(status, "LastRunSucceeded")?.message).toContain(
       "carillon.dev/webhook-headers=true",
     );
-    expect(receiver.at("/private")).toEqual([]);
+    expect(callsOf("/private")).toEqual([]);
   });
 
   test("kill -9 of the leader: the next fire time is kept, and runs once", async () => {
@@ -353,12 +354,12 @@ describe.runIf(inject("tokenSecret") !== "")("Carillon on Kubernetes", STORY, as
     expect(call?.headers["carillon-scheduled-at"]).toBe(at);
     expect((await leader()).name).not.toBe(old.name);
     await statusOf("kept", ({ phase }) => phase === "Completed");
-    expect(receiver.at("/kept")).toHaveLength(1);
+    expect(callsOf("/kept")).toHaveLength(1);
     controllers.set(old.name, await carillon.controller(old.name));
   }, 120_000);
 
   test("the API server away: REST says 503, what is queued is delivered, then all goes on", async () => {
-    receiver.answer("/retried", [503, 200]);
+    answers.set("/retried", [503, 200]);
     await apply(
       manifest("retried", {
         schedule: { at: inSeconds(2) },
@@ -378,8 +379,8 @@ describe.runIf(inject("tokenSecret") !== "")("Carillon on Kubernetes", STORY, as
     await called("/missed", 1, 60_000);
     expect((await rest("GET", "/jobs")).status).toBe(200);
     await statusOf("missed", ({ phase }) => phase === "Completed");
-    expect(receiver.at("/missed")).toHaveLength(1);
-    expect(receiver.at("/retried")).toHaveLength(2);
+    expect(callsOf("/missed")).toHaveLength(1);
+    expect(callsOf("/retried")).toHaveLength(2);
   }, 180_000);
 
   test("etcd is restored, and a job changed since: it runs as it is, although its generation is known", async () => {

@@ -9,7 +9,7 @@ import { startEmbeddedPostgres } from "../../../src/standalone/embedded-postgres
 import { startTcpProxy, type TcpProxy } from "../../network/tcp-proxy.ts";
 import { admin } from "../../postgres/admin.ts";
 import { change, scheduled } from "../postgres/runs-fixture.ts";
-import { startReceiver, type Receiver } from "./receiver.ts";
+import { startReceiver, type Receiver } from "../../receiver.ts";
 import { webhookJob, workerFixture, type WorkerFixture } from "./worker-fixture.ts";
 
 /** Milliseconds that may pass from the database's return until everything is recorded. */

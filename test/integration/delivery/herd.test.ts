@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { change, scheduled } from "../postgres/runs-fixture.ts";
-import { startReceiver } from "./receiver.ts";
+import { startReceiver } from "../../receiver.ts";
 import { webhookJob, workerFixture, type WorkerFixture } from "./worker-fixture.ts";
 
 let fixture: WorkerFixture;

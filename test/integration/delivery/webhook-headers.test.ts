@@ -4,7 +4,7 @@ import type { WebhookTarget } from "../../../src/domain/job.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
 import { claimedRun } from "./claimed-run.ts";
 import { loopbackSender } from "./loopback-sender.ts";
-import { startReceiver } from "./receiver.ts";
+import { startReceiver } from "../../receiver.ts";
 import { SECRET } from "./worker-fixture.ts";
 
 let ends: (() => Promise<void>)[] = [];

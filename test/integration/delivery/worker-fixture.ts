@@ -25,7 +25,7 @@ import {
   spec,
   type RunsFixture,
 } from "../postgres/runs-fixture.ts";
-import { startReceiver, type Receiver } from "./receiver.ts";
+import { startReceiver, type Receiver } from "../../receiver.ts";
 
 export const SECRET = `whsec_${Buffer.alloc(24, 7).toString("base64")}`;
 

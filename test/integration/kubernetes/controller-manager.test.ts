@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import { isNotFound } from "../../../src/kubernetes/api-error.ts";
 import type { ScheduledJob } from "../../../src/kubernetes/scheduled-job.ts";
 import { createPool } from "../../../src/postgres/pool.ts";
-import { startReceiver } from "../../e2e/receiver.ts";
+import { startReceiver } from "../../receiver.ts";
 import { connect, installCrd } from "../../kubernetes/cluster.ts";
 import { anotherControlPlane, controllerManagerProgram } from "../../kubernetes/control-plane.ts";
 import type { OwnControlPlane } from "../../kubernetes/own-control-plane.ts";

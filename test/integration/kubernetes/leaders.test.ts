@@ -8,8 +8,7 @@ import type { Lease } from "../../../src/kubernetes/lease.ts";
 import { specToResource } from "../../../src/kubernetes/scheduled-job.ts";
 import type { JobSpec } from "../../../src/domain/job.ts";
 import { createPool } from "../../../src/postgres/pool.ts";
-import { startReceiver } from "../../e2e/receiver.ts";
-import { startReceiver as startAnsweringReceiver } from "../delivery/receiver.ts";
+import { startReceiver } from "../../receiver.ts";
 import { connect, createNamespace, installCrd } from "../../kubernetes/cluster.ts";
 import { startHttpProxy } from "../../kubernetes/http-proxy.ts";
 import type { Part } from "../../kubernetes/part.ts";
@@ -323,7 +322,7 @@ describe.runIf(kubeconfig !== "")("leaders", { concurrent: true }, () => {
     async () => {
       const { controller, create, executions, holder } = await installation();
       const calls: ServerResponse[] = [];
-      const slow = await startAnsweringReceiver((_call, response) => calls.push(response));
+      const slow = await startReceiver((_call, response) => calls.push(response));
       closing.push(() => slow.close());
       const first = await controller("first");
       await until("a leader", () => leads(first), 20_000);

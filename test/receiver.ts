@@ -6,8 +6,8 @@ export interface Received {
   path: string;
   method: string;
   headers: IncomingHttpHeaders;
-  body: Buffer;
-  /** Milliseconds since the epoch. */
+  body: string;
+  /** Milliseconds since the epoch, when the whole request was there. */
   at: number;
 }
 
@@ -32,7 +32,8 @@ export async function startReceiver(
     request.on("data", (chunk: Buffer) => chunks.push(chunk));
     request.on("end", () => {
       const { url: path = "", method = "", headers } = request;
-      const call = { path, method, headers, body: Buffer.concat(chunks), at: Date.now() };
+      const body = Buffer.concat(chunks).toString();
+      const call = { path, method, headers, body, at: Date.now() };
       received.push(call);
       answer(call, response);
       for (const listener of listeners) listener();

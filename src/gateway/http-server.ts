@@ -51,6 +51,15 @@ export interface HttpServer {
   end: (timers: Timers) => Promise<void>;
 }
 
+interface Connection {
+  /** Answers that are not out yet, in the order of their requests. */
+  answers: Set<ServerResponse>;
+  /** It ends with one of them: what follows would not be answered. */
+  ending: boolean;
+  /** It ends with an answer to what was no request. */
+  refused: boolean;
+}
+
 /**
  * Node's server with limits, and JSON for what never becomes a request: broken HTTP, headers that are
  * too large or too slow, an `Expect` that nobody can meet.
@@ -61,12 +70,7 @@ export function createHttpServer(options: {
   stalledMs?: number;
 }): HttpServer {
   const sockets = new Set<Socket>();
-  /** Those that are not out yet, in the order of their requests. */
-  const answers = new WeakMap<Duplex, Set<ServerResponse>>();
-  /** Connections that end with an answer that is not out yet: what follows it would not be answered. */
-  const ending = new WeakSet<Duplex>();
-  /** Connections that end with an answer to what was no request. */
-  const refused = new WeakSet<Duplex>();
+  const connections = new WeakMap<Duplex, Connection>();
   /** Requests whose own time begins with their turn: until then nobody reads their bodies. */
   const waited = new WeakSet<IncomingMessage>();
   const server = createServer(
@@ -88,7 +92,7 @@ export function createHttpServer(options: {
     lingerForRequest(socket);
   });
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Duplex) => {
-    const latest = [...(answers.get(socket) ?? [])].at(-1)?.req;
+    const latest = [...connectionOf(socket).answers].at(-1)?.req;
     const inTime = latest?.complete === false && waited.has(latest);
     if (error.code !== REQUEST_TIMEOUT || !inTime) broken(socket, error.code);
   });
@@ -105,23 +109,30 @@ export function createHttpServer(options: {
         new ApiError("expectation_failed", "the Expect header asks for what is not supported"),
       );
     });
-    ending.add(req.socket);
+    connectionOf(req.socket).ending = true;
   });
   return { server, end };
 
+  function connectionOf(socket: Duplex): Connection {
+    const known = connections.get(socket) ?? { answers: new Set(), ending: false, refused: false };
+    connections.set(socket, known);
+    return known;
+  }
+
   /** Has a request worked on in its turn. */
   function take(req: IncomingMessage, res: ServerResponse, work: () => void): void {
-    const pending = answers.get(req.socket) ?? new Set();
-    const before = [...pending].at(-1);
-    answers.set(req.socket, pending.add(res));
-    res.once("close", () => pending.delete(res));
-    if (ending.has(req.socket)) {
-      if (pending.size > MOST_PIPELINED + MOST_IGNORED) req.socket.destroy();
+    const connection = connectionOf(req.socket);
+    const { answers } = connection;
+    const before = [...answers].at(-1);
+    answers.add(res);
+    res.once("close", () => answers.delete(res));
+    if (connection.ending) {
+      if (answers.size > MOST_PIPELINED + MOST_IGNORED) req.socket.destroy();
       return;
     }
-    if (pending.size > MOST_PIPELINED) {
+    if (answers.size > MOST_PIPELINED) {
       // In its turn: those before it are worked on first, and their answers must arrive.
-      ending.add(req.socket);
+      connection.ending = true;
       answerWithError(res, TOO_MANY);
       return;
     }
@@ -165,7 +176,7 @@ export function createHttpServer(options: {
   function lingerForRequest(socket: Socket): void {
     const destroySoon = socket.destroySoon.bind(socket);
     socket.destroySoon = () => {
-      const [answered] = answers.get(socket) ?? [];
+      const [answered] = connectionOf(socket).answers;
       if (answered?.req.complete !== false) {
         destroySoon();
         return;
@@ -178,7 +189,7 @@ export function createHttpServer(options: {
   /** Node counts one as idle whose answer is composed and not read yet; once that is out, it is looked at again. */
   function closeIdle(): void {
     for (const socket of sockets)
-      for (const answer of answers.get(socket) ?? []) if (answer.writableEnded) return;
+      for (const answer of connectionOf(socket).answers) if (answer.writableEnded) return;
     server.closeIdleConnections();
   }
 
@@ -211,30 +222,26 @@ export function createHttpServer(options: {
 
   function broken(socket: Duplex, code: string | undefined): void {
     if (code === "ECONNRESET") socket.destroy();
-    else if (!refused.has(socket)) turnDown(socket, parseError(code));
+    else if (!connectionOf(socket).refused) turnDown(socket, parseError(code));
   }
 
   /** What never becomes a request. Nothing that follows it on its connection does. */
   function turnDown(socket: Duplex, error: ApiError): void {
-    // Gone, or in the middle of an answer: bytes of ours would end up inside it.
-    if (!socket.writable || begun(socket)) {
+    const connection = connectionOf(socket);
+    const [first] = connection.answers;
+    // Gone, or in the middle of an answer: bytes of ours would end up inside it. No other is begun before that is out.
+    if (!socket.writable || first?.headersSent === true) {
       socket.destroy();
       return;
     }
     // It came behind requests that are whole and will be answered: the caller would take our answer for one of theirs, a
     // mail that is sent for one that was refused.
-    const last = [...(answers.get(socket) ?? [])].findLast(({ req }) => req.complete);
+    const last = [...connection.answers].findLast(({ req }) => req.complete);
     if (!last) refuse(socket, error);
-    else if (!ending.has(socket)) {
-      ending.add(socket);
+    else if (!connection.ending) {
+      connection.ending = true;
       last.shouldKeepAlive = false;
     }
-  }
-
-  /** Of several answers the first is on its way; no other one is begun before it is out. */
-  function begun(socket: Duplex): boolean {
-    const [first] = answers.get(socket) ?? [];
-    return first?.headersSent === true;
   }
 
   function refuse(socket: Duplex, error: ApiError): void {
@@ -245,7 +252,7 @@ export function createHttpServer(options: {
       status: String(answer.status),
     });
     const body = JSON.stringify(answer.body);
-    refused.add(socket);
+    connectionOf(socket).refused = true;
     socket.end(
       [
         `HTTP/1.1 ${answer.status} ${STATUS_CODES[answer.status] ?? ""}`,

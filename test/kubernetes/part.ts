@@ -47,7 +47,10 @@ export async function startPart(
       return logged("ready");
     },
     60_000,
-  );
+  ).catch((error: unknown) => {
+    program.signal("SIGKILL");
+    throw error;
+  });
   const probes = `http://127.0.0.1:${String(logged("metrics and probes")?.["port"])}`;
   const metrics = async () => (await fetch(`${probes}/metrics`)).text();
   return {

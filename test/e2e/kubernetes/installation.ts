@@ -6,7 +6,7 @@ import { CHART, helm, kubectl, toSet } from "../../charts/chart.ts";
 import type { OwnControlPlane } from "../../kubernetes/own-control-plane.ts";
 import { kubeconfigText } from "../../kubernetes/own-control-plane.ts";
 import type { TestDatabase } from "../../postgres/database.ts";
-import { until } from "../../until.ts";
+import { runToEnd, startPart } from "../../kubernetes/part.ts";
 import { run, type Program } from "../program.ts";
 
 export const HOME = "carillon";
@@ -15,6 +15,8 @@ const KEYS = `k1:${Buffer.alloc(32, 7).toString("base64")}`;
 
 export interface Process extends Program {
   name: string;
+  /** Of the gateway's API; empty for a controller. */
+  url: string;
   /** Ends it in order, or as a power cut does. */
   end(signal?: "SIGTERM" | "SIGKILL"): Promise<number | null>;
 }
@@ -24,7 +26,7 @@ export interface Installation {
   /** `carillon admin …`. */
   admin(args: string, input?: string): Promise<string>;
   migrate(env?: Record<string, string>): Promise<{ code: number | null; said: string }>;
-  gateway(name: string): Promise<Process & { url: string }>;
+  gateway(name: string): Promise<Process>;
   controller(name: string): Promise<Process>;
   uninstall(): Promise<void>;
   close(): Promise<void>;
@@ -61,66 +63,45 @@ export async function install(
     controller: await identity("controller"),
   };
 
-  const common = (part: "gateway" | "controller", name: string) => ({
-    KUBECONFIG: identities[part],
-    DATABASE_URL: database.url,
-    CARILLON_ENCRYPTION_KEYS: KEYS,
-    CARILLON_HOST: "127.0.0.1",
-    PORT: "0",
-    CARILLON_METRICS_PORT: "0",
-    CARILLON_ALLOW_DESTINATIONS: "127.0.0.0/8",
-    CARILLON_HEADER_SECRET_NAMESPACES: TEAM,
-    CARILLON_LEASE_NAME: "carillon-controller",
-    CARILLON_LOG_FORMAT: "json",
-    POD_NAMESPACE: HOME,
-    POD_NAME: name,
-  });
-
   async function start(part: "gateway" | "controller", name: string): Promise<Process> {
-    const program = run(part, { env: common(part, name) });
-    let ended = false;
-    void program.finished.then(() => (ended = true));
+    const { program, url } = await startPart(part, {
+      KUBECONFIG: identities[part],
+      DATABASE_URL: database.url,
+      CARILLON_ENCRYPTION_KEYS: KEYS,
+      CARILLON_HEADER_SECRET_NAMESPACES: TEAM,
+      CARILLON_LEASE_NAME: "carillon-controller",
+      POD_NAMESPACE: HOME,
+      POD_NAME: name,
+    });
     const process: Process = {
       ...program,
       name,
+      url,
       async end(signal = "SIGTERM") {
         program.signal(signal);
         return (await program.finished).code;
       },
     };
     processes.push(process);
-    await until(
-      `${name} is ready`,
-      () => {
-        if (ended) throw new Error(`${name} ended: ${program.stdout()}${program.stderr()}`);
-        return logged(program, "ready");
-      },
-      60_000,
-    );
     return process;
   }
 
   return {
     kube,
-    async admin(args, input) {
-      const { code, stdout, stderr } = await run("cli", {
-        args: ["admin", ...args.split(" ")],
-        env: { DATABASE_URL: database.url, CARILLON_ENCRYPTION_KEYS: KEYS },
-        ...(input === undefined ? {} : { input }),
-      }).finished;
-      if (code !== 0) throw new Error(`carillon admin ${args}: ${stderr}`);
-      return stdout.trim();
-    },
+    admin: (args, input) =>
+      runToEnd(
+        "cli",
+        { DATABASE_URL: database.url, CARILLON_ENCRYPTION_KEYS: KEYS },
+        ["admin", ...args.split(" ")],
+        input,
+      ),
     async migrate(env = {}) {
       const { code, stdout, stderr } = await run("migrate", {
         env: { KUBECONFIG: identities.gateway, DATABASE_URL: database.url, ...env },
       }).finished;
       return { code, said: stdout + stderr };
     },
-    async gateway(name) {
-      const process = await start("gateway", name);
-      return { ...process, url: logged(process, "ready")?.url ?? "" };
-    },
+    gateway: (name) => start("gateway", name),
     controller: (name) => start("controller", name),
     async uninstall() {
       await helm(["uninstall", "carillon", "--namespace", HOME], kubeconfig);
@@ -131,13 +112,4 @@ export async function install(
       await rm(folder, { recursive: true, force: true });
     },
   };
-}
-
-/** The first line of the JSON log with that message. */
-function logged(program: Program, message: string): { url?: string } | undefined {
-  for (const line of program.stdout().split("\n")) {
-    if (!line.includes(`"msg":"${message}"`)) continue;
-    return JSON.parse(line) as { url?: string };
-  }
-  return undefined;
 }

@@ -41,7 +41,7 @@ describe.runIf(inject("tokenSecret") !== "")("Carillon on Kubernetes", STORY, as
   let receiver: Receiver;
   /** By path, the statuses of the next answers; then 200 again. */
   const answers = new Map<string, number[]>();
-  let gateway: Process & { url: string };
+  let gateway: Process;
   const controllers = new Map<string, Process>();
   let key = "";
 

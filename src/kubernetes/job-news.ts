@@ -8,6 +8,14 @@ import type { JobNews } from "./events.ts";
 import { jobConditions, whyUnready } from "./job-conditions.ts";
 import type { RememberedResource } from "./resource-memory.ts";
 
+/** What events have told of a job. */
+export interface Told {
+  /** `whyUnready`. */
+  unready: string;
+  status: JobStatus;
+  circuitOpen: boolean;
+}
+
 /** What `kubectl describe` tells of a change of status: only when it changes, never at a take-over. */
 export function statusNews(input: {
   job: Job;
@@ -16,21 +24,21 @@ export function statusNews(input: {
   /** Null: there was none. Undefined: this is the first look, and `status` tells what was known. */
   before: JobHistory | null | undefined;
   history: JobHistory | null | undefined;
-  /** Of what events have told: `whyUnready`. Undefined as for `before`. */
-  unready: string | undefined;
-  /** The status that events have told of; undefined as for `before`. */
-  told: JobStatus | undefined;
+  /** Of the job's destination. */
+  circuitOpen: boolean;
+  /** Undefined as for `before`. */
+  told: Told | undefined;
   now: Instant;
-}): { news: JobNews[]; unready: string } {
-  const { job, observed, known, before, now } = input;
-  const { cursor, timing } = observed;
+}): { news: JobNews[]; told: Told } {
+  const { job, observed, known, before, circuitOpen, now } = input;
+  const { cursor, timing, status } = observed;
   const history = input.history ?? undefined;
   const news: JobNews[] = [];
   const conditions = jobConditions({ job, cursor, timing, history, now });
   const ready = conditions.find((condition) => condition.type === "Ready");
   const unready = whyUnready(conditions);
   // Its texts follow from the spec and the cursor, never from the time of day: each is told once.
-  if (ready?.status === "False" && unready !== (input.unready ?? known.unready))
+  if (ready?.status === "False" && unready !== (input.told?.unready ?? known.unready))
     news.push({
       ...regarding(job, known),
       type: "Warning",
@@ -49,8 +57,8 @@ export function statusNews(input: {
       note: `Attempt ${last.attempt} failed with status ${last.httpStatus}: ${last.errorMessage ?? "no error text"}`,
     });
   // Not together with its run: the cursor says so a moment later than the history.
-  const told = input.told ?? (known.digest === "" ? undefined : observed.status);
-  if (observed.status === "completed" && told !== "completed")
+  const told = input.told?.status ?? (known.digest === "" ? undefined : status);
+  if (status === "completed" && told !== "completed")
     news.push({
       ...regarding(job, known),
       type: "Normal",
@@ -58,7 +66,9 @@ export function statusNews(input: {
       action: "Deliver",
       note: "The one-time job has run.",
     });
-  return { news, unready };
+  const wasOpen = input.told?.circuitOpen ?? known.transitions.has("DestinationReachable");
+  if (circuitOpen !== wasOpen) news.push(circuitNews(job, known, circuitOpen));
+  return { news, told: { unready, status, circuitOpen } };
 }
 
 const REASONS: Record<MissedSpan["reason"], string> = {
@@ -73,7 +83,7 @@ const REASONS: Record<MissedSpan["reason"], string> = {
 };
 
 /** The circuit of the job's destination has opened or closed. */
-export function circuitNews(job: Job, known: RememberedResource, open: boolean): JobNews {
+function circuitNews(job: Job, known: RememberedResource, open: boolean): JobNews {
   return {
     ...regarding(job, known),
     action: "Deliver",

@@ -1,13 +1,11 @@
-import { circuitKey, circuitStates } from "../domain/circuit-of.ts";
-import type { Job } from "../domain/job.ts";
+import { circuitStates } from "../domain/circuit-of.ts";
 import type { Monotonic } from "../domain/ports/clock.ts";
 import type { Circuits } from "../domain/ports/circuits.ts";
 
 export interface OpenCircuits {
   /** Reads them again when it is time to; the keys of those that opened or closed since. Rejects when it cannot. */
   refresh(): Promise<ReadonlySet<string>>;
-  /** Null: the job has no account, so that it calls nobody. */
-  keyOf(job: Job): string | null;
+  /** By `circuitKey`. */
   has(key: string | null): boolean;
 }
 
@@ -34,7 +32,6 @@ export function createOpenCircuits(options: {
       readAt = monotonic();
       return before.symmetricDifference(open);
     },
-    keyOf: circuitKey,
     has: (key) => key !== null && open.has(key),
   };
 }

@@ -1,6 +1,6 @@
-import type { Instant } from "../domain/instant.ts";
-import { SECOND } from "../domain/instant.ts";
-import type { Job, JobStatus } from "../domain/job.ts";
+import { circuitKey } from "../domain/circuit-of.ts";
+import { SECOND, type Instant } from "../domain/instant.ts";
+import type { Job } from "../domain/job.ts";
 import { nextRunAt } from "../domain/job-status.ts";
 import type { Circuits } from "../domain/ports/circuits.ts";
 import type { Clock, Monotonic, Timers } from "../domain/ports/clock.ts";
@@ -11,12 +11,11 @@ import type { Metrics } from "../telemetry/metrics.ts";
 import { ApiError, isNotFound } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
 import type { EventRecorder } from "./events.ts";
-import { circuitNews, missedNews, statusNews } from "./job-news.ts";
+import { missedNews, statusNews, type Told } from "./job-news.ts";
 import { isByAdmission } from "./invalid-input.ts";
 import { createOpenCircuits } from "./open-circuits.ts";
 import { pause } from "../waiting/pause.ts";
-import { statusDigest } from "./resource-memory.ts";
-import type { ResourceMemory } from "./resource-memory.ts";
+import { statusDigest, type ResourceMemory } from "./resource-memory.ts";
 import { PLURAL, type ScheduledJobStatus } from "./scheduled-job.ts";
 import { jobsPath } from "./scope.ts";
 import { createStatusBacklog } from "./status-backlog.ts";
@@ -55,14 +54,9 @@ interface Entry {
   lookAfterMs: number;
   /** Null: looked for, and there is none. Undefined: not looked for yet. */
   history: JobHistory | null | undefined;
-  /** Why the job is not ready, as events have told. */
-  unready: string | undefined;
-  /** The status that events have told of. */
-  told: JobStatus | undefined;
-  /** Of the job's destination. */
+  told: Told | undefined;
+  /** Of the job's destination: `circuitKey`. */
   circuit: string | null;
-  /** What events have told of the circuit. */
-  circuitOpen: boolean | undefined;
   /** Writes of this generation's status that the API server refused, in a row; the next one, monotonic. */
   refusals: number;
   writeAt: number;
@@ -130,14 +124,10 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
   function tell(entry: Entry, before: Entry["history"], now: Instant): void {
     const known = memory.get(entry.job.uid);
     if (!known) return;
-    const { news, unready } = statusNews({ ...entry, known, before, now });
-    entry.unready = unready;
-    entry.told = entry.observed.status;
+    const circuitOpen = circuits.has(entry.circuit);
+    const { news, told } = statusNews({ ...entry, known, before, circuitOpen, now });
+    entry.told = told;
     for (const each of news) events.record(each);
-    const open = circuits.has(entry.circuit);
-    const told = entry.circuitOpen ?? known.transitions.has("DestinationReachable");
-    entry.circuitOpen = open;
-    if (open !== told) events.record(circuitNews(entry.job, known, open));
   }
 
   async function lookAtCircuits(): Promise<void> {
@@ -244,10 +234,8 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
         job,
         observed,
         history: old?.history,
-        unready: old?.unready,
         told: old?.told,
-        circuit: circuits.keyOf(job),
-        circuitOpen: old?.circuitOpen,
+        circuit: circuitKey(job),
         lookAt: monotonic() + FIRST_LOOK_MS / 2,
         lookAfterMs: FIRST_LOOK_MS,
         refusals: refused?.refusals ?? 0,

@@ -26,7 +26,7 @@ function firstLook(known: { digest: string; ready?: string }) {
     },
     before: undefined,
     history: { last: failed as Execution, lastScheduleTime: null, lastSuccessTime: null },
-    unready: undefined,
+    circuitOpen: false,
     told: undefined,
     now: at("12:00"),
   }).news.map(({ reason }) => reason);

@@ -6,7 +6,7 @@ import { readIdempotencyKey } from "./idempotency.ts";
 import { queryObject } from "./query.ts";
 import type { BodyReader } from "./request-body.ts";
 import type { GatewayState } from "./request-envelope.ts";
-import type { createValidators } from "./validate.ts";
+import { validator } from "./validate.ts";
 
 /** What the handler of an endpoint takes, by the endpoint's schemas. */
 export type BodyOf<E> = E extends { body: infer S extends TSchema } ? Static<S> : undefined;
@@ -34,14 +34,13 @@ export function routeEndpoint<Request extends ApiRequest>(
       again: boolean,
     ) => Promise<Omit<Request, OfAnyEndpoint>>;
     handler: (request: never) => Promise<ApiAnswer>;
-    validators: ReturnType<typeof createValidators>;
     readBody: BodyReader;
     room: BodyRoom;
   },
 ): void {
-  const { path, endpoint, admit, handler, validators, readBody, room } = route;
-  const checkQuery = validators.compile(endpoint.query, "query parameter");
-  const checkBody = endpoint.body ? validators.compile(endpoint.body) : undefined;
+  const { path, endpoint, admit, handler, readBody, room } = route;
+  const checkQuery = validator(endpoint.query, "query parameter");
+  const checkBody = endpoint.body ? validator(endpoint.body) : undefined;
   router.register(path.replaceAll(/\{(\w+)\}/g, ":$1"), [endpoint.method], async (ctx) => {
     ctx.state.route = path;
     const admitted = await admit(ctx, false);

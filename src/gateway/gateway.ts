@@ -40,7 +40,6 @@ import { jobRoutes } from "./routes/jobs.ts";
 import { mailRoutes } from "./routes/mail.ts";
 import { serviceRoutes } from "./routes/service.ts";
 import { ENDPOINTS, type EndpointDefinition, type OperationId } from "./schema/endpoints.ts";
-import { createValidators } from "./validate.ts";
 
 export interface GatewayOptions {
   apiKeys: Pick<ApiKeys, "authenticate">;
@@ -123,7 +122,6 @@ export function createGateway(given: GatewayOptions): Gateway {
   app.silent = true;
   const router = new Router<GatewayState>();
   const limiter = createRateLimiter(options.limits);
-  const validators = createValidators();
   const bytes = options.bodyBytes ?? getHeapStatistics().heap_size_limit / 16;
   const room = createBodyRoom({ bytes, timers: options.timers });
   const readers = {
@@ -185,7 +183,6 @@ export function createGateway(given: GatewayOptions): Gateway {
         return { account, smtpRevision };
       },
       handler,
-      validators,
       readBody: endpoint.largeBody ? readers.large : readers.normal,
       room,
     });

@@ -4,40 +4,38 @@ import type { Finding } from "../domain/findings.ts";
 import { invalid, MOST_DETAILS } from "./errors.ts";
 import { instead } from "./known-names.ts";
 
-/** Compiled once at start. Throws ApiError 400 with the findings; returns the value typed. */
-export type Validator<T> = (value: unknown) => T;
+const ajv = new Ajv2020({
+  strict: true,
+  // All findings in one answer. What they can cost is bounded before: the body reader counts values.
+  allErrors: true,
+  allowUnionTypes: true,
+  // Messages need the parent schema; no data leaves this file.
+  verbose: true,
+  $data: false,
+  useDefaults: false,
+  coerceTypes: false,
+});
+ajv.addVocabulary(["x-rule", "x-documented"]);
 
-export function createValidators(): {
-  /** `member`: what the findings call a member of the value. Default: field. */
-  compile<S extends TSchema>(schema: S, member?: string): Validator<Static<S>>;
-} {
-  const ajv = new Ajv2020({
-    strict: true,
-    // All findings in one answer. What they can cost is bounded before: the body reader counts values.
-    allErrors: true,
-    allowUnionTypes: true,
-    // Messages need the parent schema; no data leaves this file.
-    verbose: true,
-    $data: false,
-    useDefaults: false,
-    coerceTypes: false,
-  });
-  ajv.addVocabulary(["x-rule", "x-documented"]);
-  return {
-    compile<S extends TSchema>(schema: S, member = "field"): Validator<Static<S>> {
-      const check: ValidateFunction = ajv.compile(schema);
-      return (value) => {
-        if (check(value)) return value as Static<S>;
-        const errors = check.errors ?? [];
-        // It would keep what it has refused, megabytes of a request, until the next one.
-        check.errors = null;
-        // Only those that are shown: what a name was meant to be takes long to find out, for thousands.
-        throw invalid(
-          errors.slice(0, MOST_DETAILS).map((error) => finding(error, member)),
-          errors.length,
-        );
-      };
-    },
+/**
+ * To be called once at start. What it returns throws ApiError 400 with the findings, or returns the value typed.
+ * `member`: what the findings call a member of the value.
+ */
+export function validator<S extends TSchema>(
+  schema: S,
+  member = "field",
+): (value: unknown) => Static<S> {
+  const check: ValidateFunction = ajv.compile(schema);
+  return (value) => {
+    if (check(value)) return value as Static<S>;
+    const errors = check.errors ?? [];
+    // It would keep what it has refused, megabytes of a request, until the next one.
+    check.errors = null;
+    // Only those that are shown: what a name was meant to be takes long to find out, for thousands.
+    throw invalid(
+      errors.slice(0, MOST_DETAILS).map((error) => finding(error, member)),
+      errors.length,
+    );
   };
 }
 

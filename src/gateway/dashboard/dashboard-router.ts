@@ -10,7 +10,6 @@ import type { GatewayState } from "../request-envelope.ts";
 import type { executionRoutes } from "../routes/executions.ts";
 import type { jobRoutes } from "../routes/jobs.ts";
 import type { mailRoutes } from "../routes/mail.ts";
-import { createValidators } from "../validate.ts";
 import { accountRoutes, type AccountRouteOptions } from "./account-routes.ts";
 import { credentialRoutes, type CredentialRouteOptions } from "./credential-routes.ts";
 import {
@@ -82,7 +81,6 @@ export function routeDashboard(router: Router<GatewayState>, parts: Parts): void
     listExecutions: (request) => rest.listExecutions(request),
     listLogs: (request) => rest.listLogs(request),
   };
-  const validators = createValidators();
   const readers = {
     open: createBodyReader({ limitBytes: BODY_LIMITS.open }),
     normal: createBodyReader({ limitBytes: BODY_LIMITS.normal }),
@@ -136,7 +134,6 @@ export function routeDashboard(router: Router<GatewayState>, parts: Parts): void
         return { account, user, token, fresh, cookies, host, origin, client };
       },
       handler,
-      validators,
       readBody: access === "open" ? readers.open : readers.normal,
       room: parts.room,
     });

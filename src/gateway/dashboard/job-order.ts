@@ -3,21 +3,13 @@ import type { ListedJob } from "../../domain/listed-job.ts";
 import type { InventoryItem } from "./job-inventory.ts";
 import type { JobsPageQuery } from "./schemas.ts";
 
-export type JobSort = NonNullable<JobsPageQuery["sort"]>;
-
-/** The items in the order that somebody asked for; they come oldest first. */
-export type JobOrder = (
-  items: readonly InventoryItem[],
-  sort: JobSort,
-  lastRuns: ReadonlyMap<string, LastRun> | undefined,
-) => readonly InventoryItem[];
-
+/** The items, which come oldest first, in this order. `lastRuns`: for the one that goes by them. */
 type Order = (
   items: readonly InventoryItem[],
   lastRuns: ReadonlyMap<string, LastRun> | undefined,
 ) => readonly InventoryItem[];
 
-export function createJobOrder(): JobOrder {
+export function createJobOrders(): Record<NonNullable<JobsPageQuery["sort"]>, Order> {
   const collator = new Intl.Collator("en");
   /** Where a job stood when it was last put in order by name: all but the new ones are in order already. */
   const places = new WeakMap<ListedJob, number>();
@@ -38,7 +30,7 @@ export function createJobOrder(): JobOrder {
     return sorted;
   }
 
-  const orders: Record<JobSort, Order> = {
+  return {
     created: (items) => items.toReversed(),
     name: byName,
     next_run: (items) =>
@@ -49,7 +41,6 @@ export function createJobOrder(): JobOrder {
         .sort((a, b) => b.at - a.at)
         .map(({ item }) => item),
   };
-  return (items, sort, lastRuns) => orders[sort](items, lastRuns);
 }
 
 /** Infinity minus Infinity is no number: those without a time stay as they are. */

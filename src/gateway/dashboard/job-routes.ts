@@ -15,10 +15,10 @@ import { ApiError, errorAnswer } from "../errors.ts";
 import { existingJob } from "../existing-job.ts";
 import { OUR_JOB_ID } from "../job-id.ts";
 import { payloadText, type jobRoutes } from "../routes/jobs.ts";
-import { createValidators } from "../validate.ts";
+import { validator } from "../validate.ts";
 import { failingJobs } from "./failing-jobs.ts";
 import { countByStatus, type InventoryItem, type JobInventory } from "./job-inventory.ts";
-import { createJobOrder } from "./job-order.ts";
+import { createJobOrders } from "./job-order.ts";
 import type { DashboardRequest } from "./request.ts";
 import type { BulkBody, JobCheckQuery, JobsPageQuery } from "./schemas.ts";
 import { yamlText } from "./yaml-text.ts";
@@ -42,10 +42,9 @@ const BULK_WIDTH = 8;
 
 export function dashboardJobRoutes(options: DashboardJobRouteOptions) {
   const { jobs, inventory, history, clock, rest } = options;
-  const validators = createValidators();
-  const checkCreate = validators.compile(jobCreate);
-  const checkPatch = validators.compile(jobPatch);
-  const inOrder = createJobOrder();
+  const checkCreate = validator(jobCreate);
+  const checkPatch = validator(jobPatch);
+  const orders = createJobOrders();
 
   return {
     async pageJobs(request: DashboardRequest<undefined, JobsPageQuery>): Promise<ApiAnswer> {
@@ -60,7 +59,7 @@ export function dashboardJobRoutes(options: DashboardJobRouteOptions) {
           : undefined,
       ]);
       const needle = query.q?.toLowerCase();
-      const ordered = inOrder(all, sort, lastRuns);
+      const ordered = orders[sort](all, lastRuns);
       const found = (failing && lastRuns ? failingJobs(ordered, lastRuns) : ordered).filter(
         (item) => matches(item, query, needle),
       );

@@ -4,7 +4,7 @@ import { jobCreate } from "../../../src/domain/schema/rest-job.ts";
 import { specFromRest } from "../../../src/domain/rest-job.ts";
 import { timingOf } from "../../../src/domain/timing.ts";
 import { ApiError as Refused } from "../../../src/gateway/errors.ts";
-import { createValidators } from "../../../src/gateway/validate.ts";
+import { validator } from "../../../src/gateway/validate.ts";
 import { ApiError } from "../../../src/kubernetes/api-error.ts";
 import { specFromResource, specToResource } from "../../../src/kubernetes/scheduled-job.ts";
 import type { ScheduledJobSpec } from "../../../src/kubernetes/scheduled-job.ts";
@@ -106,7 +106,7 @@ const BODIES: Record<string, fc.Arbitrary<Record<string, unknown>>> = {
 };
 
 describe.runIf(kubeconfig !== "")("REST and the resource judge a job alike", () => {
-  const check = createValidators().compile(jobCreate);
+  const check = validator(jobCreate);
   const now = Date.now();
   let client: ReturnType<typeof connect>;
   let namespace: string;

@@ -5,7 +5,7 @@ import type { Job, JobSpec } from "../../../src/domain/job.ts";
 import { specFromRest } from "../../../src/domain/rest-job.ts";
 import { jobCreate } from "../../../src/domain/schema/rest-job.ts";
 import { jobDetail } from "../../../src/gateway/job-view.ts";
-import { createValidators } from "../../../src/gateway/validate.ts";
+import { validator } from "../../../src/gateway/validate.ts";
 
 const NOW = Date.UTC(2026, 10, 22, 12);
 
@@ -47,7 +47,7 @@ test.each([
   ({ spec }) => {
     const sent = bodyOf(curlOf(answered(spec), "http://localhost:8080"));
 
-    const fields = createValidators().compile(jobCreate)(sent);
+    const fields = validator(jobCreate)(sent);
     const payloadText = sent["webhook_payload"] && JSON.stringify(sent["webhook_payload"]);
     const made = specFromRest({ fields, payloadText: payloadText as string | undefined, now: NOW });
 

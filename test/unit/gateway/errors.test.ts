@@ -2,7 +2,7 @@ import { setImmediate } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { InvalidInput } from "../../../src/domain/findings.ts";
 import { ApiError, errorAnswer, invalid } from "../../../src/gateway/errors.ts";
-import { createValidators } from "../../../src/gateway/validate.ts";
+import { validator } from "../../../src/gateway/validate.ts";
 import { emptyQuery } from "../../../src/gateway/schema/answers.ts";
 import { collectGarbage } from "../../collect-garbage.ts";
 
@@ -10,7 +10,8 @@ const LONG = "h".repeat(24_000_000);
 /** Of a size that V8 keeps on its heap, and in one piece. */
 const long = () => Buffer.alloc(500_000, "h").toString("latin1");
 
-const validator = () => createValidators().compile(emptyQuery);
+/** Compiled anew: of one schema there is one validator. */
+const freshValidator = () => validator({ ...emptyQuery });
 
 function refusal(check: (value: unknown) => unknown, value: object): unknown {
   try {
@@ -24,7 +25,7 @@ test.each([
   { what: "a text", error: new ApiError("invalid_json", LONG) },
   { what: "a finding", error: invalid([{ field: LONG, message: LONG }]) },
   { what: "what the domain finds", error: new InvalidInput([{ field: LONG, message: LONG }]) },
-  { what: "a field that no schema knows", error: refusal(validator(), { [LONG]: "x" }) },
+  { what: "a field that no schema knows", error: refusal(freshValidator(), { [LONG]: "x" }) },
 ])("an answer is short, whatever it speaks of: $what", ({ error }) => {
   const { error: text, details = [] } = errorAnswer(error).body;
   expect(text.length).toBeGreaterThan(200);
@@ -73,7 +74,7 @@ async function garbageCollected(): Promise<void> {
 }
 
 describe("what was cut off is not kept with the rest", () => {
-  const validators = Array.from({ length: 20 }, validator);
+  const validators = Array.from({ length: 20 }, freshValidator);
   test.each([
     {
       by: "an error",

@@ -3,9 +3,9 @@ import { jobCreate } from "../../../src/domain/schema/rest-job.ts";
 import { queryObject } from "../../../src/gateway/query.ts";
 import { executionsQuery } from "../../../src/gateway/schema/jobs.ts";
 import { logsQuery } from "../../../src/gateway/schema/mail.ts";
-import { createValidators } from "../../../src/gateway/validate.ts";
+import { validator } from "../../../src/gateway/validate.ts";
 
-const checkLogs = createValidators().compile(logsQuery, "query parameter");
+const checkLogs = validator(logsQuery, "query parameter");
 const logs = (query: string) => checkLogs(queryObject(query, logsQuery));
 
 describe("GET /logs takes", () => {
@@ -83,7 +83,7 @@ describe("what is refused at length is refused at once", () => {
 
   test("a thousand names that a body does not know", () => {
     const names = Array.from({ length: 1_000 }, (_, index) => ["webhook_".repeat(7) + index, 1]);
-    const check = createValidators().compile(jobCreate);
+    const check = validator(jobCreate);
     const before = process.cpuUsage();
     expect(() => check(Object.fromEntries(names))).toThrow(/more\)$/);
     expect(process.cpuUsage(before).user / 1_000).toBeLessThan(500);

@@ -37,7 +37,6 @@ export async function createDashboardPart(options: {
     users,
     sessions: createSessions({ pool }),
     accounts: foundation.accounts,
-    apiKeys: foundation.apiKeys,
     smtpSettings: foundation.smtpSettings,
     signingSecrets: foundation.signingSecrets,
     invitations: createInvitations({ pool }),
@@ -50,7 +49,6 @@ export async function createDashboardPart(options: {
       },
     }),
     statistics: createDashboardStatistics({ pool }),
-    circuits: foundation.circuits,
     ...(kubernetes && {
       binding: {
         uidOf: (namespace) => kubernetes.binding.uidOf(namespace),

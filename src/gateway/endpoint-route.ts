@@ -34,11 +34,11 @@ export function routeEndpoint<Request extends ApiRequest>(
       again: boolean,
     ) => Promise<Omit<Request, OfAnyEndpoint>>;
     handler: (request: never) => Promise<ApiAnswer>;
-    readBody: BodyReader;
+    bodies: BodyReader;
     room: BodyRoom;
   },
 ): void {
-  const { path, endpoint, admit, handler, readBody, room } = route;
+  const { path, endpoint, admit, handler, bodies, room } = route;
   const checkQuery = validator(endpoint.query, "query parameter");
   const checkBody = endpoint.body ? validator(endpoint.body) : undefined;
   router.register(path.replaceAll(/\{(\w+)\}/g, ":$1"), [endpoint.method], async (ctx) => {
@@ -47,7 +47,7 @@ export function routeEndpoint<Request extends ApiRequest>(
     const whole = ctx.req.complete;
     const query = checkQuery(queryObject(ctx.querystring, endpoint.query));
     const answering = async (came: (bytes: number) => void): Promise<ApiAnswer> => {
-      const json = checkBody ? await readBody(ctx) : undefined;
+      const json = checkBody ? await bodies.read(ctx) : undefined;
       if (json) came(json.bytes);
       const request = {
         ...(json && !whole ? await admit(ctx, true) : admitted),
@@ -65,7 +65,7 @@ export function routeEndpoint<Request extends ApiRequest>(
       // The validators have just made it what the handler takes.
       return handler(request as never);
     };
-    const bytes = checkBody ? await readBody.mostBytes(ctx) : 0;
+    const bytes = checkBody ? await bodies.mostBytes(ctx) : 0;
     const answer = await room.within({ account: admitted.account, bytes }, answering);
     ctx.status = answer.status;
     ctx.set({ ...answer.headers });

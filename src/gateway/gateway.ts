@@ -42,7 +42,7 @@ import { serviceRoutes } from "./routes/service.ts";
 import { ENDPOINTS, type EndpointDefinition, type OperationId } from "./schema/endpoints.ts";
 
 export interface GatewayOptions {
-  apiKeys: Pick<ApiKeys, "authenticate">;
+  apiKeys: ApiKeys;
   jobs: JobStore;
   /** The same jobs, for the dashboard's lists. */
   jobIndex: JobIndex;
@@ -70,10 +70,10 @@ export interface GatewayOptions {
   bodyBytes?: number;
   /** How many of them to PostgreSQL the stores have: lists do not take all of them. */
   databaseConnections: number;
-  /** Whose X-Forwarded-For is believed. Default: nobody's. */
-  trustedProxies?: TrustedProxies;
-  /** Sign-in, the dashboard's API and its pages; undefined: a page that says how to go on without. */
-  dashboard?: DashboardOptions;
+  /** Whose X-Forwarded-For is believed. */
+  trustedProxies: TrustedProxies;
+  /** Sign-in, the dashboard's API and its pages. */
+  dashboard: DashboardOptions;
 }
 
 export interface Gateway {
@@ -132,11 +132,9 @@ export function createGateway(given: GatewayOptions): Gateway {
   for (const [id, endpoint] of Object.entries(ENDPOINTS) as [OperationId, EndpointDefinition][])
     route(endpoint, handlers[id]);
   servePage(docsPage(openApi, options.limits));
-  if (options.dashboard) {
-    const inventory = createJobInventory({ ...options, ...options.dashboard });
-    routeDashboard(router, { ...options, ...options.dashboard, inventory, rest, report, room });
-  }
-  if (!options.dashboard?.files) servePage(dashboardPage());
+  const inventory = createJobInventory({ ...options, ...options.dashboard });
+  routeDashboard(router, { ...options, ...options.dashboard, inventory, rest, report, room });
+  if (!options.dashboard.files) servePage(dashboardPage());
   router.get("/", (ctx) => {
     ctx.body = { service: "carillon", docs: "/docs", openapi: "/openapi.json" };
   });
@@ -183,7 +181,7 @@ export function createGateway(given: GatewayOptions): Gateway {
         return { account, smtpRevision };
       },
       handler,
-      readBody: endpoint.largeBody ? readers.large : readers.normal,
+      bodies: endpoint.largeBody ? readers.large : readers.normal,
       room,
     });
   }
@@ -211,7 +209,7 @@ function readingInTurn(options: GatewayOptions, inTurn: InTurn): GatewayOptions 
       executionsAndMissed: (query) =>
         inTurn(query.account, () => history.executionsAndMissed(query)),
     },
-    ...(dashboard && { dashboard: { ...dashboard, statistics: inTurns(dashboard.statistics) } }),
+    dashboard: { ...dashboard, statistics: inTurns(dashboard.statistics) },
   };
 
   function inTurns(statistics: DashboardStatistics): DashboardStatistics {

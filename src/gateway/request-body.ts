@@ -33,7 +33,7 @@ export interface JsonBody {
 }
 
 export interface BodyReader {
-  (ctx: Koa.Context): Promise<JsonBody>;
+  read(ctx: Koa.Context): Promise<JsonBody>;
   /** What will be read of the request's body at most. Of one that is chunked and small, once it is there. */
   mostBytes(ctx: Koa.Context): Promise<number>;
 }
@@ -43,7 +43,7 @@ export interface BodyReader {
  * and compressed bodies. It is told that JSON is text in `binary`, which keeps every byte.
  */
 export function createBodyReader({ limitBytes }: { limitBytes: number }): BodyReader {
-  const read = koaBody({
+  const readText = koaBody({
     json: false,
     urlencoded: false,
     multipart: false,
@@ -57,22 +57,21 @@ export function createBodyReader({ limitBytes }: { limitBytes: number }): BodyRe
       throw bodyError(error, limitBytes);
     },
   });
-  return Object.assign(
-    async (ctx: Koa.Context) => {
+  return {
+    async read(ctx) {
       refuseOtherMedia(ctx);
       // Identity by now; what reads the stream knows that in lower case only.
       delete ctx.req.headers["content-encoding"];
-      await read(ctx, async () => {});
+      await readText(ctx, async () => {});
       const binary: unknown = ctx.request.body;
       // Megabytes that nobody reads again, while the mail waits for its server.
       delete ctx.request.body;
       return parseJsonBody(Buffer.from(typeof binary === "string" ? binary : "", "latin1"));
     },
-    {
-      mostBytes: async (ctx: Koa.Context) =>
-        Math.min(ctx.request.length ?? (await shownSize(ctx.req)) ?? limitBytes, limitBytes),
+    async mostBytes(ctx) {
+      return Math.min(ctx.request.length ?? (await shownSize(ctx.req)) ?? limitBytes, limitBytes);
     },
-  );
+  };
 }
 
 /**

@@ -1,7 +1,7 @@
 import type { Router } from "@koa/router";
 import type Koa from "koa";
 import type { User } from "../../domain/account.ts";
-import { clientAddress, parseTrustedProxies, type TrustedProxies } from "../client-address.ts";
+import { clientAddress, type TrustedProxies } from "../client-address.ts";
 import type { BodyRoom } from "../body-room.ts";
 import { routeEndpoint, type BodyOf, type QueryOf } from "../endpoint-route.ts";
 import { ApiError } from "../errors.ts";
@@ -32,8 +32,8 @@ import type { StaticFiles } from "./static-files.ts";
 export type DashboardOptions = SessionRouteOptions &
   Pick<SingleSignOnRouteOptions, "singleSignOn"> &
   Pick<AccountRouteOptions, "binding"> &
-  Pick<CredentialRouteOptions, "apiKeys" | "smtpSettings" | "signingSecrets"> &
-  Pick<OverviewRouteOptions, "statistics" | "circuits"> &
+  Pick<CredentialRouteOptions, "smtpSettings" | "signingSecrets"> &
+  Pick<OverviewRouteOptions, "statistics"> &
   Pick<DashboardJobRouteOptions, "manifest"> & {
     /** The built app; undefined: only its API is served. */
     files: StaticFiles | undefined;
@@ -47,8 +47,7 @@ type Parts = DashboardOptions &
   AccountRouteOptions & {
     /** For the bodies of those who are signed in; others' are small. */
     room: BodyRoom;
-    /** Default: none. */
-    trustedProxies?: TrustedProxies;
+    trustedProxies: TrustedProxies;
     rest: ReturnType<typeof jobRoutes> &
       ReturnType<typeof executionRoutes> &
       ReturnType<typeof mailRoutes>;
@@ -64,7 +63,6 @@ type Handlers = {
 /** Puts the dashboard's own API and its files on the gateway's router. */
 export function routeDashboard(router: Router<GatewayState>, parts: Parts): void {
   const { rest } = parts;
-  const trusted = parts.trustedProxies ?? parseTrustedProxies([]);
   const handlers: Handlers = {
     ...sessionRoutes(parts),
     ...singleSignOnRoutes(parts),
@@ -127,14 +125,14 @@ export function routeDashboard(router: Router<GatewayState>, parts: Parts): void
         const client = clientAddress({
           peer: ctx.ip,
           forwardedFor: ctx.get("x-forwarded-for"),
-          trusted,
+          trusted: parts.trustedProxies,
         });
         const { account = "" } = user ?? {};
         const fresh = session?.fresh ?? false;
         return { account, user, token, fresh, cookies, host, origin, client };
       },
       handler,
-      readBody: access === "open" ? readers.open : readers.normal,
+      bodies: access === "open" ? readers.open : readers.normal,
       room: parts.room,
     });
   }

@@ -9,6 +9,7 @@ import type { JobStore } from "../../../src/domain/ports/job-store.ts";
 import type { EmailLog, Mailer } from "../../../src/domain/ports/mail.ts";
 import { revisionOf } from "../../../src/domain/revision.ts";
 import { scheduleHash } from "../../../src/domain/schedule.ts";
+import { parseTrustedProxies } from "../../../src/gateway/client-address.ts";
 import { createGateway, type GatewayOptions } from "../../../src/gateway/gateway.ts";
 import { startMailCatcher, type MailCatcher } from "../../../src/mail/mail-catcher.ts";
 import { createMailer } from "../../../src/mail/mailer.ts";
@@ -76,9 +77,7 @@ export interface Overrides {
   trustedProxies?: GatewayOptions["trustedProxies"];
   /** Where a provider sends people back to has to be known before. Default: of the system's choice. */
   port?: number;
-  singleSignOn?: (
-    pool: Pool,
-  ) => NonNullable<NonNullable<GatewayOptions["dashboard"]>["singleSignOn"]>;
+  singleSignOn?: (pool: Pool) => NonNullable<GatewayOptions["dashboard"]["singleSignOn"]>;
 }
 
 const accountRules = async () => parseDestinationRules("");
@@ -134,14 +133,12 @@ export async function startHarness(overrides: Overrides = {}) {
       users: overrides.users?.(users) ?? users,
       sessions,
       accounts,
-      apiKeys,
       smtpSettings: settings,
       signingSecrets: createSigningSecrets({ pool, keyRing }),
       invitations: createInvitations({ pool }),
       brake: createSignInBrake({ pool }),
       ...(overrides.singleSignOn && { singleSignOn: overrides.singleSignOn(pool) }),
       statistics: createDashboardStatistics({ pool }),
-      circuits: createCircuits({ pool }),
       manifest: ({ name, spec }) => ({ kind: "ScheduledJob", metadata: { name }, spec }),
       installation: { version: "0.0.0-test", retentionDays: 90, kubernetes: false },
       files: undefined,
@@ -168,7 +165,7 @@ export async function startHarness(overrides: Overrides = {}) {
     databaseConnections: 10,
     limits: overrides.limits ?? { perSecond: 1_000, burst: 2_000 },
     ...(overrides.bodyBytes ? { bodyBytes: overrides.bodyBytes } : {}),
-    ...(overrides.trustedProxies ? { trustedProxies: overrides.trustedProxies } : {}),
+    trustedProxies: overrides.trustedProxies ?? parseTrustedProxies([]),
   });
   const server = gateway.server();
   server.listen(overrides.port ?? 0, "127.0.0.1");

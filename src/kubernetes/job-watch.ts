@@ -2,24 +2,26 @@ import { LRUCache } from "lru-cache";
 import type { AccountNamespaces } from "../domain/ports/account-namespaces.ts";
 import type { Monotonic, Random, Timers } from "../domain/ports/clock.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
-import { ChangeUnread, PositionExpired } from "../domain/ports/job-store.ts";
-import type { JobEvent, JobStore } from "../domain/ports/job-store.ts";
+import {
+  ChangeUnread,
+  PositionExpired,
+  type JobEvent,
+  type JobStore,
+} from "../domain/ports/job-store.ts";
 import { pause } from "../waiting/pause.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { ApiError, isExpired } from "./api-error.ts";
-import type { ApiStatus } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
 import { listResources } from "./list-resources.ts";
 import { merge } from "./merge.ts";
 import type { ResourceMemory } from "./resource-memory.ts";
 import { PLURAL, keptJobFromResource } from "./scheduled-job.ts";
 import type { ScheduledJob } from "./scheduled-job.ts";
-import { decodePosition, encodePosition, jobsPath, scopesOf } from "./scope.ts";
+import { decodePosition, encodePosition, jobsPath } from "./scope.ts";
 import type { Scope } from "./scope.ts";
 import { isRefusal, isUnlisted, lookAt } from "./unlisted.ts";
 import type { Unlisted } from "./unlisted.ts";
-import { MalformedWatch, watchEvents } from "./watch-events.ts";
-import type { WatchEvent } from "./watch-events.ts";
+import { MalformedWatch, watchError, watchEvents, type WatchEvent } from "./watch-events.ts";
 
 export interface JobWatchDependencies {
   client: KubernetesClient;
@@ -28,7 +30,7 @@ export interface JobWatchDependencies {
   timers: Timers;
   random: Random;
   metrics: Pick<Metrics, "kubernetesWatchEnds">;
-  namespaces?: readonly string[];
+  scopes: readonly Scope[];
   inactivityMs?: number;
   memory?: Pick<ResourceMemory, "seen">;
   /** The bindings that the last list was read under. */
@@ -59,9 +61,8 @@ const MAX_SUSPECTS = 1_000;
  * only once its account is known and it has been handed out, so none is lost by an error in between.
  */
 export function createJobWatch(dependencies: JobWatchDependencies): JobStore["watch"] {
-  const { client, accountNamespaces, monotonic, timers, random, metrics } = dependencies;
+  const { client, accountNamespaces, monotonic, timers, random, metrics, scopes } = dependencies;
   const inactivityMs = dependencies.inactivityMs ?? INACTIVITY_MS;
-  const scopes = scopesOf(dependencies.namespaces);
   const several = scopes.length > 1;
   /**
    * Namespaces in which jobs were deleted since one was last seen to be there. Where namespaces come and go all the
@@ -203,36 +204,32 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
    * What has come in together, which has all happened by now: whose the jobs are is asked for all of them at once. One
    * behind the other, the answers would come slower than the events.
    */
-  function withAccounts(
-    events: readonly WatchEvent<ScheduledJob>[],
-  ): { event: WatchEvent<ScheduledJob>; account: Promise<string | null> | undefined }[] {
+  function withAccounts(events: readonly WatchEvent<ScheduledJob>[]): {
+    event: WatchEvent<ScheduledJob>;
+    /** Undefined: the event is no job's, or its job is deleted. */
+    account?: Promise<string | null>;
+  }[] {
     const asked = new Set<string>();
-    return events.map((event) => ({ event, account: askedAbout(event, asked) }));
-  }
-
-  /** Undefined: the event is no job's, or its job is deleted. */
-  function askedAbout(
-    event: WatchEvent<ScheduledJob>,
-    asked: Set<string>,
-  ): Promise<string | null> | undefined {
-    if (event.type === "ERROR" || event.type === "BOOKMARK") return undefined;
-    const { namespace, deletionTimestamp } = event.object.metadata;
-    // A namespace that is deleted deletes its jobs first. One that is made again under its name is
-    // another one, whose jobs must not be taken for those of the account that the first was bound to.
-    // Asked about once for all that has come in before: where jobs come and go all the time, everybody
-    // else's would wait behind the questions.
-    if (event.type === "DELETED" || deletionTimestamp !== undefined) {
-      suspects.set(namespace, true);
-      return undefined;
-    }
-    if (suspects.delete(namespace) && !asked.has(namespace)) {
-      asked.add(namespace);
-      accountNamespaces.forget(namespace);
-    }
-    const account = accountOf(namespace);
-    // Thrown where the event is handed out, unless the watch ends before it.
-    account.catch(() => undefined);
-    return account;
+    return events.map((event) => {
+      if (event.type === "ERROR" || event.type === "BOOKMARK") return { event };
+      const { namespace, deletionTimestamp } = event.object.metadata;
+      // A namespace that is deleted deletes its jobs first. One that is made again under its name is
+      // another one, whose jobs must not be taken for those of the account that the first was bound to.
+      // Asked about once for all that has come in before: where jobs come and go all the time, everybody
+      // else's would wait behind the questions.
+      if (event.type === "DELETED" || deletionTimestamp !== undefined) {
+        suspects.set(namespace, true);
+        return { event };
+      }
+      if (suspects.delete(namespace) && !asked.has(namespace)) {
+        asked.add(namespace);
+        accountNamespaces.forget(namespace);
+      }
+      const account = accountOf(namespace);
+      // Thrown where the event is handed out, unless the watch ends before it.
+      account.catch(() => undefined);
+      return { event, account };
+    });
   }
 
   /** `account` is undefined for one that is deleted. */
@@ -318,11 +315,4 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
 function isBefore(now: string, position: string): boolean {
   const numbers = [now, position].every((version) => /^\d+$/.test(version));
   return numbers && BigInt(now) < BigInt(position);
-}
-
-/** An ERROR event ends the watch: 410 when the position is too old, else the server's trouble. */
-function watchError(status: ApiStatus): Error {
-  const error = new ApiError(status.code ?? 500, status, "watch");
-  if (isExpired(error)) return error;
-  return new DependencyUnavailable("kubernetes", { cause: error });
 }

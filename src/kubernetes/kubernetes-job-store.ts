@@ -65,7 +65,11 @@ export function createKubernetesJobStore(dependencies: KubernetesJobStoreDepende
     listResources(client, scope, { limit, continue: continuation });
   const listAccount = createAccountList({ ...dependencies, listPage });
   const jobList = createJobList({ ...dependencies, scopes, listPage });
-  const watchJobs = createJobWatch({ ...dependencies, listedUnder: () => jobList.listedUnder() });
+  const watchJobs = createJobWatch({
+    ...dependencies,
+    scopes,
+    listedUnder: () => jobList.listedUnder(),
+  });
 
   async function readResource(namespace: string, id: string): Promise<ScheduledJob | undefined> {
     try {

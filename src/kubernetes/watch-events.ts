@@ -1,6 +1,7 @@
 import { StringDecoder } from "node:string_decoder";
 import { parseExactJson } from "../domain/exact-json.ts";
-import type { ApiStatus } from "./api-error.ts";
+import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
+import { ApiError, isExpired, type ApiStatus } from "./api-error.ts";
 
 export type WatchEvent<T> =
   | { type: "ADDED" | "MODIFIED" | "DELETED"; object: T }
@@ -36,6 +37,12 @@ export async function* watchEvents<T>(
       if (events.length > 0) yield events;
     }
   }
+}
+
+/** An ERROR event ends the watch: 410 when the position is too old, else the server's trouble. */
+export function watchError(status: ApiStatus): Error {
+  const error = new ApiError(status.code ?? 500, status, "watch");
+  return isExpired(error) ? error : new DependencyUnavailable("kubernetes", { cause: error });
 }
 
 function parse<T>(line: string): WatchEvent<T> {

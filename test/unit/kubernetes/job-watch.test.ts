@@ -38,6 +38,7 @@ function watchOf(
     random: () => 0.5,
     metrics: createMetrics({ version: "test", nodeMetrics: false }),
     listedUnder: () => "",
+    scopes: [undefined],
   });
   return { told: watch("1", new AbortController().signal), forgotten };
 }
@@ -146,7 +147,7 @@ type Asked = Parameters<KubernetesClient["watch"]>[0];
 const SILENCE = Object.assign(new Error("no byte came"), { code: "UND_ERR_BODY_TIMEOUT" });
 
 /** Watches whose answers the test gives, one after the other; of each a second goes by. */
-function world(namespaces?: readonly string[]) {
+function world(scopes: readonly (string | undefined)[] = [undefined]) {
   const time = new FakeTime(0);
   const asked: Asked[] = [];
   const bodies: Readable[] = [];
@@ -189,7 +190,7 @@ function world(namespaces?: readonly string[]) {
     metrics: createMetrics({ version: "test", nodeMetrics: false }),
     memory: { seen: ({ metadata }) => seen.push(metadata.uid) },
     listedUnder: () => "",
-    ...(namespaces && { namespaces }),
+    scopes,
   });
   /** The first `count` of what is told, of a server that answers so. */
   const told = async (

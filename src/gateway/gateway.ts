@@ -121,7 +121,7 @@ export function createGateway(given: GatewayOptions): Gateway {
   // Nothing reaches koa's own error output: the envelope answers and logs.
   app.silent = true;
   const router = new Router<GatewayState>();
-  const limiter = createRateLimiter(options.limits);
+  const limiter = createRateLimiter({ ...options.limits, monotonic: options.monotonic });
   const bytes = options.bodyBytes ?? getHeapStatistics().heap_size_limit / 16;
   const room = createBodyRoom({ bytes, timers: options.timers });
   const readers = {

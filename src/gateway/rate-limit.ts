@@ -1,5 +1,6 @@
-import { TokenBucket } from "limiter";
 import { LRUCache } from "lru-cache";
+import type { Monotonic } from "../domain/ports/clock.ts";
+import { createTokenBucket, type TokenBucket } from "../waiting/token-bucket.ts";
 import { ApiError } from "./errors.ts";
 
 export interface RateLimits {
@@ -16,34 +17,30 @@ const MOST_KEYS = 10_000;
  * A token bucket for each API key, in this process: with n gateways a key has n times the rate.
  * `take` returns the headers of the answer, or throws ApiError 429.
  */
-export function createRateLimiter({ perSecond, burst }: RateLimits): {
+export function createRateLimiter(limits: RateLimits & { monotonic: Monotonic }): {
   take(keyId: string): Record<string, string>;
 } {
+  const { perSecond, burst } = limits;
   const buckets = new LRUCache<string, TokenBucket>({ max: MOST_KEYS });
   return {
     take(keyId) {
       let bucket = buckets.get(keyId);
       if (!bucket) {
-        bucket = new TokenBucket({
-          bucketSize: burst,
-          tokensPerInterval: perSecond,
-          interval: "second",
-        });
-        // The package starts with an empty bucket.
-        bucket.content = burst;
+        bucket = createTokenBucket(limits);
         buckets.set(keyId, bucket);
       }
-      const allowed = bucket.tryRemoveTokens(1);
+      const allowed = bucket.take();
+      const { left } = bucket;
       const headers = {
         "RateLimit-Limit": String(burst),
-        "RateLimit-Remaining": String(Math.max(0, Math.floor(bucket.content))),
-        "RateLimit-Reset": String(Math.ceil((burst - bucket.content) / perSecond)),
+        "RateLimit-Remaining": String(Math.floor(left)),
+        "RateLimit-Reset": String(Math.ceil((burst - left) / perSecond)),
       };
       if (allowed) return headers;
       throw new ApiError(
         "rate_limited",
         "too many requests for this API key: wait as many seconds as Retry-After says",
-        { headers, retryAfterSeconds: bucket.getWaitTime(1) / 1_000 },
+        { headers, retryAfterSeconds: (1 - left) / perSecond },
       );
     },
   };

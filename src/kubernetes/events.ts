@@ -8,8 +8,7 @@ import { isNotFound } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
 import { microTime } from "./lease.ts";
 import { API_VERSION, KIND } from "./scheduled-job.ts";
-import { createTokenBucket } from "./token-bucket.ts";
-import type { TokenBucket } from "./token-bucket.ts";
+import { createTokenBucket, type TokenBucket } from "../waiting/token-bucket.ts";
 
 export interface JobNews {
   uid: string;

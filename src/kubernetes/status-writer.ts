@@ -20,7 +20,7 @@ import { PLURAL, type ScheduledJobStatus } from "./scheduled-job.ts";
 import { jobsPath } from "./scope.ts";
 import { createStatusBacklog } from "./status-backlog.ts";
 import { statusContent } from "./status-content.ts";
-import { createTokenBucket } from "./token-bucket.ts";
+import { createTokenBucket } from "../waiting/token-bucket.ts";
 
 export interface StatusWriterDependencies {
   client: KubernetesClient;

@@ -3,6 +3,8 @@ import type { Monotonic } from "../domain/ports/clock.ts";
 export interface TokenBucket {
   /** Takes a token when there is one. */
   take(): boolean;
+  /** Tokens, and a part of one, as of the last `take`. */
+  readonly left: number;
 }
 
 /** `burst` at once, `perSecond` in the long run. */
@@ -22,6 +24,9 @@ export function createTokenBucket(options: {
       if (tokens < 1) return false;
       tokens -= 1;
       return true;
+    },
+    get left() {
+      return tokens;
     },
   };
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createTokenBucket } from "../../../src/kubernetes/token-bucket.ts";
+import { createTokenBucket } from "../../../src/waiting/token-bucket.ts";
 
 test("a burst at once, then so many a second; what is saved up is a burst and no more", () => {
   let now = 0;

@@ -1,8 +1,7 @@
 import { randomUUID } from "node:crypto";
-import type { JobSpec } from "../src/domain/job.ts";
 import { isoUtc } from "../src/domain/instant.ts";
 import type { LedgerChange, RunLedger } from "../src/domain/ports/run-ledger.ts";
-import { SPEC_DEFAULTS } from "../src/domain/job.ts";
+import { SPEC_DEFAULTS, type JobSpec } from "../src/domain/job.ts";
 
 const BATCH = 2_000;
 

@@ -1,5 +1,4 @@
-import type { Configuration } from "../src/configuration/configuration.ts";
-import { required } from "../src/configuration/configuration.ts";
+import { required, type Configuration } from "../src/configuration/configuration.ts";
 import { createController } from "../src/controller/controller.ts";
 import { createCircuitBreakers } from "../src/delivery/circuit-breaker.ts";
 import { createCircuitPublisher } from "../src/delivery/circuit-publisher.ts";

@@ -1,5 +1,4 @@
-import type { Configuration } from "../src/configuration/configuration.ts";
-import { required } from "../src/configuration/configuration.ts";
+import { required, type Configuration } from "../src/configuration/configuration.ts";
 import { createFinishedJobs } from "../src/gateway/finished-jobs.ts";
 import type { Foundation } from "./foundation.ts";
 import type { JobStoreChoice } from "./job-store-choice.ts";

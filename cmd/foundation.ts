@@ -1,5 +1,4 @@
-import type { Configuration } from "../src/configuration/configuration.ts";
-import { required } from "../src/configuration/configuration.ts";
+import { required, type Configuration } from "../src/configuration/configuration.ts";
 import { createAccounts } from "../src/postgres/accounts.ts";
 import { createApiKeys } from "../src/postgres/api-keys.ts";
 import { cancelAccountRuns } from "../src/postgres/cancel-account-runs.ts";

@@ -1,5 +1,4 @@
-import type { Configuration } from "../src/configuration/configuration.ts";
-import { required } from "../src/configuration/configuration.ts";
+import { required, type Configuration } from "../src/configuration/configuration.ts";
 import { parseTrustedProxies } from "../src/gateway/client-address.ts";
 import { createGateway, type Gateway } from "../src/gateway/gateway.ts";
 import { LAST_ANSWERS_MS } from "../src/gateway/http-server.ts";

@@ -1,5 +1,4 @@
-import type { Accounts } from "../domain/ports/accounts.ts";
-import { JobsLeft } from "../domain/ports/accounts.ts";
+import { JobsLeft, type Accounts } from "../domain/ports/accounts.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import { JOBS_PER_PAGE } from "../domain/ports/job-store.ts";
 import type { KubernetesClient } from "./client.ts";

@@ -3,8 +3,7 @@ import { byCreation, type Job } from "../domain/job.ts";
 import { withoutBulk } from "../domain/oversize.ts";
 import type { AccountNamespaces } from "../domain/ports/account-namespaces.ts";
 import type { Monotonic, Random } from "../domain/ports/clock.ts";
-import { JOBS_PER_PAGE } from "../domain/ports/job-store.ts";
-import type { JobPage } from "../domain/ports/job-store.ts";
+import { JOBS_PER_PAGE, type JobPage } from "../domain/ports/job-store.ts";
 import type { ResourceList } from "./list-resources.ts";
 import { jobFromResource } from "./scheduled-job.ts";
 

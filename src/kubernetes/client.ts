@@ -1,6 +1,5 @@
 import type { KubeConfig } from "@kubernetes/client-node";
-import { errors, request } from "undici";
-import type { Dispatcher } from "undici";
+import { errors, request, type Dispatcher } from "undici";
 import type { Monotonic, Random, Timers } from "../domain/ports/clock.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import type { Metrics } from "../telemetry/metrics.ts";

@@ -1,8 +1,7 @@
 import { readFile } from "node:fs/promises";
 import type { AgentOptions, RequestOptions } from "node:https";
 import { KubeConfig } from "@kubernetes/client-node";
-import { Agent, ProxyAgent } from "undici";
-import type { Dispatcher } from "undici";
+import { Agent, ProxyAgent, type Dispatcher } from "undici";
 import type { Monotonic } from "../domain/ports/clock.ts";
 
 /** What one request needs to be believed, and the pools of connections that may carry it. */

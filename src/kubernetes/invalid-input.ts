@@ -1,5 +1,4 @@
-import { InvalidInput } from "../domain/findings.ts";
-import type { Finding } from "../domain/findings.ts";
+import { InvalidInput, type Finding } from "../domain/findings.ts";
 import { ApiError, isTooLarge } from "./api-error.ts";
 import { restField } from "./resource-fields.ts";
 

@@ -6,10 +6,8 @@ import type { KubernetesClient } from "./client.ts";
 import type { ResourceList } from "./list-resources.ts";
 import type { ResourceMemory } from "./resource-memory.ts";
 import { keptJobFromResource } from "./scheduled-job.ts";
-import { decodePosition, encodePosition } from "./scope.ts";
-import type { Scope } from "./scope.ts";
-import { isRefusal, isUnlisted, whyUnlisted } from "./unlisted.ts";
-import type { Unlisted } from "./unlisted.ts";
+import { decodePosition, encodePosition, type Scope } from "./scope.ts";
+import { isRefusal, isUnlisted, whyUnlisted, type Unlisted } from "./unlisted.ts";
 
 export interface JobListDependencies {
   client: Pick<KubernetesClient, "call">;

@@ -1,5 +1,4 @@
-import { isoUtc } from "../domain/instant.ts";
-import type { Instant } from "../domain/instant.ts";
+import { isoUtc, type Instant } from "../domain/instant.ts";
 import type { Job, JobStatus } from "../domain/job.ts";
 import type { JobHistory } from "../domain/ports/run-history.ts";
 import type { Observed } from "../domain/ports/status-reporter.ts";

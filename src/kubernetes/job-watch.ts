@@ -15,12 +15,9 @@ import type { KubernetesClient } from "./client.ts";
 import { listResources } from "./list-resources.ts";
 import { merge } from "./merge.ts";
 import type { ResourceMemory } from "./resource-memory.ts";
-import { PLURAL, keptJobFromResource } from "./scheduled-job.ts";
-import type { ScheduledJob } from "./scheduled-job.ts";
-import { decodePosition, encodePosition, jobsPath } from "./scope.ts";
-import type { Scope } from "./scope.ts";
-import { isRefusal, isUnlisted, lookAt } from "./unlisted.ts";
-import type { Unlisted } from "./unlisted.ts";
+import { PLURAL, keptJobFromResource, type ScheduledJob } from "./scheduled-job.ts";
+import { decodePosition, encodePosition, jobsPath, type Scope } from "./scope.ts";
+import { isRefusal, isUnlisted, lookAt, type Unlisted } from "./unlisted.ts";
 import { MalformedWatch, watchError, watchEvents, type WatchEvent } from "./watch-events.ts";
 
 export interface JobWatchDependencies {

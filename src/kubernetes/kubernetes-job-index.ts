@@ -4,8 +4,7 @@ import { listedJob } from "../domain/listed-job.ts";
 import type { AccountNamespaces } from "../domain/ports/account-namespaces.ts";
 import type { Timer, Timers } from "../domain/ports/clock.ts";
 import type { JobIndex } from "../domain/ports/job-index.ts";
-import { JOBS_PER_PAGE } from "../domain/ports/job-store.ts";
-import type { JobStore } from "../domain/ports/job-store.ts";
+import { JOBS_PER_PAGE, type JobStore } from "../domain/ports/job-store.ts";
 import type { Logger } from "../telemetry/logger.ts";
 
 /** Dashboards that are open look every few seconds. */

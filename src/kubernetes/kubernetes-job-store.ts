@@ -5,8 +5,13 @@ import type { Job } from "../domain/job.ts";
 import { isResourceName } from "../domain/kubernetes-name.ts";
 import type { AccountNamespaces } from "../domain/ports/account-namespaces.ts";
 import type { Monotonic, Random, Timers } from "../domain/ports/clock.ts";
-import { JobExists, JobNotFound, JobOwned, VersionConflict } from "../domain/ports/job-store.ts";
-import type { JobStore } from "../domain/ports/job-store.ts";
+import {
+  JobExists,
+  JobNotFound,
+  JobOwned,
+  VersionConflict,
+  type JobStore,
+} from "../domain/ports/job-store.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { createAccountList } from "./account-list.ts";
 import { ApiError, isAlreadyExists, isConflict, isNotFound } from "./api-error.ts";
@@ -25,10 +30,9 @@ import {
   jobFromResource,
   specFromResource,
   specToResource,
+  type ScheduledJob,
 } from "./scheduled-job.ts";
-import type { ScheduledJob } from "./scheduled-job.ts";
-import { jobsPath, scopesOf } from "./scope.ts";
-import type { Scope } from "./scope.ts";
+import { jobsPath, scopesOf, type Scope } from "./scope.ts";
 import { lookAt } from "./unlisted.ts";
 
 export interface KubernetesJobStoreDependencies {

@@ -6,8 +6,7 @@ import type { Leadership } from "../domain/ports/leadership.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { ApiError } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
-import { createLeaseLock, microTime } from "./lease.ts";
-import type { ElectionRecord } from "./lease.ts";
+import { createLeaseLock, microTime, type ElectionRecord } from "./lease.ts";
 import { pause } from "../waiting/pause.ts";
 
 export interface LeaseElectionDependencies {

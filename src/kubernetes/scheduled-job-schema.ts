@@ -7,8 +7,7 @@ import {
   RESERVED_WEBHOOK_HEADER_PREFIXES,
   WEBHOOK_HEADER_VALUE_RULE,
 } from "../domain/webhook-headers.ts";
-import { celString } from "./structural-schema.ts";
-import type { Validation } from "./structural-schema.ts";
+import { celString, type Validation } from "./structural-schema.ts";
 
 /**
  * The ScheduledJob's schema: fields, limits and words are the REST API's (src/domain/schema); what a

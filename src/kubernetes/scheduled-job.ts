@@ -3,14 +3,14 @@ import { parseAddress } from "../domain/address.ts";
 import { canonicalJson, isDeeper, parseExactJson } from "../domain/exact-json.ts";
 import type { Finding } from "../domain/findings.ts";
 import type { Instant } from "../domain/instant.ts";
-import { SPEC_DEFAULTS } from "../domain/job.ts";
-import type {
-  ConcurrencyPolicy,
-  Job,
-  JobSpec,
-  Schedule,
-  SecretHeader,
-  Target,
+import {
+  SPEC_DEFAULTS,
+  type ConcurrencyPolicy,
+  type Job,
+  type JobSpec,
+  type Schedule,
+  type SecretHeader,
+  type Target,
 } from "../domain/job.ts";
 import { oversize, withoutBulk } from "../domain/oversize.ts";
 import { webhookUrlProblem } from "../domain/rest-job.ts";

@@ -84,11 +84,12 @@ const MAX_ATTEMPTS = 10;
 /** A guard against a broken proxy. */
 const MAX_RESPONSE_BYTES = 256 << 20;
 
-interface Answer {
-  code: number;
-  retryAfterSeconds: number | undefined;
-  body: string;
-}
+/** What came of one try of a call. */
+type Outcome =
+  | { kind: "said"; said: unknown }
+  | { kind: "refused"; error: ApiError }
+  /** Nobody answered, or nobody who could. `again`: another try does no harm. */
+  | { kind: "away"; cause: unknown; again: boolean; retryAfterSeconds?: number | undefined };
 
 export function createKubernetesClient(dependencies: ClientDependencies): KubernetesClient {
   const { kubeConfig, monotonic, metrics } = dependencies;
@@ -166,69 +167,66 @@ export function createKubernetesClient(dependencies: ClientDependencies): Kubern
     };
   }
 
-  async function attempt(call: ApiCall, signal: AbortSignal, timeoutMs: number): Promise<Answer> {
+  /** One try. Throws what no other one would mend: an answer that is too large, and the caller's abort. */
+  async function attempt(
+    call: ApiCall,
+    { signal, timeoutMs }: { signal: AbortSignal; timeoutMs: number },
+  ): Promise<Outcome> {
+    const reads = METHODS[call.verb] === "GET";
     const hasBody = call.body !== undefined;
-    const response = await exchange(call.verb, call.resource, url(call.path, call.query), {
-      method: METHODS[call.verb],
-      headers: hasBody ? { "content-type": contentType(call) } : {},
-      body: hasBody ? bodyText(call.body) : null,
-      signal,
-      headersTimeout: timeoutMs,
-      bodyTimeout: timeoutMs,
-    });
-    return {
-      code: response.statusCode,
-      retryAfterSeconds: retryAfterOf(response),
-      body: await readBody(response.body, call.mostBytes),
-    };
+    try {
+      const response = await exchange(call.verb, call.resource, url(call.path, call.query), {
+        method: METHODS[call.verb],
+        headers: hasBody ? { "content-type": contentType(call) } : {},
+        body: hasBody ? bodyText(call.body) : null,
+        signal,
+        headersTimeout: timeoutMs,
+        bodyTimeout: timeoutMs,
+      });
+      const code = response.statusCode;
+      const body = await readBody(response.body, call.mostBytes);
+      if (code < 300) {
+        const said = parseExactJson(body);
+        // Whatever is named has a kind: else it is of a proxy, which says of everything that it is fine.
+        if (!hasKind(said)) throw new Error("an answer that no API server gives");
+        call.onSize?.(Buffer.byteLength(body));
+        return { kind: "said", said };
+      }
+      const error = new ApiError(code, parseStatus(body), nameOf(call));
+      const answered = code !== 429 && code < 500 && !isOfSomebodyElse(call, code, body);
+      if (answered || isTooLarge(error)) return { kind: "refused", error };
+      const retryAfterSeconds = retryAfterOf(response);
+      // Refused before any work (priority and fairness, shutdown): so say 429 and 503, and any 5xx with Retry-After.
+      const unread = code === 429 || code === 503 || retryAfterSeconds !== undefined;
+      return { kind: "away", cause: error, again: reads || unread, retryAfterSeconds };
+    } catch (cause) {
+      if (cause instanceof AnswerTooLarge && call.mostBytes !== undefined) throw cause;
+      call.signal?.throwIfAborted();
+      // Whether a change was made is unknown: only reading again is safe without asking.
+      return { kind: "away", cause, again: reads || wasNeverSent(cause) };
+    }
   }
 
   async function call<T>(call: ApiCall): Promise<T> {
-    const what = `${call.verb} ${call.path}`;
     const timeoutMs = call.timeoutMs ?? dependencies.timeoutMs ?? TIMEOUT_MS;
     const deadline = monotonic() + timeoutMs;
     const { signal, cancel } = limitedTo(timeoutMs, call.signal);
     try {
       let refusedOnce = false;
       for (let attempts = 1; ; attempts += 1) {
-        let trouble: unknown;
-        let asked: number | undefined;
-        try {
-          const answer = await attempt(call, signal, timeoutMs);
-          if (answer.code < 300) {
-            const said = parseExactJson(answer.body);
-            // Whatever is named has a kind: else it is of a proxy, which says of everything that it is fine.
-            if (!hasKind(said)) throw new Error("an answer that no API server gives");
-            call.onSize?.(Buffer.byteLength(answer.body));
-            return said as T;
-          }
-          const status = parseStatus(answer.body);
-          const error = new ApiError(answer.code, status, what);
+        const outcome = await attempt(call, { signal, timeoutMs });
+        if (outcome.kind === "said") return outcome.said as T;
+        if (outcome.kind === "refused") {
           // A rotated token: once more with what the file says now.
-          if (answer.code === 401 && !refusedOnce) {
-            refusedOnce = true;
-            continue;
-          }
-          const answered =
-            answer.code !== 429 && answer.code < 500 && !isOfSomebodyElse(call, answer);
-          if (answered || isTooLarge(error)) throw error;
-          if (METHODS[call.verb] !== "GET" && !wasRefusedUnread(answer))
-            throw unavailable(what, error);
-          trouble = error;
-          asked = answer.retryAfterSeconds;
-        } catch (error) {
-          if (error instanceof ApiError || error instanceof DependencyUnavailable) throw error;
-          if (error instanceof AnswerTooLarge && call.mostBytes !== undefined) throw error;
-          call.signal?.throwIfAborted();
-          // Whether a change was made is unknown: only reading again is safe without asking.
-          const again = METHODS[call.verb] === "GET" || wasNeverSent(error);
-          if (!again) throw unavailable(what, error);
-          trouble = error;
+          if (outcome.error.code !== 401 || refusedOnce) throw outcome.error;
+          refusedOnce = true;
+          continue;
         }
+        const { cause, again, retryAfterSeconds: asked } = outcome;
         const waitMs =
           asked === undefined ? backoffMs(attempts - 1, dependencies.random) : asked * 1_000;
-        if (attempts >= MAX_ATTEMPTS || monotonic() + waitMs >= deadline)
-          throw unavailable(what, trouble, asked);
+        if (!again || attempts >= MAX_ATTEMPTS || monotonic() + waitMs >= deadline)
+          throw unavailable(nameOf(call), cause, asked);
         await pause(waitMs, dependencies.timers, signal);
         call.signal?.throwIfAborted();
       }
@@ -270,19 +268,15 @@ function contentType(call: ApiCall): string {
   return call.patch === "json" ? "application/json-patch+json" : CONTENT_TYPES[call.verb];
 }
 
-/**
- * 429 and 5xx with Retry-After were refused before any work (priority and fairness, shutdown), so they
- * are safe to send again whatever the verb; without it only 429 and 503 promise that.
- */
-function wasRefusedUnread(answer: Answer): boolean {
-  return answer.code === 429 || answer.code === 503 || answer.retryAfterSeconds !== undefined;
+function nameOf({ verb, path }: ApiCall): string {
+  return `${verb} ${path}`;
 }
 
 /**
  * What a proxy says while it has no API server to ask. An API server says what it does not find in a Status, but of a
  * kind that nobody serves, as ours may be; the kinds of /api/v1 all of them serve.
  */
-function isOfSomebodyElse(call: ApiCall, { code, body }: Answer): boolean {
+function isOfSomebodyElse(call: ApiCall, code: number, body: string): boolean {
   if (isElsewhere(code)) return true;
   if (code !== 404 || parseStatus(body) !== undefined) return false;
   return call.path.startsWith("/api/v1/") || !body.startsWith("404 page not found");

@@ -7,8 +7,6 @@ import type { Cursor } from "../../../src/domain/cursor.ts";
 import type { Users } from "../../../src/domain/ports/accounts.ts";
 import type { JobStore } from "../../../src/domain/ports/job-store.ts";
 import type { EmailLog, Mailer } from "../../../src/domain/ports/mail.ts";
-import { revisionOf } from "../../../src/domain/revision.ts";
-import { scheduleHash } from "../../../src/domain/schedule.ts";
 import { parseTrustedProxies } from "../../../src/gateway/client-address.ts";
 import { createGateway, type GatewayOptions } from "../../../src/gateway/gateway.ts";
 import { startMailCatcher, type MailCatcher } from "../../../src/mail/mail-catcher.ts";
@@ -43,6 +41,7 @@ import { createLogger } from "../../../src/telemetry/logger.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
 import { createDependencyChecks, createReadiness } from "../../../src/telemetry/readiness.ts";
 import { createTestDatabase } from "../../postgres/database.ts";
+import { aCursor } from "../../unit/domain/decide-builders.ts";
 
 export interface Reply {
   status: number;
@@ -266,20 +265,7 @@ export async function startHarness(overrides: Overrides = {}) {
       {
         job,
         from,
-        to: {
-          account: job.account,
-          position: clock.now(),
-          scheduleHash: scheduleHash(job.spec),
-          generation: job.generation,
-          revision: revisionOf(job),
-          startable: true,
-          once: "armed",
-          haltedGeneration: null,
-          haltedAt: null,
-          lastRunNow: null,
-          deleted: false,
-          ...change,
-        },
+        to: aCursor(job, { position: clock.now(), ...change }),
         create: [],
         replace: [],
         missed: [],

@@ -6,7 +6,6 @@ import { jobStatus } from "../../../src/domain/job-status.ts";
 import type { Circuit } from "../../../src/domain/ports/circuits.ts";
 import type { JobHistory } from "../../../src/domain/ports/run-history.ts";
 import type { Observed } from "../../../src/domain/ports/status-reporter.ts";
-import { revisionOf } from "../../../src/domain/revision.ts";
 import type { Execution } from "../../../src/domain/run.ts";
 import { timingOf } from "../../../src/domain/timing.ts";
 import { createEventRecorder } from "../../../src/kubernetes/events.ts";
@@ -22,6 +21,7 @@ import { startHttpProxy } from "../../kubernetes/http-proxy.ts";
 import { namespaceAccounts } from "../../kubernetes/namespace-accounts.ts";
 import { realTime } from "../../kubernetes/real-time.ts";
 import { createTokenSigner } from "../../kubernetes/token-webhook.ts";
+import { aCursor } from "../../unit/domain/decide-builders.ts";
 import { until } from "../../until.ts";
 
 const kubeconfig = inject("kubeconfig");
@@ -529,22 +529,7 @@ function bound(writer: ReturnType<typeof createStatusWriter>) {
 
 function observed(job: Job, change: Partial<Cursor> = {}): Observed {
   const timing = timingOf(job.spec);
-  const cursor: Cursor = {
-    jobUid: job.uid,
-    account: job.account,
-    version: 1,
-    position: job.createdAt,
-    scheduleHash: timing.hash,
-    generation: job.generation,
-    revision: revisionOf(job),
-    startable: true,
-    once: "armed",
-    haltedGeneration: null,
-    haltedAt: null,
-    lastRunNow: null,
-    deleted: false,
-    ...change,
-  };
+  const cursor = aCursor(job, { position: job.createdAt, ...change });
   return { cursor, timing, status: jobStatus(job, cursor, timing), missed: [] };
 }
 

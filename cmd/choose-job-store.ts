@@ -1,4 +1,5 @@
-import { required, type Configuration } from "../src/configuration/configuration.ts";
+import type { Configuration } from "../src/configuration/configuration.ts";
+import { required } from "../src/configuration/configuration.ts";
 import type { Foundation } from "./foundation.ts";
 import type { JobStoreChoice } from "./job-store-choice.ts";
 import { createKubernetesJobs } from "./kubernetes-jobs.ts";

@@ -1,8 +1,7 @@
 import type { TSchema } from "typebox";
 import { jobCreate, jobPatch } from "../../domain/schema/rest-job.ts";
-import type { ErrorCode } from "../error-codes.ts";
 import { emptyQuery, messageAnswer } from "../schema/answers.ts";
-import { IDEMPOTENT, ONE_RUN_A_KEY } from "../schema/endpoints.ts";
+import { IDEMPOTENT, ONE_RUN_A_KEY, type EndpointDefinition } from "../schema/endpoints.ts";
 import * as jobs from "../schema/jobs.ts";
 import { logsAnswer, logsQuery } from "../schema/mail.ts";
 import * as own from "./schemas.ts";
@@ -12,21 +11,11 @@ export const API_PATH = "/dashboard/api";
 /** Who may call: anybody, any user of the account, its owners, or administrators of the installation. */
 export type Access = "open" | "member" | "owner" | "admin";
 
-/** As the REST API's table: router, validators and OpenAPI document are made from it. */
-export interface DashboardEndpoint {
-  method: "GET" | "POST" | "PATCH" | "DELETE";
-  /** Below `/dashboard/api`. */
-  path: string;
-  access: Access;
-  summary: string;
-  query: TSchema;
-  body?: TSchema;
-  /** As of the REST API's table. */
-  idempotent?: boolean;
-  idempotencyKey?: string;
-  success: { status: number; description: string; schema: TSchema };
-  errors: readonly ErrorCode[];
-}
+/** As the REST API's table, with paths below `API_PATH`. */
+export type DashboardEndpoint = Omit<
+  EndpointDefinition,
+  "tag" | "description" | "authenticated" | "largeBody" | "alternative"
+> & { access: Access };
 
 const MEMBER = { access: "member", query: emptyQuery, errors: [] } as const;
 const OWNER = { access: "owner", query: emptyQuery, errors: [] } as const;

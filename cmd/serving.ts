@@ -15,14 +15,15 @@ import {
   createReadiness,
   type Readiness,
 } from "../src/telemetry/readiness.ts";
-import { chooseJobStore } from "./choose-job-store.ts";
 import { connectCluster } from "./cluster.ts";
 import { createEnding, type Ending } from "./ending.ts";
 import { readEnvironment } from "./environment.ts";
 import { createFoundation, type Foundation } from "./foundation.ts";
 import type { JobStoreChoice } from "./job-store-choice.ts";
+import { createKubernetesJobs } from "./kubernetes-jobs.ts";
 import { onPort } from "./listen.ts";
 import { logOptions } from "./log-options.ts";
+import { createPostgresJobs } from "./postgres-jobs.ts";
 import { problemOf, reportFailure } from "./problem.ts";
 import { outliveReaders } from "./say.ts";
 import { timers } from "./system.ts";
@@ -90,7 +91,9 @@ export async function serve(
       ...(cluster ? { cluster } : {}),
     });
     ending.add("database connections", () => foundation.close());
-    const store = chooseJobStore({ foundation, configuration });
+    const store = cluster
+      ? createKubernetesJobs({ foundation, configuration })
+      : createPostgresJobs(foundation);
 
     let part: RunningPart | undefined;
     const namespaces = () => {

@@ -1,8 +1,9 @@
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
+import { once } from "node:events";
 import { closeSync, openSync } from "node:fs";
 import { mkdir, readFile, realpath, rename, rm, stat, writeFile } from "node:fs/promises";
-import { createServer } from "node:net";
+import { createServer, type AddressInfo } from "node:net";
 import { join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { readOptional } from "./data-directory.ts";
@@ -78,7 +79,7 @@ export async function startEmbeddedPostgres(
     );
 
   const { pgCtl } = binaries;
-  const urlAt = (port: number) => urlOf(password, port);
+  const urlAt = (port: number) => `postgres://${ROLE}:${password}@127.0.0.1:${port}/postgres`;
   const handle = (server: { pid: number; port: number }, adopted: boolean): EmbeddedPostgres => {
     const { pid, port } = server;
     const watch = untilLost(pid, options.onLost);
@@ -128,10 +129,6 @@ function untilLost(
       return before;
     },
   };
-}
-
-function urlOf(password: string, port: number): string {
-  return `postgres://${ROLE}:${password}@127.0.0.1:${port}/postgres`;
 }
 
 async function passwordOf(home: string): Promise<string> {
@@ -258,18 +255,11 @@ async function untilReady(
 }
 
 async function freePort(): Promise<number> {
-  return new Promise((resolvePort, reject) => {
-    const server = createServer();
-    server.once("error", reject);
-    server.listen(0, "127.0.0.1", () => {
-      const address = server.address();
-      server.close(() =>
-        typeof address === "object" && address
-          ? resolvePort(address.port)
-          : reject(new Error("no free port")),
-      );
-    });
-  });
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  await once(server.close(), "close");
+  return port;
 }
 
 async function finished(

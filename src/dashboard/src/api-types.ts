@@ -79,7 +79,8 @@ export type JobStatus = "active" | "paused" | "completed" | "failed" | "invalid"
 export type JobType = "webhook" | "email";
 export type ScheduleType = "cron" | "one_time";
 
-export interface JobRow {
+/** Of a job, wherever one is shown. */
+interface AnyJob {
   id: string;
   name: string;
   type: JobType;
@@ -87,13 +88,16 @@ export interface JobRow {
   cron_expression: string | null;
   timezone: string | null;
   run_at: string | null;
-  target: string;
   status: JobStatus;
   next_run_at: string | null;
   last_run_at: string | null;
   last_status: "success" | "failed" | null;
-  managed_by: string | null;
   created_at: string;
+}
+
+export interface JobRow extends AnyJob {
+  target: string;
+  managed_by: string | null;
 }
 
 export interface JobsPage {
@@ -102,16 +106,7 @@ export interface JobsPage {
   counts: Partial<Record<JobStatus, number>>;
 }
 
-export interface Job {
-  id: string;
-  name: string;
-  type: JobType;
-  schedule_type: ScheduleType;
-  cron_expression: string | null;
-  timezone: string | null;
-  run_at: string | null;
-  status: JobStatus;
-  created_at: string;
+export interface Job extends AnyJob {
   webhook_url: string | null;
   webhook_payload: unknown;
   webhook_headers: Record<string, string> | null;
@@ -126,9 +121,6 @@ export interface Job {
   starting_deadline_seconds: number | null;
   delivery_deadline_seconds: number;
   concurrency_policy: "Allow" | "Forbid" | "Replace";
-  next_run_at: string | null;
-  last_run_at: string | null;
-  last_status: "success" | "failed" | null;
   halted: boolean;
 }
 

@@ -1,33 +1,81 @@
-import { Modal } from "@mantine/core";
+import { Button, Group, Modal, Stack } from "@mantine/core";
+import {
+  useMutation,
+  useQueryClient,
+  type QueryKey,
+  type UseMutationResult,
+} from "@tanstack/react-query";
 import type { ReactNode } from "react";
+import { BusyButton } from "./busy-button.tsx";
 import { useLastOpened } from "./last-opened.ts";
+import { Problem } from "./problem.tsx";
+
+/** What an `OnceModal` does. `list` has it then: not waited for, as it is shown only once, however that fares. */
+export function useMakeOnce<T>(list: QueryKey, make: () => Promise<T>) {
+  const client = useQueryClient();
+  return useMutation({
+    mutationFn: make,
+    onSuccess: () => {
+      void client.invalidateQueries({ queryKey: list });
+    },
+  });
+}
 
 /**
- * Makes something that is shown only once: a key, a link. It cannot be closed while that is made, which
+ * A form that makes something that is shown only once: a key, a link. It cannot be closed while that is made, which
  * would lose it, and afterwards not by accident.
  */
-export function OnceModal(props: {
+export function OnceModal<T extends object>(props: {
   opened: boolean;
   title: string;
-  making: boolean;
-  made: boolean;
+  /** On the form's button. */
+  action: string;
+  make: UseMutationResult<T, Error, void>;
+  /** Shows what was made. */
+  made: (made: T) => ReactNode;
   close: () => void;
+  /** The form's fields. */
   children: ReactNode;
 }) {
-  const { opened, making, made, close } = props;
-  const { title, children } = useLastOpened(props);
+  const { opened, close } = props;
+  const { isPending, isSuccess } = props.make;
+  const { title, action, make, made, children } = useLastOpened(props);
   return (
     <Modal
       opened={opened}
       onClose={close}
       title={title}
       size="lg"
-      closeOnClickOutside={!making && !made}
-      closeOnEscape={!making && !made}
-      withCloseButton={!making}
+      closeOnClickOutside={!isPending && !isSuccess}
+      closeOnEscape={!isPending && !isSuccess}
+      withCloseButton={!isPending}
       closeButtonProps={{ "aria-label": "Close" }}
     >
-      {children}
+      {make.data ? (
+        <Stack>
+          {made(make.data)}
+          <Group justify="flex-end">
+            <Button onClick={close}>Done</Button>
+          </Group>
+        </Stack>
+      ) : (
+        <form
+          onSubmit={(event) => {
+            event.preventDefault();
+            make.mutate();
+          }}
+        >
+          <Stack>
+            {children}
+            {make.error && <Problem error={make.error} />}
+            <Group justify="flex-end">
+              <BusyButton type="submit" busy={make.isPending}>
+                {action}
+              </BusyButton>
+            </Group>
+          </Stack>
+        </form>
+      )}
     </Modal>
   );
 }

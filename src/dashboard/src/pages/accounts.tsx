@@ -1,13 +1,11 @@
-import { Button, Group, Stack, Table, Text, TextInput } from "@mantine/core";
+import { Button, Table, Text, TextInput } from "@mantine/core";
 import { IconPlus } from "@tabler/icons-react";
-import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { get, post } from "../api.ts";
 import type { Account } from "../api-types.ts";
-import { BusyButton } from "../components/busy-button.tsx";
 import { Code } from "../components/copy.tsx";
 import { Moment } from "../components/moment.tsx";
-import { OnceModal } from "../components/once-modal.tsx";
+import { OnceModal, useMakeOnce } from "../components/once-modal.tsx";
 import { Page, Waiting } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
 import { actionColumn, RowAction } from "../components/row-action.tsx";
@@ -97,19 +95,13 @@ function CreateAccount({ opened, close }: { opened: boolean; close: () => void }
   const [name, setName] = useState("");
   const [namespace, setNamespace] = useState("");
   const [email, setEmail] = useState("");
-  const client = useQueryClient();
-  const create = useMutation({
-    mutationFn: () =>
-      post<{ account: Account; link: string }>("/accounts", {
-        name: name.trim(),
-        owner_email: email.trim(),
-        ...(namespace.trim() === "" ? {} : { namespace: namespace.trim() }),
-      }),
-    onSuccess: () => {
-      // Not waited for: the link is shown only once, and must not depend on how the list fares.
-      void client.invalidateQueries({ queryKey: ACCOUNTS });
-    },
-  });
+  const create = useMakeOnce(ACCOUNTS, () =>
+    post<{ account: Account; link: string }>("/accounts", {
+      name: name.trim(),
+      owner_email: email.trim(),
+      ...(namespace.trim() === "" ? {} : { namespace: namespace.trim() }),
+    }),
+  );
   const leave = () => {
     close();
     setName("");
@@ -121,68 +113,49 @@ function CreateAccount({ opened, close }: { opened: boolean; close: () => void }
     <OnceModal
       opened={opened}
       title={create.data ? `Account ${create.data.account.name} created` : "Create an account"}
-      making={create.isPending}
-      made={create.isSuccess}
-      close={leave}
-    >
-      {create.data ? (
-        <Stack>
+      action="Create"
+      make={create}
+      made={({ link }) => (
+        <>
           <Text>
             Give this link to the owner. It is valid for seven days and{" "}
             <strong>shown only now</strong>.
           </Text>
-          <Code text={create.data.link} label="Invitation link" wrap copyLabel="Copy the link" />
-          <Group justify="flex-end">
-            <Button onClick={leave}>Done</Button>
-          </Group>
-        </Stack>
-      ) : (
-        <form
-          onSubmit={(event) => {
-            event.preventDefault();
-            create.mutate();
-          }}
-        >
-          <Stack>
-            <TextInput
-              label="Name"
-              required
-              maxLength={64}
-              data-autofocus
-              value={name}
-              onChange={(event) => {
-                setName(event.currentTarget.value);
-              }}
-            />
-            {installation.kubernetes && (
-              <TextInput
-                label="Kubernetes namespace"
-                description="The account's jobs are the ScheduledJobs of this namespace."
-                value={namespace}
-                onChange={(event) => {
-                  setNamespace(event.currentTarget.value);
-                }}
-              />
-            )}
-            <TextInput
-              label="Owner's email"
-              description="Becomes the owner with the link that you get next."
-              type="email"
-              required
-              value={email}
-              onChange={(event) => {
-                setEmail(event.currentTarget.value);
-              }}
-            />
-            {create.error && <Problem error={create.error} />}
-            <Group justify="flex-end">
-              <BusyButton type="submit" busy={create.isPending}>
-                Create
-              </BusyButton>
-            </Group>
-          </Stack>
-        </form>
+          <Code text={link} label="Invitation link" wrap copyLabel="Copy the link" />
+        </>
       )}
+      close={leave}
+    >
+      <TextInput
+        label="Name"
+        required
+        maxLength={64}
+        data-autofocus
+        value={name}
+        onChange={(event) => {
+          setName(event.currentTarget.value);
+        }}
+      />
+      {installation.kubernetes && (
+        <TextInput
+          label="Kubernetes namespace"
+          description="The account's jobs are the ScheduledJobs of this namespace."
+          value={namespace}
+          onChange={(event) => {
+            setNamespace(event.currentTarget.value);
+          }}
+        />
+      )}
+      <TextInput
+        label="Owner's email"
+        description="Becomes the owner with the link that you get next."
+        type="email"
+        required
+        value={email}
+        onChange={(event) => {
+          setEmail(event.currentTarget.value);
+        }}
+      />
     </OnceModal>
   );
 }

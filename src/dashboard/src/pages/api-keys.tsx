@@ -1,15 +1,14 @@
-import { Button, Group, Stack, Table, Text, TextInput } from "@mantine/core";
+import { Button, Table, Text, TextInput } from "@mantine/core";
 import { IconKey, IconPlus, IconTrash } from "@tabler/icons-react";
-import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useQueryClient } from "@tanstack/react-query";
 import { useRef, useState } from "react";
 import { call, get, post } from "../api.ts";
 import type { ApiKey } from "../api-types.ts";
-import { BusyButton } from "../components/busy-button.tsx";
 import { Confirm } from "../components/confirm.tsx";
 import { Code } from "../components/copy.tsx";
 import { Empty } from "../components/empty.tsx";
 import { Moment } from "../components/moment.tsx";
-import { OnceModal } from "../components/once-modal.tsx";
+import { OnceModal, useMakeOnce } from "../components/once-modal.tsx";
 import { Page, Waiting } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
 import { actionColumn, RowAction } from "../components/row-action.tsx";
@@ -133,69 +132,44 @@ export function ApiKeysPage() {
 
 function CreateKey({ opened, close }: { opened: boolean; close: () => void }) {
   const [label, setLabel] = useState("");
-  const client = useQueryClient();
-  const create = useMutation({
-    mutationFn: () => post<{ key: ApiKey; raw: string }>("/api-keys", { label: label.trim() }),
-    onSuccess: () => {
-      // Not waited for: the key is shown only once, and must not depend on how the list fares.
-      void client.invalidateQueries({ queryKey: KEYS });
-    },
-  });
+  const create = useMakeOnce(KEYS, () =>
+    post<{ key: ApiKey; raw: string }>("/api-keys", { label: label.trim() }),
+  );
   const leave = () => {
     close();
     setLabel("");
     create.reset();
   };
-  const raw = create.data?.raw;
   return (
     <OnceModal
       opened={opened}
-      title={raw === undefined ? "Create an API key" : "Your new API key"}
-      making={create.isPending}
-      made={create.isSuccess}
-      close={leave}
-    >
-      {raw === undefined ? (
-        <form
-          onSubmit={(event) => {
-            event.preventDefault();
-            create.mutate();
-          }}
-        >
-          <Stack>
-            <TextInput
-              label="Label"
-              description="What will use it: a service, an environment, a person."
-              placeholder="billing, production"
-              required
-              maxLength={100}
-              data-autofocus
-              value={label}
-              onChange={(event) => {
-                setLabel(event.currentTarget.value);
-              }}
-            />
-            {create.error && <Problem error={create.error} />}
-            <Group justify="flex-end">
-              <BusyButton type="submit" busy={create.isPending}>
-                Create
-              </BusyButton>
-            </Group>
-          </Stack>
-        </form>
-      ) : (
-        <Stack>
+      title={create.data ? "Your new API key" : "Create an API key"}
+      action="Create"
+      make={create}
+      made={({ raw }) => (
+        <>
           <Text>
             Copy it now: <strong>it is shown only this once.</strong>
           </Text>
           <Code text={raw} label="API key" wrap copyLabel="Copy the key" />
           <Text size="sm">Try it:</Text>
           <Code text={curl(raw)} label="Example" wrap copyLabel="Copy the command" />
-          <Group justify="flex-end">
-            <Button onClick={leave}>Done</Button>
-          </Group>
-        </Stack>
+        </>
       )}
+      close={leave}
+    >
+      <TextInput
+        label="Label"
+        description="What will use it: a service, an environment, a person."
+        placeholder="billing, production"
+        required
+        maxLength={100}
+        data-autofocus
+        value={label}
+        onChange={(event) => {
+          setLabel(event.currentTarget.value);
+        }}
+      />
     </OnceModal>
   );
 }

@@ -12,16 +12,15 @@ import {
   Title,
 } from "@mantine/core";
 import { IconUserPlus } from "@tabler/icons-react";
-import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useQueryClient } from "@tanstack/react-query";
 import { useRef, useState } from "react";
 import { call, get, post } from "../api.ts";
 import type { Invitation, User } from "../api-types.ts";
-import { BusyButton } from "../components/busy-button.tsx";
 import { Confirm } from "../components/confirm.tsx";
 import { Code } from "../components/copy.tsx";
 import { DataTable } from "../components/data-table.tsx";
 import { Moment } from "../components/moment.tsx";
-import { OnceModal } from "../components/once-modal.tsx";
+import { OnceModal, useMakeOnce } from "../components/once-modal.tsx";
 import { Waiting } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
 import { actionColumn, RowAction } from "../components/row-action.tsx";
@@ -179,19 +178,13 @@ function Invite({ opened, close }: { opened: boolean; close: () => void }) {
   const [email, setEmail] = useState("");
   const [role, setRole] = useState("member");
   const [send, setSend] = useState(false);
-  const client = useQueryClient();
-  const invite = useMutation({
-    mutationFn: () =>
-      post<{ link: string; mail: string | null }>("/invitations", {
-        email: email.trim(),
-        role,
-        send,
-      }),
-    onSuccess: () => {
-      // Not waited for: the link is shown only once, and must not depend on how the list fares.
-      void client.invalidateQueries({ queryKey: USERS });
-    },
-  });
+  const invite = useMakeOnce(USERS, () =>
+    post<{ link: string; mail: string | null }>("/invitations", {
+      email: email.trim(),
+      role,
+      send,
+    }),
+  );
   const leave = () => {
     close();
     setEmail("");
@@ -199,21 +192,18 @@ function Invite({ opened, close }: { opened: boolean; close: () => void }) {
     setSend(false);
     invite.reset();
   };
-  const mail = invite.data?.mail;
   return (
     <OnceModal
       opened={opened}
       title="Invite somebody"
-      making={invite.isPending}
-      made={invite.isSuccess}
-      close={leave}
-    >
-      {invite.data ? (
-        <Stack>
+      action="Invite"
+      make={invite}
+      made={({ link, mail }) => (
+        <>
           {mail === "sent" && (
             <Text>The invitation was mailed. The link, in case you need it:</Text>
           )}
-          {typeof mail === "string" && mail !== "sent" && (
+          {mail !== null && mail !== "sent" && (
             <Problem
               error={new Error(`The mail could not be sent: ${mail}. Pass the link on yourself.`)}
             />
@@ -224,57 +214,40 @@ function Invite({ opened, close }: { opened: boolean; close: () => void }) {
               <strong>shown only now</strong>.
             </Text>
           )}
-          <Code text={invite.data.link} label="Invitation link" wrap copyLabel="Copy the link" />
-          <Group justify="flex-end">
-            <Button onClick={leave}>Done</Button>
-          </Group>
-        </Stack>
-      ) : (
-        <form
-          onSubmit={(event) => {
-            event.preventDefault();
-            invite.mutate();
-          }}
-        >
-          <Stack>
-            <TextInput
-              label="Email"
-              type="email"
-              required
-              data-autofocus
-              value={email}
-              onChange={(event) => {
-                setEmail(event.currentTarget.value);
-              }}
-            />
-            <Select
-              label="Role"
-              allowDeselect={false}
-              data={[
-                { value: "member", label: "Member: jobs and logs" },
-                { value: "owner", label: "Owner: everything" },
-              ]}
-              value={role}
-              onChange={(value) => {
-                setRole(value ?? "member");
-              }}
-            />
-            <Checkbox
-              label="Also mail the link, through the account's SMTP server"
-              checked={send}
-              onChange={(event) => {
-                setSend(event.currentTarget.checked);
-              }}
-            />
-            {invite.error && <Problem error={invite.error} />}
-            <Group justify="flex-end">
-              <BusyButton type="submit" busy={invite.isPending}>
-                Invite
-              </BusyButton>
-            </Group>
-          </Stack>
-        </form>
+          <Code text={link} label="Invitation link" wrap copyLabel="Copy the link" />
+        </>
       )}
+      close={leave}
+    >
+      <TextInput
+        label="Email"
+        type="email"
+        required
+        data-autofocus
+        value={email}
+        onChange={(event) => {
+          setEmail(event.currentTarget.value);
+        }}
+      />
+      <Select
+        label="Role"
+        allowDeselect={false}
+        data={[
+          { value: "member", label: "Member: jobs and logs" },
+          { value: "owner", label: "Owner: everything" },
+        ]}
+        value={role}
+        onChange={(value) => {
+          setRole(value ?? "member");
+        }}
+      />
+      <Checkbox
+        label="Also mail the link, through the account's SMTP server"
+        checked={send}
+        onChange={(event) => {
+          setSend(event.currentTarget.checked);
+        }}
+      />
     </OnceModal>
   );
 }

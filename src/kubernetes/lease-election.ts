@@ -64,34 +64,32 @@ export function createLeaseElection(dependencies: LeaseElectionDependencies): Le
   });
   const listeners = new Set<(leading: boolean) => void>();
   /** The record as last seen, and when it was seen to change. */
-  let observed: ElectionRecord | undefined;
-  let observedAt = 0;
+  let observed: { record: ElectionRecord; at: number } | undefined;
   let leading = false;
   let heldUntil = -Infinity;
-  let reportedHolder = "";
   let failing = false;
 
   function observe(record: ElectionRecord): void {
-    observed = record;
-    observedAt = monotonic();
-    if (record.holder === reportedHolder) return;
-    reportedHolder = record.holder;
-    if (record.holder !== identity && record.holder !== "")
-      log.info({ leader: record.holder }, "another process leads");
+    const { holder } = record;
+    const changed = holder !== (observed?.record.holder ?? "");
+    observed = { record, at: monotonic() };
+    if (changed && holder !== identity && holder !== "")
+      log.info({ leader: holder }, "another process leads");
   }
 
-  const isLeader = () => observed?.holder === identity;
+  const isLeader = () => observed?.record.holder === identity;
   const isValid = () =>
-    observed !== undefined && observedAt + observed.durationSeconds * 1_000 > monotonic();
+    observed !== undefined && observed.at + observed.record.durationSeconds * 1_000 > monotonic();
 
-  function ownRecord(): ElectionRecord {
+  /** `before`: our record so far, of the same leadership. */
+  function ownRecord(before?: ElectionRecord): ElectionRecord {
     const now = microTime(wallClock());
     return {
       holder: identity,
       durationSeconds: Math.floor(leaseDurationMs / 1_000),
-      acquireTime: now,
+      acquireTime: before?.acquireTime ?? now,
       renewTime: now,
-      transitions: 0,
+      transitions: before?.transitions ?? 0,
     };
   }
 
@@ -117,45 +115,34 @@ export function createLeaseElection(dependencies: LeaseElectionDependencies): Le
 
   async function acquireOrRenew(deadline?: AbortSignal): Promise<boolean> {
     const began = monotonic();
-    const record = ownRecord();
-    const held = () => {
+    const write = async (how: "create" | "update", record: ElectionRecord) => {
+      await lock[how](record, deadline);
       observe(record);
       heldUntil = began + renewDeadlineMs;
       return true;
     };
+    const before = isLeader() && isValid() ? observed?.record : undefined;
 
     // 1. The leader's fast path: nobody else writes a valid lease, so the last version is the current one.
-    if (observed && isLeader() && isValid()) {
-      record.acquireTime = observed.acquireTime;
-      record.transitions = observed.transitions;
+    if (before)
       try {
-        await lock.update(record, deadline);
-        return held();
+        return await write("update", ownRecord(before));
       } catch {
         // Somebody did write, or the answer was lost: look.
       }
-    }
 
     // 2. Read the record, or be the first to write one.
     const current = await lock.get(deadline);
-    if (!current) {
-      await lock.create(record, deadline);
-      return held();
-    }
+    if (!current) return write("create", ownRecord(before));
 
     // 3. A change starts the time anew: as long as the holder renews, it never runs out.
-    if (!isDeepStrictEqual(observed, current)) observe(current);
+    if (!isDeepStrictEqual(observed?.record, current)) observe(current);
     if (current.holder !== "" && isValid() && !isLeader()) return false;
 
     // 4. Ours, free or run out: write it, if nobody was quicker.
-    if (isLeader()) {
-      record.acquireTime = current.acquireTime;
-      record.transitions = current.transitions;
-    } else {
-      record.transitions = current.transitions < MOST_TRANSITIONS ? current.transitions + 1 : 1;
-    }
-    await lock.update(record, deadline);
-    return held();
+    if (isLeader()) return write("update", ownRecord(current));
+    const transitions = current.transitions < MOST_TRANSITIONS ? current.transitions + 1 : 1;
+    return write("update", { ...ownRecord(), transitions });
   }
 
   function setLeading(next: boolean): void {
@@ -207,14 +194,8 @@ export function createLeaseElection(dependencies: LeaseElectionDependencies): Le
     try {
       const current = await lock.get();
       if (!current || current.holder !== identity) return;
-      const now = microTime(wallClock());
-      const released = {
-        holder: "",
-        durationSeconds: 1,
-        acquireTime: now,
-        renewTime: now,
-        transitions: current.transitions,
-      };
+      const { transitions } = current;
+      const released = { ...ownRecord(), holder: "", durationSeconds: 1, transitions };
       await lock.update(released);
       observe(released);
     } catch (error) {
@@ -232,7 +213,7 @@ export function createLeaseElection(dependencies: LeaseElectionDependencies): Le
     async run(signal, fit = () => true) {
       while (await acquire(signal, fit)) {
         if (!signal.aborted) {
-          log.info({ transitions: observed?.transitions }, "this process leads");
+          log.info({ transitions: observed?.record.transitions }, "this process leads");
           setLeading(true);
           await renew(signal, fit);
         }

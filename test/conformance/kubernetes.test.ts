@@ -1,10 +1,9 @@
 import { describe, inject } from "vitest";
 import { DependencyUnavailable } from "../../src/domain/ports/dependency-down.ts";
 import { createKubernetesJobIndex } from "../../src/kubernetes/kubernetes-job-index.ts";
-import { createKubernetesJobStore } from "../../src/kubernetes/kubernetes-job-store.ts";
 import { specFromResource, specToResource } from "../../src/kubernetes/scheduled-job.ts";
 import { createLogger } from "../../src/telemetry/logger.ts";
-import { connect, createNamespace, installCrd } from "../kubernetes/cluster.ts";
+import { connect, createNamespace, installCrd, jobStore } from "../kubernetes/cluster.ts";
 import { startControlPlane } from "../kubernetes/control-plane.ts";
 import { namespaceAccounts } from "../kubernetes/namespace-accounts.ts";
 import { realTime } from "../kubernetes/real-time.ts";
@@ -25,8 +24,7 @@ describe.runIf(inject("kubeconfig") !== "")("on a real API server", () => {
       accountNamespaces.bind(namespaces[0].name),
       accountNamespaces.bind(namespaces[1].name),
     ] as const;
-    const { metrics } = client;
-    const store = createKubernetesJobStore({ client, accountNamespaces, metrics, ...realTime });
+    const store = jobStore(client, accountNamespaces);
     const expired = new Set<string>();
     /** An API server that has just started refuses watches until it has read what they are about. */
     const watchesAnswer = async () => {
@@ -72,13 +70,12 @@ describe.runIf(inject("kubeconfig") !== "")("on a real API server", () => {
     const client = connect(inject("kubeconfig"));
     await installCrd(client);
     const accountNamespaces = namespaceAccounts([]);
-    const parts = { client, accountNamespaces, metrics: client.metrics, ...realTime };
-    const elsewhere = createKubernetesJobStore(parts);
+    const elsewhere = jobStore(client, accountNamespaces);
     let lost = new AbortController();
     const followed = createKubernetesJobIndex({
-      jobs: createKubernetesJobStore(parts),
+      jobs: jobStore(client, accountNamespaces),
       ofNamespace: (namespace) => {
-        const store = createKubernetesJobStore({ ...parts, namespaces: [namespace] });
+        const store = jobStore(client, accountNamespaces, { namespaces: [namespace] });
         const watch: typeof store.watch = (position, signal) =>
           store.watch(position, AbortSignal.any([signal, lost.signal]));
         return { list: (options) => store.list(options), watch };

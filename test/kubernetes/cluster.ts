@@ -3,9 +3,14 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { KubeConfig } from "@kubernetes/client-node";
 import { parse } from "yaml";
-import { createKubernetesClient } from "../../src/kubernetes/client.ts";
-import type { KubernetesClient } from "../../src/kubernetes/client.ts";
+import type { AccountNamespaces } from "../../src/domain/ports/account-namespaces.ts";
+import type { JobStore } from "../../src/domain/ports/job-store.ts";
 import { isNotFound } from "../../src/kubernetes/api-error.ts";
+import { createKubernetesClient, type KubernetesClient } from "../../src/kubernetes/client.ts";
+import {
+  createKubernetesJobStore,
+  type KubernetesJobStoreDependencies,
+} from "../../src/kubernetes/kubernetes-job-store.ts";
 import type { ScheduledJob } from "../../src/kubernetes/scheduled-job.ts";
 import { createMetrics } from "../../src/telemetry/metrics.ts";
 import { until } from "../until.ts";
@@ -41,6 +46,16 @@ export function connect(
     ...(options.connections !== undefined && { connections: options.connections }),
   });
   return Object.assign(client, { metrics });
+}
+
+/** The jobs of that cluster, as a process of ours reads and writes them. */
+export function jobStore(
+  client: ReturnType<typeof connect>,
+  accountNamespaces: AccountNamespaces,
+  more: Partial<KubernetesJobStoreDependencies> = {},
+): JobStore {
+  const { metrics } = client;
+  return createKubernetesJobStore({ client, accountNamespaces, metrics, ...realTime, ...more });
 }
 
 /** Installs the CRD of this checkout, and waits until the API server serves it. */

@@ -5,7 +5,6 @@ import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import { parse } from "yaml";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
 import { createAccountDeletion } from "../../../src/kubernetes/account-deletion.ts";
-import { createKubernetesJobStore } from "../../../src/kubernetes/kubernetes-job-store.ts";
 import { specFromResource } from "../../../src/kubernetes/scheduled-job.ts";
 import { createAccounts } from "../../../src/postgres/accounts.ts";
 import { createApiKeys } from "../../../src/postgres/api-keys.ts";
@@ -13,9 +12,8 @@ import { cancelAccountRuns } from "../../../src/postgres/cancel-account-runs.ts"
 import { createPool, type Pool } from "../../../src/postgres/pool.ts";
 import { createUsers } from "../../../src/postgres/users.ts";
 import { run, type Finished } from "../../e2e/program.ts";
-import { connect, createNamespace, installCrd } from "../../kubernetes/cluster.ts";
+import { connect, createNamespace, installCrd, jobStore } from "../../kubernetes/cluster.ts";
 import { namespaceAccounts } from "../../kubernetes/namespace-accounts.ts";
-import { realTime } from "../../kubernetes/real-time.ts";
 import { startPart, type Part } from "../../kubernetes/part.ts";
 import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
 
@@ -86,13 +84,9 @@ describe.runIf(kubeconfig !== "")("an account is deleted, and another gets its n
     const account = await accounts().create({ name, namespace, namespaceUid: uid });
     // By another process than the gateway, which remembers for some seconds what it has been asked for.
     const bindings = namespaceAccounts([]);
-    const { metrics } = cluster;
-    await createKubernetesJobStore({
-      client: cluster,
-      accountNamespaces: bindings,
-      metrics,
-      ...realTime,
-    }).create({ account: bindings.bind(namespace), id: MADE, spec: specFromResource(SPEC, MADE) });
+    const store = jobStore(cluster, bindings);
+    const spec = specFromResource(SPEC, MADE);
+    await store.create({ account: bindings.bind(namespace), id: MADE, spec });
     await apply(namespace, "job-by-hand");
     const argo = { ...MADE_BY_REST, "argocd.argoproj.io/instance": "shop" };
     await apply(namespace, "of-a-tool", argo);

@@ -1,11 +1,9 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import { InvalidInput } from "../../../src/domain/findings.ts";
 import type { JobStore } from "../../../src/domain/ports/job-store.ts";
-import { createKubernetesJobStore } from "../../../src/kubernetes/kubernetes-job-store.ts";
 import { cronSpec } from "../../conformance/job-store.ts";
-import { connect, createNamespace, installCrd } from "../../kubernetes/cluster.ts";
+import { connect, createNamespace, installCrd, jobStore } from "../../kubernetes/cluster.ts";
 import { namespaceAccounts } from "../../kubernetes/namespace-accounts.ts";
-import { realTime } from "../../kubernetes/real-time.ts";
 import { until } from "../../until.ts";
 
 const kubeconfig = inject("kubeconfig");
@@ -32,15 +30,8 @@ describe.runIf(kubeconfig !== "")("what the cluster's own rules refuse", () => {
     await installCrd(client);
     namespace = (await createNamespace(client, "admission")).name;
     const accountNamespaces = namespaceAccounts([]);
-    const { metrics } = client;
     const namespaces = [namespace];
-    store = createKubernetesJobStore({
-      client,
-      accountNamespaces,
-      metrics,
-      namespaces,
-      ...realTime,
-    });
+    store = jobStore(client, accountNamespaces, { namespaces });
     account = accountNamespaces.bind(namespace);
   });
   afterAll(async () => {

@@ -1,11 +1,9 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import type { Job } from "../../../src/domain/job.ts";
 import type { JobStore } from "../../../src/domain/ports/job-store.ts";
-import { createKubernetesJobStore } from "../../../src/kubernetes/kubernetes-job-store.ts";
 import { onceSpec } from "../../conformance/job-store.ts";
-import { connect, createNamespace, installCrd } from "../../kubernetes/cluster.ts";
+import { connect, createNamespace, installCrd, jobStore } from "../../kubernetes/cluster.ts";
 import { namespaceAccounts } from "../../kubernetes/namespace-accounts.ts";
-import { realTime } from "../../kubernetes/real-time.ts";
 
 const kubeconfig = inject("kubeconfig");
 
@@ -21,8 +19,7 @@ describe.runIf(kubeconfig !== "")("what of a namespace is deleted when it is ove
     path = (name) => `/apis/carillon.dev/v1/namespaces/${namespace}/scheduledjobs/${name}`;
     const accountNamespaces = namespaceAccounts([]);
     account = accountNamespaces.bind(namespace);
-    const { metrics } = cluster;
-    jobs = createKubernetesJobStore({ client: cluster, accountNamespaces, metrics, ...realTime });
+    jobs = jobStore(cluster, accountNamespaces);
   });
   afterAll(async () => {
     await cluster?.close();

@@ -9,7 +9,6 @@ import { PositionExpired } from "../../../src/domain/ports/job-store.ts";
 import type { JobEvent, JobPage, JobStore } from "../../../src/domain/ports/job-store.ts";
 import { createAccountNamespaces } from "../../../src/kubernetes/account-namespaces.ts";
 import { createReflector } from "../../../src/controller/reflector.ts";
-import { createKubernetesJobStore } from "../../../src/kubernetes/kubernetes-job-store.ts";
 import { specFromResource } from "../../../src/kubernetes/scheduled-job.ts";
 import type { ScheduledJob } from "../../../src/kubernetes/scheduled-job.ts";
 import { createAccounts } from "../../../src/postgres/accounts.ts";
@@ -18,7 +17,7 @@ import { createUsers } from "../../../src/postgres/users.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { jobsPath } from "../../../src/kubernetes/scope.ts";
 import { lookAt } from "../../../src/kubernetes/unlisted.ts";
-import { connect, createNamespace, installCrd } from "../../kubernetes/cluster.ts";
+import { connect, createNamespace, installCrd, jobStore } from "../../kubernetes/cluster.ts";
 import { namespaceAccounts } from "../../kubernetes/namespace-accounts.ts";
 import { startPart } from "../../kubernetes/part.ts";
 import { realTime } from "../../kubernetes/real-time.ts";
@@ -61,13 +60,7 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
   });
 
   const storeOf = (client: typeof admin, namespaces?: string[]) =>
-    createKubernetesJobStore({
-      client,
-      accountNamespaces: bindings,
-      metrics: client.metrics,
-      ...realTime,
-      ...(namespaces && { namespaces }),
-    });
+    jobStore(client, bindings, namespaces && { namespaces });
 
   /** Of somebody who may do in these namespaces what the chart grants a controller, and nothing else. */
   async function kubeconfigFor(namespaces: readonly string[]): Promise<string> {
@@ -236,11 +229,7 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
 
   /** Its pauses take a twentieth of their time: half a second, and a second and a half. */
   const impatient = (client: typeof admin, namespaces: string[]) =>
-    createKubernetesJobStore({
-      client,
-      accountNamespaces: bindings,
-      metrics: client.metrics,
-      ...realTime,
+    jobStore(client, bindings, {
       timers: { after: (ms, done) => realTime.timers.after(ms / 20, done) },
       namespaces,
     });
@@ -533,12 +522,7 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
         byNamespace: async () => undefined,
       },
     });
-    const store = createKubernetesJobStore({
-      client: admin,
-      accountNamespaces,
-      metrics: admin.metrics,
-      ...realTime,
-    });
+    const store = jobStore(admin, accountNamespaces);
     const { position } = await store.list({ limit: 1 });
     bound.push(boundTo(late));
     const watched = async () => {
@@ -580,12 +564,7 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
         return Readable.from(pieces) as Awaited<ReturnType<typeof admin.watch>>;
       },
     };
-    const store = createKubernetesJobStore({
-      client,
-      accountNamespaces,
-      metrics: admin.metrics,
-      ...realTime,
-    });
+    const store = jobStore(admin, accountNamespaces, { client });
     const { position } = await store.list({ limit: 1 });
     const create = (namespace: { name: string }, name: string) =>
       admin.call({

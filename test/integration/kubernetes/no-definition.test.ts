@@ -1,11 +1,9 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import { errorAnswer } from "../../../src/gateway/errors.ts";
-import { createKubernetesJobStore } from "../../../src/kubernetes/kubernetes-job-store.ts";
-import { connect } from "../../kubernetes/cluster.ts";
+import { connect, jobStore } from "../../kubernetes/cluster.ts";
 import { anotherControlPlane } from "../../kubernetes/control-plane.ts";
 import { namespaceAccounts } from "../../kubernetes/namespace-accounts.ts";
 import type { OwnControlPlane } from "../../kubernetes/own-control-plane.ts";
-import { realTime } from "../../kubernetes/real-time.ts";
 import { aSpec } from "../../unit/domain/decide-builders.ts";
 
 describe.runIf(inject("tokenSecret") !== "")(
@@ -23,11 +21,7 @@ describe.runIf(inject("tokenSecret") !== "")(
       await controlPlane?.stop();
     });
 
-    const store = () => {
-      const { metrics } = client;
-      const accountNamespaces = namespaceAccounts(["default"]);
-      return createKubernetesJobStore({ client, accountNamespaces, metrics, ...realTime });
-    };
+    const store = () => jobStore(client, namespaceAccounts(["default"]));
     const account = "account-of-default";
 
     test.each([

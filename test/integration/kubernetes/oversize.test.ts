@@ -6,10 +6,9 @@ import type { JobStore } from "../../../src/domain/ports/job-store.ts";
 import { patchedSpec } from "../../../src/domain/rest-job.ts";
 import { ApiError } from "../../../src/kubernetes/api-error.ts";
 import { createKubernetesJobIndex } from "../../../src/kubernetes/kubernetes-job-index.ts";
-import { createKubernetesJobStore } from "../../../src/kubernetes/kubernetes-job-store.ts";
 import type { ScheduledJob } from "../../../src/kubernetes/scheduled-job.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
-import { connect, createNamespace, installCrd } from "../../kubernetes/cluster.ts";
+import { connect, createNamespace, installCrd, jobStore } from "../../kubernetes/cluster.ts";
 import { namespaceAccounts } from "../../kubernetes/namespace-accounts.ts";
 import { realTime } from "../../kubernetes/real-time.ts";
 
@@ -36,15 +35,8 @@ describe.runIf(kubeconfig !== "")("a job whose payload is larger than it may be"
   beforeAll(async () => {
     client = connect(kubeconfig);
     await installCrd(client);
-    const { metrics } = client;
     namespace = (await createNamespace(client, "large")).name;
-    store = createKubernetesJobStore({
-      client,
-      accountNamespaces,
-      metrics,
-      namespaces: [namespace],
-      ...realTime,
-    });
+    store = jobStore(client, accountNamespaces, { namespaces: [namespace] });
     account = accountNamespaces.bind(namespace);
   });
   // Every list of the whole cluster in the files that follow would carry them.

@@ -9,14 +9,13 @@ import type { Observed } from "../../../src/domain/ports/status-reporter.ts";
 import type { Execution } from "../../../src/domain/run.ts";
 import { timingOf } from "../../../src/domain/timing.ts";
 import { createEventRecorder } from "../../../src/kubernetes/events.ts";
-import { createKubernetesJobStore } from "../../../src/kubernetes/kubernetes-job-store.ts";
 import { createResourceMemory } from "../../../src/kubernetes/resource-memory.ts";
 import { specFromResource } from "../../../src/kubernetes/scheduled-job.ts";
 import type { ScheduledJob } from "../../../src/kubernetes/scheduled-job.ts";
 import { jobsPath } from "../../../src/kubernetes/scope.ts";
 import { createStatusWriter } from "../../../src/kubernetes/status-writer.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
-import { connect, createNamespace, installCrd } from "../../kubernetes/cluster.ts";
+import { connect, createNamespace, installCrd, jobStore } from "../../kubernetes/cluster.ts";
 import { startHttpProxy } from "../../kubernetes/http-proxy.ts";
 import { namespaceAccounts } from "../../kubernetes/namespace-accounts.ts";
 import { realTime } from "../../kubernetes/real-time.ts";
@@ -69,13 +68,7 @@ describe.runIf(kubeconfig !== "")("status and events", () => {
     account = accountNamespaces.bind(namespace);
     const memory = createResourceMemory();
     const { metrics } = client;
-    const store = createKubernetesJobStore({
-      client,
-      accountNamespaces,
-      metrics,
-      memory,
-      ...realTime,
-    });
+    const store = jobStore(client, accountNamespaces, { memory });
     const history = new Map<string, JobHistory>();
     /** What the delivering replicas have published. */
     const circuits: Circuit[] = [];

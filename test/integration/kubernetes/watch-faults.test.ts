@@ -2,10 +2,9 @@ import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from "
 import { createReflector } from "../../../src/controller/reflector.ts";
 import { PositionExpired } from "../../../src/domain/ports/job-store.ts";
 import type { JobStore } from "../../../src/domain/ports/job-store.ts";
-import { createKubernetesJobStore } from "../../../src/kubernetes/kubernetes-job-store.ts";
 import { specFromResource } from "../../../src/kubernetes/scheduled-job.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
-import { connect, createNamespace, installCrd } from "../../kubernetes/cluster.ts";
+import { connect, createNamespace, installCrd, jobStore } from "../../kubernetes/cluster.ts";
 import { anotherControlPlane } from "../../kubernetes/control-plane.ts";
 import { startHttpProxy } from "../../kubernetes/http-proxy.ts";
 import type { HttpProxy } from "../../kubernetes/http-proxy.ts";
@@ -38,8 +37,7 @@ describe.runIf(inject("tokenSecret") !== "")("watching through faults", () => {
     await installCrd(client);
     namespace = (await createNamespace(client, "faults")).name;
     account = accountNamespaces.bind(namespace);
-    const { metrics } = client;
-    direct = createKubernetesJobStore({ client, accountNamespaces, metrics, ...realTime });
+    direct = jobStore(client, accountNamespaces);
   });
   afterEach(async () => {
     for (const close of closing.splice(0).reverse()) await close();
@@ -52,13 +50,7 @@ describe.runIf(inject("tokenSecret") !== "")("watching through faults", () => {
   async function follow(server: string, inactivityMs = 60_000) {
     const client = connect(controlPlane.kubeconfig, { server });
     const { metrics } = client;
-    const jobs = createKubernetesJobStore({
-      client,
-      accountNamespaces,
-      metrics,
-      ...realTime,
-      inactivityMs,
-    });
+    const jobs = jobStore(client, accountNamespaces, { inactivityMs });
     const log = createLogger({ level: "silent" });
     const reflector = createReflector({ jobs, ...realTime, log, resyncMs: 3_600_000 / 1.25 });
     const known = new Map<string, number>();
@@ -196,12 +188,7 @@ describe.runIf(inject("tokenSecret") !== "")("watching through faults", () => {
   test("a position that etcd has not come to, as after a restore, is not waited for: a list", async () => {
     const client = connect(controlPlane.kubeconfig);
     closing.push(() => client.close());
-    const jobs = createKubernetesJobStore({
-      client,
-      accountNamespaces,
-      metrics: client.metrics,
-      ...realTime,
-    });
+    const jobs = jobStore(client, accountNamespaces);
     const events = jobs.watch("4000000000", new AbortController().signal);
     await expect(events[Symbol.asyncIterator]().next()).rejects.toThrow(PositionExpired);
   });

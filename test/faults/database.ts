@@ -6,6 +6,7 @@ import {
   type EmbeddedPostgres,
 } from "../../src/standalone/embedded-postgres.ts";
 import { stopPostmaster } from "../../src/standalone/postmaster.ts";
+import { addressOf } from "../network/tcp-proxy.ts";
 
 const ADMIN_WITHIN_MS = 60_000;
 
@@ -53,10 +54,7 @@ export async function startFaultyDatabase(directory: string): Promise<FaultyData
   let pool = open(server.url);
 
   return {
-    address: () => {
-      const { hostname, port } = new URL(server.url);
-      return { host: hostname, port: Number(port) };
-    },
+    address: () => addressOf(server.url),
     urlVia: (port) => {
       const url = new URL(server.url);
       url.port = String(port);

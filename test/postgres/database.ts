@@ -17,21 +17,17 @@ export function urlAs(databaseUrl: string, role: string, password: string): stri
 
 /** A fresh, migrated database for one test file. Drop it in afterAll: connections left open are cut. */
 export async function createTestDatabase(): Promise<TestDatabase> {
-  const adminUrl = inject("postgresAdminUrl");
-  const name = `carillon_test_${randomBytes(6).toString("hex")}`;
-  await admin(adminUrl, `create database ${name} template ${inject("postgresTemplate")}`);
-  const url = new URL(adminUrl);
-  url.pathname = `/${name}`;
-  return {
-    url: url.href,
-    drop: () => admin(adminUrl, `drop database if exists ${name} with (force)`),
-  };
+  return createDatabase("test", `template ${inject("postgresTemplate")}`);
 }
 
 /** An empty database: for the migrations themselves. `options` are those of CREATE DATABASE. */
 export async function createEmptyDatabase(options = ""): Promise<TestDatabase> {
+  return createDatabase("empty", options);
+}
+
+async function createDatabase(kind: string, options: string): Promise<TestDatabase> {
   const adminUrl = inject("postgresAdminUrl");
-  const name = `carillon_empty_${randomBytes(6).toString("hex")}`;
+  const name = `carillon_${kind}_${randomBytes(6).toString("hex")}`;
   await admin(adminUrl, `create database ${name} ${options}`);
   const url = new URL(adminUrl);
   url.pathname = `/${name}`;

@@ -144,27 +144,19 @@ export function createKubernetesClient(dependencies: ClientDependencies): Kubern
     }
   }
 
-  /** A plugin of the kubeconfig may ask a person, or hang: a watch waits for it no longer than for the next byte. */
-  async function untilBelieved(withinMs: number, signal: AbortSignal): Promise<void> {
-    const limit = limitedTo(withinMs, signal);
-    try {
-      await untilAborted(credentials.current(), limit.signal);
-    } finally {
-      limit.cancel();
-    }
-  }
-
-  /** Aborts with `signal`, and after so many milliseconds. */
-  function limitedTo(
+  /** Of work whose signal aborts with `signal`, and after so many milliseconds. */
+  async function limited<T>(
     ms: number,
     signal: AbortSignal | undefined,
-  ): { signal: AbortSignal; cancel: () => void } {
+    work: (signal: AbortSignal) => Promise<T>,
+  ): Promise<T> {
     const late = new AbortController();
     const timer = dependencies.timers.after(ms, () => late.abort());
-    return {
-      signal: signal ? AbortSignal.any([signal, late.signal]) : late.signal,
-      cancel: () => timer.cancel(),
-    };
+    try {
+      return await work(signal ? AbortSignal.any([signal, late.signal]) : late.signal);
+    } finally {
+      timer.cancel();
+    }
   }
 
   /** One try. Throws what no other one would mend: an answer that is too large, and the caller's abort. */
@@ -210,8 +202,7 @@ export function createKubernetesClient(dependencies: ClientDependencies): Kubern
   async function call<T>(call: ApiCall): Promise<T> {
     const timeoutMs = call.timeoutMs ?? dependencies.timeoutMs ?? TIMEOUT_MS;
     const deadline = monotonic() + timeoutMs;
-    const { signal, cancel } = limitedTo(timeoutMs, call.signal);
-    try {
+    return limited(timeoutMs, call.signal, async (signal) => {
       let refusedOnce = false;
       for (let attempts = 1; ; attempts += 1) {
         const outcome = await attempt(call, { signal, timeoutMs });
@@ -230,9 +221,7 @@ export function createKubernetesClient(dependencies: ClientDependencies): Kubern
         await pause(waitMs, dependencies.timers, signal);
         call.signal?.throwIfAborted();
       }
-    } finally {
-      cancel();
-    }
+    });
   }
 
   return {
@@ -241,7 +230,10 @@ export function createKubernetesClient(dependencies: ClientDependencies): Kubern
       const what = `watch ${watch.path}`;
       let response: Dispatcher.ResponseData;
       try {
-        await untilBelieved(watch.inactivityMs, watch.signal);
+        // A plugin of the kubeconfig may ask a person, or hang: it is waited for no longer than the next byte.
+        await limited(watch.inactivityMs, watch.signal, (signal) =>
+          untilAborted(credentials.current(), signal),
+        );
         response = await exchange("watch", watch.resource, url(watch.path, watch.query), {
           method: "GET",
           signal: watch.signal,

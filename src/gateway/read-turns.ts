@@ -1,5 +1,6 @@
 import type { Timers } from "../domain/ports/clock.ts";
 import { createTurns } from "../waiting/turns.ts";
+import { limited } from "../waiting/within.ts";
 import { tooMuchAtOnce } from "./errors.ts";
 import { PATIENCE_MS } from "./patience.ts";
 
@@ -13,12 +14,8 @@ export type InTurn = <T>(account: string, read: () => Promise<T>) => Promise<T>;
 export function createReadTurns(options: { atOnce: number; timers: Timers }): InTurn {
   const turns = createTurns({ atOnce: options.atOnce });
   return async (account, read) => {
-    const late = new AbortController();
-    const patience = options.timers.after(PATIENCE_MS, () => {
-      late.abort();
-    });
-    const mine = await turns.take(late.signal, account);
-    patience.cancel();
+    const patience = { ms: PATIENCE_MS, timers: options.timers };
+    const mine = await limited(patience, (signal) => turns.take(signal, account));
     if (!mine) throw tooMuchAtOnce("too many lists are being read: try again later");
     try {
       return await read();

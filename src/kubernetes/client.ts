@@ -9,6 +9,7 @@ import { canonicalJson, parseExactJson } from "../domain/exact-json.ts";
 import { backoffMs } from "../waiting/backoff.ts";
 import { pause } from "../waiting/pause.ts";
 import { untilAborted } from "../waiting/until-aborted.ts";
+import { limited } from "../waiting/within.ts";
 
 export interface ApiCall {
   verb: "get" | "list" | "create" | "update" | "patch" | "apply" | "delete";
@@ -92,7 +93,7 @@ type Outcome =
   | { kind: "away"; cause: unknown; again: boolean; retryAfterSeconds?: number | undefined };
 
 export function createKubernetesClient(dependencies: ClientDependencies): KubernetesClient {
-  const { kubeConfig, monotonic, metrics } = dependencies;
+  const { kubeConfig, monotonic, timers, random, metrics } = dependencies;
   const cluster = kubeConfig.getCurrentCluster();
   if (!cluster) throw new Error("the kubeconfig has no current cluster");
   const server = cluster.server.replace(/\/+$/, "");
@@ -144,21 +145,6 @@ export function createKubernetesClient(dependencies: ClientDependencies): Kubern
     }
   }
 
-  /** Of work whose signal aborts with `signal`, and after so many milliseconds. */
-  async function limited<T>(
-    ms: number,
-    signal: AbortSignal | undefined,
-    work: (signal: AbortSignal) => Promise<T>,
-  ): Promise<T> {
-    const late = new AbortController();
-    const timer = dependencies.timers.after(ms, () => late.abort());
-    try {
-      return await work(signal ? AbortSignal.any([signal, late.signal]) : late.signal);
-    } finally {
-      timer.cancel();
-    }
-  }
-
   /** One try. Throws what no other one would mend: an answer that is too large, and the caller's abort. */
   async function attempt(
     call: ApiCall,
@@ -202,7 +188,7 @@ export function createKubernetesClient(dependencies: ClientDependencies): Kubern
   async function call<T>(call: ApiCall): Promise<T> {
     const timeoutMs = call.timeoutMs ?? dependencies.timeoutMs ?? TIMEOUT_MS;
     const deadline = monotonic() + timeoutMs;
-    return limited(timeoutMs, call.signal, async (signal) => {
+    return limited({ ms: timeoutMs, timers, signal: call.signal }, async (signal) => {
       let refusedOnce = false;
       for (let attempts = 1; ; attempts += 1) {
         const outcome = await attempt(call, { signal, timeoutMs });
@@ -214,11 +200,10 @@ export function createKubernetesClient(dependencies: ClientDependencies): Kubern
           continue;
         }
         const { cause, again, retryAfterSeconds: asked } = outcome;
-        const waitMs =
-          asked === undefined ? backoffMs(attempts - 1, dependencies.random) : asked * 1_000;
+        const waitMs = asked === undefined ? backoffMs(attempts - 1, random) : asked * 1_000;
         if (!again || attempts >= MAX_ATTEMPTS || monotonic() + waitMs >= deadline)
           throw unavailable(nameOf(call), cause, asked);
-        await pause(waitMs, dependencies.timers, signal);
+        await pause(waitMs, timers, signal);
         call.signal?.throwIfAborted();
       }
     });
@@ -231,7 +216,7 @@ export function createKubernetesClient(dependencies: ClientDependencies): Kubern
       let response: Dispatcher.ResponseData;
       try {
         // A plugin of the kubeconfig may ask a person, or hang: it is waited for no longer than the next byte.
-        await limited(watch.inactivityMs, watch.signal, (signal) =>
+        await limited({ ms: watch.inactivityMs, timers, signal: watch.signal }, (signal) =>
           untilAborted(credentials.current(), signal),
         );
         response = await exchange("watch", watch.resource, url(watch.path, watch.query), {

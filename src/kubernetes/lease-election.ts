@@ -8,6 +8,7 @@ import { ApiError } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
 import { createLeaseLock, microTime, type ElectionRecord } from "./lease.ts";
 import { pause } from "../waiting/pause.ts";
+import { limited } from "../waiting/within.ts";
 
 export interface LeaseElectionDependencies {
   /** A client of its own with one connection: a herd of other calls must not delay a renewal. */
@@ -169,22 +170,18 @@ export function createLeaseElection(dependencies: LeaseElectionDependencies): Le
    */
   async function renew(signal: AbortSignal, fit: () => boolean): Promise<void> {
     while (!signal.aborted && fit()) {
-      const late = new AbortController();
-      const timer = timers.after(renewDeadlineMs, () => {
-        const cause = new Error(`no answer within ${renewDeadlineMs / 1_000} s`);
-        late.abort(new DependencyUnavailable("kubernetes", { cause }));
-      });
-      try {
-        let renewed = await tryAcquireOrRenew(late.signal);
-        while (!renewed) {
+      const cause = new Error(`no answer within ${renewDeadlineMs / 1_000} s`);
+      const reason = new DependencyUnavailable("kubernetes", { cause });
+      const renewed = await limited({ ms: renewDeadlineMs, timers, reason }, async (late) => {
+        while (!late.aborted) {
+          if (await tryAcquireOrRenew(late)) return true;
           // The record names another: trying on would not give it back.
-          if (late.signal.aborted || signal.aborted || !isLeader()) return;
-          await pause(retryPeriodMs, timers, AbortSignal.any([signal, late.signal]));
-          renewed = !late.signal.aborted && (await tryAcquireOrRenew(late.signal));
+          if (signal.aborted || !isLeader()) return false;
+          await pause(retryPeriodMs, timers, AbortSignal.any([signal, late]));
         }
-      } finally {
-        timer.cancel();
-      }
+        return false;
+      });
+      if (!renewed) return;
       await pause(retryPeriodMs, timers, signal);
     }
   }

@@ -10,3 +10,20 @@ export async function within(ms: number, work: Promise<unknown>, timers: Timers)
     timer.cancel();
   }
 }
+
+/** As the work, which hears by its signal that its time is over: after `ms`, or when `signal` aborts. */
+export async function limited<T>(
+  limit: { ms: number; timers: Timers; signal?: AbortSignal | undefined; reason?: Error },
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const { ms, timers, signal, reason } = limit;
+  const late = new AbortController();
+  const timer = timers.after(ms, () => {
+    late.abort(reason);
+  });
+  try {
+    return await work(signal ? AbortSignal.any([signal, late.signal]) : late.signal);
+  } finally {
+    timer.cancel();
+  }
+}

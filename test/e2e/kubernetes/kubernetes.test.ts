@@ -7,6 +7,7 @@ import type { OwnControlPlane } from "../../kubernetes/own-control-plane.ts";
 import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
 import { startReceiver, type Receiver } from "../../receiver.ts";
 import { until } from "../../until.ts";
+import { call } from "../program.ts";
 import { HOME, TEAM, install, type Installation, type Process } from "./installation.ts";
 
 interface Status {
@@ -73,15 +74,8 @@ describe.runIf(inject("tokenSecret") !== "")("Carillon on Kubernetes", STORY, as
   const get = async (name: string, namespace = TEAM) =>
     JSON.parse(await carillon.kube(`-n ${namespace} get sj ${name} -o json`)) as Resource;
   const rest = async (method: string, path: string, body?: unknown) => {
-    const response = await fetch(`${gateway.url}${path}`, {
-      method,
-      headers: {
-        "X-API-Key": key,
-        ...(body === undefined ? {} : { "Content-Type": "application/json" }),
-      },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    });
-    return { status: response.status, body: (await response.json()) as Record<string, unknown> };
+    const reply = await call(gateway.url, { key, method, path, body });
+    return { ...reply, body: reply.body as Record<string, unknown> };
   };
   const callsOf = (path: string) => receiver.received.filter((call) => call.path === path);
   const called = (path: string, times = 1, withinMs = 15_000) =>

@@ -29,7 +29,7 @@ const target: fc.Arbitrary<Target> = fc.oneof(
     url: fc.webUrl(),
     payload: fc
       .dictionary(fc.string(), fc.jsonValue())
-      .map((value) => canonicalJson(JSON.parse(JSON.stringify(value)))),
+      .map((value) => canonicalJson(parseExactJson(JSON.stringify(value)))),
     headers: fc.dictionary(fc.stringMatching(/^x-[a-z]{1,8}$/), fc.string()).map((h) => ({ ...h })),
     headersFrom: fc.array(
       fc.record({ header: fc.string(), secretName: fc.string(), secretKey: fc.string() }),
@@ -79,7 +79,9 @@ describe("spec to resource and back", () => {
   test("is the same spec, whatever it says, also through JSON", () => {
     fc.assert(
       fc.property(spec, (original) => {
-        const stored = JSON.parse(JSON.stringify(specToResource(original))) as ScheduledJob["spec"];
+        // As the client reads it: JSON.parse alone takes some keys with escapes for others.
+        const text = JSON.stringify(specToResource(original));
+        const stored = parseExactJson(text) as ScheduledJob["spec"];
         expect(specFromResource(stored ?? {}, "another-name")).toEqual(original);
       }),
     );

@@ -1,5 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { canonicalJson, parseExactJson } from "../../../src/domain/exact-json.ts";
 import { scanJsonObject, survivesRoundTrip } from "../../../src/gateway/json-text.ts";
 
 const scan = (text: string) => scanJsonObject(text, { depth: 64 });
@@ -104,8 +105,8 @@ test("whatever JSON.stringify writes is accepted, with the spans of its members"
     if (!result.ok) return false;
     return [...result.members].every(
       ([name, { start, end }]) =>
-        JSON.stringify(JSON.parse(text.slice(start, end))) ===
-        JSON.stringify((value as Record<string, unknown>)[name]),
+        canonicalJson(parseExactJson(text.slice(start, end))) ===
+        canonicalJson((value as Record<string, unknown>)[name]),
     );
   });
   expect(fc.check(same).failed).toBe(false);

@@ -1,8 +1,8 @@
 import { useDebouncedCallback } from "@mantine/hooks";
 import { useEffect, useState } from "react";
 import { NavigationType, useLocation, useNavigationType, useSearchParams } from "react-router";
-import { router } from "./routes.tsx";
 import { useStillHere } from "./still-here.ts";
+import { useWholeRouter } from "./whole-router.ts";
 
 /** Far behind the last one of any list; what is behind that is no page. */
 const LAST_PAGE = 1_000_000;
@@ -17,6 +17,7 @@ const OWN = "filters";
 export function useFilters(typed: string) {
   const [params, setParams] = useSearchParams();
   const [text, setText] = useState(params.get(typed) ?? "");
+  const router = useWholeRouter();
   const stillHere = useStillHere();
   const change = (name: string, value: string | null, replace = name === typed) => {
     // What nobody chose would take the place of the page that somebody goes to, while its code is loaded.

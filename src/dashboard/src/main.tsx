@@ -15,6 +15,7 @@ import { router } from "./routes.tsx";
 import { followOtherTabs, lookAgain } from "./session.ts";
 import { createSteadyScheduler } from "./steady.ts";
 import { cssVariables, theme } from "./theme.ts";
+import { WholeRouter } from "./whole-router.ts";
 
 const nonce = document.querySelector<HTMLMetaElement>('meta[property="csp-nonce"]')?.nonce ?? "";
 // The scroll lock of modals writes a style element; this is the name by which it looks for the nonce.
@@ -72,7 +73,9 @@ createRoot(root).render(
     >
       <QueryClientProvider client={queryClient}>
         <Notifications position="bottom-right" portalProps={{ target: document.body }} />
-        <RouterProvider router={router} />
+        <WholeRouter value={router}>
+          <RouterProvider router={router} />
+        </WholeRouter>
       </QueryClientProvider>
     </MantineProvider>
   </StrictMode>,

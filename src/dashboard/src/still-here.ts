@@ -1,12 +1,13 @@
 import { useLayoutEffect, useRef } from "react";
 import { useLocation, useNavigate } from "react-router";
-import { router } from "./routes.tsx";
+import { useWholeRouter } from "./whole-router.ts";
 
 /**
  * Whether somebody is still on the page that asks, and not on the way to another whose code is being loaded. The
  * router is asked itself: what is rendered may not know of the click yet.
  */
 export function useStillHere(): () => boolean {
+  const router = useWholeRouter();
   const { pathname } = useLocation();
   const shown = useRef(false);
   useLayoutEffect(() => {

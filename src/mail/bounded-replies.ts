@@ -1,4 +1,4 @@
-import SMTPConnection from "nodemailer/lib/smtp-connection";
+import { allConnections } from "./smtp-connection.ts";
 
 /** Far more than a server has to say to what we send at a time. */
 const MOST_WAITING = 1_000;
@@ -22,11 +22,11 @@ interface Receiving {
  * through TLS is seen by nobody else.
  */
 export function boundReplies(): void {
-  const connection = SMTPConnection.prototype as unknown as Receiving;
-  const receive: Receiving[typeof RECEIVE] | undefined = connection[RECEIVE];
-  const hangUp: Receiving[typeof HANG_UP] | undefined = connection[HANG_UP];
-  if (receive === undefined || hangUp === undefined)
-    throw new Error("nodemailer receives in another way: its replies must be bounded anew");
+  const connection = allConnections<Receiving>(
+    [RECEIVE, HANG_UP],
+    "nodemailer receives in another way: its replies must be bounded anew",
+  );
+  const { [RECEIVE]: receive, [HANG_UP]: hangUp } = connection;
   connection[RECEIVE] = function (chunk) {
     receive.call(this, chunk);
     if (this[WAITING].length > MOST_WAITING) hangUp.call(this);

@@ -1,4 +1,4 @@
-import SMTPConnection from "nodemailer/lib/smtp-connection";
+import { allConnections, END, hangUp, type Endable } from "./smtp-connection.ts";
 
 /** A server has said what nobody had asked for: what it says next is not the answer to what we say next. */
 export class OutOfStep extends Error {
@@ -16,18 +16,16 @@ const ANSWER = "_processResponse";
 const AFTER_DATA = "_actionDATA";
 const BRING = "_createSendStream";
 const AFTER_MESSAGE = "_actionSMTPStream";
-const END = "_onError";
 const WAITING = "_responseQueue";
 const ASKED = "_responseActions";
 const UNDER_WAY = "_currentDataStream";
 const UPGRADE = "_actionSTARTTLS";
 
-interface Conversation {
+interface Conversation extends Endable {
   [ANSWER]: (this: Conversation) => unknown;
   [AFTER_DATA]: (this: Conversation, reply: string, done: unknown) => unknown;
   [BRING]: (this: Conversation, done: unknown) => unknown;
   [AFTER_MESSAGE]: (this: Conversation, reply: string, done: unknown) => unknown;
-  [END]: (this: Conversation, error: Error, type: string, data: false, command: string) => void;
   readonly [WAITING]: readonly string[];
   readonly [ASKED]: readonly unknown[];
   /** While not all of a message has been handed to the socket. */
@@ -46,28 +44,30 @@ interface Conversation {
  *   is not taken; and what we said next would be a part of it.
  */
 export function keepInStep(): void {
-  const connection = SMTPConnection.prototype as unknown as Conversation;
-  const known: Partial<Conversation> = connection;
-  const answer = known[ANSWER];
-  const afterData = known[AFTER_DATA];
-  const bring = known[BRING];
-  const afterMessage = known[AFTER_MESSAGE];
-  if (!answer || !afterData || !bring || !afterMessage || known[END] === undefined)
-    throw new Error("nodemailer answers in another way: it must be kept in step anew");
+  const connection = allConnections<Conversation>(
+    [ANSWER, AFTER_DATA, BRING, AFTER_MESSAGE, END],
+    "nodemailer answers in another way: it must be kept in step anew",
+  );
+  const {
+    [ANSWER]: answer,
+    [AFTER_DATA]: afterData,
+    [BRING]: bring,
+    [AFTER_MESSAGE]: afterMessage,
+  } = connection;
   /** Whose message has not been answered. */
   const brings = new WeakSet<Conversation>();
 
-  const hangUp = (on: Conversation, outcomeUnknown = false): void => {
-    on[END](new OutOfStep({ outcomeUnknown }), "EPROTOCOL", false, "CONN");
+  const giveUp = (on: Conversation, outcomeUnknown = false): void => {
+    hangUp(on, new OutOfStep({ outcomeUnknown }), "EPROTOCOL");
   };
 
   connection[ANSWER] = function () {
     if (!saysMore(this)) return answer.call(this);
     if (brings.has(this)) answer.call(this);
-    return hangUp(this);
+    return giveUp(this);
   };
   connection[AFTER_DATA] = function (reply, done) {
-    if (reply.startsWith("2")) hangUp(this);
+    if (reply.startsWith("2")) giveUp(this);
     else afterData.call(this, reply, done);
   };
   connection[BRING] = function (done) {
@@ -80,7 +80,7 @@ export function keepInStep(): void {
     const taken = reply.startsWith("2");
     const refused = reply.startsWith("4") || reply.startsWith("5");
     if (refused || (taken && !half)) afterMessage.call(this, reply, done);
-    if (half || (!refused && !taken)) hangUp(this, true);
+    if (half || (!refused && !taken)) giveUp(this, true);
   };
 }
 

@@ -1,5 +1,5 @@
 import type { Readable, Writable } from "node:stream";
-import SMTPConnection from "nodemailer/lib/smtp-connection";
+import { allConnections } from "./smtp-connection.ts";
 
 /** nodemailer's names for what brings a message to its server. */
 const CREATE = "_createSendStream";
@@ -16,10 +16,11 @@ interface Sending {
  * nodemailer has the stream that goes through TLS.
  */
 export function joinWrites(): void {
-  const connection = SMTPConnection.prototype as unknown as Sending;
-  const create: Sending[typeof CREATE] | undefined = connection[CREATE];
-  if (create === undefined)
-    throw new Error("nodemailer sends in another way: its writes must be joined anew");
+  const connection = allConnections<Sending>(
+    [CREATE],
+    "nodemailer sends in another way: its writes must be joined anew",
+  );
+  const { [CREATE]: create } = connection;
   connection[CREATE] = function (done) {
     const stream = create.call(this, done);
     joinPieces(stream, this[SOCKET]);

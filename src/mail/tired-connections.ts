@@ -1,12 +1,10 @@
-import SMTPConnection from "nodemailer/lib/smtp-connection";
+import { allConnections, END, hangUp, type Endable } from "./smtp-connection.ts";
 
-/** nodemailer's names for what it does with the answer to MAIL FROM, and for the end of a connection. */
+/** nodemailer's name for what it does with the answer to MAIL FROM. */
 const AFTER_SENDER = "_actionMAIL";
-const END = "_onError";
 
-interface Conversation {
+interface Conversation extends Endable {
   [AFTER_SENDER]: (this: Conversation, reply: string, done: unknown) => unknown;
-  [END]: (this: Conversation, error: Error, type: string, data: false, command: string) => void;
 }
 
 /**
@@ -16,15 +14,15 @@ interface Conversation {
  * goes out over another. What a server means is told by a connection that is new.
  */
 export function closeTiredConnections(): void {
-  const connection = SMTPConnection.prototype as unknown as Conversation;
-  const known: Partial<Conversation> = connection;
-  const afterSender = known[AFTER_SENDER];
-  if (!afterSender || known[END] === undefined)
-    throw new Error("nodemailer begins mails in another way: tired connections must be found anew");
+  const connection = allConnections<Conversation>(
+    [AFTER_SENDER, END],
+    "nodemailer begins mails in another way: tired connections must be found anew",
+  );
+  const { [AFTER_SENDER]: afterSender } = connection;
   const begun = new WeakSet<Conversation>();
   connection[AFTER_SENDER] = function (reply, done) {
     if (reply.startsWith("4") && begun.has(this))
-      return this[END](new Error("takes no more mails"), "ECONNECTION", false, "CONN");
+      return hangUp(this, new Error("takes no more mails"), "ECONNECTION");
     if (reply.startsWith("2")) begun.add(this);
     return afterSender.call(this, reply, done);
   };

@@ -87,7 +87,7 @@ export function createMailer(options: {
     message: MailMessage,
     { signal, maySend, smtpRevision }: MailOptions = {},
   ): Promise<MailResult> {
-    return limited({ timers, ms: sendTimeoutMs, signal }, async (limit) => {
+    return withTimeLimit({ timers, ms: sendTimeoutMs, signal }, async (limit) => {
       const open = pools.get(account);
       let known = open?.revision === smtpRevision ? open : undefined;
       for (; ; known = undefined) {
@@ -123,7 +123,7 @@ export function createMailer(options: {
     },
     configured: async (account) => (await settings.revision(account)) !== undefined,
     test: (account, candidate, to) =>
-      limited({ timers, ms: sendTimeoutMs }, ({ signal, begin }) => {
+      withTimeLimit({ timers, ms: sendTimeoutMs }, ({ signal, begin }) => {
         begin();
         return testSettings({
           account,
@@ -164,7 +164,7 @@ function messageIdOf(given: string | undefined, from: string): string {
  * Runs `work` with a signal that aborts with the caller's, or `ms` after its `begin`; where the caller has
  * no signal, somebody waits for an answer, and it takes `ms` in all.
  */
-async function limited<T>(
+async function withTimeLimit<T>(
   { timers, ms, signal }: { timers: Timers; ms: number; signal?: AbortSignal | undefined },
   work: (limit: TimeLimit) => Promise<T>,
 ): Promise<T> {

@@ -16,8 +16,8 @@ import { mailOptions, smtpOptions } from "./smtp-options.ts";
 export type SendResult = Exclude<MailResult, { kind: "unconfigured" }>;
 
 /**
- * `stale`: the connection had been closed, or was out of step, and nothing was sent. `crowded`: the server did not take the mail for now,
- * perhaps only because of our other connections.
+ * `stale`: the connection had been closed, or was out of step, and nothing was sent. `crowded`: the server did not take the
+ * mail for now, perhaps only because of our other connections.
  */
 type Attempt =
   SendResult | { kind: "stale"; failure: SendResult } | { kind: "crowded"; failure: MailFailure };
@@ -95,8 +95,6 @@ export function createTransportPool(options: {
   const turns = createServerTurns(options.connections);
   let inFlight = 0;
   let begun = 0;
-  /** Mails that got through. */
-  let through = 0;
   let retired = false;
 
   async function attempt(
@@ -105,7 +103,7 @@ export function createTransportPool(options: {
     maySend?: () => boolean,
   ): Promise<Attempt> {
     let ended = false;
-    const throughBefore = through;
+    const through = turns.through;
     try {
       if (signal.aborted) throw unsent(signal.reason);
       const mail = new MailComposer(mailOptions(message, settings.from)).compile();
@@ -128,7 +126,7 @@ export function createTransportPool(options: {
         return { kind: "stale", failure: CLOSED_AGAIN };
       if (!signal.aborted && !failure.outcomeUnknown && error instanceof OutOfStep)
         return { kind: "stale", failure };
-      const crowded = tooMany(error, ended) || (notGreeted(error) && through > throughBefore);
+      const crowded = tooMany(error, ended) || (notGreeted(error) && turns.through > through);
       return crowded ? { kind: "crowded", failure } : failure;
     }
   }
@@ -166,10 +164,7 @@ export function createTransportPool(options: {
           begin();
           const ended = await inTurn(message, signal, maySend);
           if (ended.kind === "stale") return ended.failure;
-          if (ended.kind === "accepted") {
-            through += 1;
-            turns.through();
-          }
+          if (ended.kind === "accepted") turns.gotThrough();
           if (ended.kind !== "crowded") return ended;
           // With none beside it, from its beginning to here, it was not one too many.
           if (alone === begun || signal.aborted) return ended.failure;
@@ -198,22 +193,26 @@ export function createTransportPool(options: {
 /** As many at a time as there are connections, or fewer once the server takes fewer. */
 function createServerTurns(connections: number) {
   const turns = createTurns({ atOnce: connections });
-  /** Turns that nobody gets, and the mails that got through meanwhile. */
-  let withheld = 0;
   let through = 0;
+  /** Turns that nobody gets, and how many mails had got through when that was changed last. */
+  let withheld = 0;
+  let changedAt = 0;
   return {
     ...turns,
+    /** Mails that got through. */
+    get through() {
+      return through;
+    },
     /** In place of `done`: it was one too many. One is left, for those who wait. */
     withhold(): void {
-      through = 0;
+      changedAt = through;
       if (withheld < connections - 1) withheld += 1;
       else turns.done();
     },
-    /** A mail got through. */
-    through(): void {
+    gotThrough(): void {
       through += 1;
-      if (withheld === 0 || through < BEFORE_ONE_MORE) return;
-      through = 0;
+      if (withheld === 0 || through - changedAt < BEFORE_ONE_MORE) return;
+      changedAt = through;
       withheld -= 1;
       turns.done();
     },

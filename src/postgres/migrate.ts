@@ -1,7 +1,7 @@
 import { fileURLToPath } from "node:url";
 import { readdir } from "node:fs/promises";
 import type { Client } from "pg";
-import { BRIEFLY, createClient, type Pool, type Queryable } from "./pool.ts";
+import { BRIEFLY, createClient, liftTimeLimits, type Pool, type Queryable } from "./pool.ts";
 import { translating } from "./connection-errors.ts";
 import { DEADLOCK, LOCK_NOT_AVAILABLE, sqlState } from "./sql-state.ts";
 
@@ -90,8 +90,8 @@ export async function migrate(options: MigrateOptions): Promise<{ applied: strin
     try {
       options.signal?.throwIfAborted();
       await refuseOldServer(client);
-      // Which a role may have, the second only on a server that is new enough: a large table takes its time.
-      await client.query("set statement_timeout = 0; set transaction_timeout = 0");
+      // A large table takes its time.
+      await liftTimeLimits(client);
       await dieWithUs(client);
       // Said here: through PgBouncer, what a connection is made with may not arrive.
       await client.query(`set lock_timeout = '${BRIEFLY}'`);

@@ -1,5 +1,5 @@
 import { translating } from "./connection-errors.ts";
-import { createClient } from "./pool.ts";
+import { createClient, liftTimeLimits } from "./pool.ts";
 
 /** Any two numbers that nobody else uses as advisory lock of the database. */
 const LOCK = [0x6361_7269, 0x6f6e_6365];
@@ -20,15 +20,12 @@ export async function oncePerDatabase(options: {
     url,
     applicationName: `carillon ${key}`,
     statementTimeoutMs: 0,
-    lockTimeoutMs: 0,
   });
   return translating(async () => {
     await client.connect();
     try {
-      // Which the role may have: the others wait for as long as the work takes.
-      await client.query(
-        "set statement_timeout = 0; set lock_timeout = 0; set transaction_timeout = 0",
-      );
+      // The others wait for as long as the work takes.
+      await liftTimeLimits(client);
       await client.query("select pg_advisory_lock($1, $2)", LOCK);
       const done = await client.query("select from carillon_meta where key = $1", [key]);
       if (done.rowCount !== 0) return false;

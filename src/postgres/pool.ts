@@ -54,6 +54,16 @@ export async function fixPlans(client: Queryable): Promise<void> {
   await client.query(FIXED_PLANS.map((setting) => `set local ${setting}`).join("; "));
 }
 
+/**
+ * For what takes its time, on a session of its own. pg leaves a limit of 0 out of what it tells the server, so that one that
+ * the role has would stay. A server before 17 refuses it.
+ */
+export async function liftTimeLimits(client: Queryable): Promise<void> {
+  await client.query(
+    "set statement_timeout = 0; set lock_timeout = 0; set transaction_timeout = 0",
+  );
+}
+
 /** `2026-11-21 12:00:00.123456+00` (sessions run in UTC) to whole epoch milliseconds, those that have begun. */
 function instantOf(text: string): number {
   if (text === last.text) return last.instant;

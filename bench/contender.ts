@@ -7,9 +7,10 @@ import { createPool } from "../src/postgres/pool.ts";
 import { benchBareQueue } from "./bare-queue.ts";
 import { createDurableDelivery } from "./durable-delivery.ts";
 import { benchGraphileWorker } from "./graphile-worker.ts";
+import { benchPromisedQueue } from "./promised-queue.ts";
 import { benchRawPost } from "./raw-post.ts";
 
-export type Contender = "raw" | "durable" | "tuned" | "bare" | "plain";
+export type Contender = "raw" | "durable" | "tuned" | "promised" | "bare" | "plain";
 export interface Load {
   count: number;
   width: number;
@@ -23,6 +24,10 @@ const CONTENDERS: Record<Contender, () => Promise<(load: Load) => Promise<number
   bare: async () => {
     const pool = createPool({ url: databaseUrl, applicationName: "bench", max: 4 });
     return (load) => benchBareQueue({ pool, url, ...load });
+  },
+  promised: async () => {
+    const pool = createPool({ url: databaseUrl, applicationName: "bench", max: 4, plans: "fixed" });
+    return (load) => benchPromisedQueue({ pool, url, ...load });
   },
   tuned: async () => (load) => benchGraphileWorker({ databaseUrl, url, tuned: true, ...load }),
   plain: async () => (load) => benchGraphileWorker({ databaseUrl, url, tuned: false, ...load }),

@@ -1,7 +1,7 @@
 /**
  * A queue of due webhooks emptied by one delivery worker: claimed, started, signed, sent through guard and
- * breaker, recorded. Beside bare POSTs, the least that a queue can do, and graphile-worker with a task that
- * is one POST.
+ * breaker, recorded. Beside bare POSTs, the least that a queue can do, the least that one can do which keeps our
+ * promises, and graphile-worker with a task that is one POST.
  */
 import { seededRandom, shuffled } from "../test/faults/seeded-random.ts";
 import { startChild, type Child } from "./child-process.ts";
@@ -12,18 +12,25 @@ import { startSink } from "./sink-process.ts";
 const LOAD: Load = { count: 10_000, width: 64 };
 /** Of each: the processor time of a run halves within 40,000, ours and graphile-worker's. */
 const WARM_UP: Load = { count: 20_000, width: 64 };
-const NAMES: readonly Contender[] = ["raw", "durable", "tuned", "bare", "plain"];
+const NAMES: readonly Contender[] = ["raw", "durable", "tuned", "promised", "bare", "plain"];
 const ROUNDS = 10;
 
 export interface DeliveryFigures {
   /** Medians of what a second saw done. */
   durable: number;
   raw: number;
+  promisedQueue: number;
   bareQueue: number;
   graphileDefault: number;
   graphileTuned: number;
-  /** Medians of what durable was of the others in the same round, and of the least of a queue ÷ raw. */
-  share: { ofRaw: number; ofTuned: number; ofDefault: number; bareOfRaw: number };
+  /** Medians of what durable was of the others in the same round, and of the least of a queue ÷ raw, with our promises and without. */
+  share: {
+    ofRaw: number;
+    ofTuned: number;
+    ofDefault: number;
+    promisedOfRaw: number;
+    bareOfRaw: number;
+  };
 }
 
 export async function benchDelivery(target: { databaseUrl: string }): Promise<DeliveryFigures> {
@@ -41,7 +48,7 @@ export async function benchDelivery(target: { databaseUrl: string }): Promise<De
     }
     // In turns: whatever else the machine does meanwhile is done to all of them, and who comes after whom is by chance.
     while (rounds.length < ROUNDS) {
-      const round = { raw: 0, durable: 0, tuned: 0, bare: 0, plain: 0 };
+      const round = { raw: 0, durable: 0, tuned: 0, promised: 0, bare: 0, plain: 0 };
       for (const name of shuffled(random, NAMES))
         round[name] = await measure(name, loadOf(name, LOAD));
       rounds.push(round);
@@ -57,6 +64,7 @@ export async function benchDelivery(target: { databaseUrl: string }): Promise<De
   return {
     durable: perSecond("durable"),
     raw: perSecond("raw"),
+    promisedQueue: perSecond("promised"),
     bareQueue: perSecond("bare"),
     graphileDefault: perSecond("plain"),
     graphileTuned: perSecond("tuned"),
@@ -64,6 +72,7 @@ export async function benchDelivery(target: { databaseUrl: string }): Promise<De
       ofRaw: share("durable", "raw"),
       ofTuned: share("durable", "tuned"),
       ofDefault: share("durable", "plain"),
+      promisedOfRaw: share("promised", "raw"),
       bareOfRaw: share("bare", "raw"),
     },
   };

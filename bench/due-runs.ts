@@ -23,15 +23,15 @@ export async function dueRuns(options: {
     );
 }
 
-function change(account: string, url: string, now: number): LedgerChange {
-  const uid = randomUUID();
-  const spec: JobSpec = {
+/** A one-time webhook. */
+export function specOf({ url, payload, at }: { url: string; payload: string; at: number }) {
+  return {
     name: "bench",
-    schedule: { kind: "once", at: now },
+    schedule: { kind: "once", at },
     target: {
       kind: "webhook",
       url,
-      payload: '{"hello":"world"}',
+      payload,
       headers: {},
       headersFrom: [],
       timeoutSeconds: SPEC_DEFAULTS.timeoutSeconds,
@@ -45,7 +45,11 @@ function change(account: string, url: string, now: number): LedgerChange {
       minBackoffSeconds: SPEC_DEFAULTS.minBackoffSeconds,
       maxBackoffSeconds: SPEC_DEFAULTS.maxBackoffSeconds,
     },
-  };
+  } satisfies JobSpec;
+}
+
+function change(account: string, url: string, now: number): LedgerChange {
+  const uid = randomUUID();
   return {
     job: {
       uid,
@@ -54,7 +58,7 @@ function change(account: string, url: string, now: number): LedgerChange {
       generation: 1,
       version: "1",
       createdAt: now,
-      spec,
+      spec: specOf({ url, payload: '{"hello":"world"}', at: now }),
       owner: null,
       runNow: null,
     },

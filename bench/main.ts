@@ -47,10 +47,13 @@ if (unknown.length > 0) {
 
 if (parts.includes("delivery")) {
   const figures = await onOwnDatabase((databaseUrl) => benchDelivery({ databaseUrl }));
-  const { durable, raw, bareQueue, graphileTuned, graphileDefault, share } = figures;
+  const { durable, raw, promisedQueue, bareQueue, graphileTuned, graphileDefault, share } = figures;
   compare("durable delivery", durable, "bare undici POST", raw, {
     target: 0.65,
     share: share.ofRaw,
+  });
+  compare("the least with our promises", promisedQueue, "bare undici POST", raw, {
+    share: share.promisedOfRaw,
   });
   compare("the least of a queue", bareQueue, "bare undici POST", raw, { share: share.bareOfRaw });
   compare("durable delivery", durable, "graphile-worker tuned", graphileTuned, {

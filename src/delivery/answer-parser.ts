@@ -183,10 +183,8 @@ export class AnswerParser {
       }
       case "transfer-encoding":
         this.#encoded = true;
-        for (const coding of listOf(value)) {
-          if (coding === "chunked" && this.#lastCoding === coding) return "malformed";
-          this.#lastCoding = coding;
-        }
+        // The last one counts. Some say chunked twice, and send it once.
+        this.#lastCoding = listOf(value).at(-1) ?? this.#lastCoding;
     }
     return "more";
   }

@@ -207,7 +207,12 @@ const ROWS: readonly (readonly [is: string, text: string, read: Partial<Read>])[
   ["an extension without an end", `${CHUNKED}2;${"x".repeat(2_000)}`, malformed(200)],
   ["a trailer that is no field", `${CHUNKED}0\r\nno field\r\n\r\n`, malformed(200)],
   ["too many trailers", `${CHUNKED}0\r\n${"a:b\r\n".repeat(4_000)}`, tooLarge(200)],
-  ["chunked twice", `${OK}Transfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n`, malformed()],
+  ["chunked twice", `${OK}Transfer-Encoding: chunked, chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n`, good()],
+  [
+    "chunked on two lines",
+    `${CHUNKED.slice(0, -2)}Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n`,
+    good(),
+  ],
   // Until the connection closes
   ["neither length nor chunks", `${OK}\r\nhello`, more(200)],
   ["another coding", `${OK}Transfer-Encoding: gzip\r\n\r\n0\r\n\r\n`, more(200)],

@@ -69,6 +69,10 @@ const NETWORK_ERRORS: Readonly<Record<string, string>> = {
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: UNKNOWN_ISSUER,
   UNABLE_TO_GET_ISSUER_CERT_LOCALLY: UNKNOWN_ISSUER,
   CERT_SIGNATURE_FAILURE: "the receiver's certificate cannot be verified",
+  INVALID_PURPOSE:
+    "the receiver's certificate, or one behind it, is not made for what it is used for",
+  // What Node has no name for, all of it about certificates.
+  UNSPECIFIED: "the receiver's certificate is refused; its key or its signature may be too weak",
   ERR_SSL_WRONG_VERSION_NUMBER: "the receiver does not speak TLS",
   ERR_SSL_PACKET_LENGTH_TOO_LONG: "the receiver does not speak TLS",
   ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION: "the receiver does not speak TLS 1.2 or 1.3",

@@ -11,8 +11,8 @@ export interface Certificate {
 export interface CertificateAuthority {
   /** PEM, for whoever is to trust it. */
   certificate: string;
-  /** `names`: DNS names and IPv4 addresses. `expired`: its time ended yesterday. */
-  issue(names: readonly string[], options?: { expired?: boolean }): Certificate;
+  /** `names`: DNS names and IPv4 addresses. `expired`: its time ended yesterday. `weak`: RSA with 1,024 bits. */
+  issue(names: readonly string[], options?: { expired?: boolean; weak?: boolean }): Certificate;
 }
 
 const DAY = 86_400_000;
@@ -27,8 +27,8 @@ export function createAuthority(): CertificateAuthority {
   const issuer = { name: `Test authority ${randomBytes(4).toString("hex")}`, key: privateKey };
   return {
     certificate: x509({ subject: issuer.name, publicKey, issuer, names: [], authority: true }),
-    issue: (names, { expired = false } = {}) => {
-      const own = keyPair();
+    issue: (names, { expired = false, weak = false } = {}) => {
+      const own = weak ? generateKeyPairSync("rsa", { modulusLength: 1_024 }) : keyPair();
       const subject = names[0] ?? "nobody";
       const until = expired ? -DAY : DAY;
       return {

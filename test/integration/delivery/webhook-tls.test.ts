@@ -142,6 +142,16 @@ describe("https", () => {
       error: "the receiver's certificate has expired",
     },
     {
+      is: "weak",
+      // So that the server has it.
+      certificate: () => ({
+        ...authority.issue([NAME], { weak: true }),
+        ciphers: "DEFAULT:@SECLEVEL=0",
+      }),
+      url: NAME,
+      error: "the receiver's certificate is refused; its key or its signature may be too weak",
+    },
+    {
       is: "self-signed",
       certificate: () => selfSigned([NAME]),
       url: NAME,

@@ -35,14 +35,14 @@ export function conclude(attempted: Attempted & { now: Instant; random: Random }
   if (aborted === "lost") return { kind: "drop" };
   const unwanted = aborted === "replaced" || aborted === "deleted";
   if (unwanted && (outcome.kind === "not_sent" || outcome.kind === "retryable"))
-    return closed(attempted, unknownOutcome(aborted), aborted, { next: "finished" });
+    return closed(attempted, brokenOff(aborted, outcome), aborted, { next: "finished" });
   if (outcome.kind === "not_sent")
     return {
       kind: "release",
       notBefore: aborted === "interrupted" ? undefined : now + NOT_SENT_PAUSE,
     };
   const cutOff = aborted === "interrupted" && outcome.kind === "retryable";
-  const effective = cutOff ? unknownOutcome(aborted) : outcome;
+  const effective = cutOff ? brokenOff(aborted, outcome) : outcome;
   const after = afterAttempt({ run, outcome: effective, now, random });
   if (after.next === "postponed") return { kind: "release", notBefore: after.notBefore };
   if (after.next === "expired") {
@@ -53,8 +53,8 @@ export function conclude(attempted: Attempted & { now: Instant; random: Random }
   return closed(attempted, effective, cutOff ? aborted : effective.kind, after);
 }
 
-function unknownOutcome(aborted: AbortCause): DeliveryOutcome {
-  const error = `${aborted}: outcome unknown`;
+function brokenOff(aborted: AbortCause, { kind }: AttemptOutcome): DeliveryOutcome {
+  const error = `${aborted}: ${kind === "not_sent" ? "nothing was sent" : "outcome unknown"}`;
   return { kind: "retryable", httpStatus: 500, error, retryAfterMs: null };
 }
 

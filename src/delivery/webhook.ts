@@ -9,6 +9,7 @@ import { isReservedWebhookHeader } from "../domain/webhook-headers.ts";
 import { DestinationRefused } from "../network/destination-refused.ts";
 import type { Dial } from "../network/guarded-dial.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
+import { aborted } from "../waiting/until-aborted.ts";
 import { NotSent, post, TimedOut } from "./http-post.ts";
 import { createReceiverConnections } from "./receiver-connections.ts";
 import { BadHeader, headerLine } from "./request-text.ts";
@@ -46,7 +47,8 @@ export function createWebhookSender(options: {
     send: async ({ run, target, signingSecrets, signal, maySend }) => {
       let own = target.headers;
       if (target.headersFrom.length > 0) {
-        const secret = await fromSecrets(run);
+        const secret = await Promise.race([fromSecrets(run), aborted(signal)]);
+        if (secret === undefined) return { kind: "not_sent" };
         if (secret.kind === "unavailable")
           return {
             kind: "retryable",

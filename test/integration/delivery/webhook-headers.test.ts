@@ -16,7 +16,7 @@ afterEach(async () => {
 /** One call: what comes of it, and what the receiver got. */
 async function send(
   target: Partial<WebhookTarget>,
-  change: Parameters<typeof loopbackSender>[0] = {},
+  { signal, ...change }: Parameters<typeof loopbackSender>[0] & { signal?: AbortSignal } = {},
 ) {
   const receiver = await startReceiver();
   const sender = loopbackSender(change);
@@ -30,7 +30,7 @@ async function send(
     run,
     target: run.spec.target,
     signingSecrets: [SECRET],
-    signal: new AbortController().signal,
+    signal: signal ?? new AbortController().signal,
     maySend: () => true,
   });
   return { run, outcome, received: receiver.received };
@@ -115,6 +115,22 @@ describe("headers of the job's own", () => {
       retryAfterMs: null,
       destinationFault: null,
     });
+    expect(received).toEqual([]);
+  });
+
+  test("are waited for until the attempt is ended: nobody is called", async () => {
+    const ended = new AbortController();
+    const { outcome, received } = await send(
+      { headersFrom },
+      {
+        signal: ended.signal,
+        secretHeaders: () => {
+          ended.abort();
+          return new Promise(() => undefined);
+        },
+      },
+    );
+    expect(outcome).toEqual({ kind: "not_sent" });
     expect(received).toEqual([]);
   });
 

@@ -86,7 +86,7 @@ const CASES: {
       name: `${aborted} before it was sent`,
       outcome: NOT_SENT,
       aborted,
-      is: `${aborted}: failed 500 ${aborted}: outcome unknown, finished`,
+      is: `${aborted}: failed 500 ${aborted}: nothing was sent, finished`,
     },
     {
       name: `${aborted}, but the answer came`,

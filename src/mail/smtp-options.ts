@@ -8,6 +8,7 @@ import { detectMimeType, encodeWord } from "nodemailer/lib/mime-funcs";
 import type { SMTPTransportOptions } from "nodemailer/lib/smtp-transport";
 import { boundReplies } from "./bounded-replies.ts";
 import { cramMd5 } from "./cram-md5.ts";
+import { sayQuit } from "./farewell.ts";
 import { rememberHeaderNames } from "./header-names.ts";
 import { keepInStep } from "./in-step.ts";
 import { joinWrites } from "./joined-writes.ts";
@@ -18,6 +19,7 @@ keepInStep();
 joinWrites();
 rememberHeaderNames();
 closeTiredConnections();
+sayQuit();
 
 /** Milliseconds. nodemailer's own defaults (120, 30 and 600 s) outlive every caller of ours. */
 const CONNECTION_TIMEOUT = 10_000;

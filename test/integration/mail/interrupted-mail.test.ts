@@ -70,6 +70,8 @@ describe("a mail that the server does not read on", () => {
     expect(await sent).toMatchObject({ kind: "failed", outcomeUnknown: false });
     await expect.poll(() => server.seen.closed).toBe(1);
     expect(server.seen.mails).toBe(0);
+    // It would be a part of the mail.
+    expect(server.seen.pieces.join("")).not.toContain("QUIT");
   });
 
   test("is taken when it reads on", async () => {

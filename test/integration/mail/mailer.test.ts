@@ -3,7 +3,9 @@ import { afterEach, describe, expect, test } from "vitest";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
 import { LIMITS } from "../../../src/domain/schema/fields.ts";
 import { otpMessage } from "../../../src/mail/otp-message.ts";
+import { until } from "../../until.ts";
 import { HELLO, mailerFixture } from "./mailer-fixture.ts";
+import type { ScriptedServer } from "./scripted-server.ts";
 
 const { catcher, mailer, scriptedServer, close } = mailerFixture();
 afterEach(close);
@@ -131,6 +133,43 @@ describe("settings", () => {
     await Promise.all(Array.from({ length: 100 }, () => sending.send("a", HELLO)));
     expect(sending.state.revisions).toBeLessThan(10);
     expect(caught.messages()).toHaveLength(100);
+  });
+});
+
+const quits = ({ seen }: ScriptedServer) => seen.verbs.filter((verb) => verb === "QUIT").length;
+
+describe("a server hears QUIT", () => {
+  test("on a connection that has brought its share of mails, and when there are new settings", async () => {
+    const [first, second] = [await scriptedServer({}), await scriptedServer({})];
+    const sending = mailer(first.port, {}, { poolSize: 1 });
+    while (first.seen.connections < 2) await sending.send("a", HELLO);
+    await expect.poll(() => first.seen.closed).toBe(1);
+    expect(quits(first)).toBe(1);
+    const { settings } = sending.state;
+    if (settings === undefined) throw new Error("settings");
+    sending.state.settings = { ...settings, port: second.port, revision: "2" };
+    await sending.send("a", HELLO);
+    await expect.poll(() => first.seen.closed).toBe(2);
+    expect(quits(first)).toBe(2);
+  });
+
+  test("when the mailer is closed, unless it has not answered yet", async () => {
+    const idle = await scriptedServer({});
+    const busy = await scriptedServer({ RCPT: "hang" });
+    const [one, other] = [mailer(idle.port), mailer(busy.port)];
+    await one.send("a", HELLO);
+    const sent = other.send("a", HELLO);
+    await until("it is asked", () => busy.seen.verbs.includes("RCPT"));
+    await Promise.all([one.close(), other.close(), sent]);
+    await expect.poll(() => [idle.seen.closed, busy.seen.closed]).toEqual([1, 1]);
+    expect([quits(idle), quits(busy)]).toEqual([1, 0]);
+  });
+
+  test("not where it has said that it closes", async () => {
+    const server = await scriptedServer({ MAIL: "421 not now" });
+    await mailer(server.port).send("a", HELLO);
+    await expect.poll(() => server.seen.closed).toBeGreaterThan(0);
+    expect(quits(server)).toBe(0);
   });
 });
 

@@ -94,6 +94,7 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
     let at = position;
     // Whoever begins may come from an outage, in which etcd has been restored.
     let doubted = true;
+    let refusedBefore = false;
     while (!signal.aborted) {
       const { min, max } = TIMEOUT_SECONDS;
       const began = monotonic();
@@ -111,6 +112,7 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
           signal,
           inactivityMs,
         });
+        refusedBefore = false;
         try {
           // Tells the caller that the store answers; the next real event may be a minute away.
           yield { type: "bookmark", position: at };
@@ -134,8 +136,9 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
           continue;
         }
         if (scope === undefined || !isRefusal(error)) throw failure(error);
-        await refused(scope, error, signal);
-        return;
+        await refused(scope, error, { before: refusedBefore, signal });
+        refusedBefore = true;
+        continue;
       }
       if (signal.aborted) return;
       metrics.kubernetesWatchEnds.inc({ reason: "timeout" });
@@ -166,14 +169,20 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
     return true;
   }
 
-  /** Always throws, but for an abort. */
-  async function refused(scope: string, error: ApiError, signal: AbortSignal): Promise<void> {
+  /** Throws, but for an abort, and the first time where what was refused may have been allowed since. */
+  async function refused(
+    scope: string,
+    error: ApiError,
+    { before, signal }: { before: boolean; signal: AbortSignal },
+  ): Promise<void> {
     const now = await lookAt(client, scope).catch((cause: unknown) => {
       throw failure(cause);
     });
     // The next list leaves it out, and the next watch waits for it.
     if (now !== "listed")
       throw failure(new PositionExpired(`namespace ${scope}: ${now}`, { cause: error }));
+    // As by an API server that had just started.
+    if (!before) return pause(LOOK_SOON_MS, timers, signal);
     // The other namespaces' watches begin and end with this one: the caller sees them answer, and so
     // does not back off.
     if (several) await pause(REFUSED_MS, timers, signal);

@@ -153,8 +153,11 @@ function world(scopes: readonly (string | undefined)[] = [undefined]) {
   const bodies: Readable[] = [];
   const seen: string[] = [];
   let answers: ((path: string) => readonly object[]) | undefined;
-  /** Where the API server is, whether it falls silent behind each answer, and whom it refuses to list. */
-  const server = { at: "100", silent: false, busy: false, refused: "" };
+  /**
+   * Where the API server is, whether it falls silent behind each answer, whom it refuses to list, and whom to watch
+   * once.
+   */
+  const server = { at: "100", silent: false, busy: false, refused: "", unwatched: "" };
   const looks: number[] = [];
   const client: Pick<KubernetesClient, "call" | "watch"> = {
     async call({ verb, path }) {
@@ -171,6 +174,10 @@ function world(scopes: readonly (string | undefined)[] = [undefined]) {
         Buffer.from(`${JSON.stringify(event)}\n`),
       );
       await time.advanceTo(time.now() + 1_000);
+      if (watch.path.includes(`/namespaces/${server.unwatched}/`)) {
+        server.unwatched = "";
+        throw new ApiError(403, undefined, watch.path);
+      }
       const body = Readable.from(
         (function* () {
           yield* lines;
@@ -206,7 +213,7 @@ function world(scopes: readonly (string | undefined)[] = [undefined]) {
     }
     return events;
   };
-  return { asked, bodies, looks, seen, server, told };
+  return { asked, bodies, looks, seen, server, time, told };
 }
 const bookmark = (resourceVersion: string) => ({
   type: "BOOKMARK",
@@ -315,6 +322,16 @@ test("one that refused is looked at soon, as after a start of the API server, an
   asked.length = 0;
   await expect(broken(60)).rejects.toThrow("namespace b was refused and is listed");
   expect(asked.length).toBeLessThanOrEqual(3);
+});
+
+test("what an API server that has just started refuses to watch is watched a moment later", async () => {
+  const { server, time, told } = world(["a", "b"]);
+  server.unwatched = "b";
+  const events = await told("a=10&b=20", 10, (path) => [
+    bookmark(path.includes("/a/") ? "11" : "21"),
+  ]);
+  expect(events.at(-1)?.position).toBe("a=11&b=21");
+  expect(time.now()).toBeLessThan(10_000);
 });
 
 test("a caller that has heard enough leaves no connection behind", async () => {

@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 /** `carillon admin …`: works on DATABASE_URL, or on the running standalone of CARILLON_DATA_DIR. */
+import { clusterAtHand, createAccountsInCluster } from "../src/admin/cluster-at-hand.ts";
 import { CommandFailed, UsageError, type AdminStores } from "../src/admin/command.ts";
 import { parseCommandLine, type ParsedCommandLine } from "../src/admin/command-line.ts";
 import { readConfiguration, required } from "../src/configuration/configuration.ts";
@@ -7,9 +8,7 @@ import { StartProblem } from "../src/configuration/start-problem.ts";
 import { createDestinationPolicy } from "../src/network/destination-policy.ts";
 import { parseDestinationRules } from "../src/network/destination-rules.ts";
 import { mailServerWarning } from "../src/network/mail-server-warning.ts";
-import type { Account } from "../src/domain/account.ts";
-import { isNamespaceName } from "../src/domain/kubernetes-name.ts";
-import { JobsLeft, type Accounts } from "../src/domain/ports/accounts.ts";
+import type { Accounts } from "../src/domain/ports/accounts.ts";
 import { DependencyUnavailable } from "../src/domain/ports/dependency-down.ts";
 import { createAccountBinding } from "../src/kubernetes/account-binding.ts";
 import { createAccountDeletion } from "../src/kubernetes/account-deletion.ts";
@@ -122,16 +121,37 @@ async function locateDatabase(): Promise<Database> {
 
 function createStores(pool: Pool, { encryptionKeys, dataDir }: Database): AdminStores {
   const keyRing = lazyKeyRing(encryptionKeys);
-  const accounts = createAccounts({ pool, onDelete: cancelAccountRuns, onLeave: leaveNamespace });
+  const {
+    jobStore,
+    databaseUrl: url,
+    watchNamespaces = [],
+  } = readConfiguration("admin", process.env);
+  const kubeconfig = process.env["KUBECONFIG"] ?? process.env["KUBERNETES_SERVICE_HOST"];
+  const inCluster = createAccountsInCluster({
+    atHand: clusterAtHand({ jobStore, databaseUrl: url, named: kubeconfig !== undefined }),
+    cluster: {
+      namespaceUid: (namespace) => withCluster(({ client }) => namespaceUid(client, namespace)),
+      leave: (...left) => withCluster((cluster) => createAccountBinding(cluster).leave(...left)),
+      deleteAccount: (...deleted) =>
+        withCluster(({ client }) => createAccountDeletion({ client, accounts })(...deleted)),
+    },
+    watchNamespaces,
+    say: (line) => process.stderr.write(`carillon: ${line}\n`),
+  });
+  const accounts = createAccounts({
+    pool,
+    onDelete: cancelAccountRuns,
+    onLeave: (...left) => inCluster.leave(...left),
+  });
   return {
     accounts,
-    deleteAccount: (account) => deleteAccount(accounts, account),
+    deleteAccount: (account) => inCluster.delete(account, () => accounts.delete(account.id)),
     apiKeys: createApiKeys({ pool }),
     smtpSettings: createSmtpSettingsStore({ pool, keyRing }),
     signingSecrets: createSigningSecrets({ pool, keyRing }),
     users: createUsers({ pool }),
     sessions: createSessions({ pool }),
-    namespaceUid: uidAtHand,
+    namespaceUid: (namespace) => inCluster.namespaceUid(namespace),
     reencrypt: () => reencryptAll({ pool, keyRing }),
     mailServerWarning: (account, server) =>
       warningOf({ account: account.id, server, accounts, standalone: dataDir !== undefined }),
@@ -157,81 +177,6 @@ async function warningOf(options: {
   return warning === null
     ? null
     : `the settings are kept, but no mail will be sent, unless the program's own CARILLON_ALLOW_DESTINATIONS, which may not be the one here, allows it: ${warning}`;
-}
-
-/**
- * Whatever the API server answers or does not: an operator may bind a namespace from anywhere. Only one that this
- * installation does not serve is refused, as far as is known here.
- */
-async function uidAtHand(namespace: string): Promise<string> {
-  // Refused when it is written: nobody need be asked for it.
-  if (!isNamespaceName(namespace)) return "";
-  const atHand = clusterAtHand();
-  const { watchNamespaces = [] } = readConfiguration("admin", process.env);
-  if (atHand !== "none" && watchNamespaces.length > 0 && !watchNamespaces.includes(namespace))
-    throw new CommandFailed(
-      `the namespace ${namespace} is none that is served: its jobs would never run; add it to CARILLON_WATCH_NAMESPACES (${watchNamespaces.join(", ")}) first`,
-    );
-  if (atHand === "none")
-    process.stderr.write(
-      "carillon: this installation keeps its jobs in PostgreSQL; a namespace counts only where they are ScheduledJobs\n",
-    );
-  if (atHand !== "named") return "";
-  try {
-    return await withCluster(async ({ client }) => (await namespaceUid(client, namespace)) ?? "");
-  } catch (error) {
-    const reason = error instanceof Error ? error.message : "no answer";
-    process.stderr.write(`carillon: bound by name alone, the cluster was not asked: ${reason}\n`);
-    return "";
-  }
-}
-
-/** Not from anywhere, though: where jobs may be left behind, the cluster has to say that there are none. */
-async function leaveNamespace(namespace: string, uid: string | null): Promise<void> {
-  switch (clusterAtHand()) {
-    case "none":
-      return;
-    case "named":
-      await withCluster((cluster) => createAccountBinding(cluster).leave(namespace, uid));
-      return;
-    case "unnamed":
-      throw new CommandFailed(
-        `whether the namespace ${namespace}, which the account would leave, still has ScheduledJobs cannot be seen from here: set KUBECONFIG, or run this in the cluster (kubectl exec deploy/carillon-gateway -- carillon admin …); set CARILLON_JOB_STORE=postgres if jobs are not kept in Kubernetes`,
-      );
-  }
-}
-
-/** Whatever the API server answers or does not, the account goes: what may be left of it is said. */
-async function deleteAccount(
-  accounts: Accounts,
-  { id, namespace }: Account,
-): Promise<string | undefined> {
-  const remove = () => accounts.delete(id);
-  const atHand = clusterAtHand();
-  if (namespace === null || atHand === "none") {
-    await remove();
-    return undefined;
-  }
-  if (atHand === "unnamed") {
-    await remove();
-    return `${new JobsLeft(namespace).message}; they cannot be seen from here without KUBECONFIG`;
-  }
-  const left = await withCluster(({ client }) =>
-    createAccountDeletion({ client, accounts })(id, remove),
-  );
-  if (left === undefined) return undefined;
-  return `${left.message}; ${left.cause instanceof Error ? left.cause.message : "no answer"}`;
-}
-
-/** `none`: jobs do not live in a cluster. `unnamed`: they may, but nothing says in which. */
-function clusterAtHand(): "none" | "named" | "unnamed" {
-  const { jobStore, databaseUrl } = readConfiguration("admin", process.env);
-  if (jobStore === "postgres") return "none";
-  // Not whatever cluster a developer's own configuration happens to name.
-  const named = process.env["KUBECONFIG"] ?? process.env["KUBERNETES_SERVICE_HOST"];
-  if (jobStore === "kubernetes" || named !== undefined) return "named";
-  // Without a URL it is a standalone's database, and standalone keeps its jobs there.
-  return databaseUrl === undefined ? "none" : "unnamed";
 }
 
 /** Only commands that touch secrets need the keys; the others work without. */

@@ -32,14 +32,16 @@ if [ -L node_modules ]; then
 fi
 
 # `npm ci` empties node_modules: two at once would pull it from under each other. mkdir is the atomic
-# test-and-set of POSIX; the lock of a process that died is taken over.
+# test-and-set of POSIX; the lock of a process that died is taken over, also where we have its number by now: in a container
+# that is started again they are the same each time.
+self="$$ $(uname -n)"
 until mkdir "$lock" 2>/dev/null; do
   if [ ! -w . ]; then
     echo "carillon: cannot install the dependencies: $(pwd) is not writable" >&2
     exit 1
   fi
   owner=$(cat "$lock/pid" 2>/dev/null || true)
-  if [ -n "$owner" ] && ! kill -0 "$owner" 2>/dev/null; then
+  if [ -n "$owner" ] && { [ "$owner" = "$self" ] || ! kill -0 "${owner%% *}" 2>/dev/null; }; then
     rm -rf "$lock"
     continue
   fi
@@ -51,7 +53,7 @@ done
 trap 'rm -rf "$lock"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
-echo $$ >"$lock/pid"
+echo "$self" >"$lock/pid"
 if installed; then exit 0; fi
 
 echo "Installing dependencies (once; about a minute) ..." >&2

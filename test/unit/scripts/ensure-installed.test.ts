@@ -15,6 +15,7 @@ echo "$1 under $(node --version)" >>calls
 mkdir -p node_modules/.bin
 [ -n "$WITHOUT_SCRIPTS" ] || { cp fake/v24 node_modules/.bin/node; chmod +x node_modules/.bin/node; }
 [ "$1" = "$FAILS" ] && exit 1
+[ "$1" = "$DIES" ] && kill -9 $PPID && exit 1
 touch node_modules/.package-lock.json
 if [ -n "$SLOW" ]; then until [ -f go ]; do sleep 0.1; done; fi
 `;
@@ -44,13 +45,19 @@ async function program(name: string, text: string): Promise<void> {
 async function ensureInstalled(
   env: Record<string, string> = {},
   hears: (piece: string) => void = () => undefined,
+  before = "",
 ) {
   const PATH = `${checkout}/node_modules/.bin:${checkout}/bin:/usr/bin:/bin`;
   const { code, stderr } = await new Promise<{ code: number; stderr: string }>((resolve) => {
     const options = { cwd: checkout, env: { PATH, ...env } };
-    const child = execFile("sh", ["scripts/ensure-installed.sh"], options, (_, __, text) => {
-      resolve({ code: child.exitCode ?? -1, stderr: text });
-    });
+    const child = execFile(
+      "sh",
+      ["-c", `${before} exec sh scripts/ensure-installed.sh`],
+      options,
+      (_, __, text) => {
+        resolve({ code: child.exitCode ?? -1, stderr: text });
+      },
+    );
     child.stderr?.on("data", hears);
   });
   const calls = await readFile(join(checkout, "calls"), "utf8").catch(() => "");
@@ -90,6 +97,20 @@ test("a second start waits until the first one has installed everything", async 
   await writeFile(join(checkout, "go"), "");
   expect(await Promise.all([first, second])).toMatchObject([{ code: 0 }, { code: 0 }]);
   expect(existsSync(done)).toBe(true);
+});
+
+test("an installation that was killed holds nobody up, whose number its process may have by now", async () => {
+  await program("node", node("v26.0.0", 0));
+  const installed = { code: 0, calls: [expect.stringMatching(/^ci under /) as unknown] };
+  await ensureInstalled({ DIES: "ci" });
+  expect(existsSync(join(checkout, ".install-lock"))).toBe(true);
+  expect(await ensureInstalled()).toMatchObject(installed);
+
+  await rm(join(checkout, "node_modules/.package-lock.json"));
+  await ensureInstalled({ DIES: "ci" });
+  // As in a container that is started again.
+  const again = 'sed -i.old "s/^[0-9]*/$$/" .install-lock/pid;';
+  expect(await ensureInstalled({}, undefined, again)).toMatchObject(installed);
 });
 
 test("a Node that is too old and stays the only one is named, with what to do", async () => {

@@ -133,7 +133,7 @@ export const VARIABLES = {
   }),
   bootstrapNamespace: namespace({
     name: "CARILLON_BOOTSTRAP_NAMESPACE",
-    meaning: "Kubernetes namespace that the first account is bound to. Default: none.",
+    meaning: "Kubernetes namespace that the first account is bound to.",
   }),
   bootstrapEmail: text({
     name: "CARILLON_BOOTSTRAP_EMAIL",
@@ -186,7 +186,7 @@ export const VARIABLES = {
   trustedProxies: list({
     name: "CARILLON_TRUSTED_PROXIES",
     meaning:
-      "Comma-separated CIDRs of proxies in front of the gateway: their `X-Forwarded-For` says where a sign-in comes from. Default: none.",
+      "Comma-separated CIDRs of proxies in front of the gateway: their `X-Forwarded-For` says where a sign-in comes from.",
     default: "",
   }),
   rateLimit: integer({
@@ -214,7 +214,7 @@ export const VARIABLES = {
   finishedJobsDays: integer({
     name: "CARILLON_FINISHED_JOBS_DAYS",
     meaning:
-      "Days after which a one-time job that REST made and that is over is deleted; 0 keeps it for ever. Default: CARILLON_RETENTION_DAYS.",
+      "Days after which a one-time job that REST made and that is over is deleted; 0 keeps it for ever. Default: that of `CARILLON_RETENTION_DAYS`.",
     least: 0,
     most: 36_500,
   }),

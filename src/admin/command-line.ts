@@ -79,7 +79,7 @@ function parseCommand(command: Command, args: string[]): ParsedCommandLine {
     if (typeof value === "string") options[name] = value;
     else if (value === true) switches.add(name);
   const [missing] = Object.entries(command.options).filter(
-    ([name, option]) => option.required && options[name] === undefined,
+    ([name, option]) => option.required && options[name] === undefined && !switches.has(name),
   );
   if (missing) throw usage(command, `--${missing[0]} is missing`);
   if (parsed.positionals.length > command.positionals.length)
@@ -118,6 +118,8 @@ function usage(command: Command, message: string): UsageError {
   return new UsageError(`${message}; try carillon admin ${command.path} --help`);
 }
 
+const MORE = "carillon admin COMMAND --help says more about one command";
+
 function topHelp(): string {
   return [
     "Usage: carillon admin COMMAND [OPTIONS]",
@@ -126,12 +128,18 @@ function topHelp(): string {
     "",
     ...commandLines(COMMANDS),
     "",
-    "carillon admin COMMAND --help says more about one command; carillon --version prints the version.",
+    `${MORE}; carillon --version prints the version.`,
   ].join("\n");
 }
 
 function groupHelp(commands: readonly Command[]): string {
-  return ["Usage: carillon admin COMMAND [OPTIONS]", "", ...commandLines(commands)].join("\n");
+  return [
+    "Usage: carillon admin COMMAND [OPTIONS]",
+    "",
+    ...commandLines(commands),
+    "",
+    `${MORE}.`,
+  ].join("\n");
 }
 
 function commandLines(commands: readonly Command[]): string[] {

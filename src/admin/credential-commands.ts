@@ -14,6 +14,7 @@ import {
 
 const ACCOUNT = { value: "NAME", meaning: "the account's name", required: true };
 const PASSWORD_STDIN = { meaning: "read the password from standard input" };
+const PASSWORD = { ...PASSWORD_STDIN, required: true };
 
 export const CREDENTIAL_COMMANDS: readonly Command[] = [
   {
@@ -55,7 +56,7 @@ export const CREDENTIAL_COMMANDS: readonly Command[] = [
   },
   {
     path: "key delete",
-    summary: "Delete an API key. It stops working at once.",
+    summary: "Delete an API key, by its id in `key list`. It stops working at once.",
     positionals: ["ID"],
     options: { account: ACCOUNT },
     async run({ stores, positionals, options }) {
@@ -154,12 +155,12 @@ export const CREDENTIAL_COMMANDS: readonly Command[] = [
     options: {
       account: ACCOUNT,
       email: { value: "EMAIL", meaning: "the address that the user signs in with", required: true },
-      "password-stdin": PASSWORD_STDIN,
+      "password-stdin": PASSWORD,
       admin: { meaning: "may create accounts" },
     },
     async run(invocation) {
       const { stores, options, switches } = invocation;
-      const password = await requiredPassword(invocation);
+      const password = await readPassword(invocation);
       const account = await accountNamed(stores, given(options, "account"));
       const user = await stores.users.create({
         account: account.id,
@@ -182,11 +183,11 @@ export const CREDENTIAL_COMMANDS: readonly Command[] = [
     positionals: [],
     options: {
       email: { value: "EMAIL", meaning: "the address that the user signs in with", required: true },
-      "password-stdin": PASSWORD_STDIN,
+      "password-stdin": PASSWORD,
     },
     async run(invocation) {
       const { stores, options } = invocation;
-      const password = await requiredPassword(invocation);
+      const password = await readPassword(invocation);
       const email = given(options, "email");
       const user = await stores.users.byEmail(email);
       if (!user) throw new CommandFailed(`there is no user ${email}`);
@@ -211,15 +212,13 @@ function keyView(key: ApiKey): object {
   };
 }
 
-async function requiredPassword(invocation: Invocation): Promise<string> {
-  const password = await passwordOf(invocation);
-  if (password === null) throw new UsageError("--password-stdin is required: pipe the password in");
-  return password;
+/** Null without the switch. */
+async function passwordOf(invocation: Invocation): Promise<string | null> {
+  return invocation.switches.has("password-stdin") ? readPassword(invocation) : null;
 }
 
-/** Null without the switch. The line end that `echo` adds is not part of the password. */
-async function passwordOf(invocation: Invocation): Promise<string | null> {
-  if (!invocation.switches.has("password-stdin")) return null;
+/** The line end that `echo` adds is not part of the password. */
+async function readPassword(invocation: Invocation): Promise<string> {
   const password = (await invocation.readStandardInput()).replace(/\r?\n$/, "");
   if (password === "") throw new UsageError("standard input held no password");
   if (/\p{Cc}/u.test(password))

@@ -62,8 +62,10 @@ describe("parseCommandLine", () => {
     { line: "admin --help", says: "user create" },
     { line: "admin key", says: "key list" },
     { line: "admin key --help", says: "key delete" },
+    { line: "admin key --help", says: "carillon admin COMMAND --help says more" },
     { line: "admin key create --help", says: "Usage: carillon admin key create --account NAME" },
     { line: "admin key create -h", says: "--label LABEL" },
+    { line: "admin user create -h", says: "--email EMAIL --password-stdin [OPTIONS]" },
   ])("helps: carillon $line", ({ line, says }) => {
     expect(parseCommandLine(words(line))).toMatchObject({
       kind: "help",
@@ -89,6 +91,7 @@ describe("parseCommandLine", () => {
     { line: "admin key create --acount a", says: "Unknown option '--acount'" },
     { line: "admin key create", says: "--account is missing" },
     { line: "admin key delete --account a", says: "ID is missing" },
+    { line: "admin user create --account a --email a@b.c", says: "--password-stdin is missing" },
     { line: "admin account create a b", says: "unexpected: b" },
     { line: "admin account list --output yaml", says: "--output must be text or json" },
     { line: "admin key create --account", says: "--account" },

@@ -49,7 +49,10 @@ export function mailMessage(request: SendRequest): MailMessage {
     ...attachmentFindings(attachments ?? []),
   ];
   if ((request.cc?.length ?? 0) + (request.bcc?.length ?? 0) > LIMITS.recipients)
-    findings.push({ field: "cc", message: `and bcc must have at most ${LIMITS.recipients} items` });
+    findings.push({
+      field: "cc",
+      message: `must have at most ${LIMITS.recipients} items together with bcc`,
+    });
   if (request.body === "") findings.push({ field: "body", message: "must not be empty" });
   if (Buffer.byteLength(request.body) > LIMITS.sendBodyBytes)
     findings.push({ field: "body", message: "must be at most 5 MiB" });

@@ -10,9 +10,14 @@ import { NO_NUL, timestamp } from "./answers.ts";
  */
 export const NOT_FOLDABLE = "[!-~]{996}| {70}";
 
-const recipients = (description: string) =>
+/** The sum of both is what no schema can say. */
+const recipients = (description: string, other: "cc" | "bcc") =>
   Type.Optional(
-    Type.Array(field.address, { maxItems: LIMITS.recipients, description, default: [] }),
+    Type.Array(field.address, {
+      maxItems: LIMITS.recipients,
+      description: `${description} Together with \`${other}\` at most ${LIMITS.recipients}.`,
+      default: [],
+    }),
   );
 
 const attachment = Type.Object(
@@ -61,8 +66,8 @@ export const sendRequest = Type.Object(
       examples: ["Hello, and welcome."],
     }),
     is_html: Type.Optional(field.isHtml),
-    cc: recipients("Further recipients, seen by all."),
-    bcc: recipients("Further recipients, seen by nobody else."),
+    cc: recipients("Further recipients, seen by all.", "bcc"),
+    bcc: recipients("Further recipients, seen by nobody else.", "cc"),
     reply_to: Type.Optional(field.address),
     headers: Type.Optional(
       Type.Unsafe<Record<string, string>>({

@@ -112,6 +112,11 @@ describe("POST /send", () => {
     { name: "a bad cc", json: { ...mail, cc: ["a@x.io", "nobody"] }, field: "cc.1" },
     { name: "cc not a list", json: { ...mail, cc: "a@x.io" }, field: "cc" },
     { name: "51 in bcc", json: { ...mail, bcc: Array(51).fill("a@x.io") }, field: "bcc" },
+    {
+      name: "51 in cc and bcc",
+      json: { ...mail, cc: Array(26).fill("a@x.io"), bcc: Array(25).fill("a@x.io") },
+      field: "cc",
+    },
     { name: "a reserved header", json: { ...mail, headers: { FROM: "x" } }, field: "headers.FROM" },
     {
       name: "a header with CR LF",

@@ -212,7 +212,7 @@ export const minBackoffSeconds = Type.Integer({
 export const maxBackoffSeconds = Type.Integer({
   minimum: 1,
   maximum: LIMITS.backoffSeconds,
-  description: "Upper bound in seconds of the time between two attempts.",
+  description: "Upper bound in seconds of the time between two attempts; not below the least.",
   default: SPEC_DEFAULTS.maxBackoffSeconds,
 });
 

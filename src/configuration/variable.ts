@@ -76,7 +76,12 @@ export function postgresUrl(
       if (url?.protocol !== "postgres:" && url?.protocol !== "postgresql:")
         // Without a password: whoever prints this takes what stands in its place for one.
         throw new Error(
-          "must look like postgres://user@host:5432/database (user:password@ with one)",
+          "must look like postgres://user@host:5432/database (user:password@ with one, percent-encoded)",
+        );
+      if ([url.pathname, url.hash, ...url.searchParams.keys()].some((part) => part.includes("@")))
+        // What follows the first @ of such a password would be taken for the host, looked up, and logged.
+        throw new Error(
+          "has an @ behind its host: a password is percent-encoded, all but letters, digits and -._~ (@ as %40, / as %2F)",
         );
       const mode = url.searchParams.get("sslmode");
       if (mode !== null && !SSL_MODES.includes(mode))

@@ -109,6 +109,11 @@ describe("readConfiguration", () => {
       env: { DATABASE_URL: "mysql://u:secret-word@h" },
       says: "DATABASE_URL must look like postgres://",
     },
+    ...["/", "?", "#"].map((letter) => ({
+      name: `a password with @ and ${letter} as they are`,
+      env: { DATABASE_URL: `postgres://u:p@secret-word${letter}x@h:5432/db?sslmode=verify-full` },
+      says: "DATABASE_URL has an @ behind its host: a password is percent-encoded",
+    })),
     {
       name: "an authority that is not there",
       env: { DATABASE_URL: "postgres://u:secret-word@h/db?sslrootcert=/nowhere/ca.crt" },

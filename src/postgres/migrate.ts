@@ -33,7 +33,7 @@ export class RoleTooWeak extends Error {
   override name = "RoleTooWeak";
 }
 
-/** The migrations could not be applied, and none of them was. */
+/** A migration could not be applied. Those before it were. */
 export class MigrationFailed extends Error {
   override name = "MigrationFailed";
   constructor(cause: unknown) {
@@ -59,13 +59,13 @@ export interface MigrateOptions {
   url: string;
   /** The version of this program, `major.minor.patch`. */
   appVersion: string;
-  onProgress?: (line: string) => void;
+  onProgress?: Progress;
   /** Ends it, whatever it waits for: PostgreSQL takes back what is under way. */
   signal?: AbortSignal;
 }
 
 /**
- * Brings the schema up to this release: plain SQL files in order, each once, all in one transaction,
+ * Brings the schema up to this release: plain SQL files in order, each once and in a transaction of its own,
  * under an advisory lock (several processes at once are safe: the others wait, then find nothing to do). Beside
  * programs that run: it holds none of them up for more than a moment at a time, but for its own work.
  * Forward only; an older release keeps working on a migrated database unless `min_app_version` in
@@ -98,13 +98,14 @@ export async function migrate(options: MigrateOptions): Promise<{ applied: strin
       await refuseOtherEncoding(client);
       await refuseWeakRole(client);
       await refuseNewer(client, options.appVersion);
-      const locking = { client, onProgress: options.onProgress };
-      const applied = await givingWay(locking, async (say) =>
-        (await pending(client)).length > 0 ? apply(client, say) : [],
-      );
+      const onProgress = onceEach(options.onProgress);
+      const applied: string[] = [];
+      await givingWay({ client, onProgress }, async () => {
+        if ((await pending(client)).length > 0) await apply({ client, onProgress, applied });
+      });
       // Somebody newer may have migrated while we waited for the lock.
       await refuseNewer(client, options.appVersion);
-      await givingWay(locking, () => forgetOtherClusters(client));
+      await givingWay({ client, onProgress }, () => forgetOtherClusters(client));
       return { applied };
     } finally {
       options.signal?.removeEventListener("abort", leave);
@@ -125,53 +126,85 @@ async function dieWithUs(client: Client): Promise<void> {
 
 const INVALID_PARAMETER_VALUE = "22023";
 
-/** The names of those that were. */
-async function apply(client: Client, onProgress: MigrateOptions["onProgress"]): Promise<string[]> {
+type Progress = (line: string) => void;
+
+/** What is tried again is not told again. */
+function onceEach(onProgress: Progress | undefined): Progress {
+  const told = new Set<string>();
+  return (line) => {
+    if (told.has(line)) return;
+    told.add(line);
+    onProgress?.(line);
+  };
+}
+
+/**
+ * Adds the name of each to `applied` when it is. One that has to give way does not undo those before it, and none keeps
+ * its tables from the programs while the next one waits for others: who holds those may be waiting for these.
+ */
+async function apply(request: {
+  client: Client;
+  onProgress: Progress;
+  applied: string[];
+}): Promise<void> {
+  const { client, onProgress, applied } = request;
   const schema = await schemaOf(client, TABLE);
   // Loaded only when there is work: it brings a TypeScript loader along.
-  const { runner } = await import("node-pg-migrate");
-  const applied = await runner({
-    dbClient: client,
-    dir: DIRECTORY,
-    migrationsTable: TABLE,
-    migrationsSchema: schema,
-    direction: "up",
-    singleTransaction: true,
-    advisoryLockMode: "wait",
-    logger: {
-      info: (line) => {
-        const name = /^> - (.+)$/.exec(line)?.[1];
-        if (name !== undefined) onProgress?.(`Migrating the database: ${name}`);
+  const { PG_MIGRATE_LOCK_ID, runner } = await import("node-pg-migrate");
+  const next = async (): Promise<string | undefined> => {
+    const [migration] = await runner({
+      dbClient: client,
+      dir: DIRECTORY,
+      migrationsTable: TABLE,
+      migrationsSchema: schema,
+      direction: "up",
+      count: 1,
+      singleTransaction: true,
+      advisoryLockMode: "wait",
+      logger: {
+        info: (line) => {
+          const name = /^> - (.+)$/.exec(line)?.[1];
+          if (name !== undefined) onProgress(`Migrating the database: ${name}`);
+        },
+        warn: () => undefined,
+        // With the whole text of the migration, before it throws what PostgreSQL said.
+        error: () => undefined,
       },
-      warn: () => undefined,
-      // With the whole text of the migration, before it throws what PostgreSQL said.
-      error: () => undefined,
-    },
-  }).catch((cause: unknown) => {
-    throw new MigrationFailed(cause);
-  });
-  return applied.map((migration) => migration.name);
+    }).catch((cause: unknown) => {
+      throw new MigrationFailed(cause);
+    });
+    return migration?.name;
+  };
+  // The runner's own, which a session may take more than once: all of them are one process' work.
+  await client.query("select pg_advisory_lock($1)", [PG_MIGRATE_LOCK_ID]);
+  try {
+    for (let name = await next(); name !== undefined; name = await next()) applied.push(name);
+  } finally {
+    // Gone with the session, if that is.
+    await client
+      .query("select pg_advisory_unlock($1)", [PG_MIGRATE_LOCK_ID])
+      .catch(() => undefined);
+  }
 }
 
 /**
  * ALTER TABLE waits for every transaction that has read the table, a backup for its whole length, and whoever comes
  * later waits behind it, if only to read. So each try waits only for the session's lock_timeout, lets the others
- * through, and begins again, as often as it takes; after a deadlock, too. Only the first try reports its progress.
+ * through, and begins again, as often as it takes; after a deadlock, too.
  */
 async function givingWay<T>(
-  request: { client: Queryable; onProgress: MigrateOptions["onProgress"] },
-  work: (onProgress: MigrateOptions["onProgress"]) => Promise<T>,
+  request: { client: Queryable; onProgress: Progress },
+  work: () => Promise<T>,
 ): Promise<T> {
   const { client, onProgress } = request;
-  for (let first = true; ; first = false) {
+  for (;;) {
     try {
-      return await work(first ? onProgress : undefined);
+      return await work();
     } catch (error) {
       if (!IN_THE_WAY.has(sqlState(error))) throw error;
-      if (first)
-        onProgress?.(
-          "Waiting for another migration, or for a transaction that holds a table, as a backup does",
-        );
+      onProgress(
+        "Waiting for another migration, or for a transaction that holds a table, as a backup does",
+      );
       await client.query("select pg_sleep(4)");
     }
   }

@@ -153,17 +153,34 @@ test("of one whose process has gone, the server does not finish what takes long,
   await pool.end();
 });
 
-test("somebody who holds what it wants, and wants what it holds, is let through", async () => {
+test("a migration that has to wait has given the tables of the one before it to the programs", async () => {
   const { url } = await empty();
   const missing = await migrateUpTo(url, BEFORE_INVITATIONS);
   const pool = poolOf(url);
   const program = await pool.connect();
-  // Whoever looks first whether they wait for each other ends its own transaction.
-  await program.query("set deadlock_timeout = '1min'");
   await program.query("begin; lock table runs in row exclusive mode");
   const migrated = migrate({ url, appVersion: "1.0.0" });
   await untilWanted(pool, "runs");
-  await program.query("lock table invitations in row exclusive mode");
+  // Whose column came with it.
+  await program.query("select invited_by from invitations");
+  await program.query("commit");
+  program.release();
+  expect(await migrated).toEqual({ applied: missing });
+  await pool.end();
+});
+
+test("somebody who holds what it wants, and wants what it holds, is let through", async () => {
+  const { url } = await empty();
+  // Changes job_cursors, then job_history.
+  const missing = await migrateUpTo(url, "0011_runs_without_first_start");
+  const pool = poolOf(url);
+  const program = await pool.connect();
+  // Whoever looks first whether they wait for each other ends its own transaction.
+  await program.query("set deadlock_timeout = '1min'");
+  await program.query("begin; lock table job_history in row exclusive mode");
+  const migrated = migrate({ url, appVersion: "1.0.0" });
+  await untilWanted(pool, "job_history");
+  await program.query("lock table job_cursors in row exclusive mode");
   await program.query("commit");
   program.release();
   expect(await migrated).toEqual({ applied: missing });

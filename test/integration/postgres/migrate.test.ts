@@ -169,6 +169,23 @@ test("a migration that has to wait has given the tables of the one before it to 
   await pool.end();
 });
 
+test("a change of a job that was begun before the index of changes is made again goes on", async () => {
+  const { url } = await empty();
+  const missing = await migrateUpTo(url, "0015_when_a_retry_was_due");
+  const pool = poolOf(url);
+  const program = await pool.connect();
+  // It would be the one who is told of a deadlock.
+  await program.query("set deadlock_timeout = '10ms'");
+  await program.query("begin; lock table jobs in row share mode");
+  const migrated = migrate({ url, appVersion: "1.0.0" });
+  await untilWanted(pool, "jobs");
+  await program.query("lock table jobs in row exclusive mode");
+  await program.query("commit");
+  program.release();
+  expect(await migrated).toEqual({ applied: missing });
+  await pool.end();
+});
+
 test("somebody who holds what it wants, and wants what it holds, is let through", async () => {
   const { url } = await empty();
   // Changes job_cursors, then job_history.

@@ -126,6 +126,12 @@ export function createFoundation(options: {
   const dial = createGuardedDial({
     rules,
     accountRules,
+    onShortage: createSwarmWarning({
+      log,
+      monotonic,
+      message:
+        "no connection can be opened: this process or its machine is at its limit of open files or out of memory",
+    }),
     ...(kubernetes && configuration.allowOwnNamespaceServices === true
       ? {
           clusterNamespace: createServiceNamespaces({ ...kubernetes, monotonic, timers }),

@@ -22,8 +22,8 @@ export interface DialRequest {
 
 /**
  * Opens a TCP connection, or rejects: `DestinationRefused` by the guard, `DependencyUnavailable` when what it judges
- * by cannot be had in time (nobody has been called then), or the network's own error with its `code`. TLS is the
- * caller's, with the original name for SNI.
+ * by cannot be had in time, or this process has no more sockets (nobody has been called then), or the network's own
+ * error with its `code`. TLS is the caller's, with the original name for SNI.
  */
 export type Dial = (request: DialRequest) => Promise<Socket>;
 
@@ -44,6 +44,8 @@ export function createGuardedDial(options: {
   clusterDomain?: string;
   /** Milliseconds to resolve and connect. */
   timeoutMs?: number;
+  /** This process, or its machine, has no more sockets. */
+  onShortage?: (error: unknown) => void;
 }): Dial {
   const { rules, accountRules, clusterNamespace, timeoutMs = 10_000 } = options;
   const lookup = options.lookup ?? createLookup();
@@ -55,7 +57,12 @@ export function createGuardedDial(options: {
     try {
       return await dial(request, limit);
     } catch (error) {
-      if (!limit.signal.aborted || error instanceof DependencyUnavailable) throw error;
+      if (error instanceof DependencyUnavailable) throw error;
+      if (SHORTAGES.has(codeOf(error))) {
+        options.onShortage?.(error);
+        throw new DependencyUnavailable("machine", { cause: error });
+      }
+      if (!limit.signal.aborted) throw error;
       throw Object.assign(new Error(`not connected within ${ms} ms`, { cause: error }), {
         code: "ETIMEDOUT",
       });
@@ -107,8 +114,8 @@ export function createGuardedDial(options: {
       return await untilAborted(lookup(fullName(host)), signal);
     } catch (error) {
       // Whether an internal name exists is nobody's business either, but for the account's own Services. That
-      // a name server is away is no such news, and passes.
-      if (signal.aborted || !INTERNAL_NAME.test(host) || codeOf(error) === "EAI_AGAIN") throw error;
+      // a name server is away, or no socket is left to ask it by, is no such news, and passes.
+      if (signal.aborted || !INTERNAL_NAME.test(host) || PASSING.has(codeOf(error))) throw error;
       throw (await isOwnService(account, host, limit)) ? error : refused();
     }
   }
@@ -153,6 +160,10 @@ async function inTime<T>(dependency: string, answer: Promise<T>, limit: Limit): 
     throw late.aborted ? new DependencyUnavailable(dependency, { cause: error }) : error;
   }
 }
+
+/** Open files of the process, of the machine, or the kernel's memory have run out. */
+const SHORTAGES = new Set(["EMFILE", "ENFILE", "ENOBUFS", "ENOMEM"]);
+const PASSING = new Set([...SHORTAGES, "EAI_AGAIN"]);
 
 /** `NAME.NAMESPACE.svc`, also `POD.NAME.NAMESPACE.svc`, without the cluster's domain. */
 const SERVICE_NAME = /^(?:[^.]+\.)+([^.]+)\.svc$/;

@@ -1,10 +1,10 @@
 /**
- * Something that this process shares with others (PostgreSQL, the API server) does not answer right
- * now. The gateway answers 503; loops try again later. The caller's input is not at fault.
+ * Something that this process shares with others (PostgreSQL, the API server, its machine's sockets) is not to be had
+ * right now. The gateway answers 503; loops try again later. The caller's input is not at fault.
  */
 export class DependencyUnavailable extends Error {
   override name = "DependencyUnavailable";
-  /** For messages, health bodies and metrics: `postgres`, `kubernetes`. */
+  /** For messages, health bodies and metrics: `postgres`, `kubernetes`, `machine`. */
   readonly dependency: string;
   /** How long the dependency itself asked us to stay away, when it said so. */
   readonly retryAfterSeconds: number | undefined;

@@ -6,6 +6,7 @@ import { parseDestinationRules } from "../../../src/network/destination-rules.ts
 import { createGuardedDial } from "../../../src/network/guarded-dial.ts";
 import { createLookup } from "../../../src/network/resolve-host.ts";
 import { aborted } from "../../../src/waiting/until-aborted.ts";
+import { outOfFiles } from "../../out-of-files.ts";
 import { startDnsServer, type DnsServer } from "./dns-server.ts";
 
 let server: Server;
@@ -117,6 +118,28 @@ test.each([
   expect(error).toMatchObject({ name: "DependencyUnavailable", dependency: row.dependency });
   expect(connections).toBe(before);
 });
+
+test.each(["127.0.0.1", "localhost", "receiver.team-a.svc"])(
+  "a process that can open no more files calls nobody, and it is no fault of %s",
+  async (host) => {
+    const said = await outOfFiles(`
+      import { lookup } from "node:dns/promises";
+      import { parseDestinationRules } from "./src/network/destination-rules.ts";
+      import { createGuardedDial } from "./src/network/guarded-dial.ts";
+      const dial = createGuardedDial({
+        rules: parseDestinationRules("127.0.0.0/8,::1/128"),
+        accountRules: async () => parseDestinationRules(""),
+        onShortage: (error) => console.log(error.code),
+      });
+      // PostgreSQL's name has been looked up by then. At the first one glibc itself says that it is not found.
+      await lookup("localhost");
+      useUpFiles();
+      const request = { account: "a", protocol: "webhook", host: "${host}", port: ${port} };
+      await dial(request).catch((error) => console.log(error.name, error.dependency));
+    `);
+    expect(said).toBe("EMFILE\nDependencyUnavailable machine");
+  },
+);
 
 test("that holds to the end of the time, most of which the name server took", async () => {
   const dial = dialWith({ ...SHORT, lookup: slow, accountRules: hangs });

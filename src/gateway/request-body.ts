@@ -91,10 +91,12 @@ async function shownSize(req: IncomingMessage): Promise<number | undefined> {
   return req.complete ? req.readableLength : undefined;
 }
 
-function bodyError(error: unknown, limitBytes: number): ApiError {
-  const status = (error as { status?: unknown }).status;
+/** What koa-body says of a request has a status. Anything else, as that no file can be opened, is not the client's doing. */
+function bodyError(error: Error, limitBytes: number): Error {
+  const { status } = error as { status?: unknown };
   if (status === 413)
     return new ApiError("payload_too_large", `the body must be at most ${limitBytes} bytes`);
+  if (status === undefined) return error;
   return new ApiError("malformed_request", "the body could not be read", { cause: error });
 }
 

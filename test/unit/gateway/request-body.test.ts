@@ -6,6 +6,7 @@ import Koa from "koa";
 import { describe, expect, test } from "vitest";
 import { createBodyReader, memberText, parseJsonBody } from "../../../src/gateway/request-body.ts";
 import { collectGarbage } from "../../collect-garbage.ts";
+import { outOfFiles } from "../../out-of-files.ts";
 
 const parse = (text: string) => parseJsonBody(Buffer.from(text));
 
@@ -58,6 +59,27 @@ test("a chunked body whose client had gone before anybody looked is waited for b
   client.write("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n");
   expect(await most.promise).toBe(1_000);
   server.close();
+});
+
+test("that no file can be opened to read a body by is not told as the body's fault", async () => {
+  const said = await outOfFiles(`
+    import { once } from "node:events";
+    import { connect } from "node:net";
+    import Koa from "koa";
+    import { createBodyReader } from "./src/gateway/request-body.ts";
+    const reader = createBodyReader({ limitBytes: 1_000 });
+    const app = new Koa();
+    app.use(async (ctx) => {
+      useUpFiles();
+      await reader.read(ctx).catch((error) => console.log(error.name, error.message));
+      process.exit();
+    });
+    const server = app.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const head = "POST / HTTP/1.1\\r\\nHost: a\\r\\nContent-Type: application/json\\r\\n";
+    connect(server.address().port, "127.0.0.1").write(head + "Content-Length: 2\\r\\n\\r\\n{}");
+  `);
+  expect(said).toMatch(/^Error .*too many open files/);
 });
 
 describe("refused", () => {

@@ -289,12 +289,19 @@ function environment(): NodeJS.ProcessEnv {
   return env;
 }
 
-/** What it complains of, which other lines may follow, and what to do about it; its last words when it does not. */
+/**
+ * What it complains of, which other lines may follow, and what to do about it; its last words when it does not. What a
+ * LOG line adds is none of that: a start that is tried again would be told of corrupted data.
+ */
 function lastLines(text: string): string {
   const lines = text.trim().split("\n");
-  const complaints = lines.filter((line) =>
-    /\b(?:ERROR|FATAL|PANIC|DETAIL|HINT|error): /.test(line),
-  );
+  let complains = false;
+  const complaints = lines.filter((line) => {
+    const kind = /\b(LOG|WARNING|ERROR|FATAL|PANIC|DETAIL|HINT|error): /.exec(line)?.[1];
+    if (kind === undefined) return false;
+    if (kind !== "DETAIL" && kind !== "HINT") complains = kind !== "LOG" && kind !== "WARNING";
+    return complains;
+  });
   return (complaints.length > 0 ? complaints : lines).slice(-3).join(" | ");
 }
 

@@ -2,10 +2,13 @@ import { execFile, spawn } from "node:child_process";
 import {
   appendFile,
   chmod,
+  mkdir,
   mkdtemp,
   readdir,
   readFile,
+  rename,
   rm,
+  rmdir,
   stat,
   writeFile,
 } from "node:fs/promises";
@@ -13,11 +16,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createClient } from "../../../src/postgres/pool.ts";
 import { serverDirectory } from "../../../src/postgres/server-directory.ts";
 import { startEmbeddedPostgres } from "../../../src/standalone/embedded-postgres.ts";
 import { holdFileLock } from "../../../src/standalone/file-lock.ts";
 import { isRunning, readPostmaster, waitForExit } from "../../../src/standalone/postmaster.ts";
 import { findSurvivor } from "../../../src/standalone/surviving-postgres.ts";
+import { admin } from "../../postgres/admin.ts";
 import { until } from "../../until.ts";
 
 const settings = { fsync: "off" };
@@ -212,6 +217,31 @@ test("a start that fails says what PostgreSQL says to do about it", async () => 
     /FATAL: [^|]*invalid permissions \| [^|]*DETAIL: [^|]*should be u=rwx/,
   );
   await chmod(data, 0o700);
+});
+
+test("a start that fails again, in recovery, says what is wrong, and nothing of corrupted data", async () => {
+  const server = await startEmbeddedPostgres({ dataDir, settings });
+  await admin(server.url, "create table recovered as select 1");
+  const client = createClient({ url: server.url, applicationName: "carillon tests" });
+  await client.connect();
+  const { rows } = await client.query<{ file: string }>(
+    "select pg_relation_filepath('recovered') as file",
+  );
+  await client.end();
+  process.kill(server.pid, "SIGKILL");
+  await waitForExit(server.pid, 10_000);
+  await server.stop();
+  // What the recovery makes is in its way.
+  const file = join(dataDir, "data", rows[0]?.file ?? "");
+  await rename(file, `${file}.kept`);
+  await mkdir(file);
+  const start = () => startEmbeddedPostgres({ dataDir, settings });
+  const problem = /^PostgreSQL did not start: [^|]*FATAL: [^|]*could not create file [^|]*\(see /;
+  await expect(start()).rejects.toThrow(problem);
+  await expect(start()).rejects.toThrow(problem);
+  await rmdir(file);
+  await rename(`${file}.kept`, file);
+  await (await start()).stop();
 });
 
 test("a data directory of another major version is refused in one sentence", async () => {

@@ -5,6 +5,7 @@ import {
   Notification,
   Portal,
   type CSSVariablesResolver,
+  type ModalProps,
   type NumberInputProps,
   type PasswordInputProps,
   type SelectProps,
@@ -31,6 +32,16 @@ export const theme = createTheme({
     Notification: Notification.extend({
       defaultProps: { closeButtonProps: { "aria-label": "Close the message" } },
     }),
+    // The second click of a double one, of which the first has opened it, is not one beside it. By its name, as Select.
+    Modal: {
+      defaultProps: {
+        overlayProps: {
+          onClickCapture: (event) => {
+            if (event.detail > 1) event.stopPropagation();
+          },
+        },
+      } satisfies Partial<ModalProps>,
+    },
     // What is typed stays until somebody types something else: a number that corrected itself when it lost the focus
     // would take away what is said of it, and move the button that is being pressed. By its name, as Select.
     NumberInput: {

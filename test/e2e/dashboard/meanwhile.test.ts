@@ -26,6 +26,15 @@ const hurry = (page: Page, ...steps: string[]) =>
     for (const step of steps) await scheduler.postTask(step, { priority: "user-blocking" });
   })()`);
 
+/** The second click of a double one, on whatever is there by then. */
+async function clickAgain(page: Page): Promise<void> {
+  await page.mouse.down({ clickCount: 2 });
+  await page.mouse.up({ clickCount: 2 });
+  await page.evaluate(
+    `new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))`,
+  );
+}
+
 /** An answer is awaited, or what was clicked is not yet shown, and somebody goes on. */
 describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
   let stage: Stage;
@@ -105,6 +114,32 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
     await hurry(page, click, click);
     await heading(page, "Once").waitFor();
     expect(asked).toBe(1);
+    await context.close();
+  });
+
+  test("a double click does once what a button does, and leaves what it opens", async () => {
+    const id = await createJob("Double-clicked");
+    const { context, page } = await open(`jobs/${id}`);
+    const asked: string[] = [];
+    page.on("request", (request) => {
+      const path = new URL(request.url()).pathname.split(`/jobs/${id}/`)[1];
+      if (request.method() === "POST" && path !== undefined) asked.push(path);
+    });
+    await button(page, "Run now").click();
+    await page.getByText("Run queued").waitFor();
+    await expect.poll(() => button(page, "Run now").getAttribute("aria-disabled")).toBe("false");
+    await clickAgain(page);
+    await button(page, "Pause").click();
+    await button(page, "Resume").waitFor();
+    await clickAgain(page);
+    expect(asked).toEqual(["run", "pause"]);
+    await place(page, "API keys").click();
+    await button(page, "Create API key").click();
+    await dialog(page).waitFor();
+    await clickAgain(page);
+    expect(await dialog(page).count()).toBe(1);
+    await page.mouse.click(5, 5);
+    await dialog(page).waitFor({ state: "detached" });
     await context.close();
   });
 

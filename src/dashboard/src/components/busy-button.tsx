@@ -14,8 +14,9 @@ export function BusyButton(
       aria-disabled={busy}
       leftSection={busy ? <Loader size={14} color="currentColor" aria-hidden /> : leftSection}
       onClick={(event) => {
-        // Of a form: Enter in one of its fields comes here, too.
-        if (busy) event.preventDefault();
+        // Of a form: Enter in one of its fields comes here, too. The second click of a double one would do it once
+        // more: what the first has begun may be over by then, and Pause be Resume.
+        if (busy || event.detail > 1) event.preventDefault();
         else if ("onClick" in others) others.onClick();
       }}
     />

@@ -1,6 +1,9 @@
 /** Times as people read them. Everything from the server is ISO 8601 in UTC. */
 
-export const MY_ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;
+const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+
+/** The browser's. Chrome has a name for one that it does not know, reckons in UTC then, and does not take the name back. */
+export const MY_ZONE = zone === "Etc/Unknown" ? "UTC" : zone;
 
 const absolute = new Map<string, Intl.DateTimeFormat>();
 

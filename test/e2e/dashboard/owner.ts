@@ -24,7 +24,7 @@ export function printedOwner(line: string | undefined): Owner {
 export async function openWindow(
   browser: Browser,
   url: string,
-  options: { view?: View; scheme?: "light" | "dark" } = {},
+  options: { view?: View; scheme?: "light" | "dark"; timeZone?: string } = {},
 ): Promise<{ context: BrowserContext; page: Page; complaints: string[] }> {
   const view = options.view ?? DESKTOP;
   const context = await browser.newContext({
@@ -32,7 +32,7 @@ export async function openWindow(
     viewport: view,
     colorScheme: options.scheme ?? "light",
     hasTouch: view.width < 500,
-    timezoneId: "Europe/Berlin",
+    timezoneId: options.timeZone ?? "Europe/Berlin",
     locale: "en-GB",
     permissions: ["clipboard-read", "clipboard-write"],
     reducedMotion: "reduce",

@@ -585,6 +585,19 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
     await context.close();
   });
 
+  test("where the browser does not know its time zone, times are UTC's", async () => {
+    const id = await createJob({ timezone: "Asia/Tokyo" });
+    const timeZone = "Etc/Unknown";
+    const { context, page, complaints } = await openWindow(stage.browser, program.url, {
+      timeZone,
+    });
+    await signIn(page, owner);
+    await page.goto(`/dashboard/jobs/${id}/edit`);
+    await page.getByRole("columnheader", { name: "UTC (you)" }).waitFor();
+    expect(complaints).toEqual([]);
+    await context.close();
+  });
+
   test("what was said of SMTP settings is not said of others", async () => {
     const { context, page } = await open("smtp");
     const host = page.getByLabel("Host");

@@ -252,7 +252,8 @@ describe.skipIf(chrome === undefined).each([
     await guest.page.getByText("colleague@example.com").waitFor();
     await guest.page.locator("input[type=password]").fill("a very good password");
     await guest.page.getByRole("button", { name: "Accept and sign in" }).click();
-    await guest.page.getByRole("heading", { level: 1, name: "Overview" }).waitFor();
+    const overview = guest.page.getByRole("heading", { level: 1, name: "Overview" });
+    await expect.poll(() => overview.and(guest.page.locator(":focus")).count()).toBe(1);
     await guest.page.goto("/dashboard/api-keys");
     await guest.page.getByText("my first program").waitFor();
     expect(await guest.page.getByRole("button", { name: "Create API key" }).count()).toBe(0);

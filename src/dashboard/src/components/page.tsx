@@ -4,8 +4,13 @@ import { useEffect, useRef, type ReactNode } from "react";
 import { useLocation } from "react-router";
 import { OnTheWay } from "./on-the-way.tsx";
 
-/** The key of what the browser loaded itself. */
-const FIRST_LOCATION = "default";
+/** Whether what the browser has loaded is still to be shown: it tells its title, and begins at its top. */
+let first = true;
+
+/** What stands in place of a page has been shown: the browser does not tell what comes after it. */
+export function firstIsShown(): void {
+  first = false;
+}
 
 /** A page's title, what it is for, and what can be done on it. */
 export function Page(props: {
@@ -19,11 +24,12 @@ export function Page(props: {
 }) {
   useDocumentTitle(`${props.title} · Carillon`);
   const heading = useRef<HTMLHeadingElement>(null);
-  const { key, pathname } = useLocation();
-  // Whoever came by a link is taken to the new page and told its title, as a browser does by itself when
-  // it loads one. Filters change the address too, but not the page.
+  const { pathname } = useLocation();
+  // Whoever came by a link, or has signed in, is taken to the new page and told its title, as a browser does by
+  // itself when it loads one. Filters change the address too, but not the page.
   useEffect(() => {
-    if (key !== FIRST_LOCATION) heading.current?.focus({ preventScroll: true });
+    if (!first) heading.current?.focus({ preventScroll: true });
+    firstIsShown();
   }, [pathname]);
   return (
     <Stack gap="lg" pb="xl">

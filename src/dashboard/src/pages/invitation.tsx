@@ -1,11 +1,12 @@
 import { Anchor, Card, Center, PasswordInput, Stack, Text, Title } from "@mantine/core";
 import { useDocumentTitle } from "@mantine/hooks";
 import { useMutation, useQuery } from "@tanstack/react-query";
-import { useState } from "react";
+import { useEffect, useState } from "react";
 import { useLocation, useNavigate } from "react-router";
 import { ask, post } from "../api.ts";
 import type { Session } from "../api-types.ts";
 import { BusyButton } from "../components/busy-button.tsx";
+import { firstIsShown } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
 import { useSignedIn } from "../session.ts";
 import { SingleSignOnButton, useSignInOptions } from "./single-sign-on.tsx";
@@ -15,6 +16,7 @@ const INCOMPLETE = new Error("The link is not complete: its part behind # is mis
 /** Where an invitation's link leads: choose a password, and be signed in. */
 export function InvitationPage() {
   useDocumentTitle("Invitation · Carillon");
+  useEffect(firstIsShown, []);
   const token = useLocation().hash.slice(1);
   // Another link in the same tab changes nothing but this.
   return <Invitation key={token} token={token} />;

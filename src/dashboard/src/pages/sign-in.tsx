@@ -2,18 +2,19 @@ import { Card, Center, Group, PasswordInput, Stack, Text, TextInput, Title } fro
 import { useDocumentTitle } from "@mantine/hooks";
 import { IconBell } from "@tabler/icons-react";
 import { useMutation } from "@tanstack/react-query";
-import { useState } from "react";
+import { useEffect, useState } from "react";
 import { ask } from "../api.ts";
 import type { Session } from "../api-types.ts";
 import { BusyButton } from "../components/busy-button.tsx";
 import { ColorScheme } from "../components/color-scheme.tsx";
-import { WaitingForAll } from "../components/page.tsx";
+import { firstIsShown, WaitingForAll } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
 import { useSignedIn } from "../session.ts";
 import { SingleSignOnButton, SingleSignOnProblem, useSignInOptions } from "./single-sign-on.tsx";
 
 export function SignInPage() {
   useDocumentTitle("Sign in · Carillon");
+  useEffect(firstIsShown, []);
   const [email, setEmail] = useState("");
   const [password, setPassword] = useState("");
   const signedIn = useSignedIn();

@@ -43,6 +43,17 @@ function isFinal({ status, code }: ApiError): boolean {
 // a question could be closed while it is being done.
 notifyManager.setScheduler(createSteadyScheduler(window));
 
+// A key that is held down does once what it does: whoever presses it for longer would run a job eight times.
+addEventListener(
+  "keydown",
+  (event) => {
+    const { key, repeat, target } = event;
+    if (repeat && key === "Enter" && !(target instanceof HTMLTextAreaElement))
+      event.preventDefault();
+  },
+  true,
+);
+
 const queryClient = new QueryClient({
   queryCache: new QueryCache({ onError }),
   mutationCache: new MutationCache({ onError: onChangeFailed }),

@@ -150,11 +150,21 @@ describe.skipIf(chrome === undefined)("with the keyboard alone", () => {
     await focusOn(heading("Jobs"));
     await keys.use(page.getByRole("link", { name: "By keyboard" }));
     await focusOn(heading("By keyboard"));
-    await keys.use(button("Run now"));
+    let runs = 0;
+    page.on("request", (request) => {
+      if (request.url().endsWith("/run")) runs += 1;
+    });
+    await keys.tabTo(button("Run now"));
+    await page.keyboard.down("Enter");
     await page.getByText("success", { exact: true }).first().waitFor();
     expect(receiver.received.map(({ path }) => path)).toEqual(["/keyboard"]);
+    // Held for longer than a run takes: it presses again and again.
+    await expect.poll(() => button("Run now").getAttribute("aria-disabled")).toBe("false");
+    await page.keyboard.down("Enter");
+    await page.keyboard.up("Enter");
     await keys.use(button("Pause"), "Space");
     await focusOn(button("Resume"));
+    expect(runs).toBe(1);
   });
 
   test("deletes it, having thought twice", async () => {

@@ -384,6 +384,37 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
     },
   );
 
+  test("a long name of an account can be read to its end, and pushes nothing out of the window", async () => {
+    const name = "W".repeat(64);
+    const long = { email: "long@example.com", password: "a very good password" };
+    for (const { args, input } of [
+      { args: ["account", "create", name], input: "" },
+      {
+        args: ["user", "create", "--account", name, "--email", long.email, "--password-stdin"],
+        input: long.password,
+      },
+    ]) {
+      const env = { CARILLON_DATA_DIR: stage.data };
+      const made = await run("cli", { args: ["admin", ...args], env, input }).finished;
+      expect(made.stderr).toBe("");
+    }
+    const view = { width: 320, height: 640 };
+    const { context, page } = await openWindow(stage.browser, program.url, { view });
+    await signIn(page, long);
+    const beside = (selector: string) =>
+      page.evaluate(`(() => {
+        const { scrollWidth, clientWidth } = document.querySelector(${JSON.stringify(selector)});
+        return scrollWidth - clientWidth;
+      })()`);
+    await page.getByText("sent and ran").waitFor();
+    expect(await beside("html")).toBe(0);
+    await page.goto("/dashboard/settings");
+    await button(page, /^Delete this account/).click();
+    await dialog(page).getByRole("button", { name: "Close" }).waitFor();
+    expect(await beside("[role=dialog]")).toBe(0);
+    await context.close();
+  });
+
   test.each(["light", "dark"] as const)("%s: the edge of a field can be seen", async (scheme) => {
     const { context, page } = await openWindow(stage.browser, program.url, { scheme });
     await signIn(page, owner);

@@ -41,7 +41,7 @@ export function Page(props: {
             {props.title}
           </Title>
           {props.about !== undefined && (
-            <Text c="dimmed" size="sm" maw={720} component="div">
+            <Text c="dimmed" size="sm" maw={720} component="div" className="break">
               {props.about}
             </Text>
           )}

@@ -1,7 +1,6 @@
 import type { Cursor } from "../domain/cursor.ts";
-import type { Timing } from "../domain/timing.ts";
+import { timingOf, type Timing } from "../domain/timing.ts";
 import { revisionOf } from "../domain/revision.ts";
-import { timingOf } from "../domain/timing.ts";
 import type { Job, JobStatus } from "../domain/job.ts";
 
 /** One job as the controller keeps it. */

@@ -1,9 +1,7 @@
 import { setImmediate as yieldToEvents } from "node:timers/promises";
 import type { Cursor } from "../domain/cursor.ts";
-import type { Decision } from "../domain/decide.ts";
-import { decide, dependsOnUnfinished } from "../domain/decide.ts";
-import type { Instant } from "../domain/instant.ts";
-import { SECOND } from "../domain/instant.ts";
+import { decide, dependsOnUnfinished, type Decision } from "../domain/decide.ts";
+import { SECOND, type Instant } from "../domain/instant.ts";
 import { jobStatus } from "../domain/job-status.ts";
 import type { Clock, Monotonic } from "../domain/ports/clock.ts";
 import type { LedgerChange, RunLedger } from "../domain/ports/run-ledger.ts";

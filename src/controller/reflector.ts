@@ -2,8 +2,13 @@ import { MINUTE, SECOND } from "../domain/instant.ts";
 import type { Job } from "../domain/job.ts";
 import type { Monotonic, Random, Timer, Timers } from "../domain/ports/clock.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
-import type { JobPage, JobStore } from "../domain/ports/job-store.ts";
-import { ChangeUnread, JOBS_PER_PAGE, PositionExpired } from "../domain/ports/job-store.ts";
+import {
+  ChangeUnread,
+  JOBS_PER_PAGE,
+  PositionExpired,
+  type JobPage,
+  type JobStore,
+} from "../domain/ports/job-store.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { backoffMs } from "../waiting/backoff.ts";
 import { pause } from "../waiting/pause.ts";

@@ -1,5 +1,4 @@
-import type { Instant } from "../domain/instant.ts";
-import { MINUTE, SECOND } from "../domain/instant.ts";
+import { MINUTE, SECOND, type Instant } from "../domain/instant.ts";
 import type { Random } from "../domain/ports/clock.ts";
 import { WakeHeap } from "./wake-heap.ts";
 

@@ -1,5 +1,4 @@
-import type { Instant } from "./instant.ts";
-import { SECOND } from "./instant.ts";
+import { SECOND, type Instant } from "./instant.ts";
 import type { Random } from "./ports/clock.ts";
 import type { ClaimedRun, DeliveryOutcome } from "./run.ts";
 

@@ -1,15 +1,12 @@
 import type { Cursor, OnceState } from "./cursor.ts";
-import type { Instant } from "./instant.ts";
-import { HOUR, MINUTE, SECOND, isoUtc } from "./instant.ts";
+import { HOUR, MINUTE, SECOND, isoUtc, type Instant } from "./instant.ts";
 import type { Job } from "./job.ts";
-import type { Cut } from "./missed-spans.ts";
-import { missedSpans } from "./missed-spans.ts";
+import { missedSpans, type Cut } from "./missed-spans.ts";
 import type { LedgerChange } from "./ports/run-ledger.ts";
 import type { MissedReason, MissedSpan, NewRun, UnfinishedRun } from "./run.ts";
 import { sameRevision } from "./revision.ts";
 import { scheduleHash } from "./schedule.ts";
-import type { Timing } from "./timing.ts";
-import { onceStateOf } from "./timing.ts";
+import { onceStateOf, type Timing } from "./timing.ts";
 
 /** Whether scheduled runs may be created, or what stands against it. */
 export type Standing =

@@ -1,5 +1,4 @@
-import type { Instant } from "./instant.ts";
-import { SECOND } from "./instant.ts";
+import { SECOND, type Instant } from "./instant.ts";
 import { mailFailureText, NO_SMTP_SETTINGS, type MailResult } from "./mail.ts";
 import type { DeliveryOutcome } from "./run.ts";
 

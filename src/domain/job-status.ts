@@ -1,8 +1,7 @@
 import type { Cursor } from "./cursor.ts";
 import type { Instant } from "./instant.ts";
 import type { Job, JobStatus } from "./job.ts";
-import type { Timing } from "./timing.ts";
-import { onceStateOf } from "./timing.ts";
+import { onceStateOf, type Timing } from "./timing.ts";
 
 /** What of a cursor a job's status depends on. */
 export type StatusCursor = Pick<Cursor, "once" | "haltedGeneration" | "scheduleHash">;

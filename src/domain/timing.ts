@@ -1,7 +1,6 @@
 import type { Cursor, OnceState } from "./cursor.ts";
 import type { JobSpec } from "./job.ts";
-import type { CompileResult } from "./schedule.ts";
-import { compileSchedule, scheduleHash } from "./schedule.ts";
+import { compileSchedule, scheduleHash, type CompileResult } from "./schedule.ts";
 
 /** A job's schedule, compiled once per revision. */
 export interface Timing {

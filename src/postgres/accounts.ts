@@ -1,11 +1,9 @@
 import type { Account } from "../domain/account.ts";
 import { findZone } from "../domain/cron/zone.ts";
-import { InvalidInput } from "../domain/findings.ts";
-import type { Finding } from "../domain/findings.ts";
+import { InvalidInput, type Finding } from "../domain/findings.ts";
 import { isNamespaceName } from "../domain/kubernetes-name.ts";
 import type { Accounts } from "../domain/ports/accounts.ts";
-import { transaction } from "./pool.ts";
-import type { Pool, Queryable } from "./pool.ts";
+import { transaction, type Pool, type Queryable } from "./pool.ts";
 import { administratorsKept } from "./users.ts";
 import { unknownAccount } from "./unknown-account.ts";
 import { isUuid } from "./uuid.ts";

@@ -1,5 +1,11 @@
-import { Pool as PgPool, TypeOverrides, types as builtIn } from "pg";
-import type { Client, ClientBase, ClientConfig } from "pg";
+import {
+  Pool as PgPool,
+  TypeOverrides,
+  types as builtIn,
+  type Client,
+  type ClientBase,
+  type ClientConfig,
+} from "pg";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import { isRefusal, isOfNoUse, translated } from "./connection-errors.ts";
 import { makeDoWhenRefused } from "./making-do.ts";

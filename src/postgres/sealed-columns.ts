@@ -1,5 +1,4 @@
-import { sealContext, UnknownKeyId } from "./key-ring.ts";
-import type { KeyRing } from "./key-ring.ts";
+import { sealContext, UnknownKeyId, type KeyRing } from "./key-ring.ts";
 import type { Pool } from "./pool.ts";
 
 /** Every column that holds sealed text, and the column that names its row in the additional data. */

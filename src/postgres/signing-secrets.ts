@@ -2,12 +2,10 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { InvalidInput } from "../domain/findings.ts";
 import type { SigningSecrets } from "../domain/ports/accounts.ts";
 import { createGroupCommit } from "./group-commit.ts";
-import { sealContext } from "./key-ring.ts";
-import type { KeyRing } from "./key-ring.ts";
+import { sealContext, type KeyRing } from "./key-ring.ts";
 import { unknownAccount } from "./unknown-account.ts";
 import { isUuid } from "./uuid.ts";
-import { transaction } from "./pool.ts";
-import type { Pool } from "./pool.ts";
+import { transaction, type Pool } from "./pool.ts";
 
 /** 24 bytes, as Standard Webhooks recommends (24 to 64). */
 const SECRET_BYTES = 24;

@@ -1,7 +1,6 @@
 import type { User, UserRole } from "../domain/account.ts";
 import { normaliseAddress, parseAddress } from "../domain/address.ts";
-import { InvalidInput } from "../domain/findings.ts";
-import type { Finding } from "../domain/findings.ts";
+import { InvalidInput, type Finding } from "../domain/findings.ts";
 import {
   AdministratorsOnly,
   LastAdministrator,

@@ -6,8 +6,7 @@ import { join } from "node:path";
 import { leaveOut } from "../leave-out.ts";
 import { buildBinary, goToolchain, isExecutable } from "./binaries.ts";
 import { startK3s } from "./k3s.ts";
-import { startOwnControlPlane } from "./own-control-plane.ts";
-import type { OwnControlPlane } from "./own-control-plane.ts";
+import { startOwnControlPlane, type OwnControlPlane } from "./own-control-plane.ts";
 
 /** A cluster that is not ours alone: no faults can be made in it. */
 export interface BorrowedControlPlane {

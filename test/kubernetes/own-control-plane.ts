@@ -5,8 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { freePort } from "../network/free-port.ts";
 import { until } from "../until.ts";
-import { createComponent } from "./component.ts";
-import type { Component } from "./component.ts";
+import { createComponent, type Component } from "./component.ts";
 import { startTokenWebhook, createTokenSigner } from "./token-webhook.ts";
 
 /** A kube-apiserver and an etcd that belong to one test run: TLS, RBAC, random loopback ports. */

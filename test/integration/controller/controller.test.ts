@@ -18,8 +18,7 @@ import { createRunQueue } from "../../../src/postgres/run-queue.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
 import { pause } from "../../../src/waiting/pause.ts";
-import type { TestDatabase } from "../../postgres/database.ts";
-import { createTestDatabase } from "../../postgres/database.ts";
+import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
 import { aSpec } from "../../unit/domain/decide-builders.ts";
 import { until } from "../../until.ts";
 

@@ -3,8 +3,14 @@ import { createWriteBehind } from "../../../src/delivery/write-behind.ts";
 import type { Closing } from "../../../src/domain/ports/run-queue.ts";
 import { createPool, type Pool } from "../../../src/postgres/pool.ts";
 import { timers } from "../../../cmd/system.ts";
-import { change, job, runsFixture, scheduled, success } from "../postgres/runs-fixture.ts";
-import type { RunsFixture } from "../postgres/runs-fixture.ts";
+import {
+  change,
+  job,
+  runsFixture,
+  scheduled,
+  success,
+  type RunsFixture,
+} from "../postgres/runs-fixture.ts";
 
 /** Milliseconds. */
 const STATEMENT = 500;

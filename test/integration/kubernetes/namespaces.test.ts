@@ -5,12 +5,15 @@ import { Readable } from "node:stream";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import type { Account } from "../../../src/domain/account.ts";
 import type { Job, JobSpec } from "../../../src/domain/job.ts";
-import { PositionExpired } from "../../../src/domain/ports/job-store.ts";
-import type { JobEvent, JobPage, JobStore } from "../../../src/domain/ports/job-store.ts";
+import {
+  PositionExpired,
+  type JobEvent,
+  type JobPage,
+  type JobStore,
+} from "../../../src/domain/ports/job-store.ts";
 import { createAccountNamespaces } from "../../../src/kubernetes/account-namespaces.ts";
 import { createReflector } from "../../../src/controller/reflector.ts";
-import { specFromResource } from "../../../src/kubernetes/scheduled-job.ts";
-import type { ScheduledJob } from "../../../src/kubernetes/scheduled-job.ts";
+import { specFromResource, type ScheduledJob } from "../../../src/kubernetes/scheduled-job.ts";
 import { createAccounts } from "../../../src/postgres/accounts.ts";
 import { createPool } from "../../../src/postgres/pool.ts";
 import { createUsers } from "../../../src/postgres/users.ts";

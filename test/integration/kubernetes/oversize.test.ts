@@ -1,8 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from "vitest";
 import { InvalidInput } from "../../../src/domain/findings.ts";
 import type { Job } from "../../../src/domain/job.ts";
-import { JOBS_PER_PAGE } from "../../../src/domain/ports/job-store.ts";
-import type { JobStore } from "../../../src/domain/ports/job-store.ts";
+import { JOBS_PER_PAGE, type JobStore } from "../../../src/domain/ports/job-store.ts";
 import { patchedSpec } from "../../../src/domain/rest-job.ts";
 import { ApiError } from "../../../src/kubernetes/api-error.ts";
 import { createKubernetesJobIndex } from "../../../src/kubernetes/kubernetes-job-index.ts";

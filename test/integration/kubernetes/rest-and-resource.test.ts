@@ -6,8 +6,11 @@ import { timingOf } from "../../../src/domain/timing.ts";
 import { ApiError as Refused } from "../../../src/gateway/errors.ts";
 import { validator } from "../../../src/gateway/validate.ts";
 import { ApiError } from "../../../src/kubernetes/api-error.ts";
-import { specFromResource, specToResource } from "../../../src/kubernetes/scheduled-job.ts";
-import type { ScheduledJobSpec } from "../../../src/kubernetes/scheduled-job.ts";
+import {
+  specFromResource,
+  specToResource,
+  type ScheduledJobSpec,
+} from "../../../src/kubernetes/scheduled-job.ts";
 import { connect, createNamespace, installCrd, tryCreate } from "../../kubernetes/cluster.ts";
 
 const kubeconfig = inject("kubeconfig");

@@ -1,13 +1,11 @@
 import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from "vitest";
 import { createReflector } from "../../../src/controller/reflector.ts";
-import { PositionExpired } from "../../../src/domain/ports/job-store.ts";
-import type { JobStore } from "../../../src/domain/ports/job-store.ts";
+import { PositionExpired, type JobStore } from "../../../src/domain/ports/job-store.ts";
 import { specFromResource } from "../../../src/kubernetes/scheduled-job.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { connect, createNamespace, installCrd, jobStore } from "../../kubernetes/cluster.ts";
 import { anotherControlPlane } from "../../kubernetes/control-plane.ts";
-import { startHttpProxy } from "../../kubernetes/http-proxy.ts";
-import type { HttpProxy } from "../../kubernetes/http-proxy.ts";
+import { startHttpProxy, type HttpProxy } from "../../kubernetes/http-proxy.ts";
 import { namespaceAccounts } from "../../kubernetes/namespace-accounts.ts";
 import type { OwnControlPlane } from "../../kubernetes/own-control-plane.ts";
 import { realTime } from "../../kubernetes/real-time.ts";

@@ -3,8 +3,10 @@ import type { SmtpSettings } from "../../../src/domain/account.ts";
 import type { MailMessage } from "../../../src/domain/mail.ts";
 import { startMailCatcher } from "../../../src/mail/mail-catcher.ts";
 import { createMailer } from "../../../src/mail/mailer.ts";
-import { parseDestinationRules } from "../../../src/network/destination-rules.ts";
-import type { DestinationRules } from "../../../src/network/destination-rules.ts";
+import {
+  parseDestinationRules,
+  type DestinationRules,
+} from "../../../src/network/destination-rules.ts";
 import { createGuardedDial } from "../../../src/network/guarded-dial.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";

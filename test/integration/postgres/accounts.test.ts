@@ -5,12 +5,10 @@ import { purgeableAccounts, purgeAccount } from "../../../src/postgres/account-p
 import { createAccounts } from "../../../src/postgres/accounts.ts";
 import { createApiKeys } from "../../../src/postgres/api-keys.ts";
 import { createEmailLog } from "../../../src/postgres/email-log.ts";
-import { createPool } from "../../../src/postgres/pool.ts";
-import type { Pool } from "../../../src/postgres/pool.ts";
+import { createPool, type Pool } from "../../../src/postgres/pool.ts";
 import { createSessions } from "../../../src/postgres/sessions.ts";
 import { createUsers } from "../../../src/postgres/users.ts";
-import { createTestDatabase } from "../../postgres/database.ts";
-import type { TestDatabase } from "../../postgres/database.ts";
+import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
 
 let database: TestDatabase;
 let pool: Pool;

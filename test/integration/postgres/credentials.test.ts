@@ -10,16 +10,14 @@ import {
 import { createAccounts } from "../../../src/postgres/accounts.ts";
 import { createApiKeys } from "../../../src/postgres/api-keys.ts";
 import { parseKeyRing, sealContext, UnknownKeyId } from "../../../src/postgres/key-ring.ts";
-import { createPool } from "../../../src/postgres/pool.ts";
-import type { Pool } from "../../../src/postgres/pool.ts";
+import { createPool, type Pool } from "../../../src/postgres/pool.ts";
 import { assertKeysKnown, reencryptAll } from "../../../src/postgres/sealed-columns.ts";
 import { createSessions } from "../../../src/postgres/sessions.ts";
 import { createSigningSecrets } from "../../../src/postgres/signing-secrets.ts";
 import { createSmtpSettingsStore } from "../../../src/postgres/smtp-settings.ts";
 import { createUsers } from "../../../src/postgres/users.ts";
 import { createCredentials, followMailCatcher } from "../../../src/standalone/first-start.ts";
-import { createTestDatabase } from "../../postgres/database.ts";
-import type { TestDatabase } from "../../postgres/database.ts";
+import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
 import { statementsThatWaitForALock } from "../../postgres/lock-waits.ts";
 import { until } from "../../until.ts";
 

@@ -9,12 +9,10 @@ import {
   emailLogMonths,
 } from "../../../src/postgres/email-log-retention.ts";
 import { createEmailLog } from "../../../src/postgres/email-log.ts";
-import { createPool } from "../../../src/postgres/pool.ts";
-import type { Pool } from "../../../src/postgres/pool.ts";
+import { createPool, type Pool } from "../../../src/postgres/pool.ts";
 import { statementsThatWaitForALock } from "../../postgres/lock-waits.ts";
 import { until } from "../../until.ts";
-import { createTestDatabase } from "../../postgres/database.ts";
-import type { TestDatabase } from "../../postgres/database.ts";
+import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
 
 let database: TestDatabase;
 let pool: Pool;

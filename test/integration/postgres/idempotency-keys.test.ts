@@ -8,11 +8,9 @@ import {
   deleteExpiredIdempotencyKeys,
 } from "../../../src/postgres/idempotency-keys.ts";
 import { DependencyUnavailable, LockHeld } from "../../../src/domain/ports/dependency-down.ts";
-import { createPool } from "../../../src/postgres/pool.ts";
-import type { Pool } from "../../../src/postgres/pool.ts";
+import { createPool, type Pool } from "../../../src/postgres/pool.ts";
 import { addressOf, startTcpProxy } from "../../network/tcp-proxy.ts";
-import { createTestDatabase } from "../../postgres/database.ts";
-import type { TestDatabase } from "../../postgres/database.ts";
+import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
 import { statementsThatWaitForALock } from "../../postgres/lock-waits.ts";
 import { until } from "../../until.ts";
 

@@ -1,9 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { oncePerDatabase } from "../../../src/postgres/once-per-database.ts";
-import { createPool } from "../../../src/postgres/pool.ts";
-import type { Pool } from "../../../src/postgres/pool.ts";
-import { createTestDatabase } from "../../postgres/database.ts";
-import type { TestDatabase } from "../../postgres/database.ts";
+import { createPool, type Pool } from "../../../src/postgres/pool.ts";
+import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
 
 let database: TestDatabase;
 let pool: Pool;

@@ -2,10 +2,8 @@ import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { parseKeyRing } from "../../../src/postgres/key-ring.ts";
 import { createOtps } from "../../../src/postgres/otps.ts";
-import { createPool } from "../../../src/postgres/pool.ts";
-import type { Pool } from "../../../src/postgres/pool.ts";
-import { createTestDatabase } from "../../postgres/database.ts";
-import type { TestDatabase } from "../../postgres/database.ts";
+import { createPool, type Pool } from "../../../src/postgres/pool.ts";
+import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
 
 const key = (fill: number): string => Buffer.alloc(32, fill).toString("base64");
 const keyRing = parseKeyRing(`k1:${key(1)}`);

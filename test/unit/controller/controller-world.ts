@@ -2,8 +2,12 @@ import type { Cursor } from "../../../src/domain/cursor.ts";
 import type { Instant } from "../../../src/domain/instant.ts";
 import type { Job } from "../../../src/domain/job.ts";
 import type { Clock, Timers } from "../../../src/domain/ports/clock.ts";
-import type { JobEvent, JobPage, JobStore } from "../../../src/domain/ports/job-store.ts";
-import { PositionExpired } from "../../../src/domain/ports/job-store.ts";
+import {
+  PositionExpired,
+  type JobEvent,
+  type JobPage,
+  type JobStore,
+} from "../../../src/domain/ports/job-store.ts";
 import type { Leadership } from "../../../src/domain/ports/leadership.ts";
 import { ContentRefused } from "../../../src/domain/ports/content-refused.ts";
 import type {

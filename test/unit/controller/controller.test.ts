@@ -1,12 +1,14 @@
 import { PassThrough } from "node:stream";
 import { afterEach, describe, expect, test } from "vitest";
-import { createController } from "../../../src/controller/controller.ts";
-import type { ControllerDeps } from "../../../src/controller/controller.ts";
+import { createController, type ControllerDeps } from "../../../src/controller/controller.ts";
 import { isoUtc } from "../../../src/domain/instant.ts";
 import type { Observed } from "../../../src/domain/ports/status-reporter.ts";
 import { DependencyUnavailable, LockHeld } from "../../../src/domain/ports/dependency-down.ts";
-import { ChangeUnread, PositionExpired } from "../../../src/domain/ports/job-store.ts";
-import type { JobStore } from "../../../src/domain/ports/job-store.ts";
+import {
+  ChangeUnread,
+  PositionExpired,
+  type JobStore,
+} from "../../../src/domain/ports/job-store.ts";
 import type { UnfinishedRun } from "../../../src/domain/run.ts";
 import { revisionOf } from "../../../src/domain/revision.ts";
 import { pause } from "../../../src/waiting/pause.ts";

@@ -1,7 +1,6 @@
 import type { Cursor } from "../../../src/domain/cursor.ts";
 import type { Instant } from "../../../src/domain/instant.ts";
-import type { Job, JobSpec } from "../../../src/domain/job.ts";
-import { SPEC_DEFAULTS } from "../../../src/domain/job.ts";
+import { SPEC_DEFAULTS, type Job, type JobSpec } from "../../../src/domain/job.ts";
 import type { UnfinishedRun } from "../../../src/domain/run.ts";
 import { revisionOf } from "../../../src/domain/revision.ts";
 import { timingOf } from "../../../src/domain/timing.ts";

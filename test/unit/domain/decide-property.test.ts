@@ -1,10 +1,8 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import type { Cursor } from "../../../src/domain/cursor.ts";
-import type { Decision } from "../../../src/domain/decide.ts";
-import { decide } from "../../../src/domain/decide.ts";
-import type { Instant } from "../../../src/domain/instant.ts";
-import { MINUTE, SECOND, isoUtc } from "../../../src/domain/instant.ts";
+import { decide, type Decision } from "../../../src/domain/decide.ts";
+import { MINUTE, SECOND, isoUtc, type Instant } from "../../../src/domain/instant.ts";
 import type { Job, JobSpec } from "../../../src/domain/job.ts";
 import type { UnfinishedRun } from "../../../src/domain/run.ts";
 import { revisionOf } from "../../../src/domain/revision.ts";

@@ -1,7 +1,11 @@
 import { expect, test } from "vitest";
 import type { Cursor } from "../../../src/domain/cursor.ts";
-import { decide, dependsOnUnfinished } from "../../../src/domain/decide.ts";
-import type { Decision, Standing } from "../../../src/domain/decide.ts";
+import {
+  decide,
+  dependsOnUnfinished,
+  type Decision,
+  type Standing,
+} from "../../../src/domain/decide.ts";
 import { isoUtc } from "../../../src/domain/instant.ts";
 import type { Job, JobSpec } from "../../../src/domain/job.ts";
 import type { UnfinishedRun } from "../../../src/domain/run.ts";

@@ -1,8 +1,11 @@
 import { Readable } from "node:stream";
 import { describe, expect, test } from "vitest";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
-import { ChangeUnread, PositionExpired } from "../../../src/domain/ports/job-store.ts";
-import type { JobEvent } from "../../../src/domain/ports/job-store.ts";
+import {
+  ChangeUnread,
+  PositionExpired,
+  type JobEvent,
+} from "../../../src/domain/ports/job-store.ts";
 import { ApiError } from "../../../src/kubernetes/api-error.ts";
 import type { KubernetesClient } from "../../../src/kubernetes/client.ts";
 import { createJobWatch } from "../../../src/kubernetes/job-watch.ts";

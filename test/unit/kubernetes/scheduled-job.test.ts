@@ -8,8 +8,9 @@ import {
   keptJobFromResource,
   specFromResource,
   specToResource,
+  type ScheduledJob,
+  type ScheduledJobSpec,
 } from "../../../src/kubernetes/scheduled-job.ts";
-import type { ScheduledJob, ScheduledJobSpec } from "../../../src/kubernetes/scheduled-job.ts";
 
 const schedule: fc.Arbitrary<Schedule> = fc.oneof(
   fc.record({

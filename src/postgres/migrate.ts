@@ -160,6 +160,8 @@ async function apply(request: {
       direction: "up",
       count: 1,
       singleTransaction: true,
+      // It goes by the time at which each was applied: after a clock was set back no other could ever be.
+      checkOrder: false,
       advisoryLockMode: "wait",
       logger: {
         info: (line) => {

@@ -169,6 +169,13 @@ test("a migration that has to wait has given the tables of the one before it to 
   await pool.end();
 });
 
+test("a clock that was set back since the last migration stops none", async () => {
+  const { url } = await empty();
+  const missing = await migrateUpTo(url, BEFORE_INVITATIONS);
+  await admin(url, "update carillon_migrations set run_on = now() + interval '1 hour'");
+  expect(await migrate({ url, appVersion: "1.0.0" })).toEqual({ applied: missing });
+});
+
 test("a change of a job that was begun before the index of changes is made again goes on", async () => {
   const { url } = await empty();
   const missing = await migrateUpTo(url, "0015_when_a_retry_was_due");

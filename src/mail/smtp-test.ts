@@ -1,6 +1,7 @@
 import { createTransport } from "nodemailer";
 import type { SmtpSettings } from "../domain/account.ts";
 import type { MailResult } from "../domain/mail.ts";
+import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import type { Dial } from "../network/guarded-dial.ts";
 import { scrub, secretsOf, smtpFailure } from "./smtp-failure.ts";
 import { mailOptions, smtpOptions } from "./smtp-options.ts";
@@ -10,7 +11,8 @@ const MAX_LINES = 200;
 /**
  * One conversation over a connection of its own, for the "send a test mail" of the dashboard. The
  * transcript is what went over the wire, line by line (`C:` ours, `S:` the server's), without the mail
- * itself and without any form of the password.
+ * itself and without any form of the password. Throws DependencyUnavailable when the server could not be asked for want
+ * of something of ours.
  */
 export async function testSettings(input: {
   account: string;
@@ -51,6 +53,7 @@ export async function testSettings(input: {
     await transport.sendMail(Object.assign(mailOptions(message, settings.from), { signal }));
     return { result: { kind: "accepted", messageId }, transcript };
   } catch (error) {
+    if (error instanceof DependencyUnavailable) throw error;
     return { result: smtpFailure({ error, bodyEnded: ended, secrets }), transcript };
   } finally {
     transport.close();

@@ -27,7 +27,10 @@ export interface MailOptions {
 export interface Mailer {
   send(account: string, message: MailMessage, options?: MailOptions): Promise<MailResult>;
   configured(account: string): Promise<boolean>;
-  /** One conversation with settings that are not saved yet; the transcript carries no secret. */
+  /**
+   * One conversation with settings that are not saved yet; the transcript carries no secret. Throws DependencyUnavailable
+   * where none could begin, and the server is not why.
+   */
   test(
     account: string,
     settings: Omit<SmtpSettings, "revision">,

@@ -182,6 +182,9 @@ test("a server that cannot be checked, because the database is away, got no mail
     },
   );
   await expect(cut.send("account", HELLO)).rejects.toThrow(DependencyUnavailable);
+  const { settings } = cut.state;
+  if (settings === undefined) throw new Error("settings");
+  await expect(cut.test("account", settings, HELLO.to)).rejects.toThrow(DependencyUnavailable);
 });
 
 test("a destination that is refused is permanent, names the setting, and is counted", async () => {

@@ -5,6 +5,7 @@ import type { Clock } from "../src/domain/ports/clock.ts";
 import type { ClaimedRun } from "../src/domain/run.ts";
 import { parseDestinationRules } from "../src/network/destination-rules.ts";
 import { createGuardedDial } from "../src/network/guarded-dial.ts";
+import { byKey } from "../src/postgres/by-key.ts";
 import type { Pool } from "../src/postgres/pool.ts";
 import { createMetrics } from "../src/telemetry/metrics.ts";
 import { monotonic } from "../cmd/system.ts";
@@ -111,7 +112,7 @@ export async function benchPromisedQueue(options: {
       text: `with over as (
           delete from promised_queue q
            using unnest($1::uuid[], $2::uuid[], $3::int[], $4::timestamptz[]) as i(id, token, duration_ms, executed_at)
-           where q.id = i.id and q.claim_token = i.token
+           where ${byKey("q.id", "i.id")} and q.claim_token = i.token
           returning uuidv7() as id, q.id as run_id, q.job_uid, q.due_at, i.duration_ms, i.executed_at
         ), executed as (
           insert into promised_history (id, run_id, account, job_id, job_uid, generation, trigger, scheduled_at, attempt,
@@ -122,7 +123,7 @@ export async function benchPromisedQueue(options: {
           update promised_jobs j
              set last_id = over.id, last_status = 'success', last_http_status = 200,
                  last_duration_ms = over.duration_ms, last_executed_at = over.executed_at
-            from over where j.job_uid = over.job_uid
+            from over where ${byKey("j.job_uid", "over.job_uid")}
         ) select count(*)::int as closed from over`,
       values: [
         column(({ run }) => run.id),

@@ -1,11 +1,10 @@
-import { allConnections } from "./smtp-connection.ts";
+import { allConnections, WAITING } from "./smtp-connection.ts";
 
 /** Far more than a server has to say to what we send at a time. */
 const MOST_WAITING = 1_000;
 
 /** nodemailer's names for what a connection does with what comes from its server. */
 const RECEIVE = "_onData";
-const WAITING = "_responseQueue";
 const HANG_UP = "_onResponseTooLarge";
 
 interface Receiving {

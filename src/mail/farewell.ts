@@ -1,18 +1,12 @@
 import type { Writable } from "node:stream";
-import { allConnections } from "./smtp-connection.ts";
+import { allConnections, ASKED, SOCKET, UNDER_WAY, type Asking } from "./smtp-connection.ts";
 
-/** nodemailer's names for the end of a connection, and for what may be under way on it. */
+/** nodemailer's name for the end of a connection. */
 const CLOSE = "close";
-const SOCKET = "_socket";
-const ASKED = "_responseActions";
-const UNDER_WAY = "_currentDataStream";
 
-interface Conversation {
+interface Conversation extends Asking {
   [CLOSE]: (this: Conversation) => void;
   readonly [SOCKET]: Writable | false | undefined;
-  readonly [ASKED]: readonly unknown[];
-  /** While not all of a message has been handed to the socket. */
-  readonly [UNDER_WAY]: unknown;
   /** `connected` once it has been greeted. */
   readonly stage: string;
   /** Its handshake for TLS is under way. */

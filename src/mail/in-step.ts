@@ -1,4 +1,13 @@
-import { allConnections, END, hangUp, type Endable } from "./smtp-connection.ts";
+import {
+  allConnections,
+  ASKED,
+  END,
+  hangUp,
+  UNDER_WAY,
+  WAITING,
+  type Asking,
+  type Endable,
+} from "./smtp-connection.ts";
 
 /** A server has said what nobody had asked for: what it says next is not the answer to what we say next. */
 export class OutOfStep extends Error {
@@ -16,20 +25,14 @@ const ANSWER = "_processResponse";
 const AFTER_DATA = "_actionDATA";
 const BRING = "_createSendStream";
 const AFTER_MESSAGE = "_actionSMTPStream";
-const WAITING = "_responseQueue";
-const ASKED = "_responseActions";
-const UNDER_WAY = "_currentDataStream";
 const UPGRADE = "_actionSTARTTLS";
 
-interface Conversation extends Endable {
+interface Conversation extends Asking, Endable {
   [ANSWER]: (this: Conversation) => unknown;
   [AFTER_DATA]: (this: Conversation, reply: string, done: unknown) => unknown;
   [BRING]: (this: Conversation, done: unknown) => unknown;
   [AFTER_MESSAGE]: (this: Conversation, reply: string, done: unknown) => unknown;
   readonly [WAITING]: readonly string[];
-  readonly [ASKED]: readonly unknown[];
-  /** While not all of a message has been handed to the socket. */
-  readonly [UNDER_WAY]: unknown;
   readonly [UPGRADE]: unknown;
 }
 

@@ -1,9 +1,8 @@
 import type { Readable, Writable } from "node:stream";
-import { allConnections } from "./smtp-connection.ts";
+import { allConnections, SOCKET } from "./smtp-connection.ts";
 
 /** nodemailer's names for what brings a message to its server. */
 const CREATE = "_createSendStream";
-const SOCKET = "_socket";
 
 interface Sending {
   [CREATE]: (this: Sending, done: unknown) => Readable;

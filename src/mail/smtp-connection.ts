@@ -1,10 +1,21 @@
 import SMTPConnection from "nodemailer/lib/smtp-connection";
 
-/** nodemailer's name for the end of a connection by an error. */
+/** nodemailer's names for the end of a connection by an error, and for what a connection is about. */
 export const END = "_onError";
+export const SOCKET = "_socket";
+export const WAITING = "_responseQueue";
+export const ASKED = "_responseActions";
+export const UNDER_WAY = "_currentDataStream";
 
 export interface Endable {
   [END]: (error: Error, code: string, data: false, command: string) => void;
+}
+
+export interface Asking {
+  /** What is done with each answer that has not come yet. */
+  readonly [ASKED]: readonly unknown[];
+  /** While not all of a message has been handed to the socket. */
+  readonly [UNDER_WAY]: unknown;
 }
 
 /**

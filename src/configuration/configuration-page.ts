@@ -2,17 +2,14 @@ import { defaultOf } from "./configuration.ts";
 import type { Program, Variable } from "./variable.ts";
 import { VARIABLES } from "./variables.ts";
 
-/** A default that is no value, at the end of a meaning: "Default: the host name." */
-const TOLD = / Default: (.+)\.$/;
-
 const PROGRAMS: readonly Program[] = ["standalone", "gateway", "controller", "migrate", "admin"];
 
 /** docs/configuration.md, from the table of variables. */
 export function configurationPage(): string {
-  const rows = Object.values<Variable<unknown>>(VARIABLES).map((variable) => {
-    const [meaning = "", told] = variable.meaning.split(TOLD);
-    return `| \`${variable.name}\` | ${escape(meaning)} | ${escape(defaultsOf(variable, told))} |`;
-  });
+  const rows = Object.values<Variable<unknown>>(VARIABLES).map(
+    (variable) =>
+      `| \`${variable.name}\` | ${escape(variable.meaning)} | ${escape(defaultsOf(variable))} |`,
+  );
   return [
     "# Configuration",
     "",
@@ -27,14 +24,14 @@ export function configurationPage(): string {
   ].join("\n");
 }
 
-function defaultsOf(variable: Variable<unknown>, told = "none"): string {
+function defaultsOf(variable: Variable<unknown>): string {
   if (typeof variable.default === "string") return code(variable.default);
   const stated = PROGRAMS.flatMap((program) => {
     const value = defaultOf(variable, program);
     if (value !== undefined) return [`${program}: ${code(value)}`];
     return variable.requiredBy?.includes(program) ? [`${program}: required`] : [];
   });
-  return stated.length > 0 ? stated.join("; ") : told;
+  return stated.length > 0 ? stated.join("; ") : (variable.without ?? "none");
 }
 
 function code(value: string): string {

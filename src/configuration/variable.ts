@@ -11,6 +11,8 @@ export interface Variable<T> {
   meaning: string;
   /** The text that stands in when the variable is unset or empty, for all programs or for some. */
   default?: string | Partial<Record<Program, string>>;
+  /** For docs/configuration.md: what is so without it, where no text stands in. */
+  without?: string;
   /** Programs that cannot run without it. */
   requiredBy?: readonly Program[];
   /** Never shown in an error message. */

@@ -78,7 +78,8 @@ export const VARIABLES = {
   }),
   podName: text({
     name: "POD_NAME",
-    meaning: "Identity in the leader election and as a worker. Default: the host name.",
+    meaning: "Identity in the leader election and as a worker.",
+    without: "the host name",
   }),
   podNamespace: namespace({
     name: "POD_NAMESPACE",
@@ -116,8 +117,9 @@ export const VARIABLES = {
   }),
   ehloName: domain({
     name: "CARILLON_EHLO_NAME",
-    meaning:
-      "Host name by which mail servers are greeted (`EHLO`), as `mail.example.com`. Default: the machine's name if it has a domain, otherwise `[127.0.0.1]`, which some relays refuse.",
+    meaning: "Host name by which mail servers are greeted (`EHLO`), as `mail.example.com`.",
+    without:
+      "the machine's name if it has a domain, otherwise `[127.0.0.1]`, which some relays refuse",
   }),
   databaseWaitSeconds: integer({
     name: "CARILLON_DATABASE_WAIT_SECONDS",
@@ -137,8 +139,8 @@ export const VARIABLES = {
   }),
   bootstrapEmail: text({
     name: "CARILLON_BOOTSTRAP_EMAIL",
-    meaning:
-      "Email address of the first account's dashboard user, an administrator. Default: no user.",
+    meaning: "Email address of the first account's dashboard user, an administrator.",
+    without: "no user",
   }),
   bootstrapPassword: text({
     name: "CARILLON_BOOTSTRAP_PASSWORD",
@@ -165,8 +167,8 @@ export const VARIABLES = {
   }),
   oidcIssuer: secureUrl({
     name: "CARILLON_OIDC_ISSUER",
-    meaning:
-      "Issuer of an OpenID provider that people may sign in to the dashboard through. Default: password only.",
+    meaning: "Issuer of an OpenID provider that people may sign in to the dashboard through.",
+    without: "password only",
     path: "any",
   }),
   oidcClientId: text({
@@ -175,7 +177,8 @@ export const VARIABLES = {
   }),
   oidcClientSecret: text({
     name: "CARILLON_OIDC_CLIENT_SECRET",
-    meaning: "Client secret at that provider. Default: a public client.",
+    meaning: "Client secret at that provider.",
+    without: "a public client",
     secret: true,
   }),
   oidcName: text({
@@ -214,7 +217,8 @@ export const VARIABLES = {
   finishedJobsDays: integer({
     name: "CARILLON_FINISHED_JOBS_DAYS",
     meaning:
-      "Days after which a one-time job that REST made and that is over is deleted; 0 keeps it for ever. Default: that of `CARILLON_RETENTION_DAYS`.",
+      "Days after which a one-time job that REST made and that is over is deleted; 0 keeps it for ever.",
+    without: "that of `CARILLON_RETENTION_DAYS`",
     least: 0,
     most: 36_500,
   }),

@@ -162,7 +162,7 @@ async function apply(request: {
       singleTransaction: true,
       // It goes by the time at which each was applied: after a clock was set back no other could ever be.
       checkOrder: false,
-      advisoryLockMode: "wait",
+      noLock: true,
       logger: {
         info: (line) => {
           const name = /^> - (.+)$/.exec(line)?.[1];
@@ -177,7 +177,7 @@ async function apply(request: {
     });
     return migration?.name;
   };
-  // The runner's own, which a session may take more than once: all of them are one process' work.
+  // In place of the runner's own, which it takes for each: all of them are one process' work.
   await client.query("select pg_advisory_lock($1)", [PG_MIGRATE_LOCK_ID]);
   try {
     for (let name = await next(); name !== undefined; name = await next()) applied.push(name);

@@ -1,8 +1,5 @@
 import { createCircuitBreakers } from "../src/delivery/circuit-breaker.ts";
 import { createDeliveryWorker } from "../src/delivery/delivery-worker.ts";
-import { createWebhookSender } from "../src/delivery/webhook.ts";
-import { parseDestinationRules } from "../src/network/destination-rules.ts";
-import { createGuardedDial } from "../src/network/guarded-dial.ts";
 import { createPostgresClock } from "../src/postgres/clock.ts";
 import { createEmailLog } from "../src/postgres/email-log.ts";
 import { createNotifications } from "../src/postgres/notifications.ts";
@@ -10,9 +7,9 @@ import { createPool } from "../src/postgres/pool.ts";
 import { createRunLedger } from "../src/postgres/run-ledger.ts";
 import { createRunQueue } from "../src/postgres/run-queue.ts";
 import { createLogger } from "../src/telemetry/logger.ts";
-import { createMetrics } from "../src/telemetry/metrics.ts";
 import { monotonic, random, timers } from "../cmd/system.ts";
 import { dueRuns } from "./due-runs.ts";
+import { createLocalWebhook, SIGNING_SECRET } from "./local-webhook.ts";
 
 /** The worker as cmd/ composes it, without the scheduler: each `start` is a new one on the same queue. */
 export async function createBenchWorker(options: { databaseUrl: string }) {
@@ -23,11 +20,8 @@ export async function createBenchWorker(options: { databaseUrl: string }) {
   const notifications = createNotifications({ url: databaseUrl, applicationName });
   const clock = createPostgresClock({ pool: leasePool, monotonic });
   await clock.start();
-  const metrics = createMetrics({ version: "bench", nodeMetrics: false });
   const log = createLogger({ level: "error" });
-  const rules = parseDestinationRules("127.0.0.0/8");
-  const dial = createGuardedDial({ rules, accountRules: async () => parseDestinationRules("") });
-  const webhook = createWebhookSender({ dial, clock, monotonic, metrics, version: "bench" });
+  const { metrics, webhook } = createLocalWebhook({ clock });
   const queue = createRunQueue({ pool, leasePool, notifications, random });
 
   return {
@@ -56,7 +50,7 @@ export async function createBenchWorker(options: { databaseUrl: string }) {
         mailer: { send: async () => ({ kind: "unconfigured" }) },
         emailLog: createEmailLog({ pool }),
         webhook,
-        signingSecrets: { current: async () => [SECRET] },
+        signingSecrets: { current: async () => [SIGNING_SECRET] },
         smtpSettings: { revision: async () => undefined },
         breakers,
         random,
@@ -109,5 +103,3 @@ export async function createDurableDelivery(options: { databaseUrl: string; url:
     close,
   };
 }
-
-const SECRET = `whsec_${Buffer.alloc(24, 7).toString("base64")}`;

@@ -1,20 +1,15 @@
 import { randomUUID } from "node:crypto";
-import { createWebhookSender } from "../src/delivery/webhook.ts";
 import { isoUtc } from "../src/domain/instant.ts";
 import type { Clock } from "../src/domain/ports/clock.ts";
 import type { ClaimedRun } from "../src/domain/run.ts";
-import { parseDestinationRules } from "../src/network/destination-rules.ts";
-import { createGuardedDial } from "../src/network/guarded-dial.ts";
 import { byKey } from "../src/postgres/by-key.ts";
 import type { Pool } from "../src/postgres/pool.ts";
-import { createMetrics } from "../src/telemetry/metrics.ts";
-import { monotonic } from "../cmd/system.ts";
 import { specOf } from "./due-runs.ts";
+import { createLocalWebhook, SIGNING_SECRET } from "./local-webhook.ts";
 
 /** As many as a worker's: what is started and not under way is lost with the process. */
 const SLOTS = 160;
 const CLOSE_EVERY_MS = 25;
-const SECRET = `whsec_${Buffer.alloc(24, 7).toString("base64")}`;
 
 /**
  * The least that a queue can do which keeps what ours promises of a webhook: its start is committed before the first byte,
@@ -51,12 +46,7 @@ export async function benchPromisedQueue(options: {
   );
 
   const clock: Clock = { known: true, now: Date.now };
-  const dial = createGuardedDial({
-    rules: parseDestinationRules("127.0.0.0/8"),
-    accountRules: async () => parseDestinationRules(""),
-  });
-  const metrics = createMetrics({ version: "bench", nodeMetrics: false });
-  const webhook = createWebhookSender({ dial, clock, monotonic, metrics, version: "bench" });
+  const { webhook } = createLocalWebhook({ clock });
   const { signal } = new AbortController();
   const failed = Promise.withResolvers<never>();
   const done = Promise.withResolvers<void>();
@@ -91,7 +81,7 @@ export async function benchPromisedQueue(options: {
     const outcome = await webhook.send({
       run,
       target: run.spec.target,
-      signingSecrets: [SECRET],
+      signingSecrets: [SIGNING_SECRET],
       signal,
       maySend: () => true,
     });

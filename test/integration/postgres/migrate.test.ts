@@ -153,20 +153,42 @@ test("of one whose process has gone, the server does not finish what takes long,
   await pool.end();
 });
 
-test("a migration that has to wait has given the tables of the one before it to the programs", async () => {
+/**
+ * A migration of a database that is at `from`, beside a program that has said `begins` in a transaction of its own, and says
+ * `goesOn`, before it ends that, when the migration waits for the table `wanted`.
+ */
+async function migrateBeside(program: {
+  from: string;
+  begins: string;
+  wanted: string;
+  goesOn: string;
+  deadlockTimeout?: string;
+}) {
   const { url } = await empty();
-  const missing = await migrateUpTo(url, BEFORE_INVITATIONS);
+  const missing = await migrateUpTo(url, program.from);
   const pool = poolOf(url);
-  const program = await pool.connect();
-  await program.query("begin; lock table runs in row exclusive mode");
+  const client = await pool.connect();
+  await client.query(`set deadlock_timeout = '${program.deadlockTimeout ?? "1s"}'`);
+  await client.query(`begin; ${program.begins}`);
   const migrated = migrate({ url, appVersion: "1.0.0" });
-  await untilWanted(pool, "runs");
-  // Whose column came with it.
-  await program.query("select invited_by from invitations");
-  await program.query("commit");
-  program.release();
-  expect(await migrated).toEqual({ applied: missing });
+  await untilWanted(pool, program.wanted);
+  await client.query(program.goesOn);
+  await client.query("commit");
+  client.release();
+  const result = await migrated;
   await pool.end();
+  return { result, missing };
+}
+
+test("a migration that has to wait has given the tables of the one before it to the programs", async () => {
+  const { result, missing } = await migrateBeside({
+    from: BEFORE_INVITATIONS,
+    begins: "lock table runs in row exclusive mode",
+    wanted: "runs",
+    // Whose column came with it.
+    goesOn: "select invited_by from invitations",
+  });
+  expect(result).toEqual({ applied: missing });
 });
 
 test("a clock that was set back since the last migration stops none", async () => {
@@ -177,38 +199,28 @@ test("a clock that was set back since the last migration stops none", async () =
 });
 
 test("a change of a job that was begun before the index of changes is made again goes on", async () => {
-  const { url } = await empty();
-  const missing = await migrateUpTo(url, "0015_when_a_retry_was_due");
-  const pool = poolOf(url);
-  const program = await pool.connect();
-  // It would be the one who is told of a deadlock.
-  await program.query("set deadlock_timeout = '10ms'");
-  await program.query("begin; lock table jobs in row share mode");
-  const migrated = migrate({ url, appVersion: "1.0.0" });
-  await untilWanted(pool, "jobs");
-  await program.query("lock table jobs in row exclusive mode");
-  await program.query("commit");
-  program.release();
-  expect(await migrated).toEqual({ applied: missing });
-  await pool.end();
+  const { result, missing } = await migrateBeside({
+    from: "0015_when_a_retry_was_due",
+    // It would be the one who is told of a deadlock.
+    deadlockTimeout: "10ms",
+    begins: "lock table jobs in row share mode",
+    wanted: "jobs",
+    goesOn: "lock table jobs in row exclusive mode",
+  });
+  expect(result).toEqual({ applied: missing });
 });
 
 test("somebody who holds what it wants, and wants what it holds, is let through", async () => {
-  const { url } = await empty();
-  // Changes job_cursors, then job_history.
-  const missing = await migrateUpTo(url, "0011_runs_without_first_start");
-  const pool = poolOf(url);
-  const program = await pool.connect();
-  // Whoever looks first whether they wait for each other ends its own transaction.
-  await program.query("set deadlock_timeout = '1min'");
-  await program.query("begin; lock table job_history in row exclusive mode");
-  const migrated = migrate({ url, appVersion: "1.0.0" });
-  await untilWanted(pool, "job_history");
-  await program.query("lock table job_cursors in row exclusive mode");
-  await program.query("commit");
-  program.release();
-  expect(await migrated).toEqual({ applied: missing });
-  await pool.end();
+  const { result, missing } = await migrateBeside({
+    // What comes next changes job_cursors, then job_history.
+    from: "0011_runs_without_first_start",
+    // Whoever looks first whether they wait for each other ends its own transaction.
+    deadlockTimeout: "1min",
+    begins: "lock table job_history in row exclusive mode",
+    wanted: "job_history",
+    goesOn: "lock table job_cursors in row exclusive mode",
+  });
+  expect(result).toEqual({ applied: missing });
 });
 
 test("one that has nothing to do waits for another that holds a table all the same", async () => {

@@ -1,14 +1,8 @@
-import { access, glob, readFile } from "node:fs/promises";
+import { access, readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
 import { parseCommandLine } from "../../../src/admin/command-line.ts";
-
-const pages = await Promise.all(
-  (await Array.fromAsync(glob(["*.md", "docs/**/*.md", "test/**/*.md"]))).map(async (file) => ({
-    file,
-    text: await readFile(file, "utf8"),
-  })),
-);
+import { pages, shellBlocks } from "./pages.ts";
 
 async function exists(path: string): Promise<boolean> {
   return access(path).then(
@@ -57,7 +51,7 @@ test("the admin commands that are pasted are understood", () => {
   const refused: string[] = [];
   let pasted = 0;
   for (const { file, text } of pages)
-    for (const [, block = ""] of text.matchAll(/^```sh\n(.*?)^```/gms))
+    for (const block of shellBlocks(text))
       for (const [, line = ""] of block
         .replaceAll(/\\\n\s*/g, "")
         .matchAll(/\bcarillon(?: --)? (admin [^<)\n]*)/g)) {

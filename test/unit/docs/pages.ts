@@ -1,0 +1,14 @@
+import { glob, readFile } from "node:fs/promises";
+
+/** Every page in Markdown. */
+export const pages = await Promise.all(
+  (await Array.fromAsync(glob(["*.md", "docs/**/*.md", "test/**/*.md"]))).map(async (file) => ({
+    file,
+    text: await readFile(file, "utf8"),
+  })),
+);
+
+/** The blocks of a page that are to be pasted into a shell. */
+export function shellBlocks(text: string): string[] {
+  return [...text.matchAll(/^```sh\n(.*?)^```/gms)].map(([, block = ""]) => block);
+}

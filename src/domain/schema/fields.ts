@@ -54,8 +54,11 @@ const CONTROLS = "\\u0000-\\u001f\\u007f\\u0085\\u2028\\u2029";
 export const SPACES = " \\u00a0\\u1680\\u2000-\\u200a\\u202f\\u205f\\u3000\\ufeff";
 const ONE_LINE = `^[^${CONTROLS}]*$`;
 const ONE_LINE_RULE = "must be one line without control characters";
-/** Such a line with something to see: pages show it as a title and as a link. */
-const VISIBLE_LINE = `^[^${CONTROLS}]*[^${CONTROLS}${SPACES}][^${CONTROLS}]*$`;
+/**
+ * Such a line with something to see: pages show it as a title and as a link. Each character fits one place of it alone: a
+ * validator tries it also on what is too long, and would look for the place of what there is to see for hours.
+ */
+const VISIBLE_LINE = `^[${SPACES}]*[^${CONTROLS}${SPACES}][^${CONTROLS}]*$`;
 
 /** A string of a fixed set; CRDs and OpenAPI both want `enum`, not a union of constants. */
 export function oneOf<const T extends readonly string[]>(

@@ -1,9 +1,18 @@
 import { describe, expect, test } from "vitest";
 import { jobCreate } from "../../../src/domain/schema/rest-job.ts";
+import { DASHBOARD_ENDPOINTS } from "../../../src/gateway/dashboard/endpoints.ts";
 import { queryObject } from "../../../src/gateway/query.ts";
+import { ENDPOINTS } from "../../../src/gateway/schema/endpoints.ts";
 import { executionsQuery } from "../../../src/gateway/schema/jobs.ts";
 import { logsQuery } from "../../../src/gateway/schema/mail.ts";
 import { validator } from "../../../src/gateway/validate.ts";
+
+/** Bodies with fields of their own. */
+const BODIES = Object.entries({ ...ENDPOINTS, ...DASHBOARD_ENDPOINTS }).flatMap(([id, endpoint]) =>
+  "body" in endpoint && "properties" in endpoint.body
+    ? [{ id, body: endpoint.body, fields: Object.keys(endpoint.body.properties) }]
+    : [],
+);
 
 const checkLogs = validator(logsQuery, "query parameter");
 const logs = (query: string) => checkLogs(queryObject(query, logsQuery));
@@ -86,6 +95,14 @@ describe("what is refused at length is refused at once", () => {
     const check = validator(jobCreate);
     const before = process.cpuUsage();
     expect(() => check(Object.fromEntries(names))).toThrow(/more\)$/);
+    expect(process.cpuUsage(before).user / 1_000).toBeLessThan(500);
+  });
+
+  test.each(BODIES)("a text far too long for each field: $id", ({ body, fields }) => {
+    const check = validator(body);
+    const text = `${"a".repeat(100_000)}\n`;
+    const before = process.cpuUsage();
+    expect(() => check(Object.fromEntries(fields.map((field) => [field, text])))).toThrow(/must /);
     expect(process.cpuUsage(before).user / 1_000).toBeLessThan(500);
   });
 });

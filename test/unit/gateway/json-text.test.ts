@@ -96,6 +96,15 @@ describe("scanJsonObject refuses", () => {
   });
 });
 
+test("what is wrong behind ten million lines is told without a list of them", () => {
+  const text = `{"a":1${"\n".repeat(10_000_000)}x}`;
+  const before = process.memoryUsage().heapUsed;
+  expect(scan(text)).toMatchObject({
+    problem: expect.stringContaining("line 10000001, column 1:"),
+  });
+  expect(process.memoryUsage().heapUsed - before).toBeLessThan(40_000_000);
+});
+
 test("a member's span is its value as it stood in the text", () => {
   const text = ' { "a" : { "z": 1.0, "1": [ ] } , "b":"x" }\n';
   const result = scan(text);

@@ -214,6 +214,25 @@ describe.skipIf(chrome === undefined)("every page", () => {
     await context.close();
   }, 240_000);
 
+  test("a payload is shown as high as it is, up to 16 lines", async () => {
+    const { context, page } = await stage.openPage("jobs/new");
+    const payload = page.getByLabel("Payload");
+    const heightOf = async (lines: number) => {
+      await payload.fill(Array.from({ length: lines }, () => "{").join("\n"));
+      return (await payload.boundingBox())?.height ?? 0;
+    };
+    const heights = [];
+    for (const lines of [1, 3, 4, 16, 17]) heights.push(await heightOf(lines));
+    const [one = 0, three = 0, four = 0, sixteen = 0, more = 0] = heights;
+    expect([one, more]).toEqual([three, sixteen]);
+    // Nothing beside it lays out the text, to learn its height.
+    expect(await page.locator("textarea").count()).toBe(1);
+    const line = four - three;
+    expect(line).toBeGreaterThan(10);
+    expect(sixteen).toBeCloseTo(three + 13 * line, 0);
+    await context.close();
+  });
+
   test("the API's routes have their own methods, whatever paths the pages have", async () => {
     const reply = await fetch(`${program.url}/dashboard/api/signing-secret/rotate`);
     expect([reply.status, reply.headers.get("allow")]).toEqual([405, "POST"]);

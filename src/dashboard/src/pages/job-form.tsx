@@ -12,7 +12,6 @@ import {
   SimpleGrid,
   Stack,
   Text,
-  Textarea,
   TextInput,
   Title,
 } from "@mantine/core";
@@ -23,6 +22,7 @@ import { useEffect, useState } from "react";
 import { ApiError, ask } from "../api.ts";
 import type { JobCheck } from "../api-types.ts";
 import { BusyButton } from "../components/busy-button.tsx";
+import { GrowingTextarea } from "../components/growing-textarea.tsx";
 import { Problem } from "../components/problem.tsx";
 import { TimeZoneSelect } from "../components/time-zone-select.tsx";
 import { useSession } from "../session.ts";
@@ -240,13 +240,11 @@ export function JobForm(props: {
                       required
                       {...text("webhook_url")}
                     />
-                    <Textarea
+                    <GrowingTextarea
                       label={LABELS.webhook_payload}
                       description="A JSON object, sent as the body."
-                      autosize
                       minRows={3}
-                      maxRows={16}
-                      classNames={{ input: "mono" }}
+                      mono
                       spellCheck={false}
                       value={draft.webhook_payload}
                       error={problem("webhook_payload")}
@@ -271,12 +269,10 @@ export function JobForm(props: {
                       {...text("email_to")}
                     />
                     <TextInput label={LABELS.email_subject} required {...text("email_subject")} />
-                    <Textarea
+                    <GrowingTextarea
                       label={LABELS.email_body}
                       required
-                      autosize
                       minRows={4}
-                      maxRows={16}
                       value={draft.email_body}
                       error={problem("email_body")}
                       onChange={(event) => {

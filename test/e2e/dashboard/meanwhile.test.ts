@@ -291,6 +291,82 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
     await context.close();
   });
 
+  test("a job that somebody else changes: that is said once, and what nobody else touches is theirs", async () => {
+    const id = await createJob("Changed by two");
+    const { context, page } = await open(`jobs/${id}/edit`);
+    const theirs = {
+      name: "Theirs",
+      webhook_url: "https://example.com/theirs",
+      webhook_payload: { theirs: true },
+    };
+    await stage.rest({ method: "PATCH", path: `/jobs/${id}`, body: theirs });
+    await page.getByLabel("URL").fill("https://example.com/mine");
+    await page.getByLabel("Payload").fill(`{"mine":true}`);
+    await button(page, "Save").click();
+    const alert = page.getByRole("alert");
+    await alert.getByText("URL: was changed meanwhile, to “https://example.com/theirs”.").waitFor();
+    await alert.getByText("Payload: was changed meanwhile. Save again").waitFor();
+    const saved = async () => (await stage.rest({ path: `/jobs/${id}` })).body;
+    expect(await saved()).toMatchObject(theirs);
+    await button(page, "Save").click();
+    await heading(page, "Theirs").waitFor();
+    expect(await saved()).toMatchObject({
+      name: "Theirs",
+      webhook_url: "https://example.com/mine",
+      webhook_payload: { mine: true },
+    });
+    await context.close();
+  });
+
+  test("a job that was saved although no answer came is saved again without a question", async () => {
+    const id = await createJob("Saved unheard");
+    const { context, page } = await open(`jobs/${id}/edit`);
+    await page.getByLabel("Name").fill("Mine");
+    await stage.rest({ method: "PATCH", path: `/jobs/${id}`, body: { name: "Mine" } });
+    await button(page, "Save").click();
+    await heading(page, "Mine").waitFor();
+    expect(await page.getByText("was changed meanwhile").count()).toBe(0);
+    await context.close();
+  });
+
+  test("settings that somebody else changes: that is said once", async () => {
+    const { context, page } = await open("smtp");
+    const other = await context.newPage();
+    await other.goto("/dashboard/smtp");
+    await other.getByLabel("From address").fill("theirs@example.com");
+    await button(other, "Save").click();
+    await other.getByText("SMTP settings saved").waitFor();
+    await page.getByLabel("From address").fill("mine@example.com");
+    await button(page, "Save").click();
+    const said = "From address: was changed meanwhile, to “theirs@example.com”.";
+    await page.getByRole("alert").getByText(said).waitFor();
+    await button(page, "Save").click();
+    await page.getByText("SMTP settings saved").waitFor();
+    await other.reload();
+    await other.getByLabel("From address").waitFor();
+    expect(await other.getByLabel("From address").inputValue()).toBe("mine@example.com");
+    await context.close();
+  });
+
+  test("settings of the account that somebody else changes stay, where only others are changed", async () => {
+    const { context, page } = await open("settings");
+    const other = await context.newPage();
+    await other.goto("/dashboard/settings");
+    const days = "Days to keep executions and the email log";
+    await other.getByLabel(days).fill("80");
+    await button(other, "Save").click();
+    await other.getByText("Settings saved").waitFor();
+    await choice(page, "Time zone").click();
+    await choice(page, "Time zone").fill("Europe/Paris");
+    await page.getByRole("option", { name: "Europe/Paris" }).click();
+    await button(page, "Save").click();
+    await page.getByText("Settings saved").waitFor();
+    await other.reload();
+    await other.getByLabel(days).waitFor();
+    expect(await other.getByLabel(days).inputValue()).toBe("80");
+    await context.close();
+  });
+
   test("a namespace is bound with its dialog open, so that its end closes no other", async () => {
     const { context, page } = await open("");
     await page.route("**/dashboard/api/session", async (route) => {

@@ -213,6 +213,37 @@ describe.skipIf(chrome === undefined)("a session that ends", () => {
     await context.close();
   });
 
+  test("settings of SMTP that were typed are there again for the same user, but for the password", async () => {
+    const { context, page } = await open("smtp");
+    const from = field(page, "From address");
+    const saved = await from.inputValue();
+    await field(page, "Host").fill("half.example.com");
+    await page.locator("input[type=password]").fill("secret");
+    await from.fill("half@example.com");
+    await context.clearCookies();
+    await lookAt(page);
+    await enter(page, owner);
+    const again = page.getByText("What you typed is here again");
+    await again.waitFor();
+    expect(await field(page, "Host").inputValue()).toBe("half.example.com");
+    expect(await from.inputValue()).toBe("half@example.com");
+    expect(await page.locator("input[type=password]").inputValue()).toBe("");
+    await button(page, "Start afresh").click();
+    await again.waitFor({ state: "detached" });
+    expect(await from.inputValue()).toBe(saved);
+    await from.fill("whole@example.com");
+    await button(page, "Save").click();
+    await page.getByText("SMTP settings saved").waitFor();
+    // Nothing is kept of what was saved.
+    await page.getByRole("link", { name: "Jobs", exact: true }).first().click();
+    await heading(page, "Jobs").waitFor();
+    await page.getByRole("link", { name: "SMTP", exact: true }).click();
+    await from.waitFor();
+    expect(await from.inputValue()).toBe("whole@example.com");
+    expect(await again.count()).toBe(0);
+    await context.close();
+  });
+
   test.each([
     { what: "another user", signsOut: false, as: () => other },
     { what: "whoever signs in after somebody signed out", signsOut: true, as: () => owner },
@@ -235,6 +266,7 @@ describe.skipIf(chrome === undefined)("a session that ends", () => {
   test("is not there again when an answer to it comes late", async () => {
     const { context, page } = await open("settings");
     const save = await hold(page, "PATCH", "**/dashboard/api/account", "answer");
+    await field(page, "Days to keep executions and the email log").fill("80");
     await button(page, "Save").click();
     await save.asked;
     await page.getByRole("button", { name: /your user/ }).click();

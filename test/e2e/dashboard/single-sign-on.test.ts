@@ -198,6 +198,7 @@ describe.skipIf(chrome === undefined)("users and how they sign in", () => {
     await theirs.page.getByText("Only owners of the account may").waitFor();
     await expect.poll(() => theirs.page.getByRole("link", { name: "SMTP" }).count()).toBe(0);
     // Also where what was refused goes away together with the words that refused it.
+    await settings.getByLabel("Days to keep").fill("80");
     await settings.getByRole("button", { name: "Save" }).click();
     await settings.getByRole("alert").getByText("Your role is “member” now.").waitFor();
     expect(await settings.getByText("At most 90").count()).toBe(0);

@@ -88,6 +88,7 @@ export function EditJobPage() {
           key={id}
           start={draftOf(view.data.job)}
           id={id}
+          now={async () => draftOf((await get<JobView>(`/jobs/${encodeURIComponent(id)}`)).job)}
           action="Save"
           save={async (body) => {
             if (Object.keys(body).length === 0) {

@@ -1,7 +1,5 @@
 import {
   Accordion,
-  Alert,
-  Button,
   Card,
   Checkbox,
   Grid,
@@ -21,10 +19,12 @@ import { keepPreviousData, useMutation, useQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { ApiError, ask } from "../api.ts";
 import type { JobCheck } from "../api-types.ts";
+import { changedMeanwhile, refusal } from "../changed-meanwhile.ts";
 import { BusyButton } from "../components/busy-button.tsx";
 import { GrowingTextarea } from "../components/growing-textarea.tsx";
 import { Problem } from "../components/problem.tsx";
 import { TimeZoneSelect } from "../components/time-zone-select.tsx";
+import { TypedBefore } from "../components/typed-before.tsx";
 import { useSession } from "../session.ts";
 import { useStillHere } from "../still-here.ts";
 import { MY_ZONE } from "../time.ts";
@@ -36,6 +36,8 @@ import { JobHeaders } from "./job-headers.tsx";
 /** What the fields are called here. */
 const LABELS = {
   name: "Name",
+  type: "What it does",
+  schedule_type: "When",
   webhook_url: "URL",
   webhook_payload: "Payload",
   webhook_headers: "Headers",
@@ -61,6 +63,8 @@ export function JobForm(props: {
   start: JobDraft;
   /** Of the job that is changed: then only the changes are saved. */
   id?: string;
+  /** How that job is saved at present. */
+  now?: () => Promise<JobDraft>;
   action: string;
   save: (body: Record<string, unknown>) => Promise<void>;
 }) {
@@ -78,12 +82,26 @@ export function JobForm(props: {
         start: { ...start, webhook_headers: [] },
         draft: { ...draft, webhook_headers: [] },
       });
-  }, [draft]);
+  }, [draft, start]);
   const [touched, setTouched] = useState<ReadonlySet<string>>(new Set());
   const [all, setAll] = useState(false);
   const creating = props.id === undefined;
   const bodyToSave = (of: JobDraft) => (creating ? bodyOf(of) : changesOf(of, start));
   const toSave = bodyToSave(draft);
+  /** Once: what was changed is part of what the person has seen then. */
+  const refuseChangedMeanwhile = async (body: Record<string, unknown>) => {
+    if (!props.now || Object.keys(body).length === 0) return;
+    const now = await props.now();
+    const saved = bodyOf(now).body;
+    const fields = changedMeanwhile(body, bodyOf(start).body, saved);
+    if (fields.length === 0) return;
+    setStart({
+      ...start,
+      ...Object.fromEntries(fields.map((field) => [field, now[field as keyof JobDraft]])),
+      saved_run_at: fields.includes("run_at") ? now.saved_run_at : start.saved_run_at,
+    });
+    throw refusal(fields, saved);
+  };
   const stillHere = useStillHere();
   const save = useMutation({
     mutationFn: async (saved: JobDraft) => {
@@ -97,6 +115,7 @@ export function JobForm(props: {
             ...(check.data?.asked === saved ? check.data.findings : []),
           ],
         });
+      await refuseChangedMeanwhile(result.body);
       await props.save(result.body);
     },
     onSuccess: drop,
@@ -193,16 +212,7 @@ export function JobForm(props: {
         save.mutate(draft);
       }}
     >
-      {found && (
-        <Alert variant="light" role="status" mb="md">
-          <Group justify="space-between">
-            What you typed is here again, but for changes to headers: they are not kept.
-            <Button variant="default" size="xs" onClick={startAfresh}>
-              Start afresh
-            </Button>
-          </Group>
-        </Alert>
-      )}
+      {found && <TypedBefore but="changes to headers: they are" startAfresh={startAfresh} />}
       <Grid>
         <Grid.Col span={{ base: 12, md: 7 }}>
           <Stack>

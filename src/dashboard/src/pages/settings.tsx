@@ -40,16 +40,27 @@ const DAYS = "Days to keep executions and the email log";
 function AccountCard() {
   const { account, installation } = useSession();
   const client = useQueryClient();
+  // Only what is no longer as it was seen is saved: the rest stays as somebody else has set it meanwhile.
+  const [seen, setSeen] = useState(account);
   const [zone, setZone] = useState(account.time_zone);
   const [days, setDays] = useState<number | string>(account.retention_days ?? "");
   const most = installation.retention_days;
   const save = useMutation({
-    mutationFn: () =>
-      call<Account>("PATCH", "/account", {
-        time_zone: zone,
-        retention_days: days === "" ? null : Number(days),
-      }),
+    mutationFn: async () => {
+      const retention_days = days === "" ? null : Number(days);
+      const changes = {
+        ...(zone === seen.time_zone ? {} : { time_zone: zone }),
+        ...(retention_days === seen.retention_days ? {} : { retention_days }),
+      };
+      if (Object.keys(changes).length === 0) return null;
+      return call<Account>("PATCH", "/account", changes);
+    },
     onSuccess: (changed) => {
+      if (changed === null) {
+        notifications.show({ color: "gray", message: "Nothing was changed" });
+        return;
+      }
+      setSeen(changed);
       accountChanged(client, changed);
       notifications.show({ color: "green.9", message: "Settings saved" });
     },

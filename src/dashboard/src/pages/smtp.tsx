@@ -14,21 +14,28 @@ import {
 import { notifications } from "@mantine/notifications";
 import { IconCircleCheck } from "@tabler/icons-react";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
+import { useEffect, useState } from "react";
 import { ApiError, get, post } from "../api.ts";
 import type { SmtpSettings, SmtpTest, TlsMode } from "../api-types.ts";
+import { changedMeanwhile, refusal } from "../changed-meanwhile.ts";
 import { BusyButton } from "../components/busy-button.tsx";
 import { Code } from "../components/copy.tsx";
 import { Page, Waiting } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
+import { TypedBefore } from "../components/typed-before.tsx";
 import { useLoaded } from "../loaded.ts";
 import { useSession } from "../session.ts";
+import { useUnsaved } from "../unsaved.ts";
 import { PRESETS } from "./smtp-presets.ts";
 
+/** What the fields are called here, where that is not nearly their name. */
+const LABELS = { tls: "Encryption", username: "User name", from: "From address" };
+
 export function SmtpPage() {
+  const [form, setForm] = useState(0);
   const smtp = useLoaded({
     queryKey: ["smtp"],
-    queryFn: async () => (await get<{ settings: SmtpSettings | null }>("/smtp")).settings,
+    queryFn: savedSettings,
     refetchOnWindowFocus: false,
     // The form begins with what there is now, not with what an earlier visit saw.
     gcTime: 0,
@@ -40,29 +47,77 @@ export function SmtpPage() {
     >
       {smtp.isPending && <Waiting />}
       {smtp.error && <Problem error={smtp.error} retry={() => smtp.refetch()} />}
-      {smtp.data !== undefined && <SmtpForm saved={smtp.data} />}
+      {smtp.data !== undefined && (
+        <SmtpForm
+          key={form}
+          saved={smtp.data}
+          startAfresh={() => {
+            setForm((before) => before + 1);
+          }}
+        />
+      )}
     </Page>
   );
 }
 
-function SmtpForm({ saved }: { saved: SmtpSettings | null }) {
+async function savedSettings(): Promise<SmtpSettings | null> {
+  return (await get<{ settings: SmtpSettings | null }>("/smtp")).settings;
+}
+
+/** As it stands in the form, but for the password. */
+interface Typed {
+  host: string;
+  port: number | string;
+  tls: TlsMode;
+  username: string;
+  from: string;
+}
+
+function typedOf(saved: SmtpSettings | null): Typed {
+  const { host = "", port = 587, tls = "starttls", username, from = "" } = saved ?? {};
+  return { host, port, tls, username: username ?? "", from };
+}
+
+function SmtpForm(props: { saved: SmtpSettings | null; startAfresh: () => void }) {
+  const { saved } = props;
   const { user } = useSession();
   const client = useQueryClient();
-  const [host, setHost] = useState(saved?.host ?? "");
-  const [port, setPort] = useState<number | string>(saved?.port ?? 587);
-  const [tls, setTls] = useState<TlsMode>(saved?.tls ?? "starttls");
-  const [username, setUsername] = useState(saved?.username ?? "");
+  const { found, hold, drop } = useUnsaved<{ seen: SmtpSettings | null; typed: Typed }>(user.id);
+  // They may be loaded again while the form is open: what somebody else changed is told from what the person saw.
+  const [seen, setSeen] = useState(found ? found.seen : saved);
+  const start = found?.typed ?? typedOf(saved);
+  const [host, setHost] = useState(start.host);
+  const [port, setPort] = useState(start.port);
+  const [tls, setTls] = useState(start.tls);
+  const [username, setUsername] = useState(start.username);
   const [password, setPassword] = useState("");
-  const [from, setFrom] = useState(saved?.from ?? "");
+  const [from, setFrom] = useState(start.from);
   const [to, setTo] = useState(user.email);
   // What is said of the settings as they were is not true of others, also when it is said late.
   const [edition, setEdition] = useState(0);
 
+  useEffect(() => {
+    if (edition > 0) hold({ seen, typed: { host, port, tls, username, from } });
+  }, [edition]);
+
   const typed = { edition, host, port, tls, username, password, from, to };
   const save = useMutation({
-    mutationFn: (sent: typeof typed) => post<{ settings: SmtpSettings }>("/smtp", settingsOf(sent)),
+    mutationFn: async (sent: typeof typed) => {
+      const { password: _, ...mine } = settingsOf(sent);
+      const now = await savedSettings();
+      const fields = now ? changedMeanwhile(mine, { ...seen }, { ...now }) : [];
+      if (now && fields.length > 0) {
+        // Whoever saves again has been told.
+        setSeen(now);
+        client.setQueryData(["smtp"], now);
+        throw refusal(fields, { ...now });
+      }
+      return post<{ settings: SmtpSettings }>("/smtp", settingsOf(sent));
+    },
     onSuccess: ({ settings }, sent) => {
       client.setQueryData(["smtp"], settings);
+      setSeen(settings);
+      if (sent.edition === edition) drop();
       // As the server has them: in lower case, without spaces. What was typed meanwhile stays.
       setHost((now) => (now === sent.host ? settings.host : now));
       setFrom((now) => (now === sent.from ? settings.from : now));
@@ -92,6 +147,15 @@ function SmtpForm({ saved }: { saved: SmtpSettings | null }) {
 
   return (
     <Stack>
+      {found && (
+        <TypedBefore
+          but="the password: it is"
+          startAfresh={() => {
+            drop();
+            props.startAfresh();
+          }}
+        />
+      )}
       <form
         onChange={edited}
         onSubmit={(event) => {
@@ -196,7 +260,7 @@ function SmtpForm({ saved }: { saved: SmtpSettings | null }) {
                 setFrom(event.currentTarget.value);
               }}
             />
-            {save.error && <Problem error={save.error} />}
+            {save.error && <Problem error={save.error} labels={LABELS} />}
             <Group justify="flex-end">
               <BusyButton type="submit" busy={save.isPending}>
                 Save

@@ -47,6 +47,7 @@ interface Rules {
 }
 interface Dashboard {
   uid: string;
+  templating: { list: { name: string; allValue?: string }[] };
   panels: {
     id: number;
     title: string;
@@ -108,6 +109,18 @@ describe("the Grafana dashboard", async () => {
     expect(panel.targets.length).toBeGreaterThan(0);
     for (const { expr } of panel.targets) expect(problems(expr)).toEqual([]);
   });
+
+  test.each(dashboard.panels)(
+    "$title shows the installations of the chosen namespaces",
+    (panel) => {
+      for (const { expr } of panel.targets)
+        for (const [selector] of expr.matchAll(/\bcarillon_[a-z_]+(?:\{[^}]*\})?/g))
+          expect(selector).toContain('namespace=~"$namespace"');
+      const chosen = dashboard.templating.list.find(({ name }) => name === "namespace");
+      // Also of processes that are scraped without that label.
+      expect(chosen?.allValue).toBe(".*");
+    },
+  );
 
   test("its panels have ids of their own and do not lie on each other", () => {
     const { panels } = dashboard;

@@ -495,6 +495,16 @@ describe.runIf(inject("kubeconfig") !== "")("the chart's templates", () => {
       message: "/bootstrap/email",
     },
     {
+      title: "a name that an API server would refuse",
+      values: { ...WITH_URL, fullnameOverride: "Team_A" },
+      message: "/fullnameOverride",
+    },
+    {
+      title: "a part of names that an API server would refuse",
+      values: { ...WITH_URL, nameOverride: "carillon.eu" },
+      message: "/nameOverride",
+    },
+    {
       title: "an account's namespace that nobody watches",
       values: { ...WITH_URL, watchNamespaces: ["a"] },
       message: 'bootstrap.namespace is "platform", which is not in watchNamespaces',

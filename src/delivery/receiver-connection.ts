@@ -58,6 +58,7 @@ export class ReceiverConnection {
     socket.on("close", () => {
       this.#fail(new Error("the connection was closed"));
     });
+    readBeforeFailing(socket);
     // Reading and writing begin it anew, so that it is counted from the last answer.
     socket.setTimeout(this.#kept);
     socket.on("timeout", () => {
@@ -120,4 +121,19 @@ export class ReceiverConnection {
     this.#caller = undefined;
     caller?.failed(error);
   }
+}
+
+/**
+ * A write that fails makes Node destroy its socket at once, with what has come and has not been read: the answer of a
+ * receiver that closed before it had read the request. From now on a failure is heard of when that has been read.
+ */
+function readBeforeFailing(socket: Socket): void {
+  const write = socket["_write"].bind(socket);
+  socket["_write"] = (bytes, encoding, done) => {
+    write(bytes, encoding, (error) => {
+      // One turn may be over before anything is read; in the next one, all is.
+      if (error) setImmediate(() => setImmediate(done, error));
+      else done();
+    });
+  };
 }

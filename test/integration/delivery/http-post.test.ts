@@ -128,6 +128,19 @@ test("an answer before the request has been read counts, and the connection is n
   expect(opened).toBe(2);
 });
 
+test("an answer of a receiver that is gone before all of the request was written counts", async () => {
+  const connection = await connections.take("a", origin, 5_000);
+  await until("the receiver has it", () => sockets.size === 1);
+  for (const socket of sockets) {
+    socket.write("HTTP/1.1 503 Busy\r\nRetry-After: 120\r\nContent-Length: 0\r\n\r\n");
+    socket.resetAndDestroy();
+  }
+  // In the same turn: the write fails, and the answer has come and has not been read.
+  const called = call({ take: () => connection });
+  expect(await called).toEqual({ status: 503, retryAfter: "120" });
+  expect(connection.gone).toBe(true);
+});
+
 test("an answer behind an answer, at once or later, is nobody's", async () => {
   onData = answer(`${OK}HTTP/1.1 500 No\r\n\r\n`);
   expect(await call()).toMatchObject({ status: 200 });

@@ -2,7 +2,7 @@ import { fileURLToPath } from "node:url";
 import { readdir } from "node:fs/promises";
 import type { Client } from "pg";
 import { BRIEFLY, createClient, liftTimeLimits, type Pool, type Queryable } from "./pool.ts";
-import { translating } from "./connection-errors.ts";
+import { isOfNoUse, translating } from "./connection-errors.ts";
 import { DEADLOCK, LOCK_NOT_AVAILABLE, sqlState } from "./sql-state.ts";
 
 const DIRECTORY = fileURLToPath(new URL("migrations/", import.meta.url));
@@ -33,7 +33,7 @@ export class RoleTooWeak extends Error {
   override name = "RoleTooWeak";
 }
 
-/** A migration could not be applied. Those before it were. */
+/** A migration could not be applied, though PostgreSQL is there. Those before it were. */
 export class MigrationFailed extends Error {
   override name = "MigrationFailed";
   constructor(cause: unknown) {
@@ -173,7 +173,7 @@ async function apply(request: {
         error: () => undefined,
       },
     }).catch((cause: unknown) => {
-      throw new MigrationFailed(cause);
+      throw isOfNoUse(cause) ? cause : new MigrationFailed(cause);
     });
     return migration?.name;
   };

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createPool } from "../../src/postgres/pool.ts";
 import { freePort } from "../network/free-port.ts";
+import { addressOf, startTcpProxy } from "../network/tcp-proxy.ts";
 import { admin } from "../postgres/admin.ts";
 import {
   createEmptyDatabase,
@@ -434,6 +435,24 @@ test("migrate ends at SIGTERM, also as the first process of a container", async 
   program.signal("SIGTERM");
   // A code, not a signal: it has a handler, without which a first process would go on.
   expect((await program.finished).code).toBe(143);
+});
+
+test("migrate waits for PostgreSQL in the middle of it, too, and goes on", async () => {
+  const database = await createEmptyDatabase();
+  const proxy = await startTcpProxy({ target: () => addressOf(database.url) });
+  const url = new URL(database.url);
+  url.port = String(proxy.port);
+  const env = { DATABASE_URL: url.href, CARILLON_DATABASE_WAIT_SECONDS: "60" };
+  const program = run("migrate", { env });
+  await until("it has begun", () => program.stdout().includes("0002_"));
+  proxy.cut();
+  const { code, stdout } = await program.finished;
+  expect(code).toBe(0);
+  expect(stdout).toMatch(
+    /^Waiting for PostgreSQL, .*\n(?:Migrating .*\n)+The database is up to date\n$/m,
+  );
+  await proxy.close();
+  await database.drop();
 });
 
 test("standalone ends at SIGTERM while its migration waits for somebody who reads the tables", async () => {

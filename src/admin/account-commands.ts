@@ -1,6 +1,13 @@
 import type { Account } from "../domain/account.ts";
 import { isoUtc } from "../domain/instant.ts";
-import { accountNamed, asJson, CommandFailed, given, type Command } from "./command.ts";
+import {
+  accountNamed,
+  asJson,
+  CommandFailed,
+  given,
+  type AdminStores,
+  type Command,
+} from "./command.ts";
 
 const NAMESPACE = {
   value: "NAMESPACE",
@@ -69,7 +76,7 @@ export const ACCOUNT_COMMANDS: readonly Command[] = [
       const rule = given(positionals, "CIDR[:PORT]");
       stores.checkRule(rule);
       await stores.accounts.allow(account.id, rule);
-      return asJson(await rulesView(stores.accounts.allowedDestinations(account.id), account));
+      return asJson(await rulesView(stores, account));
     },
   },
   {
@@ -82,7 +89,17 @@ export const ACCOUNT_COMMANDS: readonly Command[] = [
       const rule = given(positionals, "CIDR[:PORT]");
       if (!(await stores.accounts.disallow(account.id, rule)))
         throw new CommandFailed(`${account.name} has no rule ${rule}`);
-      return asJson(await rulesView(stores.accounts.allowedDestinations(account.id), account));
+      return asJson(await rulesView(stores, account));
+    },
+  },
+  {
+    path: "account allowed",
+    summary: "Show these permissions of the account. Prints JSON.",
+    positionals: ["NAME"],
+    options: {},
+    async run({ stores, positionals }) {
+      const account = await accountNamed(stores, given(positionals, "NAME"));
+      return asJson(await rulesView(stores, account));
     },
   },
 ];
@@ -96,6 +113,6 @@ function accountView(account: Account): object {
   };
 }
 
-async function rulesView(rules: Promise<string[]>, account: Account): Promise<object> {
-  return { account: account.name, allowed: await rules };
+async function rulesView({ accounts }: AdminStores, { id, name }: Account): Promise<object> {
+  return { account: name, allowed: await accounts.allowedDestinations(id) };
 }

@@ -79,6 +79,12 @@ describe("carillon admin on DATABASE_URL", () => {
     expect(JSON.parse(await succeeds("admin account allow team-a 10.0.0.0/8:8443"))).toMatchObject({
       allowed: ["10.0.0.0/8:8443"],
     });
+    await succeeds("admin account allow team-a fd00::/8");
+    expect(JSON.parse(await succeeds("admin account allowed team-a"))).toEqual({
+      account: "team-a",
+      allowed: ["10.0.0.0/8:8443", "fd00::/8"],
+    });
+    await succeeds("admin account disallow team-a fd00::/8");
     expect(
       JSON.parse(await succeeds("admin account disallow team-a 10.0.0.0/8:8443")),
     ).toMatchObject({ allowed: [] });

@@ -12,6 +12,7 @@ describe("parseCommandLine", () => {
       "account delete",
       "account allow",
       "account disallow",
+      "account allowed",
       "key create",
       "key list",
       "key delete",

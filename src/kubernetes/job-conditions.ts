@@ -8,7 +8,7 @@ import { resourceField } from "./resource-fields.ts";
 
 /** A condition of the status, without its transition time: the writer knows the old one. */
 export interface JobCondition {
-  type: "Ready" | "Scheduled" | "LastRunSucceeded" | "DestinationReachable";
+  type: "Ready" | "Scheduled" | "LastRunSucceeded" | "Stalled" | "DestinationReachable";
   status: "True" | "False" | "Unknown";
   /** CamelCase, stable. */
   reason: string;
@@ -26,8 +26,18 @@ export function jobConditions(input: {
   circuitOpen?: boolean;
   now: Instant;
 }): JobCondition[] {
-  const conditions = [ready(input), scheduled(input), lastRun(input.history)];
+  const readiness = ready(input);
+  const conditions = [readiness, scheduled(input), lastRun(input.history), ...stalled(readiness)];
   return input.circuitOpen ? [...conditions, UNREACHABLE] : conditions;
+}
+
+/**
+ * Not ready, and only a change of the job helps: a tool that waits for it (kstatus) need not wait any longer. An account
+ * may still be bound.
+ */
+function stalled({ status, reason, message }: JobCondition): JobCondition[] {
+  if (status !== "False" || reason === "NoAccount") return [];
+  return [{ type: "Stalled", status: "True", reason, message }];
 }
 
 /** Why nothing runs, as one text; empty when the job is ready, or nobody has said yet. */

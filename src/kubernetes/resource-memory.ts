@@ -2,12 +2,13 @@ import { createHash } from "node:crypto";
 import { canonicalJson } from "../domain/exact-json.ts";
 import { whyUnready } from "./job-conditions.ts";
 import type { ScheduledJob, ScheduledJobStatus } from "./scheduled-job.ts";
+import { NOT_OBSERVED } from "./scheduled-job-status-schema.ts";
 
 /** What the status writer must know of a resource that the domain's job does not carry. */
 export interface RememberedResource {
   namespace: string;
   name: string;
-  /** `statusDigest` of the stored status; empty when there is none. */
+  /** `statusDigest` of the stored status; empty when none was written yet. */
   digest: string;
   /** Condition type → its status and since when, so that an unchanged condition keeps its time. */
   transitions: ReadonlyMap<string, { status: string; since: string }>;
@@ -59,7 +60,8 @@ export function createResourceMemory(): ResourceMemory {
   };
   return {
     seen({ metadata, status }) {
-      remember(metadata.uid, metadata.namespace, metadata.name, status);
+      const written = status?.observedGeneration === NOT_OBSERVED ? undefined : status;
+      remember(metadata.uid, metadata.namespace, metadata.name, written);
     },
     wrote(uid, status) {
       const known = get(uid);

@@ -1,6 +1,9 @@
 import { Type } from "typebox";
 import { oneOf } from "../domain/schema/fields.ts";
 
+/** `observedGeneration` until the controller has written a status. */
+export const NOT_OBSERVED = -1;
+
 const time = (description: string) =>
   Type.Optional(Type.String({ format: "date-time", description }));
 const text = (description: string) => Type.Optional(Type.String({ description }));
@@ -8,7 +11,8 @@ const count = (description: string) => Type.Optional(Type.Integer({ description 
 
 const condition = Type.Object({
   type: Type.String({
-    description: "Ready, Scheduled, LastRunSucceeded, or DestinationReachable while it is False.",
+    description:
+      "Ready, Scheduled, LastRunSucceeded, Stalled while it is True, or DestinationReachable while it is False.",
     maxLength: 316,
   }),
   status: oneOf(["True", "False", "Unknown"], { description: "Whether the condition holds." }),
@@ -34,7 +38,7 @@ export const scheduledJobStatus = Type.Object(
     conditions: Type.Optional(
       Type.Array(condition, {
         description:
-          "Ready, Scheduled, LastRunSucceeded, and DestinationReachable while it is False.",
+          "Ready, Scheduled, LastRunSucceeded, Stalled while it is True, and DestinationReachable while it is False.",
         maxItems: 16,
         "x-kubernetes-list-type": "map",
         "x-kubernetes-list-map-keys": ["type"],
@@ -60,5 +64,9 @@ export const scheduledJobStatus = Type.Object(
       ),
     ),
   },
-  { description: "What has become of the job. Written by Carillon." },
+  {
+    description: "What has become of the job. Written by Carillon.",
+    // Else a tool that waits (kstatus) takes a job that nobody has looked at yet for one that is in order.
+    default: { observedGeneration: NOT_OBSERVED },
+  },
 );

@@ -23,10 +23,8 @@ import { aCursor } from "../../unit/domain/decide-builders.ts";
 import { until } from "../../until.ts";
 
 const kubeconfig = inject("kubeconfig");
-const SPEC = specFromResource(
-  { schedule: { cron: "0 3 1 1 *" }, webhook: { url: "https://example.com/" } },
-  "job",
-);
+const JOB = { schedule: { cron: "0 3 1 1 *" }, webhook: { url: "https://example.com/" } };
+const SPEC = specFromResource(JOB, "job");
 
 interface KubernetesEvent {
   reason: string;
@@ -156,6 +154,8 @@ describe.runIf(kubeconfig !== "")("status and events", () => {
   test("a new job gets phase, conditions and its next time, and the spec stays as it was", async () => {
     const { start, create } = await leader();
     const job = await create("fresh");
+    // Of a job without a generation that was looked at, tools that wait say that it is in order.
+    expect((await read("fresh")).status).toEqual({ observedGeneration: -1 });
     start().report(job, observed(job));
     await until("a status", async () => (await statusOf("fresh"))?.phase === "Active");
     const { status, metadata } = await read("fresh");
@@ -172,6 +172,30 @@ describe.runIf(kubeconfig !== "")("status and events", () => {
       Scheduled: { status: "True" },
       LastRunSucceeded: { status: "Unknown" },
     });
+  });
+
+  test("a job that only a change can mend is Stalled, until it is changed", async () => {
+    const { start, create, store } = await leader();
+    const never = specFromResource({ ...JOB, schedule: { cron: "0 0 31 2 *" } }, "job");
+    const job = await create("stalled", never);
+    const writer = start();
+    writer.report(job, observed(job));
+    await until("a status", async () => (await statusOf("stalled"))?.phase === "Invalid");
+    const { Ready, Stalled } = await conditions("stalled");
+    expect(Stalled).toEqual({ ...Ready, type: "Stalled", status: "True" });
+    expect(Stalled).toMatchObject({ reason: "InvalidSchedule" });
+    const mended = await store.update(job, SPEC);
+    writer.report(mended, observed(mended));
+    await until("its end", async () => (await statusOf("stalled"))?.phase === "Active");
+    expect((await conditions("stalled")).Stalled).toBeUndefined();
+    // Somebody else may still bind an account.
+    const stranger = { ...mended, account: null, generation: 3 };
+    writer.report(stranger, observed(stranger));
+    await until(
+      "no account",
+      async () => (await conditions("stalled")).Ready?.reason === "NoAccount",
+    );
+    expect((await conditions("stalled")).Stalled).toBeUndefined();
   });
 
   test("a failed run shows up without a report, with an Event; other conditions keep their time", async () => {
@@ -335,7 +359,7 @@ describe.runIf(kubeconfig !== "")("status and events", () => {
           resource: "scheduledjobs",
           path: jobsPath(namespace),
         });
-        missing = items.filter(({ status }) => !status).map(({ metadata }) => metadata.name);
+        missing = items.filter(({ status }) => !status?.phase).map(({ metadata }) => metadata.name);
         return missing.length === 0;
       },
       20_000,
@@ -358,7 +382,7 @@ describe.runIf(kubeconfig !== "")("status and events", () => {
     for (const job of [...herd, neighbour]) writer.report(job, observed(job));
     await until(
       "the neighbour's status",
-      async () => (await read("neighbour", other)).status !== undefined,
+      async () => (await read("neighbour", other)).status?.phase !== undefined,
     );
     expect(writer.behind()).toBeGreaterThan(herd.length / 2);
   });
@@ -424,7 +448,7 @@ describe.runIf(kubeconfig !== "")("status and events", () => {
     await until("the write that is refused", async () => (await failed(client)) > before);
     const now = await read("reborn");
     expect(now.metadata.uid).toBe(successor.uid);
-    expect(now.status).toBeUndefined();
+    expect(now.status?.phase).toBeUndefined();
   });
 
   /** An event recorder whose time stands still, and what it may tell. */

@@ -61,7 +61,7 @@ test("has every field that REST creates a job with", async () => {
 
 test("has every field of the status", () => {
   const told = rows("status").flatMap(([field]) => names(field));
-  const conditions = ["Ready", "Scheduled", "LastRunSucceeded", "DestinationReachable"];
+  const conditions = ["Ready", "Scheduled", "LastRunSucceeded", "Stalled", "DestinationReachable"];
   const known = Object.keys(status?.properties ?? {}).filter((name) => name !== "conditions");
   expect(new Set(told)).toEqual(new Set([...known, ...conditions]));
 });

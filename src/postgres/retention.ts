@@ -15,7 +15,7 @@ import { deleteExpiredIdempotencyKeys } from "./idempotency-keys.ts";
 import { deleteExpiredInvitations } from "./invitations.ts";
 import { deleteExpiredOtps } from "./otps.ts";
 import { dropMonthsBefore, ensureMonthsAhead } from "./partitions.ts";
-import { transaction, type Pool } from "./pool.ts";
+import { fixPlans, transaction, type Pool } from "./pool.ts";
 import { deleteExpiredSessions } from "./sessions.ts";
 import { deleteOldSignInFailures } from "./sign-in-brake.ts";
 import { deleteExpiredSingleSignOns } from "./single-sign-ons.ts";
@@ -37,6 +37,15 @@ type Sweep = Batches & { pool: Pool; signal: AbortSignal };
 
 /** Of which revisions are looked for. */
 const JOBS_AT_A_TIME = 5_000;
+
+/** Of an account's history, among which old ones are looked for. */
+const ENTRIES_AT_A_TIME = 5_000;
+
+/** Both have an index on account, job and time. */
+const HISTORY = [
+  { what: "executions", table: "executions", at: "executed_at" },
+  { what: "missed spans", table: "missed_spans", at: "last_at" },
+] as const;
 
 /** Cursors and revisions outlive their job by this, and a manual run's key its request. */
 const REMEMBERED_DAYS = 7;
@@ -95,18 +104,59 @@ export function createRetention(options: RetentionOptions): {
   }
 
   async function deleteHistory(account: string, before: Instant, sweep: Sweep) {
-    const values = [account, new Date(before)];
-    await remove(
-      "executions",
-      sweep,
-      `delete from executions e using
-         (select tableoid, ctid from executions where account = $1 and executed_at < $2 limit $3) as old
-        where e.tableoid = old.tableoid and e.ctid = old.ctid and e.account = $1 and e.executed_at < $2`,
-      values,
-    );
-    const where = "account = $1 and last_at < $2";
-    const spans = await deleteInBatches({ ...sweep, table: "missed_spans", where, values });
-    removed("missed spans", spans);
+    for (const { what, table, at } of HISTORY) {
+      let after: string | null = "";
+      let total = 0;
+      while (after !== null && !sweep.signal.aborted) {
+        const { count, last } = await deleteOfSomeJobs({
+          table,
+          at,
+          account,
+          before,
+          after,
+          sweep,
+        });
+        total += count;
+        // There may be more of these.
+        if (count < (sweep.size ?? ENTRIES_AT_A_TIME)) after = last;
+      }
+      removed(what, total);
+    }
+  }
+
+  /**
+   * In the order of the account's jobs, so many entries at a time: by the statistics the old ones are anywhere, and a search
+   * for the first of them reads what everybody has. `last`: the job that it got to; null when there is none behind `after`.
+   */
+  async function deleteOfSomeJobs(options: {
+    table: string;
+    at: string;
+    account: string;
+    before: Instant;
+    after: string;
+    sweep: Sweep;
+  }): Promise<{ count: number; last: string | null }> {
+    const { table, at, account, before, after, sweep } = options;
+    return transaction(pool, async (client) => {
+      await fixPlans(client);
+      const { rows } = await client.query<{ count: number; last: string | null }>(
+        `with page as materialized (
+           select job_id from ${table} where account = $1 and job_id > $2 order by job_id limit $4
+         ), old as materialized (
+           select tableoid, ctid from ${table}
+            where account = $1 and job_id > $2 and job_id <= (select max(job_id) from page)
+              and ${at} < $3
+            limit $4
+         ), gone as (
+           delete from ${table} t using old
+            where t.tableoid = old.tableoid and t.ctid = old.ctid and t.account = $1 and t.${at} < $3
+           returning 1
+         )
+         select (select count(*) from gone) as count, (select max(job_id) from page) as last`,
+        [account, after, new Date(before), sweep.size ?? ENTRIES_AT_A_TIME],
+      );
+      return rows[0] ?? { count: 0, last: null };
+    });
   }
 
   async function emailLog(sweep: Sweep): Promise<void> {

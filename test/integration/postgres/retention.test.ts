@@ -183,6 +183,79 @@ test("an account that keeps less loses its own older rows only", async () => {
   }
 });
 
+test("old rows of an account are looked for among its own, so many at a time, whatever others have", async () => {
+  // As it looks to the planner where the tables are large, and the disk is slow.
+  const options = encodeURIComponent("-c random_page_cost=1000");
+  const pool = createPool({ url: `${fixture.url}?options=${options}`, applicationName: "test" });
+  const [short, long] = [randomUUID(), randomUUID()];
+  await pool.query(
+    "insert into accounts (id, name, retention_days) values ($1::uuid, $1::text, 7)",
+    [short],
+  );
+  await pool.query(
+    "select executions_ensure_month(now() - n * interval '1 day') from generate_series(1, 20) as n",
+  );
+  // Each of a job of its own, as one-times are; in the table they lie as they came.
+  const history = `unnest($1::uuid[]) as account,
+     lateral (select n, now() - interval '1 hour' - n % 20 * interval '1 day' from generate_series(1, 4000) as n) as of(job, at)
+     order by at`;
+  await pool.query(
+    `insert into executions (account, job_id, job_uid, run_id, status, http_status, duration_ms, executed_at,
+                             attempt, trigger, scheduled_at)
+     select account, 'job-' || job, uuidv7(), uuidv7(), 'success', 200, 1, at, 1, 'schedule', at from ${history}`,
+    [[short, long]],
+  );
+  await pool.query(
+    `insert into missed_spans (account, job_id, job_uid, first_at, last_at, count, reason)
+     select account, 'job-' || job, uuidv7(), at, at, 1, 'overlap' from ${history}`,
+    [[short, long]],
+  );
+  await pool.query("vacuum analyze executions, missed_spans");
+
+  const beyond: string[][] = [];
+  const connect = async () => {
+    const client = await pool.connect();
+    const query = async (text: string, values: unknown[]) => {
+      if (/delete from (?:executions|missed_spans)/.test(text)) {
+        await client.query("savepoint before");
+        const { rows } = await client.query<{ "QUERY PLAN": string }>(
+          `explain (analyze, costs off) ${text}`,
+          values,
+        );
+        await client.query("rollback to savepoint before");
+        beyond.push(
+          rows
+            .map((row) => row["QUERY PLAN"])
+            .filter((line) => Number(/(?:rows=|Filter: )(\d+)/.exec(line)?.[1]) > 101),
+        );
+      }
+      return client.query(text, values);
+    };
+    return Object.create(client, { query: { value: query } }) as typeof client;
+  };
+  await retention(Object.create(pool, { connect: { value: connect } }) as Pool, 0, 100);
+
+  for (const [table, at] of [
+    ["executions", "executed_at"],
+    ["missed_spans", "last_at"],
+  ]) {
+    const { rows } = await pool.query(
+      `select account, count(*) as entries, min(${at}) > now() - interval '7 days' as young
+         from ${table} group by account order by entries`,
+    );
+    expect([table, rows]).toEqual([
+      table,
+      [
+        { account: short, entries: 1_400, young: true },
+        { account: long, entries: 4_000, young: false },
+      ],
+    ]);
+  }
+  // Some of each hundred are old; behind the last one is none.
+  expect(beyond).toEqual(Array.from({ length: 2 * (4_000 / 100 + 1) }, () => []));
+  await pool.end();
+});
+
 test("executions go also where all tables are published, of the months that were there and of new ones", async () => {
   const of = job();
   await fixture.pool.query(

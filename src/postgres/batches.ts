@@ -28,6 +28,33 @@ export async function inBatches(
   return total;
 }
 
+/** What a statement has removed among a page of rows, and the key of the page's last one; null: there was no page. */
+export interface Page {
+  count: number;
+  last: string | null;
+}
+
+/**
+ * For what is few among many that are kept: calls `remove` with the key behind which its page begins, in the order of keys,
+ * until there is none, and returns how many rows went. `size` is how many a page has, and how many go at most: where so
+ * many went, there may be more of them.
+ */
+export async function inPages(
+  { size = SIZE, signal }: Batches,
+  first: string,
+  remove: (after: string, size: number) => Promise<Page | undefined>,
+): Promise<number> {
+  let total = 0;
+  let after: string | null = first;
+  while (after !== null) {
+    if (signal?.aborted === true) break;
+    const page: Page = (await remove(after, size)) ?? { count: 0, last: null };
+    total += page.count;
+    if (page.count < size) after = page.last;
+  }
+  return total;
+}
+
 /**
  * Deletes the rows of a table (of one that has no partitions) for which `where` holds, in batches. `oldestFirst`
  * names an indexed column that `where` compares, so that a batch need not read the rest of the table.

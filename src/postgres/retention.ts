@@ -1,7 +1,7 @@
 import { DAY, type Instant } from "../domain/instant.ts";
 import type { Clock } from "../domain/ports/clock.ts";
 import { purgeAccount, purgeableAccounts } from "./account-purge.ts";
-import { deleteInBatches, inBatches, type Batches } from "./batches.ts";
+import { deleteInBatches, inBatches, inPages, type Batches, type Page } from "./batches.ts";
 import { deleteJobsMade } from "./cancel-account-runs.ts";
 import {
   deleteOldEmailLog,
@@ -34,12 +34,6 @@ export interface RetentionOptions {
 
 /** One run: until its signal aborts, in batches of one size. */
 type Sweep = Batches & { pool: Pool; signal: AbortSignal };
-
-/** Of which revisions are looked for. */
-const JOBS_AT_A_TIME = 5_000;
-
-/** Of an account's history, among which old ones are looked for. */
-const ENTRIES_AT_A_TIME = 5_000;
 
 /** Both have an index on account, job and time. */
 const HISTORY = [
@@ -103,60 +97,36 @@ export function createRetention(options: RetentionOptions): {
     return rows;
   }
 
+  /**
+   * In the order of the account's jobs: by the statistics the old ones are anywhere, and a search for the first of them reads
+   * what everybody has.
+   */
   async function deleteHistory(account: string, before: Instant, sweep: Sweep) {
     for (const { what, table, at } of HISTORY) {
-      let after: string | null = "";
-      let total = 0;
-      while (after !== null && !sweep.signal.aborted) {
-        const { count, last } = await deleteOfSomeJobs({
-          table,
-          at,
-          account,
-          before,
-          after,
-          sweep,
-        });
-        total += count;
-        // There may be more of these.
-        if (count < (sweep.size ?? ENTRIES_AT_A_TIME)) after = last;
-      }
-      removed(what, total);
-    }
-  }
-
-  /**
-   * In the order of the account's jobs, so many entries at a time: by the statistics the old ones are anywhere, and a search
-   * for the first of them reads what everybody has. `last`: the job that it got to; null when there is none behind `after`.
-   */
-  async function deleteOfSomeJobs(options: {
-    table: string;
-    at: string;
-    account: string;
-    before: Instant;
-    after: string;
-    sweep: Sweep;
-  }): Promise<{ count: number; last: string | null }> {
-    const { table, at, account, before, after, sweep } = options;
-    return transaction(pool, async (client) => {
-      await fixPlans(client);
-      const { rows } = await client.query<{ count: number; last: string | null }>(
-        `with page as materialized (
-           select job_id from ${table} where account = $1 and job_id > $2 order by job_id limit $4
-         ), old as materialized (
-           select tableoid, ctid from ${table}
-            where account = $1 and job_id > $2 and job_id <= (select max(job_id) from page)
-              and ${at} < $3
-            limit $4
-         ), gone as (
-           delete from ${table} t using old
-            where t.tableoid = old.tableoid and t.ctid = old.ctid and t.account = $1 and t.${at} < $3
-           returning 1
-         )
-         select (select count(*) from gone) as count, (select max(job_id) from page) as last`,
-        [account, after, new Date(before), sweep.size ?? ENTRIES_AT_A_TIME],
+      const count = await inPages(sweep, "", (after, size) =>
+        transaction(pool, async (client) => {
+          await fixPlans(client);
+          const { rows } = await client.query<Page>(
+            `with page as materialized (
+               select job_id from ${table} where account = $1 and job_id > $2 order by job_id limit $4
+             ), old as materialized (
+               select tableoid, ctid from ${table}
+                where account = $1 and job_id > $2 and job_id <= (select max(job_id) from page)
+                  and ${at} < $3
+                limit $4
+             ), gone as (
+               delete from ${table} t using old
+                where t.tableoid = old.tableoid and t.ctid = old.ctid and t.account = $1 and t.${at} < $3
+               returning 1
+             )
+             select (select count(*) from gone) as count, (select max(job_id) from page) as last`,
+            [account, after, new Date(before), size],
+          );
+          return rows[0];
+        }),
       );
-      return rows[0] ?? { count: 0, last: null };
-    });
+      removed(what, count);
+    }
   }
 
   async function emailLog(sweep: Sweep): Promise<void> {
@@ -228,11 +198,9 @@ export function createRetention(options: RetentionOptions): {
    * as that of a store that was restored, has the cursor locked. Of so many jobs at a time: few were ever edited, and to
    * look through all millions for them takes longer than a statement has.
    */
-  async function revisions({ signal, size = JOBS_AT_A_TIME }: Sweep): Promise<void> {
-    let after: string | null = NIL_UUID;
-    let total = 0;
-    while (after !== null && !signal.aborted) {
-      const found: { rows: { count: number; last: string | null }[] } = await pool.query(
+  async function revisions(sweep: Sweep): Promise<void> {
+    const count = await inPages(sweep, NIL_UUID, async (after, size) => {
+      const { rows } = await pool.query<Page>(
         `with page as materialized (
            select job_uid, generation from job_cursors where job_uid > $1 order by job_uid limit $2
          ), old as materialized (
@@ -251,12 +219,9 @@ export function createRetention(options: RetentionOptions): {
                 (select job_uid from page order by job_uid desc limit 1) as last`,
         [after, size],
       );
-      const { count = 0, last = null } = found.rows[0] ?? {};
-      total += count;
-      // There may be more of these.
-      if (count < size) after = last;
-    }
-    removed("revisions", total);
+      return rows[0];
+    });
+    removed("revisions", count);
   }
 
   /** What was being made when its account was deleted. Nothing of it starts; who watches the jobs does the rest. */

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
 import { timers } from "../../../cmd/system.ts";
+import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
 import {
   checkSchema,
   compareVersions,
@@ -97,6 +98,24 @@ test("during a backup, which holds every table, it waits without holding up thos
   await backup.query("commit");
   backup.release();
   expect(await migrated).toEqual({ applied: missing });
+  await pool.end();
+});
+
+test("PostgreSQL that ends its session in the middle of a migration is away, and the migration has not failed", async () => {
+  const { url } = await empty();
+  const missing = await migrateUpTo(url, BEFORE_RUNS);
+  const pool = poolOf(url);
+  const backup = await pool.connect();
+  await backup.query("begin; lock table runs in access share mode");
+  const cutShort = migrate({ url, appVersion: "1.0.0" }).catch((error: unknown) => error);
+  await untilWanted(pool, "runs");
+  await pool.query(
+    "select pg_terminate_backend(pid, 5000) from pg_locks where relation = 'runs'::regclass and not granted",
+  );
+  expect(await cutShort).toBeInstanceOf(DependencyUnavailable);
+  await backup.query("commit");
+  backup.release();
+  expect(await migrate({ url, appVersion: "1.0.0" })).toEqual({ applied: missing });
   await pool.end();
 });
 

@@ -2,13 +2,13 @@ import { digits, fieldColon, hexDigit, isValue, listOf, trimmed } from "./field-
 
 /** Bytes of an answer's head, or of its trailers. */
 const MOST_HEAD = 16 * 1024;
-/** Informational answers (RFC 9110, 15.2) before the final one. Nobody has a use for more, and each costs us work. */
+/** Informational answers (RFC 9110, 15.2) before the final one. More are of no use, and each costs work. */
 const MOST_INFORMATIONAL = 100;
 /** Bytes of the line before a chunk, extensions included. */
 const MOST_CHUNK_LINE = 1_024;
 /** Bytes of the line end behind a chunk. */
 const LINE_END = 2;
-/** Of a length, in decimal or in hexadecimal digits: more would not be counted exactly. */
+/** Most digits of a length, decimal (`content-length`) and hexadecimal (chunks): a longer one would not be an exact integer. */
 const MOST_LENGTH_DIGITS = 15;
 const MOST_CHUNK_DIGITS = 13;
 
@@ -16,17 +16,17 @@ const BEGINNING = "HTTP/1.";
 
 const [CR, SPACE, ZERO, ONE, SEMICOLON] = [13, 32, 48, 49, 59];
 
-/** Of what the next line is. */
+/** What the next line is. */
 type Line = "status" | "field" | "size" | "chunk end" | "trailer";
-/** No line: bytes that are only counted, all until the connection closes, or nothing more. */
+/** Between lines: body bytes that are only counted, everything until the connection closes, or nothing more. */
 type State = Line | "counted" | "rest" | "ended";
 
 export type Verdict = "more" | "ended" | "malformed" | "too large";
 
 /**
- * One final answer to a POST, with the informational ones before it (RFC 9112), in pieces as they come: where they
- * are cut changes nothing. Of the body it is counted where it ends; nothing of it is kept. Strict: what two
- * implementations may read differently is malformed.
+ * Parses the final answer to a POST, and the informational ones before it (RFC 9112), from pieces that may be cut
+ * anywhere. The body is only counted, to find its end. Strict: what two implementations may read differently is
+ * malformed.
  */
 export class AnswerParser {
   /** Of the final answer; 0 until its head is complete. */
@@ -34,32 +34,32 @@ export class AnswerParser {
   retryAfter: string | null = null;
   /** Seconds that the receiver keeps the connection without a call, if it says so. */
   keepAlive: number | null = null;
-  /** Bytes behind the final head, whatever they are. */
+  /** Bytes after the final head, framing included. */
   received = 0;
-  /** Once it has ended: nothing has come behind it, and the receiver goes on. */
+  /** Valid once the answer has ended: the receiver keeps the connection, and sent nothing after the answer. */
   reusable = false;
 
   #state: State = "status";
-  /** A line whose end has not come. Never longer than a line may be. */
+  /** The beginning of a line whose end has not come. Never longer than a line may be. */
   #held: Buffer | undefined;
-  /** Bytes that there may be until the end of the line, or of the head that it belongs to. */
+  /** Bytes still allowed in this line, or in the head that it belongs to. */
   #room = MOST_HEAD;
-  /** Bytes that are to be counted, and whether chunks follow. */
+  /** Body bytes (of this chunk) still to be counted. */
   #left = 0;
   #chunked = false;
   #informational = 0;
 
-  /** Of the head that is being read. */
+  // What the head that is being read says.
   #code = 0;
   #minor = ONE;
   #length = -1;
-  /** Whether there are codings, and the last one. */
+  /** There is a Transfer-Encoding; `#lastCoding` is its last member. */
   #encoded = false;
   #lastCoding = "";
   #keeps = false;
   #closes = false;
 
-  /** `more`: nothing is wrong so far. Nothing may follow a fault, which leaves `status` as it is. */
+  /** `more`: nothing is wrong so far. After a fault, feed nothing more; `status` stays as it is. */
   feed(piece: Buffer): Verdict {
     if (this.status !== 0) this.received += piece.length;
     let at = 0;
@@ -87,7 +87,7 @@ export class AnswerParser {
 
       text ??= bytes.toString("latin1");
       const end = text.indexOf("\n", at);
-      // Before its length: of what is not HTTP, nobody waits for the end of a line.
+      // Checked before the line's length: there is no point in waiting for the end of a line that is not HTTP.
       if (state === "status" && !begins(text, at)) return "malformed";
       this.#room -= (end === -1 ? text.length : end + 1) - at;
       if (this.#room < 0)
@@ -129,7 +129,7 @@ export class AnswerParser {
     return "more";
   }
 
-  /** `HTTP/1.1 200 OK`. The reason and the space before it are missing here and there. */
+  /** `HTTP/1.1 200 OK`. Some servers leave out the reason and the space before it. */
   #statusLine(text: string, at: number, end: number): Verdict {
     this.#minor = text.charCodeAt(at + 7);
     this.#code = digits(text, at + 9, at + 12);
@@ -149,9 +149,9 @@ export class AnswerParser {
   #field(text: string, at: number, end: number): Verdict {
     const colon = fieldColon(text, at, end);
     if (colon === -1) return "malformed";
-    // Of all others only the form is of interest.
+    // The length of the name tells most other fields apart without a copy: only their form is checked.
     switch (colon - at) {
-      case "connection".length: // and that of "keep-alive"
+      case "connection".length: // as long as "keep-alive"
       case "retry-after".length:
       case "content-length".length:
       case "transfer-encoding".length:
@@ -202,13 +202,13 @@ export class AnswerParser {
     this.status = this.#code;
     this.reusable = !this.#closes && (this.#minor === ONE || this.#keeps);
     if (this.#code === 204 || this.#code === 304) {
-      // One that announces a body may send it as well, and it would be taken for the next answer.
+      // A receiver that announces a body here may also send it: it would be taken for the next answer.
       if (this.#encoded || this.#length > 0) this.reusable = false;
       this.#expect("ended");
     } else if (this.#encoded) {
       this.#chunked = this.#lastCoding === "chunked" && this.#minor === ONE;
       if (this.#chunked) this.#expect("size", MOST_CHUNK_LINE);
-      // Of 1.0 it is not known what it means by that (RFC 9112, 6.1).
+      // In HTTP/1.0 chunked has no known meaning (RFC 9112, 6.1).
       else this.#expect("rest");
     } else if (this.#length === -1) this.#expect("rest");
     else if (this.#length === 0) this.#expect("ended");
@@ -216,7 +216,7 @@ export class AnswerParser {
     return "more";
   }
 
-  /** What an informational answer says is not about the final one. */
+  /** Fields of an informational answer say nothing about the final one. */
   #forget(): void {
     this.retryAfter = null;
     this.keepAlive = null;
@@ -232,7 +232,7 @@ export class AnswerParser {
     this.#expect("counted");
   }
 
-  /** Hexadecimal digits, and extensions of which nobody knows anything (RFC 9112, 7.1.1). */
+  /** Hexadecimal digits, and perhaps extensions, which are ignored (RFC 9112, 7.1.1). */
   #chunkSize(text: string, at: number, end: number): Verdict {
     let size = 0;
     let next = at;
@@ -250,7 +250,7 @@ export class AnswerParser {
   }
 }
 
-/** Whether an answer may begin so, of which perhaps not all has come. */
+/** Whether an answer may begin like this; perhaps only a part of `BEGINNING` has come. */
 function begins(text: string, at: number): boolean {
   return text.length - at >= BEGINNING.length
     ? text.startsWith(BEGINNING, at)

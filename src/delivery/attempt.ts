@@ -54,7 +54,7 @@ export function createAttempt(options: {
     signal: AbortSignal,
     maySend: () => boolean,
   ): Promise<MailResult> {
-    // Checked here too: a resource's address has passed no more than the API server's schema.
+    // Checked here too: an address in a resource has only passed the API server's schema.
     const parsed = parseAddress(to);
     if (parsed.kind === "invalid")
       return {
@@ -64,7 +64,7 @@ export function createAttempt(options: {
         outcomeUnknown: false,
         serverFault: null,
       };
-    // The run's id makes the Message-ID, so that all attempts are one mail to whoever removes doubles.
+    // All attempts have the run's id as Message-ID, so that mail systems can remove duplicates.
     const message = { subject, body, isHtml, messageId: run.id, kind: "job" } as const;
     return mailer.send(run.account, { ...message, to: parsed.address }, { signal, maySend });
   }
@@ -87,7 +87,7 @@ export function createAttempt(options: {
     const { target, refusal } = run.spec;
     try {
       if (!maySend()) return { kind: "not_sent" };
-      // Asked for when the job was still sound, and taken up when it was not any more.
+      // The run was asked for while the job was valid, and created when it was no longer.
       if (refusal)
         return {
           kind: "permanent",
@@ -99,7 +99,7 @@ export function createAttempt(options: {
         ? await email({ run, target, signal, maySend })
         : await webhook.send({ run, target, signingSecrets, signal, maySend });
     } catch (error) {
-      // What an attempt needs from the database is read before a byte leaves.
+      // An attempt reads from the database only before its first byte leaves.
       if (error instanceof DependencyUnavailable) return { kind: "not_sent" };
       log.error({ err: error, run: run.id }, "an attempt failed in an unexpected way");
       return {

@@ -2,25 +2,25 @@ import { EventEmitter } from "node:events";
 import CircuitBreaker from "opossum";
 import type { CircuitState } from "../domain/ports/circuits.ts";
 
-/** What an attempt says about its destination; `neutral`: nothing, as it was aborted by us, or never sent. */
+/** What an attempt says about its destination; `neutral`: nothing, because we aborted it or never sent it. */
 export type Verdict = "success" | "failure" | "neutral";
 
-/** How a call ended: one of them is called, once. */
+/** How a call ended: exactly one of these is called, once. */
 export type Call = Record<Verdict, () => void>;
 
-/** Parts of the window; each costs memory in each breaker. */
+/** Parts of the window; each of them costs memory in every breaker. */
 export const BUCKETS = 3;
 
-/** Calls within the window, before which nothing is concluded from their failures. */
+/** Calls that a window must have before their failures can open the circuit. */
 export const MINIMUM_CALLS = 5;
 
 /**
- * One breaker of opossum's, closed at first; the only file that knows it. It costs kilobytes, and has no timer while it is
+ * An opossum breaker, closed at first; only this file knows opossum. It costs kilobytes, and has no timer while it is
  * closed: `rotate` moves its window on.
  */
 export class Breaker {
   readonly #opossum: CircuitBreaker<[Promise<void>], void>;
-  /** One for each: opossum counts a controller's listeners whenever it adds one. */
+  /** One emitter for each breaker: opossum counts the listeners of a shared one whenever it adds one. */
   readonly #rotation = new EventEmitter();
 
   constructor(options: {
@@ -41,7 +41,7 @@ export class Breaker {
       enableSnapshots: false,
       rotateBucketController: this.#rotation,
     });
-    // It listens to itself to count what we never use: an eighth of what a breaker weighs.
+    // opossum listens to itself to count events that we never use: an eighth of a breaker's memory.
     for (const event of UNUSED_EVENTS) opossum.removeAllListeners(event);
     opossum.on("open", () => {
       onState("open");
@@ -55,7 +55,7 @@ export class Breaker {
     this.#opossum = opossum;
   }
 
-  /** Half-open: nobody has come yet to try. */
+  /** Half-open, and no call has been let through yet. */
   get awaitsProbe(): boolean {
     return this.#opossum.pendingClose;
   }
@@ -64,7 +64,7 @@ export class Breaker {
   begin(probing: boolean): Call {
     const opossum = this.#opossum;
     if (probing && !this.awaitsProbe)
-      // opossum lets one call through half-open. What a further one learns is told to it; the first is still under way.
+      // opossum knows of one probe at a time, which is still under way. What this further one learns is told to it directly.
       return {
         success: () => {
           opossum.close();
@@ -76,7 +76,7 @@ export class Breaker {
       };
     // The call is announced now, so that opossum counts the probe, and reported when it ends.
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    // opossum reports rejections by its events; the promise itself is nobody's if it was shut down.
+    // opossum reports rejections by its events. After a shutdown nobody handles the promises themselves.
     void Promise.allSettled([promise, opossum.fire(promise)]);
     const succeed = (): void => {
       resolve();
@@ -87,12 +87,12 @@ export class Breaker {
     return {
       success: succeed,
       failure: fail,
-      // Nothing learned: a probe must be repeated, and otherwise it weighs as no failure.
+      // Nothing learned: a probe must be repeated, any other call must not count as a failure.
       neutral: probing ? fail : succeed,
     };
   }
 
-  /** By one bucket. */
+  /** Moves the window on by one bucket. */
   rotate(): void {
     this.#rotation.emit("rotate");
   }
@@ -112,5 +112,5 @@ const UNUSED_EVENTS = [
   "coalesceCacheMiss",
   "semaphoreLocked",
 ];
-/** One object: a stack for every failed attempt would be for nobody. */
+/** Shared: nobody reads the stack of a failed attempt. */
 const FAILED = new Error("the attempt failed");

@@ -1,6 +1,7 @@
 /**
- * A breaker costs kilobytes and, by default, two timers: destinations get one when they first fail and lose it when it
- * has been closed and quiet for a window, or half-open and called by nobody for ten minutes; all of them share one timer.
+ * A breaker costs kilobytes and, by default, two timers. So a destination gets one when it first fails, and loses it when
+ * it has been closed without failures for a window, or half-open without calls for ten minutes; all breakers share one
+ * timer.
  */
 import { partsOfKey } from "../domain/destination.ts";
 import type { Instant } from "../domain/instant.ts";
@@ -16,17 +17,17 @@ export interface Permit {
 
 export interface CircuitBreakers {
   /**
-   * Synchronous. `open`: nobody may call now; in half-open all but one are told so, until that one has taken `resetMs`
-   * and another may try. Whoever is told comes back at `until`, which is another moment for each: see `RETURN_GAP`.
-   * `revision`: of what the destination is reached by now. Failures by another one say nothing, and are forgotten.
+   * Synchronous. `open`: the run may not call now and comes back at `until`, a different moment for each run (see
+   * `RETURN_GAP`). A half-open circuit admits one call, and another when that one has taken `resetMs`.
+   * `revision`: of the settings by which the destination is reached. Failures under another revision are forgotten.
    */
   admit(
     destination: string,
     revision?: string,
   ): { kind: "admitted"; permit: Permit } | { kind: "open"; until: Instant };
-  /** Whose circuit is not closed: who calls them is to be admitted first. */
+  /** Destinations whose circuit is not closed: a call to them must be admitted first. */
   readonly unsettled: ReadonlySet<string>;
-  /** How many there are; for tests. */
+  /** How many breakers there are; for tests. */
   readonly size: number;
   close(): void;
 }
@@ -36,35 +37,35 @@ const PROBE_PATIENCE = 2_000;
 /**
  * Milliseconds between the moments at which two runs come back to a circuit that is not closed: a backlog
  * of n is spread over n × 2 ms from the moment a call may be let through, so that claiming and giving back
- * what waits behind one circuit costs at most 500 claims a second. The first still comes back at once, a
- * thousand within 2 s; they queue up behind those who were told before, so that the oldest come first.
+ * what waits behind one circuit costs at most 500 claims a second. The first run still comes back at once, a
+ * thousand within 2 s. Each gets a place behind those put off before it, so that the oldest come first.
  */
 const RETURN_GAP = 2;
 /**
- * Nobody is told to come later than this (milliseconds) after a call may be let through: what is more than
- * 150,000 runs starts again at the front, and the backlog costs a multiple of 500 claims.
+ * Milliseconds over which returning runs are spread at most. After 150,000 runs the places start again at the
+ * front, and the backlog costs a multiple of 500 claims a second.
  */
 const RETURN_SPREAD = 300_000;
 /**
- * Milliseconds after which a half-open circuit is forgotten that nobody has called: the jobs are gone, or
- * rare. Longer than the interval of most cron jobs: one that was forgotten between two calls would cost
- * five failures and two status writes for each of the destination's jobs, every time.
+ * Milliseconds after which a half-open circuit that nobody calls is forgotten: its jobs are gone, or rare. Longer
+ * than the interval of most cron jobs: to forget a circuit between two calls would cost five failures, and two
+ * status writes for each of the destination's jobs, every time.
  */
 const ABANDONED = 600_000;
 
 interface Entry {
   destination: string;
   revision: string | undefined;
-  /** Those of the account, itself among them, in the order of last use. */
+  /** All entries of the account, this one included, in the order of last use. */
   siblings: Set<Entry>;
   breaker: Breaker;
   state: CircuitState;
-  /** Raised by each transition: a call from before it says nothing about the state since then. */
+  /** Raised by each transition: a call that began before one says nothing about the state after it. */
   epoch: number;
-  /** Monotonic, as all moments here: of the last transition. */
+  /** Of the last transition. All moments here are monotonic. */
   changedAt: number;
   lastFailureAt: number;
-  /** Of the last call that was let through half-open. */
+  /** When a half-open circuit last let a call through. */
   probedAt: number;
   /** When the last run that was put off was told to come back. */
   lastReturn: number;
@@ -79,8 +80,8 @@ export interface Transition {
 /**
  * One breaker per destination key. It opens when, within `windowMs`, at least `MINIMUM_CALLS` were made
  * and more than half failed; after `resetMs` one call is let through, whose outcome closes or reopens
- * it. A probe that takes longer than `resetMs` decides no more than the next one, which is let through then: what one
- * slow path of a receiver does must not keep the others waiting.
+ * it. When that probe has taken `resetMs`, another one is let through, and the first outcome decides: one slow path of
+ * a receiver must not keep the others waiting.
  */
 export function createCircuitBreakers(options: {
   clock: Clock;
@@ -96,7 +97,7 @@ export function createCircuitBreakers(options: {
    * waited longest for a call; open ones never do, nor those with a probe under way.
    */
   max?: number;
-  /** Of one account: who calls ever new hosts that fail must not leave the others without breakers. */
+  /** Most of one account: one that keeps calling new hosts that fail must not leave the others without breakers. */
   maxPerAccount?: number;
 }): CircuitBreakers {
   const { clock, monotonic, timers, metrics, onTransition } = options;
@@ -106,7 +107,7 @@ export function createCircuitBreakers(options: {
   const entries = new Map<string, Entry>();
   const accounts = new Map<string, Set<Entry>>();
   const unsettled = new Set<string>();
-  /** Whose search for one that gives way was in vain since the last rotation; "" is everybody's. */
+  /** Accounts for which no breaker could give way since the last rotation; "": none of anybody's could. */
   const crowded = new Set<string>();
   let tick: Timer | undefined;
   let closed = false;
@@ -132,12 +133,12 @@ export function createCircuitBreakers(options: {
     return { kind: "admitted", permit: permit(entry) };
   }
 
-  /** Half-open, and nobody has come yet to try, or who did takes long. */
+  /** Half-open, and no probe is under way, or the last one takes too long. */
   function mayProbe(entry: Entry): boolean {
     return awaitsProbe(entry) || monotonic() - entry.probedAt >= resetMs;
   }
 
-  /** Most destinations never fail: they cost nothing. */
+  /** A call to a destination without a breaker: most never fail, and cost nothing. */
   function unknownCall(whom: Whom): Permit {
     return {
       settle: (verdict) => {
@@ -161,8 +162,8 @@ export function createCircuitBreakers(options: {
     const call = entry.breaker.begin(entry.state === "half_open");
     return {
       settle: (verdict) => {
-        // A straggler from before the circuit opened must not pass for the probe, nor open it again
-        // afterwards. For opossum it stays a call that has not ended, of a window that has passed.
+        // A call from before the last transition must not pass for the probe, nor open the circuit again. For opossum it
+        // stays a call without an end, in a window that has passed.
         if (entry.epoch !== epoch) return;
         if (entries.get(entry.destination) !== entry) {
           report([entry.destination, entry.revision], verdict);
@@ -201,7 +202,7 @@ export function createCircuitBreakers(options: {
     };
     entries.set(destination, entry);
     accounts.set(account, siblings.add(entry));
-    // The failure that it is made for.
+    // The failure for which the breaker is made.
     permit(entry).settle("failure");
     tick ??= timers.after(windowMs / BUCKETS, rotate);
   }
@@ -231,13 +232,13 @@ export function createCircuitBreakers(options: {
     tick = entries.size === 0 ? undefined : timers.after(windowMs / BUCKETS, rotate);
   }
 
-  /** For one more breaker of the account; false when nobody gives way. */
+  /** Makes room for one more breaker of the account; false when none can give way. */
   function makeRoom(account: string): boolean {
     const own = accounts.get(account);
     const full = own !== undefined && own.size >= maxPerAccount;
     if (!full && entries.size < max) return true;
     const whose = full ? account : "";
-    // Reading all of them again for each failure would be for nothing.
+    // A search reads all entries, and the last one was in vain: not again for each failure, only after the next rotation.
     if (crowded.has(whose)) return false;
     let abandoned: Entry | undefined;
     for (const entry of full ? own : entries.values()) {
@@ -253,7 +254,7 @@ export function createCircuitBreakers(options: {
     return abandoned !== undefined;
   }
 
-  /** What was published of it is taken back: nobody will ever say that it closed. */
+  /** Drops a breaker that may not be closed: reported as closed, because no call will ever do that. */
   function forget(entry: Entry): void {
     if (entry.state !== "closed") changed(entry, "closed");
     drop(entry);
@@ -288,12 +289,12 @@ export function createCircuitBreakers(options: {
 
 type Whom = Parameters<CircuitBreakers["admit"]>;
 
-/** Half-open, and nobody has come yet to try. */
+/** Half-open, and no probe has been let through yet. */
 function awaitsProbe({ state, breaker }: Entry): boolean {
   return state === "half_open" && breaker.awaitsProbe;
 }
 
-/** When the next run that is put off comes back: not before `from`. */
+/** When the next run that is put off comes back, at `from` or later. */
 function placeAmongReturning(entry: Entry, from: number): number {
   const next = entry.lastReturn + RETURN_GAP;
   entry.lastReturn = next < from || next > from + RETURN_SPREAD ? from : next;

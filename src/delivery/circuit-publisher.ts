@@ -14,18 +14,18 @@ export interface CircuitPublisher {
 
 /** Milliseconds between tries while the database is away. */
 const RETRY = 2_000;
-/** Milliseconds between confirmations of what is published: of a process that says nothing it is not believed for long. */
+/** Milliseconds between confirmations of what is published: readers soon ignore a process that is silent. */
 const CONFIRM = 60_000;
 
-/** One that stays open is probed every half minute, for as long as its destination is called: no news to anybody. */
+/** Between open and half-open: debug. A circuit that stays open is probed every half minute, which is no news. */
 function levelOf(from: CircuitState, state: CircuitState): "debug" | "info" | "warn" {
   if (state === "closed") return "info";
   return from === "closed" ? "warn" : "debug";
 }
 
 /**
- * Publishes this process's breaker transitions, for REST and conditions, and that they still hold. The latest state of
- * each destination wins; while the database is away it is kept and published afterwards, or a circuit that closed
+ * Publishes this process's breaker transitions, for REST and conditions, and confirms that they still hold. Only the
+ * latest state of each destination is published; while the database is away it is kept, or a circuit that closed
  * meanwhile would go on looking open.
  */
 export function createCircuitPublisher(options: {
@@ -35,11 +35,12 @@ export function createCircuitPublisher(options: {
   log: Pick<Logger, "debug" | "info" | "warn">;
 }): CircuitPublisher {
   const { circuits, worker, timers, log } = options;
+  /** States to be published, by `destinationKey`. */
   const waiting = new Map<string, CircuitState>();
-  /** What the table has of this process. */
+  /** Destinations of which the table has a state from this process. */
   const published = new Set<string>();
   let confirmation: Timer | undefined;
-  /** The database has been away since the last that was published. */
+  /** The database has been away since the last state that was published. */
   let away = false;
   let publishing = false;
   let retry: Timer | undefined;
@@ -60,11 +61,11 @@ export function createCircuitPublisher(options: {
       } catch (error) {
         const about = { err: error, account, destination, state };
         if (!(error instanceof DependencyUnavailable)) {
-          // The database is there, and would say the same again: this state must not hold up those of others.
+          // The database is there, and would refuse this state again: it is dropped, so that the others go on.
           log.warn(about, "circuit state not published");
           continue;
         }
-        // One line for an outage.
+        // One warning for each outage.
         log[away ? "debug" : "warn"](about, "circuit state not published yet");
         away = true;
         // Unless it changed again in the meantime.

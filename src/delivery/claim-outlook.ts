@@ -3,60 +3,61 @@ import type { Monotonic } from "../domain/ports/clock.ts";
 import type { Full } from "./held-runs.ts";
 import { createWholeLooks, RARER } from "./whole-looks.ts";
 
-/** Milliseconds before now that every claim looks through: what was written then may be committed, or unlocked, late. */
+/** Milliseconds before now that every claim reads again: runs written then may be committed, or unlocked, late. */
 const LOOK_BACK = 2_000;
 /** Milliseconds; the least of `ClaimOutlook.patience`. */
 const PATIENCE = 25;
 
 /** A claim that was answered. */
 export interface Looked {
-  /** Of the moment it was asked. */
+  /** When it was sent. */
   now: Instant;
+  /** Whom it excluded. */
   full: Full;
-  /** The last run's notBefore when there may be more behind it; null when there was nothing else to claim. */
+  /** When it reached its limit: the last run's notBefore, behind which there may be more. Null: it found everything. */
   cutShortAt: Instant | null;
   tookMs: number;
 }
 
 /**
- * Where the next claim has to look. What is over stays in the order of the queue until PostgreSQL can remove it, which
- * no vacuum may while a transaction that has seen it is open (a backup, a report), and what full destinations have
- * queued stays as well: a claim that reads past all of it each time takes longer and longer. So it begins where the
- * one before has found nothing more, and at all of them again only now and then: news may get lost.
+ * From where in the queue the next claim reads. Rows of finished runs stay in the index until a vacuum may remove them,
+ * which a long transaction (a backup, a report) prevents, and runs of full destinations stay there too: a claim that
+ * reads past all of them takes longer and longer. So a claim begins where the one before found nothing more, and reads
+ * the whole queue only now and then, because news may get lost.
  */
 export interface ClaimOutlook {
-  /** Undefined: nobody is to be found, and there is nothing to ask. `from` null: among all that are queued. */
+  /** Undefined: only runs of `full` wait, so that no claim is needed. `from` null: the whole queue. */
   next(full: Full): { from: Instant | null } | undefined;
-  /** The claim that `next` allowed was answered. Not called after a failure: then nothing counts as looked at. */
+  /** The claim that `next` allowed was answered. Not called when it failed: then nothing counts as read. */
   looked(claim: Looked): void;
   /**
-   * For how many milliseconds somebody with few slots stays excluded after a claim that included them: each inclusion
-   * makes a claim read past their whole queue again.
+   * Milliseconds for which an account or destination with few slots stays excluded after a claim that included it: each
+   * such claim makes a later one read past its whole queue again.
    */
   readonly patience: number;
-  /** Runs due at `since` or later may be waiting (null: at any time), also such as the claim under way cannot have seen. */
+  /** New runs due at `since` or later may be waiting (null: at any time); the claim under way may not have seen them. */
   news(since: Instant | null): void;
 }
 
 export function createClaimOutlook(options: {
   monotonic: Monotonic;
-  /** Milliseconds within which a run whose news got lost is found, if a look at all of them is quick. */
+  /** Milliseconds within which a run whose news got lost is found, if reading the whole queue is quick. */
   poll: number;
 }): ClaimOutlook {
   const { monotonic, poll } = options;
-  /** Before it there is nothing to claim, but for whom `passedOver` names. */
+  /** Nothing before this moment is left to claim, except runs of those in `passedOver`. */
   let floor = -Infinity;
-  /** The earliest of the news since the claim under way was asked. */
+  /** The earliest moment that news named since the claim under way was sent. */
   let heard = Infinity;
-  /** Who was full when claims went by, by name, and where their runs begin. */
+  /** Accounts and destinations that were full when claims went by, and from which moment their runs may wait. */
   const passedOver = new Map<string, number>();
-  /** Monotonic: until then the rest is theirs, unless news come. */
+  /** Monotonic: until then only runs of those passed over wait, unless news come. */
   let onlyTheirsUntil = -Infinity;
   const wholeLooks = createWholeLooks({ least: poll / 2 });
-  /** Monotonic: when all are looked at again. */
-  let allAt = -Infinity;
-  let askedForAll = false;
-  /** Milliseconds that the last claim took which read past all of the full. */
+  /** Monotonic: when the whole queue is read again. */
+  let wholeLookAt = -Infinity;
+  let readsWhole = false;
+  /** Milliseconds that the last claim took that read past everything of those who are full. */
   let readingPast = 0;
 
   return {
@@ -64,7 +65,7 @@ export function createClaimOutlook(options: {
       const names = new Set(namesOf(full));
       for (const [name, from] of passedOver) {
         if (names.has(name)) continue;
-        // Only where its own runs begin: others may have had more to wait for, and longer.
+        // Back only to where its own runs begin; the floor of another one may lie further back.
         floor = Math.min(floor, from);
         passedOver.delete(name);
         onlyTheirsUntil = -Infinity;
@@ -72,14 +73,14 @@ export function createClaimOutlook(options: {
       const now = monotonic();
       if (now < onlyTheirsUntil) return undefined;
       heard = Infinity;
-      askedForAll = now >= allAt;
-      return { from: askedForAll || floor === -Infinity ? null : floor };
+      readsWhole = now >= wholeLookAt;
+      return { from: readsWhole || floor === -Infinity ? null : floor };
     },
     looked: ({ now, full, cutShortAt, tookMs }) => {
       const answered = monotonic();
-      if (askedForAll) {
+      if (readsWhole) {
         wholeLooks.took(tookMs);
-        allAt = answered + wholeLooks.pause;
+        wholeLookAt = answered + wholeLooks.pause;
       }
       const names = namesOf(full);
       const passesOver = names.length > 0;
@@ -87,7 +88,7 @@ export function createClaimOutlook(options: {
         passedOver.set(name, Math.min(passedOver.get(name) ?? Infinity, floor));
       if (passesOver && cutShortAt === null) readingPast = tookMs;
       floor = Math.min(now - LOOK_BACK, cutShortAt ?? Infinity, heard);
-      // Over when the next poll looks: a hint may have got lost.
+      // Ends before the next poll, which must look again: news may have got lost.
       onlyTheirsUntil =
         passesOver && cutShortAt === null && heard === Infinity
           ? answered - tookMs + poll / 2

@@ -16,23 +16,23 @@ export const CLAIM_TIMING = {
   poll: 1_000,
   lookahead: 2_000,
   afterError: 500,
-  /** For PostgreSQL to take up a claim; later it takes nothing. */
+  /** Within which PostgreSQL must begin a claim; later it claims nothing. */
   takeUp: 5_000,
-  /** After which a claim without an answer is over on the server, which gives a statement 10 s; less than a lease. */
+  /** After which a claim without an answer is surely over on the server (a statement gets 10 s); less than a lease. */
   unanswered: 16_000,
 };
 
-/** Keeps as many runs at hand as can start soon, and has those that are due started by their claim. */
+/** Claims as many runs as can start soon; a claim also starts those that are due, while there are slots. */
 export interface Claimer {
   /** Until the signal aborts. */
   run(signal: AbortSignal): Promise<void>;
-  /** There may be runs that no claim has seen, of `since` or later. */
+  /** There may be new runs, due at `since` or later (null: at any time). */
   news(since: Instant | null): void;
-  /** Somebody whom claims passed over for want of slots has some again. */
+  /** An account or destination that claims passed over for want of slots has slots again. */
   recovered(): void;
-  /** A claim under way has slots for what it starts: until it is over nothing else may take them. */
+  /** Set while a claim under way may start runs: until it resolves, nothing else should take the slots. */
   readonly filling: Promise<void> | undefined;
-  /** What claims without an answer have taken, of which nothing was sent. For the end, when no more are made. */
+  /** Gives back what claims without an answer may have taken; nothing of it was sent. For shutdown, after the last claim. */
   giveBackUnanswered(): Promise<void>;
 }
 
@@ -48,11 +48,11 @@ export function createClaimer(options: {
   breakers: Pick<CircuitBreakers, "unsettled">;
   limits: DeliveryLimits;
   timing: typeof CLAIM_TIMING;
-  /** Attempts done but not recorded. */
+  /** How many attempts are done but not recorded. */
   unrecorded: () => number;
   /** Monotonic time when the database was last seen away. */
   lastOutage: () => number;
-  /** What a claim has brought, and the held runs count already. `asked`: monotonic time before it was sent. */
+  /** What a claim has brought; `held` has it already. `asked`: monotonic time before the claim was sent. */
   onClaimed: (runs: readonly ClaimedRun[], asked: number, signal: AbortSignal) => void;
   onOutage: (error: unknown) => void;
 }): Claimer {
@@ -60,16 +60,16 @@ export function createClaimer(options: {
     options;
   const outlook = createClaimOutlook({ monotonic, poll: timing.poll });
   const bell = new Bell({ timers });
-  /** The last claim was cut short by its limit or passed somebody over: there may be more. */
+  /** The last claim reached its limit or passed somebody over: there may be more to claim. */
   let starved = false;
   let filling: Promise<void> | undefined;
-  /** Tokens of claims without an answer, and when they were asked. */
+  /** Tokens of claims without an answer, and when the claims were sent. */
   const unanswered = new Map<string, number>();
   let lastUnclaim = -Infinity;
 
   /**
-   * Claims no more than can start soon, and starts what is due in the same statement while there are slots for it,
-   * whomever it calls. True when there may be more to claim at once.
+   * Claims no more than can start soon. While there are slots for a run to any destination, the same statement starts
+   * what is due. True when it is worth claiming again at once.
    */
   async function claim(signal: AbortSignal): Promise<boolean> {
     if (unanswered.size > 0) await giveBack();
@@ -123,13 +123,13 @@ export function createClaimer(options: {
     if (!cutShort) return false;
     // Nearly full: the rest is claimed when a slot comes free, or at the next poll.
     if (slots === 0) return limit >= limits.claimBatch / 4;
-    // Whom this claim filled up the next one excludes. It is made at once only if that gives others more room, or
-    // nobody is newly full.
-    const crowd = held.full(clock.now(), outlook.patience);
-    return sizeOf(crowd) <= sizeOf(full) || held.startable(crowd) > 2 * slots;
+    // The next claim excludes whom this one has filled up. It is worth making at once if nobody was filled up, or if
+    // without them there is room for many more.
+    const nowFull = held.full(clock.now(), outlook.patience);
+    return sizeOf(nowFull) <= sizeOf(full) || held.startable(nowFull) > 2 * slots;
   }
 
-  /** The server may go on with a statement whose answer nobody waits for any more: so more than once. */
+  /** Repeated until each claim is surely over: the server may still be working on one whose answer nobody waits for. */
   async function giveBack(): Promise<void> {
     const now = monotonic();
     // No new claim is made until this succeeds, so that the list stays short.

@@ -24,7 +24,7 @@ export interface Attempted {
 export type Conclusion =
   | { kind: "close"; closing: Closing; label: string }
   | { kind: "release"; notBefore: Instant | undefined }
-  /** Somebody else's by now: whatever we wrote would be refused. */
+  /** Another worker has the run by now: whatever we wrote would be refused. */
   | { kind: "drop" };
 
 /** Milliseconds before a run that was not sent is tried again. */
@@ -35,7 +35,7 @@ export function conclude(attempted: Attempted & { now: Instant; random: Random }
   if (aborted === "lost") return { kind: "drop" };
   const unwanted = aborted === "replaced" || aborted === "deleted";
   if (unwanted && (outcome.kind === "not_sent" || outcome.kind === "retryable"))
-    return closed(attempted, brokenOff(aborted, outcome), aborted, { next: "finished" });
+    return closeWith(attempted, brokenOff(aborted, outcome), aborted, { next: "finished" });
   if (outcome.kind === "not_sent")
     return {
       kind: "release",
@@ -48,9 +48,9 @@ export function conclude(attempted: Attempted & { now: Instant; random: Random }
   if (after.next === "expired") {
     const { httpStatus, error } = after;
     const expired: DeliveryOutcome = { kind: "permanent", httpStatus, error };
-    return closed(attempted, expired, "circuit_open", { next: "finished" });
+    return closeWith(attempted, expired, "circuit_open", { next: "finished" });
   }
-  return closed(attempted, effective, cutOff ? aborted : effective.kind, after);
+  return closeWith(attempted, effective, cutOff ? aborted : effective.kind, after);
 }
 
 function brokenOff(aborted: AbortCause, { kind }: AttemptOutcome): DeliveryOutcome {
@@ -58,7 +58,7 @@ function brokenOff(aborted: AbortCause, { kind }: AttemptOutcome): DeliveryOutco
   return { kind: "retryable", httpStatus: 500, error, retryAfterMs: null };
 }
 
-function closed(
+function closeWith(
   { run, executedAt, durationMs }: Attempted,
   outcome: DeliveryOutcome,
   label: string,
@@ -75,7 +75,7 @@ function closed(
   return { kind: "close", closing: { run, execution, ...next }, label };
 }
 
-/** What an attempt says about its destination. What we ended ourselves says nothing. */
+/** What an attempt says about its destination: nothing, when we ended it ourselves. */
 export function verdictOf(outcome: AttemptOutcome, aborted: AbortCause | null): Verdict {
   if (outcome.kind === "not_sent" || outcome.kind === "postponed") return "neutral";
   if (outcome.kind === "delivered" || outcome.kind === "gone") return "success";

@@ -30,22 +30,22 @@ const TIMING = {
   renew: 5_000,
   reap: 3_000,
   unwanted: 1_500,
-  /** After which an account's signing secrets are asked for again: within it a rotated one signs. */
+  /** How long an account's signing secrets are kept: a rotated one signs within this time. */
   signingKeys: 1_000,
-  /** That starts wait at most for a claim under way, which may need the slots. */
+  /** How long starts wait for a claim under way, which may need the slots. */
   filling: 150,
-  /** That starts wait for company while many follow each other; the first never does. */
+  /** How long starts wait for further ones during a burst; the first of it never waits. */
   collect: 2,
   /** From the signal until started runs are closed as interrupted. */
   grace: 25_000,
   /** For the last closings after that. */
   flush: 3_000,
 };
-/** Milliseconds within which starts belong together. */
+/** Milliseconds between starts that belong to one burst. */
 const BURST = 100;
-/** Milliseconds. What PostgreSQL's clock gets ahead by more than that has not been measured more exactly: it has stepped. */
+/** Milliseconds. When the measured clock gets ahead by more than this, it has stepped: no better measurement explains that. */
 const STEP = 1_000;
-/** Accounts whose signing secrets are kept for that long. */
+/** Accounts whose signing secrets are kept at a time. */
 const MOST_SIGNING_KEYS = 10_000;
 
 /**
@@ -84,21 +84,21 @@ export function createDeliveryWorker(options: {
     monotonic,
     onLost: ({ id }) => {
       held.forget(id);
-      // What only waited was cancelled, or somebody else delivers it; and of what is neither waiting nor in flight
-      // the end has just been recorded, and the answer to that is on its way.
+      // Only a run in flight is worth a warning. One that waited was cancelled, or somebody else delivers it; and when it
+      // was neither, its end has just been recorded, and the answer to that is on its way.
       if (flights.abort(id, "lost"))
         log.warn({ run: id }, "a run in flight was taken over by another worker");
     },
   });
-  // Or what the first ones that it takes over are worth would not be seen: a counter that begins with 3 has not risen.
+  // Counters begin at 0, because one whose first value is 3 has not risen for Prometheus.
   for (const result of ["requeued", "interrupted"] as const) metrics.runsReaped.inc({ result }, 0);
   /** Monotonic time when the database was last seen away. */
   let lastOutage = -Infinity;
-  /** By how much PostgreSQL's clock was ahead of the monotonic one when dead workers' runs were last looked for. */
+  /** How far PostgreSQL's clock was ahead of the monotonic one at the last reap; Infinity: not known. */
   let clockOffset = Infinity;
   const reaps = createWholeLooks({ least: timing.reap });
 
-  /** What a claim under way brings may be over in a moment. */
+  /** Not while a claim is under way: the runs that it starts may end in a moment, and be recorded together with the others. */
   function hurryIfIdle(): void {
     if (held.inFlight === 0 && claimer.filling === undefined) records.hurry();
   }
@@ -119,7 +119,7 @@ export function createDeliveryWorker(options: {
     leases,
     onOutage: outage,
     onWaiting: (since) => {
-      // Claims come by in time for all others.
+      // For runs that are due later, the next polls come in time.
       if (since <= clock.now()) claimer.news(since);
     },
   });
@@ -178,7 +178,7 @@ export function createDeliveryWorker(options: {
     let lastStart = -Infinity;
     while (!signal.aborted) {
       try {
-        // A limit that is exceeded now and then is better than all starts behind one slow claim.
+        // Not for long: a limit that is exceeded now and then is better than all starts waiting for one slow claim.
         if (claimer.filling) await within(timing.filling, claimer.filling, timers);
         if (signal.aborted) break;
         const now = clock.known ? clock.now() : undefined;
@@ -188,7 +188,7 @@ export function createDeliveryWorker(options: {
           continue;
         }
         await startBell.wait(now === undefined ? timing.poll : untilNextDue(now), signal);
-        // The first attempt of a burst to end is not worth a commit of its own.
+        // During a burst, the first slot that comes free is not worth a commit of its own.
         if (monotonic() - lastStart < BURST) await pause(timing.collect, timers);
       } catch (error) {
         outage(error);
@@ -197,7 +197,7 @@ export function createDeliveryWorker(options: {
     }
   }
 
-  /** From the moment at which all that was due had been taken: what has become due since is not to wait for a poll. */
+  /** Counts from the `now` up to which due runs were taken: what has become due since then must not wait for a poll. */
   function untilNextDue(now: Instant): number {
     const next = held.nextDue(now);
     return next === null ? timing.poll : Math.min(timing.poll, next - now);
@@ -219,18 +219,18 @@ export function createDeliveryWorker(options: {
     }
   }
 
-  /** After an outage everybody's leases have run out: those who come back get one lease to renew theirs. */
+  /** Takes over runs of dead workers. After an outage all leases have run out: workers get the time of a lease to renew theirs. */
   async function reap(): Promise<void> {
     const began = monotonic();
-    // By a clock that has stepped ahead everybody's have run out, too.
+    // A clock that has stepped ahead ends all leases, as an outage does.
     const offset = clock.known ? clock.now() - began : Infinity;
     if (offset === Infinity || offset > clockOffset + STEP) lastOutage = began;
     clockOffset = offset;
     if (began - lastOutage < timing.lease) return;
-    // While somebody holds a lock on a run its outcome is not recorded, and its lease not renewed: both wait for that.
     const { requeued, interrupted } = await queue.reap({
+      // While somebody holds a lock on one of our runs, its outcome cannot be recorded, nor its lease renewed.
       except: leases.ids(),
-      // A step that has not been measured yet is none.
+      // Leaves out what PostgreSQL's clock has stepped ahead since it was last measured.
       asOf: clock.now(),
     });
     reaps.took(monotonic() - began);
@@ -249,7 +249,7 @@ export function createDeliveryWorker(options: {
 
   return {
     run: async (signal) => {
-      // Other workers may be coming back from the same outage as this process: they get one lease, too.
+      // Other workers may be coming back from the same outage as this process: they get the time of a lease, too.
       lastOutage = monotonic();
       const background = new AbortController();
       const loops = [
@@ -259,23 +259,23 @@ export function createDeliveryWorker(options: {
           () => leases.renew(),
         ),
         repeat(background.signal, () => timing.unwanted, abortUnwanted),
-        // It reads the queue: the longer that takes, the rarer.
+        // A reap reads the whole queue: the longer that takes, the rarer it is done.
         repeat(signal, () => reaps.pause * (1 + random()), reap),
       ];
       const stopListening = queue.onWake((since) => {
         claimer.news(since);
       });
-      let told = monotonic();
-      const tell = (): void => {
-        told = monotonic();
+      let abortedAt = monotonic();
+      const onAbort = (): void => {
+        abortedAt = monotonic();
       };
-      signal.addEventListener("abort", tell, { once: true });
+      signal.addEventListener("abort", onAbort, { once: true });
       try {
         await Promise.all([claimer.run(signal), startLoop(signal)]);
         for (const run of held.takeAll()) records.release(run);
         await within(timing.flush, claimer.giveBackUnanswered().catch(outage), timers);
-        // A statement of the loops may have taken its time.
-        const left = Math.max(0, told + timing.grace - monotonic());
+        // Counted from the signal: the loops may have taken their time to end.
+        const left = Math.max(0, abortedAt + timing.grace - monotonic());
         const landed = () => starter.idle().then(flights.idle);
         await within(left, Promise.all([landed(), records.idle()]), timers);
         flights.abortAll("interrupted");
@@ -283,7 +283,7 @@ export function createDeliveryWorker(options: {
         await within(timing.flush, Promise.all([landed().then(records.idle), ...loops]), timers);
       } finally {
         stopListening();
-        signal.removeEventListener("abort", tell);
+        signal.removeEventListener("abort", onAbort);
         background.abort();
       }
     },

@@ -2,9 +2,9 @@
 
 const [TAB, SPACE, ZERO, NINE, COLON] = [9, 32, 48, 57, 58];
 
-/** By code: 1 is in a token (5.6.2). */
+/** By character code: 1 if a token may have it (5.6.2). */
 const IN_TOKEN = codesOf((character) => /[!#$%&'*+.^_`|~0-9A-Za-z-]/.test(character));
-/** By code: 1 is in a field's value, or in a reason (5.5). */
+/** By character code: 1 if a field's value, or a reason, may have it (5.5). */
 const IN_VALUE = codesOf((character) => /[\t\x20-\x7e\x80-\xff]/.test(character));
 
 function codesOf(has: (character: string) => boolean): Uint8Array {
@@ -15,28 +15,28 @@ export function isToken(text: string): boolean {
   return text !== "" && tokenEnd(text, 0) === text.length;
 }
 
-/** Where what is no token any more begins. */
+/** The first position from `at` that is not in a token. */
 function tokenEnd(text: string, at: number): number {
   let end = at;
   while (IN_TOKEN[text.charCodeAt(end)] === 1) end += 1;
   return end;
 }
 
-/** Where the name of a field ends; -1 when it is none. A line that goes on with the one before (obs-fold) is none. */
+/** The position of a field's colon; -1 when the line is not a field. A continuation of the line before (obs-fold) is not. */
 export function fieldColon(text: string, at: number, end: number): number {
   const colon = tokenEnd(text, at);
   const sound = colon > at && text.charCodeAt(colon) === COLON && isValue(text, colon + 1, end);
   return sound ? colon : -1;
 }
 
-/** No line break, no other control character but the tab, and nothing beyond latin1. */
+/** No control character except the tab, so no line break, and nothing beyond latin1. */
 export function isValue(text: string, at = 0, end = text.length): boolean {
   for (let next = at; next < end; next += 1)
     if (IN_VALUE[text.charCodeAt(next)] !== 1) return false;
   return true;
 }
 
-/** Without the spaces and tabs around it. `trim` takes more than these. */
+/** Without the spaces and tabs around it. `String.trim` removes more than these. */
 export function trimmed(text: string, from: number, to: number): string {
   let [at, end] = [from, to];
   while (at < end && isBlank(text.charCodeAt(at))) at += 1;
@@ -58,7 +58,7 @@ export function listOf(value: string): string[] {
     .filter((member) => member !== "");
 }
 
-/** -1 unless there is a digit, and nothing else. */
+/** The decimal number; -1 unless there is at least one digit, and nothing else. */
 export function digits(text: string, at: number, end: number): number {
   let number = at < end ? 0 : -1;
   for (let next = at; next < end; next += 1) {

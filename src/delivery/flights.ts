@@ -18,11 +18,11 @@ export interface Ready {
 /** Attempts under way: from a started run to what is recorded of it. */
 export interface Flights {
   launch(ready: Ready): void;
-  /** Also of an attempt that was not made. */
+  /** Records what an attempt came to; also one that was never made. */
   record(attempted: Attempted): void;
-  /** Ids of their runs. */
+  /** Ids of the runs in flight. */
   ids(): string[];
-  /** Whether it was in flight. */
+  /** False: that run is not in flight. */
   abort(id: string, cause: AbortCause): boolean;
   abortAll(cause: AbortCause): void;
   /** Resolves when there is none. */
@@ -61,7 +61,7 @@ export function createFlights(options: {
       cause: null,
       done: Promise.resolve(),
     };
-    // Its claim was lost and won back before anybody noticed: that attempt is nobody's any more.
+    // The claim was lost and won back before anybody noticed: the older attempt does not count any more.
     const older = flights.get(run.id);
     if (older) abort(older, "lost");
     flights.set(run.id, flight);
@@ -84,7 +84,7 @@ export function createFlights(options: {
     const type = run.spec.target.kind;
     const executedAt = clock.now();
     const began = monotonic();
-    // What an open circuit put off says nothing about the workers, and would for hours.
+    // Without runs that an open circuit put off: they may be hours late, and say nothing about the workers.
     if (run.attempt === 1 && run.notBefore <= run.scheduledAt)
       metrics.runLateness.observe({ type }, Math.max(0, executedAt - run.scheduledAt) / 1_000);
     let outcome: AttemptOutcome = { kind: "not_sent" };

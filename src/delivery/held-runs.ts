@@ -3,33 +3,34 @@ import type { Instant } from "../domain/instant.ts";
 import type { ClaimedRun } from "../domain/run.ts";
 import type { DeliveryLimits } from "./delivery-limits.ts";
 
+/** The runs that this worker has claimed and not finished: waiting for a slot, or in flight. */
 export interface HeldRuns {
   /**
-   * Those that their claim has started are in flight, the others wait. A run that waits here by an older claim, which
-   * somebody had taken over, gives way to the new one.
+   * Runs that their claim has started are in flight, the others wait. A run that already waits here, by an older claim
+   * that was lost, is replaced.
    */
   add(runs: readonly ClaimedRun[]): void;
   /** The claim was lost: the run does not wait here any more. */
   forget(id: string): void;
   /**
    * Takes the due runs that may start now, oldest first, and counts them as in flight. One account or
-   * destination whose receivers hang fills its own share and no more, and however many accounts' do, there
-   * are slots for the next one: none may have more than are left over.
+   * destination whose receivers hang fills its own share and no more. No account may have more slots than are left
+   * free, so that however many accounts' receivers hang, there are slots for the next account.
    */
   takeReady(now: Instant): ClaimedRun[];
-  /** The attempt is over. True when somebody who was full for want of slots has half of them again. */
+  /** The attempt is over. True when an account or destination that was full for want of slots has half of them again. */
   finished(run: ClaimedRun): boolean;
-  /** Takes everything that has not been taken. */
+  /** Takes every run that still waits. */
   takeAll(): ClaimedRun[];
-  /** How many runs a claim may start: each finds a slot, whichever account or destination outside `full` it calls. */
+  /** How many runs a claim may start: so many find a slot, whichever account or destination outside `full` they call. */
   startable(full: Full): number;
-  /** A claim was made at `now` that excluded only these. */
+  /** A claim was made at `now` that excluded only `full`. */
   claimed(full: Full, now: Instant): void;
   /** Earliest notBefore after `now` among those waiting. */
   nextDue(now: Instant): Instant | null;
   /**
-   * How many more may be claimed; `ahead`: also such that are not due yet. There is room for some however many
-   * characters are held, because whoever holds any of too many is `full`.
+   * How many more due runs may be claimed; `ahead`: also runs that are not due yet. However many characters are held,
+   * there is room for a few runs, because the accounts that hold many of them are `full`.
    */
   room(now: Instant): { due: number; ahead: boolean };
   /**
@@ -42,23 +43,24 @@ export interface HeldRuns {
   readonly inFlight: number;
 }
 
-/** By account, and by `destinationKey`. */
+/** Accounts, and `destinationKey`s. */
 export interface Full {
   accounts: readonly string[];
   destinations: readonly string[];
 }
 
+/** What an account or a destination holds. */
 interface Use {
   inFlight: number;
   waiting: number;
   characters: number;
-  /** When a claim did not pass it over last. */
+  /** When a claim last included it. */
   claimedAt: Instant;
-  /** `full` said so last time, for want of slots. */
+  /** The last `full` named it for want of slots. */
   crowded: boolean;
 }
 
-/** A use is forgotten when nothing counts on it: while a run waits, these are the ones in the maps. */
+/** With the uses that count it: `drop` keeps them in the maps for as long as the run waits. */
 interface Waiting {
   run: ClaimedRun;
   account: Use;
@@ -89,23 +91,23 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
     return out.map(({ run, account, destination }) => {
       account.waiting -= 1;
       destination.waiting -= 1;
-      hold(-sizeOf(run), [account, destination]);
+      holdCharacters(-sizeOf(run), [account, destination]);
       dropUnused(run);
       return run;
     });
   }
 
-  function hold(change: number, by: readonly Use[]): void {
+  function holdCharacters(change: number, by: readonly Use[]): void {
     characters += change;
     for (const counted of by) counted.characters += change;
   }
 
-  /** How many more of an account's may start. */
+  /** How many more runs of an account may start; of a new account when undefined. */
   function slotsOf(account: Use | undefined): number {
     const theirs = account?.inFlight ?? 0;
     const left = limits.concurrency - inFlight;
-    // No account may hold more slots than are left free, unless it was asked for that one may use every slot. Each start
-    // takes a free one and adds it to its own: hence the half.
+    // No account may hold more slots than are left free, unless the limits let one account use every slot. Each start
+    // takes one of the free slots and adds it to the account's: hence the half.
     return limits.perAccount < limits.concurrency
       ? Math.min(limits.perAccount - theirs, Math.ceil((left - theirs) / 2))
       : Math.min(limits.perAccount - theirs, left);
@@ -115,13 +117,14 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
     return limits.perDestination - (destination?.inFlight ?? 0);
   }
 
-  /** Less than half of all that it may have; half of a destination's are never few. */
+  /** Less than half of the slots that it can have now, and less than half of a destination's. */
   function few(holder: Use, slots: number): boolean {
     return slots < Math.max(1, Math.min(limits.perDestination, holder.inFlight + slots) / 2);
   }
 
-  function noteCrowded(holder: Use, slots: number, until: Instant, waits = false): boolean {
-    holder.crowded = waits || slots < 1 || (few(holder, slots) && holder.claimedAt > until);
+  /** `waits`: a due run waits for one of the slots. Few slots count only when a claim after `since` included the holder. */
+  function noteCrowded(holder: Use, slots: number, since: Instant, waits = false): boolean {
+    holder.crowded = waits || slots < 1 || (few(holder, slots) && holder.claimedAt > since);
     return holder.crowded;
   }
 
@@ -131,23 +134,21 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
     return true;
   }
 
+  /** How many runs to the run's destination may be in flight. */
   function mostTo({ spec: { target } }: ClaimedRun): number {
     const { perDestination, perMailServer } = limits;
     return target.kind === "email" ? Math.min(perDestination, perMailServer) : perDestination;
   }
 
-  /**
-   * Places that nobody has. Half of them at most go to one claim, or stay with one account, and so it is with
-   * characters.
-   */
+  /** Free places for runs. One claim, or one account, gets at most half of them; the same goes for characters. */
   function free(): number {
     return Math.max(0, limits.concurrency + limits.buffer - inFlight - waiting.length);
   }
 
-  /** Of the characters that may be held. */
+  /** The part of the allowed characters that is held; may exceed 1. */
   const share = (): number => characters / limits.characters;
 
-  /** What may be claimed at least, while there are places. */
+  /** How many runs may be claimed at least, while there are places. */
   const fewRuns = (): number => (limits.claimBatch / 8) * Math.min(1, 1 / share());
 
   return {
@@ -160,7 +161,7 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
         const state = run.started ? "inFlight" : "waiting";
         account[state] += 1;
         destination[state] += 1;
-        hold(sizeOf(run), [account, destination]);
+        holdCharacters(sizeOf(run), [account, destination]);
         if (run.started) inFlight += 1;
         else waiting.push({ run, account, destination });
       }
@@ -193,7 +194,8 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
       inFlight -= 1;
       const [account, destination] = uses(run);
       for (const counted of [account, destination]) counted.inFlight -= 1;
-      hold(-sizeOf(run), [account, destination]);
+      holdCharacters(-sizeOf(run), [account, destination]);
+      // Both are asked: each of them forgets that it was crowded.
       const freeAgain = [
         recovers(account, slotsOf(account)),
         recovers(destination, slotsTo(destination)),
@@ -223,33 +225,33 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
         Math.min(free() / 2, Math.max(fewRuns(), (free() / 2) * (1 - share()))),
       );
       const future = waiting.length - 1 - waiting.findLastIndex(({ run }) => run.notBefore <= now);
-      // What is not due yet must not keep out what becomes due before it.
+      // Runs that are not due yet must not take the places of those that become due before them.
       return { due, ahead: future < limits.buffer / 2 };
     },
     full: (now, patience) => {
-      const until = now - patience;
-      // A whole claim more is to fit.
+      const since = now - patience;
+      // A whole claim more must fit.
       const spare = limits.buffer / 2 - limits.claimBatch;
-      const places = Math.min(limits.perAccount + spare, free() / 2);
-      const most = Math.max(0, limits.characters - characters) / 2;
-      const waitFor = new Set<Use>();
+      const mostPlaces = Math.min(limits.perAccount + spare, free() / 2);
+      const mostCharacters = Math.max(0, limits.characters - characters) / 2;
+      const waitedFor = new Set<Use>();
       for (const { run, destination } of waiting) {
         if (run.notBefore > now) break;
-        waitFor.add(destination);
+        waitedFor.add(destination);
       }
       return {
         accounts: namesOf(
           accounts,
           (holder) =>
-            noteCrowded(holder, slotsOf(holder), until) ||
-            placesOf(holder) > places ||
-            holder.characters > most,
+            noteCrowded(holder, slotsOf(holder), since) ||
+            placesOf(holder) > mostPlaces ||
+            holder.characters > mostCharacters,
         ),
         destinations: namesOf(
           destinations,
           (holder, key) =>
             (!isMailServer(key) &&
-              noteCrowded(holder, slotsTo(holder), until, waitFor.has(holder))) ||
+              noteCrowded(holder, slotsTo(holder), since, waitedFor.has(holder))) ||
             placesOf(holder) > limits.perDestination + spare,
         ),
       };

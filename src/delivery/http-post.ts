@@ -10,14 +10,14 @@ export interface Answer {
 }
 
 export interface PostRequest {
-  /** Asked for the connection, which is released when the call is over. */
+  /** Gives a connection for the call, which releases it at its end. */
   take: () => ReceiverConnection | Promise<ReceiverConnection>;
   url: URL;
-  /** Lines (`headerLine`), none that frames the request. */
+  /** Whole lines (`headerLine`), none of which frames the request. */
   headers: string;
   body: string;
   signal: AbortSignal;
-  /** Milliseconds for all of it, connecting included: a drip defeats every other limit. */
+  /** Milliseconds for the whole call, connecting included: a receiver that drips its answer defeats every other limit. */
   timeoutMs: number;
   maySend: () => boolean;
 }
@@ -37,7 +37,7 @@ export class TimedOut extends Error {
 }
 
 /** There is no answer, or none that can be read. */
-export class BadAnswer extends Error {
+class BadAnswer extends Error {
   override name = "BadAnswer";
   readonly code: "CONNECTION_CLOSED" | "ANSWER_MALFORMED" | "ANSWER_TOO_LARGE";
   constructor(code: BadAnswer["code"], message: string) {
@@ -47,10 +47,10 @@ export class BadAnswer extends Error {
 }
 
 /**
- * One POST. Resolves with the final status once the body is drained, or cannot be in time; rejects with
- * the transport's error. The signal ends it wherever it is, also while it waits for a connection.
- * `maySend` is asked in the same turn in which the bytes are written: whatever stalled this process
- * since the run was started, a claim that has been taken over is not sent.
+ * One POST. Resolves with the final status once the body has been drained, or is too long or too slow for that; rejects
+ * with the transport's error. The signal ends it at any moment, also while it waits for a connection.
+ * `maySend` is asked in the same turn in which the bytes are written: however long this process stalled since the run was
+ * started, a run that another worker has taken over is not sent.
  */
 export function post(request: PostRequest): Promise<Answer> {
   return new Promise((resolve, reject) => {
@@ -58,7 +58,7 @@ export function post(request: PostRequest): Promise<Answer> {
   });
 }
 
-/** One object for all that a call hears: its connection, the signal, its timer. */
+/** One object that listens to everything: the connection, the signal and the timers. */
 class Call implements Caller {
   readonly #request: PostRequest;
   readonly #resolve: (answer: Answer) => void;

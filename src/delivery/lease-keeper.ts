@@ -2,22 +2,22 @@ import type { Monotonic } from "../domain/ports/clock.ts";
 import type { Claim, RunQueue } from "../domain/ports/run-queue.ts";
 
 /**
- * The claims of this worker. A run that was taken over and claimed again has another token: what was
- * known of the first claim says nothing about the second.
+ * The claims of this worker. A run that was lost and claimed again has another token: what is known of the first claim
+ * says nothing about the second.
  */
 export interface LeaseKeeper {
   /** `askedAt`: monotonic time before the claim was sent, so that we never think we have longer. */
   add(claims: readonly Claim[], askedAt: number): void;
   remove(claim: Claim): void;
-  /** Ids of the runs that are this worker's as far as it knows: a lease that somebody's lock keeps from being renewed may be over. */
+  /** Ids of the claimed runs, as far as this worker knows. Their leases may be over, when a lock keeps them from being renewed. */
   ids(): string[];
-  /** On monotonic time, with a second in hand: whether the claim is still this worker's. */
+  /** Whether the claim is still this worker's; false from a second before its lease ends, by monotonic time. */
   holds(claim: Claim): boolean;
-  /** Extends the leases; those that turn out to be somebody else's are reported to `onLost`. */
+  /** Extends the leases; claims that turn out to be lost are reported to `onLost`. */
   renew(): Promise<void>;
 }
 
-/** Milliseconds between our idea of a lease's end and PostgreSQL's, in our disfavour. */
+/** Milliseconds that a lease ends earlier for us than for PostgreSQL. */
 const MARGIN = 1_000;
 
 export function createLeaseKeeper(options: {
@@ -55,7 +55,7 @@ export function createLeaseKeeper(options: {
       const still = await queue.renew(claims, leaseMs);
       for (const claim of claims) {
         const entry = entryOf(claim);
-        // Closed or handed back in the meantime.
+        // Closed or given back in the meantime.
         if (entry === undefined) continue;
         const answer = still.get(claim.id);
         if (answer === "renewed") entry.end = asked + leaseMs;

@@ -1,15 +1,18 @@
 import type { Socket } from "node:net";
 
-/** Milliseconds without a call. Below the 5 s after which a Node server closes: a POST into a closing one is lost. */
+/**
+ * Milliseconds for which a connection is kept without a call: less than the 5 s after which a Node server closes it,
+ * because a POST on a connection that is being closed is lost.
+ */
 const KEPT = 4_000;
-/** Milliseconds, when the receiver says how long it keeps it. */
+/** The most, in milliseconds, when the receiver says for how long it keeps the connection. */
 const KEPT_AT_MOST = 30_000;
-/** Milliseconds for the way: closed by us before the receiver does. */
+/** How many milliseconds earlier than the receiver says it is closed: the last request takes time to get there. */
 const KEPT_LESS = 2_000;
 
-/** Who hears of a connection while it has it: bytes, until one of the others, once. */
+/** Hears of a connection while it has it: `received` any number of times, then one of the others, once. */
 export interface Caller {
-  /** Of no use after that: other connections read into the same bytes. */
+  /** The bytes are valid during the call only: other connections read into the same buffer. */
   received(piece: Buffer): void;
   /** The receiver sends nothing more. */
   closed(): void;
@@ -17,8 +20,8 @@ export interface Caller {
 }
 
 /**
- * One connection for one call at a time. What comes without a call closes it: it is not an answer to the next one. Its
- * listeners are there once for all calls.
+ * One connection for one call at a time. Bytes that come without a call close it: they would pass for the answer to the
+ * next one. Its listeners are added once, for all calls.
  */
 export class ReceiverConnection {
   /** Milliseconds on the monotonic clock. */
@@ -32,12 +35,12 @@ export class ReceiverConnection {
   #kept = KEPT;
 
   constructor(options: {
-    /** Connected. Its owner is this from now on. */
+    /** Connected. This object owns it from now on. */
     socket: Socket;
     openedAt: number;
-    /** It can be used again. */
+    /** Called whenever it can be used again. */
     released: (connection: ReceiverConnection) => void;
-    /** It never can; said once. */
+    /** Called once, when it cannot be used any more. */
     closed: (connection: ReceiverConnection) => void;
   }) {
     const { socket, openedAt, released, closed } = options;
@@ -59,14 +62,14 @@ export class ReceiverConnection {
       this.#fail(new Error("the connection was closed"));
     });
     readBeforeFailing(socket);
-    // Reading and writing begin it anew, so that it is counted from the last answer.
+    // Reading and writing restart this timeout, so that it counts from the last answer.
     socket.setTimeout(this.#kept);
     socket.on("timeout", () => {
       if (!this.#caller) this.close();
     });
   }
 
-  /** For what does not come as the socket's "data". */
+  /** For bytes that do not come as the socket's "data" (`OnReadOpts`). */
   received(piece: Buffer): void {
     if (this.#caller) this.#caller.received(piece);
     else this.close();
@@ -80,13 +83,13 @@ export class ReceiverConnection {
   }
 
   /**
-   * The call is over. `reusable`: the answer has been read to its end, and the receiver keeps the connection, for so
-   * many seconds if it says so; otherwise it is closed.
+   * The call is over. `reusable`: the answer has been read to its end, and the receiver keeps the connection, for
+   * `keepAlive` seconds if it says so. Otherwise it is closed.
    */
   release(reusable: boolean, keepAlive: number | null = null): void {
     this.#caller = undefined;
     const kept = keepAlive === null ? KEPT : Math.min(keepAlive * 1_000 - KEPT_LESS, KEPT_AT_MOST);
-    // An answer may come before all of the request has been read: the rest of that would still be sent.
+    // An answer may come before the whole request has been written: the rest of it would still be sent.
     if (!reusable || this.gone || kept <= 0 || this.#socket.writableLength > 0) {
       this.close();
       return;
@@ -124,8 +127,8 @@ export class ReceiverConnection {
 }
 
 /**
- * A write that fails makes Node destroy its socket at once, with what has come and has not been read: the answer of a
- * receiver that closed before it had read the request. From now on a failure is heard of when that has been read.
+ * When a write fails, Node destroys the socket at once, with all bytes that have come and were not read: the answer of a
+ * receiver that closed before it had read the request. This delays the failure of a write until they have been read.
  */
 function readBeforeFailing(socket: Socket): void {
   const write = socket["_write"].bind(socket);

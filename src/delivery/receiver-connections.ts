@@ -5,15 +5,15 @@ import type { Monotonic } from "../domain/ports/clock.ts";
 import type { Dial, DialRequest } from "../network/guarded-dial.ts";
 import { ReceiverConnection } from "./receiver-connection.ts";
 
-/** Milliseconds. A changed rule or name counts within this time for connections that are kept busy. */
+/** Milliseconds that a connection is used at most: within this time a changed rule or DNS name counts for busy ones too. */
 const CONNECTION_TTL = 60_000;
-/** Milliseconds without a call after which a receiver may have closed a connection. */
+/** Milliseconds without a call after which the receiver may have closed a connection, so that it is checked first. */
 const RESTED = 50;
-/** Turns of the event loop. What has come, such as a connection's end, is read between one and the next. */
+/** Turns of the event loop after which everything that had come, such as a connection's end, has been read. */
 const TURNS = 2;
 /**
- * What connections without TLS have read, while it is looked at. An answer is short, and Node would make 64 KiB for each
- * and give back what is left over.
+ * Shared by all connections without TLS, for the bytes just read. Answers are short, and Node would allocate 64 KiB for
+ * each read and give back the rest.
  */
 const READ = Buffer.allocUnsafeSlow(64 * 1024);
 /** Milliseconds for the handshake. */
@@ -26,17 +26,17 @@ export interface IdleLimits {
 }
 
 /**
- * As many as calls in flight (`delivery-limits.ts`): whoever is busy finds all of its connections again. A receiver's
- * Keep-Alive holds one for 30 s, and with TLS it takes 75 KB and a descriptor, so that one account whose jobs call ever
- * new hosts would have the process killed at its memory's limit.
+ * As many as calls in flight (`delivery-limits.ts`), so that a busy account finds all of its connections again. Limited,
+ * because a receiver's Keep-Alive holds a connection for up to 30 s, and with TLS it takes 75 KB and a descriptor: one
+ * account that keeps calling new hosts would make the process run out of memory.
  */
 const IDLE_LIMITS: IdleLimits = { inAll: 512, perAccount: 256 };
 
 export interface ReceiverConnections {
   /**
-   * The one used last, still warm, or a new one, which has to be there within the `timeoutMs` of its first call: how
-   * many at once is the worker's limit. At once, when there is one that need not be waited for. Rejects with the
-   * dial's error, or TLS's.
+   * The connection used last that is still open, or a new one, which must be open within `timeoutMs`. Not a promise when
+   * a warm one is at hand. How many are taken at a time is limited by the worker, not here. Rejects with the error of the
+   * dial or of TLS.
    */
   take(
     account: string,
@@ -49,15 +49,15 @@ export interface ReceiverConnections {
 
 interface Idle {
   connection: ReceiverConnection;
-  /** Since when it has no call: monotonic milliseconds, and the turn. */
+  /** Since when it has no call: in monotonic milliseconds, and as a turn of the event loop. */
   since: number;
   turn: number;
 }
 
 /**
  * Open connections by account and origin: what one account may reach another may not, so a connection is
- * never used by an account for which it was not dialled. Those that are idle close by themselves within
- * seconds, or when there are too many, who has rested longest first; nothing is kept of them.
+ * never used by an account for which it was not dialled. Idle ones close by themselves within seconds, or when there are
+ * too many, the longest idle first; closed ones leave nothing behind.
  */
 export function createReceiverConnections(options: {
   dial: Dial;
@@ -67,12 +67,12 @@ export function createReceiverConnections(options: {
   const { dial, monotonic, idleLimits = IDLE_LIMITS } = options;
   /** Last used last. An origin without an idle connection has no entry. */
   const idle = new Map<string, Idle[]>();
-  /** Those in `idle` and no other, in the order in which they were released; then the same by account. */
+  /** All connections in `idle`, in the order in which they were released; `restingOf`: the same by account. */
   const resting = new Set<ReceiverConnection>();
   const restingOf = new Map<string, Set<ReceiverConnection>>();
   const all = new Set<ReceiverConnection>();
   let closing = false;
-  /** Of the event loop, counted while it matters: until `TURNS` after the last release. */
+  /** Turns of the event loop, counted only until `TURNS` after the last release. */
   let turn = 0;
   let countedTo = 0;
 
@@ -91,7 +91,7 @@ export function createReceiverConnections(options: {
     rest(account, connection);
   }
 
-  /** Closes who is one too many now: never one that was handed out, which is removed in the same turn. */
+  /** Closes an idle connection when this one is one too many. One that is handed out has left these sets already. */
   function rest(account: string, connection: ReceiverConnection): void {
     let own = restingOf.get(account);
     if (own === undefined) {
@@ -121,7 +121,7 @@ export function createReceiverConnections(options: {
     if (own?.size === 0) restingOf.delete(account);
   }
 
-  /** An idle one that has been without a call for some turns and not for long: whatever followed its answer was read. */
+  /** An idle one that was used a short time, but at least `TURNS`, ago: bytes or an end after its answer have been read. */
   function warmOne(account: string, key: string, now: number): ReceiverConnection | undefined {
     const waiting = idle.get(key);
     if (waiting === undefined) return undefined;
@@ -136,7 +136,7 @@ export function createReceiverConnections(options: {
     return undefined;
   }
 
-  /** An idle one whose receiver has not closed it, as far as can be known here. */
+  /** An idle one that its receiver has not closed, after some turns in which the end would have been read. */
   async function liveOne(account: string, key: string): Promise<ReceiverConnection | undefined> {
     for (;;) {
       const waiting = idle.get(key);
@@ -160,11 +160,11 @@ export function createReceiverConnections(options: {
     timeoutMs: number,
   ): Promise<ReceiverConnection> {
     const { protocol, hostname: host, port: given } = new URL(origin);
-    // Before the rules are read.
+    // Before the destination rules are read: the connection's age is also that of the rules.
     const openedAt = monotonic();
     const port = Number(given) || (protocol === "https:" ? 443 : 80);
     const request: DialRequest = { account, protocol: "webhook", host, port, timeoutMs };
-    // It is there before anything is read: `dial` answers in the turn in which it has connected.
+    // Set before anything is read: `dial` resolves in the turn in which it has connected.
     let connection: ReceiverConnection | undefined;
     const onread: OnReadOpts = {
       buffer: READ,
@@ -216,24 +216,24 @@ export function createReceiverConnections(options: {
   };
 }
 
-/** It says so itself, and is forgotten. */
+/** The connection reports that it was closed, and is forgotten then. */
 function closeFirst(connections: ReadonlySet<ReceiverConnection>): void {
   const [first] = connections;
   first?.close();
 }
 
 /**
- * TLS on the checked connection, with the original name for SNI and the certificate. Rejects with an error that has
- * TLS's code.
+ * TLS on the dialled connection, with the original host name for SNI and the certificate. Rejects with an error that has
+ * the code of the TLS failure.
  */
 function secured(socket: Socket, host: string, timeoutMs: number): Promise<Socket> {
-  // Without the dot that a complete name may end with (RFC 6066, 3).
+  // Without the brackets of IPv6, and without the dot that a complete name may end with (RFC 6066, 3).
   const name = host.replace(/^\[|\]$|\.$/g, "");
   return new Promise((resolve, reject) => {
     const upgraded = connect({
       socket,
       host: name,
-      // An address is no name (RFC 6066, 3); the certificate is compared with it all the same.
+      // SNI takes names only (RFC 6066, 3); the certificate is compared with an address all the same.
       ...(isIP(name) ? {} : { servername: name }),
       ALPNProtocols: ["http/1.1"],
     });
@@ -245,7 +245,7 @@ function secured(socket: Socket, host: string, timeoutMs: number): Promise<Socke
       },
       Math.min(TLS_TIMEOUT, timeoutMs),
     );
-    // It stays: until somebody else listens, an error would be nobody's.
+    // This listener stays: an error that comes before the connection has its own would end the process.
     upgraded.on("error", (error) => {
       clearTimeout(timer);
       reject(error);

@@ -11,11 +11,11 @@ import { createWriteBehind, type WriteBehind } from "./write-behind.ts";
 
 export interface Records {
   close(closing: Closing): void;
-  /** Gives the claim back; also a committed start whose bytes never left. */
+  /** Gives the claim back; also of a run that was started but never sent. */
   release(run: ClaimedRun, notBefore?: Instant): void;
-  /** Of whose job somebody holds the cursor: when that is released. */
+  /** Gives the claim back once nobody holds a lock on the cursor of the run's job any more. */
   releaseHeld(run: ClaimedRun): void;
-  /** No attempt is under way: there is no company to wait for. */
+  /** No attempt is under way: no further records are worth waiting for. */
   hurry(): void;
   readonly emails: WriteBehind<NewEmailLogEntry>;
   readonly pending: number;
@@ -23,7 +23,7 @@ export interface Records {
   readonly idle: () => Promise<void>;
 }
 
-/** How long a record waits for company, in milliseconds, and for how many. */
+/** How long a record waits for others, in milliseconds, and for how many. */
 const TOGETHER = { collectMs: 25, maxBatch: 1_000 };
 
 /** Everything that the worker writes after the fact. Nothing waits for it, and no outage loses it. */
@@ -34,7 +34,7 @@ export function createRecords(options: {
   timers: Timers;
   log: Logger;
   onOutage: (error: unknown) => void;
-  /** Runs wait again, from that moment on, which may be over: a record may have had to wait for longer. */
+  /** Runs wait in the queue again, due at `since` or later. The moment may be past: the record may have waited until now. */
   onWaiting: (since: Instant) => void;
 }): Records {
   const { queue, emailLog, leases, timers, log, onOutage, onWaiting } = options;
@@ -55,7 +55,7 @@ export function createRecords(options: {
     },
   };
 
-  function waiting(moments: readonly (Instant | undefined)[]): void {
+  function tellOfWaiting(moments: readonly (Instant | undefined)[]): void {
     const known = moments.filter((moment) => moment !== undefined);
     if (known.length > 0) onWaiting(Math.min(...known));
   }
@@ -72,7 +72,9 @@ export function createRecords(options: {
             "an attempt's outcome is not recorded here: its run is over, deleted or taken over by another worker",
           );
       }
-      waiting(items.map((closing) => (closing.next === "retry" ? closing.notBefore : undefined)));
+      tellOfWaiting(
+        items.map((closing) => (closing.next === "retry" ? closing.notBefore : undefined)),
+      );
     },
     // The lease runs out, and a reaper closes the run as interrupted.
     onRefused: ({ run }, error) => {
@@ -90,7 +92,7 @@ export function createRecords(options: {
           notBefore,
         );
       for (const { run } of items) leases.remove(run);
-      waiting(items.map(({ notBefore }) => notBefore));
+      tellOfWaiting(items.map(({ notBefore }) => notBefore));
     },
     // The lease runs out: a reaper gives the run back, or closes it if it was started.
     onRefused: ({ run }, error) => {
@@ -101,7 +103,7 @@ export function createRecords(options: {
 
   const emails = createWriteBehind<NewEmailLogEntry>({
     ...common,
-    // The log commits together what is given to it at once.
+    // The log commits together all entries that are appended at the same time.
     write: async (items) => {
       const results = await Promise.allSettled(items.map((item) => emailLog.append(item)));
       const failure = results.find((result) => result.status === "rejected");
@@ -118,7 +120,8 @@ export function createRecords(options: {
         "somebody holds a lock on an account's part of the log of mails in PostgreSQL: those of its jobs are logged when it is released",
       );
     },
-    // Whoever keeps entries out of the log keeps nobody from renewing leases: the dead are looked for all the same.
+    // A lock on the log does not keep leases from being renewed. So it is no outage, which would keep this worker from
+    // looking for dead ones.
     onOutage: (error) => {
       if (error instanceof LockHeld)
         log.warn(
@@ -155,7 +158,7 @@ export function createRecords(options: {
   };
 }
 
-/** To the next quarter of a second, so that a thousand postponed runs are a handful of statements. */
+/** Up to the next quarter of a second, so that a thousand postponed runs take a handful of statements. */
 function coarse(instant: Instant): Instant {
   return Math.ceil(instant / 250) * 250;
 }

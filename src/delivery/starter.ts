@@ -14,30 +14,30 @@ import type { Records } from "./records.ts";
 
 export interface Starter {
   /**
-   * Starts what is due at `now` and has a slot; resolves with how many runs it took from the buffer. Those whose account's
-   * signing secrets take long are started when these have come.
+   * Starts what is due at `now` and has a slot; resolves with how many runs it took from `held`. Runs whose sender is read
+   * slowly are started later, when it has been read.
    */
   startReady(now: Instant, signal: AbortSignal): Promise<number>;
   /**
-   * Sends what its claim has started, and the held runs count as in flight, when the signing secrets are there. `asked`:
-   * monotonic time before the claim was sent.
+   * Sends runs that their claim has started, and that `held` counts as in flight, as soon as their sender has been read.
+   * `asked`: monotonic time before the claim was sent.
    */
   launchStarted(runs: readonly ClaimedRun[], asked: number, signal: AbortSignal): void;
   /** Resolves when all that was taken has been launched or given back. */
   idle(): Promise<void>;
 }
 
-/** What is read of an account before its webhooks, or its mails, are sent. */
+/** What must be read of an account before its webhooks, or its mails, are sent. */
 interface Sender {
   signingSecrets: readonly string[];
   smtpRevision?: string | undefined;
 }
 
-/** Milliseconds that what an account sends with may take to be read; then no other account's runs wait for it. */
+/** Milliseconds for which the runs of one sender wait for another sender to be read. */
 const PATIENCE = 100;
 /**
- * Milliseconds that may lie between asking for a start and sending. What takes longer is looked at again before it is
- * sent: who has deleted its job meanwhile has had the answer that nothing of it starts any more.
+ * Milliseconds between asking for a start and sending, after which the run is checked again: whoever deleted its job
+ * meanwhile was told that none of its runs starts any more.
  */
 const LATE = 100;
 const UNREADABLE = {
@@ -45,7 +45,7 @@ const UNREADABLE = {
   email: "SMTP settings cannot be read for now",
 };
 
-/** From a claimed run to one that may be sent: what its sender sends with, breaker, `started`, lease. */
+/** From a claimed run to one that may be sent: reads its sender, asks the breaker, commits `started`, checks the lease. */
 export function createStarter(options: {
   queue: Pick<RunQueue, "locked" | "start" | "unwanted">;
   clock: Clock;
@@ -58,11 +58,11 @@ export function createStarter(options: {
   breakers: Pick<CircuitBreakers, "admit">;
   flights: Pick<Flights, "launch" | "record">;
   signingKeys: (account: string) => Promise<readonly string[]>;
-  /** Of the account's SMTP settings, as they are now: a circuit is theirs. */
+  /** Revision of the account's current SMTP settings, to which a mail server's circuit belongs. */
   smtpRevision: (account: string) => Promise<string | undefined>;
-  /** The slot is free again, of a run that was not launched. */
+  /** The run was not launched: its slot is free again. */
   onFinished: (run: ClaimedRun) => void;
-  /** Something that nobody waits for failed; its runs are given back. */
+  /** Work in the background failed; its runs are given back. */
   onOutage: (error: unknown) => void;
 }): Starter {
   const { queue, clock, monotonic, log, held, leases, records, breakers, flights, onFinished } =
@@ -71,39 +71,39 @@ export function createStarter(options: {
     webhook: createSwarmWarning({ log, monotonic, message: UNREADABLE.webhook }),
     email: createSwarmWarning({ log, monotonic, message: UNREADABLE.email }),
   };
-  /** What starts apart, because of what its sender sends with. */
-  const starting = new Set<Promise<void>>();
+  const background = new Set<Promise<void>>();
 
   async function startReady(now: Instant, signal: AbortSignal): Promise<number> {
     const taken = held.takeReady(now);
     if (taken.length === 0) return 0;
-    // Those whose secrets come soon are started together, the others each account's when its have come.
-    const soon: Ready[] = [];
-    let waits = true;
-    const asked = bySender(taken).map(async (theirs) => {
+    // Runs of senders that are read soon are started together, those of each slow sender by themselves.
+    const together: Ready[] = [];
+    let collecting = true;
+    const prepared = bySender(taken).map(async (theirs) => {
       const ready = await prepare(theirs);
-      if (waits) soon.push(...ready);
+      if (collecting) together.push(...ready);
       else await start(ready, signal);
     });
-    for (const each of asked) apart(each);
-    await within(PATIENCE, Promise.all(asked), options.timers);
-    waits = false;
-    await start(soon, signal);
+    for (const each of prepared) inBackground(each);
+    await within(PATIENCE, Promise.all(prepared), options.timers);
+    collecting = false;
+    await start(together, signal);
     return taken.length;
   }
 
-  function apart(work: Promise<void>): void {
+  /** Only `idle` waits for it. */
+  function inBackground(work: Promise<void>): void {
     const done = work.catch(options.onOutage).finally(() => {
-      starting.delete(done);
+      background.delete(done);
     });
-    starting.add(done);
+    background.add(done);
   }
 
   async function start(ready: readonly Ready[], signal: AbortSignal): Promise<void> {
     const asked = monotonic();
-    // The commit may have come through: giving back undoes such a start.
+    // A start that fails may have been committed all the same: giving back undoes it.
     const started = await orGiveBack(ready, () => queue.start(ready.map(({ run }) => run)));
-    apart(giveBackRefused(ready.filter(({ run }) => !started.has(run.id))));
+    inBackground(giveBackRefused(ready.filter(({ run }) => !started.has(run.id))));
     await launchWanted(
       ready.filter(({ run }) => started.has(run.id)),
       asked,
@@ -113,10 +113,10 @@ export function createStarter(options: {
 
   function launchStarted(runs: readonly ClaimedRun[], asked: number, signal: AbortSignal): void {
     for (const theirs of bySender(runs))
-      apart(prepare(theirs).then((ready) => launchWanted(ready, asked, signal)));
+      inBackground(prepare(theirs).then((ready) => launchWanted(ready, asked, signal)));
   }
 
-  /** Of what has been started since `asked`: what is given back is claimed again, which records why it does not run. */
+  /** Launches runs whose start was asked for at `asked`. The next claim of one that is given back records why it cannot run. */
   async function launchWanted(
     ready: readonly Ready[],
     asked: number,
@@ -127,14 +127,14 @@ export function createStarter(options: {
         ? await orGiveBack(ready, () => queue.unwanted(ready.map(({ run }) => run.id)))
         : undefined;
     for (const each of ready) {
-      // Wanted by nobody any more, or with a lease that ran out meanwhile, as after an outage: giving back compares the
-      // token, and touches nothing of anybody else's.
+      // A lease may have run out meanwhile, as after an outage. Giving back compares the token, and so leaves alone a run
+      // that another worker holds.
       if (unwanted?.has(each.run.id) || signal.aborted || !leases.holds(each.run)) giveBack(each);
       else flights.launch(each);
     }
   }
 
-  /** Nothing has been sent. */
+  /** Does the work, and gives the runs back if it fails: nothing of them has been sent. */
   async function orGiveBack<T>(ready: readonly Ready[], work: () => Promise<T>): Promise<T> {
     try {
       return await work();
@@ -145,11 +145,11 @@ export function createStarter(options: {
   }
 
   /**
-   * What nobody wants any more is gone, unless somebody holds its job's cursor. Given back before that is released it would
-   * be claimed, and refused, again and again.
+   * Gives back runs that did not start. Most are gone, unless somebody holds a lock on their job's cursor: given back
+   * before that is released, such a run would be claimed, and refused, again and again.
    */
   async function giveBackRefused(refused: readonly Ready[]): Promise<void> {
-    // By PostgreSQL's clock what is due now may be due in a moment: that is not to wait for anybody.
+    // A run that is due by our clock may be due in a moment by PostgreSQL's: it is given back at once.
     const due = refused.flatMap(({ run }) => (run.notBefore < clock.now() - SECOND ? [run] : []));
     const locked =
       due.length > 0 ? await orGiveBack(refused, () => queue.locked(due)) : new Set<string>();
@@ -166,8 +166,8 @@ export function createStarter(options: {
   }
 
   /**
-   * What could keep an attempt of one sender's from being made. It is found out before `started` is committed, or what the
-   * claim has started is given back.
+   * Reads the sender of these runs and asks their breakers, before `started` is committed (unless the claim did that).
+   * Returns those that may be sent; the others are given back, or put off by an open circuit.
    */
   async function prepare(runs: readonly ClaimedRun[]): Promise<Ready[]> {
     const sender = await senderOf(runs[0]);
@@ -192,7 +192,7 @@ export function createStarter(options: {
     });
   }
 
-  /** Undefined when that cannot be read for now. */
+  /** Undefined when it cannot be read for now. */
   async function senderOf(run: ClaimedRun | undefined): Promise<Sender | undefined> {
     if (run === undefined) return undefined;
     const { account } = run;
@@ -212,12 +212,12 @@ export function createStarter(options: {
     startReady,
     launchStarted,
     idle: async () => {
-      while (starting.size > 0) await Promise.allSettled(starting);
+      while (background.size > 0) await Promise.allSettled(background);
     },
   };
 }
 
-/** The webhooks of an account, and its mails. What one is sent with is waited for by no other. */
+/** An account's webhooks have one sender, its mails another. */
 function bySender(runs: readonly ClaimedRun[]): ClaimedRun[][] {
   return [...Map.groupBy(runs, (run) => `${run.spec.target.kind} ${run.account}`).values()];
 }

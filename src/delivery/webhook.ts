@@ -102,7 +102,7 @@ export function createWebhookSender(options: {
     return { kind: "unavailable", error: "headers from Secrets need Kubernetes" };
   }
 
-  /** What identifies the call, and signs it: of each value it is known that it can be sent. */
+  /** The headers that identify and sign the call. Their values need no check: all of them can be sent. */
   function ourLines(
     run: ClaimedRun,
     { payload }: WebhookTarget,
@@ -123,7 +123,7 @@ Carillon-Attempt: ${run.attempt}\r
   }
 }
 
-/** The job's own. Those that are ours are ours, and whoever wrote a value, it is checked. */
+/** The job's own headers, without those reserved for us. Values are checked here, wherever they come from. */
 function ownLines(headers: Readonly<Record<string, string>>): string {
   let lines = "";
   for (const [name, value] of Object.entries(headers))

@@ -1,11 +1,11 @@
-/** How many times as long as it took the next look stays away. */
+/** The pause after a look, as a multiple of the time that it took. */
 export const RARER = 20;
-/** Milliseconds; at most. */
+/** The longest pause, in milliseconds. */
 const LONGEST = 30_000;
 
 /**
- * How long nobody looks at the whole queue after somebody has, so that such looks take a twentieth of the time. Of the
- * last two the quicker one counts: one that took long because PostgreSQL stood still has not cost that much.
+ * How long to pause between looks at the whole queue, so that they take at most a twentieth of the time. The quicker of
+ * the last two counts: one that was slow because PostgreSQL stood still did not cost that much.
  */
 export interface WholeLooks {
   took(ms: number): void;

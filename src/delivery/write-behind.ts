@@ -4,7 +4,7 @@ import { ContentRefused } from "../domain/ports/content-refused.ts";
 import { DependencyUnavailable, LockHeld } from "../domain/ports/dependency-down.ts";
 
 export interface WriteBehind<T> {
-  /** `held`: somebody holds a lock on it, as far as is known. */
+  /** `held`: somebody is known to hold a lock on it, so that it is put aside at once. */
   add(item: T, held?: boolean): void;
   /** No more items are expected soon: what waits is written within `HURRY`. */
   hurry(): void;
@@ -14,30 +14,31 @@ export interface WriteBehind<T> {
   idle(): Promise<void>;
 }
 
-/** Milliseconds. Of a few hundred items a second, each of which comes alone, one statement still takes several. */
+/** Milliseconds. At a few hundred single items a second, one statement still writes several. */
 const HURRY = 5;
 /** Milliseconds between tries while nothing can be written. */
 const RETRY = { first: 100, most: 2_000 };
-/** Milliseconds between tries of what was put aside. */
+/** Milliseconds between tries of items that were put aside. */
 const ASIDE = 1_000;
 
 /**
- * Group commit: what comes while a write is under way, and within `collectMs` after it, is written together.
- * A statement costs as much as the writing of ten items, so that company is worth waiting for.
- * While they cannot be written, they are kept and written again; writes compare claim tokens, so that a
- * write whose answer got lost changes nothing the second time. After each failure, which may have been that a whole
- * batch takes longer than a statement may, the next write has half as many items, and after each success twice as many
- * again. No item must hold up the rest:
- * - one that the database refuses for its own sake (ContentRefused): the batch is halved until it stands alone, then
- *   `onRefused`, and it is gone.
- * - those on which somebody holds a lock (LockHeld), as `locked` names them: they are put aside until it is released,
- *   and so are others of the same `lockedBy`, for whom nobody waits as long once more.
- * - one that cannot be written even alone, for whatever reason: it is put aside and tried alone.
+ * Group commit: items that come while a write is under way, and within `collectMs` after it, are written together.
+ * A statement costs as much as the writing of ten items, so that it is worth waiting for more.
+ * While items cannot be written, they are kept and written again; writes compare claim tokens, so that a write whose
+ * answer got lost changes nothing the second time. After each failure the next write has half as many items, because the
+ * whole batch may take longer than a statement may; after each success it has twice as many. No item must hold up the
+ * rest:
+ * - One that the database refuses for its content (ContentRefused): the batch is halved until that item stands alone;
+ *   then `onRefused` hears of it, and it is dropped.
+ * - Those on which somebody holds a lock (LockHeld), as `locked` names them: they are put aside until it is released,
+ *   and so are later ones of the same `lockedBy`, so that the time for which a lock is waited for is spent once.
+ * - One that cannot be written even alone, for any other reason: it is put aside and tried alone.
  */
 export function createWriteBehind<T>(options: {
   write: (items: readonly T[]) => Promise<void>;
+  /** Those among the items on which somebody holds a lock now. */
   locked?: (items: readonly T[]) => Promise<ReadonlySet<T>>;
-  /** Items of the same one have the same lock to wait for. */
+  /** Items for which this is the same wait for the same lock. Default: each for its own. */
   lockedBy?: (item: T) => unknown;
   onRefused: (item: T, error: unknown) => void;
   onLocked?: (items: readonly T[]) => void;
@@ -55,9 +56,9 @@ export function createWriteBehind<T>(options: {
   let active = false;
   let collecting: Timer | undefined;
   let hurrying: Timer | undefined;
-  /** Of the items that wait. */
+  /** `hurry` was called for the items that wait. */
   let hurried = false;
-  /** And what has to be free before they are tried again: `lockedBy`; undefined when it is not a lock. */
+  /** Items put aside, and the `lockedBy` that they wait for; undefined: it is no lock that they wait for. */
   const aside = new Map<T, unknown>();
   let retrying: Timer | undefined;
   let idleWaiters: (() => void)[] = [];
@@ -116,9 +117,9 @@ export function createWriteBehind<T>(options: {
         size = Math.min(size * 2, maxBatch);
       } catch (error) {
         if (error instanceof LockHeld) {
-          const locks = await putLockedAside(part);
-          rest = rest.filter((item) => !locks.has(item));
-          if (locks.size > 0) continue;
+          const lockedItems = await putLockedAside(part);
+          rest = rest.filter((item) => !lockedItems.has(item));
+          if (lockedItems.size > 0) continue;
         }
         if (!(error instanceof ContentRefused)) {
           onOutage(error);
@@ -131,20 +132,20 @@ export function createWriteBehind<T>(options: {
           delay = Math.min(delay * 2, RETRY.most);
           continue;
         }
-        await apart(part, error);
+        await writeHalves(part, error);
       }
       rest = rest.slice(part.length);
       delay = RETRY.first;
     }
   }
 
-  /** Returns them: none where the lock is on something else, or nobody can tell now. */
+  /** Returns the locked items: none when the lock is on something else, or cannot be asked for now. */
   async function putLockedAside(items: readonly T[]): Promise<ReadonlySet<T>> {
-    const locks = await lockedOf(items);
-    if (locks.size === 0) return locks;
-    putAside([...locks], lockedBy);
-    onLocked?.([...locks]);
-    return locks;
+    const lockedItems = await lockedOf(items);
+    if (lockedItems.size === 0) return lockedItems;
+    putAside([...lockedItems], lockedBy);
+    onLocked?.([...lockedItems]);
+    return lockedItems;
   }
 
   async function lockedOf(items: readonly T[]): Promise<ReadonlySet<T>> {
@@ -157,7 +158,7 @@ export function createWriteBehind<T>(options: {
     }
   }
 
-  /** Of the items that are being written. */
+  /** For items that are being written. */
   function putAside(items: readonly T[], by: (item: T) => unknown): void {
     writing -= items.length;
     for (const item of items) aside.set(item, by(item));
@@ -177,19 +178,20 @@ export function createWriteBehind<T>(options: {
     });
   }
 
-  /** Those whose lock is gone go with the others again. */
+  /** Items whose lock is released wait with the others again; those that waited for no lock are tried alone. */
   async function retryAside(): Promise<void> {
     const items = Array.from(aside.keys());
-    const locks = await lockedOf(items.filter((item) => aside.get(item) !== undefined));
+    const lockedItems = await lockedOf(items.filter((item) => aside.get(item) !== undefined));
     for (const item of items) {
-      if (locks.has(item)) continue;
+      if (lockedItems.has(item)) continue;
       if (aside.get(item) !== undefined) waiting.push(item);
-      else if (!(await wroteAlone(item))) continue;
+      else if (!(await settledAlone(item))) continue;
       aside.delete(item);
     }
   }
 
-  async function wroteAlone(item: T): Promise<boolean> {
+  /** True: it was written, or refused for good. */
+  async function settledAlone(item: T): Promise<boolean> {
     try {
       await write([item]);
     } catch (error) {
@@ -202,7 +204,8 @@ export function createWriteBehind<T>(options: {
     return true;
   }
 
-  async function apart(batch: readonly T[], error: unknown): Promise<void> {
+  /** After `batch` was refused for the content of one of its items. */
+  async function writeHalves(batch: readonly T[], error: unknown): Promise<void> {
     const [only, ...others] = batch;
     if (only === undefined) return;
     if (others.length === 0) {

@@ -23,7 +23,7 @@ const DOMAIN_TEXT = /^[\p{L}\p{M}\p{N}.\u3002\uff0e\uff61\u00b7\u30fb-]+$/u;
  */
 export function parseAddress(text: string): ParsedAddress {
   if (text === "") return invalid("must not be empty");
-  // Before any look at its parts: hostile input is not worth a regular expression over megabytes.
+  // Before its parts are looked at: hostile input must not run regular expressions over megabytes.
   if (text.length > MAX_ADDRESS_OCTETS)
     return invalid(`must be at most ${MAX_ADDRESS_OCTETS} octets`);
   const at = text.indexOf("@");
@@ -51,8 +51,8 @@ export function parseAddress(text: string): ParsedAddress {
 }
 
 /**
- * The form under which passcodes and users are bound to an address: lower case, A-label domain. What is
- * no address comes back in lower case and is bound to nothing.
+ * The form under which passcodes and users are bound to an address: lower case, A-label domain. A text that is no address
+ * comes back in lower case; nothing is bound to it.
  */
 export function normaliseAddress(text: string): string {
   const parsed = parseAddress(text);
@@ -60,8 +60,8 @@ export function normaliseAddress(text: string): string {
 }
 
 /**
- * As it goes to the mail server: the domain in A-labels, because a mail library's own conversion could
- * come to another domain. What is no address stays as it is, for whoever checks it to refuse.
+ * As it goes to the mail server: the domain in A-labels, because a mail library's own conversion could give another
+ * domain. A text that is no address stays as it is: a later check refuses it.
  */
 export function wireAddress(text: string): string {
   const parsed = parseAddress(text);

@@ -14,16 +14,16 @@ export type AfterAttempt =
   | { next: "expired"; httpStatus: 500; error: string };
 
 /**
- * Spreads runs that wait for the same circuit. A breaker gives each a place of its own in `until`, but
- * those of several processes do not know of each other's.
+ * Spreads runs that wait for the same circuit. A breaker gives each run an `until` of its own, but the breakers of several
+ * processes do not know of each other.
  */
 const CIRCUIT_JITTER = SECOND;
 
 /**
  * The retry policy: `maxRetries` further attempts, exponential backoff from `minBackoffSeconds` to
  * `maxBackoffSeconds` with full jitter above the minimum, `Retry-After` honoured up to the maximum. An
- * open circuit delays each attempt until `deliveryDeadlineSeconds` after that became due: what a retry waited for
- * before has nothing to do with the circuit.
+ * open circuit delays each attempt by up to `deliveryDeadlineSeconds` after that attempt became due: the wait of the
+ * backoff before it does not count.
  */
 export function afterAttempt(input: {
   run: Pick<ClaimedRun, "attempt" | "scheduledAt" | "createdAt" | "retryAt" | "spec">;

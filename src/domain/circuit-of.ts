@@ -8,8 +8,8 @@ export function circuitKey({ account, spec }: Pick<Job, "account" | "spec">): st
 }
 
 /**
- * The state of each destination, the worst of what the delivering processes published: one that calls
- * nobody matters to whoever wonders why a run waits.
+ * The state of each destination: the worst of those that the delivering processes published, because one open circuit is
+ * enough to make a run wait.
  */
 export function circuitStates(
   published: readonly Pick<Circuit, "account" | "destination" | "state">[],
@@ -22,7 +22,7 @@ export function circuitStates(
   return states;
 }
 
-/** What is not published is closed. */
+/** The state of the job's destination; closed when none is published. */
 export function circuitOf(
   job: Pick<Job, "account" | "spec">,
   published: readonly Pick<Circuit, "account" | "destination" | "state">[],

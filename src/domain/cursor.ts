@@ -10,11 +10,11 @@ export type OnceState = "armed" | "fired" | "completed" | "failed" | "missed";
  */
 export interface Cursor {
   jobUid: string;
-  /** Whose the job was when it was decided on; null: its namespace was bound to no account. */
+  /** The job's account when it was last decided on; null: its namespace was bound to none. */
   account: string | null;
   /**
-   * 1 when new. Rises with every write that a decision depends on, also a worker's (completed, failed, halted); recording
-   * a last execution alone does not raise it.
+   * 1 when new. Rises with every write that a decision depends on, a worker's (completed, failed, halted) included. A
+   * write that only records the last execution does not raise it.
    */
   version: number;
   position: Instant;
@@ -22,14 +22,14 @@ export interface Cursor {
   scheduleHash: string;
   /** The revision that runs start from. */
   generation: number;
-  /** `revisionOf` the job that was decided on; null when a release that knew of none wrote last. */
+  /** `revisionOf` the job that was decided on; null when an older release, which knew no revisions, wrote last. */
   revision: string | null;
   /** False: paused, halted, invalid, without account or deleted: no scheduled run may start. */
   startable: boolean;
   once: OnceState;
   /** The generation that a 410 Gone halted; null when none is. */
   haltedGeneration: number | null;
-  /** When a 410 stopped the schedule, of whatever generation; null once the scheduler has taken that up. */
+  /** When a 410, of any generation, stopped the schedule; null once the scheduler has taken that up. */
   haltedAt: Instant | null;
   /** The last `run-now` annotation value that was dealt with: it became a run, or was spent without one. */
   lastRunNow: string | null;

@@ -21,7 +21,7 @@ export type Standing =
   | "stale";
 
 export interface Decision extends Pick<LedgerChange, "to" | "create" | "replace" | "missed"> {
-  /** False: the ledger has nothing to learn. A position alone is no news: it only saves time. */
+  /** False: there is nothing to write. A position that only moves on is not written: it saves time, nothing else. */
   changed: boolean;
   /** When to decide again if nothing else happens; null: only after a change. */
   wakeAt: Instant | null;
@@ -30,9 +30,9 @@ export interface Decision extends Pick<LedgerChange, "to" | "create" | "replace"
 
 /** A job seen for the first time this long after its creation has lost its cursor (docs/decisions/0004). */
 const FIRST_SIGHT = HOUR;
-/** How late a fire time before the first sight, and how old a `run-now` of a new job, may be. */
+/** For a job without a cursor: how late a fire time, and how old the resource of a `run-now`, may be. */
 const NEW_JOB_GRACE = MINUTE;
-/** A one-time whose time lies further before its creation comes from a backup. */
+/** A one-time job whose time lies further before its creation than this was restored from a backup. */
 const PAST_AT_CREATION = MINUTE;
 
 interface DecideInput {
@@ -51,9 +51,9 @@ interface DecideInput {
 }
 
 /**
- * Whether the cursor knows of a deletion, or of a later generation, of which the store says nothing. For a
- * moment that is as it should be, since the store's news take their time. For good it is a restored backup,
- * or a namespace that was out of sight for a while.
+ * Whether the cursor knows of a deletion, or of a later generation, that the store does not show. For a moment that is
+ * normal, since the store's news take their time. When it lasts, the store was restored from a backup, or a namespace
+ * was out of sight for a while.
  */
 export function contradicts(cursor: Cursor, job: Job): boolean {
   return cursor.deleted || cursor.generation > job.generation;
@@ -63,8 +63,8 @@ export function contradicts(cursor: Cursor, job: Job): boolean {
  * What is to be done about one job at `now`. Pure: gathers nothing, executes nothing. Level-based: the
  * same input gives the same answer, and a decision that got lost is taken again.
  *
- * Of cron fire times since the cursor the latest runs (within `startingDeadlineSeconds`), the earlier
- * ones are recorded, as batch/v1 CronJob does; a one-time runs late rather than never. Times before
+ * Of the cron fire times since the cursor, the latest runs (within `startingDeadlineSeconds`) and the earlier
+ * ones are recorded as missed, as in a batch/v1 CronJob; a one-time job runs late rather than never. Times before
  * creation, change or resume never fire.
  */
 export function decide(input: DecideInput): Decision {
@@ -77,10 +77,10 @@ export function decide(input: DecideInput): Decision {
     : asItStands(cursor, cursor.deleted ? "deleted" : "stale");
 }
 
-/** Once it is clear which cursor to go by. `takenUpAgain`: it is the one that `resumed` makes. */
+/** The input with the cursor to go by. `takenUpAgain`: that is the one that `resumed` makes. */
 type Settled = Omit<DecideInput, "storeWins"> & { takenUpAgain: boolean };
 
-/** What runs are compared with when they start, whatever becomes of the schedule. */
+/** The part of the cursor that runs are compared with when they start. */
 type Gate = Pick<Cursor, "generation" | "revision" | "startable">;
 
 type Input = Settled & { gate: Gate };
@@ -132,8 +132,8 @@ function decideBy(settled: Settled): Decision {
 }
 
 /**
- * Whether the unfinished runs of the job bear on this decision, given the one taken without them. Most
- * never need the query: overlap matters only when a run is due, taking back only after a change.
+ * Whether the job's unfinished runs could change `withoutThem`, the decision taken without them. Most decisions need no
+ * query: overlap matters only when a run is due, and a firing is taken back only after a change.
  */
 export function dependsOnUnfinished(
   job: Job,
@@ -182,7 +182,7 @@ function decideCron(input: Input): Scheduled {
     }
   }
 
-  // Overlap is judged at the fire time itself, so only Allow may be prepared.
+  // Overlap is judged at the fire time itself, so that only runs of Allow can be prepared.
   const ahead = job.spec.concurrencyPolicy === "Allow" ? horizon - now : 0;
   let next = schedule.next(position);
   while (next !== null && next <= now + ahead) {
@@ -201,8 +201,8 @@ function decideCron(input: Input): Scheduled {
 }
 
 /**
- * What was due, and had not been decided when a pause or a halt came. When a pause came nobody knows: it counts from now.
- * Of another schedule nobody knows any more.
+ * Fire times that had not been decided yet when a pause or a halt came. The moment of a pause is not known: it counts
+ * from now. Fire times of another schedule cannot be told any more.
  */
 function passedBeforeStop({ job, timing, cursor, now }: Input): MissedSpan[] {
   const { schedule, suspend } = job.spec;
@@ -215,7 +215,7 @@ function passedBeforeStop({ job, timing, cursor, now }: Input): MissedSpan[] {
   return missedSpans(timing.compiled.schedule, passed, { at: Infinity, reason: "paused" });
 }
 
-/** From where fire times count (exclusive), and before which moment, why, they may not run any more. */
+/** From where fire times count (exclusive), and the cut before which they may not run any more. */
 function cronStart(input: Input): { base: Instant; cut: Cut } {
   const { job, timing, cursor, now } = input;
   const deadline = (job.spec.startingDeadlineSeconds ?? Infinity) * SECOND;
@@ -229,7 +229,7 @@ function cronStart(input: Input): { base: Instant; cut: Cut } {
     };
   }
   if (cursor.scheduleHash !== timing.hash || !cursor.startable) return { base: now, cut };
-  // The ledger drops what was prepared for the old revision; it is decided again for the new one.
+  // The ledger drops runs that were prepared for the old revision; they are decided again for the new one.
   if (!sameRevision(cursor, input.gate)) return { base: Math.min(cursor.position, now), cut };
   return { base: cursor.position, cut };
 }
@@ -241,8 +241,8 @@ function decideOnce(input: Input, at: Instant): Scheduled {
   let position = restingPosition(input);
 
   if (once === "fired" && cursor !== undefined && dropsRuns(cursor, gate)) {
-    // The ledger is about to drop the only run this job has. Unless an attempt was made, take the
-    // firing back: before `at` the drop leaves no trace, and the run is created anew, now or on resume.
+    // The ledger is about to drop the only run of this job. Unless an attempt was made, take the firing back: the dropped
+    // run leaves no trace, because the cursor stands before `at`, and is created anew, now or on resume.
     if (at > now || unstartedAt(input, at)) {
       once = "armed";
       position = Math.min(now, at - 1);
@@ -250,7 +250,7 @@ function decideOnce(input: Input, at: Instant): Scheduled {
   }
   if (once !== "armed" || !gate.startable) return { ...idle, once, position };
 
-  // By a clock that is ahead of ours it was created now: what is still to come has not passed.
+  // A creation time ahead of our clock counts as now: a time that is still to come has not passed.
   if (at < Math.min(job.createdAt, now) - PAST_AT_CREATION)
     return missedOnce(input, at, "past_at_creation");
   if (at > now) {
@@ -295,14 +295,14 @@ function unstartedAt({ unfinished }: Input, at: Instant): boolean {
   );
 }
 
-/** Where the cursor stands when nothing fires: put back to now whenever prepared runs are dropped. */
+/** Where the cursor stands when nothing fires: back at now when prepared runs are dropped or the schedule has changed. */
 function restingPosition({ timing, cursor, gate, now }: Input): Instant {
   if (cursor === undefined) return now;
   if (cursor.scheduleHash !== timing.hash || dropsRuns(cursor, gate)) return now;
   return cursor.position;
 }
 
-/** Whether applying the decision makes the ledger drop unstarted runs: a halt has left them in the queue. */
+/** Whether applying the decision makes the ledger drop unstarted runs; those that a halt left in the queue too. */
 function dropsRuns(cursor: Cursor, gate: Gate): boolean {
   if (!sameRevision(cursor, gate)) return true;
   return !gate.startable && (cursor.startable || cursor.haltedAt !== null);
@@ -318,9 +318,9 @@ function standingOf({ job, revision, timing, cursor }: Settled): Standing {
 }
 
 /**
- * The run that a new `run-now` annotation asks for; suspension, the halt of a 410 and overlap do not matter
- * to it, as they do not to REST's. A value that comes with a restored resource is old news. Where nothing may
- * run at all the request is spent, not kept for a day on which nobody expects it.
+ * The run that a new `run-now` annotation asks for. It runs in spite of suspension, a 410 halt or overlap, as REST's
+ * runs do. A value that comes with a restored resource is ignored. Where nothing may run at all, the request is spent
+ * and not kept for a day on which nobody expects it.
  */
 function manualRun(
   job: Job,
@@ -339,8 +339,8 @@ function scheduledRun(at: Instant): NewRun {
 }
 
 /**
- * Every unfinished scheduled run counts, of whatever generation: a queued one may start any moment.
- * Except the run of `fireTime` itself, which is being created anew.
+ * Ids of the unfinished scheduled runs, of any generation: a queued one may start at any moment. Without the run of
+ * `fireTime` itself, which is being created anew.
  */
 function overlapping({ unfinished }: Input, fireTime: Instant): string[] {
   return unfinished
@@ -349,8 +349,8 @@ function overlapping({ unfinished }: Input, fireTime: Instant): string[] {
 }
 
 /**
- * The cursor to go on from when the store is right and the cursor is not: that of a job that has just been
- * resumed. Fire times that went by do not fire. A one-time whose only run was cancelled is armed again.
+ * The cursor to go on from when the store is right and the cursor is not: as of a job that has just been resumed, so
+ * that fire times that went by do not fire. A one-time job whose only run was cancelled is armed again.
  */
 function resumed(cursor: Cursor): Cursor {
   const once = cursor.deleted && cursor.once === "fired" ? "armed" : cursor.once;

@@ -2,13 +2,12 @@ import { SECOND, type Instant } from "./instant.ts";
 import { mailFailureText, NO_SMTP_SETTINGS, type MailResult } from "./mail.ts";
 import type { DeliveryOutcome } from "./run.ts";
 
-/** Client errors that pass: 408 Request Timeout, 425 Too Early, 429 Too Many Requests. */
-const PASSING = new Set([408, 425, 429]);
+/** Client errors that may go away: 408 Request Timeout, 425 Too Early, 429 Too Many Requests. */
+const TEMPORARY = new Set([408, 425, 429]);
 
 /**
- * A receiver's status. 2xx delivers; 410 halts the generation; 408, 425, 429 and 5xx may be tried again,
- * and so may what is above, which counts as 5xx (RFC 9110, 15); the rest is permanent, redirects among them:
- * they are not followed.
+ * A receiver's status. 2xx delivers; 410 halts the generation; 408, 425, 429 and 5xx may be tried again, and so may
+ * statuses above 599, which count as 5xx (RFC 9110, 15); the rest is permanent, also redirects, which are not followed.
  */
 export function classifyHttp(
   status: number,
@@ -18,7 +17,7 @@ export function classifyHttp(
   if (status >= 200 && status < 300) return { kind: "delivered", httpStatus: status };
   const error = `the receiver answered ${status}`;
   if (status === 410) return { kind: "gone", httpStatus: 410, error };
-  if (PASSING.has(status) || status >= 500)
+  if (TEMPORARY.has(status) || status >= 500)
     return {
       kind: "retryable",
       httpStatus: status,
@@ -38,7 +37,7 @@ export function parseRetryAfter(header: string | null | undefined, now: Instant)
   if (value === undefined || value === "") return null;
   if (/^\d+$/.test(value)) return Number(value) * SECOND;
   if (!HTTP_DATE.test(value)) return null;
-  // The form of asctime() names no zone and means GMT; Date.parse would take it for this machine's.
+  // The form of asctime() names no zone and means GMT; Date.parse would read it in this machine's zone.
   const date = Date.parse(/ \d{4}$/.test(value) ? `${value} GMT` : value);
   return Number.isNaN(date) ? null : Math.max(0, date - now);
 }
@@ -46,7 +45,7 @@ export function parseRetryAfter(header: string | null | undefined, now: Instant)
 const UNKNOWN_ISSUER =
   "the receiver's certificate is of an authority that is not known here, or comes without the certificates in between";
 
-/** Texts for people, without addresses: they must not tell what is behind the guard. */
+/** Texts for people, without IP addresses: they must not tell what the guard protects. */
 const NETWORK_ERRORS: Readonly<Record<string, string>> = {
   ECONNREFUSED: "connection refused",
   ECONNRESET: "connection reset by the receiver",
@@ -70,7 +69,7 @@ const NETWORK_ERRORS: Readonly<Record<string, string>> = {
   CERT_SIGNATURE_FAILURE: "the receiver's certificate cannot be verified",
   INVALID_PURPOSE:
     "the receiver's certificate, or one behind it, is not made for what it is used for",
-  // What Node has no name for, all of it about certificates.
+  // For errors that Node has no code for; all of them are about certificates.
   UNSPECIFIED: "the receiver's certificate is refused; its key or its signature may be too weak",
   ERR_SSL_WRONG_VERSION_NUMBER: "the receiver does not speak TLS",
   ERR_SSL_PACKET_LENGTH_TOO_LONG: "the receiver does not speak TLS",
@@ -78,10 +77,10 @@ const NETWORK_ERRORS: Readonly<Record<string, string>> = {
   ERR_SSL_UNSUPPORTED_PROTOCOL: "the receiver does not speak TLS 1.2 or 1.3",
   ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL: "the receiver does not speak HTTP/1.1",
   ERR_SSL_TLSV1_UNRECOGNIZED_NAME: "the receiver does not know itself by this host name",
-  // TLS 1.3 says it after the handshake, and says what it is.
+  // TLS 1.3 refuses after the handshake, and names the reason.
   ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED:
     "the receiver asks for a client certificate; there is none",
-  // Go's servers (Caddy, Traefik), for a name for which they find none.
+  // From Go's servers (Caddy, Traefik), for a name for which they have no certificate.
   ERR_SSL_TLSV1_ALERT_INTERNAL_ERROR:
     "the receiver broke off the TLS handshake; it may have no certificate for this host name",
   "ERR_SSL_SSL/TLS_ALERT_HANDSHAKE_FAILURE":
@@ -89,7 +88,7 @@ const NETWORK_ERRORS: Readonly<Record<string, string>> = {
   ERR_TLS_CERT_ALTNAME_INVALID: "the receiver's certificate is for another name",
 };
 
-/** No answer at all. Always retryable: nobody knows whether it will be better next time. */
+/** No answer at all. Always retryable: it may be better next time. */
 export function classifyNetwork(code: string | undefined): DeliveryOutcome & { kind: "retryable" } {
   const text = code === undefined ? undefined : NETWORK_ERRORS[code];
   const error = text ?? (code === undefined ? "network error" : `network error (${code})`);
@@ -101,7 +100,7 @@ export function isRetryableSmtpReply(replyCode: number | undefined): boolean {
   return replyCode === undefined || (replyCode >= 400 && replyCode < 500);
 }
 
-/** An email's conversation: 200 when accepted, otherwise 500. */
+/** The outcome of an email: 200 when the server accepted it, otherwise 500. */
 export function classifyMail(result: MailResult): DeliveryOutcome {
   switch (result.kind) {
     case "accepted":
@@ -120,7 +119,7 @@ export function classifyMail(result: MailResult): DeliveryOutcome {
     error: mailFailureText(result),
     ...(result.serverFault === undefined ? {} : { destinationFault: result.serverFault }),
   };
-  // Lost after DATA: it may have been delivered, so only those who asked for retries get a second.
+  // `outcomeUnknown` is retryable as well: only jobs that asked for retries risk a second mail.
   return result.outcomeUnknown || result.retryable
     ? { ...failure, kind: "retryable", retryAfterMs: null }
     : { ...failure, kind: "permanent" };

@@ -1,8 +1,8 @@
 import type { Target } from "./job.ts";
 
 /**
- * Whom a target calls, as limits, circuits and claims count it: the account and the URL's origin, or
- * the account's SMTP server. Accounts never share a destination: one's failures are not another's.
+ * Whom a target calls, for limits, circuits and claims: the account and the URL's origin, or the account's SMTP server.
+ * Accounts never share a destination, so that the failures of one do not hold up another.
  */
 export function destinationKey(account: string, target: Target): string {
   return keyOfParts({
@@ -11,14 +11,14 @@ export function destinationKey(account: string, target: Target): string {
   });
 }
 
-/** Of a `destinationKey`: the account's SMTP server. */
+/** The part of a `destinationKey` that stands for the account's SMTP server. */
 export const MAIL_SERVER = "smtp";
 
 export function isMailServer(key: string): boolean {
   return key.endsWith(` ${MAIL_SERVER}`);
 }
 
-/** A `destinationKey` of its parts: an account, which is a uuid, has no space in it. */
+/** Makes a `destinationKey` from its parts: an account, which is a uuid, has no space in it. */
 export function keyOfParts({
   account,
   destination,

@@ -1,9 +1,8 @@
 import { createHash } from "node:crypto";
 
 /**
- * JSON of the API server and of payloads in and out of a process without changing a number or a key: an int64
- * beyond 2^53 is valid in a resource and in a payload, and JSON.parse alone would round it; and keys that are
- * written with escapes it may take for others.
+ * Reads and writes the API server's JSON, and payloads, without changing a number or a key. An int64 beyond 2^53 is valid
+ * in both, and JSON.parse alone would round it; it may also confuse keys that are written with escapes.
  */
 
 /** A number that a double cannot hold, kept as it was written. JSON.stringify writes it unchanged. */
@@ -18,37 +17,37 @@ declare global {
   }
 }
 
-/** An integer of sixteen digits: only then can one have lost something. Not so in a uid or a hash. */
+/** There is an integer of sixteen digits, outside of uids and hashes: a shorter one cannot lose anything. */
 const SUSPICIOUS = /(?:^|[:,[])\s*-?\d{16}/;
 
 /**
- * A key with an escape in it. V8 may take one for a key that an object which began alike had in its place: once
- * {"\\":1} has been parsed, for whomever, {"\"":1} has that key as well (nodejs/node#63785). Not those that
- * managedFields names the items of lists by: every resource has some, and nobody reads them. A payload that has
- * no others is left to JSON.parse, too.
+ * There is a key with an escape. V8 may read one as the key that an earlier object, which began alike, had in its place:
+ * once {"\\":1} has been parsed anywhere in the process, {"\"":1} gets that key as well (nodejs/node#63785). Keys by which
+ * managedFields names the items of lists do not count: every resource has some, and nobody reads them. So a payload that
+ * has only such keys is left to JSON.parse, too.
  */
 const ESCAPED_KEY = /\\.(?<!"k:\{\\"\w+\\":\\"[^"\\]*\\")[^"\\]*"\s*:/;
 
-/** A string or a number of a JSON text: digits in a string are none of our business. */
+/** A string or a number of a JSON text. Strings are matched so that digits in them are not taken for numbers. */
 const STRING_OR_NUMBER = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
 
 /** How many pieces of a text are joined at a time. */
 const PIECES = 10_000;
 
 /**
- * Keys with escapes in one text that are kept apart. Each costs microseconds in which no other account's jobs run,
- * and a page of one account's can have more than a million: nobody means those, and they are left to JSON.parse.
+ * How many keys with escapes are read exactly in one text. Each costs microseconds in which no other account's jobs run,
+ * and a page of one account's jobs can have more than a million. Nobody needs so many: the rest is left to JSON.parse.
  */
 const MOST_ESCAPED_KEYS = 20_000;
 
 /**
- * JSON.parse; numbers that do not survive a round trip become raw JSON values. Not by a reviver, which nests as
- * the text does: whoever may write one resource would end the reading of all others with its depth.
+ * JSON.parse; numbers that do not survive a round trip become raw JSON values. Without a reviver, which recurses as deep
+ * as the text nests: one deep resource would keep all others from being read.
  */
 export function parseExactJson(text: string): unknown {
   const suspicious = SUSPICIOUS.test(text);
   if (!suspicious && !ESCAPED_KEY.test(text)) return JSON.parse(text);
-  // No text can be written that has its own hash in it.
+  // Nobody can write a text that contains its own hash.
   const mark = createHash("sha256").update(text).digest("base64url");
   const keys: string[] = [];
   const root: { value: unknown } = { value: parseMarked({ text, suspicious, mark, keys }) };
@@ -67,9 +66,9 @@ export function parseExactJson(text: string): unknown {
 }
 
 /**
- * JSON.parse, with each number that does not survive as a string that begins with `mark`, and each key with an escape
- * as one that does and goes on with its place in `keys`. There may be millions: the marked text is put together by the
- * block, where `replaceAll` would keep all that it finds until the end.
+ * JSON.parse of the text with marks: a number that does not survive becomes a string of `mark` and the number, a key with
+ * an escape becomes `mark` and its place in `keys`. There may be millions: the marked text is put together in blocks,
+ * because `replaceAll` would keep every match until the end.
  */
 function parseMarked(options: {
   text: string;
@@ -114,7 +113,7 @@ function isKey(text: string, end: number): boolean {
   return COLON.test(text);
 }
 
-/** The container, or where it has marked keys, one like it that has the keys themselves. */
+/** The container; if it has marked keys, a copy with the real keys. */
 function withOwnKeys(
   container: Record<string, unknown>,
   mark: string,
@@ -129,7 +128,7 @@ function withOwnKeys(
   );
 }
 
-/** Whether containers are in each other more than so many levels deep, the value itself being the first. */
+/** Whether containers nest more than `levels` deep, counting the value itself as the first. */
 export function isDeeper(value: unknown, levels: number): boolean {
   if (!isContainer(value)) return false;
   return levels === 0 || Object.values(value).some((inner) => isDeeper(inner, levels - 1));
@@ -138,7 +137,7 @@ export function isDeeper(value: unknown, levels: number): boolean {
 /**
  * One text per value: keys in code unit order, no space. The API server keeps objects as maps, so the
  * order in which an author wrote the keys is gone; without an order of our own two reads of one
- * revision could differ. It does not nest as the value does, which may be deeper than the stack.
+ * revision could differ. Does not recurse: a value may nest deeper than the stack allows.
  */
 export function canonicalJson(value: unknown): string {
   if (!isContainer(value)) return scalar(value);
@@ -172,7 +171,7 @@ interface Contents {
   closing: string;
   keys: readonly string[] | null;
   items: readonly unknown[];
-  /** The next one to be written. */
+  /** Index of the next item to be written. */
   at: number;
 }
 

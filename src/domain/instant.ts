@@ -15,6 +15,6 @@ export function isoUtc(instant: Instant): string {
   return lastText;
 }
 
-/** The runs of a herd have one fire time, and end within milliseconds: mostly it is the moment asked for last. */
+/** Mostly the same moment is asked for again: many jobs share one fire time, and their runs end within milliseconds. */
 let lastInstant = Number.NaN;
 let lastText = "";

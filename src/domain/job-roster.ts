@@ -6,17 +6,17 @@ import type { ListedJob } from "./listed-job.ts";
  * nothing: not even the object that is handed out.
  */
 export interface JobRoster {
-  /** False: it knew as much, or a newer generation already. */
+  /** False: the roster had an equal or newer one. */
   put(job: ListedJob): boolean;
   remove(uid: string): void;
   has(uid: string): boolean;
   /** Oldest first, the id as tie-break. A new array after each change. */
   jobs(): readonly ListedJob[];
-  /** About what it holds in memory, with what a reader makes of it for searching. */
+  /** About how much memory the jobs take, a reader's copies of their texts for searching included. */
   readonly bytes: number;
 }
 
-/** Of a job without its texts. */
+/** For a job without its texts. */
 const JOB_BYTES = 400;
 
 export function createJobRoster(): JobRoster {
@@ -40,7 +40,7 @@ export function createJobRoster(): JobRoster {
       sorted = undefined;
     },
     has: (uid) => byUid.has(uid),
-    // A Map keeps the place of what is replaced: the sort finds nearly everything in order.
+    // A replaced job keeps its place in the Map, so that the sort finds nearly everything in order.
     jobs: () => (sorted ??= [...byUid.values()].sort(byCreation)),
     get bytes() {
       return bytes;

@@ -3,9 +3,9 @@ import type { Instant } from "./instant.ts";
 import type { Job, JobStatus } from "./job.ts";
 import { onceStateOf, type Timing } from "./timing.ts";
 
-/** What of a cursor a job's status depends on. */
+/** The parts of a cursor that a job's status depends on. */
 export type StatusCursor = Pick<Cursor, "once" | "haltedGeneration" | "scheduleHash">;
-/** What of a job its status depends on. */
+/** The parts of a job that its status depends on. */
 export type StatusJob = Pick<Job, "account" | "generation"> & {
   spec: Pick<Job["spec"], "schedule" | "suspend">;
 };
@@ -19,9 +19,8 @@ export function isHalted(
 }
 
 /**
- * REST `status` of a job as read and its cursor, which may be older than the job: a one-time whose
- * `run_at` was changed a moment ago is active again although the cursor does not know it yet. A job
- * without account is `paused`: nothing runs.
+ * REST `status`. The cursor may be older than the job: a one-time job whose `run_at` was changed a moment ago is active
+ * again although the cursor does not know it yet. A job without account is `paused`: nothing runs.
  */
 export function jobStatus(
   job: StatusJob,
@@ -46,7 +45,7 @@ export function nextRunAt(
   if (!timing.compiled.ok || jobStatus(job, cursor, timing) !== "active") return null;
   const { schedule } = job.spec;
   if (schedule.kind === "cron") return timing.compiled.schedule.next(now);
-  // Prepared runs fire a one-time before its time; overdue ones are about to run.
+  // A prepared run makes a one-time job `fired` before its time; one that is overdue and not fired is about to run.
   const fired = onceStateOf(job, cursor, timing) === "fired";
   return fired && schedule.at <= now ? null : schedule.at;
 }

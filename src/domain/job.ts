@@ -55,8 +55,8 @@ export interface JobSpec {
   concurrencyPolicy: ConcurrencyPolicy;
   retry: RetryPolicy;
   /**
-   * Why nothing can run by this spec, whatever its schedule: a resource may hold more than REST takes. Lists
-   * and watches leave out what is too large, so that nobody keeps it in memory.
+   * Why nothing can run by this spec, whatever its schedule: a resource may hold more than REST accepts. Lists and
+   * watches leave out the payload or body that is too large, so that nobody keeps it in memory.
    */
   refusal?: Finding;
 }

@@ -1,4 +1,4 @@
-/** RFC 1123, 2.1, as Kubernetes has it: lower case alone. */
+/** RFC 1123, 2.1, in Kubernetes' version: lower case only. */
 const LABEL = "[a-z0-9](?:[-a-z0-9]*[a-z0-9])?";
 const NAMESPACE = new RegExp(`^(?=.{1,63}$)${LABEL}$`);
 const RESOURCE = new RegExp(`^(?=.{1,253}$)${LABEL}(?:\\.${LABEL})*$`);

@@ -35,8 +35,8 @@ export type MailResult =
    * `serverFault`: no mail would have got through: no connection, TLS, a refused greeting or AUTH, 421.
    * Otherwise the server is at work and spoke of this mail alone (greylisting, an unknown recipient); null:
    * it was not asked.
-   * `withdrawn`: its signal, or the end of its time, came before the server had been told all of it.
-   * `queueFull`: too many mails wait for the server already, and this one was not to wait, too.
+   * `withdrawn`: its signal aborted, or its time ended, before the server had been given all of it.
+   * `queueFull`: too many mails wait for the server already; this one did not.
    * `refused`: the guard lets nobody call this server.
    */
   | {
@@ -54,8 +54,8 @@ export type MailResult =
 export type MailFailure = Extract<MailResult, { kind: "failed" }>;
 
 /**
- * The server's words, and what they do not tell: that a second try could give somebody the mail twice. As it is stored:
- * for callers, the log of mails and the history of jobs.
+ * The server's words, with a note where a second try could give somebody the mail twice. In the form in which it is
+ * stored, for callers, the log of mails and the history of jobs.
  */
 export function mailFailureText({ error, outcomeUnknown, reachedSome }: MailFailure): string {
   const note =
@@ -67,11 +67,11 @@ export function mailFailureText({ error, outcomeUnknown, reachedSome }: MailFail
   return errorMessage(error, note);
 }
 
-/** What there is to say of `unconfigured`: it is read by callers, and in the history of jobs. */
+/** The text for `unconfigured`, for callers and the history of jobs. */
 export const NO_SMTP_SETTINGS =
   "no SMTP configuration has been set up: enter the account's SMTP server in the dashboard, under SMTP, or with carillon admin smtp set";
 
-/** How long a passcode counts, from its issue. */
+/** How long a passcode is valid, from its issue. */
 export const OTP_MINUTES = 10;
 
 export const MAIL_KINDS = ["email", "otp", "job"] as const;
@@ -88,7 +88,7 @@ export interface EmailLogEntry {
   sentAt: Instant;
 }
 
-/** What is told to the log; it gives the rest, unless that is `known`: of an entry that is told again, and is one all the same. */
+/** An entry for the log, which adds its id and time. Who may append it twice gives them as `known`: that makes one entry. */
 export type NewEmailLogEntry = Omit<EmailLogEntry, "id" | "sentAt"> & {
   account: string;
   known?: Pick<EmailLogEntry, "id" | "sentAt">;

@@ -5,8 +5,8 @@ import { LIMITS } from "./schema/fields.ts";
 const KIB = 1_024;
 
 /**
- * What of a target is larger than it may be. REST refuses it. In a resource the API server cannot: its rules
- * do not see into a payload whose members no schema names, and measure a text in characters, not bytes.
+ * The part of a target that is larger than it may be. REST refuses it. The API server cannot refuse it in a resource: its
+ * rules do not see into a payload, which has no schema, and measure a text in characters, not bytes.
  */
 export function oversize(target: Target): Finding | undefined {
   return target.kind === "webhook"
@@ -14,10 +14,10 @@ export function oversize(target: Target): Finding | undefined {
     : finding("email_body", Buffer.byteLength(target.body), LIMITS.jobEmailBodyBytes);
 }
 
-/** The job without what `oversize` speaks of. */
+/** The job without its payload or body. */
 export function withoutBulk(job: Job): Job {
   const { target } = job.spec;
-  // No payload at all is no JSON: whoever would send or store this one by accident fails instead.
+  // An empty text is not JSON: sending or storing this payload by accident fails.
   const bare = target.kind === "webhook" ? { ...target, payload: "" } : { ...target, body: "" };
   return { ...job, spec: { ...job.spec, target: bare } };
 }
@@ -30,13 +30,13 @@ function finding(field: string, bytes: number, most: number): Finding | undefine
   };
 }
 
-/** The most that a number grows in the API server's form: 1e20. */
+/** The API server writes 1e20 as 21 digits; no other number grows by a larger factor. */
 const GROWTH = 21 / "1e20".length;
 
-/** As written, or as the API server gives it back, where 1e20 has 21 digits: a job must not become too large by being stored. */
+/** The larger of its size as written and as the API server gives it back: a job must not become too large by being stored. */
 function payloadBytes(payload: string): number {
   const written = Buffer.byteLength(payload);
-  // Most are far from the limit, also with all that a number may add to them.
+  // Most are far from the limit, even if they were all numbers that grow.
   if (written > LIMITS.payloadBytes || written * GROWTH <= LIMITS.payloadBytes) return written;
   if (!/\d[eE]/.test(payload)) return written;
   return Math.max(written, Buffer.byteLength(JSON.stringify(JSON.parse(payload))));

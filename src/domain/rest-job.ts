@@ -169,7 +169,7 @@ function scheduleOf(
   return undefined;
 }
 
-/** In whatever spelling, and whether or not it may still be chosen. */
+/** Whatever the spelling, and whether or not the moment may still be chosen. */
 function isSameMoment(text: string, at: Instant): boolean {
   return text === isoUtc(at) || parseRunAt(text, at) === at;
 }
@@ -216,8 +216,8 @@ function webhookOf(
 }
 
 /**
- * Who may use Secrets is for Kubernetes' RBAC to say: an API key must not get their values sent to a
- * receiver of its holder's choice.
+ * Kubernetes' RBAC decides who may use Secrets: the holder of an API key must not get their values sent to a receiver of
+ * their own choice.
  */
 function secretsGoElsewhere(before: WebhookTarget, url: string): string | null {
   if (before.headersFrom.length === 0) return null;
@@ -228,35 +228,35 @@ function secretsGoElsewhere(before: WebhookTarget, url: string): string | null {
 
 /** Null when the text is a URL that a webhook may have, as far as can be told without a network. */
 export function webhookUrlProblem(text: string): string | null {
-  // The WHATWG parser strips tabs, newlines and outer spaces: what is stored would not be what is called.
+  // The WHATWG parser strips tabs, newlines and outer spaces: the URL called would not be the one stored.
   if (!/^[\u0021-\u007e\u00a1-\uffff]+$/.test(text))
     return "must not contain spaces or control characters";
   const url = URL.parse(text);
-  // It is the port alone that is wrong: without it this is a URL. 0 is none either, and the parser lets it pass.
+  // Only the port is wrong: without it this is a URL. The parser accepts port 0, which does not exist either.
   if (url?.port === "0" || (!url && URL.canParse(withoutPort(text))))
     return "has a port that is none: 1 to 65535";
   if (!url) return "must be an absolute http or https URL";
   if (url.protocol !== "http:" && url.protocol !== "https:") return "must be an http or https URL";
-  // The parser takes http:///hook, where a host was forgotten, for a host called hook.
+  // For http:///hook, which lacks a host, the parser reads a host called hook.
   if (!/^https?:\/\/[^/?#\\]/i.test(text))
     return "must begin with http:// or https:// and the name of a host";
-  // As it is written: of http://a\b@c/ this parser calls a, another one b@c.
+  // Checked in the text: for http://a\b@c/ this parser finds the host a, others find c.
   if (/^[^/]*\/\/[^/?#]*@/.test(text))
     return "must not contain user info; use webhook_headers to authenticate";
-  // One at the end is the root's. Whatever else is empty no DNS has a name for.
+  // A dot at the end stands for the root. DNS has no other empty label.
   const host = url.hostname.replace(/\.$/, "");
   const labels = host.split(".");
   if (labels.includes("")) return "has a dot too many in the name of its host";
-  // As DNS would be asked for it, letters beyond ASCII as Punycode.
+  // In the form in which DNS is asked, with letters beyond ASCII as Punycode.
   if (host.length > DNS.name || labels.some((label) => label.length > DNS.label))
     return `has a host name longer than DNS allows: at most ${DNS.label} characters between two dots and ${DNS.name} in all`;
   return null;
 }
 
-/** RFC 1035, 2.3.4, whose 255 octets count the length of the first label and the root's. */
+/** RFC 1035, 2.3.4: 255 octets, two of which are the length octets of the first label and of the root. */
 const DNS = { label: 63, name: 253 };
 
-/** As it is, when it has none. */
+/** The URL without its port, or unchanged if it has none. */
 function withoutPort(text: string): string {
   return text.replace(/^(https?:\/\/[^/?#\\]*):[^/?#\\:@\]]+(?=[/?#\\]|$)/i, "$1");
 }

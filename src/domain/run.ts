@@ -44,7 +44,7 @@ export interface ClaimedRun {
   createdAt: Instant;
   /** 1 for the first attempt. */
   attempt: number;
-  /** When this attempt became due, a retry; an open circuit moves `notBefore` and not this. Null of a first attempt. */
+  /** When this retry became due; an open circuit moves `notBefore`, not this. Null for a first attempt. */
   retryAt: Instant | null;
   /** `started` was committed together with the claim: it may be sent. */
   started: boolean;
@@ -54,9 +54,8 @@ export interface ClaimedRun {
 }
 
 /**
- * What one attempt came to. `httpStatus` is what the execution records. `destinationFault`
- * is what the circuit learns of it: nothing when it is null, because nobody was called; when absent,
- * retryable outcomes are the destination's fault and permanent ones are not.
+ * What one attempt came to. `httpStatus` is what the execution records. `destinationFault` is what the circuit learns:
+ * null, nothing, because nobody was called; absent: retryable outcomes are the destination's fault, permanent ones not.
  */
 export type DeliveryOutcome =
   | { kind: "delivered"; httpStatus: number }

@@ -39,7 +39,7 @@ export function compileSchedule(schedule: Schedule): CompileResult {
 /** The last moment whose year has four digits in every zone. */
 const LAST_MOMENT = Date.UTC(9999, 11, 31);
 
-/** REST takes no time so far away. A resource may, and no database and no reader could be given it. */
+/** REST refuses times so far away; a resource may have one, which neither the database nor a reader could be given. */
 function compileOnce(at: Instant): CompileResult {
   if (at < 0 || at > LAST_MOMENT)
     return { ok: false, finding: { field: "run_at", message: "must lie between 1970 and 9999" } };
@@ -78,8 +78,8 @@ function oneTime(at: Instant): CompiledSchedule {
 }
 
 /**
- * What the cursor remembers of a spec: a hash of schedule, zone and suspension. Any difference moves
- * the cursor to now. Stored in PostgreSQL: a change of the form would move every cursor.
+ * What the cursor remembers of a spec: a hash of schedule, zone and suspension. Any difference moves the cursor to now.
+ * Hashes are stored in PostgreSQL, so that hashing anything else, or otherwise, would move every cursor.
  */
 export function scheduleHash(spec: Pick<JobSpec, "schedule" | "suspend">): string {
   const { schedule, suspend } = spec;

@@ -4,7 +4,7 @@ import { compileSchedule, scheduleHash, type CompileResult } from "./schedule.ts
 
 /** A job's schedule, compiled once per revision. */
 export interface Timing {
-  /** Not ok as well when the spec is refused for another reason than its schedule. */
+  /** Also not ok when the spec is refused for another reason than its schedule. */
   compiled: CompileResult;
   /** `scheduleHash` of the spec. */
   hash: string;
@@ -19,8 +19,8 @@ export function timingOf(spec: Pick<JobSpec, "schedule" | "suspend" | "refusal">
 }
 
 /**
- * How a one-time job stands by its cursor, which may be older than the job: finished through pause and
- * resume, armed again by another time.
+ * How a one-time job stands by its cursor, which may be older than the job: pause and resume keep the state, another time
+ * arms the job again.
  */
 export function onceStateOf(
   job: { spec: Pick<JobSpec, "schedule" | "suspend"> },

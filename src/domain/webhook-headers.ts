@@ -40,7 +40,7 @@ export function isReservedWebhookHeader(name: string): boolean {
   );
 }
 
-/** Of a value, in words. */
+/** The rule for a header's value, in words. */
 export const WEBHOOK_HEADER_VALUE_RULE =
   "must be printable ASCII without line breaks and without spaces around it";
 
@@ -48,7 +48,7 @@ export function isWebhookHeaderValue(value: string): boolean {
   return VALUE.test(value);
 }
 
-/** What is wrong with a job's own headers; also two spellings of one name, of which one would win. */
+/** What is wrong with a job's own headers; also a name given twice in different spellings, of which only one would be sent. */
 export function webhookHeaderFindings(headers: Readonly<Record<string, string>>): Finding[] {
   const findings: Finding[] = [];
   const seen = new Set<string>();

@@ -4,13 +4,13 @@
  */
 export interface AccountNamespaces {
   /**
-   * The live account bound to this namespace as it exists now; null when there is none. Whoever has many to ask for asks
-   * for all of them before waiting: how many are looked up at a time is bounded here, and each once.
+   * The live account bound to this namespace as it exists now; null when there is none. To ask for many, ask for all of
+   * them at once: each is looked up once, and only so many at a time.
    */
   accountOf(namespace: string): Promise<string | null>;
   /** Undefined when the account is bound to no namespace, or its namespace is gone. */
   namespaceOf(account: string): Promise<string | undefined>;
-  /** What is asked from now on is looked up anew: everything, or whose this namespace is. */
+  /** From now on the answers are looked up anew: all of them, or that for this namespace. */
   forget(namespace?: string): void;
   /** All bindings as one comparable text; for `changedSince`. */
   revision(): Promise<string>;

@@ -18,8 +18,8 @@ export interface Accounts {
     change: { retentionDays?: number | null; timeZone?: string },
   ): Promise<Account>;
   /**
-   * Keys stop at once, queued runs are cancelled; rows are purged after 30 days. With `by`, who asks for it in
-   * the dashboard: throws AdministratorsOnly and LastAdministrator, as for each of the account's users.
+   * Keys stop at once, queued runs are cancelled; rows are purged after 30 days. `by`: the user of the dashboard who asks
+   * for it; then it throws AdministratorsOnly and LastAdministrator, as if each of the account's users were deleted.
    */
   delete(id: string, by?: Asker): Promise<void>;
   /** `CIDR[:port]` rules that the operator allows this account besides global addresses. */
@@ -28,7 +28,7 @@ export interface Accounts {
   disallow(id: string, rule: string): Promise<boolean>;
 }
 
-/** The namespace that an account should leave has jobs, which would belong to nobody. */
+/** The namespace that an account would leave has jobs, which would then belong to nobody. */
 export class NamespaceInUse extends Error {
   override name = "NamespaceInUse";
   constructor(namespace: string) {
@@ -53,7 +53,7 @@ export class JobsLeft extends Error {
 export interface Caller {
   keyId: string;
   account: string;
-  /** Of the account's SMTP settings; undefined when it has none. Read along, for those who send a mail next. */
+  /** Revision of the account's SMTP settings; undefined when it has none. Read with the key, to send a mail without asking again. */
   smtpRevision: string | undefined;
 }
 
@@ -63,17 +63,17 @@ export interface ApiKeys {
   list(account: string): Promise<ApiKey[]>;
   delete(account: string, id: string): Promise<boolean>;
   /**
-   * The key and its live account. What cannot be a key costs no look-up. `lastUsedAt` is written at most once a minute,
-   * never on the hot path.
+   * The key and its live account. A text that cannot be a key costs no look-up. `lastUsedAt` is written at most once a
+   * minute, and the caller does not wait for it.
    */
   authenticate(raw: string): Promise<Caller | undefined>;
 }
 
 export interface SmtpSettingsStore {
   get(account: string): Promise<SmtpSettings | undefined>;
-  /** Cheap: the revision alone, to know whether an open transport pool is still right. */
+  /** Cheap: only the revision, to know whether an open transport pool still fits. */
   revision(account: string): Promise<string | undefined>;
-  /** Mails that a circuit has put off go out soon: it was that of the settings before. */
+  /** Mails that an open circuit has put off are tried soon: that circuit was of the old settings. */
   set(account: string, settings: Omit<SmtpSettings, "revision">): Promise<void>;
   delete(account: string): Promise<void>;
 }
@@ -86,8 +86,8 @@ export interface SigningSecrets {
 }
 
 /**
- * What hashes a password throws PasswordsBusy instead when too many are being worked on, or too many of one party: of
- * a client that nobody knows yet, of a user.
+ * Methods that hash a password throw PasswordsBusy when too many wait, in all or of one party: of a client that is not
+ * signed in, or of a user.
  */
 export interface Users {
   create(input: {
@@ -98,8 +98,8 @@ export interface Users {
     admin?: boolean;
   }): Promise<User>;
   /**
-   * Constant time whether or not the user exists. `first` runs before all else, when it is sure that the password
-   * is going to be looked at.
+   * Takes the same time whether or not the user exists. `first` runs before anything else, once it is certain that the
+   * password will be checked.
    */
   verify(attempt: {
     email: string;
@@ -107,9 +107,9 @@ export interface Users {
     party: string;
     first?: () => Promise<void>;
   }): Promise<Verified | undefined>;
-  /** Whether that is the user's password still: it may be replaced while a sign-in with it is under way. */
+  /** Whether the user still has that password: it may be replaced while a sign-in with it is under way. */
   stillVerified(verified: Verified): Promise<boolean>;
-  /** Sessions stay. Undefined: that is the user's password no longer. Throws InvalidInput. */
+  /** Sessions stay. Undefined: the user no longer has that password. Throws InvalidInput. */
   replacePassword(verified: Verified, password: string): Promise<Verified | undefined>;
   byEmail(email: string): Promise<User | undefined>;
   list(account: string): Promise<User[]>;
@@ -127,14 +127,14 @@ export interface Users {
 /** A user whose password was right, or who has none. */
 export interface Verified {
   user: User;
-  /** Which password that was; null: none. For no answer and no log. */
+  /** Which password that was; null: none. Must not get into an answer or a log. */
   passwordHash: string | null;
 }
 
-/** Who asks for a change of users: what an administrator may do is not for every owner. */
+/** Who asks for a change of users: administrators may do more than owners. */
 export type Asker = Pick<User, "admin">;
 
-/** More passwords wait in this process, or of one party in it, than it will work on soon: nothing was looked at. */
+/** More passwords wait in this process, in all or of one party, than it can check soon: this one was not checked. */
 export class PasswordsBusy extends Error {
   override name = "PasswordsBusy";
   constructor() {

@@ -15,13 +15,13 @@ export interface Circuit {
 
 /** Breakers live in each delivering process; what they publish is for REST, conditions and people. */
 export interface Circuits {
-  /** A transition. Closed circuits are forgotten. */
+  /** Records a transition. Closed circuits are forgotten. */
   publish(circuit: Omit<Circuit, "since">): Promise<void>;
-  /** The process is there, and what it published last is so. To be said every minute: see `list`. */
+  /** The process runs, and what it published last still holds. To be called every minute: see `list`. */
   confirm(worker: string): Promise<void>;
-  /** Open and half-open ones, by destination, of the processes that were heard of within the last five minutes. */
+  /** Open and half-open circuits, by destination, of processes that published or confirmed within the last five minutes. */
   list(account: string): Promise<Circuit[]>;
-  /** The same of all accounts, for whoever reports on everybody's jobs. */
+  /** The same for all accounts. */
   listAll(): Promise<Circuit[]>;
   /** The process ends: its breakers are gone. */
   forget(worker: string): Promise<void>;

@@ -21,7 +21,7 @@ export interface OtpDay {
   verified: number;
   /** Wrong codes. */
   refused: number;
-  /** Codes that too many wrong tries ended; the last try of each. */
+  /** Last wrong tries: each of them ended a code that had too many. */
   burnt: number;
 }
 
@@ -36,11 +36,11 @@ export interface DashboardStatistics {
   /** Oldest first, without gaps, the last one today. */
   otps(account: string, days: number): Promise<OtpDay[]>;
   /**
-   * By job uid, the cursors of live jobs that say what their specs do not: that a one-time job has fired,
-   * or that a job is halted. All other jobs have the status of a job without cursor.
+   * By job uid, the cursors of live jobs that change the status of their job: a one-time job has fired, or a job is
+   * halted. All other jobs have the status of a job without cursor.
    */
   tellingCursors(account: string): Promise<Map<string, StatusCursor>>;
-  /** By job uid, how and when each live job ran last; with `status`, only those where it ended so. */
+  /** By job uid, how and when each live job ran last; with `status`, only the jobs whose last run ended like this. */
   lastRuns(account: string, status?: Execution["status"]): Promise<Map<string, LastRun>>;
 }
 
@@ -56,13 +56,13 @@ export interface Invitation {
 }
 
 /**
- * Invitations to an account. The token is for the link and is shown once; its hash is stored. They are valid for
- * seven days, and for as long as whoever made them may: nobody leaves a way back open.
+ * Invitations to an account. The token is for the link and is shown once; its hash is stored. An invitation is valid for
+ * seven days, and only while its maker may still invite: nobody who is removed leaves a way back open.
  */
 export interface Invitations {
   /**
-   * Takes the place of an earlier one for the address. Undefined: the account, or the user `by`, who
-   * invites, is gone. Throws InvalidInput.
+   * Replaces an earlier one for the address. Undefined: the account, or the inviting user `by`, is gone. Throws
+   * InvalidInput.
    */
   create(input: {
     account: string;

@@ -1,14 +1,14 @@
-/** Something that this process shares with others answers, and the answer is no. */
+/** Something that this process shares with others answered with a refusal. */
 export class DependencyRefusal extends Error {
   override name = "DependencyRefusal";
   /** For messages: `kubernetes`. */
   readonly dependency: string;
   /**
-   * It is not this request that is at fault: the process lacks a right, or what it needs is not installed. The gateway
-   * answers 503, until the operator has seen to it.
+   * The request is not at fault: the process lacks a right, or something is not installed. The gateway answers 503 until
+   * the operator has put that right.
    */
   readonly barred: boolean;
-  /** What the operator has yet to install there, in words for callers too. */
+  /** What the operator must install, in words that callers may read. */
   readonly missing: string | undefined;
   constructor(
     dependency: string,

@@ -2,7 +2,7 @@
 export interface IdempotencyKeys {
   begin(request: {
     account: string;
-    /** Endpoint, for instance `POST /send`: keys of different endpoints do not meet. */
+    /** The endpoint, for instance `POST /send`: the same key at two endpoints is two keys. */
     scope: string;
     key: string;
     /** SHA-256 of the body as received. */
@@ -18,7 +18,7 @@ export interface IdempotencyKeys {
     | { kind: "mismatch" }
     | { kind: "in_flight"; forMs: number }
   >;
-  /** A 2xx, or what stands for an uncertain effect: nobody may do the work again. */
+  /** The answer to replay: a 2xx, or an answer after an uncertain effect. Nobody may do the work again. */
   complete(token: string, response: { status: number; body: string }): Promise<void>;
   /** Not a 2xx: the key is free again. */
   abandon(token: string): Promise<void>;

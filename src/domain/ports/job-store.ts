@@ -2,8 +2,8 @@ import type { Job, JobOwner, JobSpec } from "../job.ts";
 import { DependencyUnavailable } from "./dependency-down.ts";
 
 /**
- * How many jobs to ask for at a time, who reads them all. A page is in memory as bytes, as text and as objects at once:
- * where they are large a store gives fewer.
+ * How many jobs a page has for those who read all jobs. A page is in memory as bytes, as text and as objects at once: a
+ * store gives fewer jobs when they are large.
  */
 export const JOBS_PER_PAGE = 500;
 
@@ -16,9 +16,9 @@ export interface JobStore {
   create(input: { account: string; id: string; spec: JobSpec }): Promise<Job>;
   get(account: string, id: string): Promise<Job | undefined>;
   /**
-   * Oldest first, the id as tie-break. Of an `account`: without payloads and bodies, which whoever shows a list has no
-   * use for. Without `account`: every job of the installation. Of one with a `refusal` what is too large is left out, here
-   * and by a watch.
+   * Oldest first, the id as tie-break. With `account`: its jobs, without payloads and bodies, which no list shows. Without:
+   * every job of the installation. A job with a `refusal` comes without the payload or body that is too large, in a watch
+   * too.
    */
   list(options: { account?: string; limit: number; continue?: string }): Promise<JobPage>;
   /**
@@ -35,10 +35,9 @@ export interface JobStore {
    */
   deleteUnchanged(job: Job): Promise<boolean>;
   /**
-   * Changes after `position` in order, each at least once, with bookmarks in between. Ends when the
-   * signal aborts; throws `PositionExpired` when the position is too old (list again), `ChangeUnread` when there is a
-   * change that could not be taken in, anything else when the connection is lost (watch again from the last position
-   * seen).
+   * Changes after `position` in order, each at least once, with bookmarks in between. Ends when the signal aborts. Throws
+   * `PositionExpired` when the position is too old (list again), `ChangeUnread` when there is a change that could not be
+   * read completely, anything else when the connection is lost (watch again from the last position seen).
    */
   watch(position: string, signal: AbortSignal): AsyncIterable<JobEvent>;
   /** Resolves when the store answers; for /readyz. */
@@ -50,9 +49,9 @@ export interface JobPage {
   jobs: Job[];
   /** Token for the next page; undefined on the last one. */
   continue?: string;
-  /** Where a watch takes up after this list; of its last page. */
+  /** Where to begin a watch after the list. Use that of the last page. */
   position: string;
-  /** A namespace whose jobs this page of all jobs does not have: they are unknown, not gone. */
+  /** In a list of all jobs: a namespace whose jobs could not be listed. They are unknown, not gone. */
   refused?: { namespace: string; error: Error };
 }
 
@@ -61,7 +60,7 @@ export type JobEvent =
   | { type: "deleted"; uid: string; position: string }
   | { type: "bookmark"; position: string };
 
-/** What else a change has to be judged by is away. Until it has been taken in, the view is known to be behind. */
+/** Something else that is needed to read a change is away. Until it has been read, the view is known to be behind. */
 export class ChangeUnread extends DependencyUnavailable {
   override name = "ChangeUnread";
 }

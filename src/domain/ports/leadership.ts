@@ -5,9 +5,9 @@ export interface Leadership {
   /** Calls back on each change, and once at subscription. Returns the unsubscribe. */
   onChange(listener: (leading: boolean) => void): () => void;
   /**
-   * Runs the election until the signal aborts, then releases. Never rejects for an outage. `fit` says
-   * whether this process can do a leader's work: one that cannot neither stands nor stays, because its
-   * renewals would keep everybody from it. Default: always.
+   * Runs the election until the signal aborts, then releases. Never rejects for an outage. `fit` says whether this
+   * process can do a leader's work (default: always). While it cannot, it does not stand and gives leadership up, because
+   * renewing it would keep the others from that work.
    */
   run(signal: AbortSignal, fit?: () => boolean): Promise<void>;
 }

@@ -10,16 +10,16 @@ import type {
 
 export interface MailOptions {
   /**
-   * A mail waits for a connection of its account's until it aborts. Without one, that is part of the mail's time, and
-   * no more than so many mails wait.
+   * The mail waits for one of its account's connections until the signal aborts. Without a signal, the wait counts as part
+   * of the mail's time, and only a limited number of mails wait.
    */
   signal?: AbortSignal;
   /**
-   * Asked before the message's first byte and again before its end, which is what a server acts on (RFC 5321,
-   * 4.1.1.4). Where it says no, the connection is dropped and nobody gets the mail.
+   * Asked before the message's first byte, and again before its end, on which the server acts (RFC 5321, 4.1.1.4). When it
+   * says no, the connection is dropped and nobody gets the mail.
    */
   maySend?: () => boolean;
-  /** The settings' revision that the caller has read: connections that were opened with it need not ask again. */
+  /** The settings' revision, if the caller has just read it: connections opened with it are used without another look-up. */
   smtpRevision?: string | undefined;
 }
 
@@ -28,8 +28,8 @@ export interface Mailer {
   send(account: string, message: MailMessage, options?: MailOptions): Promise<MailResult>;
   configured(account: string): Promise<boolean>;
   /**
-   * One conversation with settings that are not saved yet; the transcript carries no secret. Throws DependencyUnavailable
-   * where none could begin, and the server is not why.
+   * One conversation with settings that are not saved yet; the transcript has no secret in it. Throws
+   * DependencyUnavailable when none could begin for a reason other than the server.
    */
   test(
     account: string,
@@ -42,9 +42,9 @@ export interface Mailer {
 export interface EmailLog {
   /** Group-committed; resolves when durable. Throws ContentRefused. */
   append(entry: NewEmailLogEntry): Promise<EmailLogEntry>;
-  /** Accounts of these whose part of the log somebody holds a lock on. Nothing is waited for. */
+  /** Those of the entries' accounts for whose part of the log somebody holds a lock. Waits for no lock. */
   locked(entries: readonly NewEmailLogEntry[]): Promise<ReadonlySet<string>>;
-  /** Throws DependencyUnavailable while nothing can be written: on a server that is read-only or full, or behind a lock. */
+  /** Throws DependencyUnavailable while nothing can be written: the server is read-only or full, or somebody holds a lock. */
   ready(account: string): Promise<void>;
   /** Newest first. `total` counts what the filters match, exactly. */
   list(query: {
@@ -70,10 +70,10 @@ export interface Otps {
     | { kind: "issued"; id: string; code: string; expiresAt: Instant }
     | { kind: "limited"; retryAfterSeconds: number }
   >;
-  /** The mail was accepted: the code counts from now on, unless a newer issue came in between. */
+  /** The mail was accepted: the code is valid from now on, unless a newer one was issued meanwhile. */
   activate(id: string): Promise<void>;
   discard(id: string): Promise<void>;
-  /** Discards it, and the send does not count: nobody can have its mail. */
+  /** Discards it, and the send does not count: nobody can have received the mail. */
   withdraw(id: string): Promise<void>;
   /** Atomic and single use. Every failure looks the same to the caller. */
   verify(account: string, address: string, code: string): Promise<boolean>;

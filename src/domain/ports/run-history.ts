@@ -40,8 +40,8 @@ export interface RunHistory {
   /** Whether any trace (cursor, execution, missed span) of the job exists. */
   known(account: string, jobId: string): Promise<boolean>;
   /**
-   * Uids after `after`, in their order, of the one-time jobs of accounts that are completed, failed or missed, were
-   * decided on `before`, and have an id of the form of `jobIds`. Reads every cursor.
+   * Uids of finished one-time jobs, in their order, from `after` (exclusive): completed, failed or missed, with an account,
+   * last decided on before `before`, and with an id that matches `jobIds`. Reads every cursor.
    */
   finished(query: {
     before: Instant;
@@ -49,6 +49,6 @@ export interface RunHistory {
     after: string | undefined;
     limit: number;
   }): Promise<string[]>;
-  /** One of these, if this is so now, its last attempt was `before`, too, and it has no unfinished run. */
+  /** Such a job, if it is still finished, its last attempt was before `before` too, and it has no unfinished run. */
   finishedJob(query: { before: Instant; jobUid: string }): Promise<FinishedJob | undefined>;
 }

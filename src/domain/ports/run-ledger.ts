@@ -14,12 +14,12 @@ export interface LedgerChange {
   missed: readonly MissedSpan[];
 }
 
-/** A job that was deleted, and what is known of it besides. */
+/** A job that was deleted, with what else is known of it. */
 export type GoneJob = Pick<Job, "uid"> & Partial<Pick<Job, "account" | "id" | "spec">>;
 
 /**
- * The scheduling side of PostgreSQL: cursors, and the creation and cancelling of runs. By the leader, and by the gateway
- * for what REST asks for.
+ * The scheduling side of PostgreSQL: cursors, and the creation and cancelling of runs. Used by the leader, and by the
+ * gateway for REST requests.
  */
 export interface RunLedger {
   cursors(jobUids: readonly string[]): Promise<Map<string, Cursor>>;
@@ -28,57 +28,57 @@ export interface RunLedger {
    * One transaction for all changes: compare-and-set each cursor, store the revision, insert runs and
    * missed spans, drop queued runs that belong to an older generation or a job no longer startable
    * (recorded as missed: superseded, paused, deleted), mark replaced ones; then NOTIFY the workers.
-   * Returns the uids that lost the compare-and-set, and of one-times that were put back to a time at which they
-   * had run, and so have not missed it: reconcile them again.
+   * Returns as `conflicts`, to be reconciled again, the uids that lost the compare-and-set, and those of one-time jobs
+   * that the change declared missed although they had run at that time before (their time was changed and put back).
    *
    * What the scheduler relies on, per change and in this order:
    * 1. Runs are dropped before `create` is inserted, so a fire time can be created again for a new
    *    generation in the same change. An identity that exists already, also as a run that started or
-   *    finished meanwhile, is not inserted a second time (no error): a worker may start a prepared run
-   *    between the scheduler's decision to drop and create it anew and this transaction. A cron that is set back to
-   *    before such a run's time gets that for its position.
+   *    finished meanwhile, is not inserted a second time (no error): between the scheduler's decision to drop a prepared
+   *    run and create it anew, and this transaction, a worker may start it. The cursor of a cron job that the change sets
+   *    back to before such a run's time gets that time as its position.
    * 2. A dropped scheduled run is recorded as missed only when its scheduledAt ≤ `to.position`, its identity
-   *    is not in `create`, and it is not the fire time of a one-time that is in `missed`; any other leaves no
+   *    is not in `create`, and it is not the fire time of a one-time job that is in `missed`; any other leaves no
    *    trace, because the scheduler decides it again.
    * 3. A new cursor has version 1, which rises with every write that a decision depends on, also a worker's
    *    (completed, failed, halted): the scheduler keeps cursors in memory and learns of such a write by the conflict.
    * Manual runs are never dropped for suspension.
    *
-   * Throws ContentRefused, and nothing is applied, when PostgreSQL cannot hold what a change says; and LockHeld after
-   * waiting for somebody who holds a lock on one of the jobs' cursors or runs, as `cancel` does.
+   * Throws ContentRefused, and nothing is applied, when PostgreSQL cannot hold what a change says. Throws LockHeld, as
+   * `cancel` does, after waiting in vain for a lock on one of the jobs' cursors or runs.
    */
   apply(changes: readonly LedgerChange[]): Promise<{ conflicts: string[]; created: number }>;
-  /** Uids of those for whose cursor, or one of whose unfinished runs, `apply` would have to wait at this moment. */
+  /** Those of the uids for whose cursor, or for one of whose unfinished runs, `apply` would have to wait now. */
   locked(jobUids: readonly string[]): Promise<ReadonlySet<string>>;
-  /** Uids whose cursor is not deleted but that are not in `known`: deletions nobody saw. */
+  /** Uids whose cursor is not deleted but that are not in `known`: deletions that nobody saw. */
   orphans(known: ReadonlySet<string>): Promise<string[]>;
-  /** Uids under which the id may still run: a job that is there, and those whose deletion broke off. */
+  /** Uids under which the id may still run: that of the job, and those of earlier ones whose deletion broke off. */
   undeleted(account: string, jobId: string): Promise<string[]>;
   /**
-   * Marks jobs deleted and cancels their unstarted runs (recorded). Idempotent. Of one `account` one call is under
-   * way at a time, and those that are made meanwhile go together after it. Of a job that no leader has seen yet, what is
-   * known of it stays as its trace, with the time of a one-time that was due.
+   * Marks jobs deleted and cancels their unstarted runs (recorded). Idempotent. With `account`, one statement is under way
+   * for it at a time, and calls made meanwhile go together in the next one. A job that no leader has seen yet leaves a
+   * trace of what is known of it, with the time of a one-time job that was due.
    */
   cancel(jobs: readonly GoneJob[], account?: string): Promise<void>;
   /**
-   * A run asked for by REST; the same key again is no second run. False: no cursor, one that has not got to the
-   * job's generation or account yet, or deleted.
+   * Creates a run that REST asks for; the same key creates no second one. False: the cursor is missing, deleted, or not yet
+   * at the job's generation and account.
    */
   runNow(job: Job, key: string): Promise<boolean>;
   /**
-   * Takes the halt that a 410 put on the job off its cursor and tells the leader (LedgerNews). Nothing
-   * happens where there is none. Throws `VersionConflict` when others keep writing the cursor.
+   * Removes the halt that a 410 put on the job's cursor, and tells the leader (LedgerNews). Does nothing without a halt.
+   * Throws `VersionConflict` when others keep writing the cursor.
    */
   liftHalt(job: Job): Promise<void>;
 }
 
 /**
- * What the leader did not write itself, told soon after its commit. Hints: some get lost, some are
+ * What others than the leader wrote, told soon after the commit. Hints: some get lost, some are
  * repeated, and listeners get `undefined` when they may have missed some (after each reconnect).
  */
 export interface LedgerNews {
   /** Cursors that a worker (completed, failed, halted) or a REST request (resume) wrote. */
   onCursors(listener: (jobUids: readonly string[] | undefined) => void): () => void;
-  /** Jobs of which attempts were recorded. */
+  /** Jobs for which attempts were recorded. */
   onClosed(listener: (jobUids: readonly string[] | undefined) => void): () => void;
 }

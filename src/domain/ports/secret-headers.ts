@@ -8,5 +8,5 @@ export type SecretHeaders = (run: ClaimedRun) => Promise<SecretHeaderValues>;
 
 export type SecretHeaderValues =
   | { kind: "resolved"; headers: Readonly<Record<string, string>> }
-  /** A Secret is missing or not released for this; the text is for the job's owner. */
+  /** A Secret is missing, or not released for this use; the text is for the job's owner. */
   | { kind: "unavailable"; error: string };

@@ -6,7 +6,7 @@ export interface SignInChecks {
   state: string;
   /** In the ID token. */
   nonce: string;
-  /** Proves to the provider that who redeems the code is who asked for it (PKCE, RFC 7636). */
+  /** Proves to the provider that the one who redeems the code also asked for it (PKCE, RFC 7636). */
   codeVerifier: string;
 }
 
@@ -42,16 +42,16 @@ export interface IdentityProvider {
 export interface SingleSignOns {
   /** The token is for the browser's cookie; its hash is stored. */
   begin(checks: SignInChecks): Promise<string>;
-  /** Undefined: unknown, past its time, or taken before. Of two at once one gets it. */
+  /** Undefined: unknown, expired, or taken before. Of two calls at once, one gets it. */
   take(token: string): Promise<SignInChecks | undefined>;
 }
 
 /** Which user a provider's person is. */
 export interface Identities {
   /**
-   * By (issuer, subject); the first time by the email address, if verified, and remembered from then on.
-   * `unverified`: there is no verified address to go by. `taken`: the user of that address is another
-   * person of the provider.
+   * Found by (issuer, subject); the first time by the email address, if it is verified, and remembered from then on.
+   * `unverified`: there is no verified address. `taken`: the user of that address belongs to another person of the
+   * provider.
    */
   userOf(
     person: ProviderPerson,
@@ -59,8 +59,8 @@ export interface Identities {
     { kind: "user"; user: User } | { kind: "unknown" } | { kind: "unverified" } | { kind: "taken" }
   >;
   /**
-   * Makes a user without a password of somebody who is `unknown` and holds an invitation's token; the token
-   * is used up. `invitation`: it is not valid. `other_address`: it is for somebody else.
+   * Creates a user without a password for a person who is `unknown` and holds an invitation's token, which is used up.
+   * `invitation`: it is not valid. `other_address`: it is for somebody else.
    */
   accept(
     token: string,

@@ -14,9 +14,9 @@ export interface Observed {
 }
 
 /**
- * Where the leader's view of a job goes (status and events of the resource). Called on every reconcile
- * that changed something and once for each job after a take-over; must neither throw nor wait. The
- * reporter coalesces, limits its rate, and adds what workers record (last run) from RunHistory.
+ * Writes the leader's view of a job to its resource (status and events). Called on every reconcile that changed
+ * something, and once for each job after a take-over; must neither throw nor wait. The reporter coalesces, limits its
+ * rate, and adds what workers record (last run) from RunHistory.
  */
 export interface StatusReporter {
   report(job: Job, observed: Observed): void;

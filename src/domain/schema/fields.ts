@@ -9,8 +9,8 @@ import { SPEC_DEFAULTS } from "../job.ts";
  * description for each field, whichever way a job comes in. Plain JSON Schema, no I/O.
  *
  * `x-rule` says in words what a pattern demands; validators put it into their message. `x-documented` has
- * keywords for the OpenAPI document alone: rules that code checks, with better words than a validator
- * has, and that a schema can tell to tools at least in part.
+ * keywords for the OpenAPI document alone, for rules that code checks, with better messages than a validator
+ * has, and that a schema can express for tools at least in part.
  */
 
 const KIB = 1_024;
@@ -50,13 +50,13 @@ export const LIMITS = {
 
 /** C0 controls, DEL and line separators: what could end a header line or a log line. */
 const CONTROLS = "\\u0000-\\u001f\\u007f\\u0085\\u2028\\u2029";
-/** One by one: to the API server's expressions `\\s` is ASCII's. */
+/** Listed one by one: in the API server's expressions `\\s` means ASCII only. */
 export const SPACES = " \\u00a0\\u1680\\u2000-\\u200a\\u202f\\u205f\\u3000\\ufeff";
 const ONE_LINE = `^[^${CONTROLS}]*$`;
 const ONE_LINE_RULE = "must be one line without control characters";
 /**
- * Such a line with something to see: pages show it as a title and as a link. Each character fits one place of it alone: a
- * validator tries it also on what is too long, and would look for the place of what there is to see for hours.
+ * One line with at least one visible character, because pages show it as a title and a link. Each character can match
+ * only one part of the expression: a validator tries it on texts of any length, and backtracking would take hours.
  */
 const VISIBLE_LINE = `^[${SPACES}]*[^${CONTROLS}${SPACES}][^${CONTROLS}]*$`;
 
@@ -153,15 +153,15 @@ export const webhookPayload = Type.Unsafe<Record<string, unknown>>({
   type: "object",
   description:
     "JSON object sent as the body of the webhook, at most 256 KiB. Numbers must survive a JSON round trip.",
-  // What goes without saying in JSON Schema, generated clients take for an object without members.
+  // The default of JSON Schema, said aloud: without it generated clients expect an object without members.
   "x-documented": { additionalProperties: true },
   examples: [{ report: "daily" }],
 });
 
-/** Of a token (RFC 9110, 5.6.2). */
+/** A character of a token (RFC 9110, 5.6.2). */
 export const HEADER_NAME_CHARACTER = "[!#$%&'*+.^_`|~0-9A-Za-z-]";
 export const HEADER_NAME = `^${HEADER_NAME_CHARACTER}+$`;
-/** Visible ASCII, spaces and tabs inside: what every HTTP implementation reads alike. */
+/** Visible ASCII with spaces and tabs inside: every HTTP implementation reads it alike. */
 export const HEADER_VALUE = "^([!-~]([\\t -~]*[!-~])?)?$";
 
 export const webhookHeaders = Type.Unsafe<Record<string, string>>({

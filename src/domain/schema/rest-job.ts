@@ -6,10 +6,10 @@ function optional<T extends TSchema>(schema: T) {
 }
 
 /**
- * The default in words. Generated clients fill in the keyword: for a job of the other kind, which refuses
- * the field, and in a patch, where it would reset what should stay.
+ * Moves the default into the description. Generated clients send a `default`: also for a job of the other kind, which
+ * refuses the field, and in a patch, where it would reset a field that should stay.
  */
-function told<T extends TSchema>(schema: T) {
+function defaultInWords<T extends TSchema>(schema: T) {
   const { default: value, description, ...rest } = { ...schema } as Record<string, unknown>;
   return Type.Unsafe<Type.Static<T>>({
     ...rest,
@@ -17,28 +17,29 @@ function told<T extends TSchema>(schema: T) {
   });
 }
 
-/** Fields of which a job has one set, by `type` and `schedule_type`. */
+/** Fields that only jobs of one `type` or `schedule_type` have; see `KINDS`. */
 const OF_ONE_KIND = {
   cron_expression: optional(field.cronExpression),
   run_at: optional(field.runAt),
-  timezone: optional(told(field.timeZone)),
+  timezone: optional(defaultInWords(field.timeZone)),
   webhook_url: optional(field.webhookUrl),
   webhook_payload: optional(field.webhookPayload),
   webhook_headers: optional(field.webhookHeaders),
-  timeout_seconds: optional(told(field.timeoutSeconds)),
+  timeout_seconds: optional(defaultInWords(field.timeoutSeconds)),
   email_to: optional(field.address),
   email_subject: optional(field.subject),
   email_body: optional(field.emailBody),
-  email_is_html: optional(told(field.isHtml)),
+  email_is_html: optional(defaultInWords(field.isHtml)),
 };
 
 interface KindFields {
-  /** Texts, all of them. */
+  /** Required; all of them are texts. */
   needs: readonly string[];
+  /** Optional. */
   takes: readonly string[];
 }
 
-/** The same by kind: what its jobs must have, and what only they may have. */
+/** The fields of `OF_ONE_KIND` by kind. */
 export const KINDS: Record<"type" | "schedule_type", Readonly<Record<string, KindFields>>> = {
   type: {
     webhook: {
@@ -53,7 +54,7 @@ export const KINDS: Record<"type" | "schedule_type", Readonly<Record<string, Kin
   },
 };
 
-/** In JSON Schema: a job is of one of these kinds, and has nothing of another. */
+/** As JSON Schema: a job is of one of these kinds, and has no field of another. */
 function ofOneKind(by: keyof typeof KINDS): object {
   const kinds = Object.entries(KINDS[by]);
   return {
@@ -114,12 +115,12 @@ export const jobPatch = Type.Object(
     type: Type.Optional(field.jobType),
     schedule_type: Type.Optional(field.scheduleType),
     ...OF_ONE_KIND,
-    max_retries: optional(told(field.maxRetries)),
-    min_backoff_seconds: optional(told(field.minBackoffSeconds)),
-    max_backoff_seconds: optional(told(field.maxBackoffSeconds)),
+    max_retries: optional(defaultInWords(field.maxRetries)),
+    min_backoff_seconds: optional(defaultInWords(field.minBackoffSeconds)),
+    max_backoff_seconds: optional(defaultInWords(field.maxBackoffSeconds)),
     starting_deadline_seconds: optional(field.startingDeadlineSeconds),
-    delivery_deadline_seconds: optional(told(field.deliveryDeadlineSeconds)),
-    concurrency_policy: optional(told(field.concurrencyPolicy)),
+    delivery_deadline_seconds: optional(defaultInWords(field.deliveryDeadlineSeconds)),
+    concurrency_policy: optional(defaultInWords(field.concurrencyPolicy)),
   },
   {
     additionalProperties: false,

@@ -1,7 +1,7 @@
 import type { Leadership } from "../domain/ports/leadership.ts";
 import { aborted } from "../waiting/until-aborted.ts";
 
-/** Without an election every controller schedules; the cursor makes each run once all the same. */
+/** Without an election: every controller schedules. The cursor still makes each run exist only once. */
 export function alwaysLeader(): Leadership {
   return {
     holds: () => true,

@@ -24,17 +24,17 @@ export interface ControllerDeps {
   jobs: JobStore;
   ledger: RunLedger;
   clock: Clock;
-  /** Only watched here: whoever composes the process runs it, and ends it after the controller. */
+  /** Only listened to here: the composition runs the election, and ends it after the controller. */
   leadership: Leadership;
   timers: Timers;
   monotonic: Monotonic;
   random: Random;
   metrics: ControllerMetrics;
   log: Logger;
-  /** Tells of what others write to the ledger; without it they are seen at the next resync. */
+  /** Tells of what others write to the ledger; without it their changes are seen at the next resync. */
   news?: LedgerNews;
   reporter?: StatusReporter;
-  /** How long before their time runs are created (never for Forbid and Replace). Default 15 s. */
+  /** How long before their time runs are created (with Forbid and Replace: at their time). Default 15 s. */
   prepareAheadMs?: number;
   /** The most jobs in one transaction. Default 2,000. */
   batchSize?: number;
@@ -46,32 +46,32 @@ export interface Controller {
   /** Schedules whenever leading, until the signal aborts. Never rejects for an outage. */
   run(signal: AbortSignal): Promise<void>;
   /**
-   * Milliseconds for which the store has been away for too long to schedule by what is known of it; 0
-   * while it is not, Infinity before the first list. A replica keeps its view also while it does not lead.
+   * Milliseconds since the job store has been away for so long that nothing is scheduled by the known jobs any more; 0
+   * while they can be trusted, Infinity before the first list. Replicas that do not lead keep their view too.
    */
   readonly blindMs: number;
   /** Namespaces that refused to be listed: their jobs wait. */
   readonly refused: readonly string[];
 }
 
-/** One piece of work, and what it comes to when it fails. */
+/** One piece of work; `loop` needs to know what it was about when it fails. */
 interface Batch {
-  /** The most jobs that it takes. */
+  /** The most jobs that it may take from the queue. */
   limit: number;
-  /** From the queue, to be reconciled. */
+  /** Jobs taken from the queue to be reconciled. */
   taken: string[];
   /** Jobs that its transaction writes. */
   written: readonly string[];
 }
 
-/** PostgreSQL's clock has no event for "known": look again. */
+/** How often to look whether the clock is known: it has no event for that. */
 const CLOCK_POLL_MS = 250;
-/** Nor for a step: our timers stand still while a machine sleeps, and another server's clock may be ahead. */
+/** The longest sleep, because the clock may step: timers stand still while a machine sleeps, and another server may be ahead. */
 const CLOCK_STEP_MS = 5_000;
 const CURSOR_PAGE = 5_000;
-/** Deletions a follower remembers for the case that it takes over. */
+/** How many deletions a follower remembers in case it takes over. */
 const MAX_TOMBSTONES = 50_000;
-/** Failing batches in a row, with PostgreSQL reachable, before one bad job is no longer the suspect. */
+/** After so many failing batches in a row, with PostgreSQL reachable, it is not one bad job that makes them fail. */
 const MAX_BISECTIONS = 16;
 
 /**
@@ -104,11 +104,11 @@ export function createController(deps: ControllerDeps): Controller {
   const resyncMs = deps.resyncMs ?? 15 * MINUTE;
   const reflector = createReflector({ jobs, timers, random, monotonic, log, resyncMs });
 
-  /** Monotonic: since when the view is not to be trusted; undefined while it is. */
+  /** Monotonic: since when the view cannot be trusted; undefined while it can. */
   let blindSince: number | undefined = -Infinity;
   let refusedNamespaces: readonly string[] = [];
   let leading = false;
-  /** Rises with every change of leadership: what was begun in an older term is not taken in. */
+  /** Rises with every change of leadership: results of work that began in an older term are discarded. */
   let term = 0;
   /** Cursors must be read (again) before anything is decided. */
   let cursorsDue = true;
@@ -117,8 +117,9 @@ export function createController(deps: ControllerDeps): Controller {
   };
   const touched = new TouchedCursors({ ledger, view, queue, timers, onDue });
   const locked = new LockedJobs({ ledger, queue, timers, onDue });
+  /** Uids of deleted jobs whose runs are still to be cancelled. */
   const tombstones = new Set<string>();
-  /** They take turns with what is due: of a namespace that is deleted they follow each other for minutes. */
+  /** Cancelling takes turns with reconciling: after a namespace is deleted, there is something to cancel for minutes. */
   let cancelledLast = false;
   const suspects = new Suspects({
     view,
@@ -143,7 +144,7 @@ export function createController(deps: ControllerDeps): Controller {
       suspects.listing();
     },
     changed(job, listed) {
-      // Deleted before this list began, and there: the store has been restored.
+      // Listed although it was deleted before the list began: the store has been restored.
       if (listed) tombstones.delete(job.uid);
       suspects.seen(job.uid);
       if (view.put(job, listed) === "irrelevant" || !leading) return;
@@ -160,8 +161,8 @@ export function createController(deps: ControllerDeps): Controller {
       bell.ring();
     },
     listed(uids, refused) {
-      // What is missing may be in a namespace that refused: it must not run unseen, nor be cancelled as
-      // if it were deleted. That waits for a list without a gap, also for what really was deleted.
+      // A missing job may be in a namespace that refused to be listed: it is not scheduled unseen, nor cancelled as if it
+      // were deleted. A job that really was deleted waits, too, for a list without such a gap.
       const whole = refused.length === 0;
       for (const uid of view.entries.keys())
         if (!uids.has(uid)) {
@@ -312,20 +313,20 @@ export function createController(deps: ControllerDeps): Controller {
         if (!worked) await bell.wait(idleMs(), signal);
       } catch (error) {
         if (term === inTerm) for (const uid of batch.taken) queue.add(uid);
-        if (error instanceof LockHeld && (await waitApart(batch.written, current))) continue;
+        if (error instanceof LockHeld && (await putLockedAside(batch.written, current))) continue;
         if (error instanceof DependencyUnavailable) {
-          // No job's fault, although a read may work: a demoted primary answers, and refuses writes.
-          // Should it be the time that the batch takes, a smaller one gets through.
+          // No job's fault, even if a read works: a demoted primary answers reads and refuses writes. If the batch took
+          // too long, a smaller one gets through.
           limit = Math.max(1, Math.ceil(batch.limit / 2));
         } else if (
           error instanceof ContentRefused ||
           (batch.taken.length > 0 && bisections < MAX_BISECTIONS && (await answers(batch.taken)))
         ) {
-          // The batch is bad: halve it until the one bad job stands alone. Of jobs that are refused for
-          // what they hold there may be any number; whatever else fails may be PostgreSQL's own trouble.
+          // The batch is bad: halve it until the bad job stands alone. Any number of jobs may be refused for their content;
+          // any other failure may be PostgreSQL's own trouble, so that those are counted.
           if (!(error instanceof ContentRefused)) bisections += 1;
           limit = Math.max(1, Math.ceil(batch.taken.length / 2));
-          isolate(batch.taken, error);
+          putOffAlone(batch.taken, error);
           continue;
         }
         if (failures === 0) log.warn({ err: error }, "scheduling pauses: PostgreSQL fails");
@@ -335,19 +336,19 @@ export function createController(deps: ControllerDeps): Controller {
     }
   }
 
-  /** Jobs that somebody holds: the others go on. False when it is none of these. */
-  async function waitApart(uids: readonly string[], current: () => boolean): Promise<boolean> {
-    const held = await locked.putAside(uids, current);
-    if (held.length === 0) return false;
+  /** Puts aside the jobs that somebody has locked, so that the others go on. False: none of these are locked. */
+  async function putLockedAside(uids: readonly string[], current: () => boolean): Promise<boolean> {
+    const aside = await locked.putAside(uids, current);
+    if (aside.length === 0) return false;
     log.warn(
-      { jobs: held.length, uid: held[0] },
+      { jobs: aside.length, uid: aside[0] },
       "somebody holds a lock on jobs or their runs in PostgreSQL: they are scheduled when it is released",
     );
     return true;
   }
 
-  /** A batch of one that failed is put off; its neighbours go on. */
-  function isolate(taken: readonly string[], error: unknown): void {
+  /** If the batch that failed was a single job, it is put off. */
+  function putOffAlone(taken: readonly string[], error: unknown): void {
     const [only, ...others] = taken;
     if (only === undefined || others.length > 0 || !view.entries.has(only)) return;
     queue.retry(only, clock.now());
@@ -355,6 +356,7 @@ export function createController(deps: ControllerDeps): Controller {
     log.error({ err: error, uid: only }, "a job cannot be reconciled; trying later");
   }
 
+  /** Whether PostgreSQL works, as far as a read tells. */
   async function answers(uids: readonly string[]): Promise<boolean> {
     try {
       await ledger.cursors(uids.slice(0, 1));
@@ -384,7 +386,7 @@ export function createController(deps: ControllerDeps): Controller {
         await Promise.all([reflector.run(sink, signal), loop(signal)]);
       } finally {
         for (const end of unsubscribe) end?.();
-        // Deliveries may go on for long, and the election's end is not heard of here any more.
+        // The process may go on delivering for long, and nobody here will hear that the election has ended.
         metrics.leader.set(0);
         touched.clear();
         locked.clear();

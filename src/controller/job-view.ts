@@ -9,23 +9,23 @@ export interface JobEntry {
   /** `revisionOf` the job. */
   revision: string;
   timing: Timing;
-  /** As last counted; undefined until it was reconciled in this term of leadership. */
+  /** As counted in the gauge; undefined until the job is reconciled in this term of leadership. */
   status: JobStatus | undefined;
-  /** Version of the cursor that the reporter was last told of; undefined: not told in this term. */
+  /** Version of the cursor that was last reported; undefined: none in this term. */
   reported: number | undefined;
   /** Lost compare-and-sets in a row. */
   conflicts: number;
-  /** The version of a cursor that contradicts the store, and is older than a list that shows the job. */
+  /** The version of a cursor that contradicts the store, and that a newer list has proved wrong; see `Suspects`. */
   disproved: number | undefined;
 }
 
-/** Whether a change of a job bears on its schedule. Our own status writes come back as events too. */
+/** Whether a change of a job matters for scheduling. Our own status writes come back as changes too. */
 export type Relevance = "relevant" | "irrelevant";
 
 /** Jobs and cursors in memory: the store's view on one side, PostgreSQL's on the other. */
 export class JobView {
   readonly entries = new Map<string, JobEntry>();
-  /** PostgreSQL's side, kept by the leader only. What is missing here may exist there: `RunLedger.apply` tells. */
+  /** PostgreSQL's side, kept by the leader only. A cursor missing here may exist there: `RunLedger.apply` finds out. */
   cursors = new Map<string, Cursor>();
 
   put(job: Job, listed?: "listed"): Relevance {
@@ -42,11 +42,11 @@ export class JobView {
       });
       return "relevant";
     }
-    // A replayed event; the newer one has been seen. A list is no replay: the store has been restored.
+    // A watch may replay an older event. An older generation in a list means that the store was restored.
     if (job.generation < old.job.generation && listed === undefined) return "irrelevant";
-    // What a watch tells of has one spec a generation. Behind a list the store may have been restored.
-    const known = job.generation === old.job.generation && listed === undefined;
-    const revision = known ? old.revision : revisionOf(job);
+    // In a watch a generation has one spec. A list may come from a restored store, where it has another.
+    const sameGeneration = job.generation === old.job.generation && listed === undefined;
+    const revision = sameGeneration ? old.revision : revisionOf(job);
     const sameSpec = revision === old.revision;
     const irrelevant = sameSpec && job.account === old.job.account && job.runNow === old.job.runNow;
     if (!sameSpec) old.timing = timingOf(job.spec);
@@ -55,7 +55,7 @@ export class JobView {
     return irrelevant ? "irrelevant" : "relevant";
   }
 
-  /** Leadership ends: PostgreSQL's side is not followed any more, and whoever leads next counts and reports anew. */
+  /** Leadership ends: cursors are not followed any more, and the next leader counts and reports anew. */
   endTerm(): void {
     this.cursors.clear();
     for (const entry of this.entries.values()) {

@@ -2,12 +2,12 @@ import type { Timer, Timers } from "../domain/ports/clock.ts";
 import type { RunLedger } from "../domain/ports/run-ledger.ts";
 import type { WorkQueue } from "./work-queue.ts";
 
-/** Milliseconds between looks whether they are still locked. */
+/** Milliseconds between checks whether they are still locked. */
 const LOOK = 1_000;
 
 /**
- * Jobs whose rows somebody holds in PostgreSQL, an administrator for instance. They are put aside in the queue until these
- * are released: all others wait once, for as long as a lock is waited for, and not with each try.
+ * Jobs whose rows somebody, for instance an administrator, has locked in PostgreSQL. They stay aside in the queue until
+ * the locks are released. So all other jobs wait for a lock only once, and not with each try.
  */
 export class LockedJobs {
   readonly #ledger: Pick<RunLedger, "locked">;
@@ -33,7 +33,7 @@ export class LockedJobs {
     return this.#queue.aside.size > 0 && this.#looking === undefined;
   }
 
-  /** Puts aside those of `uids` that are locked, and returns them: none where nobody can tell now. */
+  /** Puts aside those of `uids` that are locked, and returns them; none when it cannot be asked for now. */
   async putAside(uids: readonly string[], current: () => boolean): Promise<readonly string[]> {
     if (uids.length === 0) return [];
     const locked = await this.#ledger.locked(uids).catch(() => new Set<string>());
@@ -43,7 +43,7 @@ export class LockedJobs {
     return [...locked];
   }
 
-  /** Those that are free go with the others again. Throws when PostgreSQL fails. */
+  /** Queues the jobs that are no longer locked. Throws when PostgreSQL fails. */
   async look(current: () => boolean): Promise<void> {
     const uids = [...this.#queue.aside];
     const locked = await this.#ledger.locked(uids);

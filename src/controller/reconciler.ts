@@ -26,7 +26,7 @@ export type ControllerMetrics = Pick<
   | "runsMissed"
 >;
 
-/** A job at one moment: its entry may be of a newer one by the time that it is decided or the decision applied. */
+/** A job as of one moment: its entry may hold a newer one by the time that it is decided, or the decision applied. */
 interface Seen extends Pick<JobEntry, "job" | "revision" | "timing" | "disproved"> {
   entry: JobEntry;
   cursor: Cursor | undefined;
@@ -38,8 +38,8 @@ interface Plan extends Pick<Seen, "entry" | "job" | "cursor"> {
 }
 
 /**
- * Reconciles a batch of jobs: decides each, applies all in one transaction, and takes what came of it
- * into the view, the heap and the queue. Throws when PostgreSQL fails; then nothing was taken in.
+ * Reconciles a batch of jobs: decides each, applies all decisions in one transaction, and enters the results into the
+ * view, the heap and the queue. Throws when PostgreSQL fails; then nothing was entered.
  */
 export function createReconciler(deps: {
   ledger: Pick<RunLedger, "apply" | "cursors" | "unfinished">;
@@ -54,7 +54,7 @@ export function createReconciler(deps: {
   prepareAheadMs: number;
   reporter: StatusReporter | undefined;
 }): {
-  /** `current` turns false when leadership changes hands: results of an older term are let go. */
+  /** `current` turns false when leadership changes: then the results are discarded. */
   reconcile(uids: readonly string[], current: () => boolean): Promise<void>;
 } {
   const { ledger, clock, monotonic, view, heap, queue, counts, metrics, log, reporter } = deps;
@@ -82,6 +82,7 @@ export function createReconciler(deps: {
 
   async function planAll(uids: readonly string[], now: Instant): Promise<Plan[]> {
     const plans: Plan[] = [];
+    /** Jobs that cannot be decided without their unfinished runs. */
     const incomplete: Seen[] = [];
     for (const uid of uids) {
       const entry = view.entries.get(uid);
@@ -97,7 +98,7 @@ export function createReconciler(deps: {
     if (incomplete.length === 0) return plans;
     const unfinished = await ledger.unfinished(incomplete.map(({ job }) => job.uid));
     for (const seen of incomplete) {
-      // What has changed since comes later than `now`: a pause does not take back what was due before it.
+      // Decided as seen at `now`: a pause that came since does not take back what was due before it.
       const complete = plan(seen, unfinished.get(seen.job.uid) ?? []);
       if (complete !== undefined) plans.push(complete);
     }
@@ -107,7 +108,7 @@ export function createReconciler(deps: {
   function accept({ entry, cursor, decision }: Plan, now: Instant): void {
     const { job, timing } = entry;
     entry.conflicts = 0;
-    // The newer revision is on its way through the watch, or a list is, which brings the job here again.
+    // The newer revision is on its way through the watch, or a list is: either brings the job here again.
     if (decision.standing === "stale") return;
     queue.succeeded(job.uid);
     if (decision.wakeAt === null) heap.delete(job.uid);
@@ -121,7 +122,7 @@ export function createReconciler(deps: {
     const status = jobStatus(job, after, timing);
     counts.move(entry.status, status);
     entry.status = status;
-    // Also what others wrote, and this reconcile found nothing to add to.
+    // Reports what others wrote, too, even if this reconcile had nothing to write.
     if (entry.reported !== after.version)
       reporter?.report(job, { cursor: after, status, timing, missed: decision.missed });
     entry.reported = after.version;
@@ -136,7 +137,7 @@ export function createReconciler(deps: {
     for (const span of decision.missed) metrics.runsMissed.inc({ reason: span.reason }, span.count);
   }
 
-  /** Somebody else wrote these cursors: another leader, or a worker that completed or halted the job. */
+  /** Rereads cursors that somebody else wrote: another leader, or a worker that completed or halted the job. */
   async function readAgain(lost: readonly Plan[], current: () => boolean): Promise<void> {
     const fresh = await ledger.cursors(lost.map(({ entry }) => entry.job.uid));
     if (!current()) return;
@@ -152,8 +153,8 @@ export function createReconciler(deps: {
     }
   }
 
-  /** Returns the uids that lost. */
-  async function applied(changes: readonly LedgerChange[]): Promise<readonly string[]> {
+  /** Returns the uids that are to be reconciled again. */
+  async function apply(changes: readonly LedgerChange[]): Promise<readonly string[]> {
     if (changes.length > 0) return (await ledger.apply(changes)).conflicts;
     await yieldToEvents();
     return [];
@@ -175,13 +176,13 @@ export function createReconciler(deps: {
           replace: decision.replace,
           missed: decision.missed,
         }));
-      const conflicts = new Set(await applied(changes));
+      const conflicts = new Set(await apply(changes));
       if (!current()) return;
 
       const lost: Plan[] = [];
       for (const each of plans) {
         const { uid } = each.entry.job;
-        // Deleted while the transaction ran: the sink has cleared it away, `cancel` follows.
+        // Deleted while the transaction ran: it has left the view, and `RunLedger.cancel` follows.
         if (view.entries.get(uid) !== each.entry) continue;
         if (conflicts.has(uid)) lost.push(each);
         else accept(each, now);

@@ -18,35 +18,35 @@ export interface ReflectorSink {
   /** A list begins. */
   listing(): void;
   /**
-   * A job as the store has it; unchanged ones among them. `listed`: as it is now; otherwise it may be a
-   * replay of what a list has shown already.
+   * A job as the store has it, perhaps unchanged. `listed`: it comes from a list; otherwise from a watch, which may
+   * replay what a list has already shown.
    */
   changed(job: Job, listed?: "listed"): void;
   deleted(uid: string): void;
   /**
-   * A whole list was read: these uids exist, and no other that existed when it began, except in the
+   * A whole list was read: of the jobs that existed when it began, only these uids are left, apart from jobs in the
    * namespaces that refused to be listed.
    */
   listed(uids: ReadonlySet<string>, refused: readonly string[]): void;
   /**
-   * The store has been away for so long that the view may mislead, or the view is known to lack a change; until the next
-   * `listed`.
+   * Until the next `listed` the view must not be used: the store has been away for too long, or the view is known to lack
+   * a change.
    */
   stale(): void;
 }
 
-/** A store that asks for more patience than this is asked again all the same. */
+/** The longest Retry-After of a store that is honoured. */
 const LONGEST_WAIT_MS = MINUTE;
-/** A watch that reconnects is normal; a store away for longer pauses scheduling. */
+/** A store that is away for longer than this pauses scheduling. Shorter is normal: watches reconnect. */
 const STALE_AFTER_MS = 10_000;
-/** A watch that breaks sooner, and where it began, says little for the next one. */
+/** A watch is brief if it breaks sooner than this without having got on. */
 const BRIEF_MS = 5_000;
-/** After so many of them in a row a list is what may get past the place where they break. */
+/** After so many brief watches in a row the jobs are listed again, to get past the position at which watches break. */
 const MOST_BRIEF = 3;
 
 /**
- * Mirrors a JobStore: lists it whole, then follows its changes, for ever. A lost connection takes up
- * where it broke, an expired position lists again, and a list every `resyncMs` repairs whatever drifted.
+ * Mirrors a JobStore: lists it whole, then follows its changes, for ever. After a lost connection the watch goes on where
+ * it broke, after an expired position all is listed again, and a list every `resyncMs` repairs whatever drifted.
  */
 export function createReflector(deps: {
   jobs: JobStore;
@@ -61,7 +61,7 @@ export function createReflector(deps: {
   relist(): void;
 } {
   const { jobs, timers, random, monotonic, log, resyncMs } = deps;
-  /** A list that begins from now on is asked for: one that is under way does not count. */
+  /** A new list is wanted: one that is already under way does not count. */
   let listWanted = false;
   let interrupt: (() => void) | undefined;
   const relist = (): void => {
@@ -69,7 +69,7 @@ export function createReflector(deps: {
     interrupt?.();
   };
 
-  /** `onSilence`: the store has kept us waiting for a page for so long that the view may mislead. */
+  /** `onSilence`: a page takes longer than `STALE_AFTER_MS`. Returns the position from which to watch. */
   async function list(
     sink: ReflectorSink,
     onSilence: () => void,
@@ -137,14 +137,14 @@ export function createReflector(deps: {
       let at: { position: string } | undefined;
       let failures = 0;
       let failingSince: number | undefined;
-      /** Failures in a row of a store that answers: watches that break at once, and where they began. */
+      /** Brief watches in a row, of a store that answers otherwise. */
       let brief = 0;
-      /** Of the next list, monotonic: however often watches break, it comes. */
+      /** Monotonic: when to list again, however often watches break until then. */
       let resyncAt = Infinity;
-      /** There is a view, and nobody has been told that it may mislead. */
+      /** There has been a list, and no `stale` since. */
       let trusted = false;
       const distrust = (): void => {
-        // What happened meanwhile must be known before anything is decided: list, do not watch.
+        // Before anything is decided, everything that happened meanwhile must be known: list, do not watch.
         at = undefined;
         if (trusted) sink.stale();
         trusted = false;
@@ -154,7 +154,7 @@ export function createReflector(deps: {
         failures = 0;
         failingSince = undefined;
       };
-      /** How long to stay away, in milliseconds. `gotOn`: the watch had brought something, or held for a while. */
+      /** Returns how long to wait, in milliseconds. `gotOn`: the watch brought something, or held for `BRIEF_MS`. */
       const failed = (error: unknown, gotOn: boolean): number => {
         brief = failures > 0 || gotOn ? 0 : brief + 1;
         if (error instanceof PositionExpired && at !== undefined) {
@@ -166,7 +166,7 @@ export function createReflector(deps: {
         if (failures === 0) log.warn({ err: error }, "the job store does not answer; retrying");
         failures += 1;
         failingSince ??= monotonic();
-        // Not only while watching: a list fails after a resync, an expired position or a rebinding too.
+        // Also when it is lists that fail, after a resync, an expired position or a rebinding.
         const away = monotonic() - failingSince > STALE_AFTER_MS;
         if (away || error instanceof ChangeUnread) distrust();
         return askedForMs(error) + backoffMs(Math.max(failures, brief), random);
@@ -194,7 +194,7 @@ export function createReflector(deps: {
           began = { position: at.position, at: monotonic() };
           await watch(at, sink, answered, both);
           brief = 0;
-          // A watch that ends by itself was closed by the server: not worth a word, but not a busy loop.
+          // A watch that ends without an error was closed by the server. That is normal; only a busy loop must be avoided.
           if (!both.aborted) await pause(backoffMs(0, random), timers, signal);
         } catch (error) {
           if (signal.aborted) break;
@@ -211,7 +211,7 @@ export function createReflector(deps: {
   };
 }
 
-/** Retry-After, when the store gave one. The jitter comes on top: all replicas were told the same. */
+/** The store's Retry-After, 0 without one. The caller adds jitter: all replicas were told the same. */
 function askedForMs(error: unknown): number {
   if (!(error instanceof DependencyUnavailable)) return 0;
   return Math.min(LONGEST_WAIT_MS, (error.retryAfterSeconds ?? 0) * SECOND);

@@ -5,25 +5,22 @@ import type { Logger } from "../telemetry/logger.ts";
 import type { JobEntry, JobView } from "./job-view.ts";
 
 interface Suspect {
-  /**
-   * The uid of a cursor without a job, or a cursor that knows of a deletion, or of a later generation, of which the store
-   * says nothing.
-   */
+  /** An orphan, which is the uid of a cursor without a job, or a cursor that contradicts its job (`contradicts`). */
   of: string | Cursor;
-  /** The first list that is new enough to judge it. */
+  /** Number of the first list that is new enough to judge it. */
   judgedBy: number;
 }
 
-/** Time for news that are on their way: where two processes schedule, one always knows of a job a moment later. */
+/** Time for news that are on their way: where two processes schedule, one of them learns of a job a moment later. */
 const GRACE_MS = 1_000;
 
 /**
- * Cursors that do not fit what the store has said, until a list that began later proves them right or wrong.
- * Before that they may be right: a job may have been made, and given a cursor by another leader, after the list had
- * passed its place; and the store's news of a change may still be on their way.
+ * Cursors that do not fit what the store has said, until a list that began later proves them right or wrong. They may be
+ * right: another leader may have given a cursor to a job that was created behind the position of the last list, and the
+ * store's news of a change may still be on their way.
  */
 export class Suspects {
-  /** How many have begun. */
+  /** How many lists have begun. */
   #lists = 0;
   #suspects = new Map<string, Suspect>();
   readonly #view: JobView;
@@ -44,8 +41,8 @@ export class Suspects {
   }
 
   /**
-   * All cursors, and the uids of those without a job, in place of what was found before. Asks for a list when something is
-   * new and stays so; what is found again waits for the one that was asked for then.
+   * Replaces the suspects: `cursors` are all cursors, `orphans` the uids of those without a job. Asks for a list if a new
+   * suspect is still one after `GRACE_MS`; for an old one a list was asked for when it was new.
    */
   found(cursors: Iterable<Cursor>, orphans: readonly string[]): void {
     const before = this.#suspects;
@@ -72,9 +69,9 @@ export class Suspects {
   }
 
   /**
-   * A list has ended: returns the orphans that it is new enough to judge, and disproves the cursors that it is. Of orphans
-   * only a `whole` one, without a gap, can tell; until there is one they are kept, since found anew they would ask for one
-   * again and again.
+   * A list has ended. Of the suspects that it is new enough to judge, returns the orphans and disproves the cursors. Only a
+   * `whole` list, without a gap, can judge orphans. Until then they are kept: if they were found anew, they would ask for
+   * another list each time.
    */
   listed(whole: boolean): string[] {
     const orphans: string[] = [];
@@ -87,13 +84,13 @@ export class Suspects {
     return orphans;
   }
 
-  /** The job of a cursor that it contradicts. */
+  /** The job of the cursor, if the cursor contradicts it. */
   #contradicted(cursor: Cursor): JobEntry | undefined {
     const entry = this.#view.entries.get(cursor.jobUid);
     return entry && contradicts(cursor, entry.job) ? entry : undefined;
   }
 
-  /** No news are on their way that would bear out the cursor: the next reconcile believes the store. */
+  /** No news that would prove the cursor right can still be on their way: the next reconcile believes the store. */
   #disprove(cursor: Cursor): void {
     const entry = this.#contradicted(cursor);
     if (entry === undefined) return;
@@ -110,7 +107,7 @@ export class Suspects {
   }
 }
 
-/** A cursor that was written since is another suspect. */
+/** Includes the version: a cursor that was written since is another suspect. */
 function nameOf(of: Suspect["of"]): string {
   return typeof of === "string" ? of : `${of.jobUid}/${of.version}`;
 }

@@ -4,12 +4,12 @@ import type { JobView } from "./job-view.ts";
 import type { WorkQueue } from "./work-queue.ts";
 
 /**
- * Milliseconds that news wait for company. A herd's runs are closed by the hundred while the rest of it is
- * still to be delivered, maybe by this process: that comes first.
+ * Milliseconds for which news are collected. When many jobs fire at once, some runs are closed by the hundred while the
+ * others are still to be delivered, maybe by this process: the deliveries come first.
  */
 const COLLECT = 300;
 
-/** Jobs whose cursor somebody else has written: a worker that closed a run, or a REST request. */
+/** Jobs whose cursor somebody else has written: a worker that closed a run, or a REST request. Their cursors are read again. */
 export class TouchedCursors {
   readonly #uids = new Set<string>();
   readonly #ledger: Pick<RunLedger, "cursors">;
@@ -24,7 +24,7 @@ export class TouchedCursors {
     view: JobView;
     queue: WorkQueue;
     timers: Timers;
-    /** Some are due to be loaded. */
+    /** Called when there are cursors to `load`. */
     onDue: () => void;
   }) {
     this.#ledger = options.ledger;
@@ -34,7 +34,7 @@ export class TouchedCursors {
     this.#onDue = options.onDue;
   }
 
-  /** Whether there are any that have waited long enough. */
+  /** There are cursors to `load`, and collecting is over. */
   get due(): boolean {
     return this.#uids.size > 0 && this.#collecting === undefined;
   }
@@ -60,15 +60,15 @@ export class TouchedCursors {
   }
 
   /**
-   * Reads up to `limit` of them and queues those that are newer than the view: what was written before
-   * our own last write is in that one. Throws when PostgreSQL fails; then they are kept for the next try.
+   * Reads up to `limit` cursors and queues the jobs of those that are newer than the view; an older one was written before
+   * our own last write. Throws when PostgreSQL fails; then they are kept for the next try.
    */
   async load(limit: number, current: () => boolean): Promise<void> {
     const uids = [...this.#uids].slice(0, limit);
-    // Before the read: a job that is told of again while it is under way must be read again.
+    // Before the read: a job that is added again while the read is under way must be read once more.
     for (const uid of uids) this.#uids.delete(uid);
     const fresh = await this.#ledger.cursors(uids).catch((error: unknown) => {
-      // Due still, so that the next try is one: the caller's backoff is what they wait for.
+      // They stay due: the caller's backoff decides when they are tried again.
       if (current()) {
         this.#stopCollecting();
         for (const uid of uids) this.#uids.add(uid);

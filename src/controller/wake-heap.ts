@@ -6,8 +6,8 @@ interface Item {
 }
 
 /**
- * Next wake-ups by key: a binary heap whose index makes moving and removing a key O(log n). 100,000
- * jobs share one timer through it.
+ * The next wake-up of each key: a binary heap with an index, so that moving and removing a key is O(log n). Through it
+ * 100,000 jobs share one timer.
  */
 export class WakeHeap {
   readonly #items: Item[] = [];

@@ -6,9 +6,9 @@ const FIRST_RETRY = SECOND;
 const LAST_RETRY = MINUTE;
 
 /**
- * Keys to reconcile: each at most once however often it is added, first come first served. A key that
- * failed comes back after a growing, jittered delay, unless something happens to it before; one that is
- * put aside, when it is taken back, whatever happens to it.
+ * Keys to reconcile: each at most once however often it is added, first come first served. A key that failed comes back
+ * after a growing, jittered delay, or earlier when it is added again. A key that is put aside comes back only with
+ * `takeBack`, even if it is added.
  */
 export class WorkQueue {
   readonly #ready = new Set<string>();
@@ -26,12 +26,12 @@ export class WorkQueue {
     return this.#ready.size;
   }
 
-  /** Keys that wait for their next try, or are put aside, included. */
+  /** All keys: ready, waiting for their next try, or put aside. */
   get depth(): number {
     return this.#ready.size + this.#delayed.size + this.#aside.size;
   }
 
-  /** Those that are put aside. */
+  /** The keys that are put aside. */
   get aside(): ReadonlySet<string> {
     return this.#aside;
   }

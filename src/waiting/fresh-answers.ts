@@ -2,8 +2,8 @@ import { LRUCache } from "lru-cache";
 import type { Monotonic } from "../domain/ports/clock.ts";
 
 /**
- * What `ask` says of a key, asked for once within `freshMs` (milliseconds) however many want to know: of the `max` keys
- * used last. A failure is told to those who wait for it, and not kept.
+ * Caches the answers of `ask` for `freshMs` (milliseconds), for the `max` keys used last; callers that ask at the same
+ * time share one question. A failure rejects for those who wait for it, and is not kept.
  */
 export function createFreshAnswers<T>(options: {
   ask: (key: string) => Promise<T>;

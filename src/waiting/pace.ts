@@ -1,18 +1,18 @@
 import type { Monotonic, Timers } from "../domain/ports/clock.ts";
 import { pause } from "./pause.ts";
 
-/** What keeps statements apart that requests share (docs/decisions/0010). */
+/** Pauses between statements that requests share (docs/decisions/0010). */
 export interface Pace {
   timers: Timers;
   monotonic: Monotonic;
 }
 
-/** At most this part of the time is a statement under way, as far as `STATEMENTS_APART` allows. */
+/** A statement is under way for at most this part of the time, as far as `STATEMENTS_APART` allows. */
 const SHARE = 1 / 3;
-/** Milliseconds from the start of one statement to that of the next, at most, when somebody waits for it. */
+/** The longest time from the start of one statement to that of the next, in milliseconds, when somebody waits for it. */
 const STATEMENTS_APART = 5;
 
-/** To be called when a statement begins, and the answer when it is over: resolves when the next one may begin. */
+/** Call it when a statement begins, and the function that it returns when it is over: that resolves when the next may begin. */
 export function beginStatement({ timers, monotonic }: Pace): () => Promise<void> {
   const began = monotonic();
   return async () => {

@@ -3,11 +3,11 @@ import type { Monotonic } from "../domain/ports/clock.ts";
 export interface TokenBucket {
   /** Takes a token when there is one. */
   take(): boolean;
-  /** Tokens, and a part of one, as of the last `take`. */
+  /** Tokens, fractions included, after the last `take`. */
   readonly left: number;
 }
 
-/** `burst` at once, `perSecond` in the long run. */
+/** Allows `burst` tokens at once, and `perSecond` in the long run. */
 export function createTokenBucket(options: {
   perSecond: number;
   burst: number;

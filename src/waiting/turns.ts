@@ -1,17 +1,17 @@
 /**
- * Lets so many work at a time, the others wait in the order in which they came. Where they are of several parties,
- * the parties take turns, so that one with many does not hold up one with few.
+ * Lets a fixed number of callers work at a time; the others wait in the order in which they came. Parties take turns, so
+ * that a party with many callers does not hold up one with few.
  */
 export interface Turns {
   /**
-   * True: it is the caller's turn, until it says `done`. False: the signal or `close` came first, or too many
-   * wait already. Those who name no party are one party.
+   * True: it is the caller's turn, until it calls `done`. False: the signal or `close` came first, or too many
+   * wait already. Callers that name no party are one party.
    */
   take(signal?: AbortSignal, party?: string): Promise<boolean>;
-  /** Once for each turn. */
+  /** To be called once for each turn. */
   done(): void;
   waiting(): number;
-  /** Those who wait, and whoever comes yet, get no turn. */
+  /** From now on nobody gets a turn, neither those who wait nor later callers. */
   close(): void;
 }
 
@@ -19,7 +19,7 @@ export function createTurns(options: { atOnce: number; maxWaiting?: number }): T
   const { maxWaiting = Infinity } = options;
   let free = options.atOnce;
   let closed = false;
-  /** By party; the one whose turn is next, first. */
+  /** Callers by party; first the party whose turn is next. */
   const waiting = new Map<string, Set<(turn: boolean) => void>>();
   let count = 0;
 
@@ -49,7 +49,7 @@ export function createTurns(options: { atOnce: number; maxWaiting?: number }): T
       });
     },
     done: () => {
-      // It passes from hand to hand: who comes in between does not get ahead of those who wait.
+      // The turn passes directly to the next who waits: a caller that comes in between cannot get ahead.
       const [first] = waiting;
       if (!first) {
         free += 1;

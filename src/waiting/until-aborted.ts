@@ -1,6 +1,6 @@
 /**
- * The work's outcome, or the signal's reason as soon as it aborts: for work that cannot be cancelled, or does not
- * hear of it while it waits. What comes of it then is dropped.
+ * Settles as the work does, or rejects with the signal's reason as soon as that aborts: for work that cannot be
+ * cancelled, or does not notice while it waits. Its outcome is dropped then.
  */
 export function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
@@ -23,7 +23,7 @@ export function aborted(signal: AbortSignal): Promise<void> {
   });
 }
 
-/** Why an aborted signal was, as an error whatever it was given. */
+/** The signal's reason, made an error if it is none. */
 export function abortReason(signal: AbortSignal): Error {
   const reason: unknown = signal.reason;
   return reason instanceof Error ? reason : new Error("aborted", { cause: reason });

@@ -11,7 +11,7 @@ export async function within(ms: number, work: Promise<unknown>, timers: Timers)
   }
 }
 
-/** As the work, which hears by its signal that its time is over: after `ms`, or when `signal` aborts. */
+/** Settles as the work does. The work gets a signal that aborts after `ms`, or when `signal` does. */
 export async function limited<T>(
   limit: { ms: number; timers: Timers; signal?: AbortSignal | undefined; reason?: Error },
   work: (signal: AbortSignal) => Promise<T>,

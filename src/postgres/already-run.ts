@@ -4,18 +4,18 @@ import { byKey } from "./by-key.ts";
 import type { Queryable } from "./pool.ts";
 
 /**
- * One-times whose fire time is to be created, or given up as missed, although they had been decided beyond it,
- * and that was attempted, or is under way: the job was moved and has been put back. Of these the cursor, which
- * knows the latest fire time alone, would not tell.
+ * Uids of one-time jobs whose fire time the change creates, or gives up as missed, although a run of that time was
+ * attempted or is under way: the job's time was changed and has been put back. The cursor does not tell, because it knows
+ * only the latest fire time.
  */
 export async function alreadyAttempted(
   client: Queryable,
   changes: readonly LedgerChange[],
 ): Promise<Set<string>> {
-  const back = onceTimes(changes).filter(
+  const putBack = onceTimes(changes).filter(
     ({ from, at }) => from !== undefined && at <= from.position,
   );
-  if (back.length === 0) return new Set();
+  if (putBack.length === 0) return new Set();
   const { rows } = await client.query<{ job_uid: string }>(
     `select i.job_uid
        from unnest($1::uuid[], $2::uuid[], $3::text[], $4::timestamptz[], $5::text[])
@@ -25,20 +25,20 @@ export async function alreadyAttempted(
            where e.account = i.account and e.job_id = i.job_id and ${ofFireTime("i.job_uid", "i.scheduled_at")})
          or exists (${UNDER_WAY})`,
     [
-      back.map(({ job }) => job.uid),
-      back.map(({ job }) => job.account),
-      back.map(({ job }) => job.id),
-      back.map(({ at }) => isoUtc(at)),
-      back.map(({ key }) => key),
+      putBack.map(({ job }) => job.uid),
+      putBack.map(({ job }) => job.account),
+      putBack.map(({ job }) => job.id),
+      putBack.map(({ at }) => isoUtc(at)),
+      putBack.map(({ key }) => key),
     ],
   );
   return new Set(rows.map((row) => row.job_uid));
 }
 
 /**
- * Jobs whose cursor is put back to before a fire time, because its run was to be dropped, and whose run has been started
- * after that was decided: it counts as before. `changes` have been applied, without what they create. Returns the jobs
- * whose cursor was written.
+ * For jobs whose cursor the change put back to before a fire time, in order to drop its run, when that run was started
+ * meanwhile: the run counts after all, and the cursor says so again. `changes` have been applied, except what they create.
+ * Returns the jobs whose cursor was written.
  */
 export async function keepStarted(
   client: Queryable,
@@ -47,7 +47,7 @@ export async function keepStarted(
   return [...(await keepStartedOnce(client, changes)), ...(await keepStartedCron(client, changes))];
 }
 
-/** One-times whose firing is taken back: they await their only run as before. */
+/** One-time jobs whose firing was taken back: they await their only run as before. */
 async function keepStartedOnce(
   client: Queryable,
   changes: readonly LedgerChange[],
@@ -69,9 +69,9 @@ async function keepStartedOnce(
 }
 
 /**
- * Crons: the fire time of the run is decided, whatever it would come to now. Runs are prepared by less than the minute
- * that lies between fire times, so that none before it is to be decided yet. A run of a later time was started by a clock
- * that was wrong, and does not keep the job from going on now.
+ * Cron jobs: the fire time of the started run stays decided, and becomes the cursor's position. No undecided one lies before
+ * it, because runs are prepared by less than a minute, and fire times are at least that far apart. A run more than a minute
+ * ahead was started by a clock that was wrong: it is ignored, so that the job goes on now.
  */
 async function keepStartedCron(
   client: Queryable,
@@ -109,19 +109,19 @@ async function keepStartedCron(
 }
 
 /**
- * Of execution `e`. None is of before its fire time, but for what a worker's reading of the clock is off: a job that was a
- * cron for years has many before.
+ * SQL: whether execution `e` is of this fire time. Executions from before it are not read, since a former cron job may have
+ * years of them; the minute allows for a worker whose clock is slow.
  */
 export function ofFireTime(jobUid: string, scheduledAt: string): string {
   return `e.executed_at >= ${scheduledAt} - interval '1 minute' and e.job_uid = ${jobUid}
     and e.trigger = 'schedule' and ${byKey("e.scheduled_at", scheduledAt)}`;
 }
 
-/** Of input `i`. */
+/** SQL: the unfinished run of input `i`. */
 const UNDER_WAY = `select from runs r
   where ${byKey("r.job_uid", "i.job_uid")} and r.trigger = 'schedule' and r.key = i.key`;
 
-/** The fire times of one-times that these changes create, or give up as missed. */
+/** The fire times of one-time jobs that these changes create, or give up as missed. */
 function onceTimes(changes: readonly LedgerChange[]) {
   return changes.flatMap(({ job, from, create, missed }) => {
     if (job.spec.schedule.kind !== "once") return [];
@@ -136,10 +136,10 @@ function onceTimes(changes: readonly LedgerChange[]) {
 }
 
 /**
- * One-times that were put back to a time at which they had run: no run is created for it a second time, so
- * that none would ever settle them, and it was not missed. They are as that run left them; `changes` have been
- * applied, and `attempted` are those of them of which `alreadyAttempted` knew. A run that is not over yet
- * settles its job itself. Returns the jobs whose cursor was written.
+ * Settles one-time jobs that were put back to a time at which they had run. The time was not missed, and no second run is
+ * created that could settle the job: it gets the state in which that run left it. A run that is not over yet settles its
+ * job itself. `changes` have been applied; `attempted` are the uids from `alreadyAttempted`. Returns the jobs whose cursor
+ * was written.
  */
 export async function settleAlreadyRun(
   client: Queryable,
@@ -148,7 +148,7 @@ export async function settleAlreadyRun(
 ): Promise<string[]> {
   const once = onceTimes(changes).filter(({ job, missed }) => !missed || attempted.has(job.uid));
   if (once.length === 0) return [];
-  // The cursor outlives executions, but knows the last one only, which may be of a manual run.
+  // Cursors are kept for longer than executions, but know only the last one, which may be of a manual run.
   const { rows } = await client.query<{ job_uid: string }>(
     `with input as materialized (
        select * from unnest($1::uuid[], $2::text[], $3::timestamptz[]) as i(job_uid, key, scheduled_at)

@@ -19,7 +19,7 @@ export async function applyChanges(
   changes: readonly LedgerChange[],
 ): ReturnType<RunLedger["apply"]> {
   if (changes.length === 0) return { conflicts: [], created: 0 };
-  // Everybody locks in the same order: two leaders meet, they do not deadlock.
+  // All lock in the same order, so that two leaders wait for each other and do not deadlock.
   const sorted = [...changes].sort((a, b) => (a.job.uid < b.job.uid ? -1 : 1));
   return refusingContent(() =>
     transaction(pool, async (client) => {
@@ -32,7 +32,7 @@ export async function applyChanges(
       const kept = await keepStarted(client, winners);
       const attempted = await alreadyAttempted(client, winners);
       const fresh = winners.filter(({ job }) => !attempted.has(job.uid));
-      // Nothing takes their place where no run is created.
+      // Not for jobs in `attempted`: no run is created that would replace them.
       await dropReplaced(
         client,
         fresh.flatMap(({ replace }) => replace),
@@ -43,7 +43,7 @@ export async function applyChanges(
         created < asked.length || attempted.size > 0
           ? await settleAlreadyRun(client, winners, attempted)
           : [];
-      // Their cursors are a version further than the caller thinks.
+      // The cursors of these jobs have a newer version than the caller thinks.
       await tellOfJobs(client, CURSORS_CHANNEL, [...dropped.settled, ...kept, ...settled]);
       await insertMissed(client, fresh);
       const begin = created > 0 ? asked.map(({ scheduledAt }) => scheduledAt) : [];
@@ -116,7 +116,7 @@ async function advanceCursors(
 }
 
 async function storeRevisions(client: Queryable, changes: readonly LedgerChange[]): Promise<void> {
-  // Also where it is not known which spec the number stands for: a release without revisions wrote it.
+  // A null revision, from a release without revisions, counts as different: it is not known which spec the number has.
   const fresh = changes.filter(({ from, to }) => from?.revision !== to.revision);
   if (fresh.length === 0) return;
   await client.query(
@@ -133,25 +133,26 @@ async function storeRevisions(client: Queryable, changes: readonly LedgerChange[
 }
 
 /**
- * A resource may have NUL in it where no rule of its definition looks, and PostgreSQL stores such a text; but it refuses
- * each statement that reads a member of it, with all other runs that the statement is about.
+ * The spec's JSON with U+FFFD for NUL. A resource may have NUL in places that no rule of its definition checks. PostgreSQL
+ * stores such JSON, but then refuses every statement that reads a member of it, and with it all other runs in the
+ * statement.
  */
 function textOf(spec: JobSpec): string {
   const text = JSON.stringify(spec);
   return text.includes("\\u0000") ? text.replaceAll(ESCAPED_NUL, "$1\\ufffd") : text;
 }
 
-/** Not behind a backslash that is escaped itself. */
+/** Not if the backslash is itself escaped. */
 const ESCAPED_NUL = /(?<!\\)((?:\\\\)*)\\u0000/g;
 
-/** Which unstarted runs this change makes impossible, and what is recorded about them. */
+/** Which unstarted runs cannot start any more because of this change, and what is recorded about them. */
 function dropOf(change: LedgerChange): Drop[] {
   const { job, from, to } = change;
   const impossible = to.deleted || job.account === null;
   if (from === undefined && !impossible) return [];
   const same = from !== undefined && sameRevision(from, to);
   if (!impossible && to.startable && same) return [];
-  // Of another spec under the same number, runs cannot be told by their generation.
+  // Another spec under the same number: its runs cannot be told apart by their generation, so that all are dropped.
   const others = to.startable && from?.generation !== to.generation;
   return [
     {
@@ -161,14 +162,14 @@ function dropOf(change: LedgerChange): Drop[] {
       scope: impossible ? "all" : others ? "others" : "scheduled",
       reason: dropReason(job, to),
       decidedUpTo: to.deleted ? null : to.position,
-      // Beyond now is what this creates; of another schedule, or where nothing is created, the position says less.
+      // Then only runs that this change creates are decided beyond now; otherwise the position does not say so.
       allDue: !impossible && to.startable && from?.scheduleHash === to.scheduleHash,
       again: decidedHere(change),
     },
   ];
 }
 
-/** Keys of the fire times that the change itself creates a run for, or records: the one of a one-time. */
+/** Keys of the fire times for which the change itself creates a run, or which it records as missed (of a one-time job). */
 function decidedHere({ job, create, missed }: LedgerChange): string[] {
   const created = create.flatMap((run) => (run.trigger === "schedule" ? [run.key] : []));
   if (job.spec.schedule.kind === "cron") return created;
@@ -182,10 +183,9 @@ function dropReason(job: Job, to: LedgerChange["to"]): MissedReason {
 }
 
 /**
- * Runs before cursors, in the order in which closing takes them. A run that is to be created anew may be closing right
- * now, in a transaction that a later statement's snapshot would not see yet: locking its row waits for that end, or
- * makes the end wait for ours. So may one that another takes the place of: its closing
- * wants the cursor next.
+ * Locks runs before the cursors are locked, in the order in which closing locks them: runs that are to be created anew, and
+ * runs that are replaced. Such a run may be closing right now, in a transaction that the snapshot of a later statement
+ * would not see yet. Locking its row makes one of the two wait for the other.
  */
 async function lockRuns(client: Queryable, changes: readonly LedgerChange[]): Promise<void> {
   const again = changes.flatMap(({ job, from, to, create }) =>
@@ -253,14 +253,14 @@ async function insertRuns(
   );
   const created = rowCount ?? 0;
   if (created === runs.length) return created;
-  // Those before a time that has run, as of a one-time that was moved back, or where the clock has stepped back and the job
-  // was changed: of which of them have run as well, the executions tell.
+  // The others may have fire times before one that has run: a one-time job was moved back, or the clock has stepped back
+  // and the job was changed. Whether they have run themselves is found in the executions.
   const earlier = await client.query(
     `with ${NEW_RUNS}
      ${insertNew(`trigger = 'schedule' and exists (
               select from job_cursors c
                where ${byKey("c.job_uid", "i.job_uid")} and c.last_schedule_time > i.scheduled_at)
-         -- As "not exists" it could become a join with all executions there are.
+         -- Not "not exists": that could become a join with all executions.
          and exists (
               select from executions e
                where e.account = i.account and e.job_id = i.job_id
@@ -276,7 +276,7 @@ const NEW_RUNS = `input as materialized (
          as i(job_uid, account, job_id, generation, trigger, key, scheduled_at, destination)
      )`;
 
-/** Of input `i`, where there is none of this identity yet. */
+/** SQL: inserts the runs of input `i` for which the condition holds, unless a run of this identity exists. */
 function insertNew(condition: string): string {
   return `insert into runs
        (job_uid, account, job_id, generation, trigger, key, scheduled_at, not_before, destination)

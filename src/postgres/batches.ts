@@ -3,7 +3,7 @@ import type { Pool } from "./pool.ts";
 export interface Batches {
   /** Most rows that one statement removes. */
   size?: number;
-  /** Between two statements. */
+  /** Looked at between two statements. */
   signal?: AbortSignal;
 }
 
@@ -11,8 +11,8 @@ export interface Batches {
 const SIZE = 5_000;
 
 /**
- * Calls `remove` until nothing is left for it, and returns how many rows went. All of them in one statement
- * would meet the time limit once they are many, be rolled back, and be more the next time.
+ * Calls `remove` until it removes nothing, and returns how many rows went. A single statement for many rows would exceed
+ * the time limit, be rolled back, and have even more rows the next time.
  */
 export async function inBatches(
   { size = SIZE, signal }: Batches,
@@ -28,16 +28,16 @@ export async function inBatches(
   return total;
 }
 
-/** What a statement has removed among a page of rows, and the key of the page's last one; null: there was no page. */
+/** How many rows of a page a statement has removed, and the key of the page's last row; null: the page was empty. */
 export interface Page {
   count: number;
   last: string | null;
 }
 
 /**
- * For what is few among many that are kept: calls `remove` with the key behind which its page begins, in the order of keys,
- * until there is none, and returns how many rows went. `size` is how many a page has, and how many go at most: where so
- * many went, there may be more of them.
+ * For few rows among many that are kept. Calls `remove` for page after page, in the order of keys, with the key after which
+ * the page begins, and returns how many rows went. A page has `size` rows, and at most `size` go; when so many went, the
+ * page is looked at again, because there may be more.
  */
 export async function inPages(
   { size = SIZE, signal }: Batches,
@@ -74,7 +74,7 @@ export async function deleteInBatches({
   oldestFirst?: string;
 }): Promise<number> {
   const order = oldestFirst === undefined ? "" : `order by ${oldestFirst}`;
-  // Said twice: a row that was renewed after it had been found stays.
+  // The condition stands there twice, so that a row that was renewed after it had been found stays.
   const text = `delete from ${table}
      where ctid = any(array(
        select ctid from ${table} where ${where} ${order} limit $${values.length + 1}

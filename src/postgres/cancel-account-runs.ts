@@ -2,25 +2,25 @@ import { byKey } from "./by-key.ts";
 import { dropOfAll, dropUnstarted } from "./drop-runs.ts";
 import { fixPlans, type Queryable } from "./pool.ts";
 
-/** Jobs at a time: all of an account, perhaps a million, are more than a statement has time for. */
+/** Jobs at a time: one statement has not the time for all jobs of an account, which may be a million. */
 const AT_A_TIME = 5_000;
 
 /**
- * For the transaction that marks an account deleted: its cursors stop, its unstarted runs go and are
- * recorded, and so do the jobs of this database that REST made, by their ids. A run that is created
- * meanwhile is refused at its start, which looks at the account. A one-time that was not attempted stays to
- * come, for the account that the namespace may get: nobody is told of that, as the leader sees these jobs
- * lose theirs.
+ * For the transaction that marks an account deleted: stops its cursors, drops and records its unstarted runs, and deletes
+ * the jobs in this database that REST made (by their ids). A run that is created meanwhile is refused at its start, which
+ * checks the account. A one-time job that was not attempted is armed again, for the account that its namespace may get
+ * next. The leader is not told: it sees anyway that these jobs lose their account.
  */
 export async function cancelAccountRuns(
   client: Queryable,
   account: string,
   atATime = AT_A_TIME,
 ): Promise<void> {
-  // Its jobs and runs are looked up one by one, whatever statistics say about a queue that mostly is empty.
+  // Jobs and runs must be looked up one by one, whatever the statistics say: they are often of an empty queue.
   await fixPlans(client);
   await deleteJobsMade(client, account, atATime);
-  // In the order in which everybody locks cursors. Those of jobs that are deleted have stopped already, and stay for a week.
+  // In the order in which all statements lock cursors. Without those of deleted jobs, which have stopped already and are
+  // kept for a week.
   await client.query(
     `declare cursors_of_account no scroll cursor for
        select job_uid from job_cursors where account = $1 and deleted_at is null order by job_uid`,
@@ -35,7 +35,7 @@ export async function cancelAccountRuns(
       `with mine as materialized (
          select c.job_uid from unnest($2::uuid[]) as page(job_uid)
            join job_cursors c on ${byKey("c.job_uid", "page.job_uid")}
-          -- Said so that no index of it is one to look them up by: those have all of the account.
+          -- Not "=": the planner must not use an index by account, which has all cursors of the account.
           where c.account is not distinct from $1 and c.deleted_at is null
           order by page.job_uid for update of c
        )
@@ -52,7 +52,7 @@ export async function cancelAccountRuns(
   await client.query("close cursors_of_account");
 }
 
-/** Deletes those that REST made, by their ids, for an account that is deleted. Resolves with how many. */
+/** Deletes the jobs of an account that REST made, told by their ids. Resolves with how many. */
 export async function deleteJobsMade(
   database: Queryable,
   account: string,

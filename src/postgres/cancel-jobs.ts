@@ -7,9 +7,9 @@ import { createGroupCommit, type GroupCommit } from "./group-commit.ts";
 import { transaction, type Pool } from "./pool.ts";
 
 /**
- * `RunLedger.cancel`. Deliveries use the same pool, and a transaction keeps its connection from one statement to
- * the next: of an account that deletes its jobs by the hundred, one is under way, and what is asked for meanwhile
- * goes into the next. What holds it up, holds up nobody else.
+ * `RunLedger.cancel`. Deliveries use the same pool, and a transaction holds a connection over several statements. So an
+ * account that deletes its jobs by the hundred has one transaction under way, and what it asks for meanwhile goes into the
+ * next. A lock that holds it up holds up no other account.
  */
 export function createJobCancellation({ pool }: { pool: Pool }) {
   const byAccount = new Map<
@@ -44,8 +44,8 @@ async function cancelJobs(pool: Pool, jobs: readonly GoneJob[]): Promise<void> {
   const byUid = new Map(jobs.map((job) => [job.uid, job]));
   const gone = [...byUid.values()].sort((a, b) => (a.uid < b.uid ? -1 : 1));
   await transaction(pool, async (client) => {
-    // A job deleted before the leader ever saw it gets a cursor too: a leader that still holds the
-    // job in memory would otherwise find none and create its runs.
+    // A job that was deleted before a leader decided on it gets a cursor too: a leader that still has the job in memory
+    // would otherwise find none and create its runs.
     await client.query(
       `with input as materialized (
          select * from unnest($1::uuid[], $2::uuid[], $3::text[], $4::timestamptz[])
@@ -79,8 +79,8 @@ async function cancelJobs(pool: Pool, jobs: readonly GoneJob[]): Promise<void> {
 }
 
 /**
- * When a one-time would have run, which it never does at a time that is refused; what a schedule would have fired, nobody
- * has decided.
+ * When a one-time job would have run, for the trace of one that no leader has seen; null if it would not have. Fire times
+ * of a cron job that nobody decided are not recorded.
  */
 function dueAt({ spec }: GoneJob): string | null {
   if (spec?.schedule.kind !== "once" || spec.suspend) return null;

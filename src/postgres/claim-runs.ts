@@ -17,8 +17,8 @@ export async function claimRuns(
   pool: Pool,
   request: Parameters<RunQueue["claim"]>[0],
 ): Promise<ClaimedRun[]> {
-  // The places as one array, and the revision beside each row: nothing is looked up twice, nor by anything but its
-  // key, however long the queue and the history of revisions are.
+  // Rows are updated by their ctid, and revisions looked up by their key, one for each row: no plan can read the whole
+  // queue, or all revisions.
   const token = request.token ?? randomUUID();
   const { rows } = await inTime(() =>
     pool.query<ClaimedRow>({
@@ -56,7 +56,7 @@ export async function claimRuns(
       ],
     }),
   );
-  // Runs of one job share what they send: a thousand payloads are a gigabyte.
+  // Runs of one job share a spec: a thousand copies of a payload would take a gigabyte.
   const specs = new Map<string, JobSpec>();
   return rows.map((row) => {
     const revision = `${row.job_uid} ${row.generation}`;
@@ -70,9 +70,9 @@ export async function claimRuns(
 const TO_MAIL_SERVERS = keyOfParts({ account: "%", destination: MAIL_SERVER });
 
 /**
- * Of a claimed run `r`: whether it is started at once. `wanted` and `except` are the parameters of `start` and whom it
- * excepts. Judged as in `startRuns`, under the lock of the run's row. A mail waits for one of the few connections to its
- * server.
+ * SQL: whether claimed run `r` is started at once, judged as in `startRuns`, under the lock of the run's row. `wanted` and
+ * `except` name the parameters with `request.start` and its exceptions. Mails are never started here: they wait for one of
+ * the few connections to their server.
  */
 function starts({ wanted, except }: { wanted: string; except: string }): string {
   return `${wanted}::boolean and ${DUE} and r.destination <> all(${except}::text[])
@@ -82,7 +82,7 @@ function starts({ wanted, except }: { wanted: string; except: string }): string 
   and (select ${UNWANTED} is null from job_cursors c where ${byKey("c.job_uid", "r.job_uid")})`;
 }
 
-/** A claim that was taken up too late is one that PostgreSQL could not be asked for. */
+/** A claim that PostgreSQL began too late counts as one that it did not answer. */
 async function inTime<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -93,7 +93,7 @@ async function inTime<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Of `runs`, with what is sent. */
+/** A row of `runs`, with its job's spec. */
 export interface ClaimedRow {
   id: string;
   account: string;

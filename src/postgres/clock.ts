@@ -23,12 +23,13 @@ const QUESTION = {
   text: "select extract(epoch from clock_timestamp())::double precision * 1000 as ms",
 };
 
-/** Between two machines' oscillators, with a margin: 100 ppm. */
+/** The most that two machines' clocks drift apart, with a margin: 100 ppm. */
 const DRIFT = 1e-4;
+/** How many samples are kept. */
 const KEPT = 16;
-/** After a measurement that failed: whoever waits for PostgreSQL's return must hear of it soon. */
+/** Pause after a measurement that failed: PostgreSQL's return must be noticed soon. */
 const RETRY_MS = 2_000;
-/** A step ahead by more than this is doubted if this machine's own clock knows nothing of it. */
+/** A step ahead by more than this is doubted if this machine's own clock does not show it. */
 const DOUBTFUL_MS = MINUTE;
 
 /**
@@ -37,19 +38,19 @@ const DOUBTFUL_MS = MINUTE;
  * a jump of the server's (failover to another machine) shows as samples that contradict each other: the
  * newest then wins.
  *
- * Unless it is far ahead, and this machine disagrees: a server that comes up with the wrong time has it set right
- * within seconds. What is decided by it meanwhile cannot be undone, since no fire time is decided twice, and each job
- * would wait until the wrong time has come. So for a minute nobody schedules or starts anything, and `now` goes on by
- * what was measured before.
+ * Unless the newest sample is far ahead, and this machine's clock disagrees: a server that comes up with the wrong time is
+ * set right within seconds. Decisions made by the wrong time could not be undone, since no fire time is decided twice, and
+ * each job would wait until the wrong time has come. So the step is doubted for a minute, in which nobody schedules or
+ * starts anything, and `now` goes on by what was measured before.
  */
 export function createPostgresClock(options: {
   pool: Pool;
   monotonic: Monotonic;
-  /** This machine's own clock: only asked whether it bears out a step of PostgreSQL's. */
+  /** This machine's own clock, used only to check a step of PostgreSQL's. */
   ownClock?: () => Instant;
-  /** A step ahead by so many milliseconds is doubted. */
+  /** Called when a step ahead, by so many milliseconds, begins to be doubted. */
   onDoubt?: (aheadMs: number) => void;
-  /** Default a minute. PostgreSQL's clock is the only one: a step that lasts for longer is so. */
+  /** Default a minute. A step that lasts for longer is believed: PostgreSQL's clock is the one that counts. */
   doubtForMs?: number;
   /** Default 5,000. */
   intervalMs?: number;
@@ -71,7 +72,7 @@ export function createPostgresClock(options: {
     const client = await options.pool.connect();
     let broken = true;
     try {
-      // Not the first of its connection: that one is read and planned before the clock is looked at.
+      // The first query of a connection is also parsed and planned, which would take time before the clock is read.
       await client.query(QUESTION);
       const before = monotonic();
       const { rows } = await client.query<{ ms: number }>(QUESTION);
@@ -81,7 +82,7 @@ export function createPostgresClock(options: {
       if (ms === undefined) return;
       add({ offset: ms - (before + after) / 2, uncertainty: (after - before) / 2, at: after });
     } finally {
-      // A connection to a server that is gone without a word looks well: ask the next time on a new one.
+      // A connection looks well even if its server has vanished: after a failure, ask on a new one.
       client.release(broken);
     }
   }

@@ -12,17 +12,17 @@ import { DEADLOCK, sqlState } from "./sql-state.ts";
 import { UNWANTED } from "./start-runs.ts";
 
 /**
- * Records attempts and finishes or re-queues their runs, comparing claim tokens. Tells after each statement,
- * whatever becomes of the next, of the runs that were still held and the jobs whose cursor has a new version. The
- * last execution goes to the cursor, and a one-time's final outcome and a halt, of which the version rises: a leader
- * that decides on the old state loses its compare-and-set and looks again.
+ * Records attempts and finishes or re-queues their runs, comparing claim tokens. After each statement, whatever becomes of
+ * the next, `onClosed` hears of the runs that were still held, and of the jobs whose cursor has a new version. The cursor
+ * gets the last execution, a one-time job's final outcome, and a halt. The last two raise its version: a leader that
+ * decides on the old state loses its compare-and-set and looks again.
  */
 export async function closeRuns(
   database: Queryable,
   closings: readonly Closing[],
   onClosed: (closed: Closed) => void,
 ): Promise<void> {
-  // What ends and what is tried again apart: in one statement, each kind would be locked in its own order.
+  // Separate statements for ended and retried runs: one statement would lock each kind in an order of its own.
   const close = async (kind: typeof ENDED, some: readonly Closing[]) => {
     const closed = await closeHeld(database, kind, some);
     onClosed(closed);
@@ -34,8 +34,8 @@ export async function closeRuns(
   );
   const retries = closings.filter(({ next }) => next === "retry");
   const retried = await close(RETRIED, retries);
-  // A run whose job has been changed, paused or deleted under its attempt, or that was replaced: its retry would never be
-  // started, and until then it would pass for unfinished. It ends now, unless it is somebody else's.
+  // The other retries are of jobs that were changed, paused or deleted during the attempt, or of replaced runs. They would
+  // never start, and would count as unfinished until then. They end now, unless somebody else has claimed them.
   await close(
     ENDED,
     retries
@@ -44,26 +44,26 @@ export async function closeRuns(
   );
 }
 
-/** Of cursor `c` and a judged job `j`. Outcomes are written behind: an older attempt's may come after a newer one's. */
+/** SQL: the last execution for cursor `c`. That of job `j` may be older, because outcomes are written with a delay. */
 const REMEMBERED = Object.entries(LAST_EXECUTION).map(
   ([column, here]) =>
     `${here} = case when j.executed_at < c.last_executed_at then c.${here} else j.${column} end`,
 );
 
-/** Whether a run has the outcome of its fire time. */
+/** SQL: whether this is the final outcome of a fire time. */
 const FINAL = "trigger = 'schedule' and next <> 'retry'";
 
-/** Which of the outcomes of a job `f` is the one that its one-time awaits, as `awaits` has it of one run; null: none. */
+/** SQL: index of the outcome of `f` that its one-time job awaits, by the rule of `awaits`; null: none of them. */
 const AWAITED = `case when c.once = 'fired' then
   coalesce(array_position(f.final, c.generation), array_position(f.times, ${ONCE_AT})) end`;
 
 const HALTS = "(c.generation = any(f.halted) is true)";
 
 /**
- * Of a judged job `j` and its cursor `c` as it is now: true when what is written is right only for the version of the
- * cursor that was judged. Also for any one-time: while its run ends, it may be given another time, or put back to that
- * run's, and a cron may become a one-time that awaits it. And for a retry: who changes the job meanwhile has not seen a
- * run that waits, and would not take it back.
+ * SQL: whether what is written for judged job `j` is right only if its cursor `c` still has the version that was judged.
+ * True for a halt and for a settled one-time job. Also for every one-time job, which may be given another time while its
+ * run ends, or put back to the time of that run, and for a cron job that becomes a one-time job which awaits the run. And
+ * for a retry: somebody who changes the job meanwhile does not see that a run waits, and so does not drop it.
  */
 const RELIES = `(j.halts or j.settles or j.one_time is true or j.retries
   or (j.final is not null and c.once = 'fired'))`;
@@ -74,14 +74,14 @@ interface ClosedRow {
   risen: string | null;
 }
 
-/** Of `executions`, and of what was attempted. */
+/** Columns of `executions`, and of `mine` below. */
 const columns = ["account", ...EXECUTION_COLUMNS].join(", ");
 
-/** Of run `r` and its input `i`. */
+/** SQL: what is known of an attempt from run `r` and its input `i`. */
 const ATTEMPTED = `uuidv7() as id, r.id as run_id, r.account, r.job_id, r.job_uid, r.generation, r.trigger,
   r.scheduled_at, i.one_time, i.status, i.http_status, i.duration_ms, i.error_message, i.executed_at`;
 
-/** Runs that are over: their rows go. */
+/** Runs that are over: their rows are deleted. */
 const ENDED = {
   name: "close_runs",
   mine: `delete from runs r using input i where ${HELD}
@@ -99,10 +99,10 @@ const RETRIED = {
        returning ${ATTEMPTED}, r.attempts as attempt, i.next`,
 };
 
-/** Whoever moves a cursor, or goes on after a deadlock, has got further: it need not be many. */
+/** Few are enough: each time, the one who wrote the cursor, or won the deadlock, has got on. */
 const TRIES = 8;
 
-/** One statement is one transaction, and one round trip: what was wrong with it is put right, and it is said again. */
+/** One statement is one transaction, and one round trip. If it fails for a passing reason, it is repeated. */
 async function closeHeld(
   database: Queryable,
   kind: { name: string; mine: string },
@@ -129,17 +129,17 @@ async function closeHeld(
 }
 
 /**
- * Each step starts at the rows of the one before. A cursor is judged together with the runs that there are,
- * as of one moment; who writes it in the meantime may just have made the run that it awaits. Locking it first
- * would not help: PostgreSQL reads the cursor anew then, but not the runs. So all of this is undone.
- * Where nothing but the last execution is written, the cursor's version is of no interest, and does not rise.
+ * Each step starts at the rows of the one before. A cursor is judged together with its runs, as of one moment; somebody
+ * who writes the cursor meanwhile may just have created the run that it awaits. Locking the cursor first would not help:
+ * PostgreSQL would then read the cursor anew, but not the runs. So if the version has changed, the whole statement is
+ * undone. Where only the last execution is written, the version does not matter, and does not rise.
  */
 async function closeOnce(
   database: Queryable,
   { name, mine }: { name: string; mine: string },
   closings: readonly Closing[],
 ): Promise<Closed> {
-  // Everybody locks runs in this order.
+  // All statements lock runs in this order.
   const sorted = closings.toSorted((a, b) => (a.run.id < b.run.id ? -1 : 1));
   const column = (of: (closing: Closing) => string | number | null) => plainArray(sorted.map(of));
   const { rows } = await database.query<ClosedRow>({
@@ -160,7 +160,7 @@ async function closeOnce(
          from mine group by 1, 2, 3 order by 1, 2, 3
        on conflict (account, hour, status, slot) do update set entries = c.entries + excluded.entries
      ), folded as (
-       -- Each job once, with its last execution, in the order in which everybody locks cursors.
+       -- Each job once, with its last execution, in the order in which all statements lock cursors.
        select distinct on (job_uid) job_uid, ${Object.keys(LAST_EXECUTION).join(", ")},
               max(scheduled_at) filter (where trigger = 'schedule') over job as schedule_time,
               max(executed_at) filter (where status = 'success') over job as success_time,
@@ -187,14 +187,14 @@ async function closeOnce(
               once = case when j.settles then case j.outcome when 'success' then 'completed' else 'failed' end
                           else c.once end,
               halted_generation = case when j.halts then c.generation else c.halted_generation end,
-              -- The moment from which nothing fires: not one of a job that had been stopped before.
+              -- The moment from which nothing fires. It stays for a job that had been stopped before.
               halted_at = case when j.halts and c.startable then clock_timestamp() else c.halted_at end,
               startable = c.startable and not j.halts
          from judged j
         where ${byKey("c.job_uid", "j.job_uid")} and (c.version = j.version or not ${RELIES})
        returning c.job_uid, j.halts or j.settles as risen
      )
-     -- One row: hundreds would cost more to send and to read.
+     -- One row: hundreds of rows would cost more to send and to read.
      select (select string_agg(run_id::text, ',') from mine) as closed,
             (select string_agg(job_uid::text, ',') from written where risen) as risen
       where ${insist(

@@ -12,38 +12,38 @@ export interface Drop {
   /** Its destination, for manual runs that move over to it. */
   destination: string;
   /**
-   * `others`: scheduled runs of other generations, behind a store that was restored also of higher ones; `scheduled`: all
+   * `others`: scheduled runs of other generations (of higher ones too, after the store was restored); `scheduled`: all
    * scheduled runs; `all`: manual ones too.
    */
   scope: "others" | "scheduled" | "all";
   reason: MissedReason;
   /**
-   * Fire times that are due and not later than this are decided for good, and recorded as missed; others leave no trace,
-   * because the scheduler decides them again. Null: all that are due, for nobody decides them again, as nobody ever does
-   * a manual run.
+   * Due fire times up to this moment are decided for good, and recorded as missed; others leave no trace, because the
+   * scheduler decides them again. Null: nobody decides this job again, so that all due ones are recorded. Manual runs are
+   * always recorded.
    */
   decidedUpTo: Instant | null;
   /**
-   * Nothing that is decided is still to come, whatever PostgreSQL's clock says: it may have stepped back since the
-   * scheduler, which will not decide it again, read it.
+   * All fire times up to `decidedUpTo` count as due, whatever PostgreSQL's clock says now: it may have stepped back since
+   * the scheduler, which will not decide them again, read it.
    */
   allDue: boolean;
   /** Keys of fire times that the same change creates anew, or records itself: these are not recorded here. */
   again: readonly string[];
 }
 
-/** All of them, of a job that is over for this `reason`: nothing counts from now on. */
+/** Drops all unstarted runs of a job that is over. */
 export function dropOfAll(jobUid: string, reason: "deleted" | "account_deleted"): Drop {
   const nothing = { generation: 0, destination: "", decidedUpTo: null, allDue: false, again: [] };
   return { jobUid, scope: "all", reason, ...nothing };
 }
 
 /**
- * Deletes them in the caller's transaction, whose plans are fixed; a start that was committed first wins,
- * because both write the run's row. Fire times that were decided for good and never attempted become missed
- * spans, one a job. A manual run never attempted moves to the new generation: it was asked of the job, not of
- * a revision, and a claim taken on the old one is void. A one-time whose retries end here has failed; one that
- * was still to be attempted is armed again, unless it is created anew or deleted, and is not missed.
+ * Deletes these runs in the caller's transaction, whose plans are fixed. A start that was committed first wins, because
+ * both write the run's row. Fire times that were decided for good and never attempted become missed spans, one for each
+ * job. A manual run that was never attempted moves to the new generation, because it was asked of the job and not of a
+ * revision; a claim of it becomes void. A one-time job whose retries end here has failed. One whose run was never
+ * attempted is armed again and not missed, unless its run is created anew or the job is deleted.
  */
 export async function dropUnstarted(client: Queryable, drops: readonly Drop[]): Promise<Dropped> {
   if (drops.length === 0) return { settled: [], moved: [] };
@@ -110,21 +110,21 @@ export async function dropUnstarted(client: Queryable, drops: readonly Drop[]): 
 }
 
 export interface Dropped {
-  /** Jobs whose one-time has failed or is armed again: their cursors were written. */
+  /** Uids of one-time jobs that have failed or are armed again: their cursors were written. */
   settled: string[];
-  /** Of each manual run that moved, and is to be claimed anew: its notBefore. */
+  /** The notBefore of each manual run that moved and must be claimed anew. */
   moved: Instant[];
 }
 
-/** SQL: of cursor `c`, which is a one-time's: its time. */
+/** SQL: the time of a one-time job, given its cursor `c`. */
 export const ONCE_AT = `(
     select to_timestamp((v.spec #>> '{schedule,at}')::float8 / 1000)::timestamptz(3) from job_revisions v
      where ${byKey("v.job_uid", "c.job_uid")} and v.generation = c.generation)`;
 
 /**
- * SQL: of cursor `c` and a scheduled run of its job: whether it is a one-time's that waits for what becomes of this run.
- * One that was given a new time, or that was a cron, may have others under way. Of its own generation there is one;
- * of older ones, that of its time, which was not changed since or is the time again.
+ * SQL, for cursor `c` and a scheduled run of its job: whether the job is a one-time job that waits for the outcome of this
+ * run. A job that was given a new time, or was a cron job before, may have other runs under way. Awaited is the run of its
+ * own generation, or one of an older generation for the same time.
  */
 export function awaits(run: string): string {
   return `(c.once = 'fired'
@@ -132,9 +132,9 @@ export function awaits(run: string): string {
 }
 
 /**
- * What is set in cursor `c` when it awaits a run that is dropped. Attempted, it has failed. Not attempted, it
- * is armed, and nothing is recorded: the scheduler decides the fire time again, once the job may run, and
- * either it runs then or the reason for which it does not is recorded then.
+ * SQL: what is set in cursor `c` when the run that it awaits is dropped. If the run was attempted, the job has failed. If
+ * not, the job is armed again, and nothing is recorded: the scheduler decides the fire time again once the job may run,
+ * and records then why it does not run, if it does not.
  */
 export function droppedAs(run: string): string {
   return `version = c.version + 1,
@@ -143,7 +143,7 @@ export function droppedAs(run: string): string {
       when 0 then least(c.position, ${run}.scheduled_at - interval '1 millisecond') else c.position end`;
 }
 
-/** A newer run takes their place: started ones are marked for their workers, the others are dropped. */
+/** For runs that a newer run replaces: started ones are marked for their workers, the others are dropped. */
 export async function dropReplaced(client: Queryable, ids: readonly string[]): Promise<void> {
   if (ids.length === 0) return;
   await client.query(

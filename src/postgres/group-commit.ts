@@ -1,6 +1,6 @@
 import { beginStatement, type Pace } from "../waiting/pace.ts";
 
-/** Collects what arrives while a commit is in flight, or just after, and commits it together. */
+/** Collects rows that arrive while a commit is in flight, or just after, and commits them together. */
 export interface GroupCommit<Row, Result> {
   /** Resolves when the row is durable; rejects when its commit failed. */
   submit(row: Row): Promise<Result>;
@@ -13,9 +13,9 @@ interface Waiting<Row, Result> {
 }
 
 /**
- * One commit is in flight at a time. What comes while none is goes at once; what comes meanwhile is the
- * next group. With a pace that one begins when three times as long has passed as the one before took, 5 ms after it
- * began at the latest: a statement for one row costs the program as much as one for ten.
+ * One commit is in flight at a time. A row that comes while none is goes at once; rows that come meanwhile are the next
+ * group. With a pace, the next commit begins when three times the duration of the one before has passed since its
+ * beginning, but at most 5 ms: a statement for one row costs the program as much as one for ten.
  */
 export function createGroupCommit<Row, Result>({
   commit,
@@ -58,9 +58,9 @@ export function createGroupCommit<Row, Result>({
     while (waiting.length > 0) {
       const group = waiting.slice(0, maxRows);
       waiting = waiting.slice(maxRows);
-      const apart = pace && beginStatement(pace);
+      const untilNext = pace && beginStatement(pace);
       await commitGroup(group);
-      if (waiting.length > 0) await apart?.();
+      if (waiting.length > 0) await untilNext?.();
     }
     running = undefined;
   }

@@ -5,7 +5,7 @@ import type { Queryable } from "./pool.ts";
 /** A payload has fewer than 8,000 bytes; a uid and its comma have 37. */
 const UIDS_IN_A_PAYLOAD = 200;
 
-/** Tells every listener of these jobs, in as few notifications as their payloads allow. */
+/** Tells every listener of these jobs, in as few notifications as possible. */
 export async function tellOfJobs(
   database: Queryable,
   channel: string,
@@ -34,10 +34,9 @@ async function notify(
 }
 
 /**
- * The same after a commit, without waiting: what is told while a notification is on its way goes with
- * the next one. It stays out of the transaction that did the work, because the commits of notifying
- * transactions are serialised across the whole server, and one that only notifies has nothing to flush.
- * A database that fails meanwhile loses a hint and nothing else.
+ * Tells of jobs after a commit, without waiting: what is told while a notification is on its way goes into the next one.
+ * Not part of the transaction that did the work, because the commits of notifying transactions are serialised across the
+ * whole server, and one that only notifies has nothing to flush. If the database fails meanwhile, only a hint is lost.
  */
 export function createTeller({ database }: { database: Queryable }): {
   tell(channel: string, jobUids: Iterable<string>): void;
@@ -46,7 +45,7 @@ export function createTeller({ database }: { database: Queryable }): {
   let telling = false;
 
   async function drain(): Promise<void> {
-    // What is told in the same turn goes together.
+    // Collects everything that is told in the same turn of the event loop.
     await Promise.resolve();
     while (waiting.size > 0) {
       const news = waiting;
@@ -69,7 +68,7 @@ export function createTeller({ database }: { database: Queryable }): {
   };
 }
 
-/** What other processes told. */
+/** `LedgerNews` from the notifications of other processes. */
 export function createLedgerNews({
   notifications,
 }: {

@@ -5,14 +5,14 @@ import { tellOfJobs } from "./ledger-news.ts";
 import { CURSORS_CHANNEL } from "./notifications.ts";
 import type { Pool } from "./pool.ts";
 
-/** Somebody else's write between our read and ours: read again, this often. */
+/** How often the cursor is read again after somebody else wrote it between our read and our write. */
 const TRIES = 5;
 
 /**
- * Takes the halt of a 410 off the cursor and wakes the leader, for whom no job event comes of it.
- * Everything else stays for the leader to decide, which then starts from now; scheduled runs that were
- * queued behind the halt go, as after a pause. The moment of the halt stays as well, should the
- * leader not have taken it up yet. Throws `VersionConflict` when others keep writing.
+ * Removes the halt of a 410 from the cursor, and wakes the leader, because the job store tells nothing of it. The rest is
+ * the leader's to decide, which then starts from now; scheduled runs that were queued during the halt are dropped, as after
+ * a pause. `haltedAt` stays, because the leader may not have taken it up yet. Throws `VersionConflict` when others keep
+ * writing.
  */
 export async function liftHalt(options: {
   pool: Pool;

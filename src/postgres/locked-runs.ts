@@ -3,7 +3,7 @@ import { byKey } from "./by-key.ts";
 import type { Queryable } from "./pool.ts";
 import { plainArray } from "./rows.ts";
 
-/** `RunQueue.locked`: of the runs' own rows, and of their jobs' cursors. Nothing is waited for. */
+/** `RunQueue.locked`: runs whose own row, or whose job's cursor, is locked. Does not wait. */
 export async function lockedRuns(
   database: Queryable,
   runs: readonly ClaimedRun[],

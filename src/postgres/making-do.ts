@@ -1,13 +1,13 @@
 import type { Pool, PoolClient } from "pg";
 import { sqlState } from "./sql-state.ts";
 
-/** What a server says that lets nobody else in, and goes on with those who are in. */
-const NOBODY_ELSE = new Set<string | undefined>([
+/** Errors of a server that accepts no new connections, and goes on serving those that it has. */
+const NO_MORE_CONNECTIONS = new Set<string | undefined>([
   "53300", // too_many_connections
-  "57P03", // cannot_connect_now: it ends when all have gone, which it is told by SIGTERM
+  "57P03", // cannot_connect_now: after a SIGTERM it ends when all clients have gone
 ]);
-/** Milliseconds for which a pool asks for no more than it has: each refusal costs the server a process. */
-const CONTENT = 1_000;
+/** Milliseconds for which a pool asks for no more connections than it has: each refusal costs the server a process. */
+const CAPPED = 1_000;
 
 type Taken = (
   error: Error | undefined,
@@ -16,8 +16,8 @@ type Taken = (
 ) => void;
 
 /**
- * A server that accepts no more connections is not away: the caller waits for one that the pool has, as if the pool
- * were full; if it has none, it gets one of the lender's.
+ * A server that accepts no more connections is not away: the caller waits for a connection that the pool has, as if the
+ * pool were full; if the pool has none, the caller gets one of the lender's.
  */
 export function makeDoWhenRefused(pool: Pool, lender?: Pool): void {
   const connect = pool.connect.bind(pool);
@@ -27,21 +27,21 @@ export function makeDoWhenRefused(pool: Pool, lender?: Pool): void {
   pool.on("release", () => (used -= 1));
   let growing: NodeJS.Timeout | undefined;
 
-  function beContentWith(connections: number): void {
+  function capAt(connections: number): void {
     pool.options.max = connections;
     growing ??= setTimeout(() => {
       growing = undefined;
       pool.options.max = max;
-    }, CONTENT).unref();
+    }, CAPPED).unref();
   }
 
   function take(taken: Taken): void {
     connect((error, client, release) => {
-      // Without those that are only being made: they may be refused as well.
+      // Without connections that are still being made: they may be refused as well.
       const own = used + pool.idleCount;
-      if (!NOBODY_ELSE.has(sqlState(error))) taken(error, client, release);
+      if (!NO_MORE_CONNECTIONS.has(sqlState(error))) taken(error, client, release);
       else if (own > 0) {
-        beContentWith(own);
+        capAt(own);
         take(taken);
       } else if (lender) lender.connect(taken);
       else taken(error, client, release);

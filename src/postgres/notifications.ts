@@ -1,17 +1,17 @@
 import type pg from "pg";
 import { createClient } from "./pool.ts";
 
-/** PostgreSQL's NOTIFY, as a hint that something changed. Whoever listens also polls. */
+/** PostgreSQL's NOTIFY, as a hint that something changed. Listeners also poll. */
 export interface Notifications {
   /**
-   * Calls back after each notification with its payload, and with none once the channel is listened to, after
-   * each (re)connect anew: some may have been lost before.
+   * Calls back after each notification with its payload; and without one each time that listening begins, so after every
+   * (re)connect, because notifications may have been lost before.
    */
   on(channel: string, listener: (payload?: string) => void): () => void;
   close(): Promise<void>;
 }
 
-/** Woken when runs may be waiting. */
+/** Runs may be waiting; see `run-news`. */
 export const RUNS_CHANNEL = "carillon_runs";
 /** Jobs of the PostgreSQL store that changed; the payload has their uids. */
 export const JOBS_CHANNEL = "carillon_jobs";
@@ -21,7 +21,7 @@ export const CURSORS_CHANNEL = "carillon_cursors";
 export const CLOSED_CHANNEL = "carillon_closed";
 
 const RECONNECT_MS = 1_000;
-/** LISTEN is silent when the server is gone without a goodbye: a statement now and then finds out. */
+/** How often a statement checks the connection: LISTEN alone never notices that the server has vanished. */
 const CHECK_MS = 15_000;
 
 /** One connection of its own, opened with the first listener and reopened for as long as it is needed. */
@@ -29,7 +29,7 @@ export function createNotifications(options: {
   url: string;
   applicationName: string;
   onError?: (error: Error) => void;
-  /** Milliseconds between two looks whether the server is still there. */
+  /** Milliseconds between two checks of the connection. */
   checkMs?: number;
 }): Notifications {
   const { checkMs = CHECK_MS } = options;
@@ -79,7 +79,7 @@ export function createNotifications(options: {
     check = setInterval(() => {
       ask(fresh, "select 1").catch(report);
     }, checkMs);
-    // Also those that come meanwhile.
+    // The loop also reaches channels that are added while it waits.
     for (const channel of listeners.keys()) await listen(fresh, channel);
     client = fresh;
   }
@@ -89,7 +89,7 @@ export function createNotifications(options: {
     wake(channel);
   }
 
-  /** A connection on which this failed is made anew: it may listen to some channels only, as to a standby's none. */
+  /** Ends the connection if the statement fails: it may listen to some channels only, or to none, as on a standby. */
   async function ask(of: pg.Client, statement: string): Promise<void> {
     try {
       await of.query(statement);

@@ -15,7 +15,7 @@ import { LateFailingClient } from "./late-failing-client.ts";
 /** A pool of pg whose `query` throws DependencyUnavailable for connection-class errors. */
 export type Pool = PgPool;
 
-/** What the stores need of a pool or of a client inside a transaction. */
+/** A pool, or a client inside a transaction. */
 export type Queryable = Pick<ClientBase, "query">;
 
 export interface PoolOptions {
@@ -35,24 +35,24 @@ export interface PoolOptions {
   /** Default 5 s, to get a connection: from the pool or from the server. */
   connectTimeoutMs?: number;
   /**
-   * `fixed`: statements run along indexes, and named ones are planned once. For tables that are empty
-   * one second and hold 100,000 rows the next: statistics are always of another moment, and a plan made
-   * for an empty queue reads and sorts the whole of a full one for each claim.
+   * `fixed`: statements use indexes, and named ones are planned once. For tables that are empty one second and hold 100,000
+   * rows the next: their statistics are always outdated, and a plan made for an empty queue reads and sorts the whole of a
+   * full one for each claim.
    */
   plans?: "fixed";
-  /** With the same plans. Its connections are taken while the server lets this pool have none, not even one. */
+  /** A pool with the same plans, whose connections are used while the server does not give this one a single connection. */
   lender?: Pool;
 }
 
 /**
- * How long those wait for a lock behind whom everybody else would queue. An autovacuum in their way gives way to them:
- * PostgreSQL ends it when they have waited for deadlock_timeout, a second unless somebody sets it.
+ * How long to wait for a strong lock, behind which all others queue meanwhile. Long enough for an autovacuum to give way:
+ * PostgreSQL ends it after deadlock_timeout, a second by default.
  */
 export const BRIEFLY = "1500ms";
 
 const FIXED_PLANS = ["bitmapscan", "hashjoin", "mergejoin", "seqscan"]
   .map((method) => `enable_${method} = off`)
-  // Ranges are expected to find a part of the table: what looks that dear would be compiled each time.
+  // `byKey` looks like ranges that find a part of the table. Plans that look so expensive would be compiled each time.
   .concat("jit = off", "plan_cache_mode = force_generic_plan");
 
 /** `PoolOptions.plans: "fixed"` for the rest of a transaction, whatever its pool does. */
@@ -61,8 +61,8 @@ export async function fixPlans(client: Queryable): Promise<void> {
 }
 
 /**
- * For what takes its time, on a session of its own. pg leaves a limit of 0 out of what it tells the server, so that one that
- * the role has would stay. A server before 17 refuses it.
+ * For long work on a session of its own. A limit of 0 in the client's configuration would not do: pg does not send it, so
+ * that a limit of the role would stay. A server before 17 refuses this.
  */
 export async function liftTimeLimits(client: Queryable): Promise<void> {
   await client.query(
@@ -70,7 +70,7 @@ export async function liftTimeLimits(client: Queryable): Promise<void> {
   );
 }
 
-/** `2026-11-21 12:00:00.123456+00` (sessions run in UTC) to whole epoch milliseconds, those that have begun. */
+/** `2026-11-21 12:00:00.123456+00` (sessions run in UTC) to epoch milliseconds, rounded down. */
 function instantOf(text: string): number {
   if (text === last.text) return last.instant;
   if (text === before.text) return before.instant;
@@ -82,7 +82,7 @@ function instantOf(text: string): number {
   return instant;
 }
 
-/** The moments of a herd's runs are mostly the same two, when they are due and when they were created: each is read once. */
+/** Runs that fire together mostly have the same two moments, when they are due and when they were created: each is parsed once. */
 let last = { text: "", instant: Number.NaN };
 let before = last;
 
@@ -101,12 +101,12 @@ types.setTypeParser(builtIn.builtins.INT8, integerOf);
 types.setTypeParser(builtIn.builtins.TIMESTAMPTZ, instantOf);
 
 /**
- * What every session has, whatever the defaults of server, database and role. For the moments see `instantOf`.
- * Statements rely on seeing what was committed while they waited for a row; other levels refuse to go on then.
- * Who listens is idle, and reads everything anew after each reconnect. The clock comes as a float, and columns with
- * gaps as arrays. Our time limits are in `clientConfig`.
- * A role's transaction_timeout stays, and is an outage: a server older than 17 would not take it, and could not be
- * told apart as too old.
+ * Settings of every session, whatever the defaults of server, database and role. Time zone and date style: see `instantOf`.
+ * Isolation: statements rely on seeing what was committed while they waited for a row; other levels fail then. Idle
+ * timeout: a session that listens is idle for long, and must not be closed for it. Float digits: the clock comes as a float.
+ * Array nulls: columns with gaps are passed as arrays. Our time limits are in `clientConfig`.
+ * A role's transaction_timeout is not lifted, and counts as an outage: a server older than 17 would refuse the setting, so
+ * that we could not say that it is too old.
  */
 const SESSION = [
   "timezone=UTC",
@@ -120,9 +120,9 @@ const SESSION = [
   .join(" ");
 
 /**
- * What the URL says comes before what we say, by pg's rule: its `options` are joined with ours, not taken
- * instead of them. And pg 8 checks the certificate in each of these modes, but warns that its next major
- * version will not: named by what they mean, they go on meaning it.
+ * pg prefers the URL to our settings, so that the URL's `options` would replace ours: here they are joined. And pg 8 checks
+ * the certificate in each of these modes, but warns that its next major version will not: `verify-full` is what they mean
+ * now, and goes on meaning it.
  */
 function connectionString(url: string): string {
   const at = url.indexOf("?");
@@ -146,7 +146,7 @@ export function clientConfig(options: PoolOptions): ClientConfig {
     // A server behind a cut network never answers: unacknowledged data is not covered by keep-alive.
     query_timeout: statementTimeout === 0 ? 0 : statementTimeout + 2_000,
     lock_timeout: options.lockTimeoutMs ?? 5_000,
-    // Whoever stands still holds up renewals of leases by its locks: far less than a lease.
+    // A client that stands still in a transaction holds locks that keep leases from being renewed: far less than a lease.
     idle_in_transaction_session_timeout: 10_000,
     connectionTimeoutMillis: options.connectTimeoutMs ?? 5_000,
     keepAlive: true,
@@ -166,7 +166,7 @@ export function createPool(options: PoolOptions): Pool {
   // Without a listener an idle connection that dies would end the process.
   pool.on("error", (error) => options.onError?.(error));
   pool.on("connect", (client) => {
-    letIn.add(pool.options.connectionString);
+    connectedBefore.add(pool.options.connectionString);
     // A checked-out connection can die between two statements; the next statement reports it.
     client.on("error", () => undefined);
   });
@@ -183,16 +183,16 @@ export function createPool(options: PoolOptions): Pool {
   return pool;
 }
 
-/** What this process had a connection to, in whichever of its pools: some have their first one hours later. */
-const letIn = new Set<string | undefined>();
+/** Databases to which this process has had a connection, in any of its pools: some pools have their first one hours later. */
+const connectedBefore = new Set<string | undefined>();
 
 /**
- * Who is refused at the first connection has a wrong password, and should hear of it. Who was let in before
- * waits, as in any other outage, for an operator: passwords are changed, and databases are restored.
+ * A refusal of the first connection means a wrong password or the like, and is reported as it is. A process that was let
+ * in before waits for an operator, as in any other outage: passwords are changed, and databases are restored.
  */
 function failureOf(pool: Pool, error: unknown): unknown {
   const failure =
-    letIn.has(pool.options.connectionString) && isRefusal(error)
+    connectedBefore.has(pool.options.connectionString) && isRefusal(error)
       ? new DependencyUnavailable("postgres", { cause: error })
       : translated(error);
   if (failure instanceof DependencyUnavailable) unavailable.get(pool)?.();
@@ -203,8 +203,7 @@ function failureOf(pool: Pool, error: unknown): unknown {
 const unavailable = new WeakMap<Pool, () => void>();
 
 /**
- * A connection is used once this has resolved. Not among the start-up options, where PgBouncer would
- * refuse them.
+ * Set after connecting, before the connection is used. Not as start-up options, which PgBouncer would refuse.
  */
 const fixedPlans = {
   onConnect: async (client: ClientBase): Promise<void> => {
@@ -248,7 +247,7 @@ async function once<T>(pool: Pool, work: (client: Queryable) => Promise<T>): Pro
     await client.query("commit");
     return result;
   } catch (error) {
-    // The connection is given up, and the transaction with it: a rollback would wait as long once more.
+    // The connection is closed, which ends the transaction: a rollback would only wait for as long once more.
     if (isOfNoUse(error)) broken = error as Error;
     else
       await client.query("rollback").catch((rollback: unknown) => {

@@ -14,7 +14,7 @@ const INTERRUPTED = "interrupted: outcome unknown";
 const REPLACED = "replaced: outcome unknown";
 /** Runs that one reap closes in one transaction. */
 const REAP_BATCH = 500;
-/** Milliseconds; an integer of PostgreSQL. */
+/** Milliseconds; the largest integer of PostgreSQL. */
 const LONGEST_DURATION = 2 ** 31 - 1;
 
 interface Reaping {
@@ -44,8 +44,8 @@ export async function reapRuns(reaping: Reaping): ReturnType<RunQueue["reap"]> {
 }
 
 /**
- * Together, without those that somebody has locked, which the next reap finds again; or one by one when the content of
- * one is refused: it must not hold up all the others.
+ * Closes runs together. Those that somebody has locked are left to the next reap. When PostgreSQL refuses the content of
+ * one, they are closed one by one, so that it does not hold up the others.
  */
 async function closeInterrupted(
   { pool, close }: Pick<Reaping, "pool" | "close">,
@@ -78,10 +78,10 @@ async function closeInterrupted(
   return closed;
 }
 
-/** Of the parameter that is the moment by which leases are judged: what PostgreSQL's clock has got ahead of it does not count. */
+/** SQL: whether a lease is over, at `asOf` too: PostgreSQL's clock may have stepped ahead of that moment since. */
 const leaseOver = (asOf: string) => `lease_until < least(clock_timestamp(), ${asOf})`;
 
-/** No index knows the leases (migration 0007): one look at the whole queue, some 0.3 s for a million runs. */
+/** No index has the leases (migration 0007): this reads the whole queue, some 0.3 s for a million runs. */
 async function anyExpired(database: Queryable, asOf: Moment): Promise<boolean> {
   const { rows } = await database.query<{ expired: boolean }>(
     `select exists (select from runs where ${leaseOver("$1")}) as expired`,
@@ -108,14 +108,14 @@ type ExpiredRow = ClaimedRow & {
   claim_token: string;
   replaced: boolean;
   started_at: Instant;
-  /** When its worker's lease ran out: nobody was at work on it later. */
+  /** When its worker's lease ran out: nobody worked on it after that. */
   held_until: Instant;
   now: Instant;
 };
 
 /**
- * Takes over what a dead worker had started: a fresh token shuts that worker out, should it only have
- * been asleep, and another reaper too. Whoever dies before closing leaves it to the next reaper.
+ * Takes over runs that a dead worker had started: a fresh token shuts out that worker, should it only have slept, and
+ * other reapers. If this process dies before closing them, the next reaper takes them.
  */
 async function expiredStarts(
   pool: Pool,

@@ -2,7 +2,7 @@ import type { Cursor, OnceState } from "../domain/cursor.ts";
 import type { Instant } from "../domain/instant.ts";
 import type { Execution, RunTrigger } from "../domain/run.ts";
 
-/** Of `job_cursors`, without the last execution. */
+/** The columns of `job_cursors`, without the last execution. */
 export const CURSOR_COLUMNS: readonly (keyof CursorRow)[] = [
   "job_uid",
   "account",
@@ -68,7 +68,7 @@ export interface ExecutionRow {
   scheduled_at: Instant;
 }
 
-/** Of `executions`. */
+/** The columns of `executions`. */
 export const EXECUTION_COLUMNS: readonly (keyof ExecutionRow)[] = [
   "id",
   "job_id",
@@ -84,7 +84,7 @@ export const EXECUTION_COLUMNS: readonly (keyof ExecutionRow)[] = [
   "scheduled_at",
 ];
 
-/** What of the last execution is in `job_cursors`: all null while nothing was attempted. */
+/** The columns of `job_cursors` with the last execution, by those of `executions`; all null while nothing was attempted. */
 export const LAST_EXECUTION = {
   id: "last_execution_id",
   run_id: "last_run_id",
@@ -116,14 +116,14 @@ export function executionOf(row: ExecutionRow): Execution {
 }
 
 /**
- * An array parameter, for values that need no quoting: uuids, numbers, `isoUtc` of moments, plain words. The
- * driver would look for what to escape in each of thousands.
+ * An array parameter, for values that need no quoting: uuids, numbers, `isoUtc` of moments, plain words. The driver would
+ * check each of thousands of values for characters to escape.
  */
 export function plainArray(values: readonly (string | number | null)[]): string {
   return `{${values.map((value) => value ?? "NULL").join(",")}}`;
 }
 
-/** As a parameter. */
+/** An instant as a parameter of a statement. */
 export type Moment = Date | "infinity";
 
 export function momentOf(instant: Instant | undefined): Moment {

@@ -22,7 +22,7 @@ const lastExecution = Object.entries(LAST_EXECUTION)
 const FINISHED =
   "once in ('completed', 'failed', 'missed') and deleted_at is null and account is not null";
 
-/** What the gateway shows of runs. History is found by (account, job id) and outlives the job. */
+/** `RunHistory`. History is found by (account, job id) and outlives the job. */
 export function createRunHistory({ pool }: { pool: Pool }): RunHistory {
   return {
     cursor: async (jobUid) => (await readCursors(pool, [jobUid])).get(jobUid),
@@ -99,7 +99,7 @@ export function createRunHistory({ pool }: { pool: Pool }): RunHistory {
     },
 
     finished: async ({ before, jobIds, after, limit }) => {
-      // Not prepared: by the statistics it is seen whether reading the table is quicker than its index.
+      // Not prepared by name, so that it is planned by current statistics: reading the table may be quicker than its index.
       const { rows } = await pool.query<{ job_uid: string }>(
         `select job_uid from job_cursors
           where ${FINISHED} and position < $1 and job_id ~ $2 and job_uid > $3

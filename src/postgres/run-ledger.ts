@@ -13,8 +13,8 @@ import { CURSOR_COLUMNS, cursorOf, type CursorRow } from "./rows.ts";
 import { toldOfRun } from "./run-news.ts";
 
 /**
- * What the leader decides, made true in PostgreSQL. Statements take whole batches as arrays, and rely on a
- * pool whose plans are fixed.
+ * Writes what the leader decides to PostgreSQL. Statements take whole batches as arrays, and rely on a pool whose plans are
+ * fixed.
  */
 export function createRunLedger({ pool }: { pool: Pool }): RunLedger {
   const ledger: RunLedger = {
@@ -55,9 +55,9 @@ export function createRunLedger({ pool }: { pool: Pool }): RunLedger {
 
     runNow: async (job, key) => {
       if (job.account === null) return false;
-      // The share lock waits for an apply or cancel under way: no run slips in behind a deletion. Before the
-      // leader has taken up the generation and the account that the caller has seen, the run would send what was there
-      // before, or be refused as one of an account that has been deleted.
+      // The share lock waits for an apply or cancel under way, so that no run is created after a deletion. The leader must
+      // have taken up the generation and the account that the caller has seen: otherwise the run would send what the job
+      // said before, or be refused as one of a deleted account.
       const { rows } = await pool.query<{ found: boolean }>(
         `with cursor as materialized (
            select * from job_cursors
@@ -69,7 +69,7 @@ export function createRunLedger({ pool }: { pool: Pool }): RunLedger {
          ), created as (
            insert into runs
              (job_uid, account, job_id, generation, trigger, key, scheduled_at, not_before, destination)
-           -- The columns round to milliseconds: upwards, whoever starts it at once would find it not due.
+           -- Cut, because the columns round to milliseconds: rounded up, the run would not be due at once.
            select c.job_uid, c.account, c.job_id, c.generation, 'manual', $2,
                   date_trunc('milliseconds', clock_timestamp()),
                   date_trunc('milliseconds', clock_timestamp()), $3

@@ -2,7 +2,7 @@ import type { Instant } from "../domain/instant.ts";
 import { RUNS_CHANNEL } from "./notifications.ts";
 import type { Queryable } from "./pool.ts";
 
-/** Tells every worker of runs that may be waiting, by when they may start: the payload is the earliest of it. */
+/** Tells every worker that runs may be waiting; the payload is the earliest of their `notBefore`. */
 export async function tellOfRuns(
   database: Queryable,
   notBefore: readonly Instant[],
@@ -12,12 +12,12 @@ export async function tellOfRuns(
   await database.query("select pg_notify($1, $2)", [RUNS_CHANNEL, String(since)]);
 }
 
-/** SQL: the same of one run, in the statement that has it at hand. */
+/** SQL: tells of one run, in the statement that has its `notBefore`. */
 export function toldOfRun(channel: string, notBefore: string): string {
   return `pg_notify(${channel}, (extract(epoch from ${notBefore}) * 1000)::bigint::text)`;
 }
 
-/** What a payload says. Null, of any time: where news may have been lost, and of a release that told nothing more. */
+/** The moment in a payload. Null, of any time: news may have been lost, or an older release sent no moment. */
 export function sinceOf(payload: string | undefined): Instant | null {
   return payload !== undefined && /^-?\d+$/.test(payload) ? Number(payload) : null;
 }

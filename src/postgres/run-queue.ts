@@ -22,8 +22,8 @@ import { startRuns } from "./start-runs.ts";
 
 /**
  * Both pools have fixed plans. `leasePool` has connections of its own, so that leases are renewed while every
- * other connection waits. Who waits for locks takes them in the order of run ids: starting, closing and giving back
- * meet on the same rows all the time.
+ * other connection waits. Statements that wait for locks take them in the order of run ids, because starting, closing and
+ * giving back meet on the same rows all the time.
  */
 export function createRunQueue(options: {
   pool: Pool;
@@ -31,7 +31,7 @@ export function createRunQueue(options: {
   notifications: Notifications;
   /** For the backoff of interrupted runs. */
   random: Random;
-  /** So many fire times have been missed at the start of their runs, whose starting deadline had passed. */
+  /** Hears how many runs were missed because their starting deadline had passed when they were to be started. */
   onPastDeadline?: (count: number) => void;
 }): RunQueue {
   const { pool, leasePool, notifications, random, onPastDeadline } = options;
@@ -51,7 +51,7 @@ export function createRunQueue(options: {
     claim: (request) => claimRuns(pool, request),
 
     unclaim: async (tokens) => {
-      // No index knows the tokens (migration 0007), and it is rare.
+      // No index has the tokens (migration 0007): this reads the whole queue, which is rare.
       const { rows } = await pool.query<{ not_before: Instant }>(
         `with theirs as materialized (
            select id from runs where claim_token = any($1::uuid[]) order by id for update skip locked
@@ -92,7 +92,7 @@ export function createRunQueue(options: {
 
     renew: async (claims, leaseMs) => {
       if (claims.length === 0) return new Map();
-      // Closing and starting lock rows for a moment, an administrator perhaps for minutes: no other lease waits for that.
+      // Closing and starting lock rows for a moment, an administrator perhaps for minutes: other leases must not wait.
       const { rows } = await leasePool.query<{ id: string; answer: "renewed" | "locked" }>({
         name: "renew_claims",
         text: `with held as materialized (
@@ -105,7 +105,7 @@ export function createRunQueue(options: {
            update runs r set lease_until = clock_timestamp() + $3 * interval '1 millisecond'
              from free where ${byKey("r.id", "free.id")} returning r.id
          )
-         -- One after the other: asked of each claim, all that were renewed would be read for each of them.
+         -- A union: a subquery for each claim would read all renewed rows each time.
          select id, 'locked' as answer from held union all select id, 'renewed' from renewed`,
         values: [...identify(claims), leaseMs],
       });
@@ -155,10 +155,10 @@ export function createRunQueue(options: {
   };
 }
 
-/** The rows of the claims ($1 ids, $2 tokens) that still hold. */
+/** SQL: the runs of the claims ($1 ids, $2 tokens) that still hold. */
 const HELD_ROWS = `runs r join unnest($1::uuid[], $2::uuid[]) as i(id, token) on ${HELD}`;
 
-/** Locked in everybody's order. */
+/** SQL: the same, locked in the common order. */
 const MINE = `mine as materialized (
   select r.id from ${HELD_ROWS} order by i.id for update of r
 )`;

@@ -13,9 +13,9 @@ import { plainArray } from "./rows.ts";
 /**
  * The last gate before bytes leave: commits `started` for claims that still hold and whose job still
  * wants them, judged on the cursor under the run's row lock. Pausing, editing and deleting write the
- * same rows, so whichever commits first decides. What may not start any more is removed, and recorded as
- * missed or decided again, or moves on: `onPastDeadline` hears how many are missed because their starting
- * deadline had passed. Returns the ids that may be sent.
+ * same rows, so whichever commits first decides. Runs that may not start any more are removed, and recorded as missed or
+ * decided again, or moved to the current generation. `onPastDeadline` hears how many are missed because their starting
+ * deadline has passed. Returns the ids that may be sent.
  */
 export async function startRuns(
   database: Queryable,
@@ -23,7 +23,7 @@ export async function startRuns(
   onPastDeadline: (count: number) => void = () => undefined,
 ): Promise<Set<string>> {
   if (runs.length === 0) return new Set();
-  // Everybody locks runs in this order.
+  // All statements lock runs in this order.
   const sorted = runs.toSorted((a, b) => (a.id < b.id ? -1 : 1));
   const { rows } = await database.query<{ id: string }>({
     name: "start_runs",
@@ -45,10 +45,10 @@ export async function startRuns(
 }
 
 /**
- * Of those that did not start: what the job no longer wants goes; what is somebody else's stays. A one-time
- * whose run goes is settled with it (`droppedAs`), or both stay for the next start if its cursor is being
- * written: who writes it locks runs after cursors, and this is the other way round. A manual run that was given back
- * moves to the generation that counts now, as it would have if the edit had met it waiting (`dropUnstarted`).
+ * For runs that did not start: drops those that their job no longer wants; those that somebody else holds stay. The cursor
+ * of a one-time job is settled together with its run (`droppedAs`). If that cursor is being written, both stay for the next
+ * start: the writer locks runs after cursors, which is the other way round. A manual run that was never attempted moves to
+ * the current generation, as it would have if it had been waiting at the time of the edit (`dropUnstarted`).
  */
 async function dropUnwanted(
   database: Queryable,
@@ -90,7 +90,7 @@ async function dropUnwanted(
          from dropped where attempts = 0 and not settles group by account, job_id, job_uid, reason
        returning count, reason
      )
-     -- A leader that has not heard of the account's deletion would create the run again, to be refused again.
+     -- Not told of a deleted account: a leader that has not heard of the deletion would create the run again and again.
      select job_uid, 0 as late, null::uuid as id, null::int as generation, null::json as spec
        from settled where reason <> 'account_deleted'
      union all
@@ -104,7 +104,7 @@ async function dropUnwanted(
   });
   const late = rows.reduce((sum, row) => sum + row.late, 0);
   if (late > 0) onPastDeadline(late);
-  // The hint gets lost with the connection, as others do: whoever listens reads everything anew after that.
+  // If the connection breaks here, only a hint is lost: listeners read everything anew after a reconnect.
   await tellOfJobs(
     database,
     CURSORS_CHANNEL,
@@ -113,12 +113,12 @@ async function dropUnwanted(
   await moveOver(database, runs, rows);
 }
 
-/** Of a run that moves: its id, and the generation that counts now with what that sends. */
+/** With an id: a run that moves, and the current generation with its spec. */
 type UnwantedRow = { job_uid: string | null; late: number } & (
   { id: string; generation: number; spec: JobSpec } | { id: null }
 );
 
-/** They are counted with whom they call from now on. One that was claimed anew meanwhile is judged anew. */
+/** Moves runs to the current generation and its destination, except those that have been claimed anew meanwhile. */
 async function moveOver(
   database: Queryable,
   runs: readonly ClaimedRun[],
@@ -151,17 +151,17 @@ async function moveOver(
   );
 }
 
-/** Input `i`: see `claims`. */
+/** SQL: input `i`, from the parameters that `claims` makes. */
 const CLAIMS = `unnest($1::uuid[], $2::uuid[], $3::int[], $4::timestamptz[])
   as i(id, token, generation, start_by)`;
 
 const STILL_HELD = `${HELD}
   and r.generation = i.generation and r.started_at is null and r.lease_until > clock_timestamp()`;
 
-/** Of run `r`. A worker knows the time but for some milliseconds; of a failed-over server's it may know less. */
+/** SQL: whether run `r` is due by PostgreSQL's clock. A worker's may be off by milliseconds, or by more after a failover. */
 export const DUE = "r.not_before <= clock_timestamp()";
 
-/** Of run `r` and its job's cursor `c`: why the job no longer wants it; null if it does. */
+/** SQL: why the job with cursor `c` no longer wants run `r`; null if it does. */
 export const UNWANTED = `case
   when c.job_uid is null or c.deleted_at is not null then 'deleted'
   when c.account is null or r.account in (
@@ -172,12 +172,12 @@ export const UNWANTED = `case
   when r.trigger = 'schedule' and not c.startable then 'paused'
 end`;
 
-/** The same, and of `start_by`: until when the run may start. */
+/** SQL: the same, or that `start_by`, until which the run may start, is over. */
 const REASON = `coalesce(${UNWANTED}, case when start_by < clock_timestamp() then 'deadline' end)`;
 
 /**
- * Of run `r`: whether `start_by` has to be looked at. It was prepared, and its time is over for longer than the shortest
- * starting deadline.
+ * SQL: whether the starting deadline of run `r` may be over: the run was prepared, and its time passed longer ago than the
+ * shortest possible deadline.
  */
 export const MAY_BE_TOO_LATE = `(r.trigger = 'schedule' and r.created_at < r.scheduled_at
   and r.not_before < clock_timestamp() - interval '1 second')`;
@@ -192,9 +192,9 @@ function claims(runs: readonly ClaimedRun[]): string[] {
 }
 
 /**
- * Until when a run may start. Whoever creates a run when it is due or late has looked at the starting deadline;
- * one that was prepared may have met nobody when its time came. What an open circuit held up has the
- * delivery deadline.
+ * Until when a run may start; null: no limit. Only prepared runs have one: perhaps no worker was there when their time came.
+ * For a run that was created when it was due, or late, the starting deadline was checked then. A run that an open circuit
+ * held up has its delivery deadline.
  */
 function startBy(run: ClaimedRun): string | null {
   const { scheduledAt, spec } = run;

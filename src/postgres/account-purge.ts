@@ -12,7 +12,7 @@ export async function purgeableAccounts({ pool }: { pool: Pool }): Promise<strin
 
 /**
  * Removes what is left of a deleted account, the account itself last; the caller has removed its jobs, runs and
- * their history. Interrupted, it goes on where it was when called again.
+ * their history. After an interruption, another call goes on where this one stopped.
  */
 export async function purgeAccount({
   pool,

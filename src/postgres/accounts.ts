@@ -26,8 +26,8 @@ export function createAccounts({
 }: {
   pool: Pool;
   /**
-   * Before an account moves from this namespace to one of another name: throws NamespaceInUse when jobs
-   * would stay behind. Undefined: jobs live elsewhere than in namespaces.
+   * Called before an account moves from this namespace to one of another name: throws NamespaceInUse when jobs would stay
+   * behind. Undefined: jobs do not live in namespaces.
    */
   onLeave?: (namespace: string, uid: string | null) => Promise<void>;
   /** Runs in the deleting transaction, after the account is marked: cancels its queued runs. */
@@ -63,8 +63,8 @@ export function createAccounts({
         [namespace, uid],
       );
       if (found === undefined || found.namespaceUid !== null) return found;
-      // Bound by name alone, by an operator without the cluster at hand: the first incarnation that
-      // is seen becomes the bound one. Of two that differ, one wins and the other finds no account.
+      // An operator without access to the cluster has bound it by name only: the first incarnation of the namespace that is
+      // seen becomes the bound one. If two processes see different ones, one wins and the other finds no account.
       const { rows } = await pool.query<Account>(
         `update accounts set namespace_uid = $2
          where id = $1 and namespace = $3 and deleted_at is null
@@ -80,11 +80,11 @@ export function createAccounts({
       if (!isUuid(id)) throw unknownAccount(id);
       const before = await one("where id = $1 and deleted_at is null", [id]);
       if (before === undefined) throw unknownAccount(id);
-      // Of the same name there is one at a time: an earlier incarnation has nothing left.
+      // Not for the same name: an earlier incarnation of a namespace has no jobs left.
       if (before.namespace !== null && before.namespace !== namespace)
         await onLeave?.(before.namespace, before.namespaceUid);
       return refusingTaken({ namespace }, async () => {
-        // Only away from where it was looked: somebody else may have moved it meanwhile.
+        // Only if the account is still bound to the namespace that was checked: somebody else may have moved it.
         const { rows } = await pool.query<Account>(
           `update accounts set namespace = $2, namespace_uid = nullif($3, '')
            where id = $1 and deleted_at is null and namespace is not distinct from $4
@@ -122,8 +122,7 @@ export function createAccounts({
           "update accounts set deleted_at = now() where id = $1 and deleted_at is null",
           [id],
         );
-        // Gone, not only refused: credentials of a deleted account are of no use to anybody.
-        // Sessions go with their users.
+        // Deleted, not only refused: nobody needs the credentials of a deleted account. Sessions go with their users.
         await client.query("delete from api_keys where account = $1", [id]);
         await client.query("delete from users where account = $1", [id]);
         await onDelete?.(client, id);
@@ -160,7 +159,7 @@ export function createAccounts({
   };
 }
 
-/** Of an account's name; whether it is taken is found out when the account is made. */
+/** What is wrong with an account's name; that it is taken is found when the account is created. */
 export function nameFindings(name: string): Finding[] {
   if (ACCOUNT_NAME.test(name)) return [];
   const message =
@@ -192,13 +191,13 @@ function changeFindings(change: { retentionDays?: number | null; timeZone?: stri
       field: "retention_days",
       message: `must be a whole number from 1 to ${MAX_RETENTION_DAYS}, or null`,
     });
-  // As for jobs, whose forms begin with it.
+  // Checked as for jobs: the dashboard's form for a new job starts with the account's time zone.
   const zone = timeZone === undefined ? undefined : findZone(timeZone);
   if (zone?.ok === false) findings.push({ field: "time_zone", message: zone.message });
   return findings;
 }
 
-/** The unique indexes decide, not a look before: two creations at once cannot both win. */
+/** Unique indexes decide what is taken, and not a check before the write: two creations at once cannot both win. */
 async function refusingTaken<T>(
   input: { name?: string; namespace?: string | undefined },
   write: () => Promise<T>,

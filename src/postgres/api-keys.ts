@@ -14,7 +14,7 @@ const PREFIX = "svc_live_";
 const RANDOM_BYTES = 24;
 const DISPLAYED = PREFIX.length + 6;
 const FLUSH_AFTER_MS = 1_000;
-/** svc_live_ and what base64url can be; longer than any key we make, shorter than an attack. */
+/** `svc_live_` and base64url; allows more than the length of our keys, but nothing huge. */
 const RAW = /^svc_live_[A-Za-z0-9_-]{27,128}$/;
 
 const COLUMNS = `id, label, prefix, created_at as "createdAt",
@@ -31,9 +31,9 @@ export function createApiKeys({
   onError = () => undefined,
 }: {
   pool: Pool;
-  /** Of look-ups; also, the uses seen are flushed a second later. Without it only `flush` does that. */
+  /** For look-ups. With a pace, uses are also written a second after they were seen; without, only by `flush`. */
   pace?: Pace;
-  /** Told when the uses could not be written; they are tried again with the next ones. */
+  /** Called when uses could not be written; they are tried again with the next ones. */
   onError?: (error: unknown) => void;
 }): ApiKeys & { flush(): Promise<void> } {
   let used = new Set<string>();
@@ -48,8 +48,8 @@ export function createApiKeys({
     if (ids.size === 0) return;
     used = new Set();
     try {
-      // Skip locked: another replica is writing the same use. Minute and lock are looked at again
-      // here, because many requests saw the same stale moment.
+      // Skip locked: another replica is writing the same use. The minute is checked again here, because many requests may
+      // have seen the same old moment.
       await pool.query(
         `update api_keys set last_used_at = now() where id in (
            select id from api_keys where id = any($1::uuid[])

@@ -1,7 +1,7 @@
 import { DependencyUnavailable, LockHeld } from "../domain/ports/dependency-down.ts";
 import { DEADLOCK, LOCK_NOT_AVAILABLE, READ_ONLY, sqlState } from "./sql-state.ts";
 
-/** SQLSTATEs that say "not now" rather than "not so". */
+/** SQLSTATEs of errors that pass; the statement itself is not at fault. */
 const UNAVAILABLE_STATES = new Set([
   "57P01", // admin_shutdown
   "57P02", // crash_shutdown
@@ -44,8 +44,8 @@ function isConnectionError(error: unknown): boolean {
 }
 
 /**
- * Whether nothing more is to be had of the connection: it is not the server that says so, or it is one that takes no writes
- * any more, while the name may lead to another by now.
+ * Whether the connection should be closed: the error does not come from the server, or the server takes no writes any more
+ * (its name may lead to another server by now).
  */
 export function isOfNoUse(error: unknown): boolean {
   if (!isConnectionError(error)) return false;
@@ -56,20 +56,20 @@ export function isOfNoUse(error: unknown): boolean {
 const TLS_CODES =
   /^(?:CERT_|CRL_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|INVALID_|HOSTNAME_MISMATCH|ERR_TLS_|ERR_SSL_|ERR_OSSL_)/;
 
-/** pg's, of a server that has no TLS, or something else in its place; and of one that asks for a password when there is none. */
+/** pg's messages about a server without TLS, or not a PostgreSQL server; and one that asks for a password when we have none. */
 const REFUSAL_MESSAGES =
   /^(?:The server does not support SSL connections|There was an error establishing an SSL connection|SASL: )/;
 
-/** Whether pg itself makes no connection, which it says without a code. */
+/** Whether pg itself refuses to connect; its error has no code then. */
 export function isRefusedByPg(error: Error): boolean {
   return REFUSAL_MESSAGES.test(error.message);
 }
 
 /**
- * Whether no connection is made although somebody is there. Class 28 (password, pg_hba.conf, a role that may not
- * log in), a database that is not there, and one that takes no connections, or none of this role: the SQLSTATEs of
- * the latter are those of statements as well. A certificate that has expired. And what our own system refuses: one
- * more file descriptor, or port.
+ * Whether a connection was refused although the server is there. Class 28 (password, pg_hba.conf, a role that may not log
+ * in); a database that does not exist; a database that takes no connections, or none of this role (`CheckMyDatabase`: its
+ * SQLSTATEs are also those of failed statements); a refused certificate. And what our own system refuses: another file
+ * descriptor, or port.
  */
 export function isRefusal(error: unknown): boolean {
   if (!(error instanceof Error)) return false;

@@ -66,7 +66,7 @@ export function createDashboardStatistics({ pool }: { pool: Pool }): DashboardSt
 
     async tellingCursors(account) {
       if (!isUuid(account)) return new Map();
-      // One text instead of a row for each job: of 10,000 rows, taking them apart takes longest.
+      // One text instead of a row for each job: with 10,000 rows, parsing them takes longest.
       const { rows } = await pool.query<{ cursors: string | null }>(
         `select string_agg(
                   job_uid || ',' || once || ',' || schedule_hash || ',' || coalesce(halted_generation::text, ''),
@@ -100,7 +100,7 @@ export function createDashboardStatistics({ pool }: { pool: Pool }): DashboardSt
 function statusCursorOf(text: string): [jobUid: string, cursor: StatusCursor] {
   const [uid = "", once = "armed", scheduleHash = "", halted = ""] = text.split(",");
   const haltedGeneration = halted === "" ? null : Number(halted);
-  // The table's own check lets in nothing else.
+  // A check of the table allows no other value of `once`.
   return [uid, { once: once as OnceState, scheduleHash, haltedGeneration }];
 }
 

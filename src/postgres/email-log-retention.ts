@@ -3,8 +3,8 @@ import { ensureMonths, lockingBriefly } from "./partitions.ts";
 import type { Pool } from "./pool.ts";
 
 /**
- * Makes the partitions of this month and the next, by the database's clock, and of these moments. Idempotent, safe at
- * once.
+ * Makes the partitions of this month and the next, by the database's clock, and those of `moments`. Idempotent; safe when
+ * several processes do it at once.
  */
 export async function ensureEmailLogMonths({
   pool,
@@ -52,7 +52,7 @@ export async function dropEmailLogMonth({
 }
 
 /**
- * Deletes one account's entries older than `days` (0: all), up to `limit` a call, and takes them off the
+ * Deletes up to `limit` of one account's entries that are older than `days` (0: all), and subtracts them from the
  * counters in the same statement. Returns how many went; call again until it is less than `limit`.
  */
 export async function deleteOldEmailLog({

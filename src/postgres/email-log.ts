@@ -18,10 +18,12 @@ import { isRowFault } from "./sql-state.ts";
 
 /**
  * The log of every mail. Appends are committed in groups together with the counters that make `total`
- * exact without counting; a group meets the counter row once, so sends of one account do not queue on it. Accounts whose
- * counters somebody holds go in groups of their own until they are written again: nobody else waits for that twice.
+ * exact without counting; a group updates a counter row once, so that sends of one account do not queue for it. Entries of
+ * accounts whose counters somebody has locked go into groups of their own until one of them is written: the other accounts
+ * wait for such a lock only once.
  */
 export function createEmailLog({ pool, pace }: { pool: Pool; pace?: Pace }): EmailLog {
+  /** Accounts whose counters were locked when they were last written. */
   const held = new Set<string>();
   const [appends, appendsOfHeld] = [createGroup(), createGroup()];
 
@@ -59,9 +61,9 @@ export function createEmailLog({ pool, pace }: { pool: Pool; pace?: Pace }): Ema
     locked: (entries) => accountsHeld(pool, entries),
     async ready(account) {
       await transaction(pool, async (client) => {
-        // As an entry would, it waits for whoever keeps entries out.
+        // Waits, as an insert would, for a lock that keeps entries out.
         await client.query("lock table email_log in row exclusive mode");
-        // Nothing is counted, but it is a write.
+        // A write that changes no count.
         await client.query(
           `insert into email_log_counts as c (account, day, kind, status, entries)
            values ($1, (now() at time zone 'UTC')::date, 'email', 'sent', 0)
@@ -77,7 +79,7 @@ export function createEmailLog({ pool, pace }: { pool: Pool; pace?: Pace }): Ema
         { total: number } & (EmailLogEntry | { [K in keyof EmailLogEntry]: null })
       >(text, values);
       const logs: EmailLogEntry[] = [];
-      // An empty page is one row with the total alone.
+      // An empty page is one row with only the total.
       for (const { id, kind, to, subject, status, errorMessage, sentAt } of rows)
         if (id !== null) logs.push({ id, kind, to, subject, status, errorMessage, sentAt });
       return { logs, total: rows[0]?.total ?? 0 };
@@ -97,7 +99,7 @@ async function insertWithMonths(
     return await insert(pool, entries);
   } catch (error) {
     if (!lacksPartition(error, "email_log")) throw error;
-    // The first mail of a month that no retention task has prepared.
+    // The first mail of a month for which no retention task has made the partition.
     const moments = entries.flatMap(({ known }) => known?.sentAt ?? []);
     await ensureEmailLogMonths({ pool, moments });
     return insert(pool, entries);
@@ -105,9 +107,9 @@ async function insertWithMonths(
 }
 
 /**
- * On whose counters somebody holds a lock, and goes on to. Whoever waits for a lock as well lets go when its time is over, as
- * another process's group that has others beside those of the account that is held; and who is just writing is through by
- * the next look.
+ * Accounts on whose counters somebody holds a lock for longer. Short locks do not count: a transaction that is just writing
+ * has ended by the next look, and one that itself waits for a lock gives up soon, for instance another process's group that
+ * has entries of a held account among others.
  */
 async function accountsHeld(
   pool: Pool,
@@ -123,7 +125,7 @@ async function accountsHeld(
 
 const LOOKS = 3;
 
-/** Nothing is waited for. */
+/** Does not wait for locks. */
 async function lookForLocks(
   pool: Pool,
   entries: readonly NewEmailLogEntry[],
@@ -156,8 +158,8 @@ async function lookForLocks(
 }
 
 async function insert(pool: Pool, entries: readonly NewEmailLogEntry[]): Promise<EmailLogEntry[]> {
-  // One statement is one transaction and one round trip. The counters are taken in key order: two
-  // gateways that count the same accounts cannot deadlock.
+  // One statement is one transaction and one round trip. The counters are locked in key order, so that two gateways that
+  // count for the same accounts cannot deadlock.
   const { rows } = await pool.query<{ id: string; sentAt: Instant }>({
     name: "email_log_append",
     text: `with entries as materialized (
@@ -203,9 +205,9 @@ async function insert(pool: Pool, entries: readonly NewEmailLogEntry[]): Promise
 type ListQuery = Parameters<EmailLog["list"]>[0];
 
 /**
- * Total and page from one snapshot. The counters also say on which day the offset falls, so that a deep
- * page skips whole days without reading them. Each (kind, status) asked for is a range of one index,
- * already in order; each gives no more than the page can need, since PostgreSQL does not merge them lazily.
+ * Total and page from one snapshot. The counters also tell on which day the offset falls, so that a deep page skips whole
+ * days without reading them. Each wanted (kind, status) is a range of one index, already in order; each is limited to what
+ * the page can need, since PostgreSQL does not merge them lazily.
  */
 function listStatement(query: ListQuery): { text: string; values: unknown[] } {
   const kinds = query.kind === undefined ? MAIL_KINDS : [query.kind];
@@ -241,7 +243,7 @@ function listStatement(query: ListQuery): { text: string; values: unknown[] } {
   return { text, values };
 }
 
-/** One recipient's mails, without regard to case, are few: counted by their index. */
+/** For one recipient, without regard to case: such mails are few, and counted by an index. */
 function recipientStatement(query: ListQuery, to: string): { text: string; values: unknown[] } {
   const filter = `account = $1 and lower(recipient) = lower($2)
     and ($3::text is null or kind = $3) and ($4::text is null or status = $4)`;

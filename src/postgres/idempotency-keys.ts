@@ -7,9 +7,9 @@ import type { Pool } from "./pool.ts";
 import { createUnsettledKeys, type KeptAnswer, type UnsettledKeys } from "./unsettled-keys.ts";
 
 /**
- * `Idempotency-Key`s for 24 hours from the first request. Of several that begin at once, the unique index
- * makes exactly one fresh. What becomes of a key is written after an outage if it could not be before: one that is left in
- * flight would say for 24 hours that a mail may have been sent.
+ * `Idempotency-Key`s for 24 hours from the first request. When several requests begin at once, the unique index makes
+ * exactly one of them fresh. What an outage keeps from being written is written after it: a key that is left in flight
+ * would say for 24 hours that a mail may have been sent.
  */
 export function createIdempotencyKeys({
   pool,
@@ -32,7 +32,7 @@ export function createIdempotencyKeys({
   return {
     async begin({ account, scope, key, fingerprint, retakeAfterMs }) {
       for (;;) {
-        // Made here: where no answer comes, nothing is begun, and the key may be taken all the same.
+        // Made here, so that the key can be freed if no answer comes: it may be taken, but the work is not begun.
         const token = randomUUID();
         const take = () =>
           pool.query(
@@ -90,7 +90,7 @@ export function createIdempotencyKeys({
   };
 }
 
-/** Rejects as `write` does, and after an outage has `later` see to it. */
+/** Rejects as `write` does; calls `later` if that was an outage. */
 async function orLater<T>(write: () => Promise<T>, later: () => void): Promise<T> {
   try {
     return await write();

@@ -1,9 +1,9 @@
-/** What a statement fails with whose condition does not hold (invalid_text_representation). */
+/** SQLSTATE of a statement that `insist` makes fail (invalid_text_representation). */
 export const UNMET = "22P02";
 
 /**
- * SQL: true, or the statement fails with `UNMET`, and all of it is undone: by a value that cannot be cast, the one means
- * that SQL has without a function of our own. PostgreSQL's log says `text`, which has no quotes.
+ * SQL: true if the condition holds; otherwise the statement fails with `UNMET`, and all of it is undone. It fails by a cast
+ * that is impossible, since plain SQL has no other means. `text`, which must not have quotes, appears in PostgreSQL's log.
  */
 export function insist(condition: string, text: string): string {
   return `case when ${condition} then 'true' else '${text}' end::boolean`;

@@ -11,7 +11,7 @@ import { isUuid } from "./uuid.ts";
 const COLUMNS = `i.id, i.account, i.email, i.role, i.created_at as "createdAt",
   i.expires_at as "expiresAt"`;
 
-/** Of an invitation `i`. */
+/** SQL: whether invitation `i` is valid. */
 const VALID = `i.expires_at > now() and (i.invited_by is null or exists (
   select 1 from users u where u.id = i.invited_by
     and (u.admin or (u.role = 'owner' and u.account = i.account))))`;
@@ -43,7 +43,7 @@ export function createInvitations({ pool }: { pool: Pool }): Invitations {
         ]);
       const token = newToken();
       const { rows } = await pool.query<Invitation>(
-        // The user is locked as the foreign key does: a removal under way is waited for, and not run into.
+        // The user is locked like the foreign key locks it, so that this waits for a removal under way instead of failing.
         `insert into invitations as i (account, email, role, token_hash, expires_at, invited_by)
          select a.id, $2, $3, $4, now() + interval '7 days', u.id
            from accounts a, users u where a.id = $1 and a.deleted_at is null and u.id = $5
@@ -71,7 +71,7 @@ export function createInvitations({ pool }: { pool: Pool }): Invitations {
     find,
 
     async accept(token, password, party) {
-      // Nobody makes us hash with a token that is none, and a password that is refused leaves the link valid.
+      // Hashing is only for valid tokens, and comes before the transaction: a password that is refused leaves the link valid.
       if (!(await find(token))) return undefined;
       const passwordHash = await newPasswordHash(password, party);
       return transaction(pool, async (client) => {
@@ -94,8 +94,8 @@ export function createInvitations({ pool }: { pool: Pool }): Invitations {
 export type LockedInvitation = Pick<Invitation, "account" | "email" | "role">;
 
 /**
- * For the transaction that accepts it: of two who use one link at once, the second finds it gone, as does who
- * took so long that it was withdrawn or the account deleted.
+ * For the transaction that accepts an invitation. Undefined: somebody else has just used the link, or the invitation was
+ * withdrawn or the account deleted meanwhile.
  */
 export async function lockInvitation(
   client: Queryable,
@@ -110,7 +110,7 @@ export async function lockInvitation(
   return rows[0];
 }
 
-/** Throws InvalidInput as `insertUser`. */
+/** Throws InvalidInput as `insertUser` does. */
 export async function acceptInvitation(
   client: Queryable,
   { account, email, role }: LockedInvitation,

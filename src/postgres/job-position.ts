@@ -1,10 +1,9 @@
 import { PositionExpired } from "../domain/ports/job-store.ts";
 
 /**
- * How far somebody has read the jobs: what a snapshot of PostgreSQL's shows. A transaction may commit long after one
- * with a higher id, so each that was open is named. Transaction ids say nothing about another server, as after a
- * failover or a restored backup, nor about a table that was filled anew: `origin` names both. A server that was
- * restarted is another one.
+ * How far somebody has read the jobs: what a snapshot of PostgreSQL shows. A transaction may commit long after one with a
+ * higher id, so that all that were open are named. Transaction ids mean nothing on another server (after a failover, or in
+ * a restored backup) or in a table that was filled anew: `origin` names both. A restarted server counts as another one.
  */
 export interface JobPosition {
   origin: string;
@@ -12,7 +11,7 @@ export interface JobPosition {
   snapshot: string;
   /** Transactions that were open. */
   open: readonly bigint[];
-  /** The first that had not begun. All others are read, or never will be: they were over. */
+  /** The first transaction that had not begun. All earlier ones that were not open had ended: they are read. */
   next: bigint;
 }
 
@@ -22,7 +21,7 @@ export interface PositionRow {
   snapshot: string;
 }
 
-/** SQL, for a select list: the position of whom reads the jobs in the same statement. */
+/** SQL, for a select list: the position of a reader that reads the jobs in the same statement. */
 export const POSITION = `
   concat_ws('-', extract(epoch from pg_postmaster_start_time()), pg_relation_filenode('jobs')) as origin,
   pg_current_snapshot()::text as snapshot`;
@@ -32,14 +31,14 @@ export interface LaterPositionRow extends PositionRow {
   purged: string | null;
 }
 
-/** The same, with what tells whether an earlier position still leads here. */
+/** SQL: the same, with what `positionAfter` needs to tell whether the changes since an earlier position are known. */
 export const POSITION_AND_PURGED = `${POSITION},
   (select value from carillon_meta where key = 'jobs_purged_xid') as purged`;
 
 /**
- * SQL: `columns` of the jobs that were changed since a position, for which `open` and `next` stand, and which are
- * `also`. By two looks into the index: between an open transaction and the next there may be all jobs that there are.
- * `first`: no more than so many of each look, the earliest.
+ * SQL: `columns` of the jobs that were changed since the position with `open` and `next`, and for which condition `also`
+ * holds. Two index scans, since all jobs may have been changed between the oldest open transaction and the next. `first`:
+ * limits each scan to its earliest rows.
  */
 export function changedSince(
   columns: string,
@@ -56,7 +55,7 @@ export function positionOf(rows: readonly PositionRow[]): JobPosition {
   return parsePosition(`${origin}:${snapshot}`);
 }
 
-/** Undefined when deletions after `from` are forgotten, or the server or the table is another one. */
+/** Undefined when deletions after `from` have been purged, or the server or the table is another one. */
 export function positionAfter(
   from: JobPosition,
   rows: readonly LaterPositionRow[],
@@ -64,12 +63,12 @@ export function positionAfter(
   const purged = BigInt(anyOf(rows).purged ?? "0");
   const now = positionOf(rows);
   if (now.origin !== from.origin || now.next < from.next || purged >= from.next) return undefined;
-  // What is open still has deleted nothing that anybody could have forgotten.
-  const forgotten = from.open.some((xid) => xid <= purged && !now.open.includes(xid));
-  return forgotten ? undefined : now;
+  // A transaction that is still open has not deleted anything that could have been purged.
+  const mayBePurged = from.open.some((xid) => xid <= purged && !now.open.includes(xid));
+  return mayBePurged ? undefined : now;
 }
 
-/** All rows of a statement have the same position, and there is one however few jobs there are. */
+/** All rows of a statement have the same position. There is always a row, even without jobs. */
 function anyOf<Row>([row]: readonly Row[]): Row {
   if (row === undefined) throw new Error("a statement without its position");
   return row;
@@ -79,7 +78,7 @@ export function positionText({ origin, snapshot }: JobPosition): string {
   return `${origin}:${snapshot}`;
 }
 
-/** Throws PositionExpired for what {@link positionText} has not written. */
+/** Throws PositionExpired for a text that {@link positionText} has not written. */
 export function parsePosition(text: string): JobPosition {
   const [, origin, snapshot, next, open] =
     /^([^:]+):(\d{1,20}:(\d{1,20}):((?:\d{1,20}(?:,\d{1,20})*)?))$/.exec(text) ?? [];

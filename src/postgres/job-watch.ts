@@ -16,14 +16,14 @@ import { JOBS_CHANNEL, type Notifications } from "./notifications.ts";
 import type { Pool } from "./pool.ts";
 
 const BATCH = 1_000;
-/** Jobs that are read whole at a time: one has up to 256 KiB. */
+/** Jobs that are read with their specs at a time: one has up to 256 KiB. */
 const WHOLE = 50;
-/** Milliseconds from changes found to the next look: what follows in a burst is found together. */
+/** Milliseconds from changes found to the next look: the changes of a burst are found together. */
 const COLLECT_MS = 50;
 /** Milliseconds that a change may stay unseen when its notification is lost. */
 const POLL_MS = 1_000;
 
-/** Which job has changed, and by which transaction; whether it is deleted, which is for good. */
+/** Which job has changed, and by which transaction. A deletion is final. */
 interface Change {
   uid: string;
   xid: string;
@@ -31,8 +31,8 @@ interface Change {
 }
 
 /**
- * Changes by the transaction that made them: each look brings what those have done that are over now, and were not
- * at the look before. The position moves on when a look is through: who begins again in its midst gets all of it.
+ * Each look finds the changes of the transactions that have ended since the look before. The position moves on only when a
+ * look is complete: a caller that begins again in the midst of it gets all of it once more.
  */
 export async function* watchJobs(request: {
   pool: Pool;
@@ -49,9 +49,9 @@ export async function* watchJobs(request: {
   try {
     let position = parsePosition(request.position);
     while (!signal.aborted) {
-      const now = await later(pool, position);
+      const now = await currentPosition(pool, position);
       let found = false;
-      for await (const changes of changed(pool, position, now))
+      for await (const changes of changesBetween(pool, position, now))
         for await (const one of wholeOf(pool, changes)) {
           if (signal.aborted) return;
           found = true;
@@ -69,15 +69,15 @@ export async function* watchJobs(request: {
   }
 }
 
-/** Throws PositionExpired when the changes since then cannot be told. */
-async function later(pool: Pool, position: JobPosition): Promise<JobPosition> {
+/** Throws PositionExpired when the changes since `from` are not known any more. */
+async function currentPosition(pool: Pool, from: JobPosition): Promise<JobPosition> {
   const { rows } = await pool.query<LaterPositionRow>(`select ${POSITION_AND_PURGED}`);
-  const now = positionAfter(position, rows);
-  if (!now) throw new PositionExpired(`the position ${positionText(position)} is old: list again`);
+  const now = positionAfter(from, rows);
+  if (!now) throw new PositionExpired(`the position ${positionText(from)} is old: list again`);
   return now;
 }
 
-/** `behind`: one more condition. In the order of the index: no page reads what those before it had, nor what is for the next. */
+/** SQL of one page; `behind` is the condition that it follows the page before. In the order of the index, so that no page reads rows of another. */
 const changesOf = (behind: string) => `select uid, changed_xid::text as xid, deleted from (
     ${changedSince("uid, changed_xid, deleted_at is not null as deleted", {
       open: "$1",
@@ -90,8 +90,8 @@ const changesOf = (behind: string) => `select uid, changed_xid::text as xid, del
 const CHANGES = changesOf("");
 const LATER_CHANGES = changesOf("and (changed_xid, uid) > ($4::xid8, $5::uuid)");
 
-/** Those from one position to the other, in the order in which their transactions began. */
-async function* changed(
+/** Pages of changes, in the order in which their transactions began. */
+async function* changesBetween(
   pool: Pool,
   from: JobPosition,
   to: JobPosition,
@@ -115,8 +115,8 @@ interface Found {
 }
 
 /**
- * The jobs as they are by now, which may be later. One that is gone by now has been purged, which expires the position.
- * Nothing more is read of a deleted one: there may be as many at once as an account had jobs.
+ * The changed jobs as they are now, perhaps later than the change. A job without a row has been purged, which expires the
+ * position. Deleted jobs are not read: all jobs of an account may be deleted at once.
  */
 async function* wholeOf(pool: Pool, changes: readonly Change[]): AsyncGenerator<Found> {
   for (let from = 0; from < changes.length; from += WHOLE) {

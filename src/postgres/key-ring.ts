@@ -58,7 +58,7 @@ export function parseKeyRing(text: string): KeyRing {
   const keys = new Map<string, Buffer>();
   for (const [index, part] of text.split(",").entries()) {
     const [id = "", encoded = "", ...rest] = part.trim().split(":");
-    // By its place: what stands where the id belongs may be a key.
+    // Named by its place, because a key may stand where the id belongs.
     const entry = `entry ${index + 1}`;
     if (!KEY_ID.test(id) || rest.length > 0)
       refuse(`${entry} must be id:base64, the id of up to 32 letters, digits, "_", "." or "-"`);

@@ -2,9 +2,9 @@ import { createSecureContext } from "node:tls";
 import { Client, type ClientConfig } from "pg";
 
 /**
- * pg reads the files of `sslrootcert`, `sslcert` and `sslkey` for each client that it makes, and throws when it cannot,
- * as while one is replaced. Here that is a connection that fails: the pool makes clients wherever somebody gives one
- * back, and would throw it there.
+ * pg reads the files of `sslrootcert`, `sslcert` and `sslkey` for each client, and its constructor throws when it cannot,
+ * for instance while a file is replaced. Here `connect` fails instead: the pool makes clients also when somebody gives one
+ * back, and would throw there.
  */
 export class LateFailingClient extends Client {
   constructor(config?: ClientConfig) {
@@ -32,12 +32,12 @@ export class LateFailingClient extends Client {
   }
 }
 
-/** Why those that may not connect cannot. */
+/** Errors of the clients that could not be made, for `connect`. */
 const failures = new WeakMap<Client, Error>();
 
 /**
- * Throws for a key of another certificate: pg would find that when the server has answered, and leave it waiting on an
- * open connection.
+ * Throws when key and certificate do not fit: pg would find that only after the server has answered, and leave the server
+ * waiting on an open connection.
  */
 function tryFiles(ssl: ClientConfig["ssl"]): void {
   if (typeof ssl === "object") createSecureContext(ssl);

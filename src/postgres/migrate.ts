@@ -28,7 +28,7 @@ export class DatabaseNotUtf8 extends Error {
   override name = "DatabaseNotUtf8";
 }
 
-/** DATABASE_URL's role could not make the months of the history: as after a restore by somebody else. */
+/** DATABASE_URL's role could not make monthly partitions, for instance after a restore by another role. */
 export class RoleTooWeak extends Error {
   override name = "RoleTooWeak";
 }
@@ -43,7 +43,7 @@ export class MigrationFailed extends Error {
   }
 }
 
-/** By its words: node-pg-migrate wraps some errors without their SQLSTATE. */
+/** Told by the message: node-pg-migrate wraps some errors without their SQLSTATE. */
 function remedyFor(reason: string): string {
   if (/permission denied/.test(reason))
     return ": the role of DATABASE_URL must be allowed to create tables, as the database's owner is";
@@ -52,7 +52,7 @@ function remedyFor(reason: string): string {
   return "";
 }
 
-/** uuidv7() came with it. */
+/** The first with uuidv7(). */
 const LEAST_SERVER = 18;
 
 export interface MigrateOptions {
@@ -60,17 +60,19 @@ export interface MigrateOptions {
   /** The version of this program, `major.minor.patch`. */
   appVersion: string;
   onProgress?: Progress;
-  /** Ends it, whatever it waits for: PostgreSQL takes back what is under way. */
+  /** Ends the migration, whatever it waits for: PostgreSQL rolls back the one under way. */
   signal?: AbortSignal;
 }
 
 /**
- * Brings the schema up to this release: plain SQL files in order, each once and in a transaction of its own,
- * under an advisory lock (several processes at once are safe: the others wait, then find nothing to do). Beside
- * programs that run: it holds none of them up for more than a moment at a time, but for its own work.
- * Forward only; an older release keeps working on a migrated database unless `min_app_version` in
- * carillon_meta says otherwise: then this throws DatabaseTooNew, ServerTooOld on an older PostgreSQL, and
- * DatabaseNotUtf8 in another encoding, RoleTooWeak where months could not be made, and changes nothing.
+ * Brings the schema up to this release: plain SQL files in order, each once and in a transaction of its own, under an
+ * advisory lock (several processes at once are safe: the others wait, then find nothing to do). Programs may run
+ * meanwhile: waiting for locks holds them up for a moment at a time, and otherwise only the migration's own work does.
+ * Forward only; an older release keeps working on a migrated database unless `min_app_version` in carillon_meta says
+ * otherwise.
+ *
+ * Changes nothing and throws DatabaseTooNew when `min_app_version` is above this release, ServerTooOld on an older
+ * PostgreSQL, DatabaseNotUtf8 in another encoding, and RoleTooWeak when the role could not make monthly partitions.
  */
 export async function migrate(options: MigrateOptions): Promise<{ applied: string[] }> {
   const client = createClient({
@@ -84,7 +86,7 @@ export async function migrate(options: MigrateOptions): Promise<{ applied: strin
   };
   return translating(async () => {
     options.signal?.throwIfAborted();
-    // Which nobody can end meanwhile: pg would wait for ever.
+    // The signal cannot end this: pg would wait for ever for a client that ends while it connects.
     await client.connect();
     options.signal?.addEventListener("abort", leave);
     try {
@@ -93,7 +95,7 @@ export async function migrate(options: MigrateOptions): Promise<{ applied: strin
       // A large table takes its time.
       await liftTimeLimits(client);
       await dieWithUs(client);
-      // Said here: through PgBouncer, what a connection is made with may not arrive.
+      // Set here, because start-up options may not get through PgBouncer.
       await client.query(`set lock_timeout = '${BRIEFLY}'`);
       await refuseOtherEncoding(client);
       await refuseWeakRole(client);
@@ -115,8 +117,8 @@ export async function migrate(options: MigrateOptions): Promise<{ applied: strin
 }
 
 /**
- * Else the server would go on with a statement, and hold its tables until that is done, though this process was ended
- * long ago. Not every system that PostgreSQL runs on can tell it.
+ * Without this the server would go on with a statement, and lock its tables until the end, long after this process has
+ * ended. Not every system on which PostgreSQL runs can check a connection.
  */
 async function dieWithUs(client: Client): Promise<void> {
   await client.query("set client_connection_check_interval = '1s'").catch((error: unknown) => {
@@ -128,7 +130,7 @@ const INVALID_PARAMETER_VALUE = "22023";
 
 type Progress = (line: string) => void;
 
-/** What is tried again is not told again. */
+/** Reports each line once: what is tried again is not reported again. */
 function onceEach(onProgress: Progress | undefined): Progress {
   const told = new Set<string>();
   return (line) => {
@@ -139,8 +141,9 @@ function onceEach(onProgress: Progress | undefined): Progress {
 }
 
 /**
- * Adds the name of each to `applied` when it is. One that has to give way does not undo those before it, and none keeps
- * its tables from the programs while the next one waits for others: who holds those may be waiting for these.
+ * Applies the pending migrations, adding the name of each to `applied`. Each has a transaction of its own: one that has to
+ * give way does not undo those before it, and none keeps its tables locked while the next one waits for others, whose holder
+ * may be waiting for the former.
  */
 async function apply(request: {
   client: Client;
@@ -160,7 +163,7 @@ async function apply(request: {
       direction: "up",
       count: 1,
       singleTransaction: true,
-      // It goes by the time at which each was applied: after a clock was set back no other could ever be.
+      // The check compares the times at which migrations were applied: after a clock was set back it would fail for ever.
       checkOrder: false,
       noLock: true,
       logger: {
@@ -169,7 +172,7 @@ async function apply(request: {
           if (name !== undefined) onProgress(`Migrating the database: ${name}`);
         },
         warn: () => undefined,
-        // With the whole text of the migration, before it throws what PostgreSQL said.
+        // It logs the whole text of the migration, and then throws PostgreSQL's error anyway.
         error: () => undefined,
       },
     }).catch((cause: unknown) => {
@@ -177,12 +180,12 @@ async function apply(request: {
     });
     return migration?.name;
   };
-  // In place of the runner's own, which it takes for each: all of them are one process' work.
+  // The runner takes this lock for each migration. Here one process holds it for all of them.
   await client.query("select pg_advisory_lock($1)", [PG_MIGRATE_LOCK_ID]);
   try {
     for (let name = await next(); name !== undefined; name = await next()) applied.push(name);
   } finally {
-    // Gone with the session, if that is.
+    // If this fails, the session has ended, and the lock with it.
     await client
       .query("select pg_advisory_unlock($1)", [PG_MIGRATE_LOCK_ID])
       .catch(() => undefined);
@@ -190,9 +193,9 @@ async function apply(request: {
 }
 
 /**
- * ALTER TABLE waits for every transaction that has read the table, a backup for its whole length, and whoever comes
- * later waits behind it, if only to read. So each try waits only for the session's lock_timeout, lets the others
- * through, and begins again, as often as it takes; after a deadlock, too.
+ * ALTER TABLE waits for every transaction that has read the table (a backup: for its whole length), and all later ones wait
+ * behind it, even to read. So each try waits only for the session's lock_timeout, lets the others through, and begins
+ * again, as often as it takes; after a deadlock, too.
  */
 async function givingWay<T>(
   request: { client: Queryable; onProgress: Progress },
@@ -250,7 +253,7 @@ async function refuseOldServer(database: Queryable): Promise<void> {
     );
 }
 
-/** Else it would be found out text by text, by what is written once a mail has left. */
+/** Otherwise single texts would fail later, for instance when the log of a mail that has been sent is written. */
 async function refuseOtherEncoding(database: Queryable): Promise<void> {
   const { rows } = await database.query<{ name: string; encoding: string }>(
     "select current_database() as name, current_setting('server_encoding') as encoding",
@@ -263,8 +266,8 @@ async function refuseOtherEncoding(database: Queryable): Promise<void> {
 }
 
 /**
- * Only whoever owns a table, and may make one beside it, makes its months. With rights to read and write alone
- * everything would go well until the months end that the owner has made.
+ * Monthly partitions can be made only by a role that owns the table and may create tables in its schema. With rights to
+ * read and write alone, everything would work until the months that the owner has made are over.
  */
 async function refuseWeakRole(database: Queryable): Promise<void> {
   const { rows } = await database.query<
@@ -300,8 +303,9 @@ async function refuseNewer(database: Queryable, appVersion: string): Promise<voi
 }
 
 /**
- * Transactions that this server has not come to yet: pg_dump brought them from another one. Who watches jobs
- * would take each position for one that deletions have been forgotten since, and list all jobs for ever.
+ * Replaces transaction ids that pg_dump brought from another server, and that this one has not reached yet. Otherwise those
+ * who watch jobs would think for each position that deletions since then have been purged, and list all jobs again and
+ * again.
  */
 export async function forgetOtherClusters(database: Queryable): Promise<void> {
   const unknown = ">= pg_snapshot_xmax(pg_current_snapshot())";
@@ -319,7 +323,7 @@ export async function forgetOtherClusters(database: Queryable): Promise<void> {
   );
 }
 
-/** Where the table is, or else where it will be made: the first schema of the search path, as for all tables. */
+/** The table's schema; if there is no such table, the first schema of the search path, where all tables are made. */
 async function schemaOf(database: Queryable, table: string): Promise<string> {
   const { rows } = await database.query<{ schema: string | null }>(
     `select coalesce(
@@ -344,7 +348,7 @@ async function tableExists(database: Queryable, name: string): Promise<boolean> 
   return rows[0]?.found === true;
 }
 
-/** By numbers; a pre-release counts as its release, so that release candidates can be tried. */
+/** Compares by numbers; a pre-release counts as its release, so that release candidates can be tried. */
 export function compareVersions(a: string, b: string): number {
   const [left, right] = [numbersOf(a), numbersOf(b)];
   for (let i = 0; i < 3; i += 1) {

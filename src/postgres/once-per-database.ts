@@ -1,13 +1,13 @@
 import { translating } from "./connection-errors.ts";
 import { createClient, liftTimeLimits } from "./pool.ts";
 
-/** Any two numbers that nobody else uses as advisory lock of the database. */
+/** An advisory lock: any two numbers that nobody else uses in the database. */
 const LOCK = [0x6361_7269, 0x6f6e_6365];
 
 /**
- * Runs `work` once in the life of a database, whoever comes first: the others wait for it, then do
- * nothing. When it throws, or its process dies, the next one runs it again, so it must bear that.
- * Returns whether it ran. `key` names it for ever.
+ * Runs `work` once in the life of a database: the first process runs it, the others wait for it and then do nothing. When
+ * it throws, or its process dies, the next process runs it again, which it must be made for. Returns whether it ran here.
+ * `key` names the work for ever.
  */
 export async function oncePerDatabase(options: {
   url: string;

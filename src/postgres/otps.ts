@@ -65,8 +65,8 @@ export function createOtps({
       }
     },
     async activate(id) {
-      // By the id of the issue: after a newer one it finds nothing. Used, burned or discarded codes
-      // have no HMAC and stay dead.
+      // Found by the id of its issue, which a newer issue has replaced. Codes that were used, burnt or discarded have no
+      // HMAC and stay dead.
       await pool.query(
         "update otps set active = true where id = $1 and code_hmac is not null and expires_at > now()",
         [id],
@@ -76,7 +76,7 @@ export function createOtps({
       await pool.query("update otps set active = false, code_hmac = null where id = $1", [id]);
     },
     async withdraw(id) {
-      // The last send is this one's, unless a newer issue came in between: then its own counts.
+      // Removes the last send, which is this one's, unless a newer code was issued meanwhile: then nothing matches.
       await pool.query(
         `update otps set active = false, code_hmac = null, sends = trim_array(sends, 1)
          where id = $1 and code_hmac is not null`,

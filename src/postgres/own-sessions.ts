@@ -1,15 +1,16 @@
 import { transaction, type Pool } from "./pool.ts";
 
-/** Behind DATABASE_URL somebody else gets our connection between two of our statements. */
+/** DATABASE_URL leads to a pooler that gives our session to somebody else between two of our transactions. */
 export class SessionsShared extends Error {
   override name = "SessionsShared";
 }
 
 /**
- * What is prepared, listened to, locked or set in a session would be another session's: outcomes would not be recorded.
- * A connection of ours that changes its server process, or has one with another connection, has no session of its own:
- * a pooler lends it one for each transaction, mostly the one that was used last, and where it is busy any other. Ask it
- * of pools that set something in each session: some poolers lend those sessions to nobody else from then on.
+ * Throws SessionsShared when our connections have no sessions of their own: prepared statements, LISTEN, locks and settings
+ * would end up in the sessions of others, and outcomes would not be recorded. A connection has no session of its own if its
+ * server process changes, or is the same as that of another connection: a pooler lends it a session for each transaction,
+ * mostly the one that was used last, or any other when that is busy. Only for pools that set something in each session:
+ * once that has happened, some poolers lend the session to nobody else.
  */
 export async function assertOwnSessions(pools: readonly Pool[]): Promise<void> {
   const processes = new Map<unknown, number | undefined>();

@@ -10,7 +10,7 @@ export function lacksPartition(error: unknown, table: Partitioned): boolean {
   return sqlState(error) === "23514" && of.constraint === undefined && of.table === table;
 }
 
-/** Makes the table's monthly partitions that hold these moments. Safe for several at once. */
+/** Makes the table's monthly partitions for these moments. Safe when several processes do it at once. */
 export async function ensureMonths(
   database: Queryable,
   table: Partitioned,
@@ -43,16 +43,16 @@ export async function dropMonthsBefore(pool: Pool, before: Instant): Promise<str
       order by 1`,
     [new Date(before)],
   );
-  // While it waits, another process may drop it.
+  // "If exists": another process may drop it meanwhile.
   for (const { name } of rows)
     await lockingBriefly(pool, (client) => client.query(`drop table if exists ${name}`));
   return rows.map((row) => row.name);
 }
 
 /**
- * A transaction that makes or drops a partition, under a lock on the whole table, for which it waits while somebody
- * reads: a backup for its whole length. It gives up soon rather than hold up those who queue behind it, and throws;
- * the next round of retention tries again.
+ * For a transaction that makes or drops a partition. It locks the whole table, and so waits for everybody who reads it (a
+ * backup: for its whole length), while others queue behind it. So it soon gives up and throws; the next round of retention
+ * tries again.
  */
 export async function lockingBriefly<T>(
   pool: Pool,

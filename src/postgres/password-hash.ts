@@ -17,7 +17,7 @@ export async function hashPassword(password: string): Promise<string> {
   return `$argon2id$v=19$m=${memory},t=${passes},p=${parallelism}$${unpadded(salt)}$${unpadded(tag)}`;
 }
 
-/** A hash of today's cost that no password has (its tag is all zeros), for users who are not there. */
+/** A hash that no password has (its tag is all zeros), with today's cost: for users who do not exist. */
 export const UNKNOWN_USER_HASH = `$argon2id$v=19$m=${COST.memory},t=${COST.passes},p=${COST.parallelism}$${unpadded(Buffer.alloc(SALT_BYTES))}$${unpadded(Buffer.alloc(TAG_BYTES))}`;
 
 export async function passwordMatches(password: string, stored: string): Promise<boolean> {

@@ -3,8 +3,8 @@ import { createTurns } from "../waiting/turns.ts";
 
 export interface PasswordWork {
   /**
-   * Runs `work` around one or more `hash`. Throws PasswordsBusy at once when too many others are admitted, or as many
-   * of `party` as one may have.
+   * Runs `work`, which calls `hash` once or more. Throws PasswordsBusy at once when too many are admitted already, in all
+   * or of this party.
    */
   admit<T>(party: string, work: () => Promise<T>): Promise<T>;
   /** Runs `derive` when its turn has come, first come, first served. */
@@ -12,9 +12,9 @@ export interface PasswordWork {
 }
 
 /**
- * Bounds what anybody can make a process do by asking for sign-ins. A hash holds one of libuv's four threads for
- * some 50 ms and 19 MiB: files and DNS names need threads too, and whoever waits longer than a second or two has
- * given up, or is no person. One party alone does not take all the places.
+ * Bounds the work that sign-ins can make for a process. A hash holds one of libuv's four threads for some 50 ms, and 19 MiB;
+ * files and DNS names need these threads too. A longer queue would be for nothing: people do not wait for more than a
+ * second or two. One party alone cannot take all places.
  */
 export function createPasswordWork(limits: {
   atOnce: number;
@@ -23,22 +23,22 @@ export function createPasswordWork(limits: {
 }): PasswordWork {
   const most = limits.atOnce + limits.waiting;
   let admitted = 0;
-  /** Of the parties that have any. */
-  const theirs = new Map<string, number>();
+  /** How many are admitted, by party. */
+  const byParty = new Map<string, number>();
   const turns = createTurns({ atOnce: limits.atOnce });
   return {
     async admit(party, work) {
-      const own = theirs.get(party) ?? 0;
+      const own = byParty.get(party) ?? 0;
       if (admitted >= most || own >= limits.ofOneParty) throw new PasswordsBusy();
       admitted += 1;
-      theirs.set(party, own + 1);
+      byParty.set(party, own + 1);
       try {
         return await work();
       } finally {
         admitted -= 1;
-        const left = (theirs.get(party) ?? 1) - 1;
-        if (left === 0) theirs.delete(party);
-        else theirs.set(party, left);
+        const left = (byParty.get(party) ?? 1) - 1;
+        if (left === 0) byParty.delete(party);
+        else byParty.set(party, left);
       }
     },
     async hash(derive) {
@@ -52,5 +52,5 @@ export function createPasswordWork(limits: {
   };
 }
 
-/** Of this process. */
+/** For the whole process. */
 export const passwordWork = createPasswordWork({ atOnce: 2, waiting: 32, ofOneParty: 4 });

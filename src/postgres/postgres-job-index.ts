@@ -18,14 +18,14 @@ import {
 import type { Pool } from "./pool.ts";
 import { isUuid } from "./uuid.ts";
 
-/** Nobody has looked for so long: then reading anew is as cheap as catching up. */
+/** How long an account is kept without a look: after that, reading anew is as cheap as catching up. */
 const KEPT_MS = 600_000;
-/** Bytes of all kept accounts, about 200,000 usual jobs; a larger account is kept alone. */
+/** Bytes of all kept accounts, about 200,000 typical jobs; a larger account is kept alone. */
 const MAX_KEPT_BYTES = 100 * 2 ** 20;
 
 /**
- * The index of the PostgreSQL store. Each look catches up with the transactions since the last one: one
- * statement that reads what has changed, which is nothing or little.
+ * The index of the PostgreSQL store. Each look catches up with the transactions since the last one, by one statement that
+ * reads what has changed: nothing or little.
  */
 export function createPostgresJobIndex(options: { pool: Pool; monotonic: Monotonic }): JobIndex {
   const { pool, monotonic } = options;
@@ -36,7 +36,7 @@ export function createPostgresJobIndex(options: { pool: Pool; monotonic: Monoton
     ttlResolution: 0,
     perf: { now: monotonic },
   });
-  /** The last look at each account that is under way: the next begins when it has ended. */
+  /** The last look under way at each account: the next one begins when it has ended. */
   const looking = new Map<string, Promise<unknown>>();
 
   async function look(account: string): Promise<readonly ListedJob[]> {
@@ -102,7 +102,7 @@ async function readAll(pool: Pool, account: string): Promise<Kept> {
   return { roster, position: positionOf(rows) };
 }
 
-/** Undefined when the changes since then cannot be told. */
+/** Undefined when the changes since then are not known any more. */
 async function caughtUp(
   pool: Pool,
   account: string,

@@ -21,7 +21,7 @@ import { unknownAccount } from "./unknown-account.ts";
 /** Jobs of one page: one may have 256 KiB. */
 const MOST_PER_PAGE = 100;
 
-/** What `withoutBulk` leaves of a row: of a page that may be a hundredth of its bytes. */
+/** A row without what `withoutBulk` removes: that may be a hundredth of its bytes. */
 const WITHOUT_BULK = `uid, account, id, generation, version, created_at, deleted_at,
   spec #- '{target,payload}' #- '{target,body}' as spec`;
 
@@ -38,12 +38,12 @@ export function createPostgresJobStore(options: {
     isRowFault,
   });
 
-  function changed({ uid }: Pick<Job, "uid">): void {
+  function tellOf({ uid }: Pick<Job, "uid">): void {
     teller.tell(JOBS_CHANNEL, [uid]);
   }
 
-  /** As deleted; false when it is so already, or has another version than this. Null: whichever it has. */
-  async function marked(job: Pick<Job, "uid">, atVersion: string | null): Promise<boolean> {
+  /** False: it is deleted already, or does not have version `atVersion`. Null: whichever version it has. */
+  async function markDeleted(job: Pick<Job, "uid">, atVersion: string | null): Promise<boolean> {
     const { rowCount } = await pool.query(
       `update jobs set deleted_at = clock_timestamp(), version = version + 1,
                        changed_xid = pg_current_xact_id()
@@ -51,7 +51,7 @@ export function createPostgresJobStore(options: {
       [job.uid, atVersion],
     );
     if (rowCount === 0) return false;
-    changed(job);
+    tellOf(job);
     return true;
   }
 
@@ -62,7 +62,7 @@ export function createPostgresJobStore(options: {
         if (await isDeleted(pool, account)) throw unknownAccount(account);
         throw new JobExists(`the account already has a job ${id}`);
       }
-      changed(row);
+      tellOf(row);
       return jobOf({ ...row, spec });
     },
 
@@ -93,7 +93,7 @@ export function createPostgresJobStore(options: {
           order by created_at, id, uid`,
         values,
       );
-      // The first page's: whatever commits while the others are read is watched again.
+      // That of the first page: a watch then begins before everything that commits while the other pages are read.
       const position = after?.position ?? positionText(positionOf(rows));
       const found = rows.filter(({ uid }) => uid !== null);
       const read = found.slice(0, limit).map(jobOf);
@@ -122,17 +122,17 @@ export function createPostgresJobStore(options: {
         [job.uid, job.version, JSON.stringify(spec)],
       );
       if (rows[0]) {
-        changed(rows[0]);
+        tellOf(rows[0]);
         return jobOf(rows[0]);
       }
       throw await reasonAgainst(pool, job);
     },
 
     delete: async (job) => {
-      if (!(await marked(job, null))) throw new JobNotFound(`there is no job ${job.id}`);
+      if (!(await markDeleted(job, null))) throw new JobNotFound(`there is no job ${job.id}`);
     },
 
-    deleteUnchanged: (job) => marked(job, job.version),
+    deleteUnchanged: (job) => markDeleted(job, job.version),
 
     watch: (position, signal) => watchJobs({ pool, notifications, timers, position, signal }),
 
@@ -151,8 +151,8 @@ interface NewJob {
 type CreatedRow = Omit<JobRow, "spec">;
 
 /**
- * In one transaction. Undefined for a job whose id the account has already, in the table or in this group; and for one of
- * an account that is deleted, which its caller may have been let in to just before.
+ * Inserts all in one transaction. Undefined for a job whose id the account has already, in the table or in this group, and
+ * for a job of an account that was deleted after its caller had been authenticated.
  */
 async function insertJobs(
   pool: Pool,
@@ -209,7 +209,7 @@ function tokenOf(last: Job, position: string): string {
   return Buffer.from(JSON.stringify(token)).toString("base64url");
 }
 
-/** Tokens are ours, but they pass through clients: anything else is a programming error of the caller. */
+/** Throws for a token that `tokenOf` has not made: that is a programming error of the caller. */
 function pageOf(token: string): PageToken {
   return JSON.parse(Buffer.from(token, "base64url").toString()) as PageToken;
 }

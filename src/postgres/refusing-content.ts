@@ -2,8 +2,8 @@ import { ContentRefused } from "../domain/ports/content-refused.ts";
 import { isRowFault } from "./sql-state.ts";
 
 /**
- * Throws ContentRefused for what a row says. Any other error is the statement's or the server's, and says nothing of
- * what was to be written.
+ * Runs `work`, and throws ContentRefused when PostgreSQL refuses the content of a row. Other errors, which say nothing
+ * about the content, stay as they are.
  */
 export async function refusingContent<T>(work: () => Promise<T>): Promise<T> {
   try {

@@ -26,28 +26,28 @@ export interface RetentionOptions {
   clock: Clock;
   /** The installation's maximum for executions, missed spans and the email log, days; 0 keeps all. */
   retentionDays: number;
-  /** Of history, accounts and what belongs to jobs: a line for each step that removed some. */
+  /** Called for each step that removed history, accounts, or what belongs to jobs. */
   onRemoved?: (what: string, count: number) => void;
   /** Most rows that one statement removes. */
   batchSize?: number;
 }
 
-/** One run: until its signal aborts, in batches of one size. */
+/** One run of the task: until its signal aborts, in batches of one size. */
 type Sweep = Batches & { pool: Pool; signal: AbortSignal };
 
-/** Both have an index on account, job and time. */
+/** Tables with an index on account, job and time. */
 const HISTORY = [
   { what: "executions", table: "executions", at: "executed_at" },
   { what: "missed spans", table: "missed_spans", at: "last_at" },
 ] as const;
 
-/** Cursors and revisions outlive their job by this, and a manual run's key its request. */
+/** How long cursors and revisions are kept after their job, and the key of a manual run after its request. */
 const REMEMBERED_DAYS = 7;
 
 /**
  * Makes the partitions of the coming months and removes what is past its time, in short statements.
- * Run it at start and then hourly or daily; safe on several processes at once; interrupted, the next
- * run goes on. Rejects with the first error after every other step had its turn.
+ * Run it at start and then hourly or daily; safe on several processes at once; after an interruption the next
+ * run goes on. When steps fail, the others still run, and it rejects with the first error at the end.
  */
 export function createRetention(options: RetentionOptions): {
   run(signal: AbortSignal): Promise<void>;
@@ -58,7 +58,7 @@ export function createRetention(options: RetentionOptions): {
     if (count > 0) options.onRemoved?.(what, count);
   }
 
-  /** By a statement whose last parameter is the most that it removes. */
+  /** The statement's last parameter is the most rows that it removes. */
   async function remove(what: string, sweep: Sweep, text: string, values: unknown[]) {
     const count = await inBatches(sweep, async (limit) => {
       const { rowCount } = await pool.query(text, [...values, limit]);
@@ -82,12 +82,12 @@ export function createRetention(options: RetentionOptions): {
       });
       removed("missed spans", spans);
     }
-    for (const { id, days } of await choosers())
+    for (const { id, days } of await accountsThatKeepLess())
       await deleteHistory(id, clock.now() - days * DAY, sweep);
   }
 
-  /** Accounts that keep less than the installation does. */
-  async function choosers(): Promise<{ id: string; days: number }[]> {
+  /** Accounts with a shorter retention than the installation's. */
+  async function accountsThatKeepLess(): Promise<{ id: string; days: number }[]> {
     const { rows } = await pool.query<{ id: string; days: number }>(
       `select id, retention_days as days from accounts
         where retention_days is not null and deleted_at is null
@@ -98,8 +98,8 @@ export function createRetention(options: RetentionOptions): {
   }
 
   /**
-   * In the order of the account's jobs: by the statistics the old ones are anywhere, and a search for the first of them reads
-   * what everybody has.
+   * Goes through the account's jobs in their order: the planner expects old rows to be anywhere, and a plain search for some
+   * of them would read the rows of all accounts.
    */
   async function deleteHistory(account: string, before: Instant, sweep: Sweep) {
     for (const { what, table, at } of HISTORY) {
@@ -136,11 +136,11 @@ export function createRetention(options: RetentionOptions): {
       for (const month of await emailLogMonths({ pool }))
         if (month < before && !sweep.signal.aborted) await dropEmailLogMonth({ pool, month });
     }
-    for (const { id, days } of await choosers())
+    for (const { id, days } of await accountsThatKeepLess())
       await inBatches(sweep, (limit) => deleteOldEmailLog({ pool, account: id, days, limit }));
   }
 
-  /** A tombstone's transaction is noted before it goes: a watcher that did not see it must list again. */
+  /** Deleted jobs. The last transaction among them is noted when they go: a watcher that has not read it must list again. */
   async function tombstones(sweep: Sweep): Promise<void> {
     await inBatches(sweep, (limit) =>
       transaction(pool, async (client) => {
@@ -176,7 +176,7 @@ export function createRetention(options: RetentionOptions): {
       oldestFirst: "requested_at",
     });
     removed("manual run keys", manualKeys);
-    // With what belongs to them. A run that is still to be closed needs its revision.
+    // With their revisions, unless a run is still to be closed, which needs its revision.
     await remove(
       "cursors",
       sweep,
@@ -194,9 +194,9 @@ export function createRetention(options: RetentionOptions): {
   }
 
   /**
-   * Revisions that neither the cursor nor an unfinished run refers to. A leader that is just going back to an older one,
-   * as that of a store that was restored, has the cursor locked. Of so many jobs at a time: few were ever edited, and to
-   * look through all millions for them takes longer than a statement has.
+   * Revisions to which neither the cursor nor an unfinished run refers. Skips locked cursors: a leader may just be going back
+   * to an older revision, when the store was restored. In pages of jobs: few jobs were ever edited, and a statement has not
+   * the time to look for them among millions.
    */
   async function revisions(sweep: Sweep): Promise<void> {
     const count = await inPages(sweep, NIL_UUID, async (after, size) => {
@@ -224,7 +224,7 @@ export function createRetention(options: RetentionOptions): {
     removed("revisions", count);
   }
 
-  /** What was being made when its account was deleted. Nothing of it starts; who watches the jobs does the rest. */
+  /** Jobs that were being created when their account was deleted. None of them starts; watchers of the jobs see them go. */
   async function jobsWithoutAccount({ signal, size }: Sweep): Promise<void> {
     const { rows } = await pool.query<{ id: string }>(
       "select id from accounts where deleted_at is not null",

@@ -1,7 +1,7 @@
 import { sealContext, UnknownKeyId, type KeyRing } from "./key-ring.ts";
 import type { Pool } from "./pool.ts";
 
-/** Every column that holds sealed text, and the column that names its row in the additional data. */
+/** The columns with sealed text; `row` is the column that names the row in the additional data. */
 const SEALED_COLUMNS = [
   { table: "smtp_settings", column: "password", row: "account" },
   { table: "signing_secrets", column: "secret", row: "id" },
@@ -40,8 +40,8 @@ export async function assertKeysKnown({
 }
 
 /**
- * Seals again, under the ring's first key, what is under another. Safe beside running processes that
- * have both keys, and to be run again. Returns how many values it rewrote.
+ * Seals all values that are under another key again, under the ring's first key. May run beside processes that have both
+ * keys, and may be repeated. Returns how many values it rewrote.
  */
 export async function reencryptAll({
   pool,
@@ -64,7 +64,7 @@ export async function reencryptAll({
       for (const found of batch.rows) {
         const context = sealContext({ table, column, ...found });
         const fresh = keyRing.encrypt(keyRing.decrypt(found.sealed, context), context);
-        // Compared with what was read: a password set meanwhile is not overwritten by the old one.
+        // Only if the value is still the one that was read: a password set meanwhile must not be overwritten.
         const written = await pool.query(
           `update ${table} set ${column} = $1 where ${row} = $2 and ${column} = $3`,
           [fresh, found.row, found.sealed],

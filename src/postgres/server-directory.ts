@@ -1,6 +1,6 @@
 import { createClient } from "./pool.ts";
 
-/** The data directory of the server behind `url`; throws when it does not answer or refuses us. */
+/** The data directory of the server at `url`; throws when it does not answer or refuses us. */
 export async function serverDirectory(url: string): Promise<string> {
   const client = createClient({ url, applicationName: "carillon probe", connectTimeoutMs: 3_000 });
   try {

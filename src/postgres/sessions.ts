@@ -5,13 +5,13 @@ import { hashOf, isToken, newToken } from "./bearer-token.ts";
 import { USER_COLUMNS } from "./users.ts";
 import type { Pool } from "./pool.ts";
 
-/** Dashboard sessions: seven days from sign-in, whatever is done meanwhile. */
+/** Dashboard sessions. They last for seven days from sign-in; use does not prolong them. */
 export function createSessions({ pool }: { pool: Pool }): Sessions {
   return {
     async create(user) {
       const token = newToken();
       const { rowCount } = await pool.query(
-        // Locked as the foreign key locks it: a removal under way is waited for, and not run into.
+        // The user is locked like the foreign key locks it, so that this waits for a removal under way instead of failing.
         `insert into sessions (token_hash, user_id, expires_at)
          select $2, id, now() + interval '7 days' from users where id = $1 for key share`,
         [user, hashOf(token)],

@@ -4,11 +4,11 @@ import type { SignInBrake } from "../domain/ports/dashboard.ts";
 import { deleteInBatches, type Batches } from "./batches.ts";
 import type { Pool } from "./pool.ts";
 
-/** Mistakes that cost nothing. */
+/** Tries without a wait. */
 const FREE_TRIES = 5;
-/** Seconds. Doubles from one with each further try. */
+/** Seconds. The wait begins with one second and doubles with each further try. */
 const LONGEST_WAIT = 300;
-/** A guesser who keeps quiet for so long starts afresh. */
+/** After so long without a try a guesser starts afresh. */
 const MEMORY = "1 hour";
 
 export function createSignInBrake({ pool }: { pool: Pool }): SignInBrake {
@@ -17,8 +17,8 @@ export function createSignInBrake({ pool }: { pool: Pool }): SignInBrake {
       const key = guesser(email, client);
       const wait = `least(${LONGEST_WAIT}, power(2, least(f.failures + 1 - ${FREE_TRIES}, 20)))`;
       const fresh = `f.last_at < clock_timestamp() - interval '${MEMORY}'`;
-      // One statement: parallel guesses meet at the row's lock, and each sees the one before. The clock is
-      // read behind it: now() may be older than the moment that the one before has set.
+      // One statement: parallel guesses wait for the row's lock, and each sees the one before. clock_timestamp() is read
+      // after the lock; now() may be older than the moment that the guess before has set.
       const { rowCount } = await pool.query(
         `insert into sign_in_failures as f (guesser, failures) values ($1, 1)
          on conflict (guesser) do update set
@@ -53,7 +53,7 @@ export async function deleteOldSignInFailures(options: { pool: Pool } & Batches)
   });
 }
 
-/** A hash: the table tells nobody who tried to sign in from where. */
+/** A hash, so that the table does not tell who tried to sign in from where. */
 function guesser(email: string, client: string): Buffer {
   return createHash("sha256")
     .update(JSON.stringify([normaliseAddress(email), client]))

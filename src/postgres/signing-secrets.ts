@@ -10,7 +10,7 @@ import { transaction, type Pool } from "./pool.ts";
 /** 24 bytes, as Standard Webhooks recommends (24 to 64). */
 const SECRET_BYTES = 24;
 
-/** Secrets of an account that sign at a time. Each is 48 bytes in a header, of which receivers take a few KB. */
+/** Most secrets of an account that sign at a time. Each adds 48 bytes to a header; receivers accept a few KB. */
 const MOST_SIGNING = 10;
 
 interface StoredSecret {
@@ -21,8 +21,8 @@ interface StoredSecret {
 
 /**
  * Webhook signing secrets (Standard Webhooks). A rotated secret goes on signing for 24 hours.
- * Callers that ask for `current` at the same time share one query. Deliveries keep the answer for a second, so a
- * rotation holds everywhere within that.
+ * Callers that ask for `current` at the same time share one query. Workers keep the answer for a second: within that time a
+ * rotation takes effect everywhere.
  */
 export function createSigningSecrets({
   pool,
@@ -57,7 +57,7 @@ export function createSigningSecrets({
       let found = await reads.submit(account);
       if (found.length === 0) {
         const made = fresh(account);
-        // Of several processes that make the first one at once, the unique index lets one win.
+        // If several processes make the first secret at once, the unique index lets one win.
         await pool.query(
           `insert into signing_secrets (id, account, secret)
            select $2, id, $3 from accounts where id = $1 and deleted_at is null
@@ -75,7 +75,7 @@ export function createSigningSecrets({
       if (!isUuid(account)) throw unknownAccount(account);
       const made = fresh(account);
       return transaction(pool, async (client) => {
-        // One rotation of an account after the other: the second must see the first one's secret.
+        // Rotations of an account wait for each other: the second must see the secret of the first.
         const locked = await client.query(
           "select 1 from accounts where id = $1 and deleted_at is null for no key update",
           [account],

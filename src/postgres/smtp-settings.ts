@@ -8,10 +8,10 @@ import { isUuid } from "./uuid.ts";
 import type { Pool, Queryable } from "./pool.ts";
 import { tellOfRuns } from "./run-news.ts";
 
-/** Mails that are due again at once; the others come when they were told to, within half a minute and what they wait for. */
+/** Most mails that become due at once; the others stay due when they were, soon anyway. */
 const MOST_BROUGHT_FORWARD = 1_000;
 
-/** SMTP settings, the password sealed. What the values must look like is the callers' check. */
+/** SMTP settings, the password sealed. Callers validate the values. */
 export function createSmtpSettingsStore({
   pool,
   keyRing,
@@ -42,7 +42,7 @@ export function createSmtpSettingsStore({
     },
     async set(account, settings) {
       if (!isUuid(account)) throw unknownAccount(account);
-      // The canonical spelling, as the account column gives it back: it is part of the seal.
+      // The spelling in which the account column gives it back, because it is part of the seal.
       const id = account.toLowerCase();
       const password =
         settings.password === null ? null : keyRing.encrypt(settings.password, context(id));
@@ -72,7 +72,7 @@ export function createSmtpSettingsStore({
   };
 }
 
-/** What the circuit of the settings before has put off: these have a circuit of their own. A retry waits as it did. */
+/** Makes mails due that the circuit of the old settings has put off: the new settings have a circuit of their own. Retries keep their backoff. */
 async function bringForward(database: Queryable, account: string): Promise<void> {
   const destination = keyOfParts({ account, destination: MAIL_SERVER });
   const { rows } = await database.query<{ not_before: Instant }>(

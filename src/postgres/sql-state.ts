@@ -1,13 +1,13 @@
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 
-/** The SQLSTATE of a PostgreSQL error (PostgreSQL, Appendix A), wherever it was wrapped. */
+/** The SQLSTATE of a PostgreSQL error (PostgreSQL, Appendix A), also when it was wrapped. */
 export function sqlState(error: unknown): string | undefined {
   if (!(error instanceof Error)) return undefined;
   if ("code" in error && typeof error.code === "string") return error.code;
   return sqlState(error.cause);
 }
 
-/** deadlock_detected: the other side went on, and this one may try again. */
+/** deadlock_detected: the other side goes on, and this one may try again. */
 export const DEADLOCK = "40P01";
 /** lock_not_available: lock_timeout. */
 export const LOCK_NOT_AVAILABLE = "55P03";
@@ -15,9 +15,9 @@ export const LOCK_NOT_AVAILABLE = "55P03";
 export const READ_ONLY = "25006";
 
 /**
- * Classes 22, 23 and 54, data exceptions, violated constraints and limits such as the size of an index entry: the
- * statement was rolled back for what a row of it says. What is to be tried later may have begun with such an error (the
- * value by which `insist` undoes a statement), and is none.
+ * Whether a statement was rolled back for the content of one of its rows: classes 22, 23 and 54, which are data exceptions,
+ * violated constraints, and limits such as the size of an index entry. A DependencyUnavailable may have such a cause (the
+ * cast by which `insist` fails), and is none.
  */
 export function isRowFault(error: unknown): boolean {
   return !(error instanceof DependencyUnavailable) && /^(22|23|54)/.test(sqlState(error) ?? "");

@@ -1,15 +1,18 @@
 import type { Timers } from "../domain/ports/clock.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 
-/** What a key answers from now on. */
+/** The answer that requests with the key get from now on. */
 export interface KeptAnswer {
   status: number;
   body: string;
 }
 
-/** Idempotency keys, by their tokens, of which an outage kept from being written what became of them. */
+/** Idempotency keys, by their tokens, whose outcome could not be written because of an outage. */
 export interface UnsettledKeys {
-  /** `unanswered`: PostgreSQL may begin it only when it has been freed already. */
+  /**
+   * The key is free again. `unanswered`: the statement that takes the key had no answer, and PostgreSQL may carry it out
+   * after the key was freed, so that it is freed once more.
+   */
   free(token: string, beginning: "begun" | "unanswered"): void;
   keep(token: string, answer: KeptAnswer): void;
   /** Resolves when nothing is left to be written, or the pool ends. */
@@ -18,19 +21,19 @@ export interface UnsettledKeys {
 
 /** Milliseconds between two tries. */
 const AGAIN_MS = 1_000;
-/** After which PostgreSQL is over with a statement without an answer, of which it carries out 10 s. */
+/** Milliseconds after which a statement without an answer is surely over on the server, which gives it 10 s. */
 const UNANSWERED_MS = 16_000;
-/** Keys that are to be freed: those of a busy minute. */
+/** Most keys that wait to be freed: those of a busy minute. */
 const MOST_FREED = 50_000;
-/** Answers that are to be kept: one may have 256 KiB. */
+/** Most answers that wait to be kept: one may have 256 KiB. */
 const MOST_KEPT = 200;
 
-/** Writes it when PostgreSQL is back. Beyond the limits keys stay in flight. */
+/** Writes the outcomes when PostgreSQL is back. Keys beyond the limits stay in flight. */
 export function createUnsettledKeys(options: {
   free: (tokens: readonly string[]) => Promise<unknown>;
   keep: (token: string, answer: KeptAnswer) => Promise<unknown>;
   timers: Timers;
-  /** Whether nothing can be written any more. */
+  /** True: the pool ends, so that nothing can be written any more. */
   ending: () => boolean;
 }): UnsettledKeys {
   const { free, keep, timers, ending } = options;
@@ -68,7 +71,7 @@ export function createUnsettledKeys(options: {
       waiting = false;
       tellWritten();
     } catch (error) {
-      // What is refused for another reason would be so for ever.
+      // An answer that is refused for another reason would be refused again and again.
       if (!(error instanceof DependencyUnavailable)) toKeep.clear();
       writeLater();
     }

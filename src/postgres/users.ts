@@ -51,7 +51,7 @@ export function createUsers({ pool }: { pool: Pool }): Users {
           [address.kind === "valid" ? normaliseAddress(address.address) : ""],
         );
         const [found] = rows;
-        // The same work for a user who is not there: the answer's time tells nobody who is.
+        // The same work for a user who does not exist, so that the answer's time does not tell.
         const matches =
           password.length <= MAX_PASSWORD &&
           (await passwordMatches(password, found?.passwordHash ?? UNKNOWN_USER_HASH));
@@ -120,8 +120,8 @@ export function createUsers({ pool }: { pool: Pool }): Users {
   };
 
   /**
-   * Undefined: no such user. Throws LastOwner and LastAdministrator when nobody would be left, and
-   * AdministratorsOnly when the one who asks may not.
+   * Runs `change` if there is such a user, and enough owners and administrators are left after it. Undefined: no such user.
+   * Throws LastOwner or LastAdministrator when nobody would be left, and AdministratorsOnly when `by` may not do it.
    */
   async function inChargeKept<T>(
     asked: { account: string; id: string; by: Asker; becomes: UserRole | "nobody" },
@@ -146,7 +146,7 @@ export function createUsers({ pool }: { pool: Pool }): Users {
   }
 }
 
-/** `party`: for whom it is hashed. Throws InvalidInput, and PasswordsBusy. */
+/** `party`: see `PasswordWork.admit`. Throws InvalidInput, and PasswordsBusy. */
 export async function newPasswordHash(password: string, party: string): Promise<string> {
   const findings = passwordFindings(password);
   if (findings.length > 0) throw new InvalidInput(findings);
@@ -154,8 +154,8 @@ export async function newPasswordHash(password: string, party: string): Promise<
 }
 
 /**
- * Throws InvalidInput for an address that is taken (a transaction is over then), and for an account that is
- * not there. One that is being deleted is waited for: its users go, and an address belongs to one user.
+ * Throws InvalidInput for an address that is taken (which ends the transaction), and for an account that does not exist.
+ * Waits for an account that is being deleted.
  */
 export async function insertUser(
   client: Queryable,
@@ -180,7 +180,7 @@ export async function insertUser(
   }
 }
 
-/** For a transaction that deletes an account with its users. Throws as for each of them. */
+/** For a transaction that deletes an account with its users. Throws as if each of them were deleted. */
 export async function administratorsKept(
   client: Queryable,
   account: string,
@@ -195,9 +195,9 @@ export async function administratorsKept(
 }
 
 /**
- * The account's owners (with `also`, that user too; with null, all of its users) and the installation's
- * administrators, locked in one order: two who leave at once do not both count on the other. Signing in, which
- * refers to the user's key, goes on meanwhile.
+ * Locks and returns the account's owners (and user `also`; null: all of its users) and the installation's administrators,
+ * in one order: when two of them leave at once, the second sees that the first is gone. Sign-ins, which only refer to the
+ * user's key, go on meanwhile.
  */
 async function lockInCharge(
   client: Queryable,
@@ -213,7 +213,7 @@ async function lockInCharge(
   return rows;
 }
 
-/** Whether the address is taken is found out when the user is made. */
+/** What is wrong with address and password; that the address is taken is found when the user is created. */
 export function userFindings({ email, password }: { email: string; password: string }): Finding[] {
   const findings = passwordFindings(password);
   const address = parseAddress(email);

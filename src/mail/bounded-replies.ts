@@ -1,9 +1,9 @@
 import { allConnections, WAITING } from "./smtp-connection.ts";
 
-/** Far more than a server has to say to what we send at a time. */
+/** Far more replies than a server can have for what we send at a time. */
 const MOST_WAITING = 1_000;
 
-/** nodemailer's names for what a connection does with what comes from its server. */
+/** nodemailer's methods for bytes from the server, and for a reply that is too large. */
 const RECEIVE = "_onData";
 const HANG_UP = "_onResponseTooLarge";
 
@@ -14,11 +14,11 @@ interface Receiving {
 }
 
 /**
- * nodemailer bounds the size of a reply, and not how many wait. Empty lines are none to it: it takes them off
- * the front of an array, one in each turn of the loop, and some megabytes of them, from the mail server of one
- * account, hold up the process with all others for minutes. A server that says so much is hung up on, as one
- * whose reply is too large. It is the only place for it: the pool makes its connections itself, and what comes
- * through TLS is seen by nobody else.
+ * nodemailer bounds the size of a reply, but not how many replies wait. Empty lines do not count as replies: it takes them
+ * off the front of an array, one in each turn of the loop. Some megabytes of them, from the mail server of one account,
+ * would hold up the whole process for minutes. So a server that says that much is hung up on, as for a reply that is too
+ * large. Patched in nodemailer's connection, because the pool makes connections itself, and only they see what comes
+ * through TLS.
  */
 export function boundReplies(): void {
   const connection = allConnections<Receiving>(

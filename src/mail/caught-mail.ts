@@ -21,14 +21,14 @@ export interface CaughtMail {
 }
 
 const LF = 10;
-/** Lines that are taken apart however short they are: PostalMime keeps some 2 KB for each that is not base64. */
+/** A mail with more lines than this is parsed only if they are long: PostalMime keeps some 2 KB for each that is not base64. */
 const MOST_SHORT_LINES = 100_000;
-/** Bytes that a line has on average where there are more: those of base64 have 78. */
+/** Least average bytes of a line in such a mail: lines of base64 have 78. */
 const SHORT_LINE = 60;
-/** Bytes of a head, where there is more than that to be taken apart. */
+/** Most bytes of the head of a mail that is not parsed as a whole. */
 const MOST_HEAD = 64 * 1024;
 
-/** Parses a received message. A message that is no MIME at all is shown as its own text. */
+/** Parses a received message. A message that is not MIME is shown as text. */
 export async function parseCaughtMail(received: {
   id: string;
   at: Date;
@@ -49,7 +49,7 @@ export async function parseCaughtMail(received: {
     const lines = linesOf(raw);
     const tooMany = lines > MOST_SHORT_LINES && raw.length / lines < SHORT_LINE;
     const mail = await PostalMime.parse(tooMany ? headOf(raw) : raw, {
-      // A mail in a mail is shown as what it is, an attachment. Many in each other took time with their square.
+      // A mail in a mail is shown as an attachment. Parsing many in each other would take quadratic time.
       forceRfc822Attachments: true,
     });
     return {
@@ -91,12 +91,12 @@ export async function parseCaughtMail(received: {
 
 function linesOf(raw: Buffer): number {
   let lines = 0;
-  // By its places: an iterator takes several times as long, and everybody waits for it.
+  // By index: an iterator takes several times as long, and blocks the process.
   for (let at = 0; at < raw.length; at += 1) if (raw[at] === LF) lines += 1;
   return lines;
 }
 
-/** To the empty line, without which there is no end to it. */
+/** Up to the empty line; at most `MOST_HEAD`, because there may be none. */
 function headOf(raw: Buffer): Buffer {
   const head = raw.subarray(0, MOST_HEAD);
   const end = head.indexOf("\r\n\r\n");

@@ -1,29 +1,33 @@
 import { beginStatement, type Pace } from "../waiting/pace.ts";
 
 /**
- * One running load per key and at most one waiting behind it. A caller never gets the answer of a load
- * that began before its call, so what was written before the call is seen; callers that come while a
- * load runs share the next one, which keeps the pace.
+ * One load per key at a time, and at most one waiting behind it. A caller never gets the answer of a load that began before
+ * its call, so that it sees everything written before. Callers that come while a load runs share the next one, which keeps
+ * the pace.
  */
 export function createCoalescer<T>(
   load: (key: string) => Promise<T>,
   pace?: Pace,
 ): (key: string) => Promise<T> {
-  /** Keys whose load runs, with the callers of the next one. */
+  /** Keys whose load runs, with the promise of the next load if somebody waits for one. */
   const running = new Map<string, PromiseWithResolvers<T> | null>();
 
   function start(key: string): Promise<T> {
     running.set(key, null);
-    const apart = pace && beginStatement(pace);
+    const untilNext = pace && beginStatement(pace);
     const work = load(key);
-    void goOn(key, work, apart);
+    void goOn(key, work, untilNext);
     return work;
   }
 
-  async function goOn(key: string, work: Promise<T>, apart?: () => Promise<void>): Promise<void> {
-    // How it ends is its callers' business.
+  async function goOn(
+    key: string,
+    work: Promise<T>,
+    untilNext?: () => Promise<void>,
+  ): Promise<void> {
+    // Its own callers handle a rejection.
     await Promise.allSettled([work]);
-    if (running.get(key)) await apart?.();
+    if (running.get(key)) await untilNext?.();
     const waiting = running.get(key);
     if (waiting) waiting.resolve(start(key));
     else running.delete(key);

@@ -1,23 +1,23 @@
 import type { Writable } from "node:stream";
 import { allConnections, ASKED, SOCKET, UNDER_WAY, type Asking } from "./smtp-connection.ts";
 
-/** nodemailer's name for the end of a connection. */
+/** nodemailer's method that ends a connection. */
 const CLOSE = "close";
 
 interface Conversation extends Asking {
   [CLOSE]: (this: Conversation) => void;
   readonly [SOCKET]: Writable | false | undefined;
-  /** `connected` once it has been greeted. */
+  /** `connected` once the server has greeted. */
   readonly stage: string;
-  /** Its handshake for TLS is under way. */
+  /** A TLS handshake is under way. */
   readonly upgrading: boolean;
-  /** False before the first. */
+  /** False before the first response. */
   readonly lastServerResponse: string | false;
 }
 
 /**
- * nodemailer closes a connection that has brought its share of mails, or whose pool ends, without a word, which servers log
- * as lost (RFC 5321, 4.1.1.10). Here QUIT goes ahead of the end where nothing is under way. Nobody waits for the answer.
+ * nodemailer closes a connection that has sent its share of mails, or whose pool ends, without QUIT (RFC 5321, 4.1.1.10),
+ * which servers log as a lost connection. Here QUIT is sent first if nothing is under way, without waiting for the answer.
  */
 export function sayQuit(): void {
   const connection = allConnections<Conversation>(
@@ -32,7 +32,7 @@ export function sayQuit(): void {
   };
 }
 
-/** 221 and 421: the server has said that it closes (RFC 5321, 4.2.3). */
+/** Whether the server waits for a command. After 221 and 421 it closes the connection (RFC 5321, 4.2.3). */
 function listens(conversation: Conversation): boolean {
   const { stage, upgrading, lastServerResponse } = conversation;
   if (stage !== "connected" || upgrading || conversation[UNDER_WAY]) return false;

@@ -1,18 +1,18 @@
 import MimeNode from "nodemailer/lib/mime-node";
 
-/** nodemailer's name for how it writes the name of a header. */
+/** nodemailer's method that spells the name of a header. */
 const WRITE = "_normalizeHeaderKey";
 type Write = (this: unknown, name: string) => string;
 
-/** All that a mail without headers of its own is asked for, as nodemailer asks for them. */
+/** The names that nodemailer looks up for a mail without headers of its own, in the spelling in which it asks. */
 const USUAL = [
   "from to cc reply-to subject message-id From To Cc Reply-To Subject Message-ID",
   "Date MIME-Version Content-Type Content-Transfer-Encoding",
 ].flatMap((names) => names.split(" "));
 
 /**
- * nodemailer works out some twenty times for each mail how the same names are written, which is a twentieth of what the
- * mail takes of the processor. Now it knows those.
+ * For each mail nodemailer works out the spelling of the same names some twenty times, which is a twentieth of the mail's
+ * processor time. This remembers them.
  */
 export function rememberHeaderNames(): void {
   const node = MimeNode.prototype as unknown as { [WRITE]: Write };

@@ -1,7 +1,7 @@
 import type { Readable, Writable } from "node:stream";
 import { allConnections, SOCKET } from "./smtp-connection.ts";
 
-/** nodemailer's names for what brings a message to its server. */
+/** nodemailer's method that sends a message. */
 const CREATE = "_createSendStream";
 
 interface Sending {
@@ -10,9 +10,9 @@ interface Sending {
 }
 
 /**
- * nodemailer writes a message and the dot behind it one after the other: two packets, with TLS two records, of which
- * the second is three bytes long. Its writes are a quarter of what a mail takes of the program. Here, because only
- * nodemailer has the stream that goes through TLS.
+ * nodemailer writes a message and the dot behind it separately: two packets, with TLS two records, the second of three
+ * bytes. Writing is a quarter of the processor time of a mail. Patched in nodemailer's connection, because only that has
+ * the stream that goes through TLS.
  */
 export function joinWrites(): void {
   const connection = allConnections<Sending>(
@@ -28,8 +28,8 @@ export function joinWrites(): void {
 }
 
 /**
- * What a stream that is piped into a socket brings in one turn of the event loop is written together: at the stream's
- * end at once, so that nothing comes between the question whether the mail may be sent and its last byte.
+ * Writes together what a stream that is piped into a socket gives in one turn of the event loop. At the stream's end the
+ * rest is written at once, so that nothing comes between the question whether the mail may be sent and its last byte.
  */
 export function joinPieces(stream: Readable, socket: Writable): void {
   let held = false;
@@ -38,12 +38,12 @@ export function joinPieces(stream: Readable, socket: Writable): void {
     held = false;
     socket.uncork();
   };
-  // Before the pipe's own listener, which writes.
+  // Must run before the pipe's own listener, which writes.
   stream.prependListener("data", () => {
     if (held) return;
     held = true;
     socket.cork();
-    // A socket that has taken enough says so, and it is to be emptied before more comes.
+    // Also when the stream pauses because the socket's buffer is full: that must be emptied before more comes.
     setImmediate(release);
   });
   stream.once("end", release);

@@ -19,8 +19,8 @@ export interface MailCatcher {
 const MAX_MESSAGES = 500;
 const MAX_BYTES = 64 * 1024 * 1024;
 /**
- * More than the largest mail that the API accepts: 5 MiB of body, of which quoted-printable makes three times as much
- * and the ends of its lines, and 10 MiB of attachments in base64.
+ * More than the largest mail that the API accepts: 5 MiB of body, which quoted-printable makes three times as long, with
+ * line ends on top, and 10 MiB of attachments in base64.
  */
 const MAX_MESSAGE_BYTES = 32 * 1024 * 1024;
 
@@ -38,7 +38,7 @@ export async function startMailCatcher(options: {
   let kept: CaughtMail[] = [];
   let bytes = 0;
   let version = 0;
-  // Pages outlive the program that they came from, whose count of versions began where this one's does.
+  // Part of the ETag: a page may stay open over a restart, after which the versions begin again.
   const started = randomUUID();
 
   function keep(mail: CaughtMail): void {
@@ -74,7 +74,7 @@ export async function startMailCatcher(options: {
     // Without STARTTLS: a self-signed certificate would be refused, and this is the loopback.
     disabledCommands: ["STARTTLS"],
     size: MAX_MESSAGE_BYTES,
-    // The strict way takes 253 characters, and a real server 254 (RFC 5321, 4.5.3.1.3: 256 with the brackets).
+    // Strict parsing accepts 253 characters, real servers 254 (RFC 5321, 4.5.3.1.3: 256 with the brackets).
     lenientAddressParsing: true,
     socketTimeout: 60_000,
     closeTimeout: 1_000,
@@ -86,7 +86,7 @@ export async function startMailCatcher(options: {
       receive(stream, session, callback);
     },
   });
-  // A client that resets its connection is not our trouble.
+  // A client that resets its connection is no problem.
   smtp.on("error", () => undefined);
   const smtpServer = smtp.listen(options.smtpPort, host);
   await once(smtpServer, "listening");

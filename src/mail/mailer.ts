@@ -12,17 +12,16 @@ import { testSettings } from "./smtp-test.ts";
 import { ServerBusy } from "./smtp-failure.ts";
 import { createTransportPool, type TimeLimit, type TransportPool } from "./transport-pool.ts";
 
-/** Accounts with open connections at a time; the one idle longest gives way. */
+/** Most accounts with open connections; the one idle for longest gives way. */
 const MAX_POOLS = 1_000;
-/** Milliseconds without a mail after which an account's transport is let go. */
+/** Milliseconds without a mail after which an account's pool is retired. */
 const POOL_IDLE = 5 * 60_000;
 
 /**
- * Mail through each account's own SMTP server, over pooled connections. Whether the settings are still
- * the ones a pool was built from is asked before every mail, so that a change counts at once, unless the
- * caller has just read that; mails that ask at the same time share the question. A mail waits for one of its
- * account's connections, without a limit when its caller has a signal to end that with; otherwise the wait
- * is part of its time, and where too many wait already it is not taken.
+ * Mail through each account's own SMTP server, over pooled connections. Before every mail the revision of the settings is
+ * read, unless the caller has just done that, so that a change takes effect at once; mails at the same time share one read.
+ * A mail waits for one of its account's connections. If the caller has a signal, only that ends the wait; otherwise the
+ * wait counts as part of the mail's time, and the mail is refused when too many wait already.
  */
 export function createMailer(options: {
   settings: SmtpSettingsStore;
@@ -93,14 +92,14 @@ export function createMailer(options: {
       for (; ; known = undefined) {
         if (closed) throw new Error("the mailer is closed");
         const pool = known ?? (await currentPool(account));
-        // Closed while it waited: nobody would close a new pool.
+        // Closed meanwhile: nobody would close a new pool.
         if (closed) throw new Error("the mailer is closed");
         if (pool === null) return { kind: "unconfigured" };
         const messageId = messageIdOf(message.messageId, pool.from);
         const result = await pool.send({ ...message, messageId }, limit, maySend);
         if (result.kind !== "retired") return result;
         if (closed) return CLOSED;
-        // While it waited the settings changed, or the pool gave way: it goes by what there is now.
+        // The settings changed while the mail waited, or the pool gave way: again with the current pool.
       }
     });
   }
@@ -112,7 +111,7 @@ export function createMailer(options: {
       const result = await send(account, message, options);
       const queueFull = result.kind === "failed" && result.queueFull === true;
       metrics.emails.inc({ kind, outcome: queueFull ? "queue_full" : OUTCOME[result.kind] });
-      // No server was asked.
+      // The mail server was not contacted: no duration.
       if (queueFull || result.kind === "unconfigured") return result;
       metrics.emailDuration.observe({ kind }, (monotonic() - started) / 1_000);
       if (result.kind === "failed") {
@@ -143,7 +142,7 @@ export function createMailer(options: {
   };
 }
 
-/** For mails that waited for their turn. */
+/** The result of mails that waited for their turn when the mailer was closed. */
 const CLOSED: MailResult = {
   kind: "failed",
   error: "Carillon was stopped before the mail was sent",
@@ -161,8 +160,8 @@ function messageIdOf(given: string | undefined, from: string): string {
 }
 
 /**
- * Runs `work` with a signal that aborts with the caller's, or `ms` after its `begin`; where the caller has
- * no signal, somebody waits for an answer, and it takes `ms` in all.
+ * Runs `work` with a signal that aborts with the caller's, or `ms` after `work` calls `begin`. Without a signal somebody
+ * waits for the answer: then it aborts after `ms` in all.
  */
 async function withTimeLimit<T>(
   { timers, ms, signal }: { timers: Timers; ms: number; signal?: AbortSignal | undefined },

@@ -6,17 +6,17 @@ import * as quotedPrintable from "nodemailer/lib/qp";
 
 export interface Watch {
   /**
-   * Throws when it may not. Asked before the first byte, and before the end that makes it a mail once the
-   * connection has taken what comes before: an error there closes the connection.
+   * Throws when the message may not be sent, which closes the connection. Asked before the first byte, and again before the
+   * end, with which the server takes the mail, once the connection has taken everything else.
    */
   mayContinue: () => void;
-  /** The connection has taken it to its end. */
+  /** The connection has taken the message to its end. */
   onEnd: () => void;
 }
 
 /**
- * Has a message watched as its bytes are read. A text without attachments is composed at once: nodemailer's
- * streams for it take as long as all the rest of a mail.
+ * Makes `watch` hear when the message's bytes are read. A message that is one text is composed at once: nodemailer's streams
+ * for it take as long as all the rest of sending a mail.
  */
 export function watchReading(message: MimeNode, { mayContinue, onEnd }: Watch): void {
   const create = message.createReadStream.bind(message);
@@ -27,13 +27,13 @@ export function watchReading(message: MimeNode, { mayContinue, onEnd }: Watch): 
   };
 }
 
-/** Undefined for what is not a text alone. Right for what we ask of nodemailer: no transforms, no DKIM. */
+/** Undefined unless the message is one text. Leaves out what we do not use of nodemailer: transforms and DKIM. */
 function composed(message: MimeNode): string | undefined {
-  // A node of several parts has no content of its own, an attachment's is bytes.
+  // A node with several parts has no content of its own; the content of an attachment is bytes.
   if (typeof message.content !== "string") return undefined;
   const body = encoded(message.content, message.getTransferEncoding());
   const text = `${message.buildHeaders()}\r\n\r\n${body}`;
-  // What is sent ends with a line's end (RFC 5321, 4.1.1.4).
+  // A message ends with a line end (RFC 5321, 4.1.1.4).
   if (text.endsWith("\n")) return text;
   return text + (text.endsWith("\r") ? "\n" : "\r\n");
 }
@@ -46,12 +46,12 @@ function encoded(content: string, transferEncoding: string | false): string {
 }
 
 /**
- * Bytes that are handed on at a time. nodemailer's stream before the socket takes whatever it is given: in
- * one piece, the end would be asked about while a slow server has read nothing yet. And it makes a buffer of each bare
- * line feed, of which an attachment may have millions.
+ * Bytes that are handed on at a time. nodemailer's stream before the socket takes any amount: with one large piece, `watch`
+ * would be asked about the end while a slow server has read nothing yet. Also, it makes a buffer for each bare line feed,
+ * of which an attachment may have millions.
  */
 const SLICE = 64 * 1024;
-/** Nor is a chunk read before the one before it is taken. */
+/** For the same reason, a chunk is not read before the previous one has been taken. */
 const READ_NOTHING_AHEAD = 0;
 
 function sliced(text: string, mayContinue: () => void): Readable {
@@ -76,7 +76,7 @@ function inParts(source: Readable, mayContinue: () => void): Readable {
   async function next(): Promise<Buffer | null> {
     if (!begun) mayContinue();
     begun = true;
-    // Between the slices of a chunk it is everybody else's turn.
+    // Lets other work run between the slices of a chunk.
     if (rest !== undefined) await nextTurn();
     rest ??= (await chunks.next()).value;
     if (rest === undefined) {

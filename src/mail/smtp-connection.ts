@@ -1,6 +1,6 @@
 import SMTPConnection from "nodemailer/lib/smtp-connection";
 
-/** nodemailer's names for the end of a connection by an error, and for what a connection is about. */
+/** nodemailer's names: the method that ends a connection with an error, and fields of a connection. */
 export const END = "_onError";
 export const SOCKET = "_socket";
 export const WAITING = "_responseQueue";
@@ -12,15 +12,15 @@ export interface Endable {
 }
 
 export interface Asking {
-  /** What is done with each answer that has not come yet. */
+  /** A handler for each reply that has not come yet. */
   readonly [ASKED]: readonly unknown[];
-  /** While not all of a message has been handed to the socket. */
+  /** Set until the whole message has been handed to the socket. */
   readonly [UNDER_WAY]: unknown;
 }
 
 /**
- * What all of nodemailer's connections do, to be done in another way: the pool makes them itself. Throws, with what is to be
- * done anew, where a release of nodemailer has one of `names` no more.
+ * The prototype of nodemailer's connections, in order to patch all of them: the pool makes them itself. Throws an error
+ * with the text `otherwise` when a release of nodemailer no longer has one of `names`.
  */
 export function allConnections<T extends object>(
   names: readonly (keyof T)[],
@@ -31,7 +31,7 @@ export function allConnections<T extends object>(
   return connection as T;
 }
 
-/** Closes it: a mail that has begun fails with the error, marked with nodemailer's `code`. */
+/** Closes the connection: a mail that has begun fails with the error, which gets nodemailer's `code`. */
 export function hangUp(on: Endable, error: Error, code: "ECONNECTION" | "EPROTOCOL"): void {
   on[END](error, code, false, "CONN");
 }

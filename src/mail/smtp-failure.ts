@@ -5,10 +5,10 @@ import type { MailFailure } from "../domain/mail.ts";
 import { DestinationRefused } from "../network/destination-refused.ts";
 import { OutOfStep } from "./in-step.ts";
 
-/** Wrong settings, or a wrong mail, not weather: the next attempt meets them unchanged. */
+/** Wrong settings, or a wrong mail: another attempt would fail in the same way. */
 const PERMANENT_CODES = new Set(["EAUTH", "ENOAUTH", "EENVELOPE", "EMESSAGE", "ECONFIG"]);
 
-/** No connection came free for a mail: nothing of it was sent, and nothing is wrong with the server. */
+/** No connection came free for a mail: nothing of it was sent, and the server is not at fault. */
 export class ServerBusy extends Error {
   override name = "ServerBusy";
   constructor(waitedMs: number) {
@@ -19,8 +19,8 @@ export class ServerBusy extends Error {
 }
 
 /**
- * What a failed conversation means (RFC 5321, 4.2.1). `bodyEnded`: the message had been written to its
- * end, so a server that fell silent may have taken it; before that it must not have (RFC 5321, 4.1.1.4).
+ * What a failed conversation means (RFC 5321, 4.2.1). `bodyEnded`: the message had been written to its end, so that a
+ * server that fell silent may have taken it; without its end it must not take it (RFC 5321, 4.1.1.4).
  */
 export function smtpFailure(input: {
   error: unknown;
@@ -48,8 +48,8 @@ export function smtpFailure(input: {
 }
 
 /**
- * Some of a mail's recipients were refused, and the others have it: a repeat would give it to them twice. Not every
- * server names whom it refuses.
+ * For a mail of which some recipients were refused and the others have it. Not retryable: they would get it twice. Not every
+ * error names its recipient.
  */
 export function partlyRefused(
   refused: readonly [NodemailerError, ...NodemailerError[]],
@@ -66,8 +66,8 @@ export function partlyRefused(
 }
 
 /**
- * Whether the next mail would meet the same: not when the server answered a command of this mail, unless
- * with 421, "closing transmission channel" (RFC 5321, 3.8), and not for what we refused ourselves.
+ * Whether the next mail would fail in the same way. Not when the server answered a command of this mail, unless with 421,
+ * "closing transmission channel" (RFC 5321, 3.8); and not when we refused the mail ourselves.
  */
 function isServerFault(error: unknown, { code, responseCode }: ErrorFields): boolean {
   if (error instanceof DestinationRefused || error instanceof ServerBusy) return false;
@@ -83,7 +83,7 @@ interface ErrorFields {
   responseCode?: number;
 }
 
-/** nodemailer's own marks on an error. */
+/** The fields that nodemailer sets on an error. */
 export function readFields(error: unknown): ErrorFields {
   if (!(error instanceof Error)) return {};
   const { code, originalCode, command, responseCode } = error as Error & Record<string, unknown>;
@@ -95,7 +95,7 @@ export function readFields(error: unknown): ErrorFields {
   };
 }
 
-/** The server's own words when it spoke; otherwise ours, without the addresses in system errors. */
+/** The server's own words if it answered; otherwise ours, without the IP addresses in system errors. */
 function describe(error: unknown, fields: ErrorFields): string {
   if (!(error instanceof Error)) return "unexpected SMTP error";
   if (fields.command === "STARTTLS")
@@ -109,27 +109,27 @@ function describe(error: unknown, fields: ErrorFields): string {
   return SILENCE[error.message] ?? error.message;
 }
 
-/** By nodemailer's words. Before a handshake, which it waits for on port 465, a server says nothing. */
+/** Texts by nodemailer's messages. A server that waits for a TLS handshake, as on port 465, says nothing. */
 const SILENCE: Readonly<Record<string, string>> = {
   "Greeting never received":
     "Greeting never received; a server that begins with TLS, as most do on port 465, needs TLS from the start (implicit)",
   Timeout: "the SMTP server stopped answering",
 };
 
-/** nodemailer's words of a mail that is larger than its server has said to take. It is not brought there. */
+/** nodemailer's message for a mail larger than the server's announced limit; it does not send it. */
 const TOO_LARGE = /^Message size larger than allowed (\d+)$/;
 
 const SYSTEM_CODE =
   /^(?:ECONNREFUSED|ECONNRESET|EPIPE|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN|CERT_.+|DEPTH_ZERO.+|SELF_SIGNED.+|UNABLE_TO.+|ERR_TLS.+|ERR_SSL.+)$/;
 
-/** A server may quote what we sent: neither the password nor its AUTH encodings may come back. */
+/** Removes secrets, because a server may quote what we sent: the password, and its encodings for AUTH. */
 export function scrub(text: string, secrets: readonly string[]): string {
   let clean = text.toWellFormed().replace(CONTROL, " ");
   for (const secret of secrets) if (secret !== "") clean = clean.replaceAll(secret, "[secret]");
   return errorMessage(clean);
 }
 
-/** PostgreSQL refuses NUL, and terminals obey the others. */
+/** Control characters: PostgreSQL refuses NUL, and terminals obey the others. */
 const CONTROL = /[\p{Cc}--[\t\n]]+/gv;
 
 export function secretsOf(settings: {

@@ -21,14 +21,14 @@ rememberHeaderNames();
 closeTiredConnections();
 sayQuit();
 
-/** Milliseconds. nodemailer's own defaults (120, 30 and 600 s) outlive every caller of ours. */
+/** Milliseconds. nodemailer's own defaults (120, 30 and 600 s) are longer than any caller of ours waits. */
 const CONNECTION_TIMEOUT = 10_000;
 const GREETING_TIMEOUT = 10_000;
 const SOCKET_TIMEOUT = 30_000;
 
 /**
- * Bytes of one reply, far more than a server has to say. nodemailer would take a mebibyte, and keeps what a server
- * says to each recipient until it has refused the last: ten such mails took all of a process's memory.
+ * Most bytes of one reply; no server needs so many. nodemailer would accept a mebibyte, and keeps the replies to all
+ * recipients until the last one: ten such mails would take all of a process's memory.
  */
 const LARGEST_REPLY = 16 * 1_024;
 
@@ -51,7 +51,7 @@ export function smtpOptions(input: {
     port,
     ...(ehloName === undefined ? {} : { name: ehloName }),
     secure: tls === "implicit",
-    // Never in the clear because a server (or somebody in between) does not offer STARTTLS.
+    // Never in plain text just because a server (or somebody in between) does not offer STARTTLS.
     requireTLS: tls === "starttls",
     ignoreTLS: tls === "none",
     tls: { minVersion: "TLSv1.2" },
@@ -60,7 +60,7 @@ export function smtpOptions(input: {
       : {
           auth: credentials,
           customAuth: { "CRAM-MD5": cramMd5(credentials) },
-          // Or a server that offers no AUTH would get the mail unauthenticated.
+          // Otherwise a server that offers no AUTH would get the mail unauthenticated.
           forceAuth: true,
         }),
     connectionTimeout: CONNECTION_TIMEOUT,
@@ -75,42 +75,42 @@ export function smtpOptions(input: {
   };
 }
 
-/** What no plain addr-spec contains, and what separates addresses or commands. */
+/** Characters that no plain addr-spec contains, and that separate addresses or commands. */
 const SEPARATOR = /[\s,;<>()"\\\p{Cc}]/u;
 
-/** Throws for what is not one address: it was to be refused long before. */
+/** Throws for a text that is not one address, which should have been refused long before. */
 function person(address: string): { name: string; address: string } {
   if (address === "" || SEPARATOR.test(address))
     throw Object.assign(new Error("not a plain email address"), { code: "EENVELOPE" });
   return { name: "", address };
 }
 
-/** As an object, two that are called `key` and `value` would be one, of any name. */
+/** As a list, because nodemailer reads an object with the members `key` and `value` as one header. */
 function listed(headers: Readonly<Record<string, string>>): { key: string; value: string }[] {
   return Object.entries(headers).map(([key, value]) => ({ key, value: value.trim() }));
 }
 
-/** Characters of an encoded word, as nodemailer has them: with its frame, a line takes it (RFC 2047, 2). */
+/** Most characters of an encoded word, as in nodemailer: with its frame it fits into a line (RFC 2047, 2). */
 const WORD = 52;
 
 /**
- * What nodemailer, which encodes what is not ASCII, leaves alone: a text that looks encoded (RFC 2047) and would be
- * shown as what it stands for, with the line breaks that none may have; spaces that a reader drops, or that fill a
- * line; a word that no line takes, with the space that begins it (RFC 5322, 2.1.1 and 3.2.2).
+ * A subject that must be encoded although it is ASCII, which nodemailer does not do. It looks encoded (RFC 2047), and would
+ * be shown decoded, perhaps with line breaks; it has spaces that a reader drops, or that fill a line; or it has a word that
+ * does not fit into a line with the space before it (RFC 5322, 2.1.1 and 3.2.2).
  */
 const NOT_AS_IT_IS = /=\?|^ | $| {70}|[^ ]{998}/;
 
-/** The subject that arrives is the one that the log has. */
+/** Makes the subject arrive as it is in the log. */
 function subjectText(subject: string): string {
   return NOT_AS_IT_IS.test(subject) ? encodeWord(subject, "B", WORD) : subject;
 }
 
-/** Without its end (RFC 5322, 2.1.1). */
+/** Without the line end (RFC 5322, 2.1.1). */
 const LONGEST_LINE = 998;
 
 const [NUL, LF, CR] = [0, 10, 13];
 
-/** Lines that every server takes and none changes. There may be a line for each byte: nothing is made of them. */
+/** Whether these are lines that every server takes and none changes. Not split: there may be a line for each byte. */
 function isPlainLines(bytes: Buffer): boolean {
   if (!isAscii(bytes)) return false;
   let length = 0;
@@ -124,8 +124,8 @@ function isPlainLines(bytes: Buffer): boolean {
 }
 
 /**
- * A message within a message may not be encoded (RFC 2046, 5.2.1), and nodemailer sends its bytes as they are: servers
- * refuse or change what is not plain lines. That goes as a file of any bytes.
+ * A message within a message may not be encoded (RFC 2046, 5.2.1), so that nodemailer sends its bytes as they are. Servers
+ * refuse or change bytes that are not plain lines: such a message is sent as a file of any type.
  */
 function attachmentType(named: string, content: Buffer): string {
   return !/^message\//i.test(named) || isPlainLines(content) ? named : "application/octet-stream";
@@ -142,8 +142,8 @@ function attached({ filename, contentType, content }: MailAttachment) {
 }
 
 /**
- * Bytes that a message has at least, for a server that says how many it takes (RFC 1870). Headers come on top, and
- * what encodes a text.
+ * The least bytes that a message can have, for a server that announces its limit (RFC 1870). Headers and the encoding of
+ * texts come on top.
  */
 function leastSize({ body, attachments = [] }: MailMessage): number {
   const attachedBytes = attachments.reduce((sum, { content }) => sum + content.byteLength, 0);
@@ -151,8 +151,8 @@ function leastSize({ body, attachments = [] }: MailMessage): number {
 }
 
 /**
- * Address objects and an explicit envelope: an address in a string could name further recipients. The
- * body is always a string under a typed name: as an object it could name a file to mail.
+ * Uses address objects and an explicit envelope, because an address in a string could name further recipients. The body is
+ * always a string: as an object it could name a file to send.
  */
 export function mailOptions(message: MailMessage, from: string): SendMailOptions {
   const cc = message.cc ?? [];
@@ -172,7 +172,7 @@ export function mailOptions(message: MailMessage, from: string): SendMailOptions
     [message.isHtml ? "html" : "text"]: message.body,
     ...(message.messageId === undefined ? {} : { messageId: `<${message.messageId}>` }),
     ...(message.headers === undefined ? {} : { headers: listed(message.headers) }),
-    // Nothing to separate: saves asking the system for random bytes.
+    // Without attachments there is nothing to separate: this saves asking the system for random bytes.
     ...(attachments.length === 0 ? { baseBoundary: "none" } : {}),
     attachments: attachments.map(attached),
     disableFileAccess: true,

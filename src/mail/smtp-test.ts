@@ -9,10 +9,9 @@ import { mailOptions, smtpOptions } from "./smtp-options.ts";
 const MAX_LINES = 200;
 
 /**
- * One conversation over a connection of its own, for the "send a test mail" of the dashboard. The
- * transcript is what went over the wire, line by line (`C:` ours, `S:` the server's), without the mail
- * itself and without any form of the password. Throws DependencyUnavailable when the server could not be asked for want
- * of something of ours.
+ * One conversation over a connection of its own, for the "send a test mail" of the dashboard. The transcript is what went
+ * over the wire, line by line (`C:` ours, `S:` the server's), without the mail itself and without any form of the password.
+ * Throws DependencyUnavailable when the server could not be called because something on our side is away.
  */
 export async function testSettings(input: {
   account: string;
@@ -29,7 +28,7 @@ export async function testSettings(input: {
   const record = (entry: unknown, text: unknown): void => {
     const side = sideOf(entry);
     if (side === null || typeof text !== "string") return;
-    // Within the bound of a reply, its lines are of a server's choice.
+    // The size of a reply is bounded, but within that a server may send any number of lines.
     for (const line of text.split(/\r?\n/, MAX_LINES - transcript.length))
       transcript.push(`${side}: ${scrub(line, secrets)}`);
   };
@@ -75,7 +74,7 @@ function sideOf(entry: unknown): "C" | "S" | null {
   return mark === "server" ? "S" : null;
 }
 
-/** Said once the connection has taken a message to its end. */
+/** Logged once the connection has taken a message to its end. */
 function isMessageEnd(entry: unknown): boolean {
   return markOf(entry) === "message";
 }

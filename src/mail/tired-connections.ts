@@ -1,6 +1,6 @@
 import { allConnections, END, hangUp, type Endable } from "./smtp-connection.ts";
 
-/** nodemailer's name for what it does with the answer to MAIL FROM. */
+/** nodemailer's method for the answer to MAIL FROM. */
 const AFTER_SENDER = "_actionMAIL";
 
 interface Conversation extends Endable {
@@ -8,10 +8,10 @@ interface Conversation extends Endable {
 }
 
 /**
- * A server that takes so many mails of a connection says so with 421 and closes it, or, as OpenSMTPD does, with another
- * 4yz to the next sender, and goes on listening. nodemailer keeps such a connection, and refused would be all that comes
- * after. One that has begun a mail before is closed where a sender is refused for now: of this mail nothing has left, it
- * goes out over another. What a server means is told by a connection that is new.
+ * A server that takes only so many mails over a connection says 421 and closes it, or, like OpenSMTPD, answers the next
+ * MAIL FROM with another 4yz and keeps the connection open. nodemailer would keep using that, and all later mails would be
+ * refused. So a connection over which a mail has begun before is closed when it gets a 4yz for MAIL FROM: nothing of this
+ * mail has been sent, and it goes out over another connection. A 4yz on a new connection counts as an answer about the mail.
  */
 export function closeTiredConnections(): void {
   const connection = allConnections<Conversation>(

@@ -17,7 +17,7 @@ export type SendResult = Exclude<MailResult, { kind: "unconfigured" }>;
 
 /**
  * `stale`: the connection had been closed, or was out of step, and nothing was sent. `crowded`: the server did not take the
- * mail for now, perhaps only because of our other connections.
+ * mail, perhaps only because we have other connections.
  */
 type Attempt =
   SendResult | { kind: "stale"; failure: SendResult } | { kind: "crowded"; failure: MailFailure };
@@ -25,44 +25,44 @@ type Attempt =
 /** How long a mail may take. */
 export interface TimeLimit {
   signal: AbortSignal;
-  /** Somebody waits for an answer: the mail's wait is part of its time. */
+  /** Somebody waits for an answer: waiting for a turn counts as part of the mail's time. */
   awaited: boolean;
-  /** The mail has a connection for itself: its time begins now. */
+  /** Called when it is the mail's turn, and its time begins. */
   begin: () => void;
 }
 
-/** Open connections to one account's SMTP server, as of one revision of its settings. */
+/** Open connections to one account's SMTP server, by one revision of its settings. */
 export interface TransportPool {
   revision: string;
   from: string;
   /**
-   * Waits for its turn, in the order in which mails come; one that somebody awaits does not where MOST_WAITING do.
-   * `maySend`: as the Mailer's. `retired`: the pool was before it was the mail's turn, and nothing of the mail has left.
+   * Mails wait for their turn in the order in which they come; an `awaited` one is refused when MOST_WAITING wait already.
+   * `maySend`: see `MailOptions`. `retired`: the pool was retired before it was the mail's turn; nothing of it was sent.
    */
   send(
     message: MailMessage & { messageId: string },
     limit: TimeLimit,
     maySend?: () => boolean,
   ): Promise<SendResult | { kind: "retired" }>;
-  /** Takes no new mail, nor those that wait; closes its connections once the mails in flight are through. */
+  /** Takes no new mails, and ends the waiting ones as `retired`; closes its connections after the mails in flight. */
   retire(): void;
   /** Closes now; mails in flight fail. */
   close(): void;
 }
 
 /**
- * Mails that wait, in all, when one more is awaited. Each keeps its text in memory. Ten connections bring about as
- * many to a server that takes a second for each, before the time of those that wait is over: what came after them
- * would wait in vain. Jobs' mails are not refused: their worker starts a few at a time.
+ * Mails that may wait when an awaited one comes. Each keeps its text in memory. If a server takes a second for each mail,
+ * ten connections send about so many within the time of a mail: further ones would wait in vain. Mails of jobs are not
+ * refused, because their worker starts only a few at a time.
  */
 const MOST_WAITING = 500;
 
-/** Below the shortest common idle limits of servers, so that it is we who close. */
+/** Milliseconds; below the shortest common idle limits of servers, so that we close first. */
 const IDLE_TIMEOUT = 30_000;
 
-/** Mails that get through before a server that had too many connections is tried with one more. */
+/** Mails that must get through before a server that had too many connections gets one more. */
 const BEFORE_ONE_MORE = 50;
-/** The party of mails that the server sent away: they get every other turn, since their time is running. */
+/** The party of mails that the server sent away. As a party they get every other turn, since their time is running. */
 const SENT_AWAY = "sent away";
 
 export function createTransportPool(options: {
@@ -86,14 +86,15 @@ export function createTransportPool(options: {
   const pool = new SMTPPool({
     ...smtpOptions({ ...options, dial }),
     maxConnections: options.connections,
-    // A requeued mail could go out twice; the one safe case is handled below.
+    // A requeued mail could be sent twice; the only safe case is handled by `inTurn`.
     maxRequeues: 0,
     idleTimeout: IDLE_TIMEOUT,
   });
 
-  // A mail that waited in nodemailer's own queue would have its time run out there.
+  // Mails wait for a turn here, and not in nodemailer's own queue, where their time would run out.
   const turns = createServerTurns(options.connections);
   let inFlight = 0;
+  /** How many turns have begun, ever. */
   let begun = 0;
   let retired = false;
 
@@ -119,7 +120,7 @@ export function createTransportPool(options: {
       if (refused !== undefined) return partlyRefused([refused, ...more], secrets);
       return { kind: "accepted", messageId: message.messageId };
     } catch (error) {
-      // The account's rules could not be read to check the server: no mail has left.
+      // The account's rules could not be read to check the server: nothing was sent.
       if (error instanceof DependencyUnavailable) throw error;
       const failure = smtpFailure({ error, bodyEnded: ended, secrets });
       if (!signal.aborted && !ended && closedWhileIdle(error))
@@ -131,7 +132,7 @@ export function createTransportPool(options: {
     }
   }
 
-  /** Each of the connections may have been closed meanwhile, or have brought all the mails that the server takes of one. */
+  /** Tries again while connections are stale: each open one may be, closed by the server or after as many mails as it takes. */
   async function inTurn(...mail: Parameters<typeof attempt>): Promise<Attempt> {
     for (let left = Math.max(1, open); ; left -= 1) {
       const ended = await attempt(...mail);
@@ -152,7 +153,7 @@ export function createTransportPool(options: {
           return smtpFailure({ error: unsent(signal.reason), bodyEnded: false, secrets });
         }
         if (retired) {
-          // Between its turn and here.
+          // Retired after the turn was given.
           turns.done();
           return { kind: "retired" };
         }
@@ -166,7 +167,7 @@ export function createTransportPool(options: {
           if (ended.kind === "stale") return ended.failure;
           if (ended.kind === "accepted") turns.gotThrough();
           if (ended.kind !== "crowded") return ended;
-          // With none beside it, from its beginning to here, it was not one too many.
+          // No other mail was in flight from its beginning to here: so it was not one connection too many.
           if (alone === begun || signal.aborted) return ended.failure;
           sentAway = ended.failure;
         } finally {
@@ -190,20 +191,20 @@ export function createTransportPool(options: {
   };
 }
 
-/** As many at a time as there are connections, or fewer once the server takes fewer. */
+/** As many turns at a time as there are connections, or fewer once the server accepts fewer. */
 function createServerTurns(connections: number) {
   const turns = createTurns({ atOnce: connections });
   let through = 0;
-  /** Turns that nobody gets, and how many mails had got through when that was changed last. */
+  /** Turns that nobody gets, and the value of `through` when that last changed. */
   let withheld = 0;
   let changedAt = 0;
   return {
     ...turns,
-    /** Mails that got through. */
+    /** How many mails got through. */
     get through() {
       return through;
     },
-    /** In place of `done`: it was one too many. One is left, for those who wait. */
+    /** In place of `done`, after one connection too many: gives the turn to nobody. The last turn is never withheld. */
     withhold(): void {
       changedAt = through;
       if (withheld < connections - 1) withheld += 1;
@@ -237,23 +238,23 @@ const QUEUE_FULL: SendResult = {
   queueFull: true,
 };
 
-/** Why a mail was ended before anything was done for it. */
+/** The error of a mail that ended before anything of it was sent. */
 function unsent(reason: unknown): Error {
   if (reason instanceof ServerBusy) return reason;
-  // As nodemailer calls it.
+  // The code of nodemailer.
   return Object.assign(new Error("aborted"), { code: "EABORT" });
 }
 
 /**
- * Resolves with the errors of refused recipients, when others were taken.
- * Without nodemailer's Mail around the pool: its plugins, defaults and lists are nothing that we use.
+ * Resolves with the errors of refused recipients, when others were accepted.
+ * Uses the pool without nodemailer's Mail around it: we do not need its plugins, defaults and lists.
  */
 async function sendThrough(
   pool: SMTPPool,
   message: MimeNode,
   signal: AbortSignal,
 ): Promise<readonly NodemailerError[]> {
-  // All that the pool reads of a mail.
+  // The pool reads nothing else of a mail.
   const mail = { message, data: { signal } } satisfies Pick<PooledMail, "message" | "data">;
   return new Promise((resolve, reject) => {
     pool.send(mail as PooledMail<SMTPPool.SentMessageInfo>, (error, info) => {
@@ -264,8 +265,8 @@ async function sendThrough(
 }
 
 /**
- * The connection was closed by the server before a byte of the mail was read: nodemailer would requeue
- * (and with maxRequeues 0 fails with an error that belongs to no command). Sending again is safe.
+ * The server closed the connection before a byte of the mail was read. nodemailer would requeue the mail; with maxRequeues 0
+ * it fails with an error that belongs to no command. Sending again is safe.
  */
 function closedWhileIdle(error: unknown): boolean {
   const { code, command, responseCode } = readFields(error);
@@ -273,8 +274,8 @@ function closedWhileIdle(error: unknown): boolean {
 }
 
 /**
- * "Closing transmission channel" (RFC 5321, 4.2.3) is what servers say to one connection too many, and Microsoft 365
- * says 432 of it once it has read a mail. 421 that late could be anything.
+ * Servers answer 421, "closing transmission channel" (RFC 5321, 4.2.3), to one connection too many; Microsoft 365 answers
+ * 432 once it has read a mail. After the body, 421 could mean anything.
  */
 function tooMany(error: unknown, bodyEnded: boolean): boolean {
   const { responseCode } = readFields(error);
@@ -282,12 +283,12 @@ function tooMany(error: unknown, bodyEnded: boolean): boolean {
 }
 
 /**
- * Where all processes of a server are busy, as Postfix has them, the system takes a connection and nobody greets it. That
- * was one too many if other mails got through meanwhile: the server is at work.
+ * When all processes of a server such as Postfix are busy, its system accepts a connection that nobody greets. If other
+ * mails got through meanwhile, the server works, and this was one connection too many.
  */
 function notGreeted(error: unknown): boolean {
   return error instanceof Error && "timeoutType" in error && error.timeoutType === GREETING;
 }
 
-/** nodemailer's name for what was waited for. */
+/** nodemailer's name for a greeting that did not come in time. */
 const GREETING = "GREETING_TIMEOUT";

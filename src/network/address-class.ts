@@ -13,7 +13,7 @@ interface Row {
   reach: SpecialBlock["reach"];
 }
 
-/** One list a row, the most specific first: the first hit decides. */
+/** A list for each block, the most specific first: the first hit decides. */
 function compile(blocks: readonly SpecialBlock[], family: "ipv4" | "ipv6"): Row[] {
   return blocks
     .map(({ cidr, reach }) => {
@@ -28,7 +28,7 @@ function compile(blocks: readonly SpecialBlock[], family: "ipv4" | "ipv6"): Row[
 const IPV4 = compile(SPECIAL_IPV4, "ipv4");
 const IPV6 = compile(SPECIAL_IPV6, "ipv6");
 
-/** Throws TypeError for what is no address: a host name here would be a hole in the guard. */
+/** Throws TypeError for a text that is no address: a host name here would be a hole in the guard. */
 export function classifyAddress(address: string): AddressClass {
   const family = isIP(address);
   if (family === 0) throw new TypeError(`not an IP address: ${address}`);

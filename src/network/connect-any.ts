@@ -5,10 +5,10 @@ import { abortReason } from "../waiting/until-aborted.ts";
 const NEXT = 500;
 
 /**
- * The first connection that is made to one of the addresses, which there must be; the others are destroyed. One that
- * takes its time is not given up for the next (RFC 8305, 5), as net's `autoSelectFamily` does: a lost packet is sent
- * again after a second, and the other address may be one that nobody reaches from here. Rejects when all have failed,
- * with the error of the first, or with the signal's reason.
+ * Connects to the addresses (at least one) and resolves with the first connection that is made; the others are destroyed.
+ * Unlike net's `autoSelectFamily`, it does not give up a slow connection when it tries the next address (RFC 8305, 5): a
+ * lost packet is sent again after a second, and the next address may not be reachable from here. Rejects with the error of
+ * the first address when all have failed, or with the signal's reason.
  */
 export function connectAny(options: {
   addresses: readonly string[];
@@ -42,7 +42,7 @@ export function connectAny(options: {
       const socket = connect(address);
       const first = tried.size === 0;
       tried.add(socket);
-      // It stays with those that are not wanted: until somebody else listens, an error would be nobody's.
+      // It stays on connections that are not wanted any more: an error without a listener would end the process.
       const failed = (error: Error): void => {
         if (first) failure = error;
         failures += 1;
@@ -70,7 +70,7 @@ export function connectAny(options: {
   });
 }
 
-/** One of each family in turn, beginning with the first one's (RFC 8305, 4). */
+/** Alternates between the families, beginning with that of the first address (RFC 8305, 4). */
 function inTurn(addresses: readonly string[]): string[] {
   const family = isIP(addresses[0] ?? "");
   const own = addresses.filter((address) => isIP(address) === family);

@@ -6,8 +6,8 @@ import { refusalText } from "./destination-refused.ts";
 import type { DestinationRules } from "./destination-rules.ts";
 
 /**
- * What can be told about a destination without DNS. A webhook's URL has been through the WHATWG parser, which
- * turns every spelling of an IPv4 address (0x7f.1, 2130706433, 127。0。0。1) into the dotted one.
+ * Judges destinations without DNS. A webhook's URL has been through the WHATWG parser, which turns every spelling of an
+ * IPv4 address (0x7f.1, 2130706433, 127。0。0。1) into the dotted one.
  */
 export function createDestinationPolicy(options: {
   rules: DestinationRules;

@@ -4,7 +4,7 @@ const SETTING =
   "an operator can allow it with CARILLON_ALLOW_DESTINATIONS or `carillon admin account allow`";
 
 /**
- * One text for whatever is behind: it repeats what the caller gave and never says what it resolved to,
+ * The same text whatever is behind the destination: it repeats what the caller gave and never says what it resolved to,
  * whether anything listens there, or which of several addresses was refused.
  */
 export function refusalText(protocol: Protocol, host: string, port: number): string {

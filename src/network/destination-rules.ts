@@ -12,10 +12,10 @@ export interface DestinationRules {
 /**
  * `CIDR[:port]` rules, comma-separated: `127.0.0.0/8`, `10.1.2.3/32:8443`, `fd00::/8`, `::1/128:8080`.
  * An address alone stands for itself; IPv6 with a port may be bracketed (`[::1]:8080`). A rule without
- * a port allows every port. Throws InvalidInput naming the first rule that is none.
+ * a port allows every port. Throws InvalidInput with the first text that is not a rule.
  */
 export function parseDestinationRules(text: string): DestinationRules {
-  // By family and port. In one list of both, IPv4 addresses meet IPv6 rules as ::ffff:0:0/96: `::/0` would
+  // By family and port. In a list of both families, IPv4 addresses match IPv6 rules as ::ffff:0:0/96: `::/0` would
   // allow the loopback of both.
   const lists = new Map<string, BlockList>();
   const ports = new Set<number>();
@@ -46,7 +46,7 @@ const RULE =
   /^(?:\[(?<bracketed>[^\]]+)\]|(?<four>[\d.]+)|(?<six>[\da-f:.]+)(?=\/))(?:\/(?<bits>\d{1,3}))?(?::(?<port>\d{1,5}))?$/i;
 
 function parseRule(rule: string): { network: string; bits: number; port: number | null } {
-  // An IPv6 address without a prefix takes all the colons; `[::1]:80` says which one is the port's.
+  // In an IPv6 address without a prefix all colons belong to the address; only brackets tell the port's (`[::1]:80`).
   const parts = isIP(rule) === 0 ? RULE.exec(rule)?.groups : { six: rule };
   const address = parts?.["bracketed"] ?? parts?.["four"] ?? parts?.["six"] ?? "";
   const version = isIP(address);
@@ -65,7 +65,7 @@ function parseRule(rule: string): { network: string; bits: number; port: number 
         message: `"${rule}" is not CIDR[:port], for instance 10.0.0.0/8 or ::1/128:8080`,
       },
     ]);
-  // A rule for ::ffff:10.0.0.0/104 would never meet the addresses it is meant for.
+  // A rule for ::ffff:10.0.0.0/104 would never match: addresses are compared in their canonical form, which is IPv4.
   const network = canonicalAddress(address);
   if (version === 6 && isIP(network) === 4) {
     if (bits < 96)

@@ -14,24 +14,24 @@ export interface DialRequest {
   /** A name or a literal, IPv6 with or without brackets. */
   host: string;
   port: number;
-  /** Milliseconds that the caller has for this and what follows, if that is less than a connection has. */
+  /** Milliseconds that the caller has in all, if that may be less than the dial's own limit. */
   timeoutMs?: number;
-  /** Where what is read goes, instead of into a buffer of its own and "data". Not for TLS. */
+  /** Receives the bytes that are read, instead of the "data" event. Not for TLS. */
   onread?: OnReadOpts;
 }
 
 /**
- * Opens a TCP connection, or rejects: `DestinationRefused` by the guard, `DependencyUnavailable` when what it judges
- * by cannot be had in time, or this process has no more sockets (nobody has been called then), or the network's own
- * error with its `code`. TLS is the caller's, with the original name for SNI.
+ * Opens a TCP connection. Rejects with `DestinationRefused` by the guard; with `DependencyUnavailable`, before anybody is
+ * called, when the rules cannot be read in time or this process has no more sockets; or with the network's own error and
+ * its `code`. TLS is left to the caller, with the original name for SNI.
  */
 export type Dial = (request: DialRequest) => Promise<Socket>;
 
 /**
  * The only way out for webhooks and SMTP. Resolves the name once, checks every address it has, and
- * connects to an address that was checked: a name that changes its mind between check and connect (DNS
- * rebinding) gains nothing. One forbidden address refuses the name altogether, or an attacker would
- * only have to retry until the forbidden one comes first.
+ * connects to an address that was checked: a name whose addresses change between check and connect (DNS rebinding) gains
+ * nothing. One forbidden address is enough to refuse the name: otherwise an attacker would only have to retry until the
+ * forbidden one comes first.
  */
 export function createGuardedDial(options: {
   /** Installation-wide, CARILLON_ALLOW_DESTINATIONS. */
@@ -44,7 +44,7 @@ export function createGuardedDial(options: {
   clusterDomain?: string;
   /** Milliseconds to resolve and connect. */
   timeoutMs?: number;
-  /** This process, or its machine, has no more sockets. */
+  /** Called when this process, or its machine, has no more sockets. */
   onShortage?: (error: unknown) => void;
 }): Dial {
   const { rules, accountRules, clusterNamespace, timeoutMs = 10_000 } = options;
@@ -88,14 +88,14 @@ export function createGuardedDial(options: {
       return reach === "global" || (ownService && reach === "private");
     };
     if (addresses.length === 0 || !addresses.every(allowed)) {
-      // A pod's search domains make a Service of NAME.NAMESPACE: that it is there is not to be told either. As
-      // `resolve` answers for what is not: an internal name is refused, any other one not found.
+      // A pod's search domains resolve NAME.NAMESPACE to a Service, and the answer must not tell that it exists. So it is
+      // the same as `resolve` gives for a name that does not exist: refused if internal, otherwise not found.
       throw found.bySystem === true && !INTERNAL_NAME.test(host) ? notFound(host) : refused();
     }
     const { onread } = request;
     const socket = await connectAny({
       addresses,
-      // Literals, as they were checked: nobody looks them up.
+      // The literals that were checked: there is no further lookup.
       connect: (address) => connect({ host: address, port, ...(onread && { onread }) }),
       signal: limit.signal,
     });
@@ -113,9 +113,9 @@ export function createGuardedDial(options: {
     try {
       return await untilAborted(lookup(fullName(host)), signal);
     } catch (error) {
-      // Whether an internal name exists is nobody's business either, but for the account's own Services. That
-      // a name server is away, or no socket is left to ask it by, is no such news, and passes.
-      if (signal.aborted || !INTERNAL_NAME.test(host) || PASSING.has(codeOf(error))) throw error;
+      // The answer must not tell whether an internal name exists, unless it is the account's own Service. A name server
+      // that is away, or a lack of sockets, tells nothing and is temporary: that error is passed on.
+      if (signal.aborted || !INTERNAL_NAME.test(host) || TEMPORARY.has(codeOf(error))) throw error;
       throw (await isOwnService(account, host, limit)) ? error : refused();
     }
   }
@@ -130,7 +130,7 @@ export function createGuardedDial(options: {
     return service[1] === (await inTime("kubernetes", clusterNamespace(account), limit));
   }
 
-  /** The search domains of whatever pod or machine this is have no say in what a Service name means. */
+  /** Completes a Service name with the cluster's domain, so that it does not depend on the search domains of this pod. */
   function fullName(host: string): string {
     const name = host.replace(/\.$/, "");
     if (clusterNamespace === undefined || !SERVICE_NAME.test(name.toLowerCase())) return host;
@@ -142,15 +142,15 @@ function notFound(host: string): Error {
   return Object.assign(new Error(`${host} is not found`), { code: "ENOTFOUND" });
 }
 
-/** Of one connection. */
+/** The time limit of one dial. */
 interface Limit {
   ms: number;
   signal: AbortSignal;
 }
 
 /**
- * A lookup that hangs is a dependency that is away, not the destination's fault. It gets half of the time, so that the
- * call's own does not run out while it waits.
+ * An answer of a dependency that takes too long: DependencyUnavailable, because it is not the destination's fault. It gets
+ * half of the time, so that the call's own time does not run out first.
  */
 async function inTime<T>(dependency: string, answer: Promise<T>, limit: Limit): Promise<T> {
   const late = AbortSignal.any([limit.signal, AbortSignal.timeout(limit.ms / 2)]);
@@ -163,7 +163,7 @@ async function inTime<T>(dependency: string, answer: Promise<T>, limit: Limit): 
 
 /** Open files of the process, of the machine, or the kernel's memory have run out. */
 const SHORTAGES = new Set(["EMFILE", "ENFILE", "ENOBUFS", "ENOMEM"]);
-const PASSING = new Set([...SHORTAGES, "EAI_AGAIN"]);
+const TEMPORARY = new Set([...SHORTAGES, "EAI_AGAIN"]);
 
 /** `NAME.NAMESPACE.svc`, also `POD.NAME.NAMESPACE.svc`, without the cluster's domain. */
 const SERVICE_NAME = /^(?:[^.]+\.)+([^.]+)\.svc$/;

@@ -2,20 +2,19 @@ import { Resolver } from "node:dns/promises";
 import { isIP } from "node:net";
 import type { DestinationPolicy } from "../domain/ports/destination-policy.ts";
 
-/** Milliseconds for each name server: somebody waits for the command, and where DNS is slow nothing is said. */
+/** Milliseconds for each name server: a person waits for the command. If DNS is slow, there is no warning. */
 const RESOLVING = { timeout: 1_000, tries: 1 };
-/** Of a Service an account's own namespace decides, and only the cluster's DNS knows it. */
+/** A Service: only the cluster's DNS knows it, and whether it may be called depends on the account's namespace. */
 const SERVICE = /\.svc(?:\.|$)/i;
 
 /**
- * Why no mail would go to this server, as far as can be told by these rules and from this machine; null: nothing is against
- * it.
+ * Why no mail would go to this server, as far as these rules and this machine's DNS can tell; null: no objection.
  */
 export async function mailServerWarning(options: {
   policy: Pick<DestinationPolicy, "mailServerRefusal">;
   account: string;
   server: { host: string; port: number };
-  /** Default: as DNS says, without the hosts file and search domains. */
+  /** Default: asks DNS, without the hosts file and search domains. */
   addressesOf?: (host: string) => Promise<readonly string[]>;
 }): Promise<string | null> {
   const { policy, account, server, addressesOf = askDns } = options;

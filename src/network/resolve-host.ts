@@ -2,51 +2,52 @@ import { lookup as getaddrinfo, Resolver } from "node:dns/promises";
 import { createTurns, type Turns } from "../waiting/turns.ts";
 
 export interface Found {
-  /** Of a very large answer the first. */
+  /** Only the first ones of a very large answer. */
   addresses: string[];
-  /** DNS does not know the name as it stands: the hosts file does, or a search domain makes another one of it. */
+  /** Not from DNS, which does not know the name as it stands, but from the hosts file or by a search domain. */
   bySystem?: boolean;
 }
 
 /** The addresses of a name. Rejects with a DNS error (`code` ENOTFOUND, EAI_AGAIN, …). */
 export type Lookup = (host: string) => Promise<Found>;
 
-/** Milliseconds that AAAA is waited for when A is there: some servers mishandle it, and a dial has 10 s in all. */
+/** Milliseconds to wait for AAAA once A is there: some servers mishandle AAAA, and a dial has 10 s in all. */
 const AAAA_AFTER_A = 500;
 /**
- * And A when AAAA is there: until it has been asked for again, which takes up to 3 s, since Node looks once a second. From
- * most clusters no IPv6 address is reached, and of the two questions, which leave at once, one may well get lost.
+ * Milliseconds to wait for A once AAAA is there: until A has been asked for again, which takes up to 3 s, since Node checks
+ * once a second. Most clusters reach no IPv6 address, and one of the two questions, which are sent at once, may well get
+ * lost.
  */
 const A_AFTER_AAAA = 3_500;
-/** Milliseconds in line for the system's resolver: as long as a dial waits, nobody wants it any more. */
+/** Milliseconds in line for the system's resolver: a dial waits no longer. */
 const PATIENCE = 10_000;
 /**
- * Addresses of one kind, more than anybody tries. An answer of 64 KiB has four thousand, which whoever runs a
- * name's server chooses, and each is checked; only those that were checked are dialled.
+ * Most addresses of one kind; more than anybody tries. An answer of 64 KiB can have four thousand, chosen by the owner of
+ * the name's server, and each must be checked. Only addresses that were checked are dialled.
  */
 const MOST_ADDRESSES = 64;
 /**
- * c-ares shortens `timeout` for servers that have been answering quickly, which comes to a second, and only lengthens it
- * again in the last try: 5 s for a silent server that was quick, 8 to 9 s for another one, of a dial's 10 s. A name
- * server that asks another one, which lost a packet, needs more than two (CoreDNS: 2 s each).
+ * c-ares shortens `timeout` to about a second for servers that have been answering quickly, and lengthens it again only in
+ * the last try. In all that is 5 s for a silent server that was quick, and 8 to 9 s for another one, of a dial's 10 s. A
+ * name server whose own question to another one got lost needs more than two seconds (CoreDNS: 2 s each).
  */
 const RESOLVING = { timeout: 2_000, maxTimeout: 2_000, tries: 4 };
-/** More than the attempts that a process has in flight. */
+/** Most names in line: more than the attempts that a process has in flight. */
 const MAX_WAITING = 1_000;
 
 /**
  * Asks the DNS servers directly first. `dns.lookup` runs getaddrinfo on libuv's threads, two at a time for
  * the whole process: two names with a dead name server would hold up everybody, PostgreSQL's connections
- * among them. The system's own resolver is asked only for names without a dot and for those that DNS says
- * do not exist: it knows the hosts file and the search domains (`receiver.team-a.svc`). Whoever runs a
- * name's server can say so first and fall silent then, so that such names take one of the two threads at
- * most. To be made once in a process.
+ * included. The system's own resolver, which knows the hosts file and the search domains
+ * (`receiver.team-a.svc`), is asked only for names without a dot and for those that do not exist according to DNS.
+ * Somebody's name server may first say that a name does not exist, and then fall silent, so that such names take only one
+ * of the two threads. To be made once in a process.
  */
 export function createLookup(
   options: {
-    /** Instead of the system's. */
+    /** Name servers to ask instead of the system's. */
     servers?: () => readonly string[];
-    /** The system's resolver, which cannot be told whom to ask. */
+    /** In place of the system's resolver, which cannot be told whom to ask. */
     system?: (host: string) => Promise<string[]>;
     /** Milliseconds. */
     patience?: number;
@@ -60,8 +61,8 @@ export function createLookup(
   };
   let resolver = makeResolver();
   const dottedTurns = createTurns({ atOnce: 1, maxWaiting: MAX_WAITING });
-  // No user's name server answers for these, only the installation's own: they do not stand in line behind
-  // the others, and take the second thread for no longer than PostgreSQL's own name would.
+  // Names without a dot are answered by the installation's own name servers, not by a user's. So they do not stand in line
+  // behind the others, and take the second thread for no longer than PostgreSQL's own name would.
   const plainTurns = createTurns({ atOnce: 1, maxWaiting: MAX_WAITING });
 
   return async (host) => {
@@ -70,7 +71,7 @@ export function createLookup(
     const addresses = answers.flatMap((answer) =>
       answer.status === "fulfilled" ? answer.value.slice(0, MOST_ADDRESSES) : [],
     );
-    // Half an answer is used: an AAAA query that some servers mishandle must not fail the name.
+    // Half an answer is enough: some servers mishandle AAAA queries.
     if (addresses.length > 0) return { addresses };
     if (
       answers.some((answer) => answer.status === "rejected" && !ANSWERED.has(codeOf(answer.reason)))
@@ -83,13 +84,13 @@ export function createLookup(
     return inTurn(host, dottedTurns);
   };
 
-  /** A resolver knows the servers of when it was made: those of the network that a laptop has left. */
+  /** A resolver keeps the servers that the system had when it was made, for instance those of a network that a laptop has left. */
   function readServersAgain(): void {
     const fresh = makeResolver();
     if (String(fresh.getServers()) !== String(resolver.getServers())) resolver = fresh;
   }
 
-  /** c-ares asks every server twice for the one kind that is not answered, with the other in hand. */
+  /** Waits for the second kind only for a while: c-ares would ask every server several times, with the other kind at hand. */
   async function askBothKinds(host: string): Promise<PromiseSettledResult<string[]>[]> {
     const a = resolver.resolve4(host);
     const aaaa = resolver.resolve6(host);
@@ -131,12 +132,12 @@ function unresolved(host: string, cause?: unknown): Error {
   });
 }
 
-/** No such name, or no record of this type. */
+/** A name server answered: no such name, or no record of this type. */
 const ANSWERED = new Set(["ENOTFOUND", "ENODATA"]);
-/** Or no DNS server at all. */
+/** The same, or there is no DNS server at all. */
 const ABSENT = new Set([...ANSWERED, "ECONNREFUSED"]);
 
-/** Of a DNS or system error; empty when it has none. */
+/** The code of a DNS or system error; empty when it has none. */
 export function codeOf(error: unknown): string {
   return error instanceof Error && "code" in error ? String(error.code) : "";
 }

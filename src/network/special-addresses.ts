@@ -1,10 +1,9 @@
 /**
  * The IANA special-purpose address registries, complete as of 2025-10:
  * https://www.iana.org/assignments/iana-ipv4-special-registry and …/iana-ipv6-special-registry
- * and what other registries take out of the unicast space (multicast, site-local, reserved).
+ * and the blocks that other registries take out of the unicast space (multicast, site-local, reserved).
  * The most specific row decides. `reach`: `global` as the registry's "Globally Reachable: True";
- * `embeds`: an IPv4 address in the last 32 bits decides; `never`: not even a service of the account's
- * own namespace may have it; `private`: only for those who are allowed.
+ * `embeds`: the IPv4 address in the last 32 bits decides; `private` and `never`: see `AddressClass`.
  */
 export interface SpecialBlock {
   cidr: string;
@@ -17,14 +16,14 @@ export const SPECIAL_IPV4: readonly SpecialBlock[] = [
   { cidr: "10.0.0.0/8", name: "private use", reach: "private" },
   { cidr: "100.64.0.0/10", name: "shared address space (carrier NAT)", reach: "private" },
   { cidr: "127.0.0.0/8", name: "loopback", reach: "never" },
-  // In no registry: Azure's documentation, "What is IP address 168.63.129.16?". On Azure the node's own host answers.
+  // Not in a registry, but in Azure's documentation, "What is IP address 168.63.129.16?": there the node's host answers.
   { cidr: "168.63.129.16/32", name: "Azure WireServer", reach: "never" },
   { cidr: "169.254.0.0/16", name: "link-local", reach: "never" },
   { cidr: "172.16.0.0/12", name: "private use", reach: "private" },
   { cidr: "192.0.0.0/24", name: "IETF protocol assignments", reach: "private" },
   { cidr: "192.0.0.0/29", name: "IPv4 service continuity prefix", reach: "private" },
   { cidr: "192.0.0.8/32", name: "IPv4 dummy address", reach: "private" },
-  // Reachable from everywhere by the registry, but what answers is the network's own gateway.
+  // Globally reachable according to the registry, but the network's own gateway answers.
   { cidr: "192.0.0.9/32", name: "port control protocol anycast", reach: "never" },
   { cidr: "192.0.0.10/32", name: "TURN anycast", reach: "never" },
   { cidr: "192.0.0.170/32", name: "NAT64 discovery", reach: "private" },
@@ -45,7 +44,7 @@ export const SPECIAL_IPV4: readonly SpecialBlock[] = [
 ];
 
 export const SPECIAL_IPV6: readonly SpecialBlock[] = [
-  // Whatever IANA has not given out as global unicast (2000::/3) is reserved.
+  // Everything that IANA has not given out as global unicast (2000::/3) is reserved.
   { cidr: "::/0", name: "reserved", reach: "private" },
   { cidr: "2000::/3", name: "global unicast", reach: "global" },
   { cidr: "::/96", name: "IPv4-compatible (deprecated)", reach: "never" },
@@ -53,7 +52,7 @@ export const SPECIAL_IPV6: readonly SpecialBlock[] = [
   { cidr: "::1/128", name: "loopback", reach: "never" },
   { cidr: "::ffff:0:0/96", name: "IPv4-mapped", reach: "embeds" },
   { cidr: "::ffff:0:0:0/96", name: "IPv4-translated", reach: "never" },
-  // With DNS64 every IPv4-only host has such an address: what counts is the IPv4 address in it.
+  // With DNS64 every IPv4-only host has such an address: the IPv4 address in it counts.
   { cidr: "64:ff9b::/96", name: "NAT64", reach: "embeds" },
   { cidr: "64:ff9b:1::/48", name: "local-use NAT64", reach: "never" },
   { cidr: "100::/64", name: "discard-only", reach: "private" },

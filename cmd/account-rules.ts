@@ -5,11 +5,11 @@ import { parseDestinationRules, type DestinationRules } from "../src/network/des
 import { createFreshAnswers } from "../src/waiting/fresh-answers.ts";
 import { parsedSetting } from "./parsed-setting.ts";
 
-/** A rule that an operator takes back goes on for this long at most. */
+/** Milliseconds for which a rule may still apply after an operator has removed it. */
 const FRESH_MS = 2_000;
 const MOST_ACCOUNTS = 10_000;
 
-/** The installation's own allow-list; throws StartProblem when it is not one. */
+/** The installation's own allow-list; throws StartProblem when it is not valid. */
 export function installationRules({
   allowDestinations = [],
 }: Pick<Configuration, "allowDestinations">): DestinationRules {
@@ -18,7 +18,7 @@ export function installationRules({
   );
 }
 
-/** The accounts' own allow-lists, asked at every connection: a herd to one account asks once. */
+/** The accounts' own allow-lists. They are needed for every connection: many connections at once share one look-up. */
 export function createAccountRules(dependencies: {
   accounts: Pick<Accounts, "allowedDestinations">;
   monotonic: Monotonic;

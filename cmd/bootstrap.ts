@@ -8,7 +8,7 @@ import { createPool } from "../src/postgres/pool.ts";
 import { createUsers, userFindings } from "../src/postgres/users.ts";
 import { withCluster } from "./with-cluster.ts";
 
-/** What the stores call by their own names. */
+/** The variables behind the fields that the stores complain about. */
 const VARIABLE_OF: Partial<Record<string, string>> = {
   name: "CARILLON_BOOTSTRAP_ACCOUNT",
   namespace: "CARILLON_BOOTSTRAP_NAMESPACE",
@@ -17,8 +17,8 @@ const VARIABLE_OF: Partial<Record<string, string>> = {
 };
 
 /**
- * What CARILLON_BOOTSTRAP_* ask for; undefined: nothing. Throws StartProblem when it cannot be had, whatever is in the
- * database.
+ * The account that CARILLON_BOOTSTRAP_* ask for; undefined: none. Throws StartProblem for values that cannot be accepted,
+ * without looking at the database.
  */
 export function firstAccount(configuration: Configuration): FirstAccount | undefined {
   const { bootstrapAccount: name, bootstrapNamespace: namespace } = configuration;
@@ -43,7 +43,7 @@ export interface FirstAccount {
 
 /**
  * Creates the account of CARILLON_BOOTSTRAP_ACCOUNT, bound to its namespace, and its dashboard user: once
- * per database, however many pods start at the same time. What people change or delete later stays so.
+ * per database, however many pods start at the same time. Later changes and deletions by people are not undone.
  */
 export async function bootstrap(options: {
   first: FirstAccount | undefined;
@@ -61,7 +61,7 @@ export async function bootstrap(options: {
       url,
       key: "bootstrap",
       async work() {
-        // A try that died half-way, or an operator before us, may have made some of it.
+        // An earlier try that died half-way, or an operator, may have made a part of it.
         const found = await accounts.byName(name);
         const account = found ?? (await accounts.create({ name }));
         if (found === undefined) say(`Created the account ${name}`);

@@ -73,7 +73,7 @@ async function run(parsed: ParsedCommandLine & { kind: "command" }): Promise<voi
       stores: createStores(pool, database),
       readStandardInput: () => readText(process.stdin),
     });
-    // A key that nobody could write down must not look as if it had been.
+    // When a new key could not be printed, the command must not look as if it had succeeded.
     await write(output === "json" ? JSON.stringify(result.json) : result.text).catch(
       (cause: unknown) => {
         const reason = cause instanceof Error ? cause.message : String(cause);
@@ -88,7 +88,7 @@ async function run(parsed: ParsedCommandLine & { kind: "command" }): Promise<voi
   }
 }
 
-/** Where nobody listens its Carillon has gone, too, which would end without it; one that is busy has not. */
+/** If nobody listens on the database's port, the standalone does not run either: it would end without its database. */
 function awayOf(dataDir: string, { cause }: DependencyUnavailable): string {
   if ((cause as NodeJS.ErrnoException | undefined)?.code === "ECONNREFUSED")
     return `the Carillon on the data directory ${dataDir} does not run any longer: start it again (npm start)`;
@@ -99,7 +99,7 @@ function awayOf(dataDir: string, { cause }: DependencyUnavailable): string {
 interface Database {
   url: string;
   encryptionKeys: string | undefined;
-  /** Where a standalone, which may have been killed since, said how to reach it. */
+  /** Set if the URL comes from the data directory of a standalone, which may have been killed since. */
   dataDir?: string;
 }
 
@@ -109,7 +109,7 @@ async function locateDatabase(): Promise<Database> {
   if (url !== undefined && encryptionKeys !== undefined) return { url, encryptionKeys };
   const dataDir = required(configuration, "dataDir");
   const running = await runningDatabase(dataDir);
-  // A standalone on the operator's database makes keys for it when the operator gives none.
+  // A standalone on the operator's database makes the keys itself when the operator gives none.
   if (url !== undefined)
     return { url, encryptionKeys: running?.url === url ? running.encryptionKeys : undefined };
   if (running)
@@ -161,7 +161,7 @@ function createStores(pool: Pool, { encryptionKeys, dataDir }: Database): AdminS
   };
 }
 
-/** By the rules of this environment, which in a pod, or beside a standalone, are most likely the program's. */
+/** Judges by the rules of this environment: in a pod, or beside a standalone, they are most likely those of the program. */
 async function warningOf(options: {
   account: string;
   server: { host: string; port: number };

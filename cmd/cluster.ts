@@ -8,12 +8,12 @@ import { VERSION } from "./version.ts";
 /** The way to the API server. */
 export interface Cluster {
   client: KubernetesClient;
-  /** One connection of its own: a herd of other calls must not delay a renewal of the Lease. */
+  /** Has a connection of its own, so that other calls do not delay a renewal of the Lease. */
   electorClient: KubernetesClient;
   close(): Promise<void>;
 }
 
-/** Opens nothing by itself: connections come with the first call. Throws StartProblem without a kubeconfig. */
+/** Connections are opened by the first call. Throws StartProblem without a kubeconfig. */
 export function connectCluster(options: {
   metrics: Metrics;
   /** Milliseconds for a call with its retries. Default: 30 s. */

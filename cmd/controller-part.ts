@@ -16,8 +16,8 @@ import { endWhenBroken } from "./termination.ts";
 import { VERSION } from "./version.ts";
 
 /**
- * A leader that alone cannot read the jobs steps down 30 s after it lost them, as one without PostgreSQL does. Its view
- * is trusted for the first ten, so it may be blind for twenty.
+ * A leader that cannot read the jobs, while others might, steps down after 30 s, as one without PostgreSQL does. For the
+ * first 10 s its view is trusted, so that it may be blind for 20 s.
  */
 const LEADS_BLIND_MS = 20_000;
 
@@ -27,9 +27,9 @@ export interface RunningController {
    * have 25 s.
    */
   end(): Promise<void>;
-  /** Whether the jobs are known well enough to schedule them, were this process to lead. */
+  /** Whether the jobs are known well enough to schedule them, should this process lead. */
   readonly working: boolean;
-  /** Watched namespaces whose jobs wait, because they refuse to be listed. */
+  /** Watched namespaces that refuse to be listed: their jobs wait. */
   readonly refused: readonly string[];
 }
 
@@ -126,7 +126,7 @@ export function runController(options: {
     },
   });
   const scheduling = controller.run(stop.signal);
-  // A replica lists and watches also while it does not lead, so it can wait for that before it stands.
+  // Replicas list and watch the jobs also while they do not lead: one that cannot does not stand for election.
   const elections = leadership.run(election.signal, () => controller.blindMs < LEADS_BLIND_MS);
   const others = [
     delivery.run(stop.signal),
@@ -143,8 +143,8 @@ export function runController(options: {
     async end() {
       stop.abort(new Error("the process ends"));
       await Promise.allSettled([scheduling]);
-      // Not before: a lease that is given up while the controller still decides would have two deciding.
-      // Not later: nobody schedules as long as a leader holds it that only waits for its deliveries.
+      // After the controller has ended: otherwise the next leader would decide beside it. Before the deliveries have ended:
+      // otherwise nobody would schedule while this process only waits for them.
       election.abort(new Error("the process ends"));
       await Promise.allSettled([elections, ...others]);
       breakers.close();

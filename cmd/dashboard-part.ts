@@ -20,7 +20,7 @@ import type { Foundation } from "./foundation.ts";
 import { monotonic } from "./system.ts";
 import { VERSION } from "./version.ts";
 
-/** Where scripts/build-dashboard.ts puts what it builds. */
+/** The output of scripts/build-dashboard.ts. */
 const FILES = fileURLToPath(new URL("../src/dashboard/dist/", import.meta.url));
 
 /** What the dashboard needs besides the REST API's parts. */
@@ -73,7 +73,7 @@ export async function createDashboardPart(options: {
   };
 }
 
-/** Its library is loaded only where single sign-on is used: standalone starts the sooner. */
+/** Loads the library only if single sign-on is used: without it standalone starts faster. */
 async function identityProvider(settings: SingleSignOnSettings): Promise<IdentityProvider> {
   const { createOpenIdProvider } = await import("../src/oidc/openid-provider.ts");
   return createOpenIdProvider({ ...settings, monotonic });

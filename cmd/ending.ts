@@ -1,6 +1,6 @@
-/** Steps that end what was started, last started first. */
+/** Steps that end what was started, the last started first. */
 export interface Ending {
-  /** What ends one thing; a failure is reported and does not keep the others from ending. */
+  /** Adds a step. If it fails, that is reported, and the others run all the same. */
   add(name: string, end: () => Promise<void> | void): void;
   run(): Promise<void>;
 }

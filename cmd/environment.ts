@@ -7,8 +7,8 @@ import { StartProblem } from "../src/configuration/start-problem.ts";
 import type { Program } from "../src/configuration/variable.ts";
 
 /**
- * The configuration in the environment. Throws StartProblem for arguments, which none but the admin commands have: who asks
- * for help must not have migrated a database. Names on standard error what looks like a part of it and is none.
+ * The configuration in the environment. Throws StartProblem for arguments, which only the admin commands have: `--help` must
+ * not migrate a database. Reports variables that look like ours, but do not exist, on standard error.
  */
 export function readEnvironment(program: Program): Configuration {
   const args = process.argv.slice(2);

@@ -6,8 +6,8 @@ import { maintain, sayRemoved } from "./maintenance.ts";
 import { endWhenBroken } from "./termination.ts";
 
 /**
- * Deletes one-time jobs that have long been over, until `end`, which waits for the one in hand. Beside
- * the gateway: the controller may change nothing of a job but its status.
+ * Deletes one-time jobs that have long been finished, until `end`, which waits for the deletion under way. Runs in the
+ * gateway, because the controller may change nothing of a job but its status.
  */
 export function runFinishedJobs(options: {
   foundation: Foundation;

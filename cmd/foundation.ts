@@ -25,18 +25,18 @@ import { createServiceNamespaces } from "../src/kubernetes/service-namespaces.ts
 import type { Cluster } from "./cluster.ts";
 import { monotonic, timers } from "./system.ts";
 
-/** Claims, starts, closings and decisions: few, in large batches. */
+/** For claims, starts, closings and decisions: few statements, in large batches. */
 const RUN_CONNECTIONS = 6;
-/** Lease renewal and the clock must not queue behind a herd of other statements. */
+/** For lease renewal and the clock, which must not queue behind other statements. */
 const LEASE_CONNECTIONS = 2;
-/** Less than a scrape waits for what is collected. */
+/** After so long without an answer the database counts as down; less than a scrape waits for its collectors. */
 const HANGS_MS = 2_000;
 
 export type Foundation = ReturnType<typeof createFoundation>;
 
 /**
- * What every serving process stands on: PostgreSQL with its clock and what several parts keep there, the guarded way
- * out, mail. Opens nothing by itself; the clock is started by whoever composes the process.
+ * What every serving process is built on: PostgreSQL with its clock and the stores that several parts share, the guarded
+ * dial, and mail. Opens nothing by itself; the composition starts the clock.
  */
 export function createFoundation(options: {
   program: "standalone" | "gateway" | "controller";
@@ -45,7 +45,7 @@ export function createFoundation(options: {
   keyRing: KeyRing;
   metrics: Metrics;
   log: Logger;
-  /** On Kubernetes. Stays the caller's to close. */
+  /** On Kubernetes. The caller closes it. */
   cluster?: Cluster;
 }) {
   const { configuration, databaseUrl: url, keyRing, metrics, log } = options;
@@ -62,7 +62,7 @@ export function createFoundation(options: {
     message: "a connection to PostgreSQL failed: it is made again until one holds",
   });
   const onError = (error: unknown) => {
-    // Connections that PostgreSQL cuts while both of us end are nobody's trouble.
+    // Connections that PostgreSQL cuts while this process ends do not matter.
     if (!closing) connectionFailed(error);
   };
   const usesNotWritten = (error: unknown) => {
@@ -86,7 +86,7 @@ export function createFoundation(options: {
     applicationName: `${applicationName} leases`,
     max: LEASE_CONNECTIONS,
     plans: "fixed",
-    // After an outage others may have taken the last connections: then leases are renewed on one of the runs'.
+    // After an outage others may have taken the last connections: then leases are renewed on a connection of the run pool.
     lender: runPool,
     onError,
     onUnavailable,
@@ -150,8 +150,8 @@ export function createFoundation(options: {
   });
 
   /**
-   * Both pools are asked: requests may still have connections when the runs have none. A server that takes no writes, as
-   * one that has been demoted, is of no use to either.
+   * Asks both pools, because requests may still have connections when runs have none. A server that takes no writes, for
+   * instance a demoted one, counts as away.
    */
   async function pingDatabase(): Promise<void> {
     await Promise.all(
@@ -172,7 +172,8 @@ export function createFoundation(options: {
     metrics.databasePoolConnections.set({ state: "used" }, all - idle);
     metrics.databasePoolWaiting.set(pool.waitingCount + runPool.waitingCount);
     if (clock.known) metrics.clockOffset.set((clock.now() - Date.now()) / 1_000);
-    // Not beforehand: another scrape may be reading meanwhile. Of a server that hangs this scrape does not hear the end.
+    // Not set to 0 before the ping: another scrape may read it meanwhile. A timer sets it if the server hangs, because this
+    // scrape ends before the ping does.
     const hangs = timers.after(HANGS_MS, () => {
       metrics.databaseUp.set(0);
     });
@@ -208,7 +209,7 @@ export function createFoundation(options: {
     metrics,
     log,
     pingDatabase,
-    /** After everything that uses it has ended. */
+    /** To be called after everything that uses the foundation has ended. */
     async close(): Promise<void> {
       closing = true;
       await mailer.close();

@@ -15,13 +15,13 @@ import { parsedSetting } from "./parsed-setting.ts";
 import { monotonic, timers } from "./system.ts";
 import { VERSION } from "./version.ts";
 
-/** For the log entries of mails that have been ended: statements of milliseconds, and the process has 30 s in all. */
+/** For the log entries of mails that were ended: their statements take milliseconds, and the process has 30 s in all. */
 const LAST_ENTRIES_MS = 2_000;
 
 export interface GatewayPart extends Gateway {
   /**
-   * Ends the mails that are still under way once the gateway is closed, those of the mailer's other users too, and
-   * waits for what is written of them.
+   * Ends the mails that are still under way, also those of the mailer's other users, and waits until their outcome has been
+   * written. To be called after `close`.
    */
   endMails(): Promise<void>;
 }
@@ -71,7 +71,7 @@ export async function createGatewayPart(options: {
     async close() {
       const until = monotonic() + LAST_ANSWERS_MS;
       await gateway.close();
-      // One that is left in flight says for 24 hours that its mail may have been sent.
+      // An idempotency key that is left in flight says for 24 hours that its mail may have been sent.
       await within(Math.max(0, until - monotonic()), idempotency.written(), timers);
     },
     async endMails() {

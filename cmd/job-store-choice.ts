@@ -9,7 +9,7 @@ export interface JobStoreChoice {
   jobs: JobStore;
   /** The same jobs, for the dashboard's lists. */
   jobIndex: JobIndex;
-  /** What comes with the place for who schedules and delivers. Once in a process. */
+  /** What a process that schedules and delivers needs besides. To be called once in a process. */
   scheduling(): Scheduling;
 }
 
@@ -17,7 +17,7 @@ export interface JobStoreChoice {
 export interface Scheduling {
   leadership: Leadership;
   reporter?: StatusReporter;
-  /** Header values out of the namespace's Secrets. */
+  /** Header values from the namespace's Secrets. */
   secretHeaders?: SecretHeaders;
   close(): Promise<void>;
 }

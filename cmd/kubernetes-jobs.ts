@@ -13,10 +13,10 @@ import type { Foundation } from "./foundation.ts";
 import type { JobStoreChoice, Scheduling } from "./job-store-choice.ts";
 import { monotonic, random, timers } from "./system.ts";
 
-/** The Lease's and Events' times are for people; everything that decides takes PostgreSQL's clock. */
+/** The times of the Lease and of Events are for people; all decisions use PostgreSQL's clock. */
 const wallClock = () => Date.now();
 
-/** A leader that alone is cut off from PostgreSQL makes room; a restart of the server is no reason to. */
+/** After so long without PostgreSQL a leader makes room, since it may be cut off alone; a server's restart takes less. */
 const LEADS_WITHOUT_DATABASE_MS = 30_000;
 
 /** Jobs as ScheduledJob resources. */
@@ -75,7 +75,7 @@ function createScheduling(options: {
     client: electorClient,
     namespace: required(configuration, "podNamespace"),
     name: required(configuration, "leaseName"),
-    // A container that restarts in its pod must not take itself for the one that died.
+    // Random, because a container that restarts in its pod must not pass for the one that died.
     identity: `${instance}_${randomUUID()}`,
     monotonic,
     timers,
@@ -86,7 +86,7 @@ function createScheduling(options: {
   const leadership: Leadership = {
     holds: () => election.holds(),
     onChange: (listener) => election.onChange(listener),
-    // Who stands for election writes status while elected.
+    // The process that leads also writes status.
     run: async (signal, fit = () => true) => {
       const able = () => clock.silence() < LEADS_WITHOUT_DATABASE_MS && fit();
       await Promise.all([election.run(signal, able), reporter.run(signal)]);

@@ -18,7 +18,7 @@ export async function listen(server: Server, { host, port }: ListenAt): Promise<
   return baseUrl(host, (server.address() as AddressInfo).port);
 }
 
-/** Throws what listening there would, before anything is started that would have to end again. */
+/** Rejects as `listen` would there, before anything is started that would have to end again. */
 export async function assertFree(at: ListenAt): Promise<void> {
   const server = createServer();
   await listen(server, at);
@@ -26,7 +26,7 @@ export async function assertFree(at: ListenAt): Promise<void> {
   await once(server, "close");
 }
 
-/** `work` listens on the variable's port: where it cannot, the StartProblem says which one to set. */
+/** `work` listens on the variable's port. If it cannot, the StartProblem says which variable to set. */
 export async function onPort<T>(variable: PortVariable, work: Promise<T>): Promise<T> {
   try {
     return await work;
@@ -53,7 +53,7 @@ function listenProblem(error: Error, variable: PortVariable): string | undefined
   return `cannot listen on ${where} (${code}): set CARILLON_HOST to an address of this machine`;
 }
 
-/** As a person on this machine would type it. */
+/** The URL that a person on this machine would type. */
 export function baseUrl(host: string | undefined, port: number): string {
   const name =
     host === undefined || host === "0.0.0.0" || host === "::"

@@ -1,7 +1,7 @@
 import type { Configuration } from "../src/configuration/configuration.ts";
 import type { LogLevel } from "../src/telemetry/logger.ts";
 
-/** Readable where a person reads along, JSON where a machine does. */
+/** Readable lines on a terminal, otherwise JSON. */
 export function logOptions(
   configuration: Configuration,
   output: { isTTY?: boolean },

@@ -11,7 +11,7 @@ const USUAL: Ports = { smtpPort: 1025, httpPort: 8025 };
 const ANY: Ports = { smtpPort: 0, httpPort: 0 };
 const HOST = "127.0.0.1";
 
-/** On the ports of last time, else the usual ones, else any: what matters is that it starts. */
+/** Starts on the ports of last time, or the usual ones the first time; if they are not free, on any. */
 export async function startCatcher(options: {
   remembered: Ports | undefined;
   /** Ports that this process will listen on itself, later. */

@@ -4,17 +4,17 @@ import type { Logger } from "../src/telemetry/logger.ts";
 import type { Metrics } from "../src/telemetry/metrics.ts";
 import { random, timers } from "./system.ts";
 
-/** After an outage, sooner than the usual hour. */
+/** Pause after a failure, shorter than the usual hour. */
 const RETRY_MS = HOUR / 12;
 
-/** What is past its time and goes. */
+/** A task that removes what is past its retention. */
 export interface Maintenance {
-  /** Of what, for the log and the metric. */
+  /** What it removes, for the log and the metric. */
   name: string;
   run(signal: AbortSignal): Promise<void>;
 }
 
-/** Runs it at once and then about hourly, until the signal aborts. */
+/** Runs the task at once and then about hourly, until the signal aborts. */
 export async function maintain(
   maintenance: Maintenance,
   { log, metrics }: { log: Logger; metrics: Pick<Metrics, "retentionLastSuccess"> },
@@ -23,7 +23,7 @@ export async function maintain(
   const succeeded = () => {
     metrics.retentionLastSuccess.set({ of: maintenance.name }, Date.now() / 1_000);
   };
-  // Not long ago, as far as anybody knows.
+  // At the start the last success counts as recent, or an alert would fire before the first run has ended.
   succeeded();
   while (!signal.aborted) {
     let wait = HOUR * (0.75 + random() / 4);
@@ -38,7 +38,7 @@ export async function maintain(
   }
 }
 
-/** That a maintenance removed something. */
+/** Logs that a task removed something. */
 export function sayRemoved(log: Logger, what: string, count: number): void {
   log.info({ what, count }, "removed what is past its retention");
 }

@@ -13,8 +13,8 @@ import { untilAvailable } from "./until-available.ts";
 import { VERSION } from "./version.ts";
 
 outliveReaders();
-// The first process of a container, which this is in a pod, is ended by no signal that it does not handle.
-// PostgreSQL takes back what is under way.
+// In a pod this is the first process of a container, which ignores signals that it does not handle. PostgreSQL rolls back
+// the migration under way.
 process.once("SIGTERM", () => process.exit(143));
 process.once("SIGINT", () => process.exit(130));
 
@@ -23,12 +23,12 @@ try {
   const configuration = readEnvironment("migrate");
   const url = required(configuration, "databaseUrl");
   databaseUrl = url;
-  // Before anything is changed: who has to set them anew starts where he was.
+  // Checked before anything is changed.
   const first = firstAccount(configuration);
   const waitMs = required(configuration, "databaseWaitSeconds") * 1_000;
   const patience = { waitMs, say, monotonic, timers };
   await untilAvailable(() => migrate({ url, appVersion: VERSION, onProgress: say }), patience);
-  // Not by how many migrations: a try that PostgreSQL cut off may have applied some.
+  // Without the number of migrations: a try that PostgreSQL cut off may have applied some.
   say("The database is up to date");
   await untilAvailable(() => bootstrap({ first, databaseUrl: url, say }), patience);
 } catch (error) {

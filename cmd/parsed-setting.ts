@@ -1,7 +1,7 @@
 import { StartProblem } from "../src/configuration/start-problem.ts";
 import { InvalidInput } from "../src/domain/findings.ts";
 
-/** What `parse` makes of a variable's value; throws StartProblem, with its name, for what that refuses. */
+/** The result of `parse` for a variable's value; throws StartProblem with the variable's name if it refuses the value. */
 export function parsedSetting<T>(variable: string, parse: () => T): T {
   try {
     return parse();

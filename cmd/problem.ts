@@ -17,7 +17,7 @@ import { SessionsShared } from "../src/postgres/own-sessions.ts";
 import { sqlState } from "../src/postgres/sql-state.ts";
 import { redactText } from "../src/telemetry/redact.ts";
 
-/** Errors whose own words say what to do. */
+/** Errors whose message says what to do. */
 const FOR_PEOPLE = [
   ConfigurationError,
   StartProblem,
@@ -35,9 +35,9 @@ const FOR_PEOPLE = [
 ];
 
 /**
- * What a person can do something about, in one line for each problem; undefined for a fault of ours,
- * which is reported with its stack. `databaseUrl`, and any other URL, is named without its password; `lookAt` is where to
- * begin when it is the database.
+ * Describes a problem that a person can do something about, in one line each; undefined for a fault of ours, which is
+ * reported with its stack. `databaseUrl`, and any other URL, appears without its password; `lookAt` says where to look when
+ * the problem is the database.
  */
 export function problemOf(
   error: unknown,
@@ -66,12 +66,12 @@ export function reportFailure(error: unknown, databaseUrl?: string, lookAt?: str
   process.exitCode = 1;
 }
 
-/** OpenSSL's and Node's codes for a certificate that is not believed, and for a key that cannot be used. */
+/** OpenSSL's and Node's codes for a certificate that is not trusted, and for a key that cannot be used. */
 function isTlsTrouble(code: string): boolean {
   return /CERT|^UNABLE_TO_|^ERR_(?:O?SSL|TLS)/.test(code);
 }
 
-/** A disk that is full, a file that may not be read: Node's words name it. */
+/** A full disk, or a file that may not be read: Node's message names it. */
 function fileProblem(error: Error): string | undefined {
   const { syscall, code } = error as NodeJS.ErrnoException;
   if (syscall === undefined || code === undefined) return undefined;

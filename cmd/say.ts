@@ -3,7 +3,7 @@ export function say(line: string): void {
   process.stdout.write(`${line}\n`);
 }
 
-/** The same, and rejects when it cannot be written: a disk that is full. A reader that has gone needs it no longer. */
+/** The same, but rejects when it cannot be written, for instance to a full disk. If the reader has gone, that is no failure. */
 export function write(line: string): Promise<void> {
   return new Promise((resolve, reject) => {
     process.stdout.write(`${line}\n`, (error) => {
@@ -14,8 +14,8 @@ export function write(line: string): Promise<void> {
 }
 
 /**
- * Whoever reads our lines may go first (`npm start | head`). Node would end the process in the middle of
- * everything, and leave a bundled PostgreSQL behind.
+ * The reader of our output may end before us (`npm start | head`). Without this Node would then end the process in the
+ * middle of everything, and leave a bundled PostgreSQL behind.
  */
 export function outliveReaders(): void {
   for (const stream of [process.stdout, process.stderr]) stream.on("error", () => undefined);

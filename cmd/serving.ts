@@ -33,7 +33,7 @@ import { VERSION } from "./version.ts";
 
 /** Between two tries to reach a database that is not there yet. */
 const RETRY_MS = 1_000;
-/** A caller waits for a REST request: it hears sooner than a loop that the API server is away. */
+/** Callers wait for REST requests: they hear sooner than loops do that the API server is away. */
 const REST_TIMEOUT_MS = 5_000;
 
 export interface Serving {
@@ -46,11 +46,11 @@ export interface Serving {
   identity: string;
 }
 
-/** What a part that runs says of itself to /readyz. */
+/** What a running part tells /readyz. */
 export interface RunningPart {
-  /** It can do its work. The process is not ready before it could once. */
+  /** The part can do its work. The process is not ready before this was true once. */
   readonly working: boolean;
-  /** Watched namespaces that it is kept out of, which is for their administrators to change. */
+  /** Watched namespaces that refuse to be listed; their administrators must change that. */
   readonly refused?: readonly string[];
 }
 
@@ -110,7 +110,7 @@ export async function serve(
           ? { namespaces }
           : {}),
       }),
-      // One of many namespaces must not hold an upgrade up.
+      // One of many namespaces must not hold up an upgrade.
       { optional: ["namespaces"] },
     );
     const health = await onPort(
@@ -152,14 +152,14 @@ async function databaseReady(
     try {
       await assertOwnSessions([runPool, leasePool]);
       await checkSchema({ pool, appVersion: VERSION });
-      // Whoever starts us by hand on a dump may not have migrated it.
+      // Also here: a restored dump may have been started on without `migrate`.
       await forgetOtherClusters(pool);
       await assertKeysKnown({ pool, keyRing });
       await untilAborted(clock.start(), signal);
       return;
     } catch (error) {
       if (!(error instanceof DependencyUnavailable)) throw error;
-      // Once, not every second: who waits for a database has nothing else to say.
+      // Each reason once, not every second.
       const reason = problemOf(error, databaseUrl);
       if (reason !== said) log.warn({ reason }, "waiting for PostgreSQL");
       said = reason;

@@ -70,7 +70,7 @@ async function start(ending: Ending): Promise<void> {
   const host = required(configuration, "host");
   const port = required(configuration, "port");
   const metricsPort = required(configuration, "metricsPort");
-  // Before a database is made for nothing.
+  // Checked before a database is created for nothing.
   await onPort("PORT", assertFree({ host, port }));
   await onPort("CARILLON_METRICS_PORT", assertFree({ host, port: metricsPort }));
 
@@ -153,9 +153,9 @@ async function start(ending: Ending): Promise<void> {
     worker: `standalone-${process.pid}-${Date.now().toString(36)}`,
   });
   const finishedJobs = runFinishedJobs({ foundation, configuration, store });
-  // Behind the deliveries, whose mails are the same mailer's.
+  // Runs after the next step: deliveries send their mails by the same mailer.
   ending.add("mails", () => gateway.endMails());
-  // At the same time: requests finish while runs do.
+  // At the same time, so that requests finish while runs do.
   ending.add("gateway and deliveries", async () => {
     await Promise.all([gateway.close(), controller.end(), finishedJobs.end()]);
   });
@@ -165,7 +165,7 @@ async function start(ending: Ending): Promise<void> {
     const users = createUsers({ pool });
     credentials = await createCredentials({ accounts, apiKeys, smtpSettings, users }, catcher);
   }
-  // What it says is so, and /readyz remembers it.
+  // So that the lines below are true, and /readyz remembers that the process was ready.
   await untilReady(readiness, terminated);
   if (terminated.aborted) return;
   announce({
@@ -197,9 +197,9 @@ async function embedded(dataDir: string): Promise<string> {
 }
 
 /**
- * Ends the process, for whoever supervises it to see, rather than starting the server again: the next
- * start is the one way to recover that is tried every day, and a server that was killed for a reason that
- * lasts (no memory, no disk) must not be started over and over behind a process that looks healthy.
+ * Ends the process, so that its supervisor notices, rather than starting the server again. The next start is the way to
+ * recover that is tried every day, and a server that was killed for a lasting reason (no memory, no disk) must not be
+ * started over and over behind a process that looks healthy.
  */
 function databaseLost(log: string): void {
   if (terminated.aborted) return;

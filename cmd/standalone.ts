@@ -1,6 +1,6 @@
 /**
- * The entry of `npm start`. What V8 and type stripping make of the sources is kept for the next start,
- * which saves half of its time; that has to be switched on before anything else is imported.
+ * The entry of `npm start`. Caches the compiled sources for the next start, which saves half of its time. The cache must be
+ * switched on before anything else is imported.
  */
 import { enableCompileCache } from "node:module";
 import { fileURLToPath } from "node:url";

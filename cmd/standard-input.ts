@@ -1,10 +1,10 @@
 import type { Readable } from "node:stream";
 import { UsageError } from "../src/admin/command.ts";
 
-/** Bytes: more than any password has that is accepted. */
+/** Bytes; longer than any password that is accepted. */
 const LONGEST = 4_096;
 
-/** What is piped in. Throws UsageError where that is no text: what it would be read as is not what was meant. */
+/** The text that is piped in. Throws UsageError if it is not UTF-8: decoded anyway, it would be another password. */
 export async function readText(input: Readable): Promise<string> {
   const chunks: Buffer[] = [];
   let length = 0;

@@ -1,6 +1,6 @@
 import type { Monotonic, Random, Timers } from "../src/domain/ports/clock.ts";
 
-/** Time and chance of the real world, handed to the parts that may not reach for them. */
+/** Real time and randomness, passed to the parts, which do not use them directly. */
 export const monotonic: Monotonic = () => performance.now();
 
 export const random: Random = () => Math.random();

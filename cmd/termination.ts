@@ -1,11 +1,11 @@
 import type { Logger } from "../src/telemetry/logger.ts";
 
-/** A process has 30 s from SIGTERM to its end; this is kept back for what must not be waited for. */
+/** A process has 30 s from SIGTERM to its end. If something hangs, it ends itself just before. */
 const LAST_RESORT_MS = 29_000;
 
 /**
- * Aborts at the first SIGTERM or SIGINT. The same signal comes twice when it goes to npm's process group
- * (npm passes it on), so repeats are ignored. Whatever hangs, the process ends within 30 s.
+ * Aborts at the first SIGTERM, SIGINT or SIGHUP. The same signal comes twice when it goes to npm's process group (npm passes
+ * it on), so that repeats are ignored. Whatever hangs, the process ends within 30 s.
  */
 export function untilTerminated(): AbortSignal {
   const controller = new AbortController();
@@ -19,18 +19,18 @@ export function untilTerminated(): AbortSignal {
   };
   process.on("SIGTERM", stop);
   process.on("SIGINT", stop);
-  // A terminal that is closed; standalone in it should end as with Ctrl-C.
+  // The terminal was closed: a standalone in it should end as with Ctrl-C.
   process.on("SIGHUP", stop);
   return controller.signal;
 }
 
-/** Ends this process as SIGTERM does, but with 1: for whoever supervises it to see. */
+/** Ends this process as SIGTERM does, but with exit code 1, so that its supervisor notices. */
 export function endWithFailure(): void {
   process.exitCode = 1;
   process.kill(process.pid, "SIGTERM");
 }
 
-/** A loop that rejects, which is a fault of ours, is said, and ends the process. */
+/** Logs a loop that rejects, which is a fault of ours, and ends the process. */
 export function endWhenBroken(loop: Promise<void>, log: Logger): void {
   loop.catch((error: unknown) => {
     log.error({ err: error }, "a part that must not end has ended: stopping");

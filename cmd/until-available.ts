@@ -6,7 +6,7 @@ const RETRY_MS = 1_000;
 /** Between two lines that say what is waited for. */
 const PROGRESS_MS = 10_000;
 
-/** Tries again while something does not answer yet: a database that starts at the same time as we do. */
+/** Repeats `work` while a dependency does not answer yet, such as a database that starts at the same time as we do. */
 export async function untilAvailable<T>(
   work: () => Promise<T>,
   options: { waitMs: number; say: (line: string) => void; monotonic: Monotonic; timers: Timers },

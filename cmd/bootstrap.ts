@@ -17,8 +17,8 @@ const VARIABLE_OF: Partial<Record<string, string>> = {
 };
 
 /**
- * The account that CARILLON_BOOTSTRAP_* ask for; undefined: none. Throws StartProblem for values that cannot be accepted,
- * without looking at the database.
+ * The account that CARILLON_BOOTSTRAP_* ask for; undefined: none. Throws StartProblem for values that cannot be
+ * accepted, without looking at the database.
  */
 export function firstAccount(configuration: Configuration): FirstAccount | undefined {
   const { bootstrapAccount: name, bootstrapNamespace: namespace } = configuration;

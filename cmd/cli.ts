@@ -161,7 +161,10 @@ function createStores(pool: Pool, { encryptionKeys, dataDir }: Database): AdminS
   };
 }
 
-/** Judges by the rules of this environment: in a pod, or beside a standalone, they are most likely those of the program. */
+/**
+ * Judges by the rules of this environment: in a pod, or beside a standalone, they are most likely those of the
+ * program.
+ */
 async function warningOf(options: {
   account: string;
   server: { host: string; port: number };

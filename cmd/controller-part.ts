@@ -16,8 +16,8 @@ import { endWhenBroken } from "./termination.ts";
 import { VERSION } from "./version.ts";
 
 /**
- * A leader that cannot read the jobs, while others might, steps down after 30 s, as one without PostgreSQL does. For the
- * first 10 s its view is trusted, so that it may be blind for 20 s.
+ * A leader that cannot read the jobs, while others might, steps down after 30 s, as one without PostgreSQL does.
+ * For the first 10 s its view is trusted, so that it may be blind for 20 s.
  */
 const LEADS_BLIND_MS = 20_000;
 
@@ -143,8 +143,8 @@ export function runController(options: {
     async end() {
       stop.abort(new Error("the process ends"));
       await Promise.allSettled([scheduling]);
-      // After the controller has ended: otherwise the next leader would decide beside it. Before the deliveries have ended:
-      // otherwise nobody would schedule while this process only waits for them.
+      // After the controller has ended: otherwise the next leader would decide beside it. Before the deliveries
+      // have ended: otherwise nobody would schedule while this process only waits for them.
       election.abort(new Error("the process ends"));
       await Promise.allSettled([elections, ...others]);
       breakers.close();

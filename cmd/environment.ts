@@ -7,8 +7,8 @@ import { StartProblem } from "../src/configuration/start-problem.ts";
 import type { Program } from "../src/configuration/variable.ts";
 
 /**
- * The configuration in the environment. Throws StartProblem for arguments, which only the admin commands have: `--help` must
- * not migrate a database. Reports variables that look like ours, but do not exist, on standard error.
+ * The configuration in the environment. Throws StartProblem for arguments, which only the admin commands have:
+ * `--help` must not migrate a database. Reports variables that look like ours, but do not exist, on standard error.
  */
 export function readEnvironment(program: Program): Configuration {
   const args = process.argv.slice(2);

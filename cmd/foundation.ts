@@ -35,8 +35,8 @@ const HANGS_MS = 2_000;
 export type Foundation = ReturnType<typeof createFoundation>;
 
 /**
- * What every serving process is built on: PostgreSQL with its clock and the stores that several parts share, the guarded
- * dial, and mail. Opens nothing by itself; the composition starts the clock.
+ * What every serving process is built on: PostgreSQL with its clock and the stores that several parts share, the
+ * guarded dial, and mail. Opens nothing by itself; the composition starts the clock.
  */
 export function createFoundation(options: {
   program: "standalone" | "gateway" | "controller";
@@ -86,7 +86,8 @@ export function createFoundation(options: {
     applicationName: `${applicationName} leases`,
     max: LEASE_CONNECTIONS,
     plans: "fixed",
-    // After an outage others may have taken the last connections: then leases are renewed on a connection of the run pool.
+    // After an outage others may have taken the last connections: then leases are renewed on a connection of the
+    // run pool.
     lender: runPool,
     onError,
     onUnavailable,
@@ -150,8 +151,8 @@ export function createFoundation(options: {
   });
 
   /**
-   * Asks both pools, because requests may still have connections when runs have none. A server that takes no writes, for
-   * instance a demoted one, counts as away.
+   * Asks both pools, because requests may still have connections when runs have none. A server that takes no
+   * writes, for instance a demoted one, counts as away.
    */
   async function pingDatabase(): Promise<void> {
     await Promise.all(
@@ -172,8 +173,8 @@ export function createFoundation(options: {
     metrics.databasePoolConnections.set({ state: "used" }, all - idle);
     metrics.databasePoolWaiting.set(pool.waitingCount + runPool.waitingCount);
     if (clock.known) metrics.clockOffset.set((clock.now() - Date.now()) / 1_000);
-    // Not set to 0 before the ping: another scrape may read it meanwhile. A timer sets it if the server hangs, because this
-    // scrape ends before the ping does.
+    // Not set to 0 before the ping: another scrape may read it meanwhile. A timer sets it if the server hangs,
+    // because this scrape ends before the ping does.
     const hangs = timers.after(HANGS_MS, () => {
       metrics.databaseUp.set(0);
     });

@@ -15,13 +15,16 @@ import { parsedSetting } from "./parsed-setting.ts";
 import { monotonic, timers } from "./system.ts";
 import { VERSION } from "./version.ts";
 
-/** For the log entries of mails that were ended: their statements take milliseconds, and the process has 30 s in all. */
+/**
+ * For the log entries of mails that were ended: their statements take milliseconds, and the process has 30 s in
+ * all.
+ */
 const LAST_ENTRIES_MS = 2_000;
 
 export interface GatewayPart extends Gateway {
   /**
-   * Ends the mails that are still under way, also those of the mailer's other users, and waits until their outcome has been
-   * written. To be called after `close`.
+   * Ends the mails that are still under way, also those of the mailer's other users, and waits until their outcome
+   * has been written. To be called after `close`.
    */
   endMails(): Promise<void>;
 }

@@ -16,7 +16,10 @@ import { monotonic, random, timers } from "./system.ts";
 /** The times of the Lease and of Events are for people; all decisions use PostgreSQL's clock. */
 const wallClock = () => Date.now();
 
-/** After so long without PostgreSQL a leader makes room, since it may be cut off alone; a server's restart takes less. */
+/**
+ * After so long without PostgreSQL a leader makes room, since it may be cut off alone; a server's restart takes
+ * less.
+ */
 const LEADS_WITHOUT_DATABASE_MS = 30_000;
 
 /** Jobs as ScheduledJob resources. */

@@ -13,8 +13,8 @@ import { untilAvailable } from "./until-available.ts";
 import { VERSION } from "./version.ts";
 
 outliveReaders();
-// In a pod this is the first process of a container, which ignores signals that it does not handle. PostgreSQL rolls back
-// the migration under way.
+// In a pod this is the first process of a container, which ignores signals that it does not handle. PostgreSQL
+// rolls back the migration under way.
 process.once("SIGTERM", () => process.exit(143));
 process.once("SIGINT", () => process.exit(130));
 

@@ -35,9 +35,9 @@ const FOR_PEOPLE = [
 ];
 
 /**
- * Describes a problem that a person can do something about, in one line each; undefined for a fault of ours, which is
- * reported with its stack. `databaseUrl`, and any other URL, appears without its password; `lookAt` says where to look when
- * the problem is the database.
+ * Describes a problem that a person can do something about, in one line each; undefined for a fault of ours, which
+ * is reported with its stack. `databaseUrl`, and any other URL, appears without its password; `lookAt` says where
+ * to look when the problem is the database.
  */
 export function problemOf(
   error: unknown,

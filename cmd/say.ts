@@ -3,7 +3,10 @@ export function say(line: string): void {
   process.stdout.write(`${line}\n`);
 }
 
-/** The same, but rejects when it cannot be written, for instance to a full disk. If the reader has gone, that is no failure. */
+/**
+ * The same, but rejects when it cannot be written, for instance to a full disk. If the reader has gone, that is no
+ * failure.
+ */
 export function write(line: string): Promise<void> {
   return new Promise((resolve, reject) => {
     process.stdout.write(`${line}\n`, (error) => {

@@ -1,6 +1,6 @@
 /**
- * The entry of `npm start`. Caches the compiled sources for the next start, which saves half of its time. The cache must be
- * switched on before anything else is imported.
+ * The entry of `npm start`. Caches the compiled sources for the next start, which saves half of its time. The cache
+ * must be switched on before anything else is imported.
  */
 import { enableCompileCache } from "node:module";
 import { fileURLToPath } from "node:url";

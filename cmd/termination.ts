@@ -4,8 +4,8 @@ import type { Logger } from "../src/telemetry/logger.ts";
 const LAST_RESORT_MS = 29_000;
 
 /**
- * Aborts at the first SIGTERM, SIGINT or SIGHUP. The same signal comes twice when it goes to npm's process group (npm passes
- * it on), so that repeats are ignored. Whatever hangs, the process ends within 30 s.
+ * Aborts at the first SIGTERM, SIGINT or SIGHUP. The same signal comes twice when it goes to npm's process group
+ * (npm passes it on), so that repeats are ignored. Whatever hangs, the process ends within 30 s.
  */
 export function untilTerminated(): AbortSignal {
   const controller = new AbortController();

@@ -66,7 +66,10 @@ interface Batch {
 
 /** How often to look whether the clock is known: it has no event for that. */
 const CLOCK_POLL_MS = 250;
-/** The longest sleep, because the clock may step: timers stand still while a machine sleeps, and another server may be ahead. */
+/**
+ * The longest sleep, because the clock may step: timers stand still while a machine sleeps, and another server may
+ * be ahead.
+ */
 const CLOCK_STEP_MS = 5_000;
 const CURSOR_PAGE = 5_000;
 /** How many deletions a follower remembers in case it takes over. */
@@ -119,7 +122,10 @@ export function createController(deps: ControllerDeps): Controller {
   const locked = new LockedJobs({ ledger, queue, timers, onDue });
   /** Uids of deleted jobs whose runs are still to be cancelled. */
   const tombstones = new Set<string>();
-  /** Cancelling takes turns with reconciling: after a namespace is deleted, there is something to cancel for minutes. */
+  /**
+   * Cancelling takes turns with reconciling: after a namespace is deleted, there is something to cancel for
+   * minutes.
+   */
   let cancelledLast = false;
   const suspects = new Suspects({
     view,
@@ -161,8 +167,8 @@ export function createController(deps: ControllerDeps): Controller {
       bell.ring();
     },
     listed(uids, refused) {
-      // A missing job may be in a namespace that refused to be listed: it is not scheduled unseen, nor cancelled as if it
-      // were deleted. A job that really was deleted waits, too, for a list without such a gap.
+      // A missing job may be in a namespace that refused to be listed: it is not scheduled unseen, nor cancelled as
+      // if it were deleted. A job that really was deleted waits, too, for a list without such a gap.
       const whole = refused.length === 0;
       for (const uid of view.entries.keys())
         if (!uids.has(uid)) {
@@ -322,8 +328,8 @@ export function createController(deps: ControllerDeps): Controller {
           error instanceof ContentRefused ||
           (batch.taken.length > 0 && bisections < MAX_BISECTIONS && (await answers(batch.taken)))
         ) {
-          // The batch is bad: halve it until the bad job stands alone. Any number of jobs may be refused for their content;
-          // any other failure may be PostgreSQL's own trouble, so that those are counted.
+          // The batch is bad: halve it until the bad job stands alone. Any number of jobs may be refused for their
+          // content; any other failure may be PostgreSQL's own trouble, so that those are counted.
           if (!(error instanceof ContentRefused)) bisections += 1;
           limit = Math.max(1, Math.ceil(batch.taken.length / 2));
           putOffAlone(batch.taken, error);

@@ -29,8 +29,8 @@ export interface ReflectorSink {
    */
   listed(uids: ReadonlySet<string>, refused: readonly string[]): void;
   /**
-   * Until the next `listed` the view must not be used: the store has been away for too long, or the view is known to lack
-   * a change.
+   * Until the next `listed` the view must not be used: the store has been away for too long, or the view is known
+   * to lack a change.
    */
   stale(): void;
 }
@@ -45,8 +45,9 @@ const BRIEF_MS = 5_000;
 const MOST_BRIEF = 3;
 
 /**
- * Mirrors a JobStore: lists it whole, then follows its changes, for ever. After a lost connection the watch goes on where
- * it broke, after an expired position all is listed again, and a list every `resyncMs` repairs whatever drifted.
+ * Mirrors a JobStore: lists it whole, then follows its changes, for ever. After a lost connection the watch goes on
+ * where it broke, after an expired position all is listed again, and a list every `resyncMs` repairs whatever
+ * drifted.
  */
 export function createReflector(deps: {
   jobs: JobStore;
@@ -194,7 +195,8 @@ export function createReflector(deps: {
           began = { position: at.position, at: monotonic() };
           await watch(at, sink, answered, both);
           brief = 0;
-          // A watch that ends without an error was closed by the server. That is normal; only a busy loop must be avoided.
+          // A watch that ends without an error was closed by the server. That is normal; only a busy loop must be
+          // avoided.
           if (!both.aborted) await pause(backoffMs(0, random), timers, signal);
         } catch (error) {
           if (signal.aborted) break;

@@ -15,9 +15,9 @@ interface Suspect {
 const GRACE_MS = 1_000;
 
 /**
- * Cursors that do not fit what the store has said, until a list that began later proves them right or wrong. They may be
- * right: another leader may have given a cursor to a job that was created behind the position of the last list, and the
- * store's news of a change may still be on their way.
+ * Cursors that do not fit what the store has said, until a list that began later proves them right or wrong. They
+ * may be right: another leader may have given a cursor to a job that was created behind the position of the last
+ * list, and the store's news of a change may still be on their way.
  */
 export class Suspects {
   /** How many lists have begun. */
@@ -41,8 +41,8 @@ export class Suspects {
   }
 
   /**
-   * Replaces the suspects: `cursors` are all cursors, `orphans` the uids of those without a job. Asks for a list if a new
-   * suspect is still one after `GRACE_MS`; for an old one a list was asked for when it was new.
+   * Replaces the suspects: `cursors` are all cursors, `orphans` the uids of those without a job. Asks for a list if
+   * a new suspect is still one after `GRACE_MS`; for an old one a list was asked for when it was new.
    */
   found(cursors: Iterable<Cursor>, orphans: readonly string[]): void {
     const before = this.#suspects;
@@ -69,9 +69,9 @@ export class Suspects {
   }
 
   /**
-   * A list has ended. Of the suspects that it is new enough to judge, returns the orphans and disproves the cursors. Only a
-   * `whole` list, without a gap, can judge orphans. Until then they are kept: if they were found anew, they would ask for
-   * another list each time.
+   * A list has ended. Of the suspects that it is new enough to judge, returns the orphans and disproves the
+   * cursors. Only a `whole` list, without a gap, can judge orphans. Until then they are kept: if they were found
+   * anew, they would ask for another list each time.
    */
   listed(whole: boolean): string[] {
     const orphans: string[] = [];

@@ -9,7 +9,10 @@ import type { WorkQueue } from "./work-queue.ts";
  */
 const COLLECT = 300;
 
-/** Jobs whose cursor somebody else has written: a worker that closed a run, or a REST request. Their cursors are read again. */
+/**
+ * Jobs whose cursor somebody else has written: a worker that closed a run, or a REST request. Their cursors are
+ * read again.
+ */
 export class TouchedCursors {
   readonly #uids = new Set<string>();
   readonly #ledger: Pick<RunLedger, "cursors">;
@@ -60,8 +63,8 @@ export class TouchedCursors {
   }
 
   /**
-   * Reads up to `limit` cursors and queues the jobs of those that are newer than the view; an older one was written before
-   * our own last write. Throws when PostgreSQL fails; then they are kept for the next try.
+   * Reads up to `limit` cursors and queues the jobs of those that are newer than the view; an older one was written
+   * before our own last write. Throws when PostgreSQL fails; then they are kept for the next try.
    */
   async load(limit: number, current: () => boolean): Promise<void> {
     const uids = [...this.#uids].slice(0, limit);

@@ -8,7 +8,10 @@ const MOST_INFORMATIONAL = 100;
 const MOST_CHUNK_LINE = 1_024;
 /** Bytes of the line end behind a chunk. */
 const LINE_END = 2;
-/** Most digits of a length, decimal (`content-length`) and hexadecimal (chunks): a longer one would not be an exact integer. */
+/**
+ * Most digits of a length, decimal (`content-length`) and hexadecimal (chunks): a longer one would not be an exact
+ * integer.
+ */
 const MOST_LENGTH_DIGITS = 15;
 const MOST_CHUNK_DIGITS = 13;
 

@@ -64,7 +64,8 @@ export class Breaker {
   begin(probing: boolean): Call {
     const opossum = this.#opossum;
     if (probing && !this.awaitsProbe)
-      // opossum knows of one probe at a time, which is still under way. What this further one learns is told to it directly.
+      // opossum knows of one probe at a time, which is still under way. What this further one learns is told to it
+      // directly.
       return {
         success: () => {
           opossum.close();

@@ -1,7 +1,7 @@
 /**
- * A breaker costs kilobytes and, by default, two timers. So a destination gets one when it first fails, and loses it when
- * it has been closed without failures for a window, or half-open without calls for ten minutes; all breakers share one
- * timer.
+ * A breaker costs kilobytes and, by default, two timers. So a destination gets one when it first fails, and loses
+ * it when it has been closed without failures for a window, or half-open without calls for ten minutes; all
+ * breakers share one timer.
  */
 import { partsOfKey } from "../domain/destination.ts";
 import type { Instant } from "../domain/instant.ts";
@@ -162,8 +162,8 @@ export function createCircuitBreakers(options: {
     const call = entry.breaker.begin(entry.state === "half_open");
     return {
       settle: (verdict) => {
-        // A call from before the last transition must not pass for the probe, nor open the circuit again. For opossum it
-        // stays a call without an end, in a window that has passed.
+        // A call from before the last transition must not pass for the probe, nor open the circuit again. For
+        // opossum it stays a call without an end, in a window that has passed.
         if (entry.epoch !== epoch) return;
         if (entries.get(entry.destination) !== entry) {
           report([entry.destination, entry.revision], verdict);
@@ -238,7 +238,8 @@ export function createCircuitBreakers(options: {
     const full = own !== undefined && own.size >= maxPerAccount;
     if (!full && entries.size < max) return true;
     const whose = full ? account : "";
-    // A search reads all entries, and the last one was in vain: not again for each failure, only after the next rotation.
+    // A search reads all entries, and the last one was in vain: not again for each failure, only after the next
+    // rotation.
     if (crowded.has(whose)) return false;
     let abandoned: Entry | undefined;
     for (const entry of full ? own : entries.values()) {

@@ -35,7 +35,10 @@ export interface ClaimOutlook {
    * such claim makes a later one read past its whole queue again.
    */
   readonly patience: number;
-  /** New runs due at `since` or later may be waiting (null: at any time); the claim under way may not have seen them. */
+  /**
+   * New runs due at `since` or later may be waiting (null: at any time); the claim under way may not have seen
+   * them.
+   */
   news(since: Instant | null): void;
 }
 

@@ -32,7 +32,10 @@ export interface Claimer {
   recovered(): void;
   /** Set while a claim under way may start runs: until it resolves, nothing else should take the slots. */
   readonly filling: Promise<void> | undefined;
-  /** Gives back what claims without an answer may have taken; nothing of it was sent. For shutdown, after the last claim. */
+  /**
+   * Gives back what claims without an answer may have taken; nothing of it was sent. For shutdown, after the last
+   * claim.
+   */
   giveBackUnanswered(): Promise<void>;
 }
 

@@ -5,8 +5,8 @@ export interface DeliveryLimits {
   perAccount: number;
   perDestination: number;
   /**
-   * Of an account's mails: a few more than it has connections (`createMailer`). Not many more: a started mail that waits
-   * for a connection when the process dies counts as perhaps sent.
+   * Of an account's mails: a few more than it has connections (`createMailer`). Not many more: a started mail that
+   * waits for a connection when the process dies counts as perhaps sent.
    */
   perMailServer: number;
   /** Claimed runs that wait for a slot. */
@@ -15,7 +15,10 @@ export interface DeliveryLimits {
   claimBatch: number;
   /** About how many characters of payloads and mails are held. One claim may go beyond it; see `HeldRuns.room`. */
   characters: number;
-  /** Circuits that are not closed, beyond which claims start nothing: a claim would have to name them all as exceptions. */
+  /**
+   * Circuits that are not closed, beyond which claims start nothing: a claim would have to name them all as
+   * exceptions.
+   */
   unsettled: number;
   /** Attempts done but not recorded, beyond which no more are claimed. */
   unrecorded: number;

@@ -43,7 +43,10 @@ const TIMING = {
 };
 /** Milliseconds between starts that belong to one burst. */
 const BURST = 100;
-/** Milliseconds. When the measured clock gets ahead by more than this, it has stepped: no better measurement explains that. */
+/**
+ * Milliseconds. When the measured clock gets ahead by more than this, it has stepped: no better measurement
+ * explains that.
+ */
 const STEP = 1_000;
 /** Accounts whose signing secrets are kept at a time. */
 const MOST_SIGNING_KEYS = 10_000;
@@ -84,8 +87,8 @@ export function createDeliveryWorker(options: {
     monotonic,
     onLost: ({ id }) => {
       held.forget(id);
-      // Only a run in flight is worth a warning. One that waited was cancelled, or somebody else delivers it; and when it
-      // was neither, its end has just been recorded, and the answer to that is on its way.
+      // Only a run in flight is worth a warning. One that waited was cancelled, or somebody else delivers it; and
+      // when it was neither, its end has just been recorded, and the answer to that is on its way.
       if (flights.abort(id, "lost"))
         log.warn({ run: id }, "a run in flight was taken over by another worker");
     },
@@ -98,7 +101,10 @@ export function createDeliveryWorker(options: {
   let clockOffset = Infinity;
   const reaps = createWholeLooks({ least: timing.reap });
 
-  /** Not while a claim is under way: the runs that it starts may end in a moment, and be recorded together with the others. */
+  /**
+   * Not while a claim is under way: the runs that it starts may end in a moment, and be recorded together with the
+   * others.
+   */
   function hurryIfIdle(): void {
     if (held.inFlight === 0 && claimer.filling === undefined) records.hurry();
   }
@@ -219,7 +225,10 @@ export function createDeliveryWorker(options: {
     }
   }
 
-  /** Takes over runs of dead workers. After an outage all leases have run out: workers get the time of a lease to renew theirs. */
+  /**
+   * Takes over runs of dead workers. After an outage all leases have run out: workers get the time of a lease to
+   * renew theirs.
+   */
   async function reap(): Promise<void> {
     const began = monotonic();
     // A clock that has stepped ahead ends all leases, as an outage does.

@@ -22,7 +22,10 @@ function tokenEnd(text: string, at: number): number {
   return end;
 }
 
-/** The position of a field's colon; -1 when the line is not a field. A continuation of the line before (obs-fold) is not. */
+/**
+ * The position of a field's colon; -1 when the line is not a field. A continuation of the line before (obs-fold) is
+ * not.
+ */
 export function fieldColon(text: string, at: number, end: number): number {
   const colon = tokenEnd(text, at);
   const sound = colon > at && text.charCodeAt(colon) === COLON && isValue(text, colon + 1, end);

@@ -18,11 +18,17 @@ export interface HeldRuns {
    * free, so that however many accounts' receivers hang, there are slots for the next account.
    */
   takeReady(now: Instant): ClaimedRun[];
-  /** The attempt is over. True when an account or destination that was full for want of slots has half of them again. */
+  /**
+   * The attempt is over. True when an account or destination that was full for want of slots has half of them
+   * again.
+   */
   finished(run: ClaimedRun): boolean;
   /** Takes every run that still waits. */
   takeAll(): ClaimedRun[];
-  /** How many runs a claim may start: so many find a slot, whichever account or destination outside `full` they call. */
+  /**
+   * How many runs a claim may start: so many find a slot, whichever account or destination outside `full` they
+   * call.
+   */
   startable(full: Full): number;
   /** A claim was made at `now` that excluded only `full`. */
   claimed(full: Full, now: Instant): void;
@@ -122,7 +128,10 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
     return slots < Math.max(1, Math.min(limits.perDestination, holder.inFlight + slots) / 2);
   }
 
-  /** `waits`: a due run waits for one of the slots. Few slots count only when a claim after `since` included the holder. */
+  /**
+   * `waits`: a due run waits for one of the slots. Few slots count only when a claim after `since` included the
+   * holder.
+   */
   function noteCrowded(holder: Use, slots: number, since: Instant, waits = false): boolean {
     holder.crowded = waits || slots < 1 || (few(holder, slots) && holder.claimedAt > since);
     return holder.crowded;

@@ -17,7 +17,10 @@ export interface PostRequest {
   headers: string;
   body: string;
   signal: AbortSignal;
-  /** Milliseconds for the whole call, connecting included: a receiver that drips its answer defeats every other limit. */
+  /**
+   * Milliseconds for the whole call, connecting included: a receiver that drips its answer defeats every other
+   * limit.
+   */
   timeoutMs: number;
   maySend: () => boolean;
 }
@@ -47,10 +50,10 @@ class BadAnswer extends Error {
 }
 
 /**
- * One POST. Resolves with the final status once the body has been drained, or is too long or too slow for that; rejects
- * with the transport's error. The signal ends it at any moment, also while it waits for a connection.
- * `maySend` is asked in the same turn in which the bytes are written: however long this process stalled since the run was
- * started, a run that another worker has taken over is not sent.
+ * One POST. Resolves with the final status once the body has been drained, or is too long or too slow for that;
+ * rejects with the transport's error. The signal ends it at any moment, also while it waits for a connection.
+ * `maySend` is asked in the same turn in which the bytes are written: however long this process stalled since the
+ * run was started, a run that another worker has taken over is not sent.
  */
 export function post(request: PostRequest): Promise<Answer> {
   return new Promise((resolve, reject) => {

@@ -9,7 +9,10 @@ export interface LeaseKeeper {
   /** `askedAt`: monotonic time before the claim was sent, so that we never think we have longer. */
   add(claims: readonly Claim[], askedAt: number): void;
   remove(claim: Claim): void;
-  /** Ids of the claimed runs, as far as this worker knows. Their leases may be over, when a lock keeps them from being renewed. */
+  /**
+   * Ids of the claimed runs, as far as this worker knows. Their leases may be over, when a lock keeps them from
+   * being renewed.
+   */
   ids(): string[];
   /** Whether the claim is still this worker's; false from a second before its lease ends, by monotonic time. */
   holds(claim: Claim): boolean;

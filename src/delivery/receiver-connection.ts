@@ -127,8 +127,9 @@ export class ReceiverConnection {
 }
 
 /**
- * When a write fails, Node destroys the socket at once, with all bytes that have come and were not read: the answer of a
- * receiver that closed before it had read the request. This delays the failure of a write until they have been read.
+ * When a write fails, Node destroys the socket at once, with all bytes that have come and were not read: the answer
+ * of a receiver that closed before it had read the request. This delays the failure of a write until they have been
+ * read.
  */
 function readBeforeFailing(socket: Socket): void {
   const write = socket["_write"].bind(socket);

@@ -5,7 +5,10 @@ import type { Monotonic } from "../domain/ports/clock.ts";
 import type { Dial, DialRequest } from "../network/guarded-dial.ts";
 import { ReceiverConnection } from "./receiver-connection.ts";
 
-/** Milliseconds that a connection is used at most: within this time a changed rule or DNS name counts for busy ones too. */
+/**
+ * Milliseconds that a connection is used at most: within this time a changed rule or DNS name counts for busy ones
+ * too.
+ */
 const CONNECTION_TTL = 60_000;
 /** Milliseconds without a call after which the receiver may have closed a connection, so that it is checked first. */
 const RESTED = 50;
@@ -26,17 +29,17 @@ export interface IdleLimits {
 }
 
 /**
- * As many as calls in flight (`delivery-limits.ts`), so that a busy account finds all of its connections again. Limited,
- * because a receiver's Keep-Alive holds a connection for up to 30 s, and with TLS it takes 75 KB and a descriptor: one
- * account that keeps calling new hosts would make the process run out of memory.
+ * As many as calls in flight (`delivery-limits.ts`), so that a busy account finds all of its connections again.
+ * Limited, because a receiver's Keep-Alive holds a connection for up to 30 s, and with TLS it takes 75 KB and a
+ * descriptor: one account that keeps calling new hosts would make the process run out of memory.
  */
 const IDLE_LIMITS: IdleLimits = { inAll: 512, perAccount: 256 };
 
 export interface ReceiverConnections {
   /**
-   * The connection used last that is still open, or a new one, which must be open within `timeoutMs`. Not a promise when
-   * a warm one is at hand. How many are taken at a time is limited by the worker, not here. Rejects with the error of the
-   * dial or of TLS.
+   * The connection used last that is still open, or a new one, which must be open within `timeoutMs`. Not a promise
+   * when a warm one is at hand. How many are taken at a time is limited by the worker, not here. Rejects with the
+   * error of the dial or of TLS.
    */
   take(
     account: string,
@@ -55,9 +58,9 @@ interface Idle {
 }
 
 /**
- * Open connections by account and origin: what one account may reach another may not, so a connection is
- * never used by an account for which it was not dialled. Idle ones close by themselves within seconds, or when there are
- * too many, the longest idle first; closed ones leave nothing behind.
+ * Open connections by account and origin: what one account may reach another may not, so a connection is never used
+ * by an account for which it was not dialled. Idle ones close by themselves within seconds, or when there are too
+ * many, the longest idle first; closed ones leave nothing behind.
  */
 export function createReceiverConnections(options: {
   dial: Dial;
@@ -121,7 +124,10 @@ export function createReceiverConnections(options: {
     if (own?.size === 0) restingOf.delete(account);
   }
 
-  /** An idle one that was used a short time, but at least `TURNS`, ago: bytes or an end after its answer have been read. */
+  /**
+   * An idle one that was used a short time, but at least `TURNS`, ago: bytes or an end after its answer have been
+   * read.
+   */
   function warmOne(account: string, key: string, now: number): ReceiverConnection | undefined {
     const waiting = idle.get(key);
     if (waiting === undefined) return undefined;
@@ -223,8 +229,8 @@ function closeFirst(connections: ReadonlySet<ReceiverConnection>): void {
 }
 
 /**
- * TLS on the dialled connection, with the original host name for SNI and the certificate. Rejects with an error that has
- * the code of the TLS failure.
+ * TLS on the dialled connection, with the original host name for SNI and the certificate. Rejects with an error
+ * that has the code of the TLS failure.
  */
 function secured(socket: Socket, host: string, timeoutMs: number): Promise<Socket> {
   // Without the brackets of IPv6, and without the dot that a complete name may end with (RFC 6066, 3).

@@ -34,7 +34,10 @@ export function createRecords(options: {
   timers: Timers;
   log: Logger;
   onOutage: (error: unknown) => void;
-  /** Runs wait in the queue again, due at `since` or later. The moment may be past: the record may have waited until now. */
+  /**
+   * Runs wait in the queue again, due at `since` or later. The moment may be past: the record may have waited until
+   * now.
+   */
   onWaiting: (since: Instant) => void;
 }): Records {
   const { queue, emailLog, leases, timers, log, onOutage, onWaiting } = options;

@@ -14,13 +14,13 @@ import type { Records } from "./records.ts";
 
 export interface Starter {
   /**
-   * Starts what is due at `now` and has a slot; resolves with how many runs it took from `held`. Runs whose sender is read
-   * slowly are started later, when it has been read.
+   * Starts what is due at `now` and has a slot; resolves with how many runs it took from `held`. Runs whose sender
+   * is read slowly are started later, when it has been read.
    */
   startReady(now: Instant, signal: AbortSignal): Promise<number>;
   /**
-   * Sends runs that their claim has started, and that `held` counts as in flight, as soon as their sender has been read.
-   * `asked`: monotonic time before the claim was sent.
+   * Sends runs that their claim has started, and that `held` counts as in flight, as soon as their sender has been
+   * read. `asked`: monotonic time before the claim was sent.
    */
   launchStarted(runs: readonly ClaimedRun[], asked: number, signal: AbortSignal): void;
   /** Resolves when all that was taken has been launched or given back. */
@@ -45,7 +45,10 @@ const UNREADABLE = {
   email: "SMTP settings cannot be read for now",
 };
 
-/** From a claimed run to one that may be sent: reads its sender, asks the breaker, commits `started`, checks the lease. */
+/**
+ * From a claimed run to one that may be sent: reads its sender, asks the breaker, commits `started`, checks the
+ * lease.
+ */
 export function createStarter(options: {
   queue: Pick<RunQueue, "locked" | "start" | "unwanted">;
   clock: Clock;
@@ -116,7 +119,10 @@ export function createStarter(options: {
       inBackground(prepare(theirs).then((ready) => launchWanted(ready, asked, signal)));
   }
 
-  /** Launches runs whose start was asked for at `asked`. The next claim of one that is given back records why it cannot run. */
+  /**
+   * Launches runs whose start was asked for at `asked`. The next claim of one that is given back records why it
+   * cannot run.
+   */
   async function launchWanted(
     ready: readonly Ready[],
     asked: number,
@@ -127,8 +133,8 @@ export function createStarter(options: {
         ? await orGiveBack(ready, () => queue.unwanted(ready.map(({ run }) => run.id)))
         : undefined;
     for (const each of ready) {
-      // A lease may have run out meanwhile, as after an outage. Giving back compares the token, and so leaves alone a run
-      // that another worker holds.
+      // A lease may have run out meanwhile, as after an outage. Giving back compares the token, and so leaves alone
+      // a run that another worker holds.
       if (unwanted?.has(each.run.id) || signal.aborted || !leases.holds(each.run)) giveBack(each);
       else flights.launch(each);
     }

@@ -23,15 +23,16 @@ const ASIDE = 1_000;
 
 /**
  * Group commit: items that come while a write is under way, and within `collectMs` after it, are written together.
- * A statement costs as much as the writing of ten items, so that it is worth waiting for more.
- * While items cannot be written, they are kept and written again; writes compare claim tokens, so that a write whose
- * answer got lost changes nothing the second time. After each failure the next write has half as many items, because the
- * whole batch may take longer than a statement may; after each success it has twice as many. No item must hold up the
+ * A statement costs as much as the writing of ten items, so that it is worth waiting for more. While items cannot
+ * be written, they are kept and written again; writes compare claim tokens, so that a write whose answer got lost
+ * changes nothing the second time. After each failure the next write has half as many items, because the whole
+ * batch may take longer than a statement may; after each success it has twice as many. No item must hold up the
  * rest:
- * - One that the database refuses for its content (ContentRefused): the batch is halved until that item stands alone;
- *   then `onRefused` hears of it, and it is dropped.
- * - Those on which somebody holds a lock (LockHeld), as `locked` names them: they are put aside until it is released,
- *   and so are later ones of the same `lockedBy`, so that the time for which a lock is waited for is spent once.
+ * - One that the database refuses for its content (ContentRefused): the batch is halved until that item stands
+ *   alone; then `onRefused` hears of it, and it is dropped.
+ * - Those on which somebody holds a lock (LockHeld), as `locked` names them: they are put aside until it is
+ *   released, and so are later ones of the same `lockedBy`, so that the time for which a lock is waited for is
+ *   spent once.
  * - One that cannot be written even alone, for any other reason: it is put aside and tried alone.
  */
 export function createWriteBehind<T>(options: {

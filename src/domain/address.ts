@@ -51,8 +51,8 @@ export function parseAddress(text: string): ParsedAddress {
 }
 
 /**
- * The form under which passcodes and users are bound to an address: lower case, A-label domain. A text that is no address
- * comes back in lower case; nothing is bound to it.
+ * The form under which passcodes and users are bound to an address: lower case, A-label domain. A text that is no
+ * address comes back in lower case; nothing is bound to it.
  */
 export function normaliseAddress(text: string): string {
   const parsed = parseAddress(text);

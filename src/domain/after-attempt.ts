@@ -14,8 +14,8 @@ export type AfterAttempt =
   | { next: "expired"; httpStatus: 500; error: string };
 
 /**
- * Spreads runs that wait for the same circuit. A breaker gives each run an `until` of its own, but the breakers of several
- * processes do not know of each other.
+ * Spreads runs that wait for the same circuit. A breaker gives each run an `until` of its own, but the breakers of
+ * several processes do not know of each other.
  */
 const CIRCUIT_JITTER = SECOND;
 

@@ -8,8 +8,8 @@ export function circuitKey({ account, spec }: Pick<Job, "account" | "spec">): st
 }
 
 /**
- * The state of each destination: the worst of those that the delivering processes published, because one open circuit is
- * enough to make a run wait.
+ * The state of each destination: the worst of those that the delivering processes published, because one open
+ * circuit is enough to make a run wait.
  */
 export function circuitStates(
   published: readonly Pick<Circuit, "account" | "destination" | "state">[],

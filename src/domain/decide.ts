@@ -241,8 +241,8 @@ function decideOnce(input: Input, at: Instant): Scheduled {
   let position = restingPosition(input);
 
   if (once === "fired" && cursor !== undefined && dropsRuns(cursor, gate)) {
-    // The ledger is about to drop the only run of this job. Unless an attempt was made, take the firing back: the dropped
-    // run leaves no trace, because the cursor stands before `at`, and is created anew, now or on resume.
+    // The ledger is about to drop the only run of this job. Unless an attempt was made, take the firing back: the
+    // dropped run leaves no trace, because the cursor stands before `at`, and is created anew, now or on resume.
     if (at > now || unstartedAt(input, at)) {
       once = "armed";
       position = Math.min(now, at - 1);
@@ -295,7 +295,10 @@ function unstartedAt({ unfinished }: Input, at: Instant): boolean {
   );
 }
 
-/** Where the cursor stands when nothing fires: back at now when prepared runs are dropped or the schedule has changed. */
+/**
+ * Where the cursor stands when nothing fires: back at now when prepared runs are dropped or the schedule has
+ * changed.
+ */
 function restingPosition({ timing, cursor, gate, now }: Input): Instant {
   if (cursor === undefined) return now;
   if (cursor.scheduleHash !== timing.hash || dropsRuns(cursor, gate)) return now;

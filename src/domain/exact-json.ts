@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 
 /**
- * Reads and writes the API server's JSON, and payloads, without changing a number or a key. An int64 beyond 2^53 is valid
- * in both, and JSON.parse alone would round it; it may also confuse keys that are written with escapes.
+ * Reads and writes the API server's JSON, and payloads, without changing a number or a key. An int64 beyond 2^53 is
+ * valid in both, and JSON.parse alone would round it; it may also confuse keys that are written with escapes.
  */
 
 /** A number that a double cannot hold, kept as it was written. JSON.stringify writes it unchanged. */
@@ -21,10 +21,10 @@ declare global {
 const SUSPICIOUS = /(?:^|[:,[])\s*-?\d{16}/;
 
 /**
- * There is a key with an escape. V8 may read one as the key that an earlier object, which began alike, had in its place:
- * once {"\\":1} has been parsed anywhere in the process, {"\"":1} gets that key as well (nodejs/node#63785). Keys by which
- * managedFields names the items of lists do not count: every resource has some, and nobody reads them. So a payload that
- * has only such keys is left to JSON.parse, too.
+ * There is a key with an escape. V8 may read one as the key that an earlier object, which began alike, had in its
+ * place: once {"\\":1} has been parsed anywhere in the process, {"\"":1} gets that key as well (nodejs/node#63785).
+ * Keys by which managedFields names the items of lists do not count: every resource has some, and nobody reads
+ * them. So a payload that has only such keys is left to JSON.parse, too.
  */
 const ESCAPED_KEY = /\\.(?<!"k:\{\\"\w+\\":\\"[^"\\]*\\")[^"\\]*"\s*:/;
 
@@ -35,14 +35,15 @@ const STRING_OR_NUMBER = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d
 const PIECES = 10_000;
 
 /**
- * How many keys with escapes are read exactly in one text. Each costs microseconds in which no other account's jobs run,
- * and a page of one account's jobs can have more than a million. Nobody needs so many: the rest is left to JSON.parse.
+ * How many keys with escapes are read exactly in one text. Each costs microseconds in which no other account's jobs
+ * run, and a page of one account's jobs can have more than a million. Nobody needs so many: the rest is left to
+ * JSON.parse.
  */
 const MOST_ESCAPED_KEYS = 20_000;
 
 /**
- * JSON.parse; numbers that do not survive a round trip become raw JSON values. Without a reviver, which recurses as deep
- * as the text nests: one deep resource would keep all others from being read.
+ * JSON.parse; numbers that do not survive a round trip become raw JSON values. Without a reviver, which recurses as
+ * deep as the text nests: one deep resource would keep all others from being read.
  */
 export function parseExactJson(text: string): unknown {
   const suspicious = SUSPICIOUS.test(text);
@@ -66,9 +67,9 @@ export function parseExactJson(text: string): unknown {
 }
 
 /**
- * JSON.parse of the text with marks: a number that does not survive becomes a string of `mark` and the number, a key with
- * an escape becomes `mark` and its place in `keys`. There may be millions: the marked text is put together in blocks,
- * because `replaceAll` would keep every match until the end.
+ * JSON.parse of the text with marks: a number that does not survive becomes a string of `mark` and the number, a
+ * key with an escape becomes `mark` and its place in `keys`. There may be millions: the marked text is put together
+ * in blocks, because `replaceAll` would keep every match until the end.
  */
 function parseMarked(options: {
   text: string;

@@ -12,7 +12,10 @@ export interface MailMessage {
   replyTo?: string;
   headers?: Readonly<Record<string, string>>;
   attachments?: readonly MailAttachment[];
-  /** Fixed for all attempts of a run; made up when absent. Without angle brackets; without a domain it gets the sender's. */
+  /**
+   * Fixed for all attempts of a run; made up when absent. Without angle brackets; without a domain it gets the
+   * sender's.
+   */
   messageId?: string;
   /** What it is sent for, for the metrics; `email` when absent. */
   kind?: MailKind;
@@ -88,7 +91,10 @@ export interface EmailLogEntry {
   sentAt: Instant;
 }
 
-/** An entry for the log, which adds its id and time. Who may append it twice gives them as `known`: that makes one entry. */
+/**
+ * An entry for the log, which adds its id and time. Who may append it twice gives them as `known`: that makes one
+ * entry.
+ */
 export type NewEmailLogEntry = Omit<EmailLogEntry, "id" | "sentAt"> & {
   account: string;
   known?: Pick<EmailLogEntry, "id" | "sentAt">;

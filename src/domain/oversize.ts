@@ -5,8 +5,8 @@ import { LIMITS } from "./schema/fields.ts";
 const KIB = 1_024;
 
 /**
- * The part of a target that is larger than it may be. REST refuses it. The API server cannot refuse it in a resource: its
- * rules do not see into a payload, which has no schema, and measure a text in characters, not bytes.
+ * The part of a target that is larger than it may be. REST refuses it. The API server cannot refuse it in a
+ * resource: its rules do not see into a payload, which has no schema, and measure a text in characters, not bytes.
  */
 export function oversize(target: Target): Finding | undefined {
   return target.kind === "webhook"
@@ -33,7 +33,10 @@ function finding(field: string, bytes: number, most: number): Finding | undefine
 /** The API server writes 1e20 as 21 digits; no other number grows by a larger factor. */
 const GROWTH = 21 / "1e20".length;
 
-/** The larger of its size as written and as the API server gives it back: a job must not become too large by being stored. */
+/**
+ * The larger of its size as written and as the API server gives it back: a job must not become too large by being
+ * stored.
+ */
 function payloadBytes(payload: string): number {
   const written = Buffer.byteLength(payload);
   // Most are far from the limit, even if they were all numbers that grow.

@@ -216,8 +216,8 @@ function webhookOf(
 }
 
 /**
- * Kubernetes' RBAC decides who may use Secrets: the holder of an API key must not get their values sent to a receiver of
- * their own choice.
+ * Kubernetes' RBAC decides who may use Secrets: the holder of an API key must not get their values sent to a
+ * receiver of their own choice.
  */
 function secretsGoElsewhere(before: WebhookTarget, url: string): string | null {
   if (before.headersFrom.length === 0) return null;

@@ -3,8 +3,8 @@ import type { Cursor } from "./cursor.ts";
 import type { Job } from "./job.ts";
 
 /**
- * The form of a spec in this release. Raise it when the same spec would be hashed to something else, for instance because
- * specs have a new field. Hashes of different forms cannot be compared.
+ * The form of a spec in this release. Raise it when the same spec would be hashed to something else, for instance
+ * because specs have a new field. Hashes of different forms cannot be compared.
  */
 const FORM = 1;
 
@@ -20,8 +20,8 @@ export function revisionOf({ generation, spec }: Pick<Job, "generation" | "spec"
 type Revision = Pick<Cursor, "generation" | "revision">;
 
 /**
- * Whether runs of one revision are runs of the other. A cursor that another release wrote may have no revision, one of an
- * older generation, or one of another form: then the number of the generation must do.
+ * Whether runs of one revision are runs of the other. A cursor that another release wrote may have no revision, one
+ * of an older generation, or one of another form: then the number of the generation must do.
  */
 export function sameRevision(known: Revision, now: Revision): boolean {
   if (known.generation !== now.generation) return false;

@@ -19,8 +19,8 @@ export function timingOf(spec: Pick<JobSpec, "schedule" | "suspend" | "refusal">
 }
 
 /**
- * How a one-time job stands by its cursor, which may be older than the job: pause and resume keep the state, another time
- * arms the job again.
+ * How a one-time job stands by its cursor, which may be older than the job: pause and resume keep the state,
+ * another time arms the job again.
  */
 export function onceStateOf(
   job: { spec: Pick<JobSpec, "schedule" | "suspend"> },

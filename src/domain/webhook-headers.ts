@@ -48,7 +48,10 @@ export function isWebhookHeaderValue(value: string): boolean {
   return VALUE.test(value);
 }
 
-/** What is wrong with a job's own headers; also a name given twice in different spellings, of which only one would be sent. */
+/**
+ * What is wrong with a job's own headers; also a name given twice in different spellings, of which only one would
+ * be sent.
+ */
 export function webhookHeaderFindings(headers: Readonly<Record<string, string>>): Finding[] {
   const findings: Finding[] = [];
   const seen = new Set<string>();

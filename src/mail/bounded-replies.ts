@@ -14,11 +14,11 @@ interface Receiving {
 }
 
 /**
- * nodemailer bounds the size of a reply, but not how many replies wait. Empty lines do not count as replies: it takes them
- * off the front of an array, one in each turn of the loop. Some megabytes of them, from the mail server of one account,
- * would hold up the whole process for minutes. So a server that says that much is hung up on, as for a reply that is too
- * large. Patched in nodemailer's connection, because the pool makes connections itself, and only they see what comes
- * through TLS.
+ * nodemailer bounds the size of a reply, but not how many replies wait. Empty lines do not count as replies: it
+ * takes them off the front of an array, one in each turn of the loop. Some megabytes of them, from the mail server
+ * of one account, would hold up the whole process for minutes. So a server that says that much is hung up on, as
+ * for a reply that is too large. Patched in nodemailer's connection, because the pool makes connections itself, and
+ * only they see what comes through TLS.
  */
 export function boundReplies(): void {
   const connection = allConnections<Receiving>(

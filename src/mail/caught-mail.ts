@@ -21,7 +21,10 @@ export interface CaughtMail {
 }
 
 const LF = 10;
-/** A mail with more lines than this is parsed only if they are long: PostalMime keeps some 2 KB for each that is not base64. */
+/**
+ * A mail with more lines than this is parsed only if they are long: PostalMime keeps some 2 KB for each that is not
+ * base64.
+ */
 const MOST_SHORT_LINES = 100_000;
 /** Least average bytes of a line in such a mail: lines of base64 have 78. */
 const SHORT_LINE = 60;

@@ -1,9 +1,9 @@
 import { beginStatement, type Pace } from "../waiting/pace.ts";
 
 /**
- * One load per key at a time, and at most one waiting behind it. A caller never gets the answer of a load that began before
- * its call, so that it sees everything written before. Callers that come while a load runs share the next one, which keeps
- * the pace.
+ * One load per key at a time, and at most one waiting behind it. A caller never gets the answer of a load that
+ * began before its call, so that it sees everything written before. Callers that come while a load runs share the
+ * next one, which keeps the pace.
  */
 export function createCoalescer<T>(
   load: (key: string) => Promise<T>,

@@ -3,8 +3,8 @@ import type { CustomAuthenticationContext } from "nodemailer/lib/smtp-connection
 
 /**
  * RFC 2195, for servers that offer nothing else. nodemailer's own implementation reads the challenge with a regular
- * expression that takes quadratic time for spaces: 100 kB of them, from the mail server of one account, would hold up the
- * whole process for half a minute.
+ * expression that takes quadratic time for spaces: 100 kB of them, from the mail server of one account, would hold
+ * up the whole process for half a minute.
  */
 export function cramMd5(credentials: { user: string; pass: string }) {
   return async (context: CustomAuthenticationContext): Promise<boolean> => {

@@ -16,8 +16,9 @@ interface Conversation extends Asking {
 }
 
 /**
- * nodemailer closes a connection that has sent its share of mails, or whose pool ends, without QUIT (RFC 5321, 4.1.1.10),
- * which servers log as a lost connection. Here QUIT is sent first if nothing is under way, without waiting for the answer.
+ * nodemailer closes a connection that has sent its share of mails, or whose pool ends, without QUIT (RFC 5321,
+ * 4.1.1.10), which servers log as a lost connection. Here QUIT is sent first if nothing is under way, without
+ * waiting for the answer.
  */
 export function sayQuit(): void {
   const connection = allConnections<Conversation>(

@@ -11,8 +11,8 @@ const USUAL = [
 ].flatMap((names) => names.split(" "));
 
 /**
- * For each mail nodemailer works out the spelling of the same names some twenty times, which is a twentieth of the mail's
- * processor time. This remembers them.
+ * For each mail nodemailer works out the spelling of the same names some twenty times, which is a twentieth of the
+ * mail's processor time. This remembers them.
  */
 export function rememberHeaderNames(): void {
   const node = MimeNode.prototype as unknown as { [WRITE]: Write };

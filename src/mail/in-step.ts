@@ -9,7 +9,10 @@ import {
   type Endable,
 } from "./smtp-connection.ts";
 
-/** A server has sent a reply that was not asked for: its next reply would be taken for the answer to a later command. */
+/**
+ * A server has sent a reply that was not asked for: its next reply would be taken for the answer to a later
+ * command.
+ */
 export class OutOfStep extends Error {
   override name = "OutOfStep";
   /** It answered the message before its end, or with something that is no answer: it may have taken the mail. */
@@ -37,14 +40,14 @@ interface Conversation extends Asking, Endable {
 }
 
 /**
- * nodemailer takes each reply for the answer to the oldest command that has none. A server that says 250 twice is one
- * reply ahead from then on: when it refuses a recipient, a mail counts as accepted, or when it takes a mail, that one counts
- * as failed and is sent again. Such a connection is closed:
+ * nodemailer takes each reply for the answer to the oldest command that has none. A server that says 250 twice is
+ * one reply ahead from then on: when it refuses a recipient, a mail counts as accepted, or when it takes a mail,
+ * that one counts as failed and is sent again. Such a connection is closed:
  *
  * - when there are more replies than commands. But the answer to a message that was sent to its end still counts.
  * - when DATA gets a 2yz answer, which nodemailer would accept in place of 354: it may be a surplus reply.
- * - when a message is answered before its end, or by a reply that is no answer to it. A refusal before the end counts: the
- *   server does not take a message without its end. But the next command would be read as a part of it.
+ * - when a message is answered before its end, or by a reply that is no answer to it. A refusal before the end
+ *   counts: the server does not take a message without its end. But the next command would be read as a part of it.
  */
 export function keepInStep(): void {
   const connection = allConnections<Conversation>(
@@ -88,8 +91,8 @@ export function keepInStep(): void {
 }
 
 /**
- * Whether there are more replies than commands. Empty lines do not count, as for nodemailer; nor do replies before a TLS
- * handshake, which it discards; nor 421, which may come at any time (RFC 5321, 3.8).
+ * Whether there are more replies than commands. Empty lines do not count, as for nodemailer; nor do replies before
+ * a TLS handshake, which it discards; nor 421, which may come at any time (RFC 5321, 3.8).
  */
 function saysMore({
   [WAITING]: waiting,

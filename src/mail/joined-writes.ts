@@ -10,9 +10,9 @@ interface Sending {
 }
 
 /**
- * nodemailer writes a message and the dot behind it separately: two packets, with TLS two records, the second of three
- * bytes. Writing is a quarter of the processor time of a mail. Patched in nodemailer's connection, because only that has
- * the stream that goes through TLS.
+ * nodemailer writes a message and the dot behind it separately: two packets, with TLS two records, the second of
+ * three bytes. Writing is a quarter of the processor time of a mail. Patched in nodemailer's connection, because
+ * only that has the stream that goes through TLS.
  */
 export function joinWrites(): void {
   const connection = allConnections<Sending>(
@@ -28,8 +28,9 @@ export function joinWrites(): void {
 }
 
 /**
- * Writes together what a stream that is piped into a socket gives in one turn of the event loop. At the stream's end the
- * rest is written at once, so that nothing comes between the question whether the mail may be sent and its last byte.
+ * Writes together what a stream that is piped into a socket gives in one turn of the event loop. At the stream's
+ * end the rest is written at once, so that nothing comes between the question whether the mail may be sent and its
+ * last byte.
  */
 export function joinPieces(stream: Readable, socket: Writable): void {
   let held = false;

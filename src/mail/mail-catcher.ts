@@ -19,8 +19,8 @@ export interface MailCatcher {
 const MAX_MESSAGES = 500;
 const MAX_BYTES = 64 * 1024 * 1024;
 /**
- * More than the largest mail that the API accepts: 5 MiB of body, which quoted-printable makes three times as long, with
- * line ends on top, and 10 MiB of attachments in base64.
+ * More than the largest mail that the API accepts: 5 MiB of body, which quoted-printable makes three times as long,
+ * with line ends on top, and 10 MiB of attachments in base64.
  */
 const MAX_MESSAGE_BYTES = 32 * 1024 * 1024;
 

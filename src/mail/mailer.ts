@@ -18,10 +18,11 @@ const MAX_POOLS = 1_000;
 const POOL_IDLE = 5 * 60_000;
 
 /**
- * Mail through each account's own SMTP server, over pooled connections. Before every mail the revision of the settings is
- * read, unless the caller has just done that, so that a change takes effect at once; mails at the same time share one read.
- * A mail waits for one of its account's connections. If the caller has a signal, only that ends the wait; otherwise the
- * wait counts as part of the mail's time, and the mail is refused when too many wait already.
+ * Mail through each account's own SMTP server, over pooled connections. Before every mail the revision of the
+ * settings is read, unless the caller has just done that, so that a change takes effect at once; mails at the same
+ * time share one read. A mail waits for one of its account's connections. If the caller has a signal, only that
+ * ends the wait; otherwise the wait counts as part of the mail's time, and the mail is refused when too many wait
+ * already.
  */
 export function createMailer(options: {
   settings: SmtpSettingsStore;
@@ -160,8 +161,8 @@ function messageIdOf(given: string | undefined, from: string): string {
 }
 
 /**
- * Runs `work` with a signal that aborts with the caller's, or `ms` after `work` calls `begin`. Without a signal somebody
- * waits for the answer: then it aborts after `ms` in all.
+ * Runs `work` with a signal that aborts with the caller's, or `ms` after `work` calls `begin`. Without a signal
+ * somebody waits for the answer: then it aborts after `ms` in all.
  */
 async function withTimeLimit<T>(
   { timers, ms, signal }: { timers: Timers; ms: number; signal?: AbortSignal | undefined },

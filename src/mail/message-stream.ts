@@ -6,8 +6,8 @@ import * as quotedPrintable from "nodemailer/lib/qp";
 
 export interface Watch {
   /**
-   * Throws when the message may not be sent, which closes the connection. Asked before the first byte, and again before the
-   * end, with which the server takes the mail, once the connection has taken everything else.
+   * Throws when the message may not be sent, which closes the connection. Asked before the first byte, and again
+   * before the end, with which the server takes the mail, once the connection has taken everything else.
    */
   mayContinue: () => void;
   /** The connection has taken the message to its end. */
@@ -15,8 +15,8 @@ export interface Watch {
 }
 
 /**
- * Makes `watch` hear when the message's bytes are read. A message that is one text is composed at once: nodemailer's streams
- * for it take as long as all the rest of sending a mail.
+ * Makes `watch` hear when the message's bytes are read. A message that is one text is composed at once:
+ * nodemailer's streams for it take as long as all the rest of sending a mail.
  */
 export function watchReading(message: MimeNode, { mayContinue, onEnd }: Watch): void {
   const create = message.createReadStream.bind(message);
@@ -46,9 +46,9 @@ function encoded(content: string, transferEncoding: string | false): string {
 }
 
 /**
- * Bytes that are handed on at a time. nodemailer's stream before the socket takes any amount: with one large piece, `watch`
- * would be asked about the end while a slow server has read nothing yet. Also, it makes a buffer for each bare line feed,
- * of which an attachment may have millions.
+ * Bytes that are handed on at a time. nodemailer's stream before the socket takes any amount: with one large piece,
+ * `watch` would be asked about the end while a slow server has read nothing yet. Also, it makes a buffer for each
+ * bare line feed, of which an attachment may have millions.
  */
 const SLICE = 64 * 1024;
 /** For the same reason, a chunk is not read before the previous one has been taken. */

@@ -48,8 +48,8 @@ export function smtpFailure(input: {
 }
 
 /**
- * For a mail of which some recipients were refused and the others have it. Not retryable: they would get it twice. Not every
- * error names its recipient.
+ * For a mail of which some recipients were refused and the others have it. Not retryable: they would get it twice.
+ * Not every error names its recipient.
  */
 export function partlyRefused(
   refused: readonly [NodemailerError, ...NodemailerError[]],
@@ -66,8 +66,8 @@ export function partlyRefused(
 }
 
 /**
- * Whether the next mail would fail in the same way. Not when the server answered a command of this mail, unless with 421,
- * "closing transmission channel" (RFC 5321, 3.8); and not when we refused the mail ourselves.
+ * Whether the next mail would fail in the same way. Not when the server answered a command of this mail, unless
+ * with 421, "closing transmission channel" (RFC 5321, 3.8); and not when we refused the mail ourselves.
  */
 function isServerFault(error: unknown, { code, responseCode }: ErrorFields): boolean {
   if (error instanceof DestinationRefused || error instanceof ServerBusy) return false;

@@ -94,9 +94,9 @@ function listed(headers: Readonly<Record<string, string>>): { key: string; value
 const WORD = 52;
 
 /**
- * A subject that must be encoded although it is ASCII, which nodemailer does not do. It looks encoded (RFC 2047), and would
- * be shown decoded, perhaps with line breaks; it has spaces that a reader drops, or that fill a line; or it has a word that
- * does not fit into a line with the space before it (RFC 5322, 2.1.1 and 3.2.2).
+ * A subject that must be encoded although it is ASCII, which nodemailer does not do. It looks encoded (RFC 2047),
+ * and would be shown decoded, perhaps with line breaks; it has spaces that a reader drops, or that fill a line; or
+ * it has a word that does not fit into a line with the space before it (RFC 5322, 2.1.1 and 3.2.2).
  */
 const NOT_AS_IT_IS = /=\?|^ | $| {70}|[^ ]{998}/;
 
@@ -124,8 +124,8 @@ function isPlainLines(bytes: Buffer): boolean {
 }
 
 /**
- * A message within a message may not be encoded (RFC 2046, 5.2.1), so that nodemailer sends its bytes as they are. Servers
- * refuse or change bytes that are not plain lines: such a message is sent as a file of any type.
+ * A message within a message may not be encoded (RFC 2046, 5.2.1), so that nodemailer sends its bytes as they are.
+ * Servers refuse or change bytes that are not plain lines: such a message is sent as a file of any type.
  */
 function attachmentType(named: string, content: Buffer): string {
   return !/^message\//i.test(named) || isPlainLines(content) ? named : "application/octet-stream";
@@ -142,8 +142,8 @@ function attached({ filename, contentType, content }: MailAttachment) {
 }
 
 /**
- * The least bytes that a message can have, for a server that announces its limit (RFC 1870). Headers and the encoding of
- * texts come on top.
+ * The least bytes that a message can have, for a server that announces its limit (RFC 1870). Headers and the
+ * encoding of texts come on top.
  */
 function leastSize({ body, attachments = [] }: MailMessage): number {
   const attachedBytes = attachments.reduce((sum, { content }) => sum + content.byteLength, 0);
@@ -151,8 +151,8 @@ function leastSize({ body, attachments = [] }: MailMessage): number {
 }
 
 /**
- * Uses address objects and an explicit envelope, because an address in a string could name further recipients. The body is
- * always a string: as an object it could name a file to send.
+ * Uses address objects and an explicit envelope, because an address in a string could name further recipients. The
+ * body is always a string: as an object it could name a file to send.
  */
 export function mailOptions(message: MailMessage, from: string): SendMailOptions {
   const cc = message.cc ?? [];

@@ -9,9 +9,10 @@ import { mailOptions, smtpOptions } from "./smtp-options.ts";
 const MAX_LINES = 200;
 
 /**
- * One conversation over a connection of its own, for the "send a test mail" of the dashboard. The transcript is what went
- * over the wire, line by line (`C:` ours, `S:` the server's), without the mail itself and without any form of the password.
- * Throws DependencyUnavailable when the server could not be called because something on our side is away.
+ * One conversation over a connection of its own, for the "send a test mail" of the dashboard. The transcript is
+ * what went over the wire, line by line (`C:` ours, `S:` the server's), without the mail itself and without any
+ * form of the password. Throws DependencyUnavailable when the server could not be called because something on our
+ * side is away.
  */
 export async function testSettings(input: {
   account: string;

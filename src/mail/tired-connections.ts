@@ -8,10 +8,11 @@ interface Conversation extends Endable {
 }
 
 /**
- * A server that takes only so many mails over a connection says 421 and closes it, or, like OpenSMTPD, answers the next
- * MAIL FROM with another 4yz and keeps the connection open. nodemailer would keep using that, and all later mails would be
- * refused. So a connection over which a mail has begun before is closed when it gets a 4yz for MAIL FROM: nothing of this
- * mail has been sent, and it goes out over another connection. A 4yz on a new connection counts as an answer about the mail.
+ * A server that takes only so many mails over a connection says 421 and closes it, or, like OpenSMTPD, answers the
+ * next MAIL FROM with another 4yz and keeps the connection open. nodemailer would keep using that, and all later
+ * mails would be refused. So a connection over which a mail has begun before is closed when it gets a 4yz for MAIL
+ * FROM: nothing of this mail has been sent, and it goes out over another connection. A 4yz on a new connection
+ * counts as an answer about the mail.
  */
 export function closeTiredConnections(): void {
   const connection = allConnections<Conversation>(

@@ -16,8 +16,8 @@ import { mailOptions, smtpOptions } from "./smtp-options.ts";
 export type SendResult = Exclude<MailResult, { kind: "unconfigured" }>;
 
 /**
- * `stale`: the connection had been closed, or was out of step, and nothing was sent. `crowded`: the server did not take the
- * mail, perhaps only because we have other connections.
+ * `stale`: the connection had been closed, or was out of step, and nothing was sent. `crowded`: the server did not
+ * take the mail, perhaps only because we have other connections.
  */
 type Attempt =
   SendResult | { kind: "stale"; failure: SendResult } | { kind: "crowded"; failure: MailFailure };
@@ -36,8 +36,9 @@ export interface TransportPool {
   revision: string;
   from: string;
   /**
-   * Mails wait for their turn in the order in which they come; an `awaited` one is refused when MOST_WAITING wait already.
-   * `maySend`: see `MailOptions`. `retired`: the pool was retired before it was the mail's turn; nothing of it was sent.
+   * Mails wait for their turn in the order in which they come; an `awaited` one is refused when MOST_WAITING wait
+   * already. `maySend`: see `MailOptions`. `retired`: the pool was retired before it was the mail's turn; nothing
+   * of it was sent.
    */
   send(
     message: MailMessage & { messageId: string },
@@ -51,9 +52,9 @@ export interface TransportPool {
 }
 
 /**
- * Mails that may wait when an awaited one comes. Each keeps its text in memory. If a server takes a second for each mail,
- * ten connections send about so many within the time of a mail: further ones would wait in vain. Mails of jobs are not
- * refused, because their worker starts only a few at a time.
+ * Mails that may wait when an awaited one comes. Each keeps its text in memory. If a server takes a second for each
+ * mail, ten connections send about so many within the time of a mail: further ones would wait in vain. Mails of
+ * jobs are not refused, because their worker starts only a few at a time.
  */
 const MOST_WAITING = 500;
 
@@ -132,7 +133,10 @@ export function createTransportPool(options: {
     }
   }
 
-  /** Tries again while connections are stale: each open one may be, closed by the server or after as many mails as it takes. */
+  /**
+   * Tries again while connections are stale: each open one may be, closed by the server or after as many mails as
+   * it takes.
+   */
   async function inTurn(...mail: Parameters<typeof attempt>): Promise<Attempt> {
     for (let left = Math.max(1, open); ; left -= 1) {
       const ended = await attempt(...mail);
@@ -265,8 +269,8 @@ async function sendThrough(
 }
 
 /**
- * The server closed the connection before a byte of the mail was read. nodemailer would requeue the mail; with maxRequeues 0
- * it fails with an error that belongs to no command. Sending again is safe.
+ * The server closed the connection before a byte of the mail was read. nodemailer would requeue the mail; with
+ * maxRequeues 0 it fails with an error that belongs to no command. Sending again is safe.
  */
 function closedWhileIdle(error: unknown): boolean {
   const { code, command, responseCode } = readFields(error);
@@ -274,8 +278,8 @@ function closedWhileIdle(error: unknown): boolean {
 }
 
 /**
- * Servers answer 421, "closing transmission channel" (RFC 5321, 4.2.3), to one connection too many; Microsoft 365 answers
- * 432 once it has read a mail. After the body, 421 could mean anything.
+ * Servers answer 421, "closing transmission channel" (RFC 5321, 4.2.3), to one connection too many; Microsoft 365
+ * answers 432 once it has read a mail. After the body, 421 could mean anything.
  */
 function tooMany(error: unknown, bodyEnded: boolean): boolean {
   const { responseCode } = readFields(error);

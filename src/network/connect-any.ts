@@ -5,10 +5,10 @@ import { abortReason } from "../waiting/until-aborted.ts";
 const NEXT = 500;
 
 /**
- * Connects to the addresses (at least one) and resolves with the first connection that is made; the others are destroyed.
- * Unlike net's `autoSelectFamily`, it does not give up a slow connection when it tries the next address (RFC 8305, 5): a
- * lost packet is sent again after a second, and the next address may not be reachable from here. Rejects with the error of
- * the first address when all have failed, or with the signal's reason.
+ * Connects to the addresses (at least one) and resolves with the first connection that is made; the others are
+ * destroyed. Unlike net's `autoSelectFamily`, it does not give up a slow connection when it tries the next address
+ * (RFC 8305, 5): a lost packet is sent again after a second, and the next address may not be reachable from here.
+ * Rejects with the error of the first address when all have failed, or with the signal's reason.
  */
 export function connectAny(options: {
   addresses: readonly string[];

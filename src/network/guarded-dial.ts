@@ -21,16 +21,16 @@ export interface DialRequest {
 }
 
 /**
- * Opens a TCP connection. Rejects with `DestinationRefused` by the guard; with `DependencyUnavailable`, before anybody is
- * called, when the rules cannot be read in time or this process has no more sockets; or with the network's own error and
- * its `code`. TLS is left to the caller, with the original name for SNI.
+ * Opens a TCP connection. Rejects with `DestinationRefused` by the guard; with `DependencyUnavailable`, before
+ * anybody is called, when the rules cannot be read in time or this process has no more sockets; or with the
+ * network's own error and its `code`. TLS is left to the caller, with the original name for SNI.
  */
 export type Dial = (request: DialRequest) => Promise<Socket>;
 
 /**
- * The only way out for webhooks and SMTP. Resolves the name once, checks every address it has, and
- * connects to an address that was checked: a name whose addresses change between check and connect (DNS rebinding) gains
- * nothing. One forbidden address is enough to refuse the name: otherwise an attacker would only have to retry until the
+ * The only way out for webhooks and SMTP. Resolves the name once, checks every address it has, and connects to an
+ * address that was checked: a name whose addresses change between check and connect (DNS rebinding) gains nothing.
+ * One forbidden address is enough to refuse the name: otherwise an attacker would only have to retry until the
  * forbidden one comes first.
  */
 export function createGuardedDial(options: {
@@ -88,8 +88,8 @@ export function createGuardedDial(options: {
       return reach === "global" || (ownService && reach === "private");
     };
     if (addresses.length === 0 || !addresses.every(allowed)) {
-      // A pod's search domains resolve NAME.NAMESPACE to a Service, and the answer must not tell that it exists. So it is
-      // the same as `resolve` gives for a name that does not exist: refused if internal, otherwise not found.
+      // A pod's search domains resolve NAME.NAMESPACE to a Service, and the answer must not tell that it exists. So
+      // it is the same as `resolve` gives for a name that does not exist: refused if internal, otherwise not found.
       throw found.bySystem === true && !INTERNAL_NAME.test(host) ? notFound(host) : refused();
     }
     const { onread } = request;
@@ -130,7 +130,10 @@ export function createGuardedDial(options: {
     return service[1] === (await inTime("kubernetes", clusterNamespace(account), limit));
   }
 
-  /** Completes a Service name with the cluster's domain, so that it does not depend on the search domains of this pod. */
+  /**
+   * Completes a Service name with the cluster's domain, so that it does not depend on the search domains of this
+   * pod.
+   */
   function fullName(host: string): string {
     const name = host.replace(/\.$/, "");
     if (clusterNamespace === undefined || !SERVICE_NAME.test(name.toLowerCase())) return host;
@@ -149,8 +152,8 @@ interface Limit {
 }
 
 /**
- * An answer of a dependency that takes too long: DependencyUnavailable, because it is not the destination's fault. It gets
- * half of the time, so that the call's own time does not run out first.
+ * An answer of a dependency that takes too long: DependencyUnavailable, because it is not the destination's fault.
+ * It gets half of the time, so that the call's own time does not run out first.
  */
 async function inTime<T>(dependency: string, answer: Promise<T>, limit: Limit): Promise<T> {
   const late = AbortSignal.any([limit.signal, AbortSignal.timeout(limit.ms / 2)]);

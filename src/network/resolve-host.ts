@@ -14,34 +14,35 @@ export type Lookup = (host: string) => Promise<Found>;
 /** Milliseconds to wait for AAAA once A is there: some servers mishandle AAAA, and a dial has 10 s in all. */
 const AAAA_AFTER_A = 500;
 /**
- * Milliseconds to wait for A once AAAA is there: until A has been asked for again, which takes up to 3 s, since Node checks
- * once a second. Most clusters reach no IPv6 address, and one of the two questions, which are sent at once, may well get
- * lost.
+ * Milliseconds to wait for A once AAAA is there: until A has been asked for again, which takes up to 3 s, since
+ * Node checks once a second. Most clusters reach no IPv6 address, and one of the two questions, which are sent at
+ * once, may well get lost.
  */
 const A_AFTER_AAAA = 3_500;
 /** Milliseconds in line for the system's resolver: a dial waits no longer. */
 const PATIENCE = 10_000;
 /**
- * Most addresses of one kind; more than anybody tries. An answer of 64 KiB can have four thousand, chosen by the owner of
- * the name's server, and each must be checked. Only addresses that were checked are dialled.
+ * Most addresses of one kind; more than anybody tries. An answer of 64 KiB can have four thousand, chosen by the
+ * owner of the name's server, and each must be checked. Only addresses that were checked are dialled.
  */
 const MOST_ADDRESSES = 64;
 /**
- * c-ares shortens `timeout` to about a second for servers that have been answering quickly, and lengthens it again only in
- * the last try. In all that is 5 s for a silent server that was quick, and 8 to 9 s for another one, of a dial's 10 s. A
- * name server whose own question to another one got lost needs more than two seconds (CoreDNS: 2 s each).
+ * c-ares shortens `timeout` to about a second for servers that have been answering quickly, and lengthens it again
+ * only in the last try. In all that is 5 s for a silent server that was quick, and 8 to 9 s for another one, of a
+ * dial's 10 s. A name server whose own question to another one got lost needs more than two seconds (CoreDNS: 2 s
+ * each).
  */
 const RESOLVING = { timeout: 2_000, maxTimeout: 2_000, tries: 4 };
 /** Most names in line: more than the attempts that a process has in flight. */
 const MAX_WAITING = 1_000;
 
 /**
- * Asks the DNS servers directly first. `dns.lookup` runs getaddrinfo on libuv's threads, two at a time for
- * the whole process: two names with a dead name server would hold up everybody, PostgreSQL's connections
- * included. The system's own resolver, which knows the hosts file and the search domains
- * (`receiver.team-a.svc`), is asked only for names without a dot and for those that do not exist according to DNS.
- * Somebody's name server may first say that a name does not exist, and then fall silent, so that such names take only one
- * of the two threads. To be made once in a process.
+ * Asks the DNS servers directly first. `dns.lookup` runs getaddrinfo on libuv's threads, two at a time for the
+ * whole process: two names with a dead name server would hold up everybody, PostgreSQL's connections included. The
+ * system's own resolver, which knows the hosts file and the search domains (`receiver.team-a.svc`), is asked only
+ * for names without a dot and for those that do not exist according to DNS. Somebody's name server may first say
+ * that a name does not exist, and then fall silent, so that such names take only one of the two threads. To be made
+ * once in a process.
  */
 export function createLookup(
   options: {
@@ -61,8 +62,8 @@ export function createLookup(
   };
   let resolver = makeResolver();
   const dottedTurns = createTurns({ atOnce: 1, maxWaiting: MAX_WAITING });
-  // Names without a dot are answered by the installation's own name servers, not by a user's. So they do not stand in line
-  // behind the others, and take the second thread for no longer than PostgreSQL's own name would.
+  // Names without a dot are answered by the installation's own name servers, not by a user's. So they do not stand
+  // in line behind the others, and take the second thread for no longer than PostgreSQL's own name would.
   const plainTurns = createTurns({ atOnce: 1, maxWaiting: MAX_WAITING });
 
   return async (host) => {
@@ -84,13 +85,19 @@ export function createLookup(
     return inTurn(host, dottedTurns);
   };
 
-  /** A resolver keeps the servers that the system had when it was made, for instance those of a network that a laptop has left. */
+  /**
+   * A resolver keeps the servers that the system had when it was made, for instance those of a network that a
+   * laptop has left.
+   */
   function readServersAgain(): void {
     const fresh = makeResolver();
     if (String(fresh.getServers()) !== String(resolver.getServers())) resolver = fresh;
   }
 
-  /** Waits for the second kind only for a while: c-ares would ask every server several times, with the other kind at hand. */
+  /**
+   * Waits for the second kind only for a while: c-ares would ask every server several times, with the other kind at
+   * hand.
+   */
   async function askBothKinds(host: string): Promise<PromiseSettledResult<string[]>[]> {
     const a = resolver.resolve4(host);
     const aaaa = resolver.resolve6(host);

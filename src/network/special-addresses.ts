@@ -16,7 +16,8 @@ export const SPECIAL_IPV4: readonly SpecialBlock[] = [
   { cidr: "10.0.0.0/8", name: "private use", reach: "private" },
   { cidr: "100.64.0.0/10", name: "shared address space (carrier NAT)", reach: "private" },
   { cidr: "127.0.0.0/8", name: "loopback", reach: "never" },
-  // Not in a registry, but in Azure's documentation, "What is IP address 168.63.129.16?": there the node's host answers.
+  // Not in a registry, but in Azure's documentation, "What is IP address 168.63.129.16?": there the node's host
+  // answers.
   { cidr: "168.63.129.16/32", name: "Azure WireServer", reach: "never" },
   { cidr: "169.254.0.0/16", name: "link-local", reach: "never" },
   { cidr: "172.16.0.0/12", name: "private use", reach: "private" },

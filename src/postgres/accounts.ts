@@ -26,8 +26,8 @@ export function createAccounts({
 }: {
   pool: Pool;
   /**
-   * Called before an account moves from this namespace to one of another name: throws NamespaceInUse when jobs would stay
-   * behind. Undefined: jobs do not live in namespaces.
+   * Called before an account moves from this namespace to one of another name: throws NamespaceInUse when jobs
+   * would stay behind. Undefined: jobs do not live in namespaces.
    */
   onLeave?: (namespace: string, uid: string | null) => Promise<void>;
   /** Runs in the deleting transaction, after the account is marked: cancels its queued runs. */
@@ -63,8 +63,9 @@ export function createAccounts({
         [namespace, uid],
       );
       if (found === undefined || found.namespaceUid !== null) return found;
-      // An operator without access to the cluster has bound it by name only: the first incarnation of the namespace that is
-      // seen becomes the bound one. If two processes see different ones, one wins and the other finds no account.
+      // An operator without access to the cluster has bound it by name only: the first incarnation of the namespace
+      // that is seen becomes the bound one. If two processes see different ones, one wins and the other finds no
+      // account.
       const { rows } = await pool.query<Account>(
         `update accounts set namespace_uid = $2
          where id = $1 and namespace = $3 and deleted_at is null

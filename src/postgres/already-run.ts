@@ -5,8 +5,8 @@ import type { Queryable } from "./pool.ts";
 
 /**
  * Uids of one-time jobs whose fire time the change creates, or gives up as missed, although a run of that time was
- * attempted or is under way: the job's time was changed and has been put back. The cursor does not tell, because it knows
- * only the latest fire time.
+ * attempted or is under way: the job's time was changed and has been put back. The cursor does not tell, because it
+ * knows only the latest fire time.
  */
 export async function alreadyAttempted(
   client: Queryable,
@@ -36,9 +36,9 @@ export async function alreadyAttempted(
 }
 
 /**
- * For jobs whose cursor the change put back to before a fire time, in order to drop its run, when that run was started
- * meanwhile: the run counts after all, and the cursor says so again. `changes` have been applied, except what they create.
- * Returns the jobs whose cursor was written.
+ * For jobs whose cursor the change put back to before a fire time, in order to drop its run, when that run was
+ * started meanwhile: the run counts after all, and the cursor says so again. `changes` have been applied, except
+ * what they create. Returns the jobs whose cursor was written.
  */
 export async function keepStarted(
   client: Queryable,
@@ -69,9 +69,9 @@ async function keepStartedOnce(
 }
 
 /**
- * Cron jobs: the fire time of the started run stays decided, and becomes the cursor's position. No undecided one lies before
- * it, because runs are prepared by less than a minute, and fire times are at least that far apart. A run more than a minute
- * ahead was started by a clock that was wrong: it is ignored, so that the job goes on now.
+ * Cron jobs: the fire time of the started run stays decided, and becomes the cursor's position. No undecided one
+ * lies before it, because runs are prepared by less than a minute, and fire times are at least that far apart. A
+ * run more than a minute ahead was started by a clock that was wrong: it is ignored, so that the job goes on now.
  */
 async function keepStartedCron(
   client: Queryable,
@@ -109,8 +109,8 @@ async function keepStartedCron(
 }
 
 /**
- * SQL: whether execution `e` is of this fire time. Executions from before it are not read, since a former cron job may have
- * years of them; the minute allows for a worker whose clock is slow.
+ * SQL: whether execution `e` is of this fire time. Executions from before it are not read, since a former cron job
+ * may have years of them; the minute allows for a worker whose clock is slow.
  */
 export function ofFireTime(jobUid: string, scheduledAt: string): string {
   return `e.executed_at >= ${scheduledAt} - interval '1 minute' and e.job_uid = ${jobUid}
@@ -136,10 +136,10 @@ function onceTimes(changes: readonly LedgerChange[]) {
 }
 
 /**
- * Settles one-time jobs that were put back to a time at which they had run. The time was not missed, and no second run is
- * created that could settle the job: it gets the state in which that run left it. A run that is not over yet settles its
- * job itself. `changes` have been applied; `attempted` are the uids from `alreadyAttempted`. Returns the jobs whose cursor
- * was written.
+ * Settles one-time jobs that were put back to a time at which they had run. The time was not missed, and no second
+ * run is created that could settle the job: it gets the state in which that run left it. A run that is not over yet
+ * settles its job itself. `changes` have been applied; `attempted` are the uids from `alreadyAttempted`. Returns
+ * the jobs whose cursor was written.
  */
 export async function settleAlreadyRun(
   client: Queryable,

@@ -48,8 +48,8 @@ export function createApiKeys({
     if (ids.size === 0) return;
     used = new Set();
     try {
-      // Skip locked: another replica is writing the same use. The minute is checked again here, because many requests may
-      // have seen the same old moment.
+      // Skip locked: another replica is writing the same use. The minute is checked again here, because many
+      // requests may have seen the same old moment.
       await pool.query(
         `update api_keys set last_used_at = now() where id in (
            select id from api_keys where id = any($1::uuid[])

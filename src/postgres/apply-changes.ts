@@ -133,9 +133,9 @@ async function storeRevisions(client: Queryable, changes: readonly LedgerChange[
 }
 
 /**
- * The spec's JSON with U+FFFD for NUL. A resource may have NUL in places that no rule of its definition checks. PostgreSQL
- * stores such JSON, but then refuses every statement that reads a member of it, and with it all other runs in the
- * statement.
+ * The spec's JSON with U+FFFD for NUL. A resource may have NUL in places that no rule of its definition checks.
+ * PostgreSQL stores such JSON, but then refuses every statement that reads a member of it, and with it all other
+ * runs in the statement.
  */
 function textOf(spec: JobSpec): string {
   const text = JSON.stringify(spec);
@@ -169,7 +169,10 @@ function dropOf(change: LedgerChange): Drop[] {
   ];
 }
 
-/** Keys of the fire times for which the change itself creates a run, or which it records as missed (of a one-time job). */
+/**
+ * Keys of the fire times for which the change itself creates a run, or which it records as missed (of a one-time
+ * job).
+ */
 function decidedHere({ job, create, missed }: LedgerChange): string[] {
   const created = create.flatMap((run) => (run.trigger === "schedule" ? [run.key] : []));
   if (job.spec.schedule.kind === "cron") return created;
@@ -183,9 +186,9 @@ function dropReason(job: Job, to: LedgerChange["to"]): MissedReason {
 }
 
 /**
- * Locks runs before the cursors are locked, in the order in which closing locks them: runs that are to be created anew, and
- * runs that are replaced. Such a run may be closing right now, in a transaction that the snapshot of a later statement
- * would not see yet. Locking its row makes one of the two wait for the other.
+ * Locks runs before the cursors are locked, in the order in which closing locks them: runs that are to be created
+ * anew, and runs that are replaced. Such a run may be closing right now, in a transaction that the snapshot of a
+ * later statement would not see yet. Locking its row makes one of the two wait for the other.
  */
 async function lockRuns(client: Queryable, changes: readonly LedgerChange[]): Promise<void> {
   const again = changes.flatMap(({ job, from, to, create }) =>
@@ -253,8 +256,8 @@ async function insertRuns(
   );
   const created = rowCount ?? 0;
   if (created === runs.length) return created;
-  // The others may have fire times before one that has run: a one-time job was moved back, or the clock has stepped back
-  // and the job was changed. Whether they have run themselves is found in the executions.
+  // The others may have fire times before one that has run: a one-time job was moved back, or the clock has stepped
+  // back and the job was changed. Whether they have run themselves is found in the executions.
   const earlier = await client.query(
     `with ${NEW_RUNS}
      ${insertNew(`trigger = 'schedule' and exists (

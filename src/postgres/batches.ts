@@ -11,8 +11,8 @@ export interface Batches {
 const SIZE = 5_000;
 
 /**
- * Calls `remove` until it removes nothing, and returns how many rows went. A single statement for many rows would exceed
- * the time limit, be rolled back, and have even more rows the next time.
+ * Calls `remove` until it removes nothing, and returns how many rows went. A single statement for many rows would
+ * exceed the time limit, be rolled back, and have even more rows the next time.
  */
 export async function inBatches(
   { size = SIZE, signal }: Batches,
@@ -35,9 +35,9 @@ export interface Page {
 }
 
 /**
- * For few rows among many that are kept. Calls `remove` for page after page, in the order of keys, with the key after which
- * the page begins, and returns how many rows went. A page has `size` rows, and at most `size` go; when so many went, the
- * page is looked at again, because there may be more.
+ * For few rows among many that are kept. Calls `remove` for page after page, in the order of keys, with the key
+ * after which the page begins, and returns how many rows went. A page has `size` rows, and at most `size` go; when
+ * so many went, the page is looked at again, because there may be more.
  */
 export async function inPages(
   { size = SIZE, signal }: Batches,

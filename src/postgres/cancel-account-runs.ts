@@ -6,10 +6,10 @@ import { fixPlans, type Queryable } from "./pool.ts";
 const AT_A_TIME = 5_000;
 
 /**
- * For the transaction that marks an account deleted: stops its cursors, drops and records its unstarted runs, and deletes
- * the jobs in this database that REST made (by their ids). A run that is created meanwhile is refused at its start, which
- * checks the account. A one-time job that was not attempted is armed again, for the account that its namespace may get
- * next. The leader is not told: it sees anyway that these jobs lose their account.
+ * For the transaction that marks an account deleted: stops its cursors, drops and records its unstarted runs, and
+ * deletes the jobs in this database that REST made (by their ids). A run that is created meanwhile is refused at
+ * its start, which checks the account. A one-time job that was not attempted is armed again, for the account that
+ * its namespace may get next. The leader is not told: it sees anyway that these jobs lose their account.
  */
 export async function cancelAccountRuns(
   client: Queryable,
@@ -19,8 +19,8 @@ export async function cancelAccountRuns(
   // Jobs and runs must be looked up one by one, whatever the statistics say: they are often of an empty queue.
   await fixPlans(client);
   await deleteJobsMade(client, account, atATime);
-  // In the order in which all statements lock cursors. Without those of deleted jobs, which have stopped already and are
-  // kept for a week.
+  // In the order in which all statements lock cursors. Without those of deleted jobs, which have stopped already
+  // and are kept for a week.
   await client.query(
     `declare cursors_of_account no scroll cursor for
        select job_uid from job_cursors where account = $1 and deleted_at is null order by job_uid`,

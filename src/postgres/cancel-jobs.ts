@@ -7,9 +7,9 @@ import { createGroupCommit, type GroupCommit } from "./group-commit.ts";
 import { transaction, type Pool } from "./pool.ts";
 
 /**
- * `RunLedger.cancel`. Deliveries use the same pool, and a transaction holds a connection over several statements. So an
- * account that deletes its jobs by the hundred has one transaction under way, and what it asks for meanwhile goes into the
- * next. A lock that holds it up holds up no other account.
+ * `RunLedger.cancel`. Deliveries use the same pool, and a transaction holds a connection over several statements.
+ * So an account that deletes its jobs by the hundred has one transaction under way, and what it asks for meanwhile
+ * goes into the next. A lock that holds it up holds up no other account.
  */
 export function createJobCancellation({ pool }: { pool: Pool }) {
   const byAccount = new Map<
@@ -79,8 +79,8 @@ async function cancelJobs(pool: Pool, jobs: readonly GoneJob[]): Promise<void> {
 }
 
 /**
- * When a one-time job would have run, for the trace of one that no leader has seen; null if it would not have. Fire times
- * of a cron job that nobody decided are not recorded.
+ * When a one-time job would have run, for the trace of one that no leader has seen; null if it would not have. Fire
+ * times of a cron job that nobody decided are not recorded.
  */
 function dueAt({ spec }: GoneJob): string | null {
   if (spec?.schedule.kind !== "once" || spec.suspend) return null;

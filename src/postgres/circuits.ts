@@ -3,7 +3,10 @@ import { deleteInBatches, type Batches } from "./batches.ts";
 import { isUuid } from "./uuid.ts";
 import type { Pool } from "./pool.ts";
 
-/** A killed process leaves its circuits behind. They are believed for as long as a living process may be cut off from us. */
+/**
+ * A killed process leaves its circuits behind. They are believed for as long as a living process may be cut off
+ * from us.
+ */
 const PUBLISHED = `select account, destination, worker, state, since
    from circuits where updated_at > now() - interval '5 minutes'`;
 
@@ -48,7 +51,10 @@ export function createCircuits({ pool }: { pool: Pool }): Circuits {
   };
 }
 
-/** Deletes what killed processes left behind, much later than `PUBLISHED` ignores it: a process may come back. For the retention task. */
+/**
+ * Deletes what killed processes left behind, much later than `PUBLISHED` ignores it: a process may come back. For
+ * the retention task.
+ */
 export async function deleteStaleCircuits(options: { pool: Pool } & Batches): Promise<number> {
   return deleteInBatches({
     ...options,

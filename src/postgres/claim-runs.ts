@@ -70,9 +70,9 @@ export async function claimRuns(
 const TO_MAIL_SERVERS = keyOfParts({ account: "%", destination: MAIL_SERVER });
 
 /**
- * SQL: whether claimed run `r` is started at once, judged as in `startRuns`, under the lock of the run's row. `wanted` and
- * `except` name the parameters with `request.start` and its exceptions. Mails are never started here: they wait for one of
- * the few connections to their server.
+ * SQL: whether claimed run `r` is started at once, judged as in `startRuns`, under the lock of the run's row.
+ * `wanted` and `except` name the parameters with `request.start` and its exceptions. Mails are never started here:
+ * they wait for one of the few connections to their server.
  */
 function starts({ wanted, except }: { wanted: string; except: string }): string {
   return `${wanted}::boolean and ${DUE} and r.destination <> all(${except}::text[])

@@ -33,15 +33,14 @@ const RETRY_MS = 2_000;
 const DOUBTFUL_MS = MINUTE;
 
 /**
- * PostgreSQL's clock, measured like NTP does it: the server's reading belongs to the middle of the round
- * trip, and the shortest recent round trip knows best. Jumps of this machine's own clock do not matter;
- * a jump of the server's (failover to another machine) shows as samples that contradict each other: the
- * newest then wins.
+ * PostgreSQL's clock, measured like NTP does it: the server's reading belongs to the middle of the round trip, and
+ * the shortest recent round trip knows best. Jumps of this machine's own clock do not matter; a jump of the
+ * server's (failover to another machine) shows as samples that contradict each other: the newest then wins.
  *
- * Unless the newest sample is far ahead, and this machine's clock disagrees: a server that comes up with the wrong time is
- * set right within seconds. Decisions made by the wrong time could not be undone, since no fire time is decided twice, and
- * each job would wait until the wrong time has come. So the step is doubted for a minute, in which nobody schedules or
- * starts anything, and `now` goes on by what was measured before.
+ * Unless the newest sample is far ahead, and this machine's clock disagrees: a server that comes up with the wrong
+ * time is set right within seconds. Decisions made by the wrong time could not be undone, since no fire time is
+ * decided twice, and each job would wait until the wrong time has come. So the step is doubted for a minute, in
+ * which nobody schedules or starts anything, and `now` goes on by what was measured before.
  */
 export function createPostgresClock(options: {
   pool: Pool;

@@ -12,10 +12,10 @@ import { DEADLOCK, sqlState } from "./sql-state.ts";
 import { UNWANTED } from "./start-runs.ts";
 
 /**
- * Records attempts and finishes or re-queues their runs, comparing claim tokens. After each statement, whatever becomes of
- * the next, `onClosed` hears of the runs that were still held, and of the jobs whose cursor has a new version. The cursor
- * gets the last execution, a one-time job's final outcome, and a halt. The last two raise its version: a leader that
- * decides on the old state loses its compare-and-set and looks again.
+ * Records attempts and finishes or re-queues their runs, comparing claim tokens. After each statement, whatever
+ * becomes of the next, `onClosed` hears of the runs that were still held, and of the jobs whose cursor has a new
+ * version. The cursor gets the last execution, a one-time job's final outcome, and a halt. The last two raise its
+ * version: a leader that decides on the old state loses its compare-and-set and looks again.
  */
 export async function closeRuns(
   database: Queryable,
@@ -34,8 +34,9 @@ export async function closeRuns(
   );
   const retries = closings.filter(({ next }) => next === "retry");
   const retried = await close(RETRIED, retries);
-  // The other retries are of jobs that were changed, paused or deleted during the attempt, or of replaced runs. They would
-  // never start, and would count as unfinished until then. They end now, unless somebody else has claimed them.
+  // The other retries are of jobs that were changed, paused or deleted during the attempt, or of replaced runs.
+  // They would never start, and would count as unfinished until then. They end now, unless somebody else has
+  // claimed them.
   await close(
     ENDED,
     retries
@@ -60,10 +61,11 @@ const AWAITED = `case when c.once = 'fired' then
 const HALTS = "(c.generation = any(f.halted) is true)";
 
 /**
- * SQL: whether what is written for judged job `j` is right only if its cursor `c` still has the version that was judged.
- * True for a halt and for a settled one-time job. Also for every one-time job, which may be given another time while its
- * run ends, or put back to the time of that run, and for a cron job that becomes a one-time job which awaits the run. And
- * for a retry: somebody who changes the job meanwhile does not see that a run waits, and so does not drop it.
+ * SQL: whether what is written for judged job `j` is right only if its cursor `c` still has the version that was
+ * judged. True for a halt and for a settled one-time job. Also for every one-time job, which may be given another
+ * time while its run ends, or put back to the time of that run, and for a cron job that becomes a one-time job
+ * which awaits the run. And for a retry: somebody who changes the job meanwhile does not see that a run waits, and
+ * so does not drop it.
  */
 const RELIES = `(j.halts or j.settles or j.one_time is true or j.retries
   or (j.final is not null and c.once = 'fired'))`;
@@ -129,10 +131,11 @@ async function closeHeld(
 }
 
 /**
- * Each step starts at the rows of the one before. A cursor is judged together with its runs, as of one moment; somebody
- * who writes the cursor meanwhile may just have created the run that it awaits. Locking the cursor first would not help:
- * PostgreSQL would then read the cursor anew, but not the runs. So if the version has changed, the whole statement is
- * undone. Where only the last execution is written, the version does not matter, and does not rise.
+ * Each step starts at the rows of the one before. A cursor is judged together with its runs, as of one moment;
+ * somebody who writes the cursor meanwhile may just have created the run that it awaits. Locking the cursor first
+ * would not help: PostgreSQL would then read the cursor anew, but not the runs. So if the version has changed, the
+ * whole statement is undone. Where only the last execution is written, the version does not matter, and does not
+ * rise.
  */
 async function closeOnce(
   database: Queryable,

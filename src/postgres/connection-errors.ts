@@ -44,19 +44,25 @@ function isConnectionError(error: unknown): boolean {
 }
 
 /**
- * Whether the connection should be closed: the error does not come from the server, or the server takes no writes any more
- * (its name may lead to another server by now).
+ * Whether the connection should be closed: the error does not come from the server, or the server takes no writes
+ * any more (its name may lead to another server by now).
  */
 export function isOfNoUse(error: unknown): boolean {
   if (!isConnectionError(error)) return false;
   return !("severity" in (error as Error)) || sqlState(error) === READ_ONLY;
 }
 
-/** OpenSSL's and Node's names for a certificate that is refused, a key that cannot be used, and a handshake that fails. */
+/**
+ * OpenSSL's and Node's names for a certificate that is refused, a key that cannot be used, and a handshake that
+ * fails.
+ */
 const TLS_CODES =
   /^(?:CERT_|CRL_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|INVALID_|HOSTNAME_MISMATCH|ERR_TLS_|ERR_SSL_|ERR_OSSL_)/;
 
-/** pg's messages about a server without TLS, or not a PostgreSQL server; and one that asks for a password when we have none. */
+/**
+ * pg's messages about a server without TLS, or not a PostgreSQL server; and one that asks for a password when we
+ * have none.
+ */
 const REFUSAL_MESSAGES =
   /^(?:The server does not support SSL connections|There was an error establishing an SSL connection|SASL: )/;
 
@@ -66,10 +72,10 @@ export function isRefusedByPg(error: Error): boolean {
 }
 
 /**
- * Whether a connection was refused although the server is there. Class 28 (password, pg_hba.conf, a role that may not log
- * in); a database that does not exist; a database that takes no connections, or none of this role (`CheckMyDatabase`: its
- * SQLSTATEs are also those of failed statements); a refused certificate. And what our own system refuses: another file
- * descriptor, or port.
+ * Whether a connection was refused although the server is there. Class 28 (password, pg_hba.conf, a role that may
+ * not log in); a database that does not exist; a database that takes no connections, or none of this role
+ * (`CheckMyDatabase`: its SQLSTATEs are also those of failed statements); a refused certificate. And what our own
+ * system refuses: another file descriptor, or port.
  */
 export function isRefusal(error: unknown): boolean {
   if (!(error instanceof Error)) return false;

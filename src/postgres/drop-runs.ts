@@ -18,14 +18,14 @@ export interface Drop {
   scope: "others" | "scheduled" | "all";
   reason: MissedReason;
   /**
-   * Due fire times up to this moment are decided for good, and recorded as missed; others leave no trace, because the
-   * scheduler decides them again. Null: nobody decides this job again, so that all due ones are recorded. Manual runs are
-   * always recorded.
+   * Due fire times up to this moment are decided for good, and recorded as missed; others leave no trace, because
+   * the scheduler decides them again. Null: nobody decides this job again, so that all due ones are recorded.
+   * Manual runs are always recorded.
    */
   decidedUpTo: Instant | null;
   /**
-   * All fire times up to `decidedUpTo` count as due, whatever PostgreSQL's clock says now: it may have stepped back since
-   * the scheduler, which will not decide them again, read it.
+   * All fire times up to `decidedUpTo` count as due, whatever PostgreSQL's clock says now: it may have stepped back
+   * since the scheduler, which will not decide them again, read it.
    */
   allDue: boolean;
   /** Keys of fire times that the same change creates anew, or records itself: these are not recorded here. */
@@ -122,9 +122,9 @@ export const ONCE_AT = `(
      where ${byKey("v.job_uid", "c.job_uid")} and v.generation = c.generation)`;
 
 /**
- * SQL, for cursor `c` and a scheduled run of its job: whether the job is a one-time job that waits for the outcome of this
- * run. A job that was given a new time, or was a cron job before, may have other runs under way. Awaited is the run of its
- * own generation, or one of an older generation for the same time.
+ * SQL, for cursor `c` and a scheduled run of its job: whether the job is a one-time job that waits for the outcome
+ * of this run. A job that was given a new time, or was a cron job before, may have other runs under way. Awaited is
+ * the run of its own generation, or one of an older generation for the same time.
  */
 export function awaits(run: string): string {
   return `(c.once = 'fired'
@@ -132,9 +132,9 @@ export function awaits(run: string): string {
 }
 
 /**
- * SQL: what is set in cursor `c` when the run that it awaits is dropped. If the run was attempted, the job has failed. If
- * not, the job is armed again, and nothing is recorded: the scheduler decides the fire time again once the job may run,
- * and records then why it does not run, if it does not.
+ * SQL: what is set in cursor `c` when the run that it awaits is dropped. If the run was attempted, the job has
+ * failed. If not, the job is armed again, and nothing is recorded: the scheduler decides the fire time again once
+ * the job may run, and records then why it does not run, if it does not.
  */
 export function droppedAs(run: string): string {
   return `version = c.version + 1,

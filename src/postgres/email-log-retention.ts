@@ -3,8 +3,8 @@ import { ensureMonths, lockingBriefly } from "./partitions.ts";
 import type { Pool } from "./pool.ts";
 
 /**
- * Makes the partitions of this month and the next, by the database's clock, and those of `moments`. Idempotent; safe when
- * several processes do it at once.
+ * Makes the partitions of this month and the next, by the database's clock, and those of `moments`. Idempotent;
+ * safe when several processes do it at once.
  */
 export async function ensureEmailLogMonths({
   pool,

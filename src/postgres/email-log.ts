@@ -17,10 +17,10 @@ import { refusingContent } from "./refusing-content.ts";
 import { isRowFault } from "./sql-state.ts";
 
 /**
- * The log of every mail. Appends are committed in groups together with the counters that make `total`
- * exact without counting; a group updates a counter row once, so that sends of one account do not queue for it. Entries of
- * accounts whose counters somebody has locked go into groups of their own until one of them is written: the other accounts
- * wait for such a lock only once.
+ * The log of every mail. Appends are committed in groups together with the counters that make `total` exact without
+ * counting; a group updates a counter row once, so that sends of one account do not queue for it. Entries of
+ * accounts whose counters somebody has locked go into groups of their own until one of them is written: the other
+ * accounts wait for such a lock only once.
  */
 export function createEmailLog({ pool, pace }: { pool: Pool; pace?: Pace }): EmailLog {
   /** Accounts whose counters were locked when they were last written. */
@@ -107,9 +107,9 @@ async function insertWithMonths(
 }
 
 /**
- * Accounts on whose counters somebody holds a lock for longer. Short locks do not count: a transaction that is just writing
- * has ended by the next look, and one that itself waits for a lock gives up soon, for instance another process's group that
- * has entries of a held account among others.
+ * Accounts on whose counters somebody holds a lock for longer. Short locks do not count: a transaction that is just
+ * writing has ended by the next look, and one that itself waits for a lock gives up soon, for instance another
+ * process's group that has entries of a held account among others.
  */
 async function accountsHeld(
   pool: Pool,
@@ -158,8 +158,8 @@ async function lookForLocks(
 }
 
 async function insert(pool: Pool, entries: readonly NewEmailLogEntry[]): Promise<EmailLogEntry[]> {
-  // One statement is one transaction and one round trip. The counters are locked in key order, so that two gateways that
-  // count for the same accounts cannot deadlock.
+  // One statement is one transaction and one round trip. The counters are locked in key order, so that two gateways
+  // that count for the same accounts cannot deadlock.
   const { rows } = await pool.query<{ id: string; sentAt: Instant }>({
     name: "email_log_append",
     text: `with entries as materialized (
@@ -205,9 +205,9 @@ async function insert(pool: Pool, entries: readonly NewEmailLogEntry[]): Promise
 type ListQuery = Parameters<EmailLog["list"]>[0];
 
 /**
- * Total and page from one snapshot. The counters also tell on which day the offset falls, so that a deep page skips whole
- * days without reading them. Each wanted (kind, status) is a range of one index, already in order; each is limited to what
- * the page can need, since PostgreSQL does not merge them lazily.
+ * Total and page from one snapshot. The counters also tell on which day the offset falls, so that a deep page skips
+ * whole days without reading them. Each wanted (kind, status) is a range of one index, already in order; each is
+ * limited to what the page can need, since PostgreSQL does not merge them lazily.
  */
 function listStatement(query: ListQuery): { text: string; values: unknown[] } {
   const kinds = query.kind === undefined ? MAIL_KINDS : [query.kind];

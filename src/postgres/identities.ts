@@ -24,8 +24,8 @@ export function createIdentities({ pool }: { pool: Pool }): Identities {
       const { issuer, subject, email, emailVerified } = person;
       if (email === undefined || !emailVerified || parseAddress(email).kind === "invalid")
         return { kind: "unverified" };
-      // The user is locked like the foreign key locks it, so that this waits for a removal under way instead of failing.
-      // Unique keys decide: of two people who come at once with one address, one is remembered.
+      // The user is locked like the foreign key locks it, so that this waits for a removal under way instead of
+      // failing. Unique keys decide: of two people who come at once with one address, one is remembered.
       const { rowCount } = await pool.query(
         `with found as materialized (
            select u.id from ${LIVE_USERS} where u.email = $3 for key share of u

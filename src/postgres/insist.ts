@@ -2,8 +2,9 @@
 export const UNMET = "22P02";
 
 /**
- * SQL: true if the condition holds; otherwise the statement fails with `UNMET`, and all of it is undone. It fails by a cast
- * that is impossible, since plain SQL has no other means. `text`, which must not have quotes, appears in PostgreSQL's log.
+ * SQL: true if the condition holds; otherwise the statement fails with `UNMET`, and all of it is undone. It fails
+ * by a cast that is impossible, since plain SQL has no other means. `text`, which must not have quotes, appears in
+ * PostgreSQL's log.
  */
 export function insist(condition: string, text: string): string {
   return `case when ${condition} then 'true' else '${text}' end::boolean`;

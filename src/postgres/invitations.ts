@@ -43,7 +43,8 @@ export function createInvitations({ pool }: { pool: Pool }): Invitations {
         ]);
       const token = newToken();
       const { rows } = await pool.query<Invitation>(
-        // The user is locked like the foreign key locks it, so that this waits for a removal under way instead of failing.
+        // The user is locked like the foreign key locks it, so that this waits for a removal under way instead of
+        // failing.
         `insert into invitations as i (account, email, role, token_hash, expires_at, invited_by)
          select a.id, $2, $3, $4, now() + interval '7 days', u.id
            from accounts a, users u where a.id = $1 and a.deleted_at is null and u.id = $5
@@ -71,7 +72,8 @@ export function createInvitations({ pool }: { pool: Pool }): Invitations {
     find,
 
     async accept(token, password, party) {
-      // Hashing is only for valid tokens, and comes before the transaction: a password that is refused leaves the link valid.
+      // Hashing is only for valid tokens, and comes before the transaction: a password that is refused leaves the
+      // link valid.
       if (!(await find(token))) return undefined;
       const passwordHash = await newPasswordHash(password, party);
       return transaction(pool, async (client) => {
@@ -94,8 +96,8 @@ export function createInvitations({ pool }: { pool: Pool }): Invitations {
 export type LockedInvitation = Pick<Invitation, "account" | "email" | "role">;
 
 /**
- * For the transaction that accepts an invitation. Undefined: somebody else has just used the link, or the invitation was
- * withdrawn or the account deleted meanwhile.
+ * For the transaction that accepts an invitation. Undefined: somebody else has just used the link, or the
+ * invitation was withdrawn or the account deleted meanwhile.
  */
 export async function lockInvitation(
   client: Queryable,

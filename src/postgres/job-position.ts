@@ -1,9 +1,10 @@
 import { PositionExpired } from "../domain/ports/job-store.ts";
 
 /**
- * How far somebody has read the jobs: what a snapshot of PostgreSQL shows. A transaction may commit long after one with a
- * higher id, so that all that were open are named. Transaction ids mean nothing on another server (after a failover, or in
- * a restored backup) or in a table that was filled anew: `origin` names both. A restarted server counts as another one.
+ * How far somebody has read the jobs: what a snapshot of PostgreSQL shows. A transaction may commit long after one
+ * with a higher id, so that all that were open are named. Transaction ids mean nothing on another server (after a
+ * failover, or in a restored backup) or in a table that was filled anew: `origin` names both. A restarted server
+ * counts as another one.
  */
 export interface JobPosition {
   origin: string;
@@ -36,9 +37,9 @@ export const POSITION_AND_PURGED = `${POSITION},
   (select value from carillon_meta where key = 'jobs_purged_xid') as purged`;
 
 /**
- * SQL: `columns` of the jobs that were changed since the position with `open` and `next`, and for which condition `also`
- * holds. Two index scans, since all jobs may have been changed between the oldest open transaction and the next. `first`:
- * limits each scan to its earliest rows.
+ * SQL: `columns` of the jobs that were changed since the position with `open` and `next`, and for which condition
+ * `also` holds. Two index scans, since all jobs may have been changed between the oldest open transaction and the
+ * next. `first`: limits each scan to its earliest rows.
  */
 export function changedSince(
   columns: string,

@@ -31,8 +31,8 @@ interface Change {
 }
 
 /**
- * Each look finds the changes of the transactions that have ended since the look before. The position moves on only when a
- * look is complete: a caller that begins again in the midst of it gets all of it once more.
+ * Each look finds the changes of the transactions that have ended since the look before. The position moves on only
+ * when a look is complete: a caller that begins again in the midst of it gets all of it once more.
  */
 export async function* watchJobs(request: {
   pool: Pool;
@@ -77,7 +77,10 @@ async function currentPosition(pool: Pool, from: JobPosition): Promise<JobPositi
   return now;
 }
 
-/** SQL of one page; `behind` is the condition that it follows the page before. In the order of the index, so that no page reads rows of another. */
+/**
+ * SQL of one page; `behind` is the condition that it follows the page before. In the order of the index, so that no
+ * page reads rows of another.
+ */
 const changesOf = (behind: string) => `select uid, changed_xid::text as xid, deleted from (
     ${changedSince("uid, changed_xid, deleted_at is not null as deleted", {
       open: "$1",
@@ -115,8 +118,8 @@ interface Found {
 }
 
 /**
- * The changed jobs as they are now, perhaps later than the change. A job without a row has been purged, which expires the
- * position. Deleted jobs are not read: all jobs of an account may be deleted at once.
+ * The changed jobs as they are now, perhaps later than the change. A job without a row has been purged, which
+ * expires the position. Deleted jobs are not read: all jobs of an account may be deleted at once.
  */
 async function* wholeOf(pool: Pool, changes: readonly Change[]): AsyncGenerator<Found> {
   for (let from = 0; from < changes.length; from += WHOLE) {

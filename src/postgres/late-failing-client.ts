@@ -2,9 +2,9 @@ import { createSecureContext } from "node:tls";
 import { Client, type ClientConfig } from "pg";
 
 /**
- * pg reads the files of `sslrootcert`, `sslcert` and `sslkey` for each client, and its constructor throws when it cannot,
- * for instance while a file is replaced. Here `connect` fails instead: the pool makes clients also when somebody gives one
- * back, and would throw there.
+ * pg reads the files of `sslrootcert`, `sslcert` and `sslkey` for each client, and its constructor throws when it
+ * cannot, for instance while a file is replaced. Here `connect` fails instead: the pool makes clients also when
+ * somebody gives one back, and would throw there.
  */
 export class LateFailingClient extends Client {
   constructor(config?: ClientConfig) {
@@ -36,8 +36,8 @@ export class LateFailingClient extends Client {
 const failures = new WeakMap<Client, Error>();
 
 /**
- * Throws when key and certificate do not fit: pg would find that only after the server has answered, and leave the server
- * waiting on an open connection.
+ * Throws when key and certificate do not fit: pg would find that only after the server has answered, and leave the
+ * server waiting on an open connection.
  */
 function tryFiles(ssl: ClientConfig["ssl"]): void {
   if (typeof ssl === "object") createSecureContext(ssl);

@@ -34,9 +34,10 @@ async function notify(
 }
 
 /**
- * Tells of jobs after a commit, without waiting: what is told while a notification is on its way goes into the next one.
- * Not part of the transaction that did the work, because the commits of notifying transactions are serialised across the
- * whole server, and one that only notifies has nothing to flush. If the database fails meanwhile, only a hint is lost.
+ * Tells of jobs after a commit, without waiting: what is told while a notification is on its way goes into the next
+ * one. Not part of the transaction that did the work, because the commits of notifying transactions are serialised
+ * across the whole server, and one that only notifies has nothing to flush. If the database fails meanwhile, only a
+ * hint is lost.
  */
 export function createTeller({ database }: { database: Queryable }): {
   tell(channel: string, jobUids: Iterable<string>): void;

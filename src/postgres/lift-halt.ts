@@ -9,10 +9,10 @@ import type { Pool } from "./pool.ts";
 const TRIES = 5;
 
 /**
- * Removes the halt of a 410 from the cursor, and wakes the leader, because the job store tells nothing of it. The rest is
- * the leader's to decide, which then starts from now; scheduled runs that were queued during the halt are dropped, as after
- * a pause. `haltedAt` stays, because the leader may not have taken it up yet. Throws `VersionConflict` when others keep
- * writing.
+ * Removes the halt of a 410 from the cursor, and wakes the leader, because the job store tells nothing of it. The
+ * rest is the leader's to decide, which then starts from now; scheduled runs that were queued during the halt are
+ * dropped, as after a pause. `haltedAt` stays, because the leader may not have taken it up yet. Throws
+ * `VersionConflict` when others keep writing.
  */
 export async function liftHalt(options: {
   pool: Pool;

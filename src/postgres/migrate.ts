@@ -141,9 +141,9 @@ function onceEach(onProgress: Progress | undefined): Progress {
 }
 
 /**
- * Applies the pending migrations, adding the name of each to `applied`. Each has a transaction of its own: one that has to
- * give way does not undo those before it, and none keeps its tables locked while the next one waits for others, whose holder
- * may be waiting for the former.
+ * Applies the pending migrations, adding the name of each to `applied`. Each has a transaction of its own: one that
+ * has to give way does not undo those before it, and none keeps its tables locked while the next one waits for
+ * others, whose holder may be waiting for the former.
  */
 async function apply(request: {
   client: Client;
@@ -163,7 +163,8 @@ async function apply(request: {
       direction: "up",
       count: 1,
       singleTransaction: true,
-      // The check compares the times at which migrations were applied: after a clock was set back it would fail for ever.
+      // The check compares the times at which migrations were applied: after a clock was set back it would fail for
+      // ever.
       checkOrder: false,
       noLock: true,
       logger: {
@@ -193,9 +194,9 @@ async function apply(request: {
 }
 
 /**
- * ALTER TABLE waits for every transaction that has read the table (a backup: for its whole length), and all later ones wait
- * behind it, even to read. So each try waits only for the session's lock_timeout, lets the others through, and begins
- * again, as often as it takes; after a deadlock, too.
+ * ALTER TABLE waits for every transaction that has read the table (a backup: for its whole length), and all later
+ * ones wait behind it, even to read. So each try waits only for the session's lock_timeout, lets the others
+ * through, and begins again, as often as it takes; after a deadlock, too.
  */
 async function givingWay<T>(
   request: { client: Queryable; onProgress: Progress },
@@ -303,9 +304,9 @@ async function refuseNewer(database: Queryable, appVersion: string): Promise<voi
 }
 
 /**
- * Replaces transaction ids that pg_dump brought from another server, and that this one has not reached yet. Otherwise those
- * who watch jobs would think for each position that deletions since then have been purged, and list all jobs again and
- * again.
+ * Replaces transaction ids that pg_dump brought from another server, and that this one has not reached yet.
+ * Otherwise those who watch jobs would think for each position that deletions since then have been purged, and list
+ * all jobs again and again.
  */
 export async function forgetOtherClusters(database: Queryable): Promise<void> {
   const unknown = ">= pg_snapshot_xmax(pg_current_snapshot())";

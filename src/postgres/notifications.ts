@@ -4,8 +4,8 @@ import { createClient } from "./pool.ts";
 /** PostgreSQL's NOTIFY, as a hint that something changed. Listeners also poll. */
 export interface Notifications {
   /**
-   * Calls back after each notification with its payload; and without one each time that listening begins, so after every
-   * (re)connect, because notifications may have been lost before.
+   * Calls back after each notification with its payload; and without one each time that listening begins, so after
+   * every (re)connect, because notifications may have been lost before.
    */
   on(channel: string, listener: (payload?: string) => void): () => void;
   close(): Promise<void>;

@@ -5,9 +5,9 @@ import { createClient, liftTimeLimits } from "./pool.ts";
 const LOCK = [0x6361_7269, 0x6f6e_6365];
 
 /**
- * Runs `work` once in the life of a database: the first process runs it, the others wait for it and then do nothing. When
- * it throws, or its process dies, the next process runs it again, which it must be made for. Returns whether it ran here.
- * `key` names the work for ever.
+ * Runs `work` once in the life of a database: the first process runs it, the others wait for it and then do
+ * nothing. When it throws, or its process dies, the next process runs it again, which it must be made for. Returns
+ * whether it ran here. `key` names the work for ever.
  */
 export async function oncePerDatabase(options: {
   url: string;

@@ -65,8 +65,8 @@ export function createOtps({
       }
     },
     async activate(id) {
-      // Found by the id of its issue, which a newer issue has replaced. Codes that were used, burnt or discarded have no
-      // HMAC and stay dead.
+      // Found by the id of its issue, which a newer issue has replaced. Codes that were used, burnt or discarded
+      // have no HMAC and stay dead.
       await pool.query(
         "update otps set active = true where id = $1 and code_hmac is not null and expires_at > now()",
         [id],

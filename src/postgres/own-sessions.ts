@@ -6,11 +6,11 @@ export class SessionsShared extends Error {
 }
 
 /**
- * Throws SessionsShared when our connections have no sessions of their own: prepared statements, LISTEN, locks and settings
- * would end up in the sessions of others, and outcomes would not be recorded. A connection has no session of its own if its
- * server process changes, or is the same as that of another connection: a pooler lends it a session for each transaction,
- * mostly the one that was used last, or any other when that is busy. Only for pools that set something in each session:
- * once that has happened, some poolers lend the session to nobody else.
+ * Throws SessionsShared when our connections have no sessions of their own: prepared statements, LISTEN, locks and
+ * settings would end up in the sessions of others, and outcomes would not be recorded. A connection has no session
+ * of its own if its server process changes, or is the same as that of another connection: a pooler lends it a
+ * session for each transaction, mostly the one that was used last, or any other when that is busy. Only for pools
+ * that set something in each session: once that has happened, some poolers lend the session to nobody else.
  */
 export async function assertOwnSessions(pools: readonly Pool[]): Promise<void> {
   const processes = new Map<unknown, number | undefined>();

@@ -50,9 +50,9 @@ export async function dropMonthsBefore(pool: Pool, before: Instant): Promise<str
 }
 
 /**
- * For a transaction that makes or drops a partition. It locks the whole table, and so waits for everybody who reads it (a
- * backup: for its whole length), while others queue behind it. So it soon gives up and throws; the next round of retention
- * tries again.
+ * For a transaction that makes or drops a partition. It locks the whole table, and so waits for everybody who reads
+ * it (a backup: for its whole length), while others queue behind it. So it soon gives up and throws; the next round
+ * of retention tries again.
  */
 export async function lockingBriefly<T>(
   pool: Pool,

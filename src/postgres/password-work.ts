@@ -3,8 +3,8 @@ import { createTurns } from "../waiting/turns.ts";
 
 export interface PasswordWork {
   /**
-   * Runs `work`, which calls `hash` once or more. Throws PasswordsBusy at once when too many are admitted already, in all
-   * or of this party.
+   * Runs `work`, which calls `hash` once or more. Throws PasswordsBusy at once when too many are admitted already,
+   * in all or of this party.
    */
   admit<T>(party: string, work: () => Promise<T>): Promise<T>;
   /** Runs `derive` when its turn has come, first come, first served. */
@@ -12,9 +12,9 @@ export interface PasswordWork {
 }
 
 /**
- * Bounds the work that sign-ins can make for a process. A hash holds one of libuv's four threads for some 50 ms, and 19 MiB;
- * files and DNS names need these threads too. A longer queue would be for nothing: people do not wait for more than a
- * second or two. One party alone cannot take all places.
+ * Bounds the work that sign-ins can make for a process. A hash holds one of libuv's four threads for some 50 ms,
+ * and 19 MiB; files and DNS names need these threads too. A longer queue would be for nothing: people do not wait
+ * for more than a second or two. One party alone cannot take all places.
  */
 export function createPasswordWork(limits: {
   atOnce: number;

@@ -35,18 +35,21 @@ export interface PoolOptions {
   /** Default 5 s, to get a connection: from the pool or from the server. */
   connectTimeoutMs?: number;
   /**
-   * `fixed`: statements use indexes, and named ones are planned once. For tables that are empty one second and hold 100,000
-   * rows the next: their statistics are always outdated, and a plan made for an empty queue reads and sorts the whole of a
-   * full one for each claim.
+   * `fixed`: statements use indexes, and named ones are planned once. For tables that are empty one second and hold
+   * 100,000 rows the next: their statistics are always outdated, and a plan made for an empty queue reads and sorts
+   * the whole of a full one for each claim.
    */
   plans?: "fixed";
-  /** A pool with the same plans, whose connections are used while the server does not give this one a single connection. */
+  /**
+   * A pool with the same plans, whose connections are used while the server does not give this one a single
+   * connection.
+   */
   lender?: Pool;
 }
 
 /**
- * How long to wait for a strong lock, behind which all others queue meanwhile. Long enough for an autovacuum to give way:
- * PostgreSQL ends it after deadlock_timeout, a second by default.
+ * How long to wait for a strong lock, behind which all others queue meanwhile. Long enough for an autovacuum to
+ * give way: PostgreSQL ends it after deadlock_timeout, a second by default.
  */
 export const BRIEFLY = "1500ms";
 
@@ -61,8 +64,8 @@ export async function fixPlans(client: Queryable): Promise<void> {
 }
 
 /**
- * For long work on a session of its own. A limit of 0 in the client's configuration would not do: pg does not send it, so
- * that a limit of the role would stay. A server before 17 refuses this.
+ * For long work on a session of its own. A limit of 0 in the client's configuration would not do: pg does not send
+ * it, so that a limit of the role would stay. A server before 17 refuses this.
  */
 export async function liftTimeLimits(client: Queryable): Promise<void> {
   await client.query(
@@ -82,7 +85,10 @@ function instantOf(text: string): number {
   return instant;
 }
 
-/** Runs that fire together mostly have the same two moments, when they are due and when they were created: each is parsed once. */
+/**
+ * Runs that fire together mostly have the same two moments, when they are due and when they were created: each is
+ * parsed once.
+ */
 let last = { text: "", instant: Number.NaN };
 let before = last;
 
@@ -101,12 +107,12 @@ types.setTypeParser(builtIn.builtins.INT8, integerOf);
 types.setTypeParser(builtIn.builtins.TIMESTAMPTZ, instantOf);
 
 /**
- * Settings of every session, whatever the defaults of server, database and role. Time zone and date style: see `instantOf`.
- * Isolation: statements rely on seeing what was committed while they waited for a row; other levels fail then. Idle
- * timeout: a session that listens is idle for long, and must not be closed for it. Float digits: the clock comes as a float.
- * Array nulls: columns with gaps are passed as arrays. Our time limits are in `clientConfig`.
- * A role's transaction_timeout is not lifted, and counts as an outage: a server older than 17 would refuse the setting, so
- * that we could not say that it is too old.
+ * Settings of every session, whatever the defaults of server, database and role. Time zone and date style: see
+ * `instantOf`. Isolation: statements rely on seeing what was committed while they waited for a row; other levels
+ * fail then. Idle timeout: a session that listens is idle for long, and must not be closed for it. Float digits:
+ * the clock comes as a float. Array nulls: columns with gaps are passed as arrays. Our time limits are in
+ * `clientConfig`. A role's transaction_timeout is not lifted, and counts as an outage: a server older than 17 would
+ * refuse the setting, so that we could not say that it is too old.
  */
 const SESSION = [
   "timezone=UTC",
@@ -120,9 +126,9 @@ const SESSION = [
   .join(" ");
 
 /**
- * pg prefers the URL to our settings, so that the URL's `options` would replace ours: here they are joined. And pg 8 checks
- * the certificate in each of these modes, but warns that its next major version will not: `verify-full` is what they mean
- * now, and goes on meaning it.
+ * pg prefers the URL to our settings, so that the URL's `options` would replace ours: here they are joined. And pg
+ * 8 checks the certificate in each of these modes, but warns that its next major version will not: `verify-full` is
+ * what they mean now, and goes on meaning it.
  */
 function connectionString(url: string): string {
   const at = url.indexOf("?");
@@ -146,7 +152,8 @@ export function clientConfig(options: PoolOptions): ClientConfig {
     // A server behind a cut network never answers: unacknowledged data is not covered by keep-alive.
     query_timeout: statementTimeout === 0 ? 0 : statementTimeout + 2_000,
     lock_timeout: options.lockTimeoutMs ?? 5_000,
-    // A client that stands still in a transaction holds locks that keep leases from being renewed: far less than a lease.
+    // A client that stands still in a transaction holds locks that keep leases from being renewed: far less than a
+    // lease.
     idle_in_transaction_session_timeout: 10_000,
     connectionTimeoutMillis: options.connectTimeoutMs ?? 5_000,
     keepAlive: true,
@@ -183,12 +190,16 @@ export function createPool(options: PoolOptions): Pool {
   return pool;
 }
 
-/** Databases to which this process has had a connection, in any of its pools: some pools have their first one hours later. */
+/**
+ * Databases to which this process has had a connection, in any of its pools: some pools have their first one hours
+ * later.
+ */
 const connectedBefore = new Set<string | undefined>();
 
 /**
- * A refusal of the first connection means a wrong password or the like, and is reported as it is. A process that was let
- * in before waits for an operator, as in any other outage: passwords are changed, and databases are restored.
+ * A refusal of the first connection means a wrong password or the like, and is reported as it is. A process that
+ * was let in before waits for an operator, as in any other outage: passwords are changed, and databases are
+ * restored.
  */
 function failureOf(pool: Pool, error: unknown): unknown {
   const failure =

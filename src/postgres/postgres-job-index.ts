@@ -24,8 +24,8 @@ const KEPT_MS = 600_000;
 const MAX_KEPT_BYTES = 100 * 2 ** 20;
 
 /**
- * The index of the PostgreSQL store. Each look catches up with the transactions since the last one, by one statement that
- * reads what has changed: nothing or little.
+ * The index of the PostgreSQL store. Each look catches up with the transactions since the last one, by one
+ * statement that reads what has changed: nothing or little.
  */
 export function createPostgresJobIndex(options: { pool: Pool; monotonic: Monotonic }): JobIndex {
   const { pool, monotonic } = options;

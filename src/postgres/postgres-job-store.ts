@@ -151,8 +151,8 @@ interface NewJob {
 type CreatedRow = Omit<JobRow, "spec">;
 
 /**
- * Inserts all in one transaction. Undefined for a job whose id the account has already, in the table or in this group, and
- * for a job of an account that was deleted after its caller had been authenticated.
+ * Inserts all in one transaction. Undefined for a job whose id the account has already, in the table or in this
+ * group, and for a job of an account that was deleted after its caller had been authenticated.
  */
 async function insertJobs(
   pool: Pool,

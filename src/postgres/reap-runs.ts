@@ -44,8 +44,8 @@ export async function reapRuns(reaping: Reaping): ReturnType<RunQueue["reap"]> {
 }
 
 /**
- * Closes runs together. Those that somebody has locked are left to the next reap. When PostgreSQL refuses the content of
- * one, they are closed one by one, so that it does not hold up the others.
+ * Closes runs together. Those that somebody has locked are left to the next reap. When PostgreSQL refuses the
+ * content of one, they are closed one by one, so that it does not hold up the others.
  */
 async function closeInterrupted(
   { pool, close }: Pick<Reaping, "pool" | "close">,

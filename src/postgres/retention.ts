@@ -98,8 +98,8 @@ export function createRetention(options: RetentionOptions): {
   }
 
   /**
-   * Goes through the account's jobs in their order: the planner expects old rows to be anywhere, and a plain search for some
-   * of them would read the rows of all accounts.
+   * Goes through the account's jobs in their order: the planner expects old rows to be anywhere, and a plain search
+   * for some of them would read the rows of all accounts.
    */
   async function deleteHistory(account: string, before: Instant, sweep: Sweep) {
     for (const { what, table, at } of HISTORY) {
@@ -140,7 +140,10 @@ export function createRetention(options: RetentionOptions): {
       await inBatches(sweep, (limit) => deleteOldEmailLog({ pool, account: id, days, limit }));
   }
 
-  /** Deleted jobs. The last transaction among them is noted when they go: a watcher that has not read it must list again. */
+  /**
+   * Deleted jobs. The last transaction among them is noted when they go: a watcher that has not read it must list
+   * again.
+   */
   async function tombstones(sweep: Sweep): Promise<void> {
     await inBatches(sweep, (limit) =>
       transaction(pool, async (client) => {
@@ -194,9 +197,9 @@ export function createRetention(options: RetentionOptions): {
   }
 
   /**
-   * Revisions to which neither the cursor nor an unfinished run refers. Skips locked cursors: a leader may just be going back
-   * to an older revision, when the store was restored. In pages of jobs: few jobs were ever edited, and a statement has not
-   * the time to look for them among millions.
+   * Revisions to which neither the cursor nor an unfinished run refers. Skips locked cursors: a leader may just be
+   * going back to an older revision, when the store was restored. In pages of jobs: few jobs were ever edited, and
+   * a statement has not the time to look for them among millions.
    */
   async function revisions(sweep: Sweep): Promise<void> {
     const count = await inPages(sweep, NIL_UUID, async (after, size) => {
@@ -224,7 +227,10 @@ export function createRetention(options: RetentionOptions): {
     removed("revisions", count);
   }
 
-  /** Jobs that were being created when their account was deleted. None of them starts; watchers of the jobs see them go. */
+  /**
+   * Jobs that were being created when their account was deleted. None of them starts; watchers of the jobs see them
+   * go.
+   */
   async function jobsWithoutAccount({ signal, size }: Sweep): Promise<void> {
     const { rows } = await pool.query<{ id: string }>(
       "select id from accounts where deleted_at is not null",

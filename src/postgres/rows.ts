@@ -84,7 +84,10 @@ export const EXECUTION_COLUMNS: readonly (keyof ExecutionRow)[] = [
   "scheduled_at",
 ];
 
-/** The columns of `job_cursors` with the last execution, by those of `executions`; all null while nothing was attempted. */
+/**
+ * The columns of `job_cursors` with the last execution, by those of `executions`; all null while nothing was
+ * attempted.
+ */
 export const LAST_EXECUTION = {
   id: "last_execution_id",
   run_id: "last_run_id",
@@ -116,8 +119,8 @@ export function executionOf(row: ExecutionRow): Execution {
 }
 
 /**
- * An array parameter, for values that need no quoting: uuids, numbers, `isoUtc` of moments, plain words. The driver would
- * check each of thousands of values for characters to escape.
+ * An array parameter, for values that need no quoting: uuids, numbers, `isoUtc` of moments, plain words. The driver
+ * would check each of thousands of values for characters to escape.
  */
 export function plainArray(values: readonly (string | number | null)[]): string {
   return `{${values.map((value) => value ?? "NULL").join(",")}}`;

@@ -99,7 +99,8 @@ export function createRunHistory({ pool }: { pool: Pool }): RunHistory {
     },
 
     finished: async ({ before, jobIds, after, limit }) => {
-      // Not prepared by name, so that it is planned by current statistics: reading the table may be quicker than its index.
+      // Not prepared by name, so that it is planned by current statistics: reading the table may be quicker than
+      // its index.
       const { rows } = await pool.query<{ job_uid: string }>(
         `select job_uid from job_cursors
           where ${FINISHED} and position < $1 and job_id ~ $2 and job_uid > $3

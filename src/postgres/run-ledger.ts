@@ -13,8 +13,8 @@ import { CURSOR_COLUMNS, cursorOf, type CursorRow } from "./rows.ts";
 import { toldOfRun } from "./run-news.ts";
 
 /**
- * Writes what the leader decides to PostgreSQL. Statements take whole batches as arrays, and rely on a pool whose plans are
- * fixed.
+ * Writes what the leader decides to PostgreSQL. Statements take whole batches as arrays, and rely on a pool whose
+ * plans are fixed.
  */
 export function createRunLedger({ pool }: { pool: Pool }): RunLedger {
   const ledger: RunLedger = {
@@ -55,9 +55,9 @@ export function createRunLedger({ pool }: { pool: Pool }): RunLedger {
 
     runNow: async (job, key) => {
       if (job.account === null) return false;
-      // The share lock waits for an apply or cancel under way, so that no run is created after a deletion. The leader must
-      // have taken up the generation and the account that the caller has seen: otherwise the run would send what the job
-      // said before, or be refused as one of a deleted account.
+      // The share lock waits for an apply or cancel under way, so that no run is created after a deletion. The
+      // leader must have taken up the generation and the account that the caller has seen: otherwise the run would
+      // send what the job said before, or be refused as one of a deleted account.
       const { rows } = await pool.query<{ found: boolean }>(
         `with cursor as materialized (
            select * from job_cursors

@@ -21,8 +21,8 @@ import { sinceOf, tellOfRuns } from "./run-news.ts";
 import { startRuns } from "./start-runs.ts";
 
 /**
- * Both pools have fixed plans. `leasePool` has connections of its own, so that leases are renewed while every
- * other connection waits. Statements that wait for locks take them in the order of run ids, because starting, closing and
+ * Both pools have fixed plans. `leasePool` has connections of its own, so that leases are renewed while every other
+ * connection waits. Statements that wait for locks take them in the order of run ids, because starting, closing and
  * giving back meet on the same rows all the time.
  */
 export function createRunQueue(options: {

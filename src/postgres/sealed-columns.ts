@@ -40,8 +40,8 @@ export async function assertKeysKnown({
 }
 
 /**
- * Seals all values that are under another key again, under the ring's first key. May run beside processes that have both
- * keys, and may be repeated. Returns how many values it rewrote.
+ * Seals all values that are under another key again, under the ring's first key. May run beside processes that have
+ * both keys, and may be repeated. Returns how many values it rewrote.
  */
 export async function reencryptAll({
   pool,

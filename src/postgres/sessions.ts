@@ -11,7 +11,8 @@ export function createSessions({ pool }: { pool: Pool }): Sessions {
     async create(user) {
       const token = newToken();
       const { rowCount } = await pool.query(
-        // The user is locked like the foreign key locks it, so that this waits for a removal under way instead of failing.
+        // The user is locked like the foreign key locks it, so that this waits for a removal under way instead of
+        // failing.
         `insert into sessions (token_hash, user_id, expires_at)
          select $2, id, now() + interval '7 days' from users where id = $1 for key share`,
         [user, hashOf(token)],

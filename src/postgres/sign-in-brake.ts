@@ -17,8 +17,8 @@ export function createSignInBrake({ pool }: { pool: Pool }): SignInBrake {
       const key = guesser(email, client);
       const wait = `least(${LONGEST_WAIT}, power(2, least(f.failures + 1 - ${FREE_TRIES}, 20)))`;
       const fresh = `f.last_at < clock_timestamp() - interval '${MEMORY}'`;
-      // One statement: parallel guesses wait for the row's lock, and each sees the one before. clock_timestamp() is read
-      // after the lock; now() may be older than the moment that the guess before has set.
+      // One statement: parallel guesses wait for the row's lock, and each sees the one before. clock_timestamp() is
+      // read after the lock; now() may be older than the moment that the guess before has set.
       const { rowCount } = await pool.query(
         `insert into sign_in_failures as f (guesser, failures) values ($1, 1)
          on conflict (guesser) do update set

@@ -20,9 +20,9 @@ interface StoredSecret {
 }
 
 /**
- * Webhook signing secrets (Standard Webhooks). A rotated secret goes on signing for 24 hours.
- * Callers that ask for `current` at the same time share one query. Workers keep the answer for a second: within that time a
- * rotation takes effect everywhere.
+ * Webhook signing secrets (Standard Webhooks). A rotated secret goes on signing for 24 hours. Callers that ask for
+ * `current` at the same time share one query. Workers keep the answer for a second: within that time a rotation
+ * takes effect everywhere.
  */
 export function createSigningSecrets({
   pool,

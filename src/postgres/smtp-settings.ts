@@ -72,7 +72,10 @@ export function createSmtpSettingsStore({
   };
 }
 
-/** Makes mails due that the circuit of the old settings has put off: the new settings have a circuit of their own. Retries keep their backoff. */
+/**
+ * Makes mails due that the circuit of the old settings has put off: the new settings have a circuit of their own.
+ * Retries keep their backoff.
+ */
 async function bringForward(database: Queryable, account: string): Promise<void> {
   const destination = keyOfParts({ account, destination: MAIL_SERVER });
   const { rows } = await database.query<{ not_before: Instant }>(

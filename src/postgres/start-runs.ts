@@ -11,11 +11,11 @@ import type { Queryable } from "./pool.ts";
 import { plainArray } from "./rows.ts";
 
 /**
- * The last gate before bytes leave: commits `started` for claims that still hold and whose job still
- * wants them, judged on the cursor under the run's row lock. Pausing, editing and deleting write the
- * same rows, so whichever commits first decides. Runs that may not start any more are removed, and recorded as missed or
- * decided again, or moved to the current generation. `onPastDeadline` hears how many are missed because their starting
- * deadline has passed. Returns the ids that may be sent.
+ * The last gate before bytes leave: commits `started` for claims that still hold and whose job still wants them,
+ * judged on the cursor under the run's row lock. Pausing, editing and deleting write the same rows, so whichever
+ * commits first decides. Runs that may not start any more are removed, and recorded as missed or decided again, or
+ * moved to the current generation. `onPastDeadline` hears how many are missed because their starting deadline has
+ * passed. Returns the ids that may be sent.
  */
 export async function startRuns(
   database: Queryable,
@@ -45,10 +45,11 @@ export async function startRuns(
 }
 
 /**
- * For runs that did not start: drops those that their job no longer wants; those that somebody else holds stay. The cursor
- * of a one-time job is settled together with its run (`droppedAs`). If that cursor is being written, both stay for the next
- * start: the writer locks runs after cursors, which is the other way round. A manual run that was never attempted moves to
- * the current generation, as it would have if it had been waiting at the time of the edit (`dropUnstarted`).
+ * For runs that did not start: drops those that their job no longer wants; those that somebody else holds stay. The
+ * cursor of a one-time job is settled together with its run (`droppedAs`). If that cursor is being written, both
+ * stay for the next start: the writer locks runs after cursors, which is the other way round. A manual run that was
+ * never attempted moves to the current generation, as it would have if it had been waiting at the time of the edit
+ * (`dropUnstarted`).
  */
 async function dropUnwanted(
   database: Queryable,
@@ -158,7 +159,10 @@ const CLAIMS = `unnest($1::uuid[], $2::uuid[], $3::int[], $4::timestamptz[])
 const STILL_HELD = `${HELD}
   and r.generation = i.generation and r.started_at is null and r.lease_until > clock_timestamp()`;
 
-/** SQL: whether run `r` is due by PostgreSQL's clock. A worker's may be off by milliseconds, or by more after a failover. */
+/**
+ * SQL: whether run `r` is due by PostgreSQL's clock. A worker's may be off by milliseconds, or by more after a
+ * failover.
+ */
 export const DUE = "r.not_before <= clock_timestamp()";
 
 /** SQL: why the job with cursor `c` no longer wants run `r`; null if it does. */
@@ -176,8 +180,8 @@ end`;
 const REASON = `coalesce(${UNWANTED}, case when start_by < clock_timestamp() then 'deadline' end)`;
 
 /**
- * SQL: whether the starting deadline of run `r` may be over: the run was prepared, and its time passed longer ago than the
- * shortest possible deadline.
+ * SQL: whether the starting deadline of run `r` may be over: the run was prepared, and its time passed longer ago
+ * than the shortest possible deadline.
  */
 export const MAY_BE_TOO_LATE = `(r.trigger = 'schedule' and r.created_at < r.scheduled_at
   and r.not_before < clock_timestamp() - interval '1 second')`;
@@ -192,9 +196,9 @@ function claims(runs: readonly ClaimedRun[]): string[] {
 }
 
 /**
- * Until when a run may start; null: no limit. Only prepared runs have one: perhaps no worker was there when their time came.
- * For a run that was created when it was due, or late, the starting deadline was checked then. A run that an open circuit
- * held up has its delivery deadline.
+ * Until when a run may start; null: no limit. Only prepared runs have one: perhaps no worker was there when their
+ * time came. For a run that was created when it was due, or late, the starting deadline was checked then. A run
+ * that an open circuit held up has its delivery deadline.
  */
 function startBy(run: ClaimedRun): string | null {
   const { scheduledAt, spec } = run;

@@ -10,8 +10,8 @@ export interface KeptAnswer {
 /** Idempotency keys, by their tokens, whose outcome could not be written because of an outage. */
 export interface UnsettledKeys {
   /**
-   * The key is free again. `unanswered`: the statement that takes the key had no answer, and PostgreSQL may carry it out
-   * after the key was freed, so that it is freed once more.
+   * The key is free again. `unanswered`: the statement that takes the key had no answer, and PostgreSQL may carry
+   * it out after the key was freed, so that it is freed once more.
    */
   free(token: string, beginning: "begun" | "unanswered"): void;
   keep(token: string, answer: KeptAnswer): void;

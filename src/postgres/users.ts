@@ -120,8 +120,9 @@ export function createUsers({ pool }: { pool: Pool }): Users {
   };
 
   /**
-   * Runs `change` if there is such a user, and enough owners and administrators are left after it. Undefined: no such user.
-   * Throws LastOwner or LastAdministrator when nobody would be left, and AdministratorsOnly when `by` may not do it.
+   * Runs `change` if there is such a user, and enough owners and administrators are left after it. Undefined: no
+   * such user. Throws LastOwner or LastAdministrator when nobody would be left, and AdministratorsOnly when `by`
+   * may not do it.
    */
   async function inChargeKept<T>(
     asked: { account: string; id: string; by: Asker; becomes: UserRole | "nobody" },
@@ -154,8 +155,8 @@ export async function newPasswordHash(password: string, party: string): Promise<
 }
 
 /**
- * Throws InvalidInput for an address that is taken (which ends the transaction), and for an account that does not exist.
- * Waits for an account that is being deleted.
+ * Throws InvalidInput for an address that is taken (which ends the transaction), and for an account that does not
+ * exist. Waits for an account that is being deleted.
  */
 export async function insertUser(
   client: Queryable,
@@ -195,9 +196,9 @@ export async function administratorsKept(
 }
 
 /**
- * Locks and returns the account's owners (and user `also`; null: all of its users) and the installation's administrators,
- * in one order: when two of them leave at once, the second sees that the first is gone. Sign-ins, which only refer to the
- * user's key, go on meanwhile.
+ * Locks and returns the account's owners (and user `also`; null: all of its users) and the installation's
+ * administrators, in one order: when two of them leave at once, the second sees that the first is gone. Sign-ins,
+ * which only refer to the user's key, go on meanwhile.
  */
 async function lockInCharge(
   client: Queryable,

@@ -1,6 +1,9 @@
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
-/** Whether the text is a uuid. Ids come from callers: any other text is an unknown id, and must not make a statement fail. */
+/**
+ * Whether the text is a uuid. Ids come from callers: any other text is an unknown id, and must not make a statement
+ * fail.
+ */
 export function isUuid(text: string): boolean {
   return UUID.test(text);
 }

@@ -1,6 +1,9 @@
 import type { Timers } from "../domain/ports/clock.ts";
 
-/** A loop sleeps on it: a ring wakes the one waiter. A ring between two waits ends the next one, so that none is lost. */
+/**
+ * A loop sleeps on it: a ring wakes the one waiter. A ring between two waits ends the next one, so that none is
+ * lost.
+ */
 export class Bell {
   #rung = false;
   #wake: (() => void) | undefined;

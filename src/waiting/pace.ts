@@ -9,10 +9,16 @@ export interface Pace {
 
 /** A statement is under way for at most this part of the time, as far as `STATEMENTS_APART` allows. */
 const SHARE = 1 / 3;
-/** The longest time from the start of one statement to that of the next, in milliseconds, when somebody waits for it. */
+/**
+ * The longest time from the start of one statement to that of the next, in milliseconds, when somebody waits for
+ * it.
+ */
 const STATEMENTS_APART = 5;
 
-/** Call it when a statement begins, and the function that it returns when it is over: that resolves when the next may begin. */
+/**
+ * Call it when a statement begins, and the function that it returns when it is over: that resolves when the next
+ * may begin.
+ */
 export function beginStatement({ timers, monotonic }: Pace): () => Promise<void> {
   const began = monotonic();
   return async () => {

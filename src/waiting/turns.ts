@@ -1,6 +1,6 @@
 /**
- * Lets a fixed number of callers work at a time; the others wait in the order in which they came. Parties take turns, so
- * that a party with many callers does not hold up one with few.
+ * Lets a fixed number of callers work at a time; the others wait in the order in which they came. Parties take
+ * turns, so that a party with many callers does not hold up one with few.
  */
 export interface Turns {
   /**

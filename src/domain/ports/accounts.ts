@@ -18,8 +18,9 @@ export interface Accounts {
     change: { retentionDays?: number | null; timeZone?: string },
   ): Promise<Account>;
   /**
-   * Keys stop at once, queued runs are cancelled; rows are purged after 30 days. `by`: the user of the dashboard who asks
-   * for it; then it throws AdministratorsOnly and LastAdministrator, as if each of the account's users were deleted.
+   * Keys stop at once, queued runs are cancelled; rows are purged after 30 days. `by`: the user of the dashboard
+   * who asks for it; then it throws AdministratorsOnly and LastAdministrator, as if each of the account's users
+   * were deleted.
    */
   delete(id: string, by?: Asker): Promise<void>;
   /** `CIDR[:port]` rules that the operator allows this account besides global addresses. */
@@ -53,7 +54,10 @@ export class JobsLeft extends Error {
 export interface Caller {
   keyId: string;
   account: string;
-  /** Revision of the account's SMTP settings; undefined when it has none. Read with the key, to send a mail without asking again. */
+  /**
+   * Revision of the account's SMTP settings; undefined when it has none. Read with the key, to send a mail without
+   * asking again.
+   */
   smtpRevision: string | undefined;
 }
 

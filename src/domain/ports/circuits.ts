@@ -19,7 +19,10 @@ export interface Circuits {
   publish(circuit: Omit<Circuit, "since">): Promise<void>;
   /** The process runs, and what it published last still holds. To be called every minute: see `list`. */
   confirm(worker: string): Promise<void>;
-  /** Open and half-open circuits, by destination, of processes that published or confirmed within the last five minutes. */
+  /**
+   * Open and half-open circuits, by destination, of processes that published or confirmed within the last five
+   * minutes.
+   */
   list(account: string): Promise<Circuit[]>;
   /** The same for all accounts. */
   listAll(): Promise<Circuit[]>;

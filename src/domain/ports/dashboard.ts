@@ -56,8 +56,8 @@ export interface Invitation {
 }
 
 /**
- * Invitations to an account. The token is for the link and is shown once; its hash is stored. An invitation is valid for
- * seven days, and only while its maker may still invite: nobody who is removed leaves a way back open.
+ * Invitations to an account. The token is for the link and is shown once; its hash is stored. An invitation is
+ * valid for seven days, and only while its maker may still invite: nobody who is removed leaves a way back open.
  */
 export interface Invitations {
   /**

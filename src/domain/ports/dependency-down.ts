@@ -1,6 +1,6 @@
 /**
- * Something that this process shares with others (PostgreSQL, the API server, its machine's sockets) cannot be used right
- * now. The gateway answers 503; loops try again later. The caller's input is not at fault.
+ * Something that this process shares with others (PostgreSQL, the API server, its machine's sockets) cannot be used
+ * right now. The gateway answers 503; loops try again later. The caller's input is not at fault.
  */
 export class DependencyUnavailable extends Error {
   override name = "DependencyUnavailable";
@@ -18,7 +18,10 @@ export class DependencyUnavailable extends Error {
   }
 }
 
-/** Somebody holds a lock that was waited for in vain: the dependency works, and what does not need the lock can go on. */
+/**
+ * Somebody holds a lock that was waited for in vain: the dependency works, and what does not need the lock can go
+ * on.
+ */
 export class LockHeld extends DependencyUnavailable {
   override name = "LockHeld";
 }

@@ -4,8 +4,8 @@ export class DependencyRefusal extends Error {
   /** For messages: `kubernetes`. */
   readonly dependency: string;
   /**
-   * The request is not at fault: the process lacks a right, or something is not installed. The gateway answers 503 until
-   * the operator has put that right.
+   * The request is not at fault: the process lacks a right, or something is not installed. The gateway answers 503
+   * until the operator has put that right.
    */
   readonly barred: boolean;
   /** What the operator must install, in words that callers may read. */

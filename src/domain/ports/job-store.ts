@@ -16,9 +16,9 @@ export interface JobStore {
   create(input: { account: string; id: string; spec: JobSpec }): Promise<Job>;
   get(account: string, id: string): Promise<Job | undefined>;
   /**
-   * Oldest first, the id as tie-break. With `account`: its jobs, without payloads and bodies, which no list shows. Without:
-   * every job of the installation. A job with a `refusal` comes without the payload or body that is too large, in a watch
-   * too.
+   * Oldest first, the id as tie-break. With `account`: its jobs, without payloads and bodies, which no list shows.
+   * Without: every job of the installation. A job with a `refusal` comes without the payload or body that is too
+   * large, in a watch too.
    */
   list(options: { account?: string; limit: number; continue?: string }): Promise<JobPage>;
   /**
@@ -35,9 +35,10 @@ export interface JobStore {
    */
   deleteUnchanged(job: Job): Promise<boolean>;
   /**
-   * Changes after `position` in order, each at least once, with bookmarks in between. Ends when the signal aborts. Throws
-   * `PositionExpired` when the position is too old (list again), `ChangeUnread` when there is a change that could not be
-   * read completely, anything else when the connection is lost (watch again from the last position seen).
+   * Changes after `position` in order, each at least once, with bookmarks in between. Ends when the signal aborts.
+   * Throws `PositionExpired` when the position is too old (list again), `ChangeUnread` when there is a change that
+   * could not be read completely, anything else when the connection is lost (watch again from the last position
+   * seen).
    */
   watch(position: string, signal: AbortSignal): AsyncIterable<JobEvent>;
   /** Resolves when the store answers; for /readyz. */

@@ -6,8 +6,8 @@ export interface Leadership {
   onChange(listener: (leading: boolean) => void): () => void;
   /**
    * Runs the election until the signal aborts, then releases. Never rejects for an outage. `fit` says whether this
-   * process can do a leader's work (default: always). While it cannot, it does not stand and gives leadership up, because
-   * renewing it would keep the others from that work.
+   * process can do a leader's work (default: always). While it cannot, it does not stand and gives leadership up,
+   * because renewing it would keep the others from that work.
    */
   run(signal: AbortSignal, fit?: () => boolean): Promise<void>;
 }

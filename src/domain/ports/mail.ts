@@ -10,16 +10,19 @@ import type {
 
 export interface MailOptions {
   /**
-   * The mail waits for one of its account's connections until the signal aborts. Without a signal, the wait counts as part
-   * of the mail's time, and only a limited number of mails wait.
+   * The mail waits for one of its account's connections until the signal aborts. Without a signal, the wait counts
+   * as part of the mail's time, and only a limited number of mails wait.
    */
   signal?: AbortSignal;
   /**
-   * Asked before the message's first byte, and again before its end, on which the server acts (RFC 5321, 4.1.1.4). When it
-   * says no, the connection is dropped and nobody gets the mail.
+   * Asked before the message's first byte, and again before its end, on which the server acts (RFC 5321, 4.1.1.4).
+   * When it says no, the connection is dropped and nobody gets the mail.
    */
   maySend?: () => boolean;
-  /** The settings' revision, if the caller has just read it: connections opened with it are used without another look-up. */
+  /**
+   * The settings' revision, if the caller has just read it: connections opened with it are used without another
+   * look-up.
+   */
   smtpRevision?: string | undefined;
 }
 
@@ -44,7 +47,10 @@ export interface EmailLog {
   append(entry: NewEmailLogEntry): Promise<EmailLogEntry>;
   /** Those of the entries' accounts for whose part of the log somebody holds a lock. Waits for no lock. */
   locked(entries: readonly NewEmailLogEntry[]): Promise<ReadonlySet<string>>;
-  /** Throws DependencyUnavailable while nothing can be written: the server is read-only or full, or somebody holds a lock. */
+  /**
+   * Throws DependencyUnavailable while nothing can be written: the server is read-only or full, or somebody holds a
+   * lock.
+   */
   ready(account: string): Promise<void>;
   /** Newest first. `total` counts what the filters match, exactly. */
   list(query: {

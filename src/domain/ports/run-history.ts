@@ -40,8 +40,8 @@ export interface RunHistory {
   /** Whether any trace (cursor, execution, missed span) of the job exists. */
   known(account: string, jobId: string): Promise<boolean>;
   /**
-   * Uids of finished one-time jobs, in their order, from `after` (exclusive): completed, failed or missed, with an account,
-   * last decided on before `before`, and with an id that matches `jobIds`. Reads every cursor.
+   * Uids of finished one-time jobs, in their order, from `after` (exclusive): completed, failed or missed, with an
+   * account, last decided on before `before`, and with an id that matches `jobIds`. Reads every cursor.
    */
   finished(query: {
     before: Instant;

@@ -25,27 +25,28 @@ export interface RunLedger {
   cursors(jobUids: readonly string[]): Promise<Map<string, Cursor>>;
   unfinished(jobUids: readonly string[]): Promise<Map<string, UnfinishedRun[]>>;
   /**
-   * One transaction for all changes: compare-and-set each cursor, store the revision, insert runs and
-   * missed spans, drop queued runs that belong to an older generation or a job no longer startable
-   * (recorded as missed: superseded, paused, deleted), mark replaced ones; then NOTIFY the workers.
-   * Returns as `conflicts`, to be reconciled again, the uids that lost the compare-and-set, and those of one-time jobs
-   * that the change declared missed although they had run at that time before (their time was changed and put back).
+   * One transaction for all changes: compare-and-set each cursor, store the revision, insert runs and missed spans,
+   * drop queued runs that belong to an older generation or a job no longer startable (recorded as missed:
+   * superseded, paused, deleted), mark replaced ones; then NOTIFY the workers. Returns as `conflicts`, to be
+   * reconciled again, the uids that lost the compare-and-set, and those of one-time jobs that the change declared
+   * missed although they had run at that time before (their time was changed and put back).
    *
    * What the scheduler relies on, per change and in this order:
-   * 1. Runs are dropped before `create` is inserted, so a fire time can be created again for a new
-   *    generation in the same change. An identity that exists already, also as a run that started or
-   *    finished meanwhile, is not inserted a second time (no error): between the scheduler's decision to drop a prepared
-   *    run and create it anew, and this transaction, a worker may start it. The cursor of a cron job that the change sets
-   *    back to before such a run's time gets that time as its position.
-   * 2. A dropped scheduled run is recorded as missed only when its scheduledAt ≤ `to.position`, its identity
-   *    is not in `create`, and it is not the fire time of a one-time job that is in `missed`; any other leaves no
-   *    trace, because the scheduler decides it again.
+   * 1. Runs are dropped before `create` is inserted, so a fire time can be created again for a new generation in
+   *    the same change. An identity that exists already, also as a run that started or finished meanwhile, is not
+   *    inserted a second time (no error): between the scheduler's decision to drop a prepared run and create it
+   *    anew, and this transaction, a worker may start it. The cursor of a cron job that the change sets back to
+   *    before such a run's time gets that time as its position.
+   * 2. A dropped scheduled run is recorded as missed only when its scheduledAt ≤ `to.position`, its identity is not
+   *    in `create`, and it is not the fire time of a one-time job that is in `missed`; any other leaves no trace,
+   *    because the scheduler decides it again.
    * 3. A new cursor has version 1, which rises with every write that a decision depends on, also a worker's
-   *    (completed, failed, halted): the scheduler keeps cursors in memory and learns of such a write by the conflict.
+   *    (completed, failed, halted): the scheduler keeps cursors in memory and learns of such a write by the
+   *    conflict.
    * Manual runs are never dropped for suspension.
    *
-   * Throws ContentRefused, and nothing is applied, when PostgreSQL cannot hold what a change says. Throws LockHeld, as
-   * `cancel` does, after waiting in vain for a lock on one of the jobs' cursors or runs.
+   * Throws ContentRefused, and nothing is applied, when PostgreSQL cannot hold what a change says. Throws LockHeld,
+   * as `cancel` does, after waiting in vain for a lock on one of the jobs' cursors or runs.
    */
   apply(changes: readonly LedgerChange[]): Promise<{ conflicts: string[]; created: number }>;
   /** Those of the uids for whose cursor, or for one of whose unfinished runs, `apply` would have to wait now. */
@@ -55,19 +56,19 @@ export interface RunLedger {
   /** Uids under which the id may still run: that of the job, and those of earlier ones whose deletion broke off. */
   undeleted(account: string, jobId: string): Promise<string[]>;
   /**
-   * Marks jobs deleted and cancels their unstarted runs (recorded). Idempotent. With `account`, one statement is under way
-   * for it at a time, and calls made meanwhile go together in the next one. A job that no leader has seen yet leaves a
-   * trace of what is known of it, with the time of a one-time job that was due.
+   * Marks jobs deleted and cancels their unstarted runs (recorded). Idempotent. With `account`, one statement is
+   * under way for it at a time, and calls made meanwhile go together in the next one. A job that no leader has seen
+   * yet leaves a trace of what is known of it, with the time of a one-time job that was due.
    */
   cancel(jobs: readonly GoneJob[], account?: string): Promise<void>;
   /**
-   * Creates a run that REST asks for; the same key creates no second one. False: the cursor is missing, deleted, or not yet
-   * at the job's generation and account.
+   * Creates a run that REST asks for; the same key creates no second one. False: the cursor is missing, deleted, or
+   * not yet at the job's generation and account.
    */
   runNow(job: Job, key: string): Promise<boolean>;
   /**
-   * Removes the halt that a 410 put on the job's cursor, and tells the leader (LedgerNews). Does nothing without a halt.
-   * Throws `VersionConflict` when others keep writing the cursor.
+   * Removes the halt that a 410 put on the job's cursor, and tells the leader (LedgerNews). Does nothing without a
+   * halt. Throws `VersionConflict` when others keep writing the cursor.
    */
   liftHalt(job: Job): Promise<void>;
 }

@@ -40,14 +40,14 @@ export interface RunQueue {
     /** Proof of the claim, for `unclaim`; made up when omitted. */
     token?: string;
     /**
-     * If PostgreSQL begins the claim later than this, it rejects and claims nothing, because nobody may wait for its answer
-     * any more. It does not answer with an empty list: the caller would conclude that nothing waits.
+     * If PostgreSQL begins the claim later than this, it rejects and claims nothing, because nobody may wait for
+     * its answer any more. It does not answer with an empty list: the caller would conclude that nothing waits.
      */
     before?: Instant;
     /**
-     * Also starts runs, as `start` does and in the same commit: webhooks that are due, except those to these destinations.
-     * Runs that it started have `started`; the others are claimed only. The caller must have a slot for each run, whomever
-     * it calls.
+     * Also starts runs, as `start` does and in the same commit: webhooks that are due, except those to these
+     * destinations. Runs that it started have `started`; the others are claimed only. The caller must have a slot
+     * for each run, whomever it calls.
      */
     start?: { exceptDestinations: readonly string[] };
   }): Promise<ClaimedRun[]>;
@@ -57,28 +57,29 @@ export interface RunQueue {
    */
   unclaim(tokens: readonly string[]): Promise<void>;
   /**
-   * Commits `started` for runs that may start: claim and lease valid, revision current, job startable and undeleted (manual
-   * runs ignore suspension), not replaced, and, for a prepared run, its starting deadline not passed. Returns the ids that
-   * may be sent; the others are gone (recorded as missed, or to be decided again) or belong to somebody else.
+   * Commits `started` for runs that may start: claim and lease valid, revision current, job startable and undeleted
+   * (manual runs ignore suspension), not replaced, and, for a prepared run, its starting deadline not passed.
+   * Returns the ids that may be sent; the others are gone (recorded as missed, or to be decided again) or belong to
+   * somebody else.
    */
   start(runs: readonly ClaimedRun[]): Promise<Set<string>>;
   /**
-   * Records the execution and ends or requeues the run, in one transaction. Returns the ids that were closed; the others
-   * are over, deleted or taken over. Throws LockHeld after waiting in vain for a lock on one of the runs or their jobs'
-   * cursors, and ContentRefused for an outcome that cannot be stored; nothing is recorded then.
+   * Records the execution and ends or requeues the run, in one transaction. Returns the ids that were closed; the
+   * others are over, deleted or taken over. Throws LockHeld after waiting in vain for a lock on one of the runs or
+   * their jobs' cursors, and ContentRefused for an outcome that cannot be stored; nothing is recorded then.
    */
   close(closings: readonly Closing[]): Promise<Set<string>>;
   /** Ids of those runs for which `close` or `release` would have to wait now. */
   locked(runs: readonly ClaimedRun[]): Promise<ReadonlySet<string>>;
   /**
-   * Gives back claims of which nothing was sent: unstarted ones, and started ones that an open circuit held up. The runs
-   * may start again at `notBefore`, but never before their own; when omitted, that stays. Throws LockHeld.
+   * Gives back claims of which nothing was sent: unstarted ones, and started ones that an open circuit held up. The
+   * runs may start again at `notBefore`, but never before their own; when omitted, that stays. Throws LockHeld.
    */
   release(runs: readonly ClaimedRun[], notBefore?: Instant): Promise<void>;
   /**
-   * Extends the leases of these claims and no others: the lease of a claim whose answer never reached its worker must run
-   * out. Returns the claims still held, by run id; the lease of one that somebody has `locked` was not extended. Has a
-   * connection of its own.
+   * Extends the leases of these claims and no others: the lease of a claim whose answer never reached its worker
+   * must run out. Returns the claims still held, by run id; the lease of one that somebody has `locked` was not
+   * extended. Has a connection of its own.
    */
   renew(
     claims: readonly Claim[],
@@ -88,17 +89,17 @@ export interface RunQueue {
   unwanted(runIds: readonly string[]): Promise<ReadonlyMap<string, "replaced" | "deleted">>;
   /**
    * For leases that ran out: unstarted claims return to the queue, started ones are closed as "interrupted: outcome
-   * unknown", or retried when the policy allows. Returns how many of each. `except`: started runs of the caller, which has
-   * their outcome or will have it, whatever became of their leases. `asOf`: only leases that were over at this moment count,
-   * because PostgreSQL's clock may have stepped ahead since the caller measured it.
+   * unknown", or retried when the policy allows. Returns how many of each. `except`: started runs of the caller,
+   * which has their outcome or will have it, whatever became of their leases. `asOf`: only leases that were over at
+   * this moment count, because PostgreSQL's clock may have stepped ahead since the caller measured it.
    */
   reap(request?: {
     except: readonly string[];
     asOf?: Instant;
   }): Promise<{ requeued: number; interrupted: number }>;
   /**
-   * Calls the listener when new runs may be waiting, with notBefore of `since` or later (null: of any time). A hint that may
-   * get lost: poll as well.
+   * Calls the listener when new runs may be waiting, with notBefore of `since` or later (null: of any time). A hint
+   * that may get lost: poll as well.
    */
   onWake(listener: (since: Instant | null) => void): () => void;
   /** For the metrics. */

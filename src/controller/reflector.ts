@@ -109,14 +109,14 @@ export function createReflector(deps: {
     return position;
   }
 
-  /** Follows until the signal aborts or the server ends the watch; `at` keeps the last event's position. */
+  /** Follows until the signal aborts or the server ends the watch; `reached` keeps the last event's position. */
   async function watch(
-    at: { position: string },
+    reached: { position: string },
     sink: ReflectorSink,
     answered: () => void,
     signal: AbortSignal,
   ): Promise<void> {
-    for await (const event of jobs.watch(at.position, signal)) {
+    for await (const event of jobs.watch(reached.position, signal)) {
       answered();
       switch (event.type) {
         case "changed":
@@ -128,14 +128,15 @@ export function createReflector(deps: {
         case "bookmark":
           break;
       }
-      at.position = event.position;
+      reached.position = event.position;
     }
   }
 
   return {
     relist,
     async run(sink, signal) {
-      let at: { position: string } | undefined;
+      /** Where the watch goes on; undefined: list first. */
+      let reached: { position: string } | undefined;
       let failures = 0;
       let failingSince: number | undefined;
       /** Brief watches in a row, of a store that answers otherwise. */
@@ -146,7 +147,7 @@ export function createReflector(deps: {
       let trusted = false;
       const distrust = (): void => {
         // Before anything is decided, everything that happened meanwhile must be known: list, do not watch.
-        at = undefined;
+        reached = undefined;
         if (trusted) sink.stale();
         trusted = false;
       };
@@ -158,12 +159,12 @@ export function createReflector(deps: {
       /** Returns how long to wait, in milliseconds. `gotOn`: the watch brought something, or held for `BRIEF_MS`. */
       const failed = (error: unknown, gotOn: boolean): number => {
         brief = failures > 0 || gotOn ? 0 : brief + 1;
-        if (error instanceof PositionExpired && at !== undefined) {
+        if (error instanceof PositionExpired && reached !== undefined) {
           log.debug({ err: error }, "the watch cannot go on; listing again");
-          at = undefined;
+          reached = undefined;
           return backoffMs(brief, random);
         }
-        if (brief >= MOST_BRIEF) at = undefined;
+        if (brief >= MOST_BRIEF) reached = undefined;
         if (failures === 0) log.warn({ err: error }, "the job store does not answer; retrying");
         failures += 1;
         failingSince ??= monotonic();
@@ -177,23 +178,24 @@ export function createReflector(deps: {
         const cycle = new AbortController();
         const both = AbortSignal.any([signal, cycle.signal]);
         let resync: Timer | undefined;
-        let began: { position: string; at: number } | undefined;
+        /** Where and when the watch of this cycle began; monotonic. */
+        let began: { position: string; time: number } | undefined;
         interrupt = () => {
           cycle.abort();
         };
-        if (listWanted || monotonic() >= resyncAt) at = undefined;
+        if (listWanted || monotonic() >= resyncAt) reached = undefined;
         listWanted = false;
         try {
-          if (at === undefined) {
-            at = { position: await list(sink, distrust, signal) };
+          if (reached === undefined) {
+            reached = { position: await list(sink, distrust, signal) };
             trusted = true;
             // Between 0.75 and 1.25 of the period: replicas and jobs must not resync in step.
             resyncAt = monotonic() + resyncMs * (0.75 + random() / 2);
             answered();
           }
           resync = timers.after(resyncAt - monotonic(), relist);
-          began = { position: at.position, at: monotonic() };
-          await watch(at, sink, answered, both);
+          began = { position: reached.position, time: monotonic() };
+          await watch(reached, sink, answered, both);
           brief = 0;
           // A watch that ends without an error was closed by the server. That is normal; only a busy loop must be
           // avoided.
@@ -203,7 +205,7 @@ export function createReflector(deps: {
           if (cycle.signal.aborted) continue;
           const gotOn =
             began !== undefined &&
-            (at?.position !== began.position || monotonic() - began.at >= BRIEF_MS);
+            (reached?.position !== began.position || monotonic() - began.time >= BRIEF_MS);
           await pause(failed(error, gotOn), timers, signal);
         } finally {
           resync?.cancel();

@@ -30,25 +30,25 @@ export function createAttempt(options: {
 }): Attempt {
   const { webhook, mailer, emailLog, clock, log } = options;
 
-  async function email(input: {
+  async function attemptMail(input: {
     run: ClaimedRun;
     target: EmailTarget;
     signal: AbortSignal;
     maySend: () => boolean;
   }): Promise<AttemptOutcome> {
     const { run, target, signal } = input;
-    let lost = false;
+    let claimLost = false;
     const maySend = (): boolean => {
-      lost ||= !input.maySend();
-      return !lost;
+      claimLost ||= !input.maySend();
+      return !claimLost;
     };
-    const result = await mail(run, target, signal, maySend);
-    if (lost || (signal.aborted && withdrawn(result))) return { kind: "not_sent" };
-    record(run.account, target, result);
+    const result = await sendMail(run, target, signal, maySend);
+    if (claimLost || (signal.aborted && withdrawn(result))) return { kind: "not_sent" };
+    logMail(run.account, target, result);
     return classifyMail(result);
   }
 
-  async function mail(
+  async function sendMail(
     run: ClaimedRun,
     { to, subject, body, isHtml }: EmailTarget,
     signal: AbortSignal,
@@ -69,7 +69,7 @@ export function createAttempt(options: {
     return mailer.send(run.account, { ...message, to: parsed.address }, { signal, maySend });
   }
 
-  function record(account: string, { to, subject }: EmailTarget, result: MailResult): void {
+  function logMail(account: string, { to, subject }: EmailTarget, result: MailResult): void {
     if (result.kind === "unconfigured") return;
     const failed = result.kind === "failed";
     emailLog.add({
@@ -96,7 +96,7 @@ export function createAttempt(options: {
           destinationFault: null,
         };
       return target.kind === "email"
-        ? await email({ run, target, signal, maySend })
+        ? await attemptMail({ run, target, signal, maySend })
         : await webhook.send({ run, target, signingSecrets, signal, maySend });
     } catch (error) {
       // An attempt reads from the database only before its first byte leaves.

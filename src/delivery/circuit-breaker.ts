@@ -108,16 +108,16 @@ export function createCircuitBreakers(options: {
   const accounts = new Map<string, Set<Entry>>();
   const unsettled = new Set<string>();
   /** Accounts for which no breaker could give way since the last rotation; "": none of anybody's could. */
-  const crowded = new Set<string>();
+  const noneGivesWay = new Set<string>();
   let tick: Timer | undefined;
   let closed = false;
 
-  function admit(...whom: Whom): ReturnType<CircuitBreakers["admit"]> {
-    const [destination, revision] = whom;
+  function admit(...callee: Callee): ReturnType<CircuitBreakers["admit"]> {
+    const [destination, revision] = callee;
     const known = entries.get(destination);
     if (known !== undefined && known.revision !== revision) forget(known);
     const entry = entries.get(destination);
-    if (entry === undefined) return { kind: "admitted", permit: unknownCall(whom) };
+    if (entry === undefined) return { kind: "admitted", permit: unknownCall(callee) };
     if (entry.state === "open" || (entry.state === "half_open" && !mayProbe(entry))) {
       metrics.circuitRejections.inc();
       const now = monotonic();
@@ -139,21 +139,21 @@ export function createCircuitBreakers(options: {
   }
 
   /** A call to a destination without a breaker: most never fail, and cost nothing. */
-  function unknownCall(whom: Whom): Permit {
+  function unknownCall(callee: Callee): Permit {
     return {
       settle: (verdict) => {
-        report(whom, verdict);
+        report(callee, verdict);
       },
     };
   }
 
   /** The outcome of a call that was announced to no breaker, or to one that has been dropped since. */
-  function report(whom: Whom, verdict: Verdict): void {
+  function report(callee: Callee, verdict: Verdict): void {
     if (closed || verdict === "neutral") return;
-    const [destination, revision] = whom;
+    const [destination, revision] = callee;
     const entry = entries.get(destination);
     if (entry === undefined) {
-      if (verdict === "failure") create(whom);
+      if (verdict === "failure") create(callee);
     } else if (entry.epoch === 0 && entry.revision === revision) permit(entry).settle(verdict);
   }
 
@@ -175,7 +175,7 @@ export function createCircuitBreakers(options: {
     };
   }
 
-  function create([destination, revision]: Whom): void {
+  function create([destination, revision]: Callee): void {
     const { account } = partsOfKey(destination);
     if (!makeRoom(account)) {
       metrics.circuitsRefused.inc();
@@ -190,7 +190,7 @@ export function createCircuitBreakers(options: {
         windowMs,
         resetMs,
         onState: (state) => {
-          changed(entry, state);
+          transition(entry, state);
         },
       }),
       state: "closed",
@@ -207,7 +207,7 @@ export function createCircuitBreakers(options: {
     tick ??= timers.after(windowMs / BUCKETS, rotate);
   }
 
-  function changed(entry: Entry, state: CircuitState): void {
+  function transition(entry: Entry, state: CircuitState): void {
     metrics.circuitTransitions.inc({ state });
     count(entry.state, -1);
     count(state, 1);
@@ -223,7 +223,7 @@ export function createCircuitBreakers(options: {
   /** One timer for all windows; it stops when there is no breaker left. */
   function rotate(): void {
     const now = monotonic();
-    crowded.clear();
+    noneGivesWay.clear();
     for (const entry of entries.values()) {
       if (entry.state === "closed" && entry.lastFailureAt < now - windowMs) drop(entry);
       else if (awaitsProbe(entry) && entry.changedAt < now - ABANDONED) forget(entry);
@@ -240,7 +240,7 @@ export function createCircuitBreakers(options: {
     const whose = full ? account : "";
     // A search reads all entries, and the last one was in vain: not again for each failure, only after the next
     // rotation.
-    if (crowded.has(whose)) return false;
+    if (noneGivesWay.has(whose)) return false;
     let abandoned: Entry | undefined;
     for (const entry of full ? own : entries.values()) {
       if (entry.state === "closed") {
@@ -251,13 +251,13 @@ export function createCircuitBreakers(options: {
         abandoned = entry;
     }
     if (abandoned) forget(abandoned);
-    else crowded.add(whose);
+    else noneGivesWay.add(whose);
     return abandoned !== undefined;
   }
 
   /** Drops a breaker that may not be closed: reported as closed, because no call will ever do that. */
   function forget(entry: Entry): void {
-    if (entry.state !== "closed") changed(entry, "closed");
+    if (entry.state !== "closed") transition(entry, "closed");
     drop(entry);
   }
 
@@ -288,7 +288,8 @@ export function createCircuitBreakers(options: {
   };
 }
 
-type Whom = Parameters<CircuitBreakers["admit"]>;
+/** A destination, and the revision by which it is reached. */
+type Callee = Parameters<CircuitBreakers["admit"]>;
 
 /** Half-open, and no probe has been let through yet. */
 function awaitsProbe({ state, breaker }: Entry): boolean {

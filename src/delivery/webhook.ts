@@ -45,7 +45,7 @@ export function createWebhookSender(options: {
 
   return {
     send: async ({ run, target, signingSecrets, signal, maySend }) => {
-      let own = target.headers;
+      let jobHeaders = target.headers;
       if (target.headersFrom.length > 0) {
         const secret = await Promise.race([fromSecrets(run), aborted(signal)]);
         if (secret === undefined) return { kind: "not_sent" };
@@ -58,16 +58,16 @@ export function createWebhookSender(options: {
             // The receiver has not been called.
             destinationFault: null,
           };
-        own = { ...own, ...secret.headers };
+        jobHeaders = { ...jobHeaders, ...secret.headers };
       }
-      const ours = ourLines(run, target, signingSecrets);
+      const callHeaders = callHeaderLines(run, target, signingSecrets);
       try {
         const url = new URL(target.url);
         const timeoutMs = target.timeoutSeconds * 1_000;
         const answer = await post({
           take: () => connections.take(run.account, url.origin, timeoutMs),
           url,
-          headers: ownLines(own) + ours,
+          headers: jobHeaderLines(jobHeaders) + callHeaders,
           body: target.payload,
           signal,
           timeoutMs,
@@ -103,7 +103,7 @@ export function createWebhookSender(options: {
   }
 
   /** The headers that identify and sign the call. Their values need no check: all of them can be sent. */
-  function ourLines(
+  function callHeaderLines(
     run: ClaimedRun,
     { payload }: WebhookTarget,
     signingSecrets: readonly string[],
@@ -124,7 +124,7 @@ Carillon-Attempt: ${run.attempt}\r
 }
 
 /** The job's own headers, without those reserved for us. Values are checked here, wherever they come from. */
-function ownLines(headers: Readonly<Record<string, string>>): string {
+function jobHeaderLines(headers: Readonly<Record<string, string>>): string {
   let lines = "";
   for (const [name, value] of Object.entries(headers))
     if (!isReservedWebhookHeader(name)) lines += headerLine(name, value);

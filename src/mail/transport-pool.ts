@@ -87,7 +87,7 @@ export function createTransportPool(options: {
   const pool = new SMTPPool({
     ...smtpOptions({ ...options, dial }),
     maxConnections: options.connections,
-    // A requeued mail could be sent twice; the only safe case is handled by `inTurn`.
+    // A requeued mail could be sent twice; the only safe case is handled by `attemptWhileStale`.
     maxRequeues: 0,
     idleTimeout: IDLE_TIMEOUT,
   });
@@ -104,7 +104,7 @@ export function createTransportPool(options: {
     signal: AbortSignal,
     maySend?: () => boolean,
   ): Promise<Attempt> {
-    let ended = false;
+    let bodyEnded = false;
     const through = turns.through;
     try {
       if (signal.aborted) throw unsent(signal.reason);
@@ -114,7 +114,7 @@ export function createTransportPool(options: {
           if (maySend?.() === false) throw new Error("the claim was lost before the mail was sent");
         },
         onEnd: () => {
-          ended = true;
+          bodyEnded = true;
         },
       });
       const [refused, ...more] = await sendThrough(pool, mail, signal);
@@ -123,12 +123,12 @@ export function createTransportPool(options: {
     } catch (error) {
       // The account's rules could not be read to check the server: nothing was sent.
       if (error instanceof DependencyUnavailable) throw error;
-      const failure = smtpFailure({ error, bodyEnded: ended, secrets });
-      if (!signal.aborted && !ended && closedWhileIdle(error))
+      const failure = smtpFailure({ error, bodyEnded, secrets });
+      if (!signal.aborted && !bodyEnded && closedWhileIdle(error))
         return { kind: "stale", failure: CLOSED_AGAIN };
       if (!signal.aborted && !failure.outcomeUnknown && error instanceof OutOfStep)
         return { kind: "stale", failure };
-      const crowded = tooMany(error, ended) || (notGreeted(error) && turns.through > through);
+      const crowded = tooMany(error, bodyEnded) || (notGreeted(error) && turns.through > through);
       return crowded ? { kind: "crowded", failure } : failure;
     }
   }
@@ -137,10 +137,10 @@ export function createTransportPool(options: {
    * Tries again while connections are stale: each open one may be, closed by the server or after as many mails as
    * it takes.
    */
-  async function inTurn(...mail: Parameters<typeof attempt>): Promise<Attempt> {
+  async function attemptWhileStale(...mail: Parameters<typeof attempt>): Promise<Attempt> {
     for (let left = Math.max(1, open); ; left -= 1) {
-      const ended = await attempt(...mail);
-      if (ended.kind !== "stale" || left === 0) return ended;
+      const result = await attempt(...mail);
+      if (result.kind !== "stale" || left === 0) return result;
     }
   }
 
@@ -163,17 +163,18 @@ export function createTransportPool(options: {
         }
         inFlight += 1;
         begun += 1;
-        const alone = inFlight === 1 ? begun : undefined;
+        /** Equal to `begun` for as long as no other mail has begun since. */
+        const begunAlone = inFlight === 1 ? begun : undefined;
         sentAway = undefined;
         try {
           begin();
-          const ended = await inTurn(message, signal, maySend);
-          if (ended.kind === "stale") return ended.failure;
-          if (ended.kind === "accepted") turns.gotThrough();
-          if (ended.kind !== "crowded") return ended;
+          const result = await attemptWhileStale(message, signal, maySend);
+          if (result.kind === "stale") return result.failure;
+          if (result.kind === "accepted") turns.gotThrough();
+          if (result.kind !== "crowded") return result;
           // No other mail was in flight from its beginning to here: so it was not one connection too many.
-          if (alone === begun || signal.aborted) return ended.failure;
-          sentAway = ended.failure;
+          if (begunAlone === begun || signal.aborted) return result.failure;
+          sentAway = result.failure;
         } finally {
           inFlight -= 1;
           if (sentAway) turns.withhold();

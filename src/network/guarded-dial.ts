@@ -76,13 +76,13 @@ export function createGuardedDial(options: {
 
     const found = isIP(host) ? { addresses: [host] } : await resolve(account, host, refused, limit);
     const { addresses } = found;
-    const [own, ownService] = await Promise.all([
+    const [accountsOwn, ownService] = await Promise.all([
       inTime("postgres", accountRules(account), limit),
       isOwnService(account, host, limit),
     ]);
     const blocked = portBlocked(protocol, port);
     const allowed = (address: string): boolean => {
-      if (rules.allows(address, port) || own.allows(address, port)) return true;
+      if (rules.allows(address, port) || accountsOwn.allows(address, port)) return true;
       if (blocked) return false;
       const reach = classifyAddress(address);
       return reach === "global" || (ownService && reach === "private");

@@ -102,8 +102,8 @@ export function createLookup(
     const a = resolver.resolve4(host);
     const aaaa = resolver.resolve6(host);
     const late = Promise.withResolvers<never>();
-    const patience = Promise.any([a.then(() => AAAA_AFTER_A), aaaa.then(() => A_AFTER_AAAA)]);
-    const timer = patience.then(
+    const waitForOther = Promise.any([a.then(() => AAAA_AFTER_A), aaaa.then(() => A_AFTER_AAAA)]);
+    const timer = waitForOther.then(
       (ms) =>
         setTimeout(() => {
           late.reject(new Error("not answered in time"));

@@ -33,7 +33,7 @@ export function createAccounts({
   /** Runs in the deleting transaction, after the account is marked: cancels its queued runs. */
   onDelete?: (client: Queryable, account: string) => Promise<void>;
 }): Accounts {
-  async function one(where: string, values: unknown[]): Promise<Account | undefined> {
+  async function findOne(where: string, values: unknown[]): Promise<Account | undefined> {
     const { rows } = await pool.query<Account>(`select ${COLUMNS} from accounts ${where}`, values);
     return rows[0];
   }
@@ -55,10 +55,10 @@ export function createAccounts({
       );
       return rows;
     },
-    byName: async (name) => one("where lower(name) = lower($1) and deleted_at is null", [name]),
-    get: async (id) => (isUuid(id) ? one("where id = $1", [id]) : undefined),
+    byName: async (name) => findOne("where lower(name) = lower($1) and deleted_at is null", [name]),
+    get: async (id) => (isUuid(id) ? findOne("where id = $1", [id]) : undefined),
     async byNamespace(namespace, uid) {
-      const found = await one(
+      const found = await findOne(
         "where namespace = $1 and deleted_at is null and (namespace_uid = $2 or namespace_uid is null)",
         [namespace, uid],
       );
@@ -79,7 +79,7 @@ export function createAccounts({
       const findings = namespaceFindings(namespace, namespaceUid);
       if (findings.length > 0) throw new InvalidInput(findings);
       if (!isUuid(id)) throw unknownAccount(id);
-      const before = await one("where id = $1 and deleted_at is null", [id]);
+      const before = await findOne("where id = $1 and deleted_at is null", [id]);
       if (before === undefined) throw unknownAccount(id);
       // Not for the same name: an earlier incarnation of a namespace has no jobs left.
       if (before.namespace !== null && before.namespace !== namespace)

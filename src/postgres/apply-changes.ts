@@ -46,12 +46,12 @@ export async function applyChanges(
       // The cursors of these jobs have a newer version than the caller thinks.
       await tellOfJobs(client, CURSORS_CHANNEL, [...dropped.settled, ...kept, ...settled]);
       await insertMissed(client, fresh);
-      const begin = created > 0 ? asked.map(({ scheduledAt }) => scheduledAt) : [];
-      await tellOfRuns(client, [...begin, ...dropped.moved]);
-      const again = sorted.filter(
+      const starts = created > 0 ? asked.map(({ scheduledAt }) => scheduledAt) : [];
+      await tellOfRuns(client, [...starts, ...dropped.moved]);
+      const reconcileAgain = sorted.filter(
         ({ job, missed }) => !won.has(job.uid) || (attempted.has(job.uid) && missed.length > 0),
       );
-      return { conflicts: again.map(({ job }) => job.uid), created };
+      return { conflicts: reconcileAgain.map(({ job }) => job.uid), created };
     }),
   );
 }
@@ -191,13 +191,13 @@ function dropReason(job: Job, to: LedgerChange["to"]): MissedReason {
  * later statement would not see yet. Locking its row makes one of the two wait for the other.
  */
 async function lockRuns(client: Queryable, changes: readonly LedgerChange[]): Promise<void> {
-  const again = changes.flatMap(({ job, from, to, create }) =>
+  const recreated = changes.flatMap(({ job, from, to, create }) =>
     from === undefined || (sameRevision(from, to) && from.startable === to.startable)
       ? []
       : create.map((run) => ({ uid: job.uid, ...run })),
   );
   const replaced = changes.flatMap(({ replace }) => replace);
-  if (again.length === 0 && replaced.length === 0) return;
+  if (recreated.length === 0 && replaced.length === 0) return;
   await client.query(
     `with theirs as materialized (
        select r.id from runs r
@@ -208,9 +208,9 @@ async function lockRuns(client: Queryable, changes: readonly LedgerChange[]): Pr
      )
      select from runs r join theirs t on ${byKey("r.id", "t.id")} order by t.id for update of r`,
     [
-      again.map(({ uid }) => uid),
-      again.map(({ trigger }) => trigger),
-      again.map(({ key }) => key),
+      recreated.map(({ uid }) => uid),
+      recreated.map(({ trigger }) => trigger),
+      recreated.map(({ key }) => key),
       replaced,
     ],
   );

@@ -14,14 +14,14 @@ import { transaction, type Pool } from "./pool.ts";
 export function createJobCancellation({ pool }: { pool: Pool }) {
   const byAccount = new Map<
     string,
-    { cancels: GroupCommit<readonly GoneJob[], void>; asked: number }
+    { cancels: GroupCommit<readonly GoneJob[], void>; callers: number }
   >();
 
   return async (jobs: readonly GoneJob[], account?: string): Promise<void> => {
     if (jobs.length === 0) return;
     if (account === undefined) return cancelJobs(pool, jobs);
-    const mine = byAccount.get(account) ?? {
-      asked: 0,
+    const group = byAccount.get(account) ?? {
+      callers: 0,
       cancels: createGroupCommit<readonly GoneJob[], void>({
         commit: async (asked) => {
           await cancelJobs(pool, asked.flat());
@@ -29,13 +29,13 @@ export function createJobCancellation({ pool }: { pool: Pool }) {
         },
       }),
     };
-    byAccount.set(account, mine);
-    mine.asked += 1;
+    byAccount.set(account, group);
+    group.callers += 1;
     try {
-      await mine.cancels.submit(jobs);
+      await group.cancels.submit(jobs);
     } finally {
-      mine.asked -= 1;
-      if (mine.asked === 0) byAccount.delete(account);
+      group.callers -= 1;
+      if (group.callers === 0) byAccount.delete(account);
     }
   };
 }

@@ -45,7 +45,7 @@ export function createNotifications(options: {
     );
   }
 
-  function later(): void {
+  function reconnectLater(): void {
     if (closed || timer !== undefined) return;
     timer = setTimeout(() => {
       timer = undefined;
@@ -58,7 +58,7 @@ export function createNotifications(options: {
     connecting = open()
       .catch((error: unknown) => {
         report(error);
-        later();
+        reconnectLater();
       })
       .finally(() => {
         connecting = undefined;
@@ -71,30 +71,30 @@ export function createNotifications(options: {
     fresh.once("end", () => {
       clearInterval(check);
       if (client === fresh) client = undefined;
-      later();
+      reconnectLater();
     });
     fresh.on("notification", ({ channel, payload }) => wake(channel, payload ?? ""));
     await fresh.connect();
     if (closed) return fresh.end();
     check = setInterval(() => {
-      ask(fresh, "select 1").catch(report);
+      queryOrEnd(fresh, "select 1").catch(report);
     }, checkMs);
     // The loop also reaches channels that are added while it waits.
     for (const channel of listeners.keys()) await listen(fresh, channel);
     client = fresh;
   }
 
-  async function listen(on: pg.Client, channel: string): Promise<void> {
-    await ask(on, `listen ${on.escapeIdentifier(channel)}`);
+  async function listen(connection: pg.Client, channel: string): Promise<void> {
+    await queryOrEnd(connection, `listen ${connection.escapeIdentifier(channel)}`);
     wake(channel);
   }
 
   /** Ends the connection if the statement fails: it may listen to some channels only, or to none, as on a standby. */
-  async function ask(of: pg.Client, statement: string): Promise<void> {
+  async function queryOrEnd(connection: pg.Client, statement: string): Promise<void> {
     try {
-      await of.query(statement);
+      await connection.query(statement);
     } catch (error) {
-      of.end().catch(report);
+      connection.end().catch(report);
       throw error;
     }
   }

@@ -242,14 +242,14 @@ export async function transaction<T>(
 ): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
     try {
-      return await once(pool, work);
+      return await transactOnce(pool, work);
     } catch (error) {
       if (sqlState(error) !== DEADLOCK || attempt === ATTEMPTS) throw failureOf(pool, error);
     }
   }
 }
 
-async function once<T>(pool: Pool, work: (client: Queryable) => Promise<T>): Promise<T> {
+async function transactOnce<T>(pool: Pool, work: (client: Queryable) => Promise<T>): Promise<T> {
   const client = await pool.connect();
   let broken: Error | undefined;
   try {

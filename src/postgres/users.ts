@@ -102,7 +102,7 @@ export function createUsers({ pool }: { pool: Pool }): Users {
         throw new InvalidInput([{ field: "user", message: `there is no user ${id}` }]);
     },
     async setRole(account, id, role, by) {
-      return inChargeKept({ account, id, by, becomes: role }, async (client) => {
+      return changeUser({ account, id, by, becomes: role }, async (client) => {
         const { rows } = await client.query<User>(
           `update users u set role = $3 where account = $1 and id = $2 returning ${USER_COLUMNS}`,
           [account, id, role],
@@ -111,7 +111,7 @@ export function createUsers({ pool }: { pool: Pool }): Users {
       });
     },
     async delete(account, id, by) {
-      const deleted = await inChargeKept({ account, id, by, becomes: "nobody" }, async (client) => {
+      const deleted = await changeUser({ account, id, by, becomes: "nobody" }, async (client) => {
         await client.query("delete from users where account = $1 and id = $2", [account, id]);
         return true;
       });
@@ -124,7 +124,7 @@ export function createUsers({ pool }: { pool: Pool }): Users {
    * such user. Throws LastOwner or LastAdministrator when nobody would be left, and AdministratorsOnly when `by`
    * may not do it.
    */
-  async function inChargeKept<T>(
+  async function changeUser<T>(
     asked: { account: string; id: string; by: Asker; becomes: UserRole | "nobody" },
     change: (client: Queryable) => Promise<T>,
   ): Promise<T | undefined> {

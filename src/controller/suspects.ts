@@ -16,8 +16,8 @@ const GRACE_MS = 1_000;
 
 /**
  * Cursors that do not fit what the store has said, until a list that began later proves them right or wrong. They
- * may be right: another leader may have given a cursor to a job that was created behind the position of the last
- * list, and the store's news of a change may still be on their way.
+ * may be right: another leader may have given a cursor to a job that was created after the list had passed its place,
+ * and the store's news of a change may still be on their way.
  */
 export class Suspects {
   /** How many lists have begun. */

@@ -162,7 +162,8 @@ function dropOf(change: LedgerChange): Drop[] {
       scope: impossible ? "all" : others ? "others" : "scheduled",
       reason: dropReason(job, to),
       decidedUpTo: to.deleted ? null : to.position,
-      // Then only runs that this change creates are decided beyond now; otherwise the position does not say so.
+      // With the same schedule, a position beyond now covers only fire times that this change creates. Otherwise it
+      // says less.
       allDue: !impossible && to.startable && from?.scheduleHash === to.scheduleHash,
       again: decidedHere(change),
     },

@@ -98,7 +98,7 @@ function firesAfterGap(fields: CronFields, segment: Segment): boolean {
   );
 }
 
-/** The wall time at the segment's very start matches, so that the gap's fire time is none of its own. */
+/** The wall time at the segment's very start matches: it is the same fire time as that of the gap, counted already. */
 function firesAtStart(fields: CronFields, segment: Segment): boolean {
   const begin = (segment.start + segment.offset) / MINUTE;
   return Number.isInteger(begin) && firstMatch(fields, begin, begin + 1) !== null;

@@ -154,7 +154,7 @@ export class LastOwner extends Error {
   }
 }
 
-/** The user is an administrator of the installation, and whoever asks is none. */
+/** The user is an administrator of the installation, and the one who asks is not. */
 export class AdministratorsOnly extends Error {
   override name = "AdministratorsOnly";
   constructor() {

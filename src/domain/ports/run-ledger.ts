@@ -56,8 +56,8 @@ export interface RunLedger {
   /** Uids under which the id may still run: that of the job, and those of earlier ones whose deletion broke off. */
   undeleted(account: string, jobId: string): Promise<string[]>;
   /**
-   * Marks jobs deleted and cancels their unstarted runs (recorded). Idempotent. With `account`, one statement is
-   * under way for it at a time, and calls made meanwhile go together in the next one. A job that no leader has seen
+   * Marks jobs deleted and cancels their unstarted runs (recorded). Idempotent. With `account`, one transaction
+   * is under way for it at a time, and calls made meanwhile go together in the next one. A job that no leader has seen
    * yet leaves a trace of what is known of it, with the time of a one-time job that was due.
    */
   cancel(jobs: readonly GoneJob[], account?: string): Promise<void>;

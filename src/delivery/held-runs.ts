@@ -55,8 +55,8 @@ export interface Full {
   destinations: readonly string[];
 }
 
-/** What an account or a destination holds. */
-interface Use {
+/** An account or a destination, with what it holds. */
+interface Holder {
   inFlight: number;
   waiting: number;
   characters: number;
@@ -66,11 +66,11 @@ interface Use {
   crowded: boolean;
 }
 
-/** With the uses that count it: `drop` keeps them in the maps for as long as the run waits. */
+/** With the holders that count it: `dropIfUnused` keeps them in the maps for as long as the run waits. */
 interface Waiting {
   run: ClaimedRun;
-  account: Use;
-  destination: Use;
+  account: Holder;
+  destination: Holder;
 }
 
 export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
@@ -78,16 +78,16 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
   let waiting: Waiting[] = [];
   let inFlight = 0;
   let characters = 0;
-  const accounts = new Map<string, Use>();
-  const destinations = new Map<string, Use>();
+  const accounts = new Map<string, Holder>();
+  const destinations = new Map<string, Holder>();
 
-  function uses(run: ClaimedRun): [Use, Use] {
-    return [useOf(accounts, run.account), useOf(destinations, run.destination)];
+  function holdersOf(run: ClaimedRun): [Holder, Holder] {
+    return [holderOf(accounts, run.account), holderOf(destinations, run.destination)];
   }
 
   function dropUnused(run: ClaimedRun): void {
-    drop(accounts, run.account);
-    drop(destinations, run.destination);
+    dropIfUnused(accounts, run.account);
+    dropIfUnused(destinations, run.destination);
   }
 
   /** Takes out those that match. What is left stays in its order. */
@@ -103,13 +103,13 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
     });
   }
 
-  function holdCharacters(change: number, by: readonly Use[]): void {
+  function holdCharacters(change: number, by: readonly Holder[]): void {
     characters += change;
-    for (const counted of by) counted.characters += change;
+    for (const holder of by) holder.characters += change;
   }
 
   /** How many more runs of an account may start; of a new account when undefined. */
-  function slotsOf(account: Use | undefined): number {
+  function slotsOf(account: Holder | undefined): number {
     const theirs = account?.inFlight ?? 0;
     const left = limits.concurrency - inFlight;
     // No account may hold more slots than are left free, unless the limits let one account use every slot. Each start
@@ -119,12 +119,12 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
       : Math.min(limits.perAccount - theirs, left);
   }
 
-  function slotsTo(destination: Use | undefined): number {
+  function slotsTo(destination: Holder | undefined): number {
     return limits.perDestination - (destination?.inFlight ?? 0);
   }
 
   /** Less than half of the slots that it can have now, and less than half of a destination's. */
-  function few(holder: Use, slots: number): boolean {
+  function few(holder: Holder, slots: number): boolean {
     return slots < Math.max(1, Math.min(limits.perDestination, holder.inFlight + slots) / 2);
   }
 
@@ -132,12 +132,12 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
    * `waits`: a due run waits for one of the slots. Few slots count only when a claim after `since` included the
    * holder.
    */
-  function noteCrowded(holder: Use, slots: number, since: Instant, waits = false): boolean {
+  function noteCrowded(holder: Holder, slots: number, since: Instant, waits = false): boolean {
     holder.crowded = waits || slots < 1 || (few(holder, slots) && holder.claimedAt > since);
     return holder.crowded;
   }
 
-  function recovers(holder: Use, slots: number): boolean {
+  function recovers(holder: Holder, slots: number): boolean {
     if (!holder.crowded || few(holder, slots)) return false;
     holder.crowded = false;
     return true;
@@ -166,7 +166,7 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
       const ids = new Set(runs.map(({ id }) => id));
       takeOut((run) => ids.has(run.id));
       for (const run of runs) {
-        const [account, destination] = uses(run);
+        const [account, destination] = holdersOf(run);
         const state = run.started ? "inFlight" : "waiting";
         account[state] += 1;
         destination[state] += 1;
@@ -201,16 +201,16 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
     },
     finished: (run) => {
       inFlight -= 1;
-      const [account, destination] = uses(run);
-      for (const counted of [account, destination]) counted.inFlight -= 1;
+      const [account, destination] = holdersOf(run);
+      for (const holder of [account, destination]) holder.inFlight -= 1;
       holdCharacters(-sizeOf(run), [account, destination]);
       // Both are asked: each of them forgets that it was crowded.
-      const freeAgain = [
+      const recovered = [
         recovers(account, slotsOf(account)),
         recovers(destination, slotsTo(destination)),
       ];
       dropUnused(run);
-      return freeAgain.includes(true);
+      return recovered.includes(true);
     },
     takeAll: () => takeOut(() => true),
     startable: (full) => {
@@ -243,7 +243,7 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
       const spare = limits.buffer / 2 - limits.claimBatch;
       const mostPlaces = Math.min(limits.perAccount + spare, free() / 2);
       const mostCharacters = Math.max(0, limits.characters - characters) / 2;
-      const waitedFor = new Set<Use>();
+      const waitedFor = new Set<Holder>();
       for (const { run, destination } of waiting) {
         if (run.notBefore > now) break;
         waitedFor.add(destination);
@@ -278,29 +278,29 @@ function sizeOf({ spec: { target } }: ClaimedRun): number {
   return target.kind === "webhook" ? target.payload.length : target.body.length;
 }
 
-function useOf(map: Map<string, Use>, key: string): Use {
-  let counted = map.get(key);
-  if (counted === undefined) {
-    counted = { inFlight: 0, waiting: 0, characters: 0, claimedAt: -Infinity, crowded: false };
-    map.set(key, counted);
+function holderOf(map: Map<string, Holder>, key: string): Holder {
+  let holder = map.get(key);
+  if (holder === undefined) {
+    holder = { inFlight: 0, waiting: 0, characters: 0, claimedAt: -Infinity, crowded: false };
+    map.set(key, holder);
   }
-  return counted;
+  return holder;
 }
 
-function drop(map: Map<string, Use>, key: string): void {
-  const counted = map.get(key);
-  if (counted?.inFlight === 0 && counted.waiting === 0) map.delete(key);
+function dropIfUnused(map: Map<string, Holder>, key: string): void {
+  const holder = map.get(key);
+  if (holder?.inFlight === 0 && holder.waiting === 0) map.delete(key);
 }
 
-function placesOf({ inFlight, waiting }: Use): number {
+function placesOf({ inFlight, waiting }: Holder): number {
   return inFlight + waiting;
 }
 
 function namesOf(
-  map: ReadonlyMap<string, Use>,
-  which: (holder: Use, key: string) => boolean,
+  map: ReadonlyMap<string, Holder>,
+  which: (holder: Holder, key: string) => boolean,
 ): string[] {
   const names: string[] = [];
-  for (const [key, counted] of map) if (which(counted, key)) names.push(key);
+  for (const [key, holder] of map) if (which(holder, key)) names.push(key);
   return names;
 }

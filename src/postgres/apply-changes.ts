@@ -29,24 +29,25 @@ export async function applyChanges(
       await storeRevisions(client, winners);
       // Before the inserts: a fire time that was taken back may be created anew right here.
       const dropped = await dropUnstarted(client, winners.flatMap(dropOf));
+      // Some of the runs to be dropped may have been started meanwhile.
       const kept = await keepStarted(client, winners);
+      // One-time jobs that were put back to a time at which they had run: no run is created, and none missed.
       const attempted = await alreadyAttempted(client, winners);
-      const fresh = winners.filter(({ job }) => !attempted.has(job.uid));
-      // Not for jobs in `attempted`: no run is created that would replace them.
+      const notAttempted = winners.filter(({ job }) => !attempted.has(job.uid));
       await dropReplaced(
         client,
-        fresh.flatMap(({ replace }) => replace),
+        notAttempted.flatMap(({ replace }) => replace),
       );
       const created = await insertRuns(client, winners, attempted);
-      const asked = winners.flatMap(({ create }) => create);
+      const requested = winners.flatMap(({ create }) => create);
       const settled =
-        created < asked.length || attempted.size > 0
+        created < requested.length || attempted.size > 0
           ? await settleAlreadyRun(client, winners, attempted)
           : [];
       // The cursors of these jobs have a newer version than the caller thinks.
       await tellOfJobs(client, CURSORS_CHANNEL, [...dropped.settled, ...kept, ...settled]);
-      await insertMissed(client, fresh);
-      const starts = created > 0 ? asked.map(({ scheduledAt }) => scheduledAt) : [];
+      await insertMissed(client, notAttempted);
+      const starts = created > 0 ? requested.map(({ scheduledAt }) => scheduledAt) : [];
       await tellOfRuns(client, [...starts, ...dropped.moved]);
       const reconcileAgain = sorted.filter(
         ({ job, missed }) => !won.has(job.uid) || (attempted.has(job.uid) && missed.length > 0),
@@ -117,17 +118,17 @@ async function advanceCursors(
 
 async function storeRevisions(client: Queryable, changes: readonly LedgerChange[]): Promise<void> {
   // A null revision, from a release without revisions, counts as different: it is not known which spec the number has.
-  const fresh = changes.filter(({ from, to }) => from?.revision !== to.revision);
-  if (fresh.length === 0) return;
+  const changed = changes.filter(({ from, to }) => from?.revision !== to.revision);
+  if (changed.length === 0) return;
   await client.query(
     `insert into job_revisions (job_uid, generation, spec)
      select * from unnest($1::uuid[], $2::int[], $3::json[])
      -- Another spec under a known number: the store has been restored from a backup.
      on conflict (job_uid, generation) do update set spec = excluded.spec`,
     [
-      fresh.map(({ job }) => job.uid),
-      fresh.map(({ to }) => to.generation),
-      fresh.map(({ job }) => textOf(job.spec)),
+      changed.map(({ job }) => job.uid),
+      changed.map(({ to }) => to.generation),
+      changed.map(({ job }) => textOf(job.spec)),
     ],
   );
 }

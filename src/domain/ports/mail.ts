@@ -45,7 +45,7 @@ export interface Mailer {
 export interface EmailLog {
   /** Group-committed; resolves when durable. Throws ContentRefused. */
   append(entry: NewEmailLogEntry): Promise<EmailLogEntry>;
-  /** Those of the entries' accounts for whose part of the log somebody holds a lock. Waits for no lock. */
+  /** Those of the entries' accounts on whose part of the log somebody holds a lock. Waits for no lock. */
   locked(entries: readonly NewEmailLogEntry[]): Promise<ReadonlySet<string>>;
   /**
    * Throws DependencyUnavailable while nothing can be written: the server is read-only or full, or somebody holds a

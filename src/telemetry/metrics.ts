@@ -82,30 +82,30 @@ export function createMetrics(options: {
     // HTTP. `route` is the pattern (`/jobs/{id}`), never the path.
     httpRequests: counter(
       "http_requests_total",
-      "HTTP requests answered; with status 499 those whose client went away before that.",
+      "HTTP requests answered. Status 499: the client went away before the response began.",
       ["method", "route", "status"],
     ),
     httpRequestDuration: histogram(
       "http_request_duration_seconds",
-      "Time from a request's headers to the end of its answer.",
+      "Time from receiving a request's headers to the end of the response.",
       REQUEST_SECONDS,
       ["method", "route", "status"],
     ),
-    httpRequestsInFlight: gauge("http_requests_in_flight", "HTTP requests being answered."),
+    httpRequestsInFlight: gauge("http_requests_in_flight", "HTTP requests in progress."),
     rateLimited: counter(
       "http_rate_limited_total",
-      "Requests refused with 429 `rate_limited`: over their key's rate, or too many large ones, mails or lists at a time.",
+      "Requests refused with 429 `rate_limited`: over the key's rate, or too many large requests, mails or lists at a time.",
     ),
 
     // Mail and passcodes.
     emails: counter(
       "emails_total",
-      "Emails by kind (email, otp, job) and outcome (sent, failed, queue_full: too many wait for its server already, unconfigured).",
+      "Emails by kind (email, otp, job) and outcome (sent, failed, queue_full: too many already wait for the SMTP server, unconfigured: no SMTP settings).",
       ["kind", "outcome"],
     ),
     emailDuration: histogram(
       "email_duration_seconds",
-      "Time from taking on an email to the server's answer, with the wait for a connection.",
+      "Time from the start of a send to the SMTP server's final response, including the wait for a connection.",
       DELIVERY_SECONDS,
       ["kind"],
     ),
@@ -118,27 +118,27 @@ export function createMetrics(options: {
     // Runs.
     runsCreated: counter(
       "runs_created_total",
-      "Runs that the leader created, by trigger (schedule, manual: by annotation); not those that REST asked for.",
+      "Runs created by the leader, by trigger (schedule, manual: by annotation). Runs requested through REST are not counted.",
       ["trigger"],
     ),
     runCreationLateness: histogram(
       "run_creation_lateness_seconds",
-      "Time from a scheduled run's time to its creation; 0 for runs prepared ahead of time.",
+      "Time from a run's scheduled time to the run's creation; 0 for runs created ahead of time. Manual runs are not counted.",
       LATENESS_SECONDS,
     ),
     runsMissed: counter(
       "runs_missed_total",
-      "Fire times that did not run, by reason (downtime, deadline, overlap, past_at_creation, paused); not those of runs that a change dropped.",
+      "Missed fire times by reason (downtime, deadline, overlap, past_at_creation, paused). Fire times of runs that were dropped because their job changed are not counted.",
       ["reason"],
     ),
     runs: counter(
       "runs_total",
-      "Attempts, by job type and outcome (delivered, retryable, permanent, gone, interrupted, replaced, deleted, circuit_open), as the process concluded them that made them; those of dead ones are in `carillon_runs_reaped_total`.",
+      "Attempts by job type and outcome (delivered, retryable, permanent, gone, interrupted, replaced, deleted, circuit_open), counted by the process that made them. Attempts of processes that died are in `carillon_runs_reaped_total`.",
       ["type", "outcome"],
     ),
     runLateness: histogram(
       "run_lateness_seconds",
-      "Time from a run's scheduled time to the start of its first attempt, unless something had put it off, such as an open circuit.",
+      "Time from a run's scheduled time to the start of its first attempt. Runs that were postponed, for example by an open circuit, are not counted.",
       LATENESS_SECONDS,
       ["type"],
     ),
@@ -148,16 +148,16 @@ export function createMetrics(options: {
       DELIVERY_SECONDS,
       ["type"],
     ),
-    runsInFlight: gauge("runs_in_flight", "Attempts that this process is delivering."),
+    runsInFlight: gauge("runs_in_flight", "Attempts in progress in this process."),
     runsReaped: counter(
       "runs_reaped_total",
-      "Runs taken from dead workers, by result (requeued, interrupted).",
+      "Runs taken over from dead workers, by result (requeued, interrupted).",
       ["result"],
     ),
     queueDepth: gauge("run_queue_depth", "Unfinished runs by state (queued, started).", ["state"]),
     queueOldestAge: gauge(
       "run_queue_oldest_age_seconds",
-      "Age of the oldest due run that has not started; 0 when there is none. What waits for a retry or behind an open circuit is not due.",
+      "Age of the oldest due run that has not started; 0 if there is none. Runs that wait for a retry or an open circuit are not due.",
     ),
     jobs: gauge("jobs", "Jobs by status, as the leader knows them.", ["status"]),
 
@@ -167,16 +167,16 @@ export function createMetrics(options: {
     ]),
     circuitTransitions: counter(
       "circuit_transitions_total",
-      "Circuit breaker transitions, by the state that follows (open, half_open, closed).",
+      "Circuit breaker transitions by new state (open, half_open, closed).",
       ["state"],
     ),
     circuitRejections: counter(
       "circuit_rejections_total",
-      "Attempts put off because their circuit was open.",
+      "Attempts postponed because their circuit was open.",
     ),
     circuitsRefused: counter(
       "circuits_refused_total",
-      "Failures of destinations without a circuit breaker that got none: too many circuits are open.",
+      "Failures for which no circuit breaker was created because too many circuits are open.",
     ),
     destinationsRefused: counter(
       "destinations_refused_total",
@@ -193,13 +193,13 @@ export function createMetrics(options: {
     ),
     reconcileDuration: histogram(
       "reconcile_duration_seconds",
-      "Time of one batch of decisions and its transaction.",
+      "Duration of one batch of scheduling decisions and its transaction.",
       WORK_SECONDS,
     ),
     reconcileQueueDepth: gauge("reconcile_queue_depth", "Jobs waiting to be reconciled."),
     namespacesRefused: gauge(
       "namespaces_refused",
-      "Watched namespaces that the API server does not let this process list: their jobs wait.",
+      "Watched namespaces whose jobs the API server does not let this process list. These jobs wait.",
     ),
     statusWrites: counter("status_writes_total", "Job status writes by outcome (written, error).", [
       "outcome",
@@ -208,18 +208,18 @@ export function createMetrics(options: {
     // Kubernetes. `resource` is a plural name, `status` the HTTP status or `error` for no answer.
     kubernetesRequests: counter(
       "kubernetes_requests_total",
-      "Calls of the Kubernetes API by verb, resource and status; retries count each.",
+      "Kubernetes API calls by verb, resource and status; each retry counts.",
       ["verb", "resource", "status"],
     ),
     kubernetesRequestDuration: histogram(
       "kubernetes_request_duration_seconds",
-      "Time from sending a call of the Kubernetes API to the headers of its answer.",
+      "Time from sending a Kubernetes API call to the headers of the response.",
       REQUEST_SECONDS,
       ["verb", "resource"],
     ),
     kubernetesWatchEnds: counter(
       "kubernetes_watch_ends_total",
-      "Watches that ended, by reason (timeout, inactive, expired, malformed, lost).",
+      "Ended Kubernetes watches by reason (timeout, inactive, expired, malformed, lost).",
       ["reason"],
     ),
     kubernetesEvents: counter(
@@ -231,26 +231,29 @@ export function createMetrics(options: {
     // PostgreSQL.
     databasePoolConnections: gauge(
       "database_pool_connections",
-      "Connections of the pool by state (idle, used).",
+      "PostgreSQL connections in this process's pools by state (idle, used).",
       ["state"],
     ),
-    databasePoolWaiting: gauge("database_pool_waiting", "Callers waiting for a connection."),
+    databasePoolWaiting: gauge(
+      "database_pool_waiting",
+      "Callers waiting for a PostgreSQL connection.",
+    ),
     databaseUp: gauge(
       "database_up",
-      "1 when PostgreSQL answered at this scrape, and takes writes, otherwise 0.",
+      "1 if PostgreSQL answered during this scrape and accepts writes, otherwise 0.",
     ),
     databaseFailures: counter(
       "database_failures_total",
-      "Statements that PostgreSQL did not carry out, and that are tried again: unreachable, read-only, full, too slow, locked.",
+      "Statements that failed because PostgreSQL was unreachable, read-only, full, too slow or locked.",
     ),
     clockOffset: gauge(
       "clock_offset_seconds",
-      "PostgreSQL's clock minus this machine's wall clock.",
+      "PostgreSQL's clock minus the clock of this process's machine.",
     ),
 
     retentionLastSuccess: gauge(
       "retention_last_success_timestamp_seconds",
-      "When this process last removed all that is past its retention (history, finished one-time jobs); until it has, when it started.",
+      "Unix time of the last complete removal of expired data (history, finished one-time jobs) by this process; until the first one, when the process started.",
       ["of"],
     ),
 

@@ -5,76 +5,86 @@
 export const ERROR_CODES = {
   malformed_request: {
     status: 400,
-    meaning: "The request is not valid HTTP, or its target cannot be read.",
+    meaning: "The request is not valid HTTP, or its target (path and query) cannot be parsed.",
   },
   invalid_json: {
     status: 400,
     meaning:
-      "The body is not one JSON object in UTF-8: syntax, a key given twice, NUL or a lone surrogate in a string, nesting deeper than 64.",
+      "The body is not one valid JSON object in UTF-8, or has a duplicate key, NUL or a lone surrogate in a string, or more than 64 levels of nesting.",
   },
   invalid_request: {
     status: 400,
-    meaning: "A field or query parameter is missing, unknown or not acceptable; see `details`.",
+    meaning: "A field or query parameter is missing, unknown or invalid; see `details`.",
   },
   invalid_otp: {
     status: 400,
     meaning:
-      "The code is wrong, expired, burnt or already used, or its address has had ten wrong tries within an hour. One text for all of them.",
+      "The code is wrong, expired, already used or burnt by wrong tries, or its address has had ten wrong tries within an hour. The response does not say which.",
   },
-  unauthorized: { status: 401, meaning: "The `X-API-Key` header is missing or not a live key." },
+  unauthorized: {
+    status: 401,
+    meaning: "The `X-API-Key` header is missing or is not a valid key.",
+  },
   signed_out: { status: 401, meaning: "Dashboard: there is no session, or it has ended." },
   sign_in_failed: {
     status: 401,
-    meaning: "Dashboard: the address and password do not belong to a user.",
+    meaning: "Dashboard: no user has this address and password.",
   },
   forbidden: { status: 403, meaning: "Dashboard: the user's role does not allow it." },
   cross_origin: {
     status: 403,
-    meaning: "Dashboard: the request comes from another site, or does not say where it comes from.",
+    meaning:
+      "Dashboard: the request comes from another origin or states none, or uses plain http from another machine.",
   },
   not_found: {
     status: 404,
-    meaning: "There is no such route, or the account has no such job.",
+    meaning:
+      "There is no such route, or the account has no such job; dashboard: or no such key, user, invitation or account.",
   },
-  method_not_allowed: { status: 405, meaning: "The route exists; `Allow` lists its methods." },
+  method_not_allowed: {
+    status: 405,
+    meaning: "The route exists, but not with this method; `Allow` lists its methods.",
+  },
   request_timeout: { status: 408, meaning: "The request did not arrive in time." },
   conflict: {
     status: 409,
     meaning:
-      "The job was changed by somebody else at the same time, several times over. When creating one: a job that was made with this `Idempotency-Key` before differs.",
+      "Others changed the job at the same time, several times in a row. On creation: an earlier request with this `Idempotency-Key` created a different job.",
   },
   job_owned: {
     status: 409,
-    meaning: "A GitOps tool manages the job: change it there. The text names the owner.",
+    meaning:
+      "Another tool, such as Argo CD or Helm, manages the job: change it there. `error` names the tool.",
   },
   last_owner: {
     status: 409,
-    meaning: "Dashboard: the account would be left without an owner. Make somebody else one first.",
+    meaning:
+      "Dashboard: the account would be left without an owner. Make another user an owner first.",
   },
   last_administrator: {
     status: 409,
     meaning:
-      "Dashboard: the installation would be left without an administrator. Make another one first.",
+      "Dashboard: the installation would be left without an administrator. Create another one first (`carillon admin user create --admin`).",
   },
   namespace_in_use: {
     status: 409,
     meaning:
-      "Dashboard: the namespace that the account is bound to has jobs, which would belong to nobody. Delete or move them first.",
+      "Dashboard: the account's present namespace has jobs, which would belong to no account. Delete or move them first.",
   },
   idempotency_mismatch: {
     status: 409,
-    meaning: "The `Idempotency-Key` was used with a different body: use another key for this one.",
+    meaning: "This `Idempotency-Key` was used with a different body before: use another key.",
   },
   idempotency_in_flight: {
     status: 409,
-    meaning: "A request with this `Idempotency-Key` is being worked on: try again shortly.",
+    meaning: "A request with this `Idempotency-Key` is still being processed: try again shortly.",
   },
   outcome_unknown: {
     status: 409,
     meaning:
-      "An earlier request with this `Idempotency-Key` may or may not have sent its mail, or not to all of its recipients. To send it, perhaps again, use another key.",
+      "It is unknown whether an earlier request with this `Idempotency-Key` sent its mail, or to which recipients. To send it, possibly a second time, use another key.",
   },
-  payload_too_large: { status: 413, meaning: "The body is larger than the endpoint takes." },
+  payload_too_large: { status: 413, meaning: "The body is larger than the endpoint accepts." },
   unsupported_media_type: {
     status: 415,
     meaning:
@@ -82,7 +92,7 @@ export const ERROR_CODES = {
   },
   expectation_failed: {
     status: 417,
-    meaning: "An `Expect` header asks for what is not supported.",
+    meaning: "The `Expect` header asks for something that is not supported.",
   },
   smtp_not_configured: {
     status: 422,
@@ -92,35 +102,37 @@ export const ERROR_CODES = {
   rate_limited: {
     status: 429,
     meaning:
-      "The API key is over its rate, or too many requests are being worked on: large ones, mails to one SMTP server, lists, or those of one connection; `Retry-After` says how many seconds to wait.",
+      "The API key is over its rate, or too many requests are in progress: large bodies, mails to one SMTP server, lists, or requests on one connection. `Retry-After` says how many seconds to wait.",
   },
   otp_rate_limited: {
     status: 429,
     meaning:
-      "Five codes were mailed to this address within ten minutes, or may have been; `Retry-After` says how many seconds to wait.",
+      "Five codes were, or may have been, mailed to this address within ten minutes. `Retry-After` says how many seconds to wait.",
   },
   sign_in_delayed: {
     status: 429,
     meaning:
-      "Dashboard: too many failed sign-ins from this client, or too many at once; see `Retry-After`.",
+      "Dashboard: too many failed sign-ins from this client, or too many passwords are being checked at once; see `Retry-After`.",
   },
   headers_too_large: { status: 431, meaning: "The request's headers are too large." },
   smtp_failed: {
     status: 500,
-    meaning: "The SMTP server could not be reached or refused; `error` is its text.",
+    meaning: "The SMTP server could not be reached or refused the mail; `error` says why.",
   },
   internal: {
     status: 500,
-    meaning: "A fault of the service; the log has it under the request id.",
+    meaning:
+      "An unexpected error in Carillon; its log has the details under the request's `X-Request-Id`.",
   },
   dependency_unavailable: {
     status: 503,
     meaning:
-      "Something the service depends on does not answer, or does not let the service in; see `Retry-After`.",
+      "A dependency (PostgreSQL, the Kubernetes API, the OpenID provider) does not answer or denies access, or the scheduler has not seen the job yet; see `Retry-After`.",
   },
   sent_not_logged: {
     status: 503,
-    meaning: "The mail was accepted, but could not be logged. Sending it again sends it twice.",
+    meaning:
+      "The SMTP server accepted the mail, but it could not be logged. Repeating the request sends the mail twice.",
   },
 } as const satisfies Record<string, { status: number; meaning: string }>;
 

@@ -56,7 +56,7 @@ export const ACCOUNT_COMMANDS: readonly Command[] = [
   {
     path: "account delete",
     summary:
-      "Delete an account: its keys stop at once, jobs that REST made go, its data is purged after 30 days.",
+      "Delete an account: its keys stop working at once, its jobs created through REST are deleted, its data is purged after 30 days.",
     positionals: ["NAME"],
     options: {},
     async run({ stores, positionals }) {
@@ -68,7 +68,8 @@ export const ACCOUNT_COMMANDS: readonly Command[] = [
   },
   {
     path: "account allow",
-    summary: "Let the account's webhooks and SMTP reach addresses that are not globally routable.",
+    summary:
+      "Let an account's webhooks and SMTP reach an address range that is not globally routable. Prints JSON.",
     positionals: ["NAME", "CIDR[:PORT]"],
     options: {},
     async run({ stores, positionals }) {
@@ -81,7 +82,7 @@ export const ACCOUNT_COMMANDS: readonly Command[] = [
   },
   {
     path: "account disallow",
-    summary: "Take such a permission back.",
+    summary: "Remove a rule that `account allow` added. Prints JSON.",
     positionals: ["NAME", "CIDR[:PORT]"],
     options: {},
     async run({ stores, positionals }) {
@@ -94,7 +95,7 @@ export const ACCOUNT_COMMANDS: readonly Command[] = [
   },
   {
     path: "account allowed",
-    summary: "Show these permissions of the account. Prints JSON.",
+    summary: "List the rules that `account allow` added. Prints JSON.",
     positionals: ["NAME"],
     options: {},
     async run({ stores, positionals }) {

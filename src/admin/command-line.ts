@@ -124,7 +124,7 @@ function topHelp(): string {
   return [
     "Usage: carillon admin COMMAND [OPTIONS]",
     "",
-    "Administers an installation: the one of DATABASE_URL, or the standalone of CARILLON_DATA_DIR.",
+    "Administers the installation with the database DATABASE_URL, or the standalone that runs in CARILLON_DATA_DIR.",
     "",
     ...commandLines(COMMANDS),
     "",

@@ -19,7 +19,7 @@ const PASSWORD = { ...PASSWORD_STDIN, required: true };
 export const CREDENTIAL_COMMANDS: readonly Command[] = [
   {
     path: "key create",
-    summary: "Create an API key. Prints the raw key, which is shown this once.",
+    summary: "Create an API key. Prints the raw key, which is shown only once.",
     positionals: [],
     options: {
       account: ACCOUNT,
@@ -33,7 +33,7 @@ export const CREDENTIAL_COMMANDS: readonly Command[] = [
   },
   {
     path: "key list",
-    summary: "List an account's API keys: prefix, label, last use.",
+    summary: "List an account's API keys: id, prefix, label, creation and last use.",
     positionals: [],
     options: { account: ACCOUNT },
     async run({ stores, options }) {
@@ -56,7 +56,7 @@ export const CREDENTIAL_COMMANDS: readonly Command[] = [
   },
   {
     path: "key delete",
-    summary: "Delete an API key, by its id in `key list`. It stops working at once.",
+    summary: "Delete an API key by its id from `key list`. It stops working at once.",
     positionals: ["ID"],
     options: { account: ACCOUNT },
     async run({ stores, positionals, options }) {
@@ -69,7 +69,7 @@ export const CREDENTIAL_COMMANDS: readonly Command[] = [
   },
   {
     path: "keys reencrypt",
-    summary: "Seal all secrets again, after a new encryption key was put first in the ring.",
+    summary: "Encrypt all secrets again, after you put a new key first in the ring.",
     positionals: [],
     options: {},
     async run({ stores }) {
@@ -79,7 +79,7 @@ export const CREDENTIAL_COMMANDS: readonly Command[] = [
   },
   {
     path: "signing-secret show",
-    summary: "Print the secret that the account's webhooks are signed with.",
+    summary: "Print the secret that signs the account's webhooks.",
     positionals: [],
     options: { account: ACCOUNT },
     async run({ stores, options }) {
@@ -90,7 +90,8 @@ export const CREDENTIAL_COMMANDS: readonly Command[] = [
   },
   {
     path: "signing-secret rotate",
-    summary: "Make a new signing secret and print it. The old one goes on signing for 24 hours.",
+    summary:
+      "Create a new signing secret and print it. The old one also signs for another 24 hours.",
     positionals: [],
     options: { account: ACCOUNT },
     async run({ stores, options }) {
@@ -105,14 +106,18 @@ export const CREDENTIAL_COMMANDS: readonly Command[] = [
   },
   {
     path: "smtp set",
-    summary: "Set the SMTP server that the account sends through.",
+    summary: "Set the SMTP server through which the account sends mail. Prints JSON.",
     positionals: [],
     options: {
       account: ACCOUNT,
       host: { value: "HOST", meaning: "SMTP server", required: true },
       port: { value: "PORT", meaning: "its port: 587, 465, 2525 or 25", required: true },
-      from: { value: "ADDRESS", meaning: "sender of all mail", required: true },
-      username: { value: "USER", meaning: "user name, with --password-stdin" },
+      from: {
+        value: "ADDRESS",
+        meaning: "sender address of all the account's mail",
+        required: true,
+      },
+      username: { value: "USER", meaning: "user name; needs --password-stdin" },
       "password-stdin": PASSWORD_STDIN,
       tls: {
         value: "MODE",
@@ -150,13 +155,13 @@ export const CREDENTIAL_COMMANDS: readonly Command[] = [
   },
   {
     path: "user create",
-    summary: "Create a user who may sign in to the dashboard.",
+    summary: "Create a user who may sign in to the dashboard. Prints JSON.",
     positionals: [],
     options: {
       account: ACCOUNT,
       email: { value: "EMAIL", meaning: "the address that the user signs in with", required: true },
       "password-stdin": PASSWORD,
-      admin: { meaning: "may create accounts" },
+      admin: { meaning: "make the user an administrator, who may create and bind accounts" },
     },
     async run(invocation) {
       const { stores, options, switches } = invocation;
@@ -179,7 +184,7 @@ export const CREDENTIAL_COMMANDS: readonly Command[] = [
   },
   {
     path: "user set-password",
-    summary: "Give a dashboard user a new password, and end the sessions that are open.",
+    summary: "Set a dashboard user's password, and end the user's open sessions.",
     positionals: [],
     options: {
       email: { value: "EMAIL", meaning: "the address that the user signs in with", required: true },

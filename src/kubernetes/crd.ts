@@ -15,8 +15,8 @@ type Column = readonly [
 
 const COLUMNS: readonly Column[] = [
   ["Type", "string", ".status.type", "webhook or email"],
-  ["Schedule", "string", ".status.schedule", "Cron expression or time of the single run"],
-  ["Suspended", "boolean", ".spec.suspend", "Whether runs are held back"],
+  ["Schedule", "string", ".status.schedule", "Cron expression, or time of the single run"],
+  ["Suspended", "boolean", ".spec.suspend", "Whether scheduled runs are suspended"],
   ["Last", "date", ".status.lastScheduleTime", "The latest scheduled time that became a run"],
   ["Next", "string", ".status.nextScheduleTime", "The next scheduled time"],
   ["Status", "string", ".status.phase", "Active, Paused, Completed, Failed or Invalid"],
@@ -24,10 +24,10 @@ const COLUMNS: readonly Column[] = [
     "Reason",
     "string",
     '.status.conditions[?(@.type=="Scheduled")].reason',
-    "What the status comes from: one that is Paused need not be suspended",
+    "Reason for the status: a Paused job need not be suspended",
     1,
   ],
-  ["Age", "date", ".metadata.creationTimestamp", "Since the job was created"],
+  ["Age", "date", ".metadata.creationTimestamp", "Time since the job was created"],
 ];
 
 /** Fields that `kubectl get sj --field-selector` and a watch can select by. */
@@ -75,7 +75,7 @@ function customResourceDefinition() {
             openAPIV3Schema: {
               type: "object",
               description:
-                "A ScheduledJob calls a webhook or sends an email, on a cron schedule or once. It belongs to the Carillon account that its namespace is bound to.",
+                "A ScheduledJob calls a webhook or sends an email, on a cron schedule or once. It belongs to the Carillon account to which its namespace is bound.",
               required: ["spec"],
               properties: {
                 apiVersion: { type: "string" },

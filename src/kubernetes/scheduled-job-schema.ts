@@ -130,7 +130,7 @@ const secretKeyRef = Type.Object(
     name: Type.String({
       minLength: 1,
       maxLength: 253,
-      description: "Name of a Secret of the same namespace.",
+      description: "Name of a Secret in the job's namespace.",
       ...rules([
         matches("^[a-z0-9.-]+$"),
         "must be the name of a Secret: lowercase letters, digits, - and .",
@@ -146,7 +146,10 @@ const secretKeyRef = Type.Object(
       ]),
     }),
   },
-  { description: "Where the value is; the Secret must carry carillon.dev/webhook-headers=true." },
+  {
+    description:
+      "Where the value is. The Secret must have the label carillon.dev/webhook-headers=true.",
+  },
 );
 
 const headersFrom = Type.Array(
@@ -172,7 +175,7 @@ const headersFrom = Type.Array(
       "a header is given twice, in two spellings; keep one of them",
     ]),
     description:
-      "Request headers whose values are read from Secrets at each attempt. Needs a Secret with the label carillon.dev/webhook-headers=true, and an installation that may read Secrets in this namespace.",
+      "Request headers whose values are read from Secrets at each attempt. Each Secret must have the label carillon.dev/webhook-headers=true, and the installation must be allowed to read Secrets in this namespace.",
     "x-kubernetes-list-type": "map",
     "x-kubernetes-list-map-keys": ["header"],
   },
@@ -213,7 +216,7 @@ const webhook = Type.Object(
     timeoutSeconds: Type.Optional(field.timeoutSeconds),
   },
   {
-    description: "Calls a URL with POST. Set either webhook or email.",
+    description: "Calls a URL with POST. Set exactly one of webhook and email.",
     ...rules([
       `!has(self.headers) || !has(self.headersFrom) || self.headersFrom.all(from, !self.headers.exists(name, ${sameHeader("name", "from.header")}))`,
       "a header is in both headers and headersFrom; keep one of them",
@@ -234,7 +237,10 @@ const email = Type.Object(
     body: field.emailBody,
     isHtml: Type.Optional(field.isHtml),
   },
-  { description: "Sends an email through the account's SMTP server. Set either webhook or email." },
+  {
+    description:
+      "Sends an email through the account's SMTP server. Set exactly one of webhook and email.",
+  },
 );
 
 const retry = Type.Object(
@@ -244,7 +250,7 @@ const retry = Type.Object(
     maxBackoffSeconds: Type.Optional(field.maxBackoffSeconds),
   },
   {
-    description: "What happens after an attempt that failed.",
+    description: "Whether and when a failed attempt is retried.",
     default: {},
     ...rules([
       "!has(self.minBackoffSeconds) || !has(self.maxBackoffSeconds) || self.minBackoffSeconds <= self.maxBackoffSeconds",
@@ -267,7 +273,7 @@ export const scheduledJobSpec = Type.Object(
     suspend: Type.Optional(
       Type.Boolean({
         description:
-          "While true no scheduled run is created or started. An attempt under way at the change goes on, but is not retried.",
+          "While true, no scheduled run is created or started. An attempt already in progress continues but is not retried.",
         default: false,
       }),
     ),
@@ -278,7 +284,7 @@ export const scheduledJobSpec = Type.Object(
   },
   {
     description:
-      "What the author asks for. The REST API may write it too, the controller never does.",
+      "Desired state of the job. The REST API may write it too; the controller never does.",
     ...rules([
       "has(self.webhook) != has(self.email)",
       "set exactly one of webhook and email: it says what a run does",

@@ -12,11 +12,11 @@ const count = (description: string) => Type.Optional(Type.Integer({ description 
 const condition = Type.Object({
   type: Type.String({
     description:
-      "Ready, Scheduled, LastRunSucceeded, Stalled while it is True, or DestinationReachable while it is False.",
+      "Ready, Scheduled, LastRunSucceeded, Stalled (present only while True) or DestinationReachable (present only while False).",
     maxLength: 316,
   }),
   status: oneOf(["True", "False", "Unknown"], { description: "Whether the condition holds." }),
-  observedGeneration: count("The generation that the condition speaks of."),
+  observedGeneration: count("The generation that the condition describes."),
   lastTransitionTime: Type.String({
     format: "date-time",
     description: "When the condition's status last changed.",
@@ -31,26 +31,26 @@ const condition = Type.Object({
  */
 export const scheduledJobStatus = Type.Object(
   {
-    observedGeneration: count("The generation that this status was made from."),
+    observedGeneration: count("The generation that this status describes."),
     phase: text("Active, Paused, Completed, Failed or Invalid."),
     type: text("webhook or email."),
-    schedule: text("The cron expression or the time of the single run."),
+    schedule: text("The cron expression, or the time of the single run."),
     conditions: Type.Optional(
       Type.Array(condition, {
         description:
-          "Ready, Scheduled, LastRunSucceeded, Stalled while it is True, and DestinationReachable while it is False.",
+          "Ready, Scheduled, LastRunSucceeded, Stalled (present only while True) and DestinationReachable (present only while False).",
         maxItems: 16,
         "x-kubernetes-list-type": "map",
         "x-kubernetes-list-map-keys": ["type"],
       }),
     ),
     lastScheduleTime: time("The latest scheduled time that became a run."),
-    lastSuccessTime: time("When the latest attempt that succeeded began."),
+    lastSuccessTime: time("When the latest successful attempt began."),
     nextScheduleTime: time("The next scheduled time."),
     lastExecution: Type.Optional(
       Type.Object(
         {
-          id: text("As in GET /jobs/{id}/executions."),
+          id: text("The execution's identifier in GET /jobs/{id}/executions."),
           status: text("success or failed."),
           httpStatus: count("HTTP status recorded for the attempt."),
           attempt: count("1 for the first attempt of its run."),
@@ -65,7 +65,7 @@ export const scheduledJobStatus = Type.Object(
     ),
   },
   {
-    description: "What has become of the job. Written by Carillon.",
+    description: "Observed state of the job, written by Carillon.",
     // Else a tool that waits (kstatus) takes a job that nobody has looked at yet for one that is in order.
     default: { observedGeneration: NOT_OBSERVED },
   },

@@ -82,7 +82,7 @@ export const address = Type.String({
   minLength: 1,
   maxLength: LIMITS.address,
   description:
-    "One plain address (addr-spec of RFC 5321): no display name, quoted local part, comment, group or list.",
+    "One plain address (addr-spec of RFC 5322): no display name, quoted local part, comment, group or list.",
   "x-documented": { format: "email" },
   examples: ["ada@example.com"],
 });
@@ -111,11 +111,11 @@ export const jobName = Type.String({
 });
 
 export const jobType = oneOf(["webhook", "email"], {
-  description: "What a run does: invoke a webhook URL or send an email.",
+  description: "What a run does: call a webhook URL or send an email.",
 });
 
 export const scheduleType = oneOf(["cron", "one_time"], {
-  description: "Whether the job recurs by a cron expression or runs once.",
+  description: "Whether the job recurs on a cron schedule or runs once.",
 });
 
 export const cronExpression = Type.String({
@@ -128,7 +128,7 @@ export const cronExpression = Type.String({
 export const timeZone = Type.String({
   minLength: 1,
   maxLength: LIMITS.timeZone,
-  description: "IANA time zone that the cron expression is read in.",
+  description: "IANA time zone in which the cron expression is evaluated.",
   default: SPEC_DEFAULTS.timeZone,
   examples: ["Europe/Paris"],
 });
@@ -144,7 +144,7 @@ export const runAt = Type.String({
 export const webhookUrl = Type.String({
   minLength: 1,
   maxLength: LIMITS.url,
-  description: "http or https URL that is called with POST. No user info.",
+  description: "http or https URL that is called with POST, without user info.",
   "x-documented": { format: "uri", pattern: "^[hH][tT][tT][pP][sS]?://[^/?#\\\\]" },
   examples: ["https://example.com/hooks/report"],
 });
@@ -152,7 +152,7 @@ export const webhookUrl = Type.String({
 export const webhookPayload = Type.Unsafe<Record<string, unknown>>({
   type: "object",
   description:
-    "JSON object sent as the body of the webhook, at most 256 KiB. Numbers must survive a JSON round trip.",
+    "JSON object sent as the body of the webhook, at most 256 KiB. Send numbers that a JSON round trip would change as strings.",
   // The default of JSON Schema, said aloud: without it generated clients expect an object without members.
   "x-documented": { additionalProperties: true },
   examples: [{ report: "daily" }],
@@ -176,7 +176,7 @@ export const webhookHeaders = Type.Unsafe<Record<string, string>>({
     propertyNames: { pattern: HEADER_NAME, maxLength: LIMITS.headerName },
   },
   description:
-    "Additional request headers. Those that frame or sign the call (Host, Content-*, webhook-*, Carillon-*, …) are refused.",
+    "Additional request headers. Headers that frame, identify or sign the call (Host, Content-*, User-Agent, webhook-*, Carillon-*, …) are refused.",
   examples: [{ Authorization: "Bearer <TOKEN>" }],
 });
 
@@ -192,7 +192,7 @@ export const emailBody = Type.String({
 export const timeoutSeconds = Type.Integer({
   minimum: 1,
   maximum: LIMITS.timeoutSeconds,
-  description: "Seconds that one webhook call may take in all.",
+  description: "Seconds that one webhook call may take in total.",
   default: SPEC_DEFAULTS.timeoutSeconds,
 });
 
@@ -200,7 +200,7 @@ export const maxRetries = Type.Integer({
   minimum: 0,
   maximum: LIMITS.maxRetries,
   description:
-    "Attempts after the first. 0: at most one delivery per scheduled time; more: at least once, up to so many more attempts.",
+    "Maximum number of retries. 0: at most one delivery per scheduled time. More: at least one delivery, unless every attempt fails.",
   default: SPEC_DEFAULTS.maxRetries,
 });
 
@@ -208,14 +208,14 @@ export const minBackoffSeconds = Type.Integer({
   minimum: 1,
   maximum: LIMITS.backoffSeconds,
   description:
-    "Least seconds before each retry; the pause is random, up to an upper bound that is twice this at first and doubles.",
+    "Minimum seconds before each retry. The pause is random; its upper bound starts at twice this value and doubles with each retry.",
   default: SPEC_DEFAULTS.minBackoffSeconds,
 });
 
 export const maxBackoffSeconds = Type.Integer({
   minimum: 1,
   maximum: LIMITS.backoffSeconds,
-  description: "Upper bound in seconds of the time between two attempts; not below the least.",
+  description: "Maximum seconds before each retry; must not be less than the minimum.",
   default: SPEC_DEFAULTS.maxBackoffSeconds,
 });
 

@@ -90,7 +90,7 @@ export const jobCreate = Type.Object(
   {
     additionalProperties: false,
     description:
-      "`cron_expression` is required when `schedule_type` is `cron`, `run_at` when it is `one_time`; `webhook_url` when `type` is `webhook`; `email_to`, `email_subject` and `email_body` when it is `email`. Fields of the other kind are refused.",
+      "`cron_expression` is required when `schedule_type` is `cron`, `run_at` when it is `one_time`; `webhook_url` when `type` is `webhook`; `email_to`, `email_subject` and `email_body` when it is `email`. Fields of the other type or schedule type are refused.",
     "x-documented": {
       allOf: [ofOneKind("type"), ofOneKind("schedule_type")],
     },
@@ -126,7 +126,7 @@ export const jobPatch = Type.Object(
     additionalProperties: false,
     minProperties: 1,
     description:
-      "Absent fields stay as they are, `null` resets an optional field to its default, `webhook_payload` and `webhook_headers` are replaced whole. Changing `type` or `schedule_type` drops the fields of the former kind. The result is validated as a whole.",
+      "Absent fields stay as they are; `null` resets an optional field to its default; `webhook_payload` and `webhook_headers` are replaced as a whole. Changing `type` or `schedule_type` drops the fields of the previous one. The resulting job is validated as a whole.",
     examples: [{ cron_expression: "30 4 * * 1-5", max_retries: 3 }],
   },
 );

@@ -10,8 +10,8 @@ pre{background:color-mix(in srgb,currentColor 8%,transparent);padding:1rem;borde
 a{color:LinkText}`,
     body: `<main><h1>Carillon</h1>
 <p>The dashboard's files are not built here: <code>npm run build:dashboard</code> builds them, and
-<code>npm start</code> does so by itself. Everything it does can be done with the command line,
-in the directory that Carillon runs from:</p>
+<code>npm start</code> does so by itself. Without the dashboard, use the command line in the
+directory from which Carillon runs:</p>
 <pre>npm run -s carillon -- admin key create --account NAME
 npm run -s carillon -- admin key list --account NAME
 npm run -s carillon -- admin smtp set --account NAME \\
@@ -19,6 +19,6 @@ npm run -s carillon -- admin smtp set --account NAME \\
   --username USER --password-stdin
 npm run -s carillon -- admin --help</pre>
 <p>In a container the same program is <code>carillon</code>.</p>
-<p>The interface itself is described in the <a href="/docs">API documentation</a>.</p></main>`,
+<p>The <a href="/docs">API documentation</a> describes the REST API.</p></main>`,
   });
 }

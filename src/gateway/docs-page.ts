@@ -51,7 +51,7 @@ export function docsPage(document: OpenApiDocument, { perSecond, burst }: RateLi
       .join("")}<h2>Reference</h2><ul><li><a href="#errors">Errors</a></li></ul></nav>
 <main><p>${prose(document.info.description)}</p>
 <p>Send the API key with each request:</p><pre>X-API-Key: svc_live_…</pre>
-<p>A key may make ${number(perSecond)} requests a second, ${number(burst)} at once, of each gateway; <code>RateLimit-*</code> headers say what is left. Unknown fields and query parameters are refused. So is a key that stands twice in one JSON object.</p>
+<p>For each gateway process, an API key may make ${number(perSecond)} requests a second, ${number(burst)} at once; the <code>RateLimit-*</code> headers say how many are left. Unknown fields, unknown query parameters and duplicate keys in a JSON object are refused.</p>
 ${sections.map(({ html }) => html).join("")}${errorsHtml()}</main></div>`,
   });
 }
@@ -200,7 +200,7 @@ function errorsHtml(): string {
     ([code, { status, meaning }]) =>
       `<tr id="error-${e(code)}"><td><code>${e(code)}</code></td><td>${status}</td><td>${prose(meaning)}</td></tr>`,
   );
-  return `<section><h2 id="errors">Errors</h2><p>${prose('Always `{"error": "…", "code": "…"}`, with `details` when fields were refused.')}</p><div class="scroll"><table><thead><tr><th>Code</th><th>Status</th><th>Meaning</th></tr></thead><tbody>${rows.join("")}</tbody></table></div></section>`;
+  return `<section><h2 id="errors">Errors</h2><p>${prose('Every error response is `{"error": "…", "code": "…"}`, with `details` if fields were refused.')}</p><div class="scroll"><table><thead><tr><th>Code</th><th>Status</th><th>Meaning</th></tr></thead><tbody>${rows.join("")}</tbody></table></div></section>`;
 }
 
 function resolved(document: OpenApiDocument, schema: Schema): Schema {

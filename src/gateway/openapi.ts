@@ -96,14 +96,17 @@ export function openApiDocument(options: { version: string }): OpenApiDocument {
     },
     servers: [{ url: "/" }],
     tags: [
-      { name: "Email", description: "Send email through the account's SMTP server; its log." },
+      {
+        name: "Email",
+        description: "Send email through the account's SMTP server, and read the email log.",
+      },
       { name: "OTP", description: "One-time passcodes by email." },
       { name: "Jobs", description: "Webhooks and emails on a schedule." },
-      { name: "Service", description: "Health and this document. No API key needed." },
+      { name: "Service", description: "Health checks and this document. No API key needed." },
       {
         name: "Dashboard",
         description:
-          "What the dashboard's pages call: with its session cookie instead of an API key, and only from its own origin. It changes with the pages; programs use the routes above.",
+          "Routes for the dashboard's own pages, with a session cookie instead of an API key and only from the dashboard's origin. They change with the pages; programs use the other routes.",
       },
     ],
     paths,
@@ -117,7 +120,8 @@ export function openApiDocument(options: { version: string }): OpenApiDocument {
           type: "apiKey",
           in: "header",
           name: "X-API-Key",
-          description: "Begins with `svc_live_`. Made in the dashboard or with the command line.",
+          description:
+            "Begins with `svc_live_`. Created in the dashboard or with `carillon admin key create`.",
         },
         session: {
           type: "apiKey",
@@ -262,9 +266,9 @@ function headersOf(
 }
 
 const RATE_HEADERS = {
-  "RateLimit-Limit": rateHeader("Requests that the API key may make at once."),
-  "RateLimit-Remaining": rateHeader("How many of them are left."),
-  "RateLimit-Reset": rateHeader("Seconds until all of them are there again."),
+  "RateLimit-Limit": rateHeader("Requests that the API key may make in a burst."),
+  "RateLimit-Remaining": rateHeader("Requests of the burst that are left."),
+  "RateLimit-Reset": rateHeader("Seconds until the whole burst is available again."),
 };
 
 function rateHeader(description: string): object {
@@ -284,7 +288,7 @@ const RETRY_AFTER = {
 
 const REPLAYED = {
   "Idempotency-Replayed": {
-    description: "`true`: the answer that the first request with this `Idempotency-Key` got.",
+    description: "`true`: this is the response to the first request with this `Idempotency-Key`.",
     schema: { type: "string", enum: ["true"] },
   },
 };

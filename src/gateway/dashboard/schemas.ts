@@ -14,7 +14,7 @@ const ownPassword = Type.String({
   minLength: 1,
   maxLength: 256,
   description:
-    "Of the user. One who has none leaves it out, and must have signed in within the last ten minutes.",
+    "The user's own password. A user without one leaves it out and must have signed in within the last ten minutes.",
 });
 const count = (description: string) => Type.Integer({ minimum: 0, description });
 const maybe = (description: string) =>
@@ -29,9 +29,9 @@ export type SignIn = Static<typeof signInBody>;
 export const signInOptionsAnswer = Type.Object({
   single_sign_on: Type.Unsafe<{ name: string } | null>({
     type: ["object", "null"],
-    properties: { name: { type: "string", description: "Of the provider, for people." } },
+    properties: { name: { type: "string", description: "The provider's name on the button." } },
     required: ["name"],
-    description: "Null: with a password only.",
+    description: "Null: users sign in with a password only.",
   }),
 });
 export const singleSignOnBody = Type.Object(
@@ -49,7 +49,7 @@ export const singleSignOnBody = Type.Object(
 );
 export type SingleSignOn = Static<typeof singleSignOnBody>;
 export const singleSignOnAnswer = Type.Object({
-  url: Type.String({ description: "Of the provider; the browser goes there." }),
+  url: Type.String({ description: "The provider's page that the browser must open." }),
 });
 /** As providers have it: what we do not know is theirs to send. */
 export const callbackQuery = Type.Unsafe<Record<string, string>>({
@@ -73,8 +73,12 @@ export const user = Type.Object({
   id: Type.String(),
   email: Type.String(),
   role: field.oneOf(ROLE),
-  admin: Type.Boolean({ description: "May create accounts." }),
-  has_password: Type.Boolean({ description: "False: signs in through the OpenID provider only." }),
+  admin: Type.Boolean({
+    description: "Whether the user is an administrator, who may create and bind accounts.",
+  }),
+  has_password: Type.Boolean({
+    description: "False: the user signs in only through the OpenID provider.",
+  }),
   created_at: timestamp("When the user was created."),
 });
 
@@ -95,7 +99,7 @@ export const sessionAnswer = Type.Object({
   account,
   installation: Type.Object({
     version: Type.String(),
-    retention_days: count("The most that history is kept; 0: for ever."),
+    retention_days: count("Maximum days that history is kept; 0: for ever."),
     kubernetes: Type.Boolean({ description: "Whether jobs are ScheduledJob resources." }),
   }),
 });
@@ -133,7 +137,7 @@ const smtpPassword = Type.Optional(
     minLength: 1,
     maxLength: 1_000,
     description:
-      "Left out: the one that is stored, while server, port and user name stay the same and encryption is not switched off.",
+      "If absent, the stored password is used, provided that server, port and user name stay the same and encryption is not switched off.",
   }),
 );
 export const smtpBody = Type.Object({ ...smtpFields, password: smtpPassword }, CLOSED);
@@ -147,14 +151,14 @@ export const smtpAnswer = Type.Object({
   settings: Type.Unsafe<object | null>({
     type: ["object", "null"],
     properties: { ...smtpFields, password_set: Type.Boolean() },
-    description: "Null: none yet. The password is never sent back.",
+    description: "Null if none are set. The password is never returned.",
   }),
 });
 export const smtpTestAnswer = Type.Object({
   accepted: Type.Boolean(),
-  error: maybe("The SMTP server's text when it was refused."),
+  error: maybe("Why the test mail was not accepted."),
   transcript: Type.Array(Type.String(), {
-    description: "The conversation, line by line, without secrets.",
+    description: "The SMTP conversation line by line, without secrets.",
   }),
 });
 
@@ -176,19 +180,19 @@ export const overviewAnswer = Type.Object({
   jobs: Type.Unsafe<Record<string, number>>({
     type: "object",
     additionalProperties: { type: "integer" },
-    description: "How many jobs there are, by status.",
+    description: "Number of jobs by status.",
   }),
   next_runs: Type.Array(
     Type.Object({ id: Type.String(), name: Type.String(), at: timestamp("When it runs next.") }),
   ),
   failing: Type.Object({
-    total: count("Jobs whose newest attempt failed and that nobody has paused."),
+    total: count("Jobs that nobody has paused and whose newest attempt failed."),
     jobs: Type.Array(
       Type.Object({
         id: Type.String(),
         name: Type.String(),
-        error_message: maybe("Why."),
-        executed_at: timestamp("When."),
+        error_message: maybe("Why the attempt failed."),
+        executed_at: timestamp("When the attempt began."),
       }),
     ),
   }),
@@ -196,7 +200,7 @@ export const overviewAnswer = Type.Object({
     Type.Object({
       destination: Type.String(),
       state: Type.String(),
-      since: timestamp("Since when."),
+      since: timestamp("When the circuit entered this state."),
     }),
   ),
   first_steps: Type.Object({
@@ -214,7 +218,7 @@ export const jobsPageQuery = Type.Object(
     q: Type.Optional(Type.String({ minLength: 1, maxLength: LIMITS.name })),
     status: Type.Optional(
       field.oneOf([...JOB_STATUSES, "failing"], {
-        description: "`failing`: jobs whose newest attempt failed and that nobody has paused.",
+        description: "`failing`: jobs that nobody has paused and whose newest attempt failed.",
       }),
     ),
     type: Type.Optional(field.jobType),
@@ -259,7 +263,7 @@ export const jobCheckQuery = Type.Object(
 export type JobCheckQuery = Static<typeof jobCheckQuery>;
 export const jobCheckBody = Type.Unsafe<Record<string, unknown>>({
   type: "object",
-  description: "As POST /jobs takes it; with `id` as PATCH takes it.",
+  description: "A body for `POST /jobs`, or with `id` a body for `PATCH /jobs/{id}`.",
 });
 export const jobCheckAnswer = Type.Object({
   findings: Type.Array(Type.Object({ field: Type.String(), message: Type.String() })),
@@ -292,7 +296,7 @@ export const otpAnswer = Type.Object({
       send_failed: count("Codes whose mail failed."),
       verified: count("Codes verified."),
       refused: count("Wrong codes."),
-      burnt: count("Codes that wrong tries ended."),
+      burnt: count("Codes invalidated by wrong tries."),
     }),
   ),
   recent: Type.Array(emailLogEntry, { description: "The newest passcode mails, without codes." }),
@@ -303,7 +307,7 @@ export const signingSecretAnswer = Type.Object({
 });
 export const rotateAnswer = Type.Object({
   secret: Type.String(),
-  old_valid_until: timestamp("Until when the old one signs too."),
+  old_valid_until: timestamp("Until when the old secret signs too."),
 });
 
 export const accountPatch = Type.Object(
@@ -319,7 +323,7 @@ export type AccountPatch = Static<typeof accountPatch>;
 export const accountDeleteBody = Type.Object(
   {
     password: Type.Optional(ownPassword),
-    name: Type.String({ maxLength: 64, description: "The account's name, as a check." }),
+    name: Type.String({ maxLength: 64, description: "The account's name, as a confirmation." }),
   },
   CLOSED,
 );
@@ -329,8 +333,8 @@ export const invitation = Type.Object({
   id: Type.String(),
   email: Type.String(),
   role: field.oneOf(ROLE),
-  created_at: timestamp("When it was made."),
-  expires_at: timestamp("Until when it can be accepted."),
+  created_at: timestamp("When the invitation was created."),
+  expires_at: timestamp("Until when the invitation can be accepted."),
 });
 export const usersAnswer = Type.Object({
   users: Type.Array(user),
@@ -351,10 +355,10 @@ export const inviteBody = Type.Object(
 export type InviteBody = Static<typeof inviteBody>;
 export const inviteAnswer = Type.Object({
   invitation,
-  link: Type.String({ description: "For the invited. It is never shown again." }),
+  link: Type.String({ description: "Link for the invited person. It is never shown again." }),
   mail: Type.Unsafe<string | null>({
     type: ["string", "null"],
-    description: "`sent`, or why the mail could not be sent; null: none was asked for.",
+    description: "`sent`, or why the mail could not be sent; null if no mail was requested.",
   }),
 });
 export const invitationToken = Type.Object(
@@ -391,5 +395,5 @@ export type AccountBind = Static<typeof accountBindBody>;
 export const accountCreated = Type.Object({
   account,
   invitation,
-  link: Type.String({ description: "For the owner. It is never shown again." }),
+  link: Type.String({ description: "Invitation link for the owner. It is never shown again." }),
 });

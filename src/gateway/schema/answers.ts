@@ -19,10 +19,12 @@ export const errorAnswer = Type.Object(
     details: Type.Optional(
       Type.Array(
         Type.Object({
-          field: Type.String({ description: "Path of the field or parameter; empty: the whole." }),
+          field: Type.String({
+            description: "Path of the field or parameter; empty for the request as a whole.",
+          }),
           message: Type.String(),
         }),
-        { description: "Of validation only: every finding, up to 20." },
+        { description: "Only with validation errors: up to 20 findings." },
       ),
     ),
   },
@@ -50,7 +52,7 @@ export const readyAnswer = Type.Object(
   {
     status: oneOf(["ready", "degraded", "starting"], {
       description:
-        "`degraded`: something does not answer now, but the process has been ready before and goes on serving.",
+        "`degraded`: a dependency does not answer now, but the process has been ready before and keeps serving.",
     }),
     dependencies: Type.Unsafe<Record<string, string>>({
       type: "object",

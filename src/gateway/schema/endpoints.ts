@@ -39,11 +39,11 @@ const OPEN = { authenticated: false, query: emptyQuery, tag: "Service" } as cons
 export const IDEMPOTENT = {
   idempotent: true,
   idempotencyKey:
-    "Makes a retry safe for 24 hours: the same key and body are answered with the first success.",
+    "Makes retries safe for 24 hours: a request with the same key and body gets the response of the first success.",
 } as const;
 export const ONE_RUN_A_KEY = {
   idempotencyKey:
-    "Makes a retry safe for 7 days: the job gets one run for each key, and every request is answered anew.",
+    "Makes retries safe for 7 days: all requests with the same key queue one run. Each gets a response of its own.",
 } as const;
 
 export const ENDPOINTS = {
@@ -54,7 +54,7 @@ export const ENDPOINTS = {
     tag: "Email",
     summary: "Send one email",
     description:
-      "Sends through the account's SMTP server and logs the send. Answers when the server has accepted or refused the message.",
+      "Sends the email through the account's SMTP server and logs it. Responds when the server has accepted or refused the message.",
     body: mail.sendRequest,
     largeBody: true,
     ...IDEMPOTENT,
@@ -67,7 +67,7 @@ export const ENDPOINTS = {
     path: "/send/otp",
     tag: "OTP",
     summary: "Send a one-time passcode",
-    description: `Generates a 6-digit code that is valid for ${OTP_MINUTES} minutes and mails it. An earlier code for the address no longer verifies, even if this mail fails. An address takes five codes within 10 minutes, those whose mail failed included.`,
+    description: `Generates a 6-digit code that is valid for ${OTP_MINUTES} minutes and mails it. An earlier code for the address no longer verifies, even if this mail fails. An address gets at most five codes within 10 minutes; a code whose mail was certainly not delivered does not count.`,
     body: mail.otpSendRequest,
     ...IDEMPOTENT,
     success: { status: 200, description: "The code was mailed.", schema: mail.otpSendAnswer },
@@ -80,7 +80,7 @@ export const ENDPOINTS = {
     tag: "OTP",
     summary: "Verify a one-time passcode",
     description:
-      "A code verifies once. Five wrong tries burn it. After ten wrong tries within an hour no code for that address verifies, not even a new one, until the hour has passed.",
+      "A code verifies once. Five wrong tries invalidate it. After ten wrong tries within an hour no code for the address verifies, not even a new one, until the hour has passed.",
     body: mail.otpVerifyRequest,
     success: { status: 200, description: "The code was right.", schema: mail.otpVerifyAnswer },
     errors: ["invalid_otp", "smtp_not_configured"],
@@ -103,7 +103,7 @@ export const ENDPOINTS = {
     tag: "Jobs",
     summary: "Create a scheduled job",
     description:
-      "A one-time job that has been over for some time, 90 days where the installation does not say otherwise, is deleted. Its executions stay as long as others.",
+      "A finished one-time job is deleted after 90 days, unless the installation sets another period. Its executions are kept as long as those of other jobs.",
     body: jobCreate,
     ...IDEMPOTENT,
     success: { status: 201, description: "The job was created.", schema: jobs.jobCreated },
@@ -139,7 +139,7 @@ export const ENDPOINTS = {
     tag: "Jobs",
     summary: "Change a job",
     description:
-      "A run that waits for a retry ends with any change, and a one-time job has then failed: a new `run_at` runs it again.",
+      "Any change ends a run that waits for a retry. A one-time job whose run ends this way has failed; a new `run_at` runs it again.",
     body: jobPatch,
     success: { status: 200, description: "The job as changed.", schema: jobs.job },
     errors: ["not_found", "conflict", "job_owned"],
@@ -151,7 +151,7 @@ export const ENDPOINTS = {
     tag: "Jobs",
     summary: "Delete a job",
     description:
-      "Cancels its unstarted runs before it answers. The execution history stays available.",
+      "Cancels the job's unstarted runs before it responds. The execution history stays available.",
     success: { status: 200, description: "The job was deleted.", schema: messageAnswer },
     errors: ["not_found", "job_owned"],
   },
@@ -172,7 +172,7 @@ export const ENDPOINTS = {
     tag: "Jobs",
     summary: "Resume a job",
     description:
-      "Cron times that passed meanwhile do not run; a one-time job whose time passed runs at once. Also lifts the halt that an answer 410 Gone put on a webhook.",
+      "Cron times that passed while the job was paused do not run; a one-time job whose time passed runs at once. Also resumes a job that a 410 Gone halted.",
     success: { status: 200, description: "The job as it is now.", schema: jobs.job },
     errors: ["not_found", "conflict", "job_owned"],
   },
@@ -183,7 +183,7 @@ export const ENDPOINTS = {
     tag: "Jobs",
     summary: "Run a job now",
     description:
-      "Queues one run besides the schedule, also while the job is paused or an answer 410 Gone halted it; it stays so.",
+      "Queues one run in addition to the schedule. A job that is paused, or halted by a 410 Gone, runs too and stays paused or halted.",
     ...ONE_RUN_A_KEY,
     success: { status: 202, description: "The run was queued.", schema: jobs.runAccepted },
     errors: ["not_found"],
@@ -195,7 +195,7 @@ export const ENDPOINTS = {
     tag: "Jobs",
     summary: "List the executions of a job",
     description:
-      "Newest first, of every job that had this id; also after the job was deleted. 404 only if neither the job nor any trace of it exists.",
+      "Newest first, of every job that has had this id, deleted ones included. 404 only if neither the job nor any trace of it exists.",
     query: jobs.executionsQuery,
     success: {
       status: 200,
@@ -209,7 +209,7 @@ export const ENDPOINTS = {
     method: "GET",
     path: "/healthz",
     summary: "Whether the process is alive",
-    success: { status: 200, description: "It is.", schema: healthAnswer },
+    success: { status: 200, description: "The process is alive.", schema: healthAnswer },
     errors: [],
   },
   readiness: {
@@ -218,8 +218,8 @@ export const ENDPOINTS = {
     path: "/readyz",
     summary: "Whether the process can serve",
     description:
-      "503 until everything it depends on has answered once; from then on 200, with a body that says what is down.",
-    success: { status: 200, description: "It has been ready.", schema: readyAnswer },
+      "503 until every dependency has answered once; from then on 200, with a body that says which of them are down.",
+    success: { status: 200, description: "The process has been ready.", schema: readyAnswer },
     alternative: { status: 503, description: "Not ready yet.", schema: readyAnswer },
     errors: [],
   },

@@ -7,7 +7,7 @@ import { NO_NUL, timestamp } from "./answers.ts";
 
 const jobStatus = field.oneOf(JOB_STATUSES, {
   description:
-    "`completed`: a one-time job that is done; `failed`: one that is exhausted or missed its time; `invalid`: a resource that cannot be scheduled as it is.",
+    "`completed`: a one-time job whose run succeeded; `failed`: a one-time job whose run failed for good or that missed its time; `invalid`: a job that cannot be scheduled as it is.",
 });
 
 const SUMMARY = {
@@ -51,7 +51,7 @@ export const job = Type.Object(
       Type.Unsafe<Record<string, unknown>>({
         type: "object",
         additionalProperties: true,
-        description: "The payload as it was given; `{}` when none was.",
+        description: "The payload as it was given; `{}` if none was.",
       }),
     ),
     webhook_headers: nullable(
@@ -72,7 +72,7 @@ export const job = Type.Object(
     delivery_deadline_seconds: Type.Integer(),
     concurrency_policy: field.concurrencyPolicy,
     next_run_at: nullable(
-      Type.String({ format: "date-time", description: "Null: no further run is due." }),
+      Type.String({ format: "date-time", description: "Null if no further run is due." }),
     ),
     last_run_at: nullable(
       Type.String({ format: "date-time", description: "When the last attempt began." }),
@@ -80,11 +80,11 @@ export const job = Type.Object(
     last_status: nullable(field.oneOf(["success", "failed"])),
     circuit: field.oneOf(["closed", "open", "half_open"], {
       description:
-        "The circuit breaker of the job's destination: while it is open, runs wait and nothing is called.",
+        "State of the circuit breaker of the job's destination. While it is open, runs wait and the destination is not called.",
     }),
     halted: Type.Boolean({
       description:
-        "True when the receiver answered 410 Gone: a cron job is `paused` then, a one-time job has `failed`, or is `paused` when a run by hand was answered so before its time. False again once the job is resumed or changed.",
+        "True after the receiver answered 410 Gone, until the job is resumed or changed. `status` is then `paused`, or `failed` for a one-time job whose scheduled run got the 410.",
     }),
   },
   { description: "Every field of a job; inapplicable ones are null." },
@@ -99,7 +99,7 @@ export const jobsQuery = Type.Object(
       Type.String({
         minLength: 1,
         maxLength: LIMITS.name,
-        description: "Part of the name, in any case.",
+        description: "Part of the name, case-insensitive.",
         "x-documented": NO_NUL,
       }),
     ),
@@ -132,7 +132,7 @@ export const executionsQuery = Type.Object(
     include: Type.Optional(
       field.oneOf(["missed"], {
         description:
-          "`missed`: also the scheduled times that did not run, one entry for each span, with the reason. `status` filters the executions among them.",
+          "`missed`: also lists the scheduled times that did not run, one entry per span of times, with the reason. `status` filters only the executions.",
       }),
     ),
   },
@@ -146,10 +146,12 @@ const EXECUTION = {
   status: field.oneOf(["success", "failed"]),
   http_status: Type.Integer({
     description:
-      "The webhook receiver's status, 500 when there was no response; email: 200 accepted, otherwise 500.",
+      "Webhook: the receiver's HTTP status, or 500 without a response. Email: 200 if accepted, otherwise 500.",
   }),
-  duration_ms: Type.Integer({ description: "Run time in milliseconds." }),
-  error_message: nullable(Type.String({ description: "Error text when failed; null on success." })),
+  duration_ms: Type.Integer({ description: "Duration of the attempt in milliseconds." }),
+  error_message: nullable(
+    Type.String({ description: "Error text if the attempt failed; null on success." }),
+  ),
   executed_at: timestamp("When the attempt began."),
   attempt: Type.Integer({ minimum: 1 }),
   trigger: field.oneOf(["schedule", "manual"]),

@@ -47,7 +47,7 @@ const attachment = Type.Object(
           "^(?![Mm][Uu][Ll][Tt][Ii][Pp][Aa][Rr][Tt]/)[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+$",
         "x-rule": "must be a media type such as application/pdf, and not multipart",
         description:
-          "Media type; derived from the file name when absent. A message (`message/…`) that is more than 7-bit lines, which no mail carries unchanged, goes as `application/octet-stream`.",
+          "Media type; derived from the file name if absent. A `message/…` attachment with content other than 7-bit lines is sent as `application/octet-stream`, because mail would not carry it unchanged.",
         examples: ["application/pdf"],
       }),
     ),
@@ -66,8 +66,8 @@ export const sendRequest = Type.Object(
       examples: ["Hello, and welcome."],
     }),
     is_html: Type.Optional(field.isHtml),
-    cc: recipients("Further recipients, seen by all.", "bcc"),
-    bcc: recipients("Further recipients, seen by nobody else.", "cc"),
+    cc: recipients("Further recipients, visible to all.", "bcc"),
+    bcc: recipients("Further recipients, hidden from the others.", "cc"),
     reply_to: Type.Optional(field.address),
     headers: Type.Optional(
       Type.Unsafe<Record<string, string>>({
@@ -85,14 +85,14 @@ export const sendRequest = Type.Object(
           propertyNames: { pattern: field.HEADER_NAME, maxLength: LIMITS.headerName },
         },
         description:
-          "Additional headers of the message. Those that address, identify, structure or authenticate it are refused.",
+          "Additional headers of the message. Headers that address, identify, structure or authenticate the message are refused.",
         examples: [{ "X-Campaign": "spring" }],
       }),
     ),
     attachments: Type.Optional(
       Type.Array(attachment, {
         maxItems: LIMITS.attachments,
-        description: "At most 10 MiB of base64 in all.",
+        description: "At most 10 MiB of base64 in total.",
         default: [],
       }),
     ),
@@ -145,7 +145,7 @@ export const otpVerifyRequest = Type.Object(
     code: Type.String({
       minLength: 1,
       "x-documented": NO_NUL,
-      description: "The 6-digit code. Any other text is answered like a wrong code.",
+      description: "The 6-digit code. Any other text gets the same response as a wrong code.",
       examples: ["123456"],
     }),
   },

@@ -173,7 +173,7 @@ startupProbe:
   httpGet: { path: /healthz, port: metrics }
   periodSeconds: 1
   failureThreshold: 180
-# Not ready is not dead: a process that waits for its database is left alone, however long it takes.
+# Readiness only: a process that waits for its database must not be restarted, however long it waits.
 readinessProbe:
   httpGet: { path: /readyz, port: metrics }
   periodSeconds: 2

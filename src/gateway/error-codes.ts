@@ -49,7 +49,7 @@ export const ERROR_CODES = {
   conflict: {
     status: 409,
     meaning:
-      "Others changed the job at the same time, several times in a row. On creation: an earlier request with this `Idempotency-Key` created a different job.",
+      "Others changed the job at the same time, several times in a row: try again. On creation: an earlier request with this `Idempotency-Key` created a different job.",
   },
   job_owned: {
     status: 409,

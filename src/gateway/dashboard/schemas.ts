@@ -171,8 +171,8 @@ export const overviewAnswer = Type.Object({
   activity: Type.Array(
     Type.Object({
       at: timestamp("Start of the hour or day."),
-      mail_sent: count("Mails accepted."),
-      mail_failed: count("Mails refused."),
+      mail_sent: count("Mails that the SMTP server accepted."),
+      mail_failed: count("Mails that failed."),
       runs_succeeded: count("Attempts of jobs that succeeded."),
       runs_failed: count("Attempts of jobs that failed."),
     }),
@@ -244,7 +244,7 @@ export const jobsPageAnswer = Type.Object({
       next_run_at: maybe("ISO 8601, UTC."),
       last_run_at: maybe("ISO 8601, UTC."),
       last_status: maybe("`success` or `failed`."),
-      managed_by: maybe("The GitOps tool that owns the job."),
+      managed_by: maybe("The tool that manages the job, such as Argo CD or Helm; null if none."),
       created_at: timestamp("When the job was created."),
     }),
   ),

@@ -36,7 +36,7 @@ volumes:
 {{- end }}
 {{- end -}}
 
-{{/* A values file's numbers are floats, and a million of those is written 1e+06. Null: the program's own default. */}}
+{{/* Numbers in values are floats, which templates write as 1e+06 from a million on. Null: the program's default. */}}
 {{- define "carillon.whole" -}}
 {{- if not (kindIs "invalid" .) }}{{ int64 . }}{{ end -}}
 {{- end -}}
@@ -122,7 +122,7 @@ volumes:
 {{- end }}
 {{- end -}}
 
-{{/* Only what is set: a variable may also come by extraEnv. */}}
+{{/* Only variables that have a value: extraEnv may set the others. */}}
 {{- define "carillon.singleSignOnEnvironment" -}}
 {{- with .Values.publicUrl }}
 - name: CARILLON_PUBLIC_URL

@@ -1,9 +1,9 @@
-// Until the program itself is there, only this can say that it does not come: a page would stay as if it were
-// loading. A file of its own: the content security policy lets no inline script in.
+// Says so when the program's own scripts cannot be loaded: without this the page would say "Loading" for ever. It is a
+// file of its own because the content security policy forbids inline scripts.
 addEventListener(
   "error",
   ({ target }) => {
-    // During an upgrade the other version may have been asked, which has a style of another name.
+    // During an upgrade a server of the other version may have answered, where the style sheet has another name.
     if (target instanceof HTMLLinkElement && target.rel === "stylesheet")
       setTimeout(() => target.replaceWith(target.cloneNode()), 2_000);
     if (!(target instanceof HTMLScriptElement)) return;

@@ -1,5 +1,5 @@
-// Before the first paint, so that a dark page does not flash up light. A file of its own: the content
-// security policy lets no inline script in.
+// Sets the colour scheme before the first paint, so that a dark page does not flash up light. It is a file of its own
+// because the content security policy forbids inline scripts.
 (() => {
   let chosen = null;
   try {

@@ -79,7 +79,7 @@ export type JobStatus = "active" | "paused" | "completed" | "failed" | "invalid"
 export type JobType = "webhook" | "email";
 export type ScheduleType = "cron" | "one_time";
 
-/** Of a job, wherever one is shown. */
+/** The fields that a job has both in a list and on its own page. */
 interface AnyJob {
   id: string;
   name: string;

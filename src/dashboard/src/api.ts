@@ -18,44 +18,47 @@ export class ApiError extends Error {
   }
 }
 
-/** Of an answer that did not come within the patience for it: asking once more would take as long again. */
+/** Code of an `ApiError`: no answer came within `PATIENCE_MS`. Another try would take as long again. */
 export const UNANSWERED = "unanswered";
 
-/** Of something that may have been done, or not. */
+/** Code of an `ApiError`: nobody knows whether the change was made. */
 export const IN_DOUBT = "in_doubt";
 
-/** Far longer than an answer takes: over a network that went away without a word, a request would wait for minutes. */
+/**
+ * How long to wait for an answer: far longer than one takes. Without a limit, a request whose connection was lost
+ * without notice would wait for many minutes.
+ */
 const PATIENCE_MS = { toRead: 30_000, toChange: 120_000 };
 
 type Method = "GET" | "POST" | "PATCH" | "DELETE";
 
-interface Asked {
+interface ApiRequest {
   method: Method;
   path: string;
   body?: unknown;
-  /** Whether something may have been done, even if no answer comes. */
+  /** Whether it changes something: then it may have been done even if no answer comes. */
   changes: boolean;
   idempotencyKey?: string;
 }
 
 /** One exchange with the dashboard's API. Throws ApiError, also when the server cannot be reached. */
-async function patiently<T>(asked: Asked): Promise<T> {
+async function send<T>(request: ApiRequest): Promise<T> {
   const patience = new AbortController();
   const timer = setTimeout(
     () => {
       patience.abort();
     },
-    asked.changes ? PATIENCE_MS.toChange : PATIENCE_MS.toRead,
+    request.changes ? PATIENCE_MS.toChange : PATIENCE_MS.toRead,
   );
   try {
-    return await exchange<T>(asked, patience.signal);
+    return await exchange<T>(request, patience.signal);
   } finally {
     clearTimeout(timer);
   }
 }
 
 async function exchange<T>(
-  { method, path, body, changes, idempotencyKey }: Asked,
+  { method, path, body, changes, idempotencyKey }: ApiRequest,
   signal: AbortSignal,
 ): Promise<T> {
   const noAnswer = (why: string, status = 0) => {
@@ -67,7 +70,7 @@ async function exchange<T>(
         })
       : new ApiError(status, { error: text, code });
   };
-  const asked = Date.now();
+  const askedAt = Date.now();
   let response: Response;
   try {
     response = await fetch(`/dashboard/api${path}`, {
@@ -83,12 +86,12 @@ async function exchange<T>(
   } catch {
     throw noAnswer("Carillon cannot be reached. Is it running?");
   }
-  hearServerClock(response.headers.get("Date"), asked);
+  hearServerClock(response.headers.get("Date"), askedAt);
   const answer = await response
     .text()
     .then(parseExactly)
     .catch(() => undefined);
-  // A proxy's, which did not hear what became of it.
+  // Such an answer is a proxy's, which does not know whether the change was made.
   if (response.status >= 500 && !isOurs(answer))
     throw noAnswer(`The server answered ${response.status}.`, response.status);
   if (!response.ok) throw new ApiError(response.status, answer ?? {});
@@ -97,38 +100,41 @@ async function exchange<T>(
   return answer as T;
 }
 
-/** Not another program's, in JSON or not: some of them have an `error` too. */
+/** An error of the gateway, not of a proxy. Both members are required: other programs' errors may have an `error`. */
 function isOurs(problem: unknown): boolean {
   const { error, code } = Object(problem) as { error?: unknown; code?: unknown };
   return typeof error === "string" && typeof code === "string";
 }
 
 export const get = <T>(path: string): Promise<T> =>
-  patiently<T>({ method: "GET", path, changes: false });
-/** By POST, what may be asked again: what is too long or too secret for an address, and who somebody is. */
+  send<T>({ method: "GET", path, changes: false });
+/** A question by POST, safe to repeat: its parameters are too long or too secret for an address. */
 export const ask = <T>(path: string, body: unknown): Promise<T> =>
-  patiently<T>({ method: "POST", path, body, changes: false });
+  send<T>({ method: "POST", path, body, changes: false });
 export const call = <T>(method: Exclude<Method, "GET">, path: string, body?: unknown): Promise<T> =>
-  patiently<T>({ method, path, body, changes: true });
+  send<T>({ method, path, body, changes: true });
 export const post = <T>(path: string, body?: unknown): Promise<T> => call<T>("POST", path, body);
 
-/** By POST, what is to be made once: whoever tries again, when the answer was lost, gets what the first try made. */
-export function making<T>(path: string): (body: unknown) => Promise<T> {
+/**
+ * Creates something by POST, at most once: another try with the same body, after an answer was lost, gets what the
+ * first try created.
+ */
+export function idempotentPost<T>(path: string): (body: unknown) => Promise<T> {
   let tried: { text: string; idempotencyKey: string } | undefined;
   return async (body) => {
     const text = JSON.stringify(body);
     if (tried?.text !== text) tried = { text, idempotencyKey: randomKey() };
     const { idempotencyKey } = tried;
-    return patiently<T>({ method: "POST", path, body, changes: true, idempotencyKey });
+    return send<T>({ method: "POST", path, body, changes: true, idempotencyKey });
   };
 }
 
-/** randomUUID is not there over http. */
+/** Not by `randomUUID`, which browsers do not offer to a page that came over http. */
 function randomKey(): string {
   return crypto.getRandomValues(new Uint32Array(4)).join("-");
 }
 
-/** `?a=1&b=2` of the members that have a value. */
+/** `?a=1&b=2`, without the members that are null, undefined or empty. */
 export function search(query: Record<string, string | number | null | undefined>): string {
   const params = new URLSearchParams();
   for (const [name, value] of Object.entries(query))

@@ -2,14 +2,14 @@ import { ApiError } from "./api.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** Of a value that is named in a message, at most. */
+/** How much of a value a message shows. */
 const MOST_CHARACTERS = 100;
 
 const text = (value: unknown) => JSON.stringify(value);
 
 /**
- * Of the fields of `mine`, which are to be saved: those that are no longer as they were `seen`, nor as they are to be.
- * `now` is what is saved at present.
+ * The fields that somebody else has changed since they were `seen`. `mine` are those that are to be saved, `now` is
+ * what is saved at present. A field that somebody else has set to the same value is none of them.
  */
 export function changedMeanwhile(mine: Fields, seen: Fields, now: Fields): string[] {
   return Object.keys(mine).filter(
@@ -17,7 +17,7 @@ export function changedMeanwhile(mine: Fields, seen: Fields, now: Fields): strin
   );
 }
 
-/** Why these fields are not saved yet. Whoever saves again has been told. */
+/** The error that says what has changed. After it, saving again replaces the other's values: it is shown once. */
 export function refusal(fields: readonly string[], now: Fields): ApiError {
   return new ApiError(409, {
     error: "somebody else has changed the same meanwhile",
@@ -29,7 +29,7 @@ export function refusal(fields: readonly string[], now: Fields): ApiError {
   });
 }
 
-/** Nothing of what is no word or number: headers are secret, and a payload is long. */
+/** Empty for anything but a text or a number: headers are secret, and a payload is long. */
 function inWords(value: unknown): string {
   if (value === null || value === "") return ", to nothing";
   if (typeof value !== "string" && typeof value !== "number") return "";

@@ -1,7 +1,10 @@
-/** The compiler does not know it here. */
+/** Not in the compiler's types for a browser. */
 const { rawJSON } = JSON as typeof JSON & { rawJSON: (text: string) => unknown };
 
-/** A number as it is written. Of a class: what is loaded again is put together from plain objects, field by field. */
+/**
+ * A number as it is written. It is a class because the query cache merges plain objects of an old and a new answer
+ * field by field.
+ */
 class ExactNumber {
   readonly written: string;
   constructor(written: string) {
@@ -13,9 +16,9 @@ class ExactNumber {
 }
 
 /**
- * JSON.parse; a number that would change stays as it is written, and is written so again. kubectl takes some that
- * the API does not, and a copy of their job would quietly have another payload. A browser that does not tell how a
- * number was written changes it.
+ * JSON.parse, but a number that would change is kept as it is written, and JSON.stringify writes it so again. kubectl
+ * accepts such numbers, which the REST API refuses; without this a copy of such a job would have another payload
+ * without anybody's notice. A browser without `context.source` still changes them.
  */
 export function parseExactly(text: string): unknown {
   return JSON.parse(text, (_key, value: unknown, context?: { source?: string }) => {
@@ -26,12 +29,15 @@ export function parseExactly(text: string): unknown {
   });
 }
 
-/** Whether a number of a JSON text is another one when it is read and written again. */
+/** Whether a number of a JSON text becomes another one when it is read and written again. */
 export function wouldChange(number: string): boolean {
   return digitsOf(number) !== digitsOf(String(Number(number)));
 }
 
-/** Of a number without its sign, point, exponent and outer zeros: they stay when it is read and written again. */
+/**
+ * The digits of a number, without sign, point, exponent and outer zeros. They are the same before and after if the
+ * number survives being read and written.
+ */
 function digitsOf(number: string): string {
   return number
     .replace(/e.*/i, "")

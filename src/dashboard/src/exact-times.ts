@@ -1,13 +1,13 @@
 import { useSyncExternalStore } from "react";
 
-/** Where this browser keeps the choice, for all of its tabs. */
-const NAME = "carillon-exact-times";
+/** Key in the browser's storage, which all of its tabs share. */
+const STORAGE_KEY = "carillon-exact-times";
 
 const listeners = new Set<() => void>();
 let exact = read();
 
 addEventListener("storage", ({ key }) => {
-  if (key === NAME) change(read());
+  if (key === STORAGE_KEY) change(read());
 });
 
 /** Whether times are shown as dates, and not as `5 minutes ago`. */
@@ -18,9 +18,9 @@ export function useExactTimes(): boolean {
 export function showExactTimes(shown: boolean): void {
   change(shown);
   try {
-    localStorage.setItem(NAME, String(shown));
+    localStorage.setItem(STORAGE_KEY, String(shown));
   } catch {
-    // Storage is blocked: the choice ends with the page.
+    // Storage is blocked: the choice holds until the page is closed.
   }
 }
 
@@ -31,7 +31,7 @@ function change(shown: boolean): void {
 
 function read(): boolean {
   try {
-    return localStorage.getItem(NAME) === "true";
+    return localStorage.getItem(STORAGE_KEY) === "true";
   } catch {
     return false;
   }

@@ -4,15 +4,16 @@ import { NavigationType, useLocation, useNavigationType, useSearchParams } from 
 import { useStillHere } from "./still-here.ts";
 import { useWholeRouter } from "./whole-router.ts";
 
-/** Far behind the last one of any list; what is behind that is no page. */
+/** Far behind the last page of any list. A higher number in the address counts as this one. */
 const LAST_PAGE = 1_000_000;
 
-/** What the entries of the history that filters make are known by. */
-const OWN = "filters";
+/** The state of those entries of the browser's history that the filters have written. */
+const WRITTEN_BY_FILTERS = "filters";
 
 /**
- * A list's filters, kept in the address: a reload, a bookmark and the way back show the same. What is
- * typed takes the place of the entry before it, so that the way back does not go letter by letter.
+ * A list's filters. They are kept in the address, so that a reload, a bookmark and the browser's Back button show the
+ * same list. `typed` names the filter with a text box: what is typed there replaces the entry in the history instead of
+ * adding one, so that Back does not go letter by letter.
  */
 export function useFilters(typed: string) {
   const [params, setParams] = useSearchParams();
@@ -20,12 +21,12 @@ export function useFilters(typed: string) {
   const router = useWholeRouter();
   const stillHere = useStillHere();
   const change = (name: string, value: string | null, replace = name === typed) => {
-    // What nobody chose would take the place of the page that somebody goes to, while its code is loaded.
+    // Somebody may be on the way to another page, whose code is being loaded: replacing the entry now would stop that.
     if (replace && !stillHere()) return;
     write.cancel();
-    // Of the router itself: a filter that was chosen just before may not be rendered yet.
+    // Read from the router itself: a filter that was chosen just before may not be rendered yet.
     const next = new URLSearchParams(router.state.location.search);
-    // What is typed and not yet written goes along.
+    // The text may not have been written to the address yet.
     for (const [each, set] of [
       [typed, text.trim()],
       [name, value],
@@ -33,19 +34,21 @@ export function useFilters(typed: string) {
       if (set === null || set === "") next.delete(each);
       else next.set(each, set);
     if (name !== "page") next.delete("page");
-    // Drawn before the next click: of a double one the second would begin where the first did.
-    setParams(next, { replace, state: OWN, flushSync: true });
+    // Rendered before the next click: otherwise the second click of a double click would start from the same state as
+    // the first.
+    setParams(next, { replace, state: WRITTEN_BY_FILTERS, flushSync: true });
   };
-  // Not each letter: Safari lets a page write its address a hundred times in ten seconds, and then throws.
+  // Written after a pause, not with each letter: Safari throws when a page writes its address more than a hundred times
+  // in ten seconds.
   const write = useDebouncedCallback((value: string) => {
     change(typed, value);
   }, 200);
-  // The way back and a link to the list itself change the address under the box. What the filters write comes out
-  // of it, and may be rendered when more is typed already.
+  // Back, or a link to the list, changes the address: then the text box follows. It does not follow what the filters
+  // themselves have written: more may have been typed by the time that it is rendered.
   const { key, state } = useLocation();
-  const how = useNavigationType();
+  const navigationType = useNavigationType();
   useEffect(() => {
-    if (how !== NavigationType.Pop && state === OWN) return;
+    if (navigationType !== NavigationType.Pop && state === WRITTEN_BY_FILTERS) return;
     write.cancel();
     setText(params.get(typed) ?? "");
   }, [key]);

@@ -2,8 +2,9 @@ import { hashKey, useQuery, type UseQueryOptions } from "@tanstack/react-query";
 import { useState } from "react";
 
 /**
- * What is asked for again, by itself or by a button. While there is no answer yet, each time would begin as the first
- * did, and take away for a moment what is said of the one before, and the button below it, with the focus on it.
+ * `useQuery`, but the error of a query that has no data yet stays until the next try has ended. By itself, `useQuery`
+ * goes back to pending with each try: the error would go away for a moment, and with it the button "Try again" and the
+ * focus on it.
  */
 export function useLoaded<T>(options: UseQueryOptions<T>) {
   const { data, error, isPending, isPlaceholderData, refetch } = useQuery(options);

@@ -12,7 +12,7 @@ import { createRoot } from "react-dom/client";
 import { RouterProvider } from "react-router/dom";
 import { ApiError, IN_DOUBT, UNANSWERED } from "./api.ts";
 import { router } from "./routes.tsx";
-import { followOtherTabs, lookAgain } from "./session.ts";
+import { followOtherTabs, recheckSession } from "./session.ts";
 import { createSteadyScheduler } from "./steady.ts";
 import { cssVariables, theme } from "./theme.ts";
 import { WholeRouter } from "./whole-router.ts";
@@ -21,29 +21,33 @@ const nonce = document.querySelector<HTMLMetaElement>('meta[property="csp-nonce"
 // The scroll lock of modals writes a style element; this is the name by which it looks for the nonce.
 Object.assign(globalThis, { __webpack_nonce__: nonce });
 
-/** The session, or the role in it, is no longer what the page was drawn for. */
-const NOT_WHO_IT_SEEMS = ["signed_out", "forbidden"];
+/** Errors after which the session, or the role in it, may no longer be what the page shows. */
+const SESSION_MAY_HAVE_CHANGED = ["signed_out", "forbidden"];
 
 function onError(error: unknown): void {
-  if (error instanceof ApiError && NOT_WHO_IT_SEEMS.includes(error.code)) lookAgain(queryClient);
+  if (error instanceof ApiError && SESSION_MAY_HAVE_CHANGED.includes(error.code))
+    recheckSession(queryClient);
 }
 
-/** Whoever is told to look whether it was done sees how it is now, also on pages that do not ask by themselves. */
+/**
+ * When nobody knows whether a change was made, everything is loaded again: the error tells the user to look, and not
+ * every page refreshes by itself.
+ */
 function onChangeFailed(error: unknown): void {
   onError(error);
   if (error instanceof ApiError && error.code === IN_DOUBT) void queryClient.invalidateQueries();
 }
 
-/** Asked at once again, the same would be said, or as long be waited for. */
+/** Another try at once would get the same answer, or wait as long for none. */
 function isFinal({ status, code }: ApiError): boolean {
   return (status >= 400 && status < 500) || code === UNANSWERED;
 }
 
-// What a click has begun is shown before the next click or key comes. By default a timer is between them, and
-// a question could be closed while it is being done.
+// Shows what a click has begun before the next click or key comes. By default a timer is in between: a dialog could
+// still be cancelled while its action is already under way.
 notifyManager.setScheduler(createSteadyScheduler(window));
 
-// A key that is held down does once what it does: whoever presses it for longer would run a job eight times.
+// An Enter key that is held down acts once: its repetitions would run a job eight times.
 addEventListener(
   "keydown",
   (event) => {
@@ -58,8 +62,8 @@ const queryClient = new QueryClient({
   queryCache: new QueryCache({ onError }),
   mutationCache: new MutationCache({ onError: onChangeFailed }),
   defaultOptions: {
-    // What the browser thinks of the network says nothing about a program on the same machine; and what
-    // somebody clicked must fail now, not be done some time later when a network is back.
+    // Requests are sent even when the browser believes to be offline: Carillon may run on the same machine. And what
+    // somebody clicked must fail now, not be done some time later when the network is back.
     mutations: { networkMode: "always" },
     queries: {
       networkMode: "always",

@@ -4,7 +4,7 @@ import { InvitationPage } from "./pages/invitation.tsx";
 import { NotFound, PageProblem, ShellProblem } from "./pages/route-problem.tsx";
 import { Shell } from "./shell.tsx";
 
-/** Each page is a file of its own to load: the first one shown does not wait for the others. */
+/** Each page is loaded when it is first shown, so that the first page does not wait for the code of the others. */
 const PAGES: RouteObject[] = [
   {
     index: true,
@@ -72,7 +72,7 @@ export const router = createBrowserRouter(
       Component: Shell,
       ErrorBoundary: ShellProblem,
       HydrateFallback: WaitingForAll,
-      // One that cannot be shown leaves the way to the others.
+      // Inside the shell: when one page cannot be shown, the navigation to the others stays.
       children: [
         {
           ErrorBoundary: PageProblem,

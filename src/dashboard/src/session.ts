@@ -6,25 +6,25 @@ import { dropUnsavedOfOthers } from "./unsaved.ts";
 
 const KEY = ["session"];
 
-/** What one tab of the browser writes, the others are told: the cookie is theirs, too. */
+/** Key in the browser's storage. A tab that writes it tells the others, which share its cookie. */
 const SIGNAL = "carillon-session-changed";
 
-/** Null: nobody is signed in. */
+/** The session; null when nobody is signed in. */
 export function useSessionQuery() {
   return useQuery<Session | null>({
     queryKey: KEY,
     queryFn: async ({ client, signal }) => {
-      const session = await current();
-      // Somebody has signed in or out meanwhile: this is about what was before.
+      const session = await fetchSession();
+      // Somebody has signed in or out meanwhile: this answer is about the session before.
       if (signal.aborted) return session;
       const before = client.getQueryData<Session | null>(KEY);
       if (before && before.user.id !== session?.user.id) {
-        forget(client);
+        forgetLoaded(client);
         if (session === null) sayEnded();
       }
       if (session) notifications.hide(ENDED);
       if (session && before?.user.id === session.user.id && before.user.role !== session.user.role)
-        roleChanged(client, session);
+        sayRoleChanged(client, session);
       return session;
     },
     staleTime: 60_000,
@@ -32,7 +32,7 @@ export function useSessionQuery() {
   });
 }
 
-async function current(): Promise<Session | null> {
+async function fetchSession(): Promise<Session | null> {
   try {
     return await get<Session>("/session");
   } catch (error) {
@@ -41,10 +41,10 @@ async function current(): Promise<Session | null> {
   }
 }
 
-/** Looks again when another tab has signed in or out. */
+/** Asks for the session again when another tab has signed in or out. */
 export function followOtherTabs(client: QueryClient): void {
   addEventListener("storage", ({ key }) => {
-    if (key === SIGNAL) lookAgain(client);
+    if (key === SIGNAL) recheckSession(client);
   });
 }
 
@@ -64,14 +64,17 @@ export function useSignedIn(): (session: Session | null) => void {
 
 function signedInAs(client: QueryClient, session: Session | null): void {
   void client.cancelQueries({ queryKey: KEY });
-  forget(client);
+  forgetLoaded(client);
   dropUnsavedOfOthers(session?.user.id);
   notifications.hide(ENDED);
   client.setQueryData(KEY, session);
   tellOtherTabs();
 }
 
-/** By whoever is signed in. By somebody before, whose answer comes late: then it changes nothing here. */
+/**
+ * Takes in a change of the account that the user has made. A late answer to somebody who was signed in before is
+ * about another account, and changes nothing.
+ */
 export function accountChanged(client: QueryClient, account: Account): void {
   const session = client.getQueryData<Session | null>(KEY);
   if (session?.account.id !== account.id) return;
@@ -84,12 +87,12 @@ function tellOtherTabs(): void {
   try {
     localStorage.setItem(SIGNAL, String(Date.now()));
   } catch {
-    // Storage is blocked: the others look again when somebody looks at them.
+    // Storage is blocked: the other tabs ask again when they get the focus.
   }
 }
 
-/** What an earlier user loaded is nothing for the next one. */
-function forget(client: QueryClient): void {
+/** Forgets what an earlier user has loaded, so that the next one does not see it. */
+function forgetLoaded(client: QueryClient): void {
   client.removeQueries({ predicate: (query) => query.queryKey[0] !== KEY[0] });
 }
 
@@ -106,9 +109,9 @@ function sayEnded(): void {
 
 const ROLE_CHANGED = "role-changed";
 
-/** What may no longer be done goes away from the page, and with it whatever said so. */
-function roleChanged(client: QueryClient, { user }: Session): void {
-  // What was said of the role before is not true any more.
+/** Says so: with the role, actions disappear from the page, and with them any error that they showed. */
+function sayRoleChanged(client: QueryClient, { user }: Session): void {
+  // A message about an earlier change of the role is no longer true.
   notifications.hide(ROLE_CHANGED);
   notifications.show({
     id: ROLE_CHANGED,
@@ -120,9 +123,9 @@ function roleChanged(client: QueryClient, { user }: Session): void {
 }
 
 /**
- * Something was answered that nobody is signed in. It may have been asked before somebody signed in, in this
- * tab or in another: only the session itself tells.
+ * Asks for the session again, after an answer that did not fit it, such as that nobody is signed in. That request
+ * may have been sent before somebody signed in, in this tab or in another: only the session itself tells.
  */
-export function lookAgain(client: QueryClient): void {
+export function recheckSession(client: QueryClient): void {
   void client.invalidateQueries({ queryKey: KEY });
 }

@@ -60,18 +60,18 @@ const PLACES: readonly Place[] = [
   { to: "/accounts", label: "Accounts", icon: IconBuilding, who: "admin" },
 ];
 
-/** Around every page: who is signed in, where one is, where one can go. */
+/** What is around every page: the signed-in user and the navigation. */
 export function Shell() {
   const session = useSessionQuery();
   if (session.isPending) return <WaitingForAll />;
-  // One that could only not be asked for again is still there.
+  // Only if there is no session yet: one that could not be refreshed is still used.
   if (session.isLoadingError)
     return (
       <Center h="100vh" p="md">
         <Problem error={session.error} retry={() => session.refetch()} />
       </Center>
     );
-  // Another user is another page: nothing of what somebody began stays for the next one.
+  // By user: nothing that one user has begun stays for the next one.
   return session.data ? (
     <SignedIn key={session.data.user.id} session={session.data} />
   ) : (
@@ -91,9 +91,9 @@ function SignedIn({ session }: { session: Session }) {
       (who === "owner" && user.role === "owner") ||
       (who === "admin" && user.admin),
   );
-  // Whoever followed a link to a page of others is told so, and not offered what the server refuses.
+  // A link may lead to a page that this user may not use: it says so instead of offering what the server refuses.
   const here = PLACES.find(({ to }) => isAt(to));
-  const closed = here !== undefined && !places.includes(here);
+  const notAllowed = here !== undefined && !places.includes(here);
   useEffect(() => {
     close();
     window.scrollTo(0, 0);
@@ -157,7 +157,7 @@ function SignedIn({ session }: { session: Session }) {
       </AppShell.Navbar>
       <AppShell.Main id="content" tabIndex={-1}>
         <div style={{ maxWidth: 1180, margin: "0 auto" }}>
-          {closed ? <NotAllowed title={here.label} who={here.who} /> : <Outlet />}
+          {notAllowed ? <NotAllowed title={here.label} who={here.who} /> : <Outlet />}
         </div>
         <div id={OVERLAYS} />
       </AppShell.Main>
@@ -186,7 +186,7 @@ function UserMenu({ session }: { session: Session }) {
       });
     },
   });
-  // Whoever is out after all is not told otherwise.
+  // When the menu goes away, the user is signed out after all: the message would be wrong.
   useEffect(
     () => () => {
       notifications.hide(NOT_SIGNED_OUT);

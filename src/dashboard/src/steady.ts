@@ -1,6 +1,6 @@
-/** The end of a press may never be heard of, over a menu of the browser's own, say. */
+/** A press counts as ended after this: its end may never be reported, for instance over a menu of the browser. */
 const LONGEST_PRESS_MS = 5_000;
-/** What a finger has tapped is clicked a moment after it is up. */
+/** After a finger is lifted, the click comes a moment later. */
 const CLICK_COMES_WITHIN_MS = 100;
 
 interface Press {
@@ -8,7 +8,7 @@ interface Press {
   button: number;
 }
 
-/** The window, as far as it tells of them. */
+/** The part of the window that reports presses. */
 export interface Presses {
   addEventListener(
     type: "pointerdown" | "pointerup" | "pointercancel" | "click",
@@ -18,8 +18,9 @@ export interface Presses {
 }
 
 /**
- * Does at once what it is given; while a finger or the mouse's button is down, not before it is up. What was loaded
- * would otherwise be drawn between press and release, move what is pressed, and the click would be lost.
+ * Runs callbacks at once, but those that come while a finger or the mouse button is down only after it is up.
+ * Otherwise data that arrives between press and release could move the button that is being pressed, and the click
+ * would be lost.
  */
 export function createSteadyScheduler(page: Presses): (callback: () => void) => void {
   let held: (() => void)[] = [];
@@ -30,7 +31,7 @@ export function createSteadyScheduler(page: Presses): (callback: () => void) => 
     press = undefined;
     const callbacks = held;
     held = [];
-    // Behind what the click does.
+    // After the click's own handlers.
     setTimeout(() => {
       for (const callback of callbacks) callback();
     });
@@ -63,7 +64,7 @@ export function createSteadyScheduler(page: Presses): (callback: () => void) => 
     },
     true,
   );
-  // What the click begins is shown before the next one comes.
+  // A click ends the wait early, so that what it begins is shown before the next click comes.
   page.addEventListener("click", release, true);
 
   return (callback) => {

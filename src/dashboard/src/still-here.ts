@@ -3,8 +3,8 @@ import { useLocation, useNavigate } from "react-router";
 import { useWholeRouter } from "./whole-router.ts";
 
 /**
- * Whether somebody is still on the page that asks, and not on the way to another whose code is being loaded. The
- * router is asked itself: what is rendered may not know of the click yet.
+ * Whether the user is still on the calling page, and not on the way to another whose code is being loaded. The router
+ * itself is asked: what is rendered may not reflect the click yet.
  */
 export function useStillHere(): () => boolean {
   const router = useWholeRouter();
@@ -19,13 +19,12 @@ export function useStillHere(): () => boolean {
   return () =>
     shown.current &&
     router.state.navigation.state === "idle" &&
-    // As it is in the address, where there may be a slash too many.
+    // Without the base name, but otherwise as in the address, where there may be a slash too many.
     (router.state.location.pathname.slice(router.basename?.length) || "/") === pathname;
 }
 
 /**
- * Leads on from the page that asked for something, when the answer is there. Whoever has gone elsewhere
- * meanwhile stays there.
+ * Navigates on from the calling page when an answer has come, unless the user has gone elsewhere meanwhile.
  */
 export function useNavigateFromHere(): (to: string) => Promise<void> {
   const navigate = useNavigate();

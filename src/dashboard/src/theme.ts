@@ -11,7 +11,7 @@ import {
   type SelectProps,
 } from "@mantine/core";
 
-/** The element in the page's main landmark that what opens over the page is put into. */
+/** Id of the element, inside the page's main landmark, that holds dialogs, menus and the like. */
 export const OVERLAYS = "overlays";
 
 export const theme = createTheme({
@@ -25,14 +25,16 @@ export const theme = createTheme({
   cursorType: "pointer",
   components: {
     NavLink: NavLink.extend({ styles: { root: { borderRadius: 8, fontWeight: 500 } } }),
-    // At the end of the body they would belong to no landmark, and their headers would be banners.
+    // At the end of the body, the library's default, dialogs would belong to no landmark, and their headers would be
+    // banners.
     Portal: Portal.extend({ defaultProps: { target: `#${OVERLAYS}` } }),
-    // The placeholder that would take the first focus is no item of a menu: the first item takes it.
+    // The first item takes the focus, not the library's placeholder, which is no item.
     Menu: Menu.extend({ defaultProps: { withInitialFocusPlaceholder: false } }),
     Notification: Notification.extend({
       defaultProps: { closeButtonProps: { "aria-label": "Close the message" } },
     }),
-    // The second click of a double one, of which the first has opened it, is not one beside it. By its name, as Select.
+    // After a double click on what opens a dialog, the second click falls beside the dialog, and must not close it.
+    // Given by name, as Select is.
     Modal: {
       defaultProps: {
         overlayProps: {
@@ -42,22 +44,22 @@ export const theme = createTheme({
         },
       } satisfies Partial<ModalProps>,
     },
-    // What is typed stays until somebody types something else: a number that corrected itself when it lost the focus
-    // would take away what is said of it, and move the button that is being pressed. By its name, as Select.
+    // A typed number is not corrected when the field loses the focus: the field's error would go away, and move the
+    // button that is being pressed. Given by name, as Select is.
     NumberInput: {
       defaultProps: {
         clampBehavior: "none",
         trimLeadingZeroesOnBlur: false,
-        // A finger does not hit the one that is meant; the arrow keys do the same.
+        // They are too small for a finger; the arrow keys do the same.
         hideControls: true,
       } satisfies Partial<NumberInputProps>,
     },
-    // What a mouse can show, the keyboard can. By its name, as Select.
+    // The password can be shown with the keyboard, too. Given by name, as Select is.
     PasswordInput: {
       defaultProps: { visibilityToggleFocusable: true } satisfies Partial<PasswordInputProps>,
     },
-    // The list of options scrolls itself, so that it is the combobox's own and needs no focus.
-    // By its name: the first load does without the component.
+    // The list of options scrolls by itself, without a scroll area around it: it stays a direct part of the combobox
+    // and needs no focus. Given by name: with `Select.extend` the first load would contain the component.
     Select: {
       defaultProps: {
         withScrollArea: false,
@@ -70,7 +72,10 @@ export const theme = createTheme({
 
 const LIGHT_VARIANTS = ["indigo", "green", "red", "orange", "gray", "blue"];
 
-/** Darker on light and lighter on dark than the library's own: text keeps a contrast of 4.5 (WCAG 2.2, 1.4.3). */
+/**
+ * Darker on light and lighter on dark than the library's colours, so that text has a contrast of 4.5 (WCAG 2.2,
+ * 1.4.3).
+ */
 export const cssVariables: CSSVariablesResolver = () => ({
   variables: {},
   light: {
@@ -83,7 +88,7 @@ export const cssVariables: CSSVariablesResolver = () => ({
     ...Object.fromEntries(
       LIGHT_VARIANTS.map((color) => [
         `--mantine-color-${color}-light-color`,
-        // Also on the darker ground below a mouse.
+        // Dark enough for the darker background under the mouse, too.
         `color-mix(in srgb, var(--mantine-color-${color}-9) 75%, black)`,
       ]),
     ),

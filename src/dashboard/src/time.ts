@@ -2,12 +2,12 @@
 
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
-/** The browser's. Chrome has a name for one that it does not know, reckons in UTC then, and does not take the name back. */
+/** The browser's time zone. For an unknown one Chrome gives a name that it does not accept itself, and uses UTC. */
 export const MY_ZONE = zone === "Etc/Unknown" ? "UTC" : zone;
 
 const absolute = new Map<string, Intl.DateTimeFormat>();
 
-/** `Sat, 21 Nov 2026, 12:00:00` in a zone; the browser's unless told. */
+/** `Sat, 21 Nov 2026, 12:00:00` in a zone, by default the browser's. */
 export function formatTime(iso: string, timeZone = MY_ZONE, seconds = true): string {
   const key = `${timeZone} ${seconds}`;
   let format = absolute.get(key);
@@ -35,7 +35,7 @@ const UNITS = [
   ["second", 1],
 ] as const;
 
-/** A day that is counted in UTC, and says so: to the reader it may be tomorrow's. */
+/** A day in UTC, with the name of the zone: in the reader's zone it may be another day. */
 export const utcDay = new Intl.DateTimeFormat("en-GB", {
   day: "numeric",
   month: "short",
@@ -48,13 +48,13 @@ export function formatRelative(iso: string, now: number): string {
   const seconds = (Date.parse(iso) - now) / 1_000;
   if (Math.abs(seconds) < 5) return "now";
   for (const [unit, size] of UNITS)
-    // Two of a unit at least, or one of the smallest: "in 43 hours" says more than "in 1 day".
+    // At least two of a unit, except seconds: "in 43 hours" says more than "in 1 day".
     if (Math.abs(seconds) >= (unit === "second" ? 1 : 2) * size)
       return relative.format(Math.trunc(seconds / size), unit);
   return "now";
 }
 
-/** Wall clock minus UTC of a zone at a moment, in minutes. */
+/** A zone's wall-clock time minus UTC at a moment, in minutes. */
 export function utcOffset(iso: string, timeZone: string): number {
   const text =
     new Intl.DateTimeFormat("en-US", { timeZone, timeZoneName: "longOffset" })
@@ -83,7 +83,7 @@ export function formatDuration(ms: number): string {
   return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
 }
 
-/** Browsers know these, but some list them only by their former names: `Asia/Calcutta`. */
+/** Zones that all browsers know, but some list only by their former names, such as `Asia/Calcutta`. */
 const RENAMED = [
   "America/Argentina/Buenos_Aires",
   "America/Indiana/Indianapolis",
@@ -96,7 +96,7 @@ const RENAMED = [
   "Europe/Kyiv",
 ];
 
-/** UTC, every other zone by all the names that people look for, and `present`, whatever that is. */
+/** UTC, then all other zones, also by their new names, and `present`, even if the browser does not list it. */
 export function timeZones(present: string): string[] {
   const zones = new Set([...Intl.supportedValuesOf("timeZone"), ...RENAMED, present]);
   zones.delete("UTC");

@@ -1,25 +1,25 @@
 import { useEffect, useState } from "react";
 import { useLocation } from "react-router";
 
-/** In memory only: what `by` has typed into the form of a page and not saved. */
+/** What the user `by` has typed into forms and not saved, by page. In memory only. */
 const typed = new Map<string, unknown>();
 let by: string | undefined;
 
-/** `user` is signed in; undefined: somebody has signed out. */
+/** To be called when `user` signs in; undefined: somebody has signed out. */
 export function dropUnsavedOfOthers(user: string | undefined): void {
   if (by !== user) typed.clear();
 }
 
-/** How a form keeps what it holds: no password, and nothing else that is secret. */
+/** Keeps what a form holds while its page is not shown. Give it no password, and nothing else that is secret. */
 interface Unsaved<T> {
-  /** What was there when the same user left this page, or their session ended; until it is dropped. */
+  /** What the form held when the same user left this page, or when their session ended; until it is dropped. */
   found: T | undefined;
   hold: (typed: T) => void;
-  /** It has been saved, or is not wanted any more. */
+  /** To be called when it has been saved, or is no longer wanted. */
   drop: () => void;
 }
 
-/** Whoever closes the page with something in its form is asked first. */
+/** Also makes the browser ask before it closes a page with something unsaved. */
 export function useUnsaved<T>(user: string): Unsaved<T> {
   const { pathname, search } = useLocation();
   const [page] = useState(pathname + search);

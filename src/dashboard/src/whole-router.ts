@@ -2,8 +2,8 @@ import { createContext, use } from "react";
 import type { createBrowserRouter } from "react-router";
 
 /**
- * The router itself, for whoever has to know where somebody is going: what is rendered may not know of a click yet. By
- * context, because the router knows all pages, and pages ask it.
+ * The router itself, which knows where the user is going; what is rendered may not reflect the last click yet. It comes
+ * by context because the router imports all pages, and pages use it: an import would be a cycle.
  */
 export const WholeRouter = createContext<ReturnType<typeof createBrowserRouter> | null>(null);
 

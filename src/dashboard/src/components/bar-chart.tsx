@@ -5,23 +5,23 @@ export interface Bar {
   label: string;
   good: number;
   bad: number;
-  /** What stands below the first and the last bar; the label when absent. */
+  /** Written below the bar if it is the first or the last one; by default the label. */
   axis?: string;
 }
 
 const HEIGHT = 100;
 const WIDTH = 10;
+/** The chart has room for at least so many bars: a few would be very wide otherwise. */
 const LEAST_SLOTS = 20;
-/** Failures are known by their stripes, too, not by their colour alone; one is the least that they take. */
+/** Failures are marked by stripes, not by their colour alone. Even the smallest bar of them shows one stripe. */
 const GAP = 1.5;
 const STRIPE = GAP + 3;
 
 /**
- * Bars of what went well and what did not, stacked. An SVG of its own: a chart library would be the
- * largest part of the page.
+ * Stacked bars of successes and failures. It is plain SVG because a chart library would be the largest part of the
+ * page.
  */
 export function BarChart(props: { bars: readonly Bar[]; name: string; good: string; bad: string }) {
-  // A few bars must not become walls.
   const { bars } = props;
   const stripes = useId();
   const slots = Math.max(bars.length, LEAST_SLOTS);
@@ -48,7 +48,7 @@ export function BarChart(props: { bars: readonly Bar[]; name: string; good: stri
           const badHeight = Math.max(STRIPE, (bad / top) * (HEIGHT - STRIPE));
           const goodHeight = (good / top) * (HEIGHT - STRIPE);
           return (
-            // Not by its label: two runs in the same second have the same.
+            // Keyed by its place: two runs in the same second have the same label.
             <g key={index}>
               <title>{`${label}: ${good} ${props.good}, ${bad} ${props.bad}`}</title>
               <rect className="hover" x={index * WIDTH} y={0} width={WIDTH} height={HEIGHT} />
@@ -64,7 +64,7 @@ export function BarChart(props: { bars: readonly Bar[]; name: string; good: stri
               />
               {bad > 0 && (
                 <rect
-                  // Its own origin: the stripes begin with a gap wherever the success below ends.
+                  // The pattern begins at the bar's own origin: a gap separates the stripes from the success below.
                   fill={`url(#${stripes})`}
                   transform={`translate(${x} ${HEIGHT - goodHeight}) scale(1 -1)`}
                   width={width}

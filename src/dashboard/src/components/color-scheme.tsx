@@ -1,7 +1,7 @@
 import { ActionIcon, useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
 import { IconMoon, IconSun } from "@tabler/icons-react";
 
-/** Switches between light and dark; until then the system's choice holds. */
+/** Switches between light and dark. Until it is used, the system's choice applies. */
 export function ColorScheme() {
   const { setColorScheme } = useMantineColorScheme();
   const now = useComputedColorScheme("light");

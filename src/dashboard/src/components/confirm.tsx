@@ -5,21 +5,21 @@ import { BusyButton } from "./busy-button.tsx";
 import { useLastOpened } from "./last-opened.ts";
 import { Problem } from "./problem.tsx";
 
-/** Asks before something that cannot be taken back. */
+/** Asks before something is done that cannot be undone. */
 export function Confirm(props: {
   opened: boolean;
   title: string;
   action: string;
   children: ReactNode;
   disabled?: boolean;
-  /** What takes the focus afterwards if what opened it is gone by then: the item of a menu, the row that was deleted. */
+  /** Takes the focus afterwards if what opened the dialog no longer exists: a menu's item, or the deleted row. */
   returnTo?: RefObject<HTMLElement | null>;
   run: () => Promise<unknown>;
   close: () => void;
 }) {
   const shown = useLastOpened(props);
   const run = useMutation({ mutationFn: props.run, onSuccess: props.close });
-  // Not while it is done: Cancel could not take it back, and its end would close what is opened next.
+  // Not while the action is under way: Cancel could not undo it, and its success would close the dialog opened next.
   const leave = () => {
     if (run.isPending) return;
     run.reset();

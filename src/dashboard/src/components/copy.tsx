@@ -2,7 +2,7 @@ import { Box, Button, Text } from "@mantine/core";
 import { useClipboard } from "@mantine/hooks";
 import { IconCheck, IconCopy } from "@tabler/icons-react";
 
-/** Copies a text; says so. */
+/** A button that copies a text, and says that it did. */
 export function Copy({ value, label = "Copy" }: { value: string; label?: string }) {
   const { copied, copy, error } = useClipboard({ timeout: 2_000 });
   return (
@@ -26,7 +26,7 @@ export function Copy({ value, label = "Copy" }: { value: string; label?: string 
   );
 }
 
-/** Code to read and to copy. */
+/** Code, with a button to copy it. */
 export function Code(props: { text: string; label: string; wrap?: boolean; copyLabel?: string }) {
   return (
     <Box>

@@ -2,15 +2,15 @@ import { Table } from "@mantine/core";
 import type { ReactNode } from "react";
 
 /**
- * A table that becomes a list of cards on a phone (styles.css). Columns in the heading, rows as children;
- * cells of the class `main` share their card's first line with those before and after them.
+ * A table that becomes a list of cards on a phone (styles.css). The rows are its children. On a card, a cell of the
+ * class `main` shares the first line with the cells before and after it.
  */
 export function DataTable(props: {
   columns: readonly {
     label: ReactNode;
     width?: number | string;
     hidden?: boolean;
-    /** Its heading is there on a phone, too. */
+    /** Its heading is shown on a phone, too. */
     always?: boolean;
   }[];
   minWidth: number;

@@ -1,7 +1,7 @@
 import { Card, Stack, Text, ThemeIcon, Title } from "@mantine/core";
 import type { ReactNode } from "react";
 
-/** Nothing there yet: what would be here, and how to get it. */
+/** In place of an empty list: says what would be here, and how to get it. */
 export function Empty(props: {
   icon: ReactNode;
   title: string;

@@ -3,9 +3,9 @@ import { Textarea, type TextareaProps } from "@mantine/core";
 const MOST_ROWS = 16;
 
 /**
- * As high as what stands in it, between `minRows` and 16 lines. The browser sees to it (styles.css); one that cannot
- * counts the lines. The library's own way lays out the whole text three times whenever anything on the page changes,
- * which of a long one takes longer than a keystroke.
+ * A text area as high as its text, between `minRows` and 16 lines. The browser does that by `field-sizing`
+ * (styles.css); for browsers without it the lines are counted. The library's `autosize` lays out the whole text three
+ * times whenever anything on the page changes: with a long text that takes longer than a keystroke.
  */
 export function GrowingTextarea(
   props: Omit<TextareaProps, "autosize" | "maxRows" | "classNames"> & {

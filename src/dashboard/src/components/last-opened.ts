@@ -1,8 +1,8 @@
 import { useEffect, useRef } from "react";
 
 /**
- * What a dialog shows: while it fades out, what it showed last. What it is about is forgotten by then, and it
- * would ask something else.
+ * The props that a dialog shows: while it fades out, those it had when it was last open. Its owner has cleared them by
+ * then, and the dialog would ask about something else.
  */
 export function useLastOpened<T extends { opened: boolean }>(props: T): T {
   const last = useRef(props);

@@ -3,10 +3,10 @@ import { useExactTimes } from "../exact-times.ts";
 import { serverNow } from "../server-clock.ts";
 import { formatRelative, formatTime } from "../time.ts";
 
-/** `5 minutes ago`, with the exact time under the pointer; or the other way round, as was chosen. */
+/** `5 minutes ago`, with the exact time as its tooltip; or the other way round if exact times were chosen. */
 export function Moment({ at, none = "never" }: { at: string | null; none?: string }) {
   const exact = useExactTimes();
-  // Rendered again when its words change, not with each second: a list has many of them.
+  // Rendered again when its words change, not each second: a list has many moments.
   const words = useSyncExternalStore(eachSecond, () =>
     at === null ? none : formatRelative(at, clock.now),
   );
@@ -22,7 +22,7 @@ export function Moment({ at, none = "never" }: { at: string | null; none?: strin
   );
 }
 
-/** One timer for all that show the time, while anything does. */
+/** One timer for all moments; it runs while there are any. */
 const clock = { now: serverNow(), listeners: new Set<() => void>(), timer: 0 };
 
 function eachSecond(listener: () => void): () => void {

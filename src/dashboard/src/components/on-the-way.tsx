@@ -1,4 +1,6 @@
-/** Something is asked for, and what was there stays until it comes: on a slow network for seconds. The click was heard. */
+/**
+ * Shows that a click has been heard, while the page still shows what was there before: on a slow network for seconds.
+ */
 export function OnTheWay() {
   return <div className="on-the-way" role="progressbar" aria-label="Loading" />;
 }

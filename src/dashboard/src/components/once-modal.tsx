@@ -10,7 +10,10 @@ import { BusyButton } from "./busy-button.tsx";
 import { useLastOpened } from "./last-opened.ts";
 import { Problem } from "./problem.tsx";
 
-/** What an `OnceModal` does. `list` has it then: not waited for, as it is shown only once, however that fares. */
+/**
+ * The mutation of an `OnceModal`. Afterwards `list` is loaded again, but not waited for: what was made is shown only
+ * once, and must be shown even if the list cannot be loaded.
+ */
 export function useMakeOnce<T>(list: QueryKey, make: () => Promise<T>) {
   const client = useQueryClient();
   return useMutation({
@@ -22,8 +25,8 @@ export function useMakeOnce<T>(list: QueryKey, make: () => Promise<T>) {
 }
 
 /**
- * A form that makes something that is shown only once: a key, a link. It cannot be closed while that is made, which
- * would lose it, and afterwards not by accident.
+ * A form that makes something that is shown only once: a key, a link. It cannot be closed while that is being made,
+ * because it would be lost, and afterwards not by accident.
  */
 export function OnceModal<T extends object>(props: {
   opened: boolean;

@@ -4,32 +4,32 @@ import { useEffect, useRef, type ReactNode } from "react";
 import { useLocation } from "react-router";
 import { OnTheWay } from "./on-the-way.tsx";
 
-/** Whether what the browser has loaded is still to be shown: it tells its title, and begins at its top. */
-let first = true;
+/** Whether no page has been shown yet since the browser loaded the program. It announces the first one by itself. */
+let isFirst = true;
 
-/** What stands in place of a page has been shown: the browser does not tell what comes after it. */
-export function firstIsShown(): void {
-  first = false;
+/** For what is shown in place of a page, too: the page that comes after it is not announced by the browser. */
+export function noteFirstPageShown(): void {
+  isFirst = false;
 }
 
-/** A page's title, what it is for, and what can be done on it. */
+/** A page, with its title, what it is for, and what can be done on it. */
 export function Page(props: {
   title: string;
   about?: ReactNode;
   actions?: ReactNode;
   above?: ReactNode;
-  /** What is shown is what was asked for before. */
+  /** The page still shows the answer to an earlier question. */
   outdated?: boolean;
   children: ReactNode;
 }) {
   useDocumentTitle(`${props.title} · Carillon`);
   const heading = useRef<HTMLHeadingElement>(null);
   const { pathname } = useLocation();
-  // Whoever came by a link, or has signed in, is taken to the new page and told its title, as a browser does by
-  // itself when it loads one. Filters change the address too, but not the page.
+  // After a link or a sign-in the focus goes to the new page's title, so that a screen reader reads it out, as it does
+  // when the browser loads a page. Filters change the address, but not the path.
   useEffect(() => {
-    if (!first) heading.current?.focus({ preventScroll: true });
-    firstIsShown();
+    if (!isFirst) heading.current?.focus({ preventScroll: true });
+    noteFirstPageShown();
   }, [pathname]);
   return (
     <Stack gap="lg" pb="xl">
@@ -53,7 +53,7 @@ export function Page(props: {
   );
 }
 
-/** As high as what it stands for, so that nothing jumps when that arrives. */
+/** In place of what is being loaded, and about as high, so that nothing jumps when that arrives. */
 export function Waiting({ rows = 6 }: { rows?: number }) {
   return (
     <Stack gap="sm" aria-label="Loading" role="status">
@@ -64,7 +64,7 @@ export function Waiting({ rows = 6 }: { rows?: number }) {
   );
 }
 
-/** In place of everything, as long as it is not known what that will be. */
+/** In place of the whole window, while it is not known what to show. */
 export function WaitingForAll() {
   return (
     <Center component="main" h="100vh">

@@ -1,21 +1,21 @@
 import { Group, Pagination, Text } from "@mantine/core";
 import { useEffect } from "react";
 
-/** How many there are, and the way to the others. */
+/** How many entries a list has, and links to its other pages. */
 export function Pager(props: {
   total: number;
-  /** One of them: `job`. */
+  /** What an entry is called: `job`. */
   noun: string;
   page: number;
   pageSize: number;
-  /** Whether `total` is of what the address asks for, not of what was shown before that. */
+  /** Whether `total` answers what the address asks for now, not what it asked for before. */
   current: boolean;
-  /** `correcting`: nobody chose it, so that the way back must not lead to what was corrected. */
+  /** `correcting`: the user did not choose it, and the Back button must not lead to the page that was corrected. */
   change: (page: number, correcting: boolean) => void;
 }) {
   const { total, noun, page, pageSize, current, change } = props;
   const pages = Math.max(1, Math.ceil(total / pageSize));
-  // The last ones of a page may be deleted while it is looked at.
+  // All entries of the last page may be deleted while it is shown.
   useEffect(() => {
     if (current && page > pages) change(pages, true);
   });

@@ -4,14 +4,14 @@ import { useMutation } from "@tanstack/react-query";
 import { ApiError } from "../api.ts";
 import { BusyButton } from "./busy-button.tsx";
 
-/** Why something did not work, in the server's words. */
+/** Says why something did not work, in the server's words. */
 export function Problem({
   error,
   labels = {},
   retry,
 }: {
   error: Error;
-  /** What fields are called on the page, where that is not nearly their name. */
+  /** What fields are called on the page, unless almost like their name. */
   labels?: Readonly<Record<string, string>>;
   retry?: () => Promise<unknown>;
 }) {
@@ -52,7 +52,7 @@ function Retry({ run }: { run: () => Promise<unknown> }) {
   );
 }
 
-/** `Retries: ` or, of a field that has no other name on the page, `current password `. */
+/** `Retries: ` for a field with a label; without one, its name: `current password `. */
 function about(field: string, labels: Readonly<Record<string, string>>): string {
   const [name = "", ...inside] = field.split(".");
   const label = Object.hasOwn(labels, name) ? labels[name] : undefined;
@@ -60,7 +60,7 @@ function about(field: string, labels: Readonly<Record<string, string>>): string 
   return field === "" ? "" : `${field.replaceAll("_", " ")} `;
 }
 
-/** The server's words begin small and have no full stop. */
+/** Makes a sentence of the server's words, which begin in lower case and have no full stop. */
 export function sentence(text: string): string {
   const first = text.charAt(0).toUpperCase() + text.slice(1);
   return /[.!?]$/.test(first) ? first : `${first}.`;

@@ -1,12 +1,15 @@
 import { Button, Table } from "@mantine/core";
 import type { ReactNode } from "react";
 
-/** The heading of a column of actions, where there are any: none that is read out. */
+/** The column of actions, if there are any. Its heading is empty, and not read out. */
 export function actionColumn(shown: boolean, width = 130) {
   return shown ? [{ label: "", width, hidden: true }] : [];
 }
 
-/** What can be done with a row, in its last cell. `of` is read out with it: each row has the same word. */
+/**
+ * The last cell of a row: a button for what can be done with it. `of` is read out instead of its word, which is the
+ * same in each row.
+ */
 export function RowAction(props: {
   children: string;
   of: string;

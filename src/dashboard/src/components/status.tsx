@@ -13,7 +13,7 @@ const COLORS: Record<string, string> = {
   half_open: "orange",
 };
 
-/** A state, in its word and a colour. */
+/** A state, as a word in a colour. */
 export function Status({ value }: { value: string }) {
   return (
     <Badge variant="light" color={COLORS[value] ?? "gray"} tt="none" fw={600}>

@@ -1,7 +1,7 @@
 import { Select, type SelectProps } from "@mantine/core";
 import { timeZones } from "../time.ts";
 
-/** Of all zones that the browser knows, and the present one, whatever its name is. */
+/** Offers all zones that the browser knows, and the present one even if the browser does not. */
 export function TimeZoneSelect({
   value,
   change,

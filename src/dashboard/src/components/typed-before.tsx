@@ -1,8 +1,8 @@
 import { Alert, Button, Group } from "@mantine/core";
 
-/** Above a form that has been filled with what was typed into it before. */
+/** Shown above a form that has been filled with what was typed into it earlier. */
 export function TypedBefore(props: {
-  /** What is not there, and whether it is one or many: `the password: it is`. */
+  /** What was not kept, with its verb: `the password: it is`. */
   but: string;
   startAfresh: () => void;
 }) {

@@ -174,7 +174,7 @@ function CreateKey({ opened, close }: { opened: boolean; close: () => void }) {
   );
 }
 
-/** The admin command makes keys without a label, too. */
+/** Its label, or the start of the key: the admin command may make keys without a label. */
 function nameOf({ label, prefix }: ApiKey): string {
   return label === "" ? `${prefix}…` : label;
 }

@@ -7,7 +7,7 @@ import { BusyButton } from "../components/busy-button.tsx";
 import { useLastOpened } from "../components/last-opened.ts";
 import { Problem } from "../components/problem.tsx";
 
-/** Which namespace an account's jobs live in. Undefined: closed. */
+/** A dialog that binds an account to a namespace. It is closed while `account` is undefined. */
 export function BindAccount(props: { account: Account | undefined; close: () => void }) {
   const opened = props.account !== undefined;
   const { account, close } = useLastOpened({ ...props, opened });
@@ -22,7 +22,7 @@ export function BindAccount(props: { account: Account | undefined; close: () => 
       setNamespace("");
     },
   });
-  // Not while it is done: its end would close what is opened next.
+  // Not while the request is under way: its success would close the dialog opened next.
   const leave = () => {
     if (bind.isPending) return;
     close();

@@ -2,7 +2,7 @@ import { Badge, Group, Stack, Table, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { formatOffset, formatTime, MY_ZONE, utcOffset } from "../time.ts";
 
-/** The schedule in words, and its next fire times in its zone and in the reader's. */
+/** The schedule in words, and its next fire times in its own zone and in the reader's. */
 export function FireTimes(props: {
   expression: string | null;
   zone: string;
@@ -16,7 +16,7 @@ export function FireTimes(props: {
     enabled: expression !== null,
     staleTime: Infinity,
   });
-  const both = zone !== MY_ZONE;
+  const showsReadersZone = zone !== MY_ZONE;
   return (
     <Stack gap="xs" aria-live="polite" mih={120}>
       {expression !== null && (
@@ -34,7 +34,7 @@ export function FireTimes(props: {
           <Table.Thead>
             <Table.Tr>
               <Table.Th>{zone}</Table.Th>
-              {both && <Table.Th>{MY_ZONE} (you)</Table.Th>}
+              {showsReadersZone && <Table.Th>{MY_ZONE} (you)</Table.Th>}
             </Table.Tr>
           </Table.Thead>
           <Table.Tbody>
@@ -44,7 +44,7 @@ export function FireTimes(props: {
                   {formatTime(at, zone, false)}
                   <Shift at={at} before={times[index - 1]} zone={zone} />
                 </Table.Td>
-                {both && (
+                {showsReadersZone && (
                   <Table.Td className="number">
                     {formatTime(at, MY_ZONE, false)}
                     <Shift at={at} before={times[index - 1]} zone={MY_ZONE} />
@@ -59,7 +59,7 @@ export function FireTimes(props: {
   );
 }
 
-/** The clocks of the zone were changed since the fire time before this one. */
+/** Says that the zone's clocks change between the previous fire time and this one. */
 function Shift({ at, before, zone }: { at: string; before: string | undefined; zone: string }) {
   if (before === undefined) return null;
   const from = utcOffset(before, zone);
@@ -74,7 +74,7 @@ function Shift({ at, before, zone }: { at: string; before: string | undefined; z
   );
 }
 
-/** Its library is loaded when the first expression is to be read. */
+/** Empty if it cannot be said. The library is loaded with the first expression. */
 async function inWords(expression: string): Promise<string> {
   const { toString } = await import("cronstrue");
   try {

@@ -6,19 +6,19 @@ import { useLocation, useNavigate } from "react-router";
 import { ask, post } from "../api.ts";
 import type { Session } from "../api-types.ts";
 import { BusyButton } from "../components/busy-button.tsx";
-import { firstIsShown } from "../components/page.tsx";
+import { noteFirstPageShown } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
 import { useSignedIn } from "../session.ts";
 import { SingleSignOnButton, useSignInOptions } from "./single-sign-on.tsx";
 
 const INCOMPLETE = new Error("The link is not complete: its part behind # is missing.");
 
-/** Where an invitation's link leads: choose a password, and be signed in. */
+/** The page of an invitation's link: one chooses a password, and is signed in. */
 export function InvitationPage() {
   useDocumentTitle("Invitation · Carillon");
-  useEffect(firstIsShown, []);
+  useEffect(noteFirstPageShown, []);
   const token = useLocation().hash.slice(1);
-  // Another link in the same tab changes nothing but this.
+  // By token: another link that is opened in the same tab changes only the part behind #, and is a new invitation.
   return <Invitation key={token} token={token} />;
 }
 

@@ -1,10 +1,10 @@
 import type { Job } from "../api-types.ts";
 import { bodyOf, draftOf } from "./job-draft.ts";
 
-/** The command that makes a job like this one. */
+/** The command that creates a job like this one. */
 export function curlOf(job: Job, origin: string): string {
   const { body } = bodyOf(draftOf(job));
-  // The payload also where the API is going to refuse it, with the reason.
+  // The payload as it is, even if the API is going to refuse it: it says why.
   const all = { ...body, webhook_payload: job.webhook_payload };
   const given = Object.fromEntries(Object.entries(all).filter(([, value]) => value !== null));
   const text = JSON.stringify(given, null, 2).replaceAll("'", "'\\''");

@@ -16,7 +16,7 @@ const OVERLAP = {
   Replace: "stops the older one",
 };
 
-/** What a job is: target, policies, coming runs, and the same as YAML and as a command. */
+/** What a job is: its target, policies and coming runs, and the same as YAML and as a command. */
 export function JobDetails({ view }: { view: JobView }) {
   const { job } = view;
   return (
@@ -97,7 +97,7 @@ export function JobDetails({ view }: { view: JobView }) {
 
 function Coming({ job }: { job: Job }) {
   const check = useQuery({
-    // Anew when a run has passed, or for another schedule that only begins with the same run.
+    // Asked again when a run has passed, and when the schedule changes although its next run stays the same.
     queryKey: ["coming", job.id, job.next_run_at, job.cron_expression, job.timezone],
     queryFn: () => ask<JobCheck>("/jobs/check", bodyOf(draftOf(job)).body),
     staleTime: 60_000,

@@ -1,16 +1,19 @@
 import type { Job, JobType, ScheduleType } from "../api-types.ts";
 import { parsePayload } from "./payload-text.ts";
 
-/** A job as it stands in the form: text where the person types text. */
+/** A job as the form holds it: what is typed as text is a text here. */
 export interface JobDraft {
   name: string;
   type: JobType;
   schedule_type: ScheduleType;
   cron_expression: string;
   timezone: string;
-  /** Local date and time, as the input writes it; in the browser's zone. */
+  /** Local date and time in the browser's zone, as the input writes it. */
   run_at: string;
-  /** The time as the job has it; the input knows no milliseconds, and an hour that comes twice only once. */
+  /**
+   * The time as the job has it. The input cannot hold it: it has no milliseconds, and cannot tell the two hours apart
+   * when the clocks go back.
+   */
   saved_run_at: string | null;
   webhook_url: string;
   webhook_payload: string;
@@ -85,11 +88,11 @@ export function draftOf(job: Job): JobDraft {
   };
 }
 
-/** Characters of a name. */
+/** The most characters of a name. */
 const MOST_NAME = 255;
 const COPY = " (copy)";
 
-/** What a new job that is to be like this one begins as. The name is cut between characters, as they are counted. */
+/** The draft of a copy of a job. A long name is cut between characters, counted as the server counts them. */
 export function copyOf(job: Job): JobDraft {
   const name = Array.from(job.name)
     .slice(0, MOST_NAME - COPY.length)
@@ -111,10 +114,10 @@ interface FieldProblem {
 
 export type BodyResult =
   | { ok: true; body: Record<string, unknown> }
-  /** What cannot be sent as it was typed, not even to be checked: no time, no JSON, a header without a name. */
+  /** A field cannot be sent as it was typed, not even to be checked: no time, no JSON, a header without a name. */
   | ({ ok: false; body: Record<string, unknown> } & FieldProblem);
 
-/** The whole draft, as POST /jobs takes it. */
+/** The body of POST /jobs for the whole draft. */
 export function bodyOf(draft: JobDraft): BodyResult {
   return resultOf(read(draft));
 }
@@ -164,7 +167,7 @@ const POLICY_NUMBERS = [
   "delivery_deadline_seconds",
 ] as const;
 
-/** Into `body`, as far as it can be sent; gives what keeps the rest from it. */
+/** Adds to `body` what can be sent of the webhook; returns why the rest cannot. */
 function addWebhook(body: Record<string, unknown>, draft: JobDraft): (FieldProblem | null)[] {
   const headers = draft.webhook_headers
     .map(({ name, value }) => ({ name: name.trim(), value }))
@@ -183,9 +186,8 @@ function addWebhook(body: Record<string, unknown>, draft: JobDraft): (FieldProbl
 }
 
 /**
- * What PATCH /jobs/{id} is to change: the fields in which the draft is no longer what it began as. All
- * others stay byte for byte, and as somebody else has saved them meanwhile. A new `type` or
- * `schedule_type` brings all fields of its kind.
+ * The body of PATCH /jobs/{id}: the fields in which the draft differs from what it began as. All others stay, byte for
+ * byte, also if somebody else has saved them meanwhile. A new `type` or `schedule_type` brings all fields of its kind.
  */
 export function changesOf(draft: JobDraft, start: JobDraft): BodyResult {
   const after = read(draft);
@@ -195,7 +197,7 @@ export function changesOf(draft: JobDraft, start: JobDraft): BodyResult {
       ([name, value]) => JSON.stringify(value) !== JSON.stringify(before[name]),
     ),
   );
-  // A payload of kubectl's may have what cannot be sent from here; it stays as long as nobody touches it.
+  // A payload that kubectl set may not be valid here; as long as it is not edited, it stays and is no problem.
   const kept = draft.webhook_payload === start.webhook_payload;
   const problems = after.problems.filter(({ field }) => !kept || field !== "webhook_payload");
   return resultOf({ body, problems });
@@ -203,14 +205,14 @@ export function changesOf(draft: JobDraft, start: JobDraft): BodyResult {
 
 const SCHEDULE_FIELDS = ["schedule_type", "cron_expression", "timezone", "run_at"];
 
-/** What POST /jobs/check?id= is asked: the changes, and the schedule whose fire times the form shows. */
+/** The body of POST /jobs/check?id=: the changes, and the schedule whose fire times the form shows. */
 export function changesToCheck(draft: JobDraft, start: JobDraft): Record<string, unknown> {
   const whole = bodyOf(draft).body;
   const schedule = Object.entries(whole).filter(([name]) => SCHEDULE_FIELDS.includes(name));
   return { ...Object.fromEntries(schedule), ...changesOf(draft, start).body };
 }
 
-/** Null: there is no time in the input, or none that can be sent. */
+/** Null if the input holds no time, or none that can be sent. */
 function runAtOf({ run_at: input, saved_run_at: saved }: JobDraft): string | null {
   if (timeProblem(input) !== null) return null;
   const entered = new Date(input).getTime();
@@ -219,7 +221,7 @@ function runAtOf({ run_at: input, saved_run_at: saved }: JobDraft): string | nul
     : new Date(entered).toISOString();
 }
 
-/** The input is empty while a part of its time is missing, and takes years of up to six digits. */
+/** The input gives an empty text while a part of the time is missing, and accepts years of up to six digits. */
 function timeProblem(input: string): FieldProblem | null {
   const year = /^\d+/.exec(input)?.[0];
   if (year === undefined) return { field: "run_at", message: "enter a date and a time" };
@@ -228,7 +230,10 @@ function timeProblem(input: string): FieldProblem | null {
     : { field: "run_at", message: "must be in a year of four digits" };
 }
 
-/** What an object of headers cannot hold, and would lose without a word; the second in the server's words. */
+/**
+ * A header that the object of headers could not hold, and would lose without notice: one without a name, or one that is
+ * given twice. The latter is told in the server's words.
+ */
 function headerProblem(names: readonly string[]): FieldProblem | null {
   const field = "webhook_headers";
   if (names.includes(""))

@@ -3,7 +3,7 @@ import { notifications } from "@mantine/notifications";
 import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link, useParams, useSearchParams } from "react-router";
-import { call, get, making } from "../api.ts";
+import { call, get, idempotentPost } from "../api.ts";
 import type { Job, JobView } from "../api-types.ts";
 import { Page, Waiting } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
@@ -26,7 +26,7 @@ export function NewJobPage() {
     enabled: from !== null,
     refetchOnWindowFocus: false,
   });
-  const [create] = useState(() => making<Job>("/jobs"));
+  const [create] = useState(() => idempotentPost<Job>("/jobs"));
   const ready = from === null || source.data !== undefined;
   return (
     <Page

@@ -33,7 +33,7 @@ import { bodyOf, changesOf, changesToCheck, type JobDraft } from "./job-draft.ts
 import { FireTimes } from "./fire-times.tsx";
 import { JobHeaders } from "./job-headers.tsx";
 
-/** What the fields are called here. */
+/** What the fields are called in this form. */
 const LABELS = {
   name: "Name",
   type: "What it does",
@@ -58,12 +58,12 @@ const LABELS = {
 
 const isEmpty = (draft: JobDraft, field: string) => draft[field as keyof JobDraft] === "";
 
-/** Creates or changes a job: what is wrong and when it fires is said while typing, by the server. */
+/** Creates or changes a job. While one types, the server says what is wrong and when the job fires. */
 export function JobForm(props: {
   start: JobDraft;
-  /** Of the job that is changed: then only the changes are saved. */
+  /** Id of the job to change; only the changes are saved then. Absent: a job is created. */
   id?: string;
-  /** How that job is saved at present. */
+  /** Reads that job as it is saved at present. */
   now?: () => Promise<JobDraft>;
   action: string;
   save: (body: Record<string, unknown>) => Promise<void>;
@@ -71,12 +71,12 @@ export function JobForm(props: {
   const { found, hold, drop } = useUnsaved<{ start: JobDraft; draft: JobDraft }>(
     useSession().user.id,
   );
-  // The job may be loaded again while the form is open: changes are those against what the person saw.
+  // The job may be loaded again while the form is open: `start` is what the user saw, and changes are relative to it.
   const { webhook_headers } = props.start;
   const [start, setStart] = useState(found ? { ...found.start, webhook_headers } : props.start);
   const [draft, setDraft] = useState(found ? { ...found.draft, webhook_headers } : start);
   useEffect(() => {
-    // Not the headers: secrets stand in them.
+    // Without the headers, which contain secrets.
     if (draft !== start)
       hold({
         start: { ...start, webhook_headers: [] },
@@ -84,11 +84,12 @@ export function JobForm(props: {
       });
   }, [draft, start]);
   const [touched, setTouched] = useState<ReadonlySet<string>>(new Set());
-  const [all, setAll] = useState(false);
+  /** Problems of all fields are shown, not only of touched ones. */
+  const [showAll, setShowAll] = useState(false);
   const creating = props.id === undefined;
   const bodyToSave = (of: JobDraft) => (creating ? bodyOf(of) : changesOf(of, start));
   const toSave = bodyToSave(draft);
-  /** Once: what was changed is part of what the person has seen then. */
+  /** Throws once for a change by somebody else: `start` contains it from then on, since the user has seen it. */
   const refuseChangedMeanwhile = async (body: Record<string, unknown>) => {
     if (!props.now || Object.keys(body).length === 0) return;
     const now = await props.now();
@@ -111,7 +112,7 @@ export function JobForm(props: {
           error: "",
           details: [
             { field: result.field, message: result.message },
-            // And what the server has found besides.
+            // With what else the server has found.
             ...(check.data?.asked === saved ? check.data.findings : []),
           ],
         });
@@ -120,7 +121,7 @@ export function JobForm(props: {
     },
     onSuccess: drop,
     onError: (error, { name }) => {
-      // Whoever went elsewhere meanwhile is told there.
+      // A user who has gone to another page is told there.
       if (!stillHere())
         notifications.show({
           color: "red.9",
@@ -130,7 +131,7 @@ export function JobForm(props: {
     },
   });
   const set = <K extends keyof JobDraft>(field: K, value: JobDraft[K]) => {
-    // What the last attempt was refused for is not true any more; the check goes on.
+    // The reason why the last attempt was refused may no longer hold; the check goes on.
     if (save.isError) save.reset();
     setDraft((before) => ({ ...before, [field]: value }));
     setTouched((before) => new Set(before).add(field));
@@ -140,14 +141,15 @@ export function JobForm(props: {
     setStart(props.start);
     setDraft(props.start);
     setTouched(new Set());
-    setAll(false);
+    setShowAll(false);
     save.reset();
   };
   const [settled] = useDebouncedValue(draft, 250);
   const toCheck = creating ? bodyOf(settled).body : changesToCheck(settled, start);
   const check = useQuery({
     queryKey: ["job-check", props.id ?? null, toCheck],
-    // With what was asked: until another answer is there, this one is not to be read as that one's.
+    // The answer contains the draft that was checked: until the next answer comes, this one is shown, and must not be
+    // taken for an answer about a newer draft.
     queryFn: async () => ({
       asked: settled,
       ...(await ask<JobCheck>(
@@ -163,18 +165,18 @@ export function JobForm(props: {
   const cron = asked.schedule_type === "cron";
   const findings = [
     ...(toSave.ok ? [] : [{ field: toSave.field, message: toSave.message }]),
-    // Not when the draft was corrected while that was under way.
+    // Not when the draft has been edited since that attempt.
     ...(save.error instanceof ApiError && save.variables === draft ? save.error.details : []),
-    // What was found of an empty field is not true of one that has got its first letter since.
+    // A finding about an empty field is no longer true once it has its first letter.
     ...(check.data?.findings ?? []).filter(
       ({ field }) => !(isEmpty(asked, field) && !isEmpty(draft, field)),
     ),
   ];
   const problem = (field: string) => {
-    if (!all && !touched.has(field)) return undefined;
+    if (!showAll && !touched.has(field)) return undefined;
     const inside = `${field}.`;
     const found = findings.find((each) => each.field === field || each.field.startsWith(inside));
-    // Of several headers, which one it is about.
+    // For headers, begins with the name of the one that it is about.
     return found && [found.field.slice(inside.length), found.message].join(" ").trimStart();
   };
   const text = (
@@ -208,7 +210,7 @@ export function JobForm(props: {
       noValidate
       onSubmit={(event) => {
         event.preventDefault();
-        setAll(true);
+        setShowAll(true);
         save.mutate(draft);
       }}
     >

@@ -3,7 +3,7 @@ import { useId } from "react";
 import { IconPlus, IconTrash } from "@tabler/icons-react";
 import type { JobDraft } from "./job-draft.ts";
 
-/** The headers of a webhook, one a line. */
+/** The headers of a webhook, one per line. */
 export function JobHeaders(props: {
   headers: JobDraft["webhook_headers"];
   error: string | undefined;

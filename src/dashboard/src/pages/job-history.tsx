@@ -13,11 +13,12 @@ import { Status } from "../components/status.tsx";
 import { useLoaded } from "../loaded.ts";
 import { formatDuration, formatTime } from "../time.ts";
 
-const STEP = 25;
+const FIRST_ENTRIES = 25;
+const MORE_ENTRIES = 100;
 /** The most that the server gives at once. */
-const MOST = 1_000;
+const MOST_ENTRIES = 1_000;
 
-/** Why fire times did not run, for people. */
+/** Why fire times did not run, in words for people. */
 const REASONS: Record<string, string> = {
   downtime: "Carillon was not running",
   deadline: "it was later than the job allows",
@@ -30,7 +31,7 @@ const REASONS: Record<string, string> = {
 };
 
 export function JobHistory({ id }: { id: string }) {
-  const [limit, setLimit] = useState(STEP);
+  const [limit, setLimit] = useState(FIRST_ENTRIES);
   const history = useLoaded({
     queryKey: ["executions", id, limit],
     queryFn: () =>
@@ -89,25 +90,25 @@ export function JobHistory({ id }: { id: string }) {
             )}
           </DataTable>
         )}
-        {limit < MOST && (history.isPlaceholderData || entries.length === limit) && (
+        {limit < MOST_ENTRIES && (history.isPlaceholderData || entries.length === limit) && (
           <Group justify="center">
             <BusyButton
               variant="default"
               size="xs"
               busy={history.isPlaceholderData}
               onClick={() => {
-                setLimit(Math.min(limit + 4 * STEP, MOST));
+                setLimit(Math.min(limit + MORE_ENTRIES, MOST_ENTRIES));
               }}
             >
               Show more
             </BusyButton>
           </Group>
         )}
-        {entries.length === MOST && (
+        {entries.length === MOST_ENTRIES && (
           <Text size="sm" c="dimmed">
-            These are the newest {MOST.toLocaleString("en")}. The REST API has the others:{" "}
+            These are the newest {MOST_ENTRIES.toLocaleString("en")}. The REST API has the others:{" "}
             <span className="mono break">
-              GET /jobs/{id}/executions?include=missed&amp;offset={MOST}
+              GET /jobs/{id}/executions?include=missed&amp;offset={MOST_ENTRIES}
             </span>
           </Text>
         )}
@@ -116,7 +117,7 @@ export function JobHistory({ id }: { id: string }) {
   );
 }
 
-/** Oldest first. A call that took no time to speak of still has a bar. */
+/** Oldest first. Even a call that took less than a millisecond has a bar. */
 function bars(executions: readonly Execution[]) {
   return executions.toReversed().map((execution) => {
     const size = Math.max(1, execution.duration_ms);

@@ -7,12 +7,12 @@ import { Status } from "../components/status.tsx";
 import { TableCard } from "../components/table-card.tsx";
 import { formatTime, MY_ZONE } from "../time.ts";
 
-/** A page of jobs, to look at and to choose from. */
+/** One page of the list of jobs, in which jobs can be selected. */
 export const JobTable = memo(function JobTable(props: {
   jobs: readonly JobRow[];
   selected: ReadonlySet<string>;
   select: (ids: readonly string[], on: boolean) => void;
-  /** Where the focus goes when what it was on is gone. */
+  /** The checkbox that selects all. It takes the focus when what had it disappears. */
   all: Ref<HTMLInputElement>;
 }) {
   const { jobs, selected, select } = props;
@@ -47,14 +47,14 @@ export const JobTable = memo(function JobTable(props: {
       ]}
     >
       {jobs.map((job) => (
-        // By its id: a new job above moves the rows, and the focus must stay on the job that it was on.
+        // Keyed by id: when a new job appears above, the focus must stay on its job, not on its row.
         <Row key={job.id} job={job} selected={selected.has(job.id)} select={select} />
       ))}
     </TableCard>
   );
 });
 
-/** Rendered again when its job changes: each look brings all of them anew, but equal. */
+/** Memoised, so that only the rows of changed jobs are rendered again: each refresh loads all jobs of the page. */
 const Row = memo(function Row(props: {
   job: JobRow;
   selected: boolean;

@@ -19,7 +19,7 @@ import { JobHistory } from "./job-history.tsx";
 
 export function JobPage() {
   const { id = "" } = useParams();
-  // Another job is another page: what was asked or answered about the one before stays there.
+  // By job: a question or an error about one job must not be shown for the next.
   return <OneJob key={id} id={id} />;
 }
 
@@ -34,20 +34,20 @@ function OneJob({ id }: { id: string }) {
     queryFn: () => get<JobView>(path),
     refetchInterval: 3_000,
   });
-  // Each of its own: the end of the one, or why it failed, says nothing about the other.
+  // Two mutations, because the end or the failure of the one says nothing about the other.
   const run = useAction(id);
   const change = useAction(id);
   const ask = (action: Action) => {
     const [asked, other] = action === "run" ? [run, change] : [change, run];
-    // Why it failed is over with the next click.
+    // The next click hides the error of the last one.
     if (other.isError) other.reset();
     asked.mutate(action);
   };
   const { data } = view;
   const job = data?.job;
-  const owned = data?.managed_by !== null && data !== undefined;
+  const managed = data?.managed_by !== null && data !== undefined;
   const paused = job?.status === "paused";
-  // Its history stays, and what was there last is shown beside it.
+  // Deleted: its history stays, and is shown beside what was last known of it.
   const gone = view.error instanceof ApiError && view.error.status === 404;
   return (
     <Page
@@ -78,7 +78,7 @@ function OneJob({ id }: { id: string }) {
             >
               Run now
             </BusyButton>
-            {(job.status === "active" || paused) && !owned && (
+            {(job.status === "active" || paused) && !managed && (
               <BusyButton
                 variant="default"
                 busy={change.isPending}
@@ -89,7 +89,7 @@ function OneJob({ id }: { id: string }) {
                 {paused ? "Resume" : "Pause"}
               </BusyButton>
             )}
-            {!owned && (
+            {!managed && (
               <Button
                 variant="default"
                 component={Link}

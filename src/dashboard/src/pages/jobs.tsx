@@ -16,7 +16,7 @@ import { useLoaded } from "../loaded.ts";
 import { JobTable } from "./job-table.tsx";
 
 const PAGE_SIZE = 25;
-/** Of one request; more are asked for one after the other. */
+/** The most jobs of one request; for more there are several requests, one after the other. */
 const BULK_SIZE = 200;
 
 interface BulkAnswer {
@@ -63,7 +63,7 @@ export function JobsPage() {
       };
     },
     onSuccess: async ({ changed, failures }, { action, ids }) => {
-      // The buttons may go away with the selection, and the focus must not fall with them.
+      // With the selection the buttons may disappear, which must not lose the focus.
       if (bar.current?.contains(document.activeElement) === true)
         all.current?.focus({ preventScroll: true });
       select(ids, false);
@@ -92,7 +92,7 @@ export function JobsPage() {
       Create job
     </Button>
   );
-  // A page of rows is put together in slices, between which the page answers.
+  // Deferred: the rows are rendered in slices, between which the page reacts to clicks and keys.
   const data = useDeferredValue(jobs.data);
   const none = data !== undefined && Object.keys(data.counts).length === 0;
   return (
@@ -212,7 +212,7 @@ export function JobsPage() {
               )}
             </>
           )}
-          {/* Also of none: that nothing matches is said where how many do is said. */}
+          {/* Also when nothing matches: a screen reader reads the number out. */}
           {data && (
             <Pager
               total={data.total}

@@ -31,7 +31,7 @@ export function LogsPage() {
   const { data } = logs;
   const filtered = status !== null || kind !== null || to !== "";
   const none = data?.total === 0 && !filtered;
-  // An answer to other filters says nothing about whether there is any email.
+  // While the answer to other filters is shown, it is not known whether there is any email at all.
   const asking = logs.isPending || (none && logs.isPlaceholderData);
   return (
     <Page
@@ -98,7 +98,7 @@ export function LogsPage() {
             </Text>
           )}
           {data && data.total > 0 && <LogTable logs={data.logs} />}
-          {/* Also of none: that nothing matches is said where how many do is said. */}
+          {/* Also when nothing matches: a screen reader reads the number out. */}
           {data && !asking && (
             <Pager
               total={data.total}

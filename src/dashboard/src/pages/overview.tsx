@@ -33,7 +33,8 @@ export function OverviewPage() {
   const [range, setRange] = useState<Range>("24h");
   const overview = useLoaded({
     queryKey: ["overview", range],
-    // With its range: until another one's answer is there, this one is shown, and must not be read as that.
+    // The answer contains its range: after another one is chosen, this answer is shown until the next one comes, and
+    // must not be taken for it.
     queryFn: async () => ({ range, ...(await get<Overview>(`/overview?range=${range}`)) }),
     refetchInterval: 5_000,
     placeholderData: keepPreviousData,
@@ -104,7 +105,7 @@ function barsOf(
   good: "mail_sent" | "runs_succeeded",
   bad: "mail_failed" | "runs_failed",
 ): Bar[] {
-  // Hours are the same everywhere but where offsets are not whole.
+  // An hour of UTC is one of the local clock, too, except in zones whose offset is not whole. A day is not.
   const format = range === "24h" ? localHour : utcDay;
   return activity.map((bucket) => ({
     label: format.format(new Date(bucket.at)),

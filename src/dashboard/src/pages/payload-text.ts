@@ -1,6 +1,6 @@
 import { wouldChange } from "../exact-json.ts";
 
-/** What was typed as a payload, or why it cannot be sent as it was typed: in the server's words, where it has any. */
+/** Parses a typed payload, or says why it cannot be sent as typed: in the server's words, if it has any for that. */
 export function parsePayload(
   text: string,
 ): { ok: true; value: Record<string, unknown> } | { ok: false; message: string } {
@@ -23,12 +23,12 @@ const NUMBER = /-?\d[\d.eE+-]*/;
 const TOKEN = new RegExp(`${STRING.source}|${NUMBER.source}|[{}:]`, "g");
 
 /**
- * Of a JSON text, what the server would refuse and does not get to see, since JSON.parse has dropped or rounded
- * it: a key that an object has twice, a number that a double does not hold.
+ * What JSON.parse drops or rounds: a key that an object has twice, a number that a double cannot hold. The server would
+ * refuse it, but would not get to see it.
  */
 function lossIn(text: string): string | undefined {
   const tokens = text.match(TOKEN) ?? [];
-  /** Of each object that is open, the keys so far. */
+  /** For each object that is still open, its keys so far. */
   const open: Set<string>[] = [];
   for (const [index, token] of tokens.entries()) {
     if (token === "{") open.push(new Set());

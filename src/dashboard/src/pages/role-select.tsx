@@ -8,7 +8,7 @@ import { useSession } from "../session.ts";
 
 type Role = User["role"];
 
-/** A user's role, changed in place after a question. */
+/** Shows a user's role, and changes it after a question. */
 export function RoleSelect({ user }: { user: User }) {
   const me = useSession().user;
   const [opened, setOpened] = useState(false);

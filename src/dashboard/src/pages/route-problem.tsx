@@ -14,7 +14,7 @@ export function NotFound() {
   );
 }
 
-/** A page for other people. */
+/** In place of a page that this user may not use. */
 export function NotAllowed({ title, who }: { title: string; who: "owner" | "admin" | undefined }) {
   return (
     <Page title={title}>
@@ -27,7 +27,7 @@ export function NotAllowed({ title, who }: { title: string; who: "owner" | "admi
   );
 }
 
-/** A page that could not be loaded or drawn: after an update its files may be gone. */
+/** In place of a page that could not be loaded or rendered: after an update its files may be gone. */
 export function PageProblem() {
   return (
     <Page title="This page could not be shown">
@@ -39,7 +39,7 @@ export function PageProblem() {
   );
 }
 
-/** The same of what is around the pages. */
+/** The same for what is around the pages. */
 export function ShellProblem() {
   return (
     <Container component="main" size="xs" py="xl">

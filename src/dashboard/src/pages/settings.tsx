@@ -40,7 +40,7 @@ const DAYS = "Days to keep executions and the email log";
 function AccountCard() {
   const { account, installation } = useSession();
   const client = useQueryClient();
-  // Only what is no longer as it was seen is saved: the rest stays as somebody else has set it meanwhile.
+  // Only what differs from what the user saw is saved: somebody else may have changed the rest meanwhile.
   const [seen, setSeen] = useState(account);
   const [zone, setZone] = useState(account.time_zone);
   const [days, setDays] = useState<number | string>(account.retention_days ?? "");

@@ -7,14 +7,14 @@ import { ask } from "../api.ts";
 import type { Session } from "../api-types.ts";
 import { BusyButton } from "../components/busy-button.tsx";
 import { ColorScheme } from "../components/color-scheme.tsx";
-import { firstIsShown, WaitingForAll } from "../components/page.tsx";
+import { noteFirstPageShown, WaitingForAll } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
 import { useSignedIn } from "../session.ts";
 import { SingleSignOnButton, SingleSignOnProblem, useSignInOptions } from "./single-sign-on.tsx";
 
 export function SignInPage() {
   useDocumentTitle("Sign in · Carillon");
-  useEffect(firstIsShown, []);
+  useEffect(noteFirstPageShown, []);
   const [email, setEmail] = useState("");
   const [password, setPassword] = useState("");
   const signedIn = useSignedIn();
@@ -23,7 +23,7 @@ export function SignInPage() {
     onSuccess: signedIn,
   });
   const options = useSignInOptions();
-  // At once with everything on it: nothing moves under the fingers.
+  // Shown only when it is known whether there is a provider: a button that comes later would move the others.
   if (options.isPending && options.errorUpdateCount === 0) return <WaitingForAll />;
   const provider = options.data?.single_sign_on?.name;
   return (

@@ -6,7 +6,7 @@ import { BusyButton } from "../components/busy-button.tsx";
 import { Problem } from "../components/problem.tsx";
 
 interface SignInOptions {
-  /** Null: with a password only. */
+  /** Null: one can only sign in with a password. */
   single_sign_on: { name: string } | null;
 }
 
@@ -19,7 +19,7 @@ export function useSignInOptions() {
   });
 }
 
-/** What the gateway may say in the address when nobody was signed in; other words do not get here. */
+/** By the word that the gateway puts into the address when a sign-in fails. It uses no others. */
 const REASONS: Readonly<Record<string, (provider: string) => string>> = {
   expired: () =>
     "This sign-in has expired, was used already, or was begun in another browser. Please start again.",
@@ -39,7 +39,7 @@ const REASONS: Readonly<Record<string, (provider: string) => string>> = {
   failed: () => "The sign-in did not work. Please try again.",
 };
 
-/** Why the way through the provider ended here, said once: a reload shows the plain page. */
+/** Says why a sign-in through the provider failed. Only once: after a reload the page is plain again. */
 export function SingleSignOnProblem({ provider }: { provider: string }) {
   const [reason] = useState(() => /^#sign-in=(\w+)$/.exec(location.hash)?.[1] ?? "");
   useEffect(() => {
@@ -49,13 +49,13 @@ export function SingleSignOnProblem({ provider }: { provider: string }) {
   return text === undefined ? null : <Problem error={new Error(text)} />;
 }
 
-/** The browser goes to the provider by itself; a form's redirect would not pass the page's policy. */
+/** Sends the browser to the provider by script: the page's policy forbids a form that redirects there. */
 export function SingleSignOnButton({
   provider,
   invitation,
 }: {
   provider: string;
-  /** Token of one to accept on the way. */
+  /** Token of an invitation to accept with the sign-in. */
   invitation?: string;
 }) {
   const begin = useMutation({

@@ -5,11 +5,11 @@ export interface SmtpPreset {
   host: string;
   port: number;
   tls: TlsMode;
-  /** Where the provider prescribes one. */
+  /** If the provider prescribes one. */
   username?: string;
 }
 
-/** Submission servers as the providers document them. */
+/** Mail submission servers, as their providers document them. */
 export const PRESETS: readonly SmtpPreset[] = [
   {
     name: "Amazon SES (eu-west-1)",

@@ -28,7 +28,7 @@ import { useSession } from "../session.ts";
 import { useUnsaved } from "../unsaved.ts";
 import { PRESETS } from "./smtp-presets.ts";
 
-/** What the fields are called here, where that is not nearly their name. */
+/** What the fields are called in this form, unless almost like their name. */
 const LABELS = { tls: "Encryption", username: "User name", from: "From address" };
 
 export function SmtpPage() {
@@ -37,7 +37,7 @@ export function SmtpPage() {
     queryKey: ["smtp"],
     queryFn: savedSettings,
     refetchOnWindowFocus: false,
-    // The form begins with what there is now, not with what an earlier visit saw.
+    // Not cached: the form begins with what is saved now, not with what an earlier visit saw.
     gcTime: 0,
   });
   return (
@@ -64,7 +64,7 @@ async function savedSettings(): Promise<SmtpSettings | null> {
   return (await get<{ settings: SmtpSettings | null }>("/smtp")).settings;
 }
 
-/** As it stands in the form, but for the password. */
+/** What the form holds, without the password. */
 interface Typed {
   host: string;
   port: number | string;
@@ -83,7 +83,8 @@ function SmtpForm(props: { saved: SmtpSettings | null; startAfresh: () => void }
   const { user } = useSession();
   const client = useQueryClient();
   const { found, hold, drop } = useUnsaved<{ seen: SmtpSettings | null; typed: Typed }>(user.id);
-  // They may be loaded again while the form is open: what somebody else changed is told from what the person saw.
+  // The settings may be loaded again while the form is open: what somebody else has changed is told by comparing with
+  // what the user saw.
   const [seen, setSeen] = useState(found ? found.seen : saved);
   const start = found?.typed ?? typedOf(saved);
   const [host, setHost] = useState(start.host);
@@ -93,7 +94,7 @@ function SmtpForm(props: { saved: SmtpSettings | null; startAfresh: () => void }
   const [password, setPassword] = useState("");
   const [from, setFrom] = useState(start.from);
   const [to, setTo] = useState(user.email);
-  // What is said of the settings as they were is not true of others, also when it is said late.
+  /** Counts edits: an answer about settings as they were before an edit, which may come late, is not shown. */
   const [edition, setEdition] = useState(0);
 
   useEffect(() => {
@@ -107,7 +108,7 @@ function SmtpForm(props: { saved: SmtpSettings | null; startAfresh: () => void }
       const now = await savedSettings();
       const fields = now ? changedMeanwhile(mine, { ...seen }, { ...now }) : [];
       if (now && fields.length > 0) {
-        // Whoever saves again has been told.
+        // Refused only once: saving again replaces what the user has been told about.
         setSeen(now);
         client.setQueryData(["smtp"], now);
         throw refusal(fields, { ...now });
@@ -118,7 +119,7 @@ function SmtpForm(props: { saved: SmtpSettings | null; startAfresh: () => void }
       client.setQueryData(["smtp"], settings);
       setSeen(settings);
       if (sent.edition === edition) drop();
-      // As the server has them: in lower case, without spaces. What was typed meanwhile stays.
+      // As the server has saved them: in lower case, without spaces. What was typed meanwhile stays.
       setHost((now) => (now === sent.host ? settings.host : now));
       setFrom((now) => (now === sent.from ? settings.from : now));
       setPassword((now) => (now === sent.password ? "" : now));
@@ -138,7 +139,7 @@ function SmtpForm(props: { saved: SmtpSettings | null; startAfresh: () => void }
     [save.variables?.edition === edition && save.error, tested && test.error]
       .flatMap((error) => (error instanceof ApiError ? error.details : []))
       .find((detail) => detail.field === field)?.message;
-  const keeps =
+  const keepsPassword =
     saved?.password_set === true &&
     saved.host === host.trim().toLowerCase() &&
     saved.port === Number(port) &&
@@ -234,13 +235,13 @@ function SmtpForm(props: { saved: SmtpSettings | null; startAfresh: () => void }
               <PasswordInput
                 label="Password"
                 description={
-                  keeps
+                  keepsPassword
                     ? "Stored, encrypted. Leave it empty to keep it."
                     : saved?.password_set === true
                       ? "Enter it again: the server, the user or the encryption changes."
                       : "Stored encrypted, and never shown again"
                 }
-                placeholder={keeps ? "••••••••" : ""}
+                placeholder={keepsPassword ? "••••••••" : ""}
                 autoComplete="new-password"
                 value={password}
                 error={problem("password")}
@@ -269,7 +270,7 @@ function SmtpForm(props: { saved: SmtpSettings | null; startAfresh: () => void }
           </Stack>
         </Card>
       </form>
-      {/* Of its own: Enter in its field sends the test, and its address does not keep from saving. */}
+      {/* A form of its own: Enter in its field sends the test, and a bad address in it does not prevent saving. */}
       <form
         onChange={() => {
           if (!test.isPending) test.reset();
@@ -320,7 +321,7 @@ function SmtpForm(props: { saved: SmtpSettings | null; startAfresh: () => void }
   );
 }
 
-/** As POST /smtp takes them. */
+/** The body of POST /smtp. */
 function settingsOf(typed: {
   host: string;
   port: number | string;

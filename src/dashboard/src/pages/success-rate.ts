@@ -1,4 +1,4 @@
-/** In percent, to a tenth. Where one of many failed it is not all of them, and where one succeeded not none. */
+/** In percent, to a tenth. 100 % only if all succeeded, 0 % only if none did, however many there are. */
 export function successRate(good: number, bad: number): string {
   if (good + bad === 0) return "–";
   if (bad === 0) return "100 %";

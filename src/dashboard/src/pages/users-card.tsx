@@ -30,7 +30,7 @@ import { RoleSelect } from "./role-select.tsx";
 
 const USERS = ["users"];
 
-/** Who may sign in to the account, and who is invited to. */
+/** The users of the account, and those who are invited. */
 export function UsersCard() {
   const me = useSession().user;
   const owner = me.role === "owner";

@@ -1,4 +1,4 @@
-/** One delivery worker in a process of its own, so that its memory is nobody else's. Run by backlog.ts. */
+/** One delivery worker in a process of its own, so that the memory measured is its alone. Started by backlog.ts. */
 import { collectGarbage } from "../test/collect-garbage.ts";
 import { createBenchWorker } from "./durable-delivery.ts";
 

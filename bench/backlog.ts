@@ -7,23 +7,23 @@ import { createBenchWorker } from "./durable-delivery.ts";
 import { dueRuns } from "./due-runs.ts";
 
 const QUEUED = 100_000;
-/** Hosts of one account that take calls and never answer. */
+/** Hosts of one account that accept calls and never answer. */
 const HANGING = Array.from({ length: 50 }, (_, index) => `127.0.0.${index + 1}`);
-/** Runs of other accounts, one at a time. */
+/** Runs of other accounts, created one at a time. */
 const OTHERS = { count: 40, everyMs: 250 };
 
 export interface BacklogFigures {
   queued: number;
   rssBeforeMb: number;
-  /** Highest of the samples, garbage collected. */
+  /** The highest sample, each taken after garbage collection. */
   rssMb: number;
-  /** Of one core, while the queue stands. */
+  /** Share of one core, while the queue is full. */
   cpuShare: number;
   /** Milliseconds from due to arrival, for the other accounts. */
   others: { p50: number; max: number };
 }
 
-/** 100,000 due runs of one account whose 50 receivers hang; meanwhile others want their deliveries. */
+/** 100,000 due runs of one account, whose 50 receivers hang; meanwhile the runs of other accounts fall due. */
 export async function benchBacklog(target: { databaseUrl: string }): Promise<BacklogFigures> {
   const arrivals: number[] = [];
   const hanging = createServer((request) => request.resume()).listen(0, "0.0.0.0");

@@ -7,9 +7,9 @@ const CLAIM = 1_000;
 const CLOSE_EVERY_MS = 25;
 
 /**
- * The least that a durable queue of webhooks can do, and so the limit of ours: rows are claimed by the
- * thousand, posted `width` at a time, deleted and recorded in batches. No start is committed before a
- * call, no job is looked up, nothing is signed or guarded, and a crash sends whatever was under way again.
+ * The least that a durable queue of webhooks has to do, and so the limit for ours: rows are claimed by the thousand,
+ * posted `width` at a time, deleted and recorded in batches. No start is committed before a call, no job is looked up,
+ * nothing is signed or guarded, and after a crash everything that was under way is sent again.
  */
 export async function benchBareQueue(options: {
   pool: Pool;

@@ -2,9 +2,9 @@ import { fork, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 
-/** A file of this folder in a process of its own. It sends a message when it is ready, and one for each that it gets. */
+/** A file of this folder in a process of its own. It sends a message when it is ready, and answers each message. */
 export interface Child {
-  /** What it said when it was ready. */
+  /** The message that it sent when it was ready. */
   ready: unknown;
   /** One question at a time. */
   ask: (question: unknown) => Promise<unknown>;

@@ -1,4 +1,4 @@
-/** Does `count` things, `width` at a time. Returns how many a second were done. */
+/** Does `work` `count` times, `width` at a time. Returns how often per second. */
 export async function concurrently(
   { count, width }: { count: number; width: number },
   work: (index: number) => Promise<unknown>,

@@ -9,17 +9,17 @@ const PAGES = 20;
 export interface BrowserFigures {
   /** Median of five cold loads of the signed-in overview. */
   firstContentfulPaintMs: number;
-  /** Scripts of a cold load, as they come over the wire. */
+  /** Size of a cold load's scripts as transferred. */
   scriptBytes: number;
-  /** From the click on Jobs until its first row is there. */
+  /** From the click on Jobs until its first row is shown. */
   rowsMs: number;
-  /** From a click on the next page until its rows are there: median and worst of twenty. */
+  /** From a click on the next page of the list until its rows are shown: median and worst of twenty. */
   pageMs: { p50: number; max: number };
-  /** The longest that anything kept the page from answering while paging and searching. */
+  /** The longest time for which the page did not react while paging and searching. */
   longestTaskMs: number;
 }
 
-/** Undefined, after a word why, when there is no browser. */
+/** Undefined when there is no browser, after saying so. */
 export async function measureBrowser(target: {
   url: string;
   owner: Owner;
@@ -101,7 +101,7 @@ async function useJobs(
   return { rowsMs, pageMs: { p50: median(pages), max: pages.at(-1) ?? 0 }, longestTaskMs };
 }
 
-/** Milliseconds from a click until the first row is another one. */
+/** Milliseconds from a click until the first row has changed. */
 async function untilRows(page: Page, button: string): Promise<number> {
   return (await page.evaluate(`(async () => {
     const before = document.querySelector("tbody a.row-link")?.textContent;

@@ -1,4 +1,4 @@
-/** The dashboard's own API with a session, as its pages use it. Throws when the answer is not a 2xx. */
+/** A client of the dashboard's own API, signed in as its pages are. Throws when an answer is not a 2xx. */
 export async function signInClient(
   url: string,
   owner: { email: string; password: string },

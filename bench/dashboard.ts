@@ -12,7 +12,7 @@ const JOBS = 10_000;
 const SAMPLES = 40;
 const BULK = 25;
 
-/** What a page of the dashboard asks the server for, of an account with 10,000 jobs. */
+/** What the dashboard's pages ask the server for, in an account with 10,000 jobs. */
 const REQUESTS = [
   { what: "newest first", path: "/jobs?limit=25" },
   { what: "the last page", path: "/jobs?limit=25&offset=9975" },
@@ -35,13 +35,13 @@ export interface ServerFigure {
 export interface DashboardFigures {
   jobs: number;
   server: ServerFigure[];
-  /** Pausing one page of jobs. */
+  /** Pausing one page of the list. */
   bulk: { jobs: number; ms: number };
   /** Undefined without a browser. */
   browser: BrowserFigures | undefined;
 }
 
-/** An installation of its own with 10,000 jobs in one account, asked as the pages ask it. */
+/** A new installation with 10,000 jobs in one account, asked as the pages ask it. */
 export async function benchDashboard(): Promise<DashboardFigures> {
   const dataDir = await mkdtemp(join(tmpdir(), "carillon-bench-"));
   const program = await startStandalone(dataDir);
@@ -75,7 +75,7 @@ export async function benchDashboard(): Promise<DashboardFigures> {
 
 type Client = Awaited<ReturnType<typeof signInClient>>;
 
-/** Between two requests a job changes, as in an account that is in use. */
+/** Times requests. Between two of them a job changes, as in an account that is in use. */
 export async function timed(
   client: Client,
   path: string,

@@ -5,11 +5,11 @@ import { SPEC_DEFAULTS, type JobSpec } from "../src/domain/job.ts";
 
 const BATCH = 2_000;
 
-/** One due run each of `count` one-time jobs of one account, as the scheduler would create them. */
+/** Creates one due run for each of `count` one-time jobs of one account, as the scheduler would. */
 export async function dueRuns(options: {
   ledger: RunLedger;
   count: number;
-  /** In turns. */
+  /** Used in turn. */
   urls: readonly string[];
   now: number;
 }): Promise<void> {

@@ -11,7 +11,7 @@ import { monotonic, random, timers } from "../cmd/system.ts";
 import { dueRuns } from "./due-runs.ts";
 import { createLocalWebhook, SIGNING_SECRET } from "./local-webhook.ts";
 
-/** The worker as cmd/ composes it, without the scheduler: each `start` is a new one on the same queue. */
+/** The delivery worker as cmd/ composes it, without the scheduler. Each `start` creates a new one on the same queue. */
 export async function createBenchWorker(options: { databaseUrl: string }) {
   const { databaseUrl } = options;
   const applicationName = "carillon bench";
@@ -94,7 +94,7 @@ export async function createDurableDelivery(options: { databaseUrl: string; url:
       });
       await allRecorded.promise;
       const seconds = (performance.now() - begun) / 1_000;
-      // Not asked in the meantime: looking for a row in an emptying table is work for the server.
+      // Asked only now: searching a table that is being emptied is work for the server.
       const { rows } = await pool.query<{ left: number }>("select count(*)::int as left from runs");
       if (rows[0]?.left !== 0) throw new Error("a run was recorded and is still there");
       await worker.stop();

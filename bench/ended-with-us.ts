@@ -1,4 +1,4 @@
-/** What runs beside a benchmark and has to end with it, also when somebody ends the benchmark. */
+/** Ends what runs beside a benchmark together with it, also when the benchmark is interrupted. */
 const endings = new Set<() => Promise<void>>();
 
 for (const signal of ["SIGINT", "SIGTERM"] as const)

@@ -1,4 +1,4 @@
-/** Preloaded into a measured program: SIGUSR2 collects all garbage, so that what is left is in use. */
+/** Preloaded into a measured program: on SIGUSR2 it collects all garbage, so that only memory in use is counted. */
 import { collectGarbage } from "../test/collect-garbage.ts";
 
 process.on("SIGUSR2", () => {

@@ -6,8 +6,8 @@ import { post } from "./raw-post.ts";
 const BATCH = 2_000;
 
 /**
- * graphile-worker emptying a queue of `count` jobs that are one POST of the same bytes each, `width` at a
- * time. `tuned`: as its documentation says for throughput, with a local queue and batched completion.
+ * graphile-worker, emptying a queue of `count` jobs, `width` at a time. Each job is one POST of the same bytes.
+ * `tuned`: with a local queue and batched completion, as its documentation recommends for throughput.
  */
 export async function benchGraphileWorker(options: {
   databaseUrl: string;
@@ -50,7 +50,7 @@ export async function benchGraphileWorker(options: {
         }
       : {}),
   });
-  // It says so when a result has been written back, or is about to be with the next batch.
+  // Emitted when a result has been written back, or is about to be with the next batch.
   let done = 0;
   const allDone = Promise.withResolvers<void>();
   runner.events.on("job:complete", () => {

@@ -7,7 +7,7 @@ import { benchRawPost } from "./raw-post.ts";
 import { startSink } from "./sink-process.ts";
 
 const CREATE_WIDTH = 32;
-/** Pessimistic, to set a time at which all jobs are surely created. */
+/** Pessimistic: by the due time that is computed from it, all jobs must have been created. */
 const CREATES_PER_SECOND = 300;
 const RAW = { count: 10_000, width: 64 };
 
@@ -49,7 +49,8 @@ export async function benchHerd(
   if (Date.now() > runAt) throw new Error("the jobs were not created in time: choose fewer");
   await api.close();
   const pool = createPool({ url: target.databaseUrl, applicationName: "carillon bench", max: 1 });
-  // Not before it is due, and of the sink first: asking costs what is measured.
+  // Neither is asked before the due time, and the database only after the sink: the questions would slow down what is
+  // measured.
   await setTimeout(runAt - Date.now());
   const within = 120_000;
   await until(

@@ -1,4 +1,4 @@
-/** Answers 200 at once and remembers when each call had arrived. Run by sink-process.ts. */
+/** Answers 200 at once and remembers when each call arrived. Started by sink-process.ts. */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 

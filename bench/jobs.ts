@@ -9,7 +9,7 @@ export interface JobsFigures {
   insertsPerSecond: number;
 }
 
-/** POST /jobs beside single-row inserts of the same text into a bare table of the same database. */
+/** POST /jobs, beside single-row inserts of the same text into a bare table of the same database. */
 export async function benchJobs(target: {
   url: string;
   key: string;

@@ -9,21 +9,21 @@ import { startControlPlane } from "../test/kubernetes/control-plane.ts";
 import type { OwnControlPlane } from "../test/kubernetes/own-control-plane.ts";
 import { runToEnd, startPart, type Part } from "../test/kubernetes/part.ts";
 
-/** A control plane, a PostgreSQL and an account bound to a namespace; gateways and controllers on them. */
+/** A control plane, a PostgreSQL and an account bound to a namespace, for gateways and controllers. */
 export interface Installation {
   controlPlane: OwnControlPlane;
-  /** Headers of an administrator, for calls without a client of ours. */
+  /** Headers of an administrator, for calls by a plain HTTP client. */
   authorization: { authorization: string };
   namespace: string;
   key: string;
-  /** Ends with the installation, if not before. */
+  /** What it starts ends with the installation, if not before. */
   start(name: "gateway" | "controller"): Promise<Part>;
-  /** Makes a user of the account's dashboard. Once. */
+  /** Creates an owner of the account, who may use the dashboard. Only once. */
   owner(): Promise<{ email: string; password: string }>;
   close(): Promise<void>;
 }
 
-/** Undefined, after a word why, when no control plane of our own can be had. */
+/** Undefined when no control plane of its own can be started, after saying why. */
 export async function createInstallation(): Promise<Installation | undefined> {
   const controlPlane = await startControlPlane();
   if (controlPlane === undefined) return undefined;

@@ -4,9 +4,8 @@ import { randomUUID } from "node:crypto";
 const PUTS = 100;
 
 /**
- * Puts stored ScheduledJobs straight into etcd, as the API server would have written them (defaults,
- * managedFields and a status among them): 100,000 take seconds instead of five minutes. The API
- * server takes them in through its own watch of etcd.
+ * Puts ScheduledJobs straight into etcd, as the API server would have stored them, with defaults, managedFields and a
+ * status: 100,000 take seconds instead of five minutes. The API server notices them through its own watch of etcd.
  */
 export async function seedScheduledJobs(options: {
   etcdUrl: string;
@@ -35,7 +34,7 @@ export async function seedScheduledJobs(options: {
   }
 }
 
-/** A daily webhook with a payload of a few hundred bytes; a different minute for each of 1,440. */
+/** A daily webhook with a payload of a few hundred bytes. The minute of the day is `index` modulo 1,440. */
 function storedJob(namespace: string, name: string, index: number): unknown {
   const time = new Date(Math.floor(Date.now() / 1_000) * 1_000).toISOString().replace(".000Z", "Z");
   const spec = {
@@ -93,7 +92,7 @@ function storedJob(namespace: string, name: string, index: number): unknown {
   };
 }
 
-/** As managedFields name them. */
+/** Names of fields as managedFields writes them. */
 function fieldsOf(value: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(Object.keys(value).map((field) => [`f:${field}`, {}]));
 }

@@ -10,24 +10,24 @@ import { seedScheduledJobs } from "./kubernetes-seed.ts";
 import { median } from "./median.ts";
 import { startSink } from "./sink-process.ts";
 
-/** Not counted: the program's first requests take it twice as long. */
+/** Not counted, because the program's first requests take twice as long. */
 const WARM_UP = { count: 480, width: 32 };
 /**
- * The two sides take turns, so that both see the same machine. Short ones: of turns of 300, which take some 300 ms,
- * one side's was seen to be 2.5 times the other's, and then the other way round.
+ * The two sides take turns, so that both see the same machine. The turns are short: with turns of 300 creates, which
+ * take some 300 ms, the one side was sometimes 2.5 times as fast as the other, and sometimes the other way round.
  */
 const CREATES = { count: 64, width: 32 };
 const ROUNDS = 30;
 const HERD = 1_000;
-/** Long enough for the writer to be busy, whatever the bound. */
+/** Long enough for the status writer to be busy, whatever its limit is. */
 const WINDOW_MS = 20_000;
 
 interface ReadyFigures {
   /** From the start of the process until every job had been reconciled. */
   fromStartSeconds: number;
-  /** The same from the moment at which the process led. */
+  /** The same, counted from the moment at which the process became the leader. */
   fromLeadershipSeconds: number;
-  /** Processor time of the controller until then: what remains of the figure on an idle machine. */
+  /** Processor time of the controller until then: about what the figure would be on an idle machine. */
   processorSeconds: number;
   residentBytes: number;
   heapBytes: number;
@@ -37,28 +37,28 @@ interface ReadyFigures {
 interface CreateFigures {
   restPerSecond: number;
   rawPerSecond: number;
-  /** Of rest ÷ raw of the same round. */
+  /** rest ÷ raw of the same round. */
   share: number;
 }
 
 export interface KubernetesFigures {
   creates: CreateFigures;
-  /** While 1,000 jobs ran in the same second. `patches` is the API server's own count of them. */
+  /** While 1,000 jobs ran in the same second. `patches` is the API server's own count of the writes. */
   statusWrites: { busiestSecond: number; written: number; patches: number };
   jobs: number;
-  /** No controller has seen the jobs: a cursor and a revision are stored for each. */
+  /** The first start: no controller has seen the jobs yet, so a cursor and a revision are stored for each. */
   first: ReadyFigures;
-  /** As after an upgrade: the cursors are there. */
+  /** A later start, as after an upgrade: the cursors exist. */
   again: ReadyFigures;
   /** What each further job adds to the leader's heap. */
   bytesPerJob: number;
-  /** One GET /jobs of them all. */
+  /** GET /jobs, for all of them at once. */
   listSeconds: number;
-  /** The first page of the dashboard's list of them. */
+  /** The first page of the dashboard's list. */
   dashboard: Omit<ServerFigure, "what">;
 }
 
-/** Undefined, after a word why, when there is no control plane for it. */
+/** Undefined when no control plane can be started, after saying why. */
 export async function benchKubernetes(count: number): Promise<KubernetesFigures | undefined> {
   const installation = await createInstallation();
   if (installation === undefined) return undefined;
@@ -75,7 +75,7 @@ export async function benchKubernetes(count: number): Promise<KubernetesFigures 
     await scheduler.stop();
 
     const made = 2 * (WARM_UP.count + ROUNDS * CREATES.count) + HERD;
-    // One that has delivered nothing, like those beside which its memory stands.
+    // A new controller, which has delivered nothing, like those with which its memory is compared.
     const fewer = await benchReady(installation, made);
     const { controlPlane, namespace } = installation;
     await seedScheduledJobs({ etcdUrl: controlPlane.etcdUrl, namespace, count });
@@ -171,7 +171,8 @@ async function benchStatusWrites(
   const { key } = installation;
   const sink = await startSink("http-sink");
   const api = createApiClient({ url: gateway.url, key, width: CREATES.width });
-  // The controller that takes the jobs up at the same time costs the API server as much again.
+  // Three times the creates' own time: the controller that takes up the jobs meanwhile costs the API server as much
+  // again.
   const runAt = Math.ceil(Date.now() / 1_000 + 10 + (3 * HERD) / createsPerSecond) * 1_000;
   await concurrently({ count: HERD, width: 8 }, () =>
     api.post("/jobs", {
@@ -210,7 +211,7 @@ async function benchStatusWrites(
   };
 }
 
-/** The most that was written within any second. */
+/** How many were written in the busiest second. */
 function busiestSecond(samples: readonly { at: number; written: number }[]): number {
   let most = 0;
   let first = 0;
@@ -221,7 +222,7 @@ function busiestSecond(samples: readonly { at: number; written: number }[]): num
   return most;
 }
 
-/** PATCH of statuses that the API server has counted so far. */
+/** How many PATCH requests of a status the API server has counted so far. */
 async function statusPatches({ controlPlane, authorization }: Installation): Promise<number> {
   const dispatcher = new Agent({ connect: { ca: controlPlane.ca() } });
   const answer = await request(`${controlPlane.server}/metrics`, {
@@ -239,7 +240,7 @@ async function statusPatches({ controlPlane, authorization }: Installation): Pro
   );
 }
 
-/** A controller that starts, leads and reconciles them all; measured by its log and its metrics. */
+/** Starts a controller and waits until it leads and has reconciled all jobs; measured by its log and its metrics. */
 async function benchReady(installation: Installation, jobs: number): Promise<ReadyFigures> {
   const controller = await installation.start("controller");
   const ready = await until(
@@ -265,11 +266,11 @@ async function benchReady(installation: Installation, jobs: number): Promise<Rea
   };
 }
 
-/** The heap is what is in use after all garbage was collected. */
+/** Of the heap, what is in use after all garbage was collected. */
 async function memoryOf(part: Part): Promise<{ residentBytes: number; heapBytes: number }> {
   const residentBytes = await part.metric("carillon_process_resident_memory_bytes");
   part.program.signal("SIGUSR2");
-  // The signal is handled at the latest while this answer is on its way.
+  // By the time that this is answered, the signal has been handled.
   await part.metrics();
   return { residentBytes, heapBytes: await part.metric("carillon_nodejs_heap_size_used_bytes") };
 }

@@ -5,10 +5,10 @@ import { createGuardedDial } from "../src/network/guarded-dial.ts";
 import { createMetrics } from "../src/telemetry/metrics.ts";
 import { monotonic } from "../cmd/system.ts";
 
-/** What a delivery is signed with. */
+/** Signs all deliveries of a benchmark. */
 export const SIGNING_SECRET = `whsec_${Buffer.alloc(24, 7).toString("base64")}`;
 
-/** The program's client, with its guard, which lets receivers of this machine pass. */
+/** The program's webhook client, with its guard, which allows receivers on this machine here. */
 export function createLocalWebhook({ clock }: { clock: Clock }) {
   const metrics = createMetrics({ version: "bench", nodeMetrics: false });
   const rules = parseDestinationRules("127.0.0.0/8");

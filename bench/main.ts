@@ -1,8 +1,8 @@
 /**
  * `npm run bench`: every figure beside its limit or peer, measured in the same run on the same machine.
- * `npm run bench -- herd-10000` runs one part; the parts are send, jobs, next, delivery, backlog, open-snapshot, herd and
- * herd-10000, dashboard (10,000 jobs in one account), and those that need a Kubernetes control plane:
- * kubernetes (10,000 ScheduledJobs) and kubernetes-100000, which only runs when it is named.
+ * `npm run bench -- herd-10000` runs one part. The parts are send, jobs, next, delivery, backlog, open-snapshot, herd,
+ * herd-10000 and dashboard (10,000 jobs in one account). Two need a Kubernetes control plane: kubernetes (10,000
+ * ScheduledJobs), and kubernetes-100000, which runs only when it is named.
  */
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -33,7 +33,7 @@ const DEFAULT_PARTS = [
   "dashboard",
   "kubernetes",
 ];
-/** The one with the median p99 is reported. */
+/** The round with the median p99 is reported. */
 const HERD_ROUNDS = 5;
 const PARTS = [...DEFAULT_PARTS, "kubernetes-100000"];
 
@@ -139,7 +139,7 @@ await endedWithUs(
       const { createsPerSecond, insertsPerSecond } = await benchJobs(target);
       compare("POST /jobs", createsPerSecond, "bare INSERT", insertsPerSecond);
     }
-    // A process that has delivered before, as the peer has: the first herd is compiled as it runs.
+    // Warms up the process, as the peer is: during the first herd its code is still being compiled.
     if (parts.includes("herd") || parts.includes("herd-10000")) await benchHerd(1_000, target);
     if (parts.includes("herd")) {
       const rounds: HerdFigures[] = [];
@@ -153,7 +153,7 @@ await endedWithUs(
   },
 );
 
-/** Nobody else's workers are on it. Settings as standalone has them. */
+/** Runs `work` on a new PostgreSQL with standalone's settings, which no other worker uses. */
 async function onOwnDatabase<T>(work: (url: string) => Promise<T>): Promise<T> {
   const home = await mkdtemp(join(tmpdir(), "carillon-bench-"));
   const server = await startEmbeddedPostgres({ dataDir: home });
@@ -183,7 +183,7 @@ function compare(
     share = perSecond / peerPerSecond,
   }: {
     target?: number;
-    /** Where it was measured in rounds: the median of the rounds' shares. */
+    /** The median of the rounds' shares, if it was measured in rounds. */
     share?: number;
   } = {},
 ): void {

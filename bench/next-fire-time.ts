@@ -1,12 +1,12 @@
 /**
- * What one next() costs, over mixed expressions and zones, beside the libraries' own stepping in the
- * same run. The limit is the product's: a controller with 100,000 jobs asks at every fire time.
+ * What one next() costs, over mixed expressions and zones, beside other libraries in the same run. The limit is the
+ * product's own: a controller with 100,000 jobs calls next() at every fire time.
  */
 import { CronExpressionParser } from "cron-parser";
 import { Cron } from "croner";
 import { compileSchedule } from "../src/domain/schedule.ts";
 
-/** Microseconds per next() that we allow ourselves. */
+/** The most microseconds that one next() may take. */
 const NEXT_FIRE_TIME_LIMIT_US = 10;
 
 export interface NextFireTimeFigures {
@@ -73,12 +73,12 @@ export async function benchNextFireTime(): Promise<NextFireTimeFigures> {
     return (after) => cron.nextRun(new Date(after))?.getTime() ?? null;
   });
 
-  // Also builds the zones' tables, once per zone and 400 days for all jobs of a process (0.3 ms each).
+  // Warms up, and builds the zones' tables, which a process does once per zone and 400 days (0.3 ms each).
   microsecondsPerCall(ours, 200);
   const minutely = compile("* * * * *", "Europe/London");
   return {
     carillonUs: microsecondsPerCall(ours, 2_000),
-    // Fewer: they take longer.
+    // Fewer rounds: they take longer.
     cronParserUs: microsecondsPerCall(cronParsers, 10),
     cronerUs: microsecondsPerCall(croners, 10),
     limitUs: NEXT_FIRE_TIME_LIMIT_US,
@@ -88,7 +88,7 @@ export async function benchNextFireTime(): Promise<NextFireTimeFigures> {
   };
 }
 
-/** Instants move through three years, so that clock changes are met at their natural frequency. */
+/** The instants move through three years, so that clock changes occur as often as they do in reality. */
 function microsecondsPerCall(nexts: readonly Next[], rounds: number): number {
   const began = performance.now();
   for (let round = 0; round < rounds; round += 1) {

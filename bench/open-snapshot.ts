@@ -1,7 +1,8 @@
 /**
- * Somebody else's transaction that stays open, such as a backup or a report: nothing that it may still see can be
- * removed, so whatever a queue has done stays in its tables and indexes. What it costs is told by runs that come one
- * at a time, because each has to be looked for. Beside graphile-worker, which has done as much on the same server.
+ * What it costs when somebody else's transaction stays open, such as a backup or a report. PostgreSQL cannot remove
+ * rows that it may still see, so the rows of finished runs stay in the queue's tables and indexes. It is measured by
+ * runs that come one at a time, because each has to be searched for. Beside graphile-worker, which has finished as many
+ * jobs on the same server.
  */
 import { Logger, makeWorkerUtils, run } from "graphile-worker";
 import { Agent } from "undici";
@@ -14,15 +15,18 @@ import { post } from "./raw-post.ts";
 import { startSink } from "./sink-process.ts";
 
 const LOAD = { count: 5_000, width: 64 };
-/** Of each, done while the transaction is open, before they are measured again. */
+/** How many of each are done while the transaction is open, before the second measurement. */
 const BEHIND = 50_000;
-/** One after the other; the first of them warm up. */
+/** Measured one after the other; all but the last `MEASURED` only warm up. */
 const SINGLE = 300;
 const MEASURED = 100;
 
 export interface OpenSnapshotFigures {
   behind: number;
-  /** Milliseconds of one run, from before it is created until it is recorded: medians without such a transaction, and behind it. */
+  /**
+   * Medians, in milliseconds, of one run from before it is created until it is recorded: without such a transaction,
+   * and after it has stayed open.
+   */
   carillon: { without: number; after: number };
   graphile: { without: number; after: number };
 }
@@ -43,7 +47,7 @@ export async function benchOpenSnapshot(target: {
     await durable.run(LOAD);
     await benchGraphileWorker({ databaseUrl, url, tuned: true, ...LOAD });
     const without = await measure();
-    // Ours would be ended for standing still.
+    // Otherwise PostgreSQL would end this transaction for being idle.
     await pool.query("set idle_in_transaction_session_timeout = 0");
     const after = await transaction(pool, async (client) => {
       await client.query("set transaction isolation level repeatable read");
@@ -113,7 +117,7 @@ async function singleOfGraphile(target: { databaseUrl: string; url: string }): P
   return took;
 }
 
-/** Milliseconds, the median of the last. */
+/** The median of the last `MEASURED`, in milliseconds. */
 async function oneByOne(work: () => Promise<void>): Promise<number> {
   const took: number[] = [];
   while (took.length < SINGLE) {

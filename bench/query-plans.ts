@@ -1,6 +1,6 @@
 /**
- * Fills 1,000,000 executions and email log rows and times the list queries of the hot paths, as the
- * program sends them: `node bench/query-plans.ts [rows]`. Exits 1 when one takes 10 ms or more.
+ * Inserts 1,000,000 executions and as many log entries, and times the list queries of the hot paths, as the program
+ * sends them: `node bench/query-plans.ts [rows]`. Exits with 1 when one takes 10 ms or more.
  */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -17,7 +17,7 @@ const LIMIT_MS = 10;
 const REPEATS = 15;
 const ACCOUNT = "00000000-0000-7000-8000-000000000001";
 
-/** One account has it all: half of the executions in one job, the others in 5,000 jobs, over 90 days. */
+/** All rows are one account's, over 90 days: half of the executions of one job, the others of 5,000 jobs. */
 async function fill(pool: Pool): Promise<void> {
   await pool.query(
     "select executions_ensure_month(now() - n * interval '1 month'), email_log_ensure_month(now() - n * interval '1 month') from generate_series(0, 4) as n",

@@ -1,7 +1,7 @@
 import { Agent, type Dispatcher, request } from "undici";
 import { concurrently } from "./concurrently.ts";
 
-/** As many bytes as a delivery has, each made once: the work of making them is not the peers'. */
+/** As many bytes as a delivery's headers, but constant: the peers do not spend time on making them. */
 const HEADERS = {
   "Content-Type": "application/json",
   "User-Agent": "Carillon/0.1.0",
@@ -20,7 +20,7 @@ export async function post(dispatcher: Dispatcher, url: string, body: string): P
   return answer.statusCode;
 }
 
-/** Bare undici POSTs, `width` at a time: what nothing on top of undici can beat. A second's worth. */
+/** Bare undici POSTs, `width` at a time, per second: nothing on top of undici can be faster. */
 export async function benchRawPost(
   url: string,
   { count, width }: { count: number; width: number },

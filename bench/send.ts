@@ -6,7 +6,7 @@ import { median } from "./median.ts";
 import { startSink } from "./sink-process.ts";
 
 const LOAD = { count: 2_000, width: 50 };
-/** Until then the program compiles as it goes: its first mails take half as much again. */
+/** Not counted: until its code is compiled, the program takes half as much time again for a mail. */
 const WARM_UP = { ...LOAD, count: 10_000 };
 const ROUNDS = 7;
 /** As many connections as the program's own pool has. */
@@ -16,7 +16,7 @@ const CONNECTIONS = 10;
 export interface SendFigures {
   sendPerSecond: number;
   nodemailerPerSecond: number;
-  /** Of send ÷ nodemailer of the same round. */
+  /** send ÷ nodemailer of the same round. */
   share: number;
 }
 
@@ -54,7 +54,7 @@ export async function benchSend(target: {
   try {
     await concurrently(WARM_UP, alone);
     await concurrently(WARM_UP, ours);
-    // In turns: whatever else the machine does meanwhile is done to both.
+    // In turns, so that whatever else the machine does meanwhile affects both.
     while (rounds.length < ROUNDS) {
       const nodemailerPerSecond = await concurrently(LOAD, alone);
       const sendPerSecond = await concurrently(LOAD, ours);

@@ -1,6 +1,6 @@
 /**
- * Accepts every mail and throws it away. Run by sink-process.ts. It does no more for a mail than to answer: a server
- * elsewhere would take nothing of this machine's two cores.
+ * Accepts every mail and throws it away. Started by sink-process.ts. It does nothing for a mail but answer, because a
+ * real server would run elsewhere and use none of this machine's two cores.
  */
 import { startScriptedServer } from "../test/integration/mail/scripted-server.ts";
 

@@ -1,18 +1,18 @@
-/** What is done to the jobs and to the processes while they work: by chance, from the seed alone. */
+/** What is done to the jobs and to the processes while they work. It is random, and depends on the seed alone. */
 import { setTimeout as delay } from "node:timers/promises";
 import type { JobSpec, Schedule } from "../../src/domain/job.ts";
 import type { Random } from "../../src/domain/ports/clock.ts";
 import { transaction, type Pool } from "../../src/postgres/pool.ts";
 import { between, pick, shuffled } from "../faults/seeded-random.ts";
 import type { JobKind } from "./evidence.ts";
-import { createJob, POLICIES, specOf, type Api, type KeptJob } from "./jobs.ts";
+import { createJob, POLICIES, specOf, type Api, type TrackedJob } from "./jobs.ts";
 import type { Member } from "./member.ts";
 import { MOODS, urlOf } from "./receiver.ts";
 import { everyMs, periodOf } from "./short-crons.ts";
 
-/** The jobs there are, oldest first, and how more come. */
+/** All jobs of the round, oldest first, and a way to add more. */
 export interface Jobs {
-  readonly all: readonly KeptJob[];
+  readonly all: readonly TrackedJob[];
   add(kind: JobKind): Promise<void>;
 }
 
@@ -25,7 +25,7 @@ const AT_FIRST: Partial<Record<JobKind, number>> = {
 };
 
 export async function createJobs(api: Api, random: Random): Promise<Jobs> {
-  const all: KeptJob[] = [];
+  const all: TrackedJob[] = [];
   const jobs: Jobs = {
     all,
     add: async (kind) => {
@@ -39,29 +39,29 @@ export async function createJobs(api: Api, random: Random): Promise<Jobs> {
   return jobs;
 }
 
-/** Changes to a share of the jobs, one after the other: who asks for the next has the answer to the one before. */
+/** Changes a share of the jobs, one after the other: each change waits for the answer to the one before. */
 export async function changeJobs(options: {
   jobs: Jobs;
   random: Random;
   until: number;
-  /** Of so many that call this, which one it is: each has jobs of its own. */
+  /** Several calls share the jobs: this is number `index` of `of`. */
   share: { index: number; of: number };
 }): Promise<void> {
   const { jobs, random, share } = options;
   let requests = 0;
   await nowAndThen(options, [5, 60], async () => {
-    // There are ever more one-times, and most are over: half of the changes are to others.
-    const others = random() < 0.5;
+    // Half of the changes go to other jobs than one-times, of which there are ever more, most of them over.
+    const notOnce = random() < 0.5;
     const job = oneOf(
       random,
       jobs.all.filter(
         ({ kind, now }, index) =>
-          now && index % share.of === share.index && !(others && kind === "once"),
+          now && index % share.of === share.index && !(notOnce && kind === "once"),
       ),
     );
     if (!job?.now) return;
     const period = periodOf(job.now.spec.schedule);
-    // Half of the crons' shortly before a fire time, whose run has been prepared.
+    // Half of the changes to crons come shortly before a fire time, when its run has been prepared.
     if (period !== undefined && random() < 0.5) {
       const ahead = between(random, 0, AHEAD_MS);
       await delay((((-Date.now() - ahead) % period) + period) % period);
@@ -70,10 +70,10 @@ export async function changeJobs(options: {
   });
 }
 
-/** What the scheduler prepares, and some more for the news of a change to reach it. */
+/** How far ahead the scheduler prepares runs, and some time for the news of a change to reach it. */
 const AHEAD_MS = 60;
 
-async function changeJob(job: KeptJob, random: Random, key: string): Promise<void> {
+async function changeJob(job: TrackedJob, random: Random, key: string): Promise<void> {
   const turn = random();
   const edit = (): Promise<void> => job.edit("edit", (spec) => editedSpec(spec, job, random));
   const toggle = (): Promise<void> => {
@@ -118,8 +118,8 @@ async function changeJob(job: KeptJob, random: Random, key: string): Promise<voi
   }
 }
 
-/** Another revision of the same schedule: what was prepared is taken back, and decided anew. */
-function editedSpec(spec: JobSpec, { kind }: KeptJob, random: Random): JobSpec {
+/** Another revision with the same schedule: prepared runs are taken back and decided anew. */
+function editedSpec(spec: JobSpec, { kind }: TrackedJob, random: Random): JobSpec {
   const turn = random();
   const { target } = spec;
   if (turn < 0.4) return { ...spec, concurrencyPolicy: pick(random, POLICIES) };
@@ -136,7 +136,7 @@ function editedSpec(spec: JobSpec, { kind }: KeptJob, random: Random): JobSpec {
   return { ...spec, target: { ...target, url, payload } };
 }
 
-/** Mostly a fire time that the same job has, or had, as a cron. */
+/** In most cases a fire time that the job has, or had, as a cron. */
 function nearTheCrons(random: Random, now: number): number {
   const period = pick(random, [100, 150]);
   return random() < 0.7
@@ -144,13 +144,13 @@ function nearTheCrons(random: Random, now: number): number {
     : Math.round(now + between(random, -50, 200));
 }
 
-/** A time that the job had before. */
-function formerTime({ steps }: KeptJob, random: Random): number | undefined {
+/** A time to which the job was set before. */
+function formerTime({ steps }: TrackedJob, random: Random): number | undefined {
   const times = steps.flatMap(({ schedule }) => (schedule?.kind === "once" ? [schedule.at] : []));
   return oneOf(random, times);
 }
 
-/** What is done again and again until `until`, each time after a pause of `from` to `to` ms. */
+/** Does `work` again and again until `until`, each time after a pause of `from` to `to` ms. */
 async function nowAndThen(
   { random, until }: { random: Random; until: number },
   [from, to]: readonly [from: number, to: number],
@@ -162,7 +162,7 @@ async function nowAndThen(
   }
 }
 
-/** One-times come all the time; jobs that are to be deleted come, and go. */
+/** Adds one-times all the time, and adds and deletes jobs of the kind `deleted`. */
 export async function comeAndGo(options: {
   jobs: Jobs;
   random: Random;
@@ -177,16 +177,19 @@ export async function comeAndGo(options: {
   });
 }
 
-/** The processes, whose number stays: one that dies or ends is followed by another. */
+/** The processes. Their number stays the same: one that is killed or stopped is replaced. */
 export interface Cluster {
   members: Member[];
   start(): Promise<Member>;
 }
 
-/** Says what was done, for the record. */
+/** Counts a fault that was done. */
 export type Note = (fault: string, times?: number) => void;
 
-/** Leadership moves, is with two, or with nobody; processes die and end. Resolves when those that ended have. */
+/**
+ * Moves leadership, also to two processes or to none, and kills and stops processes. Resolves when those that were
+ * stopped have ended.
+ */
 export async function disturb(options: {
   cluster: Cluster;
   random: Random;
@@ -224,7 +227,7 @@ interface OnServer {
   note: Note;
 }
 
-/** Connections of the processes are ended by PostgreSQL, some at a time, in whatever they are doing. */
+/** Lets PostgreSQL end connections of the processes, a few at a time, whatever they are doing. */
 export async function cutConnections(options: OnServer): Promise<void> {
   const { server, random, note } = options;
   await nowAndThen(options, [500, 2_500], async () => {
@@ -240,7 +243,7 @@ export async function cutConnections(options: OnServer): Promise<void> {
   });
 }
 
-/** Somebody, as in an idle psql, holds the cursors or the runs of a few jobs: for less than a lease. */
+/** Locks the cursors or runs of a few jobs for less than a lease, as somebody with an open psql might. */
 export async function holdLocks(options: OnServer): Promise<void> {
   const { server, random, note } = options;
   await nowAndThen(options, [200, 1_500], async () => {
@@ -257,7 +260,7 @@ export async function holdLocks(options: OnServer): Promise<void> {
   });
 }
 
-/** Everything that may still fire ends: crons are paused, what was moved becomes a one-time, paused ones are resumed. */
+/** Ends everything that may still fire: crons are paused, `mixed` jobs become one-times, paused one-times resume. */
 export async function bringToAnEnd(jobs: Jobs, random: Random): Promise<void> {
   for (const job of jobs.all) {
     const now = Date.now();

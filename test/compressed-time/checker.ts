@@ -1,6 +1,7 @@
 /**
- * What a round of compressed time is held to, whatever was done meanwhile. Pure: it compares the receiver's own log and
- * what the system recorded with what was asked of it. Fire times come from plain arithmetic, not from the scheduler's code.
+ * What must hold after a round of compressed time, whatever was done meanwhile. Pure: it compares what was asked of the
+ * system with the receiver's own log and with what the system recorded. Fire times come from plain arithmetic, not from
+ * the scheduler's code.
  */
 import type { Evidence } from "./evidence.ts";
 import { judgeCron, judgeOnce } from "./fire-times.ts";
@@ -8,12 +9,12 @@ import { periodOf } from "./short-crons.ts";
 import type { Case, Report, Verdict, Violation } from "./verdict.ts";
 
 /**
- * How far a process's measurement of PostgreSQL's clock may be off, in ms, while everything runs in one thread; much
- * less than runs are prepared ahead of their time.
+ * How far a process's measurement of PostgreSQL's clock may be off, in ms, since everything runs in one thread. It is
+ * much less than the time for which runs are prepared ahead, so a run that is sent when it is prepared counts as early.
  */
 const CLOCK_ERROR_MS = 15;
 /**
- * A run that was started before its job's deletion may be on its way to the receiver when that is answered: the
+ * A run that was started before its job was deleted may reach the receiver after the deletion has been answered: the
  * answer to the start takes up to 15 ms longer here, and the signing secrets up to 180.
  */
 const ON_ITS_WAY_MS = 250;
@@ -58,7 +59,7 @@ export function check(evidence: Evidence): Verdict {
   return verdict;
 }
 
-/** What holds for each run, and for each fire time that was executed, whatever was asked. */
+/** What must hold for each run and each executed fire time, whatever was asked. */
 function judgeRuns({ job, arrivals, executions }: Case, report: Report): void {
   const byHand = new Set(
     executions.flatMap(({ runId, trigger }) => (trigger === "manual" ? [runId] : [])),
@@ -107,7 +108,7 @@ function judgeRuns({ job, arrivals, executions }: Case, report: Report): void {
   }
 }
 
-/** What was asked for by hand and accepted has run; of jobs that nobody changes, so that nothing may drop it. */
+/** Runs by hand that were accepted have run. Only for jobs that nobody changes, whose runs nothing may drop. */
 function judgeByHand({ job, executions }: Case, report: Report): void {
   if (job.kind !== "quiet") return;
   const asked = job.steps.filter(({ what, answered }) => what === "run by hand" && answered);
@@ -134,7 +135,7 @@ function judgeDeletion({ job, arrivals }: Case, report: Report): void {
       );
 }
 
-/** With Forbid: none is sent while that of an earlier fire time is open, unless that was given up with its worker. */
+/** With Forbid, no run is sent while one of another fire time is open, unless that one was given up with its worker. */
 function judgeOverlap({ arrivals, executions }: Case, report: Report): void {
   const byHand = new Set(
     executions.flatMap(({ runId, trigger }) => (trigger === "manual" ? [runId] : [])),

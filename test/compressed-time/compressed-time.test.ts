@@ -1,20 +1,20 @@
 import { expect, test, vi } from "vitest";
 import { createTestDatabase } from "../postgres/database.ts";
 import { check } from "./checker.ts";
-import { summary, told } from "./report.ts";
+import { summary, describeViolation } from "./report.ts";
 import { runRound } from "./round.ts";
 
-// Crons of 100 to 300 ms beside those of people. Everything else is the product as it is.
+// Adds crons of 100 to 300 ms to those that people can ask for. Everything else is the product as it is.
 vi.mock(import("../../src/domain/schedule.ts"), async (importOriginal) => {
   const { withShortCrons } = await import("./short-crons.ts");
   const original = await importOriginal();
   return { ...original, compileSchedule: withShortCrons(original.compileSchedule) };
 });
 
-/** So many violations are told with all that is known of them; of the others only how many there are. */
-const TOLD = 6;
+/** So many violations are described in full; the others are only counted. */
+const DESCRIBED = 6;
 
-// Short rounds for every change; `npm run compressed-time` does others.
+// Few and short, to be run with every change; `npm run compressed-time` does others.
 const SEEDS = seedsOf(process.env["CARILLON_COMPRESSED_TIME_SEEDS"] ?? "1-3");
 const SECONDS = Number(process.env["CARILLON_COMPRESSED_TIME_SECONDS"] ?? "10");
 
@@ -34,12 +34,14 @@ test.each(SEEDS)("seed %i: everything is accounted for", async (seed) => {
     process.stderr.write(
       `compressed time, seed ${seed}, ${took} s\n${summary(evidence, verdict)}\n`,
     );
-    const violations = verdict.violations.slice(0, TOLD).map((each) => told(each, evidence));
+    const violations = verdict.violations
+      .slice(0, DESCRIBED)
+      .map((each) => describeViolation(each, evidence));
     for (const violation of violations) process.stderr.write(`  VIOLATION ${violation}\n`);
     expect({
       seed,
       violations: verdict.violations.length,
-      // A machine too slow to come to its fire times would prove nothing.
+      // A machine that is too slow to reach its fire times would prove nothing.
       enough: verdict.fireTimes > SECONDS * 20,
     }).toEqual({ seed, violations: 0, enough: true });
   } finally {

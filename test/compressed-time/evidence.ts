@@ -1,4 +1,4 @@
-/** What was asked of the system, what the receiver saw of it, and what the system says about it. */
+/** What was asked of the system, what the receiver saw, and what the system recorded. */
 import type { OnceState } from "../../src/domain/cursor.ts";
 import type { Instant } from "../../src/domain/instant.ts";
 import type { ConcurrencyPolicy, Schedule } from "../../src/domain/job.ts";
@@ -12,28 +12,29 @@ import type { Arrival } from "../faults/evidence.ts";
  */
 export type JobKind = "edited" | "paused" | "gone" | "quiet" | "mixed" | "once" | "deleted";
 
-/** Something that somebody asked for. */
+/** One request about a job. */
 export interface Step {
   what: "create" | "edit" | "pause" | "resume" | "move" | "lift" | "run by hand" | "delete";
   /** When it was asked for. */
   at: Instant;
-  /** When it was answered; null: it failed, or was refused. */
+  /** When it was answered; null if it failed or was refused. */
   answered: Instant | null;
-  /** Of the job after it. */
+  /** The job's generation after it. */
   generation: number;
-  /** What the job was moved to. */
+  /** The new schedule, if it changes that. */
   schedule?: Schedule;
 }
 
-export interface ToldJob {
+/** A job, with all requests about it. */
+export interface JobRecord {
   uid: string;
   id: string;
   kind: JobKind;
   createdAt: Instant;
-  /** The last one. */
+  /** The last schedule. */
   schedule: Schedule;
   generation: number;
-  /** As created; of `quiet` and `deleted` jobs it stays so. */
+  /** As created; only `quiet` and `deleted` jobs are sure to keep it. */
   concurrencyPolicy: ConcurrencyPolicy;
   maxRetries: number;
   steps: readonly Step[];
@@ -45,7 +46,7 @@ export interface Decided {
   member: string;
   from: Instant;
   until: Instant;
-  /** `unknown`: it failed, so it may have come true all the same. */
+  /** `unknown`: the call failed, but the change may have been committed all the same. */
   outcome: "won" | "lost" | "unknown";
   generation: number;
   position: Instant;
@@ -92,16 +93,16 @@ export interface UnfinishedRun {
 }
 
 export interface Evidence {
-  jobs: readonly ToldJob[];
+  jobs: readonly JobRecord[];
   arrivals: readonly Arrival[];
   decided: readonly Decided[];
   executions: readonly RecordedExecution[];
   missed: readonly RecordedSpan[];
   cursors: readonly LastCursor[];
-  /** Still there when the system had had time to settle. */
+  /** Still there after the system had time to settle. */
   unfinished: readonly UnfinishedRun[];
-  /** What a controller or a worker rejected with that had not been killed. */
+  /** Errors with which controllers or workers ended that had not been killed. */
   crashes: readonly string[];
-  /** How often which fault was done. */
+  /** How often each fault was done. */
   faults: Readonly<Record<string, number>>;
 }

@@ -4,25 +4,25 @@ import type { Random } from "../../src/domain/ports/clock.ts";
 import { VersionConflict, type JobStore } from "../../src/domain/ports/job-store.ts";
 import type { RunLedger } from "../../src/domain/ports/run-ledger.ts";
 import { between, pick } from "../faults/seeded-random.ts";
-import type { JobKind, Step, ToldJob } from "./evidence.ts";
+import type { JobKind, Step, JobRecord } from "./evidence.ts";
 import { MOODS, urlOf } from "./receiver.ts";
 import { everyMs } from "./short-crons.ts";
 
-/** A job as a caller of the API has it, who keeps a diary of what was asked for. */
-export interface KeptJob {
+/** A job as a caller of the API sees it, who records each request about it. */
+export interface TrackedJob {
   readonly kind: JobKind;
-  /** As of the last answer; undefined once it is deleted. */
+  /** The job as of the last answer; undefined once it is deleted. */
   readonly now: Job | undefined;
   readonly steps: readonly Step[];
   edit(what: Step["what"], change: (spec: JobSpec) => JobSpec): Promise<void>;
-  /** A resume of a job that is not paused: takes off what a 410 halted. */
+  /** Resumes a job that is not paused, which lifts the halt after a 410. */
   lift(): Promise<void>;
   runByHand(key: string): Promise<void>;
   delete(): Promise<void>;
-  told(): ToldJob;
+  record(): JobRecord;
 }
 
-/** What the gateway calls, without its HTTP. */
+/** What the gateway calls, without HTTP. */
 export interface Api {
   jobs: JobStore;
   ledger: RunLedger;
@@ -32,7 +32,7 @@ export const POLICIES = ["Allow", "Forbid", "Replace"] as const;
 
 const ACCOUNT = "0198c0de-0000-7000-8000-000000000001";
 
-/** Receivers, policies, retries, deadlines: each job has some of each, by chance. */
+/** A random spec of a job of this kind: its receiver, policy, retries and deadlines. */
 export function specOf(options: {
   random: Random;
   name: string;
@@ -70,7 +70,7 @@ export function specOf(options: {
 export async function createJob(
   api: Api,
   request: { kind: JobKind; id: string; spec: JobSpec },
-): Promise<KeptJob> {
+): Promise<TrackedJob> {
   const { kind, id, spec } = request;
   const at = Date.now();
   const created = await api.jobs.create({ account: ACCOUNT, id, spec });
@@ -80,22 +80,22 @@ export async function createJob(
   let last = created;
   let deleted = false;
 
-  /** Written down when it is asked for: its effect may come before its answer. */
+  /** Records a request before it is sent: its effect may come before its answer. */
   async function step(
     what: Step["what"],
     ask: () => Promise<boolean>,
     schedule?: Schedule,
   ): Promise<void> {
-    const noted: Step = {
+    const recorded: Step = {
       what,
       at: Date.now(),
       answered: null,
       generation: last.generation,
       ...(schedule ? { schedule } : {}),
     };
-    steps.push(noted);
-    if (await ask()) noted.answered = Date.now();
-    noted.generation = last.generation;
+    steps.push(recorded);
+    if (await ask()) recorded.answered = Date.now();
+    recorded.generation = last.generation;
   }
 
   return {
@@ -122,13 +122,13 @@ export async function createJob(
           await api.ledger.liftHalt(last);
           return true;
         } catch (error) {
-          // Refused: others kept writing its cursor.
+          // Refused, because others kept writing the job's cursor.
           if (error instanceof VersionConflict) return false;
           throw error;
         }
       }),
     runByHand: (key) => step("run by hand", () => api.ledger.runNow(last, key)),
-    // The store first, then PostgreSQL, before the answer: as the gateway does.
+    // First in the store, then in the ledger, before the answer: as the gateway does.
     delete: () =>
       step("delete", async () => {
         deleted = true;
@@ -136,7 +136,7 @@ export async function createJob(
         await api.ledger.cancel([last], ACCOUNT);
         return true;
       }),
-    told: () => ({
+    record: () => ({
       uid: last.uid,
       id,
       kind,

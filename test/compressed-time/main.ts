@@ -1,6 +1,6 @@
 /**
- * `npm run compressed-time` (see `USAGE`): rounds of compressed time, one after the other. They are the tests of
- * compressed-time.test.ts with other seeds, so that what stands in for the compiler of schedules is in one place.
+ * `npm run compressed-time` (see `USAGE`): rounds of compressed time, one after the other. It runs the tests of
+ * compressed-time.test.ts with other seeds, so that the replaced compiler of schedules is set up in one place.
  */
 import { spawn } from "node:child_process";
 import { parseArgs } from "node:util";

@@ -21,25 +21,25 @@ import type { Decided } from "./evidence.ts";
 import type { Receiver } from "./receiver.ts";
 import { shaken, type Fate } from "./shaky-pool.ts";
 
-/** One process as it were: a controller and a delivery worker, with connections of their own. */
+/** What would be one process: a controller and a delivery worker, with connections of their own. */
 export interface Member {
   readonly name: string;
   readonly leading: boolean;
-  /** Statements fail now and then, or do not. */
+  /** Whether its statements fail now and then. */
   failing: boolean;
   lead(leading: boolean): void;
-  /** As by SIGTERM. */
+  /** Like SIGTERM. */
   stop(): Promise<void>;
-  /** As by SIGKILL: it does nothing more, and what it was connected to sees its connections close. */
+  /** Like SIGKILL: it does nothing more, and its connections are closed. */
   kill(): Promise<void>;
 }
 
-/** Signs; that receivers verify it is tested elsewhere. */
+/** Signs the calls. Other tests check that receivers can verify them. */
 const SECRET = `whsec_${Buffer.alloc(24, 7).toString("base64")}`;
 
 /**
- * The product's times, in ms, as much shorter as the fire times are: a lease is ten to twenty of them, and outlasts the
- * longest answer and the longest statement together.
+ * The product's times, in ms, shortened as the fire times are. A lease lasts ten to twenty fire times, and longer than
+ * the slowest answer and the slowest statement together.
  */
 const WORKER_TIMING = {
   lease: 2_200,
@@ -57,7 +57,7 @@ const WORKER_TIMING = {
   flush: 400,
   signingKeys: 100,
 };
-/** Less than the least period: decisions are taken at each fire time, as they are with a minute between. */
+/** Less than the shortest period: as with a minute between fire times, there is a decision for each of them. */
 const PREPARE_AHEAD_MS = 40;
 const RESYNC_MS = 4_000;
 
@@ -66,7 +66,7 @@ export async function startMember(options: {
   name: string;
   random: Random;
   receiver: Receiver;
-  /** Not shaken: what closes the connections of a dead process. */
+  /** A pool that is not shaken; it closes the connections of a killed process. */
   server: Pool;
   decided: Decided[];
   crashed: (what: string) => void;
@@ -90,7 +90,7 @@ export async function startMember(options: {
   const leadership = createGivenLeadership();
   const controller = createController({
     jobs: createPostgresJobStore({ pool, notifications, timers }),
-    ledger: noting(createRunLedger({ pool }), { member: name, decided: options.decided }),
+    ledger: recordingLedger(createRunLedger({ pool }), { member: name, decided: options.decided }),
     news: createLedgerNews({ notifications }),
     clock,
     leadership,
@@ -129,7 +129,7 @@ export async function startMember(options: {
     },
     webhook,
     signingSecrets: {
-      // Between a start and its sending: what is cancelled meanwhile has to be noticed.
+      // Sometimes slow: between a run's start and its sending it may be cancelled, which the worker must notice.
       current: async () => {
         if (random() < 0.05) await delay(between(random, 5, 180));
         return [SECRET];
@@ -154,7 +154,7 @@ export async function startMember(options: {
     }),
   );
 
-  async function letGo(): Promise<void> {
+  async function closeOthers(): Promise<void> {
     clock.stop();
     breakers.close();
     await notifications.close();
@@ -178,7 +178,7 @@ export async function startMember(options: {
       leadership.give(false);
       stopping.abort();
       await Promise.all(running);
-      await letGo();
+      await closeOthers();
       await webhook.close();
       await Promise.all([pool, leasePool, clockPool].map((each) => each.end()));
     },
@@ -186,21 +186,21 @@ export async function startMember(options: {
       fate.dead = true;
       caller.cut();
       leadership.give(false);
-      // For its timers' sake; it reaches nobody any more.
+      // Only to end its timers: it cannot reach anything any more.
       stopping.abort();
-      // A transaction that is under way ends with its connection, and so do its locks.
+      // An open transaction ends with its connection, and so do its locks.
       await server.query(
         `select pg_terminate_backend(pid) from pg_stat_activity
           where datname = current_database() and split_part(application_name, ' ', 1) = $1`,
         [name],
       );
-      await letGo();
+      await closeOthers();
       await clockPool.end();
     },
   };
 }
 
-/** Leadership that others give and take: also to two at a time, as when an election's clocks disagree. */
+/** Leadership that the suite gives and takes, also to two at a time, as happens when the electors' clocks disagree. */
 function createGivenLeadership(): Leadership & { give(leading: boolean): void } {
   const listeners = new Set<(leading: boolean) => void>();
   let leading = false;
@@ -219,8 +219,8 @@ function createGivenLeadership(): Leadership & { give(leading: boolean): void } 
   };
 }
 
-/** The same ledger; what is applied by it is written down, with what became of it. */
-function noting(
+/** The same ledger, but adds each change that it applies to `decided`, with its outcome. */
+function recordingLedger(
   ledger: RunLedger,
   { member, decided }: { member: string; decided: Decided[] },
 ): RunLedger {

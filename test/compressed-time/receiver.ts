@@ -7,18 +7,21 @@ import { startArrivalServer } from "../faults/arrivals.ts";
 import type { Arrival } from "../faults/evidence.ts";
 import { between } from "../faults/seeded-random.ts";
 
-/** How a receiver is; a URL's path says it. */
+/** How a receiver behaves; the path of its URL. */
 export const MOODS = ["ok", "ok-slow", "flaky", "flaky-slow", "fail", "fail-slow"] as const;
 export type Mood = (typeof MOODS)[number];
 
-/** A receiver of its own, as circuits and limits count them, for each job. `gone`: it answers 410 at times. */
+/**
+ * URL of a receiver. With the job's name as `host`, each job has a receiver of its own for circuits and limits. `gone`:
+ * it answers 410 at times.
+ */
 export function urlOf(host: string, mood: Mood, gone: boolean): string {
   return `http://${host}.test/${mood}${gone ? "?gone" : ""}`;
 }
 
 export interface Receiver {
   arrivals: Arrival[];
-  /** Connections to it, whatever host is asked for, until `cut` ends them and lets no more be made. */
+  /** Connects to it, whatever host is asked for. `cut` ends all connections, and lets no new one be made. */
   caller(): { dial: Dial; cut(): void };
   close(): Promise<void>;
 }
@@ -40,7 +43,7 @@ export async function startReceiver(random: Random): Promise<Receiver> {
   });
 
   function answer(path: string, arrival: Arrival, response: ServerResponse): void {
-    // The caller has gone: nobody hears what is answered.
+    // The caller has closed the connection, and would not get the answer.
     if (arrival.endedAt !== null) return;
     const failing = path.includes("fail") ? 0.5 : path.includes("flaky") ? 0.2 : 0;
     const chance = random();
@@ -55,10 +58,10 @@ export async function startReceiver(random: Random): Promise<Receiver> {
     arrivals,
     caller: () => {
       const sockets = new Set<Socket>();
-      let gone = false;
+      let dead = false;
       return {
         dial: async ({ onread }) => {
-          if (gone) return new Promise<never>(() => undefined);
+          if (dead) return new Promise<never>(() => undefined);
           const socket = connect({ host: "127.0.0.1", port, ...(onread ? { onread } : {}) });
           sockets.add(socket);
           socket.once("close", () => sockets.delete(socket));
@@ -66,7 +69,7 @@ export async function startReceiver(random: Random): Promise<Receiver> {
           return socket;
         },
         cut: () => {
-          gone = true;
+          dead = true;
           for (const socket of sockets) socket.destroy();
         },
       };

@@ -3,7 +3,7 @@ import type { Evidence } from "./evidence.ts";
 import { periodOf } from "./short-crons.ts";
 import type { Verdict, Violation } from "./verdict.ts";
 
-/** What a round came to; one fact a line. */
+/** The figures of a round, one fact per line. */
 export function summary(evidence: Evidence, verdict: Verdict): string {
   const reasons: Record<string, number> = {};
   for (const { reason, count } of evidence.missed) reasons[reason] = (reasons[reason] ?? 0) + count;
@@ -20,11 +20,14 @@ export function summary(evidence: Evidence, verdict: Verdict): string {
   ].join("\n");
 }
 
-/** ms around a violation of which everything about its job is told. */
+/** How many ms before and after a violation everything about its job is listed. */
 const AROUND_MS = 900;
 
-/** What is wrong, and what happened to the job around it; moments in ms from the fire time that it is about. */
-export function told({ kind, job, at, detail }: Violation, evidence: Evidence): string {
+/** What is wrong, and what happened to the job around it. Moments are in ms from the fire time that it is about. */
+export function describeViolation(
+  { kind, job, at, detail }: Violation,
+  evidence: Evidence,
+): string {
   if (job === undefined) return `${kind}: ${detail}`;
   const from = (moment: Instant | null): string =>
     moment === null ? "?" : `${moment < at ? "" : "+"}${moment - at}`;

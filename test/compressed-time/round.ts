@@ -28,23 +28,26 @@ import { startMember } from "./member.ts";
 import { startReceiver } from "./receiver.ts";
 
 const MEMBERS = 3;
-/** New one-times stop coming so many ms before the end, so that they are moved about too. */
+/** No one-times are added in the last ms of a round, so that the last ones are moved about, too. */
 const LAST_ONES_MS = 1_500;
-/** Fire times of 0.2 s, leases of 2.2 s, retries of 0.3 s, deliveries of 5 s at most: what is not over by then is stuck. */
+/**
+ * What is not over by then is stuck: fire times are 0.2 s apart, a lease takes 2.2 s, a retry 0.3 s, a delivery 5 s at
+ * most.
+ */
 const SETTLE_MS = 30_000;
 
-/** So many seconds of faults on a database of its own, then time to settle; returns what there is to be known of it. */
+/** Runs the system for `seconds` with faults, then gives it time to settle. Returns all that is known of the round. */
 export async function runRound(options: {
   seed: number;
   seconds: number;
-  /** Of an empty, migrated database. */
+  /** URL of an empty, migrated database. */
   url: string;
 }): Promise<Evidence> {
   const { seed, seconds, url } = options;
   const seeds = seededRandom(seed);
-  /** Each actor has its own, so that how fast one is does not change what another does. */
+  /** For each actor one of its own, so that what it does does not depend on how fast the others are. */
   const random = () => seededRandom(Math.floor(seeds() * 2 ** 32));
-  const of = {
+  const randomOf = {
     receiver: random(),
     jobs: random(),
     changes: [random(), random(), random()],
@@ -60,7 +63,7 @@ export async function runRound(options: {
     jobs: createPostgresJobStore({ pool: server, notifications, timers }),
     ledger: createRunLedger({ pool: server }),
   };
-  const receiver = await startReceiver(of.receiver);
+  const receiver = await startReceiver(randomOf.receiver);
   const decided: Decided[] = [];
   const crashes: string[] = [];
   const faults: Record<string, number> = {};
@@ -87,32 +90,32 @@ export async function runRound(options: {
   try {
     for (let n = 0; n < MEMBERS; n += 1) cluster.members.push(await cluster.start());
     cluster.members[0]?.lead(true);
-    const jobs = await createJobs(api, of.jobs);
+    const jobs = await createJobs(api, randomOf.jobs);
     const until = Date.now() + seconds * 1_000;
     await Promise.all([
-      ...of.changes.map((each, index) =>
-        changeJobs({ jobs, random: each, until, share: { index, of: of.changes.length } }),
+      ...randomOf.changes.map((each, index) =>
+        changeJobs({ jobs, random: each, until, share: { index, of: randomOf.changes.length } }),
       ),
-      comeAndGo({ jobs, random: of.coming, until: until - LAST_ONES_MS }),
-      disturb({ cluster, random: of.disturbance, until, note }),
-      cutConnections({ server, random: of.cuts, until, note }),
-      holdLocks({ server, random: of.locks, until, note }),
+      comeAndGo({ jobs, random: randomOf.coming, until: until - LAST_ONES_MS }),
+      disturb({ cluster, random: randomOf.disturbance, until, note }),
+      cutConnections({ server, random: randomOf.cuts, until, note }),
+      holdLocks({ server, random: randomOf.locks, until, note }),
     ]);
     for (const [index, member] of cluster.members.entries()) {
       member.failing = false;
       member.lead(index === 0);
     }
-    await bringToAnEnd(jobs, of.end);
+    await bringToAnEnd(jobs, randomOf.end);
     await untilSettled(server, jobs);
     await Promise.all(cluster.members.splice(0).map((member) => member.stop()));
     return {
-      jobs: jobs.all.map((job) => job.told()),
+      jobs: jobs.all.map((job) => job.record()),
       arrivals: receiver.arrivals,
       decided,
       crashes,
       faults,
       ...(await history(server)),
-      ...(await standing(server)),
+      ...(await presentState(server)),
     };
   } finally {
     await Promise.all(cluster.members.map((member) => member.kill()));
@@ -122,25 +125,25 @@ export async function runRound(options: {
   }
 }
 
-/** Until no run is left and each job has been taken up as it is by now; or until it is clear that that will never be. */
+/** Waits until no run is left and the scheduler has taken up each job as it is now, or until `SETTLE_MS` are over. */
 async function untilSettled(server: Pool, jobs: Jobs): Promise<void> {
   const deadline = monotonic() + SETTLE_MS;
   while (monotonic() < deadline) {
-    const unseen = new Map(jobs.all.flatMap(({ now }) => (now ? [[now.uid, now]] : [])));
-    const { cursors, unfinished } = await standing(server);
+    const withoutCursor = new Map(jobs.all.flatMap(({ now }) => (now ? [[now.uid, now]] : [])));
+    const { cursors, unfinished } = await presentState(server);
     const behind = cursors.filter(({ jobUid, generation, once, deleted }) => {
-      const job = unseen.get(jobUid);
-      unseen.delete(jobUid);
+      const job = withoutCursor.get(jobUid);
+      withoutCursor.delete(jobUid);
       if (job === undefined) return !deleted;
       const open = job.spec.schedule.kind === "once" && (once === "armed" || once === "fired");
       return open || generation < job.generation;
     });
-    if (unfinished.length + behind.length + unseen.size === 0) return;
+    if (unfinished.length + behind.length + withoutCursor.size === 0) return;
     await delay(100);
   }
 }
 
-/** What the system has written down of what is over. */
+/** What the system has recorded of what is over. */
 async function history(server: Pool): Promise<Pick<Evidence, "executions" | "missed">> {
   const executions = await server.query<RecordedExecution>(
     `select job_uid as "jobUid", run_id as "runId", trigger, scheduled_at as "scheduledAt", attempt, status,
@@ -154,8 +157,8 @@ async function history(server: Pool): Promise<Pick<Evidence, "executions" | "mis
   return { executions: executions.rows, missed: missed.rows };
 }
 
-/** How the jobs stand, and what is still to be done. */
-async function standing(server: Pool): Promise<Pick<Evidence, "cursors" | "unfinished">> {
+/** The jobs' cursors, and the runs that are not over. */
+async function presentState(server: Pool): Promise<Pick<Evidence, "cursors" | "unfinished">> {
   const cursors = await server.query<LastCursor>(
     `select job_uid as "jobUid", generation, position, once, deleted_at is not null as deleted from job_cursors`,
   );

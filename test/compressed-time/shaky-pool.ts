@@ -4,31 +4,32 @@ import { translated } from "../../src/postgres/connection-errors.ts";
 import type { Pool, Queryable } from "../../src/postgres/pool.ts";
 import { between } from "../faults/seeded-random.ts";
 
-/** What becomes of a process's statements; changed while they run. */
+/** What becomes of a process's statements. It is changed while they run. */
 export interface Fate {
-  /** Its process is no more: nobody hears an answer. */
+  /** The process has been killed: nobody gets an answer. */
   dead: boolean;
-  /** Some statements fail, before or after they have had their effect. */
+  /** Some statements fail, before or after they have taken effect. */
   failing: boolean;
-  /** Calls back for each that did. */
+  /** Called for each statement that fails. */
   onFailed: () => void;
 }
 
-/** One in 250 fails before PostgreSQL hears of it, and one in 250 when it is done. */
+/** One statement in 250 fails before PostgreSQL gets it, and one in 250 after it has been executed. */
 const FAILING = 0.004;
 
 type Ask = (...args: unknown[]) => Promise<unknown>;
 
 /**
- * The same pool, whose statements take some milliseconds longer, at times many, both on the way there and back: what
- * several processes do meets in every order. It shakes what our modules ask for, `pool.query` and clients with promises,
- * not what pg does inside; a rollback passes, which is what PostgreSQL does by itself when a connection is lost.
+ * The same pool, but its statements take some milliseconds longer, sometimes many, on the way there and back, so that
+ * what several processes do happens in every order. It shakes what the product's modules call, `pool.query` and clients
+ * with promises, not what pg does internally. A rollback is not shaken: PostgreSQL rolls back by itself when a
+ * connection is lost.
  */
 export function shaken(pool: Pool, options: { fate: Fate; random: Random }): Pool {
   const { fate, random } = options;
   const never = new Promise<never>(() => undefined);
 
-  /** A dead process's `await` never comes back, also not with an error. */
+  /** An `await` of a killed process never ends, not even with an error. */
   async function alive<T>(work: () => Promise<T>): Promise<T> {
     if (fate.dead) return never;
     try {
@@ -71,7 +72,7 @@ export function shaken(pool: Pool, options: { fate: Fate; random: Random }): Poo
   const connect = pool.connect.bind(pool) as () => Promise<Queryable>;
   const connectForPg = pool.connect.bind(pool) as (...args: unknown[]) => unknown;
   pool.connect = ((...args: unknown[]) => {
-    // With a callback: pg's own `pool.query`, which is shaken as a whole.
+    // With a callback, it is called by pg's own `pool.query`, which is shaken as a whole.
     if (args.length > 0) return connectForPg(...args);
     return alive(async () => {
       const client = await connect();
@@ -88,7 +89,7 @@ export function shaken(pool: Pool, options: { fate: Fate; random: Random }): Poo
   }) as typeof pool.connect;
 
   pool.on("connect", (client) => {
-    // Opened while its process was dying.
+    // It was being opened when the process was killed.
     if (fate.dead) void client.end();
   });
   return pool;

@@ -2,7 +2,7 @@ import type { Instant } from "../../src/domain/instant.ts";
 import type { Schedule } from "../../src/domain/job.ts";
 import type { CompileResult, compileSchedule } from "../../src/domain/schedule.ts";
 
-/** A cron of this suite: all moments that are a multiple of so many milliseconds since the epoch. */
+/** A cron of this suite: it fires at all multiples of `period` milliseconds since the epoch. */
 export function everyMs(period: number): Schedule {
   return { kind: "cron", expression: `@every ${period}`, timeZone: "UTC" };
 }
@@ -14,8 +14,8 @@ export function periodOf(schedule: Schedule): number | undefined {
 }
 
 /**
- * The product's compiler, and `everyMs` besides. What people can ask for is a minute apart, so that a test of the whole
- * would see a handful of fire times of each job; the scheduler asks three questions of a schedule, whatever it is.
+ * The product's compiler, which also compiles `everyMs`. Crons of people fire once a minute at most, so a test of the
+ * whole would see only a few fire times of each job. The scheduler asks the same three questions of any schedule.
  */
 export function withShortCrons(compile: typeof compileSchedule): typeof compileSchedule {
   return (schedule) => {

@@ -1,6 +1,12 @@
 import type { Instant } from "../../src/domain/instant.ts";
 import type { Arrival } from "../faults/evidence.ts";
-import type { Decided, LastCursor, RecordedExecution, RecordedSpan, ToldJob } from "./evidence.ts";
+import type {
+  Decided,
+  LastCursor,
+  RecordedExecution,
+  RecordedSpan,
+  JobRecord,
+} from "./evidence.ts";
 
 export type ViolationKind =
   | "lost"
@@ -21,8 +27,8 @@ export type ViolationKind =
 
 export interface Violation {
   kind: ViolationKind;
-  /** Undefined: of no job in particular. */
-  job: ToldJob | undefined;
+  /** Undefined if it is about no job in particular. */
+  job: JobRecord | undefined;
   /** The fire time, or the moment that it is about. */
   at: Instant;
   detail: string;
@@ -32,13 +38,13 @@ export interface Verdict {
   violations: Violation[];
   /** Fire times that had to be accounted for. */
   fireTimes: number;
-  /** Fire times within a pause or a halt, of which nothing is known and need not be. */
+  /** Fire times within a pause or a halt that were not recorded, and need not be. */
   excused: number;
 }
 
-/** One job, and everything there is about it. */
+/** One job, and all evidence about it. */
 export interface Case {
-  job: ToldJob;
+  job: JobRecord;
   arrivals: Arrival[];
   executions: RecordedExecution[];
   spans: RecordedSpan[];

@@ -7,9 +7,9 @@ import type {
   RecordedExecution,
   RecordedSpan,
   Step,
-  ToldJob,
+  JobRecord,
 } from "../../compressed-time/evidence.ts";
-import { told } from "../../compressed-time/report.ts";
+import { describeViolation } from "../../compressed-time/report.ts";
 import { everyMs } from "../../compressed-time/short-crons.ts";
 import type { ViolationKind } from "../../compressed-time/verdict.ts";
 import type { Arrival } from "../../faults/evidence.ts";
@@ -84,7 +84,7 @@ function decided(after: number, changes: Partial<Decided> = {}): Decided {
   };
 }
 
-function job(changes: Partial<ToldJob> = {}): ToldJob {
+function job(changes: Partial<JobRecord> = {}): JobRecord {
   return {
     uid: "uid-1",
     id: "job-1",
@@ -281,7 +281,7 @@ describe("what is in order", () => {
     },
   ];
   test.each(cases)("$name", ({ evidence }) => {
-    expect(check(evidence).violations.map((each) => told(each, evidence))).toEqual([]);
+    expect(check(evidence).violations.map((each) => describeViolation(each, evidence))).toEqual([]);
   });
 });
 
@@ -447,10 +447,10 @@ describe("what is planted is found", () => {
   });
 });
 
-test("a violation is told with what happened around it", () => {
+test("a violation is describeViolation with what happened around it", () => {
   const evidence = without200({ decided: [decided(210)], faults: {} });
   const [violation] = check(evidence).violations;
-  const text = violation && told(violation, evidence);
+  const text = violation && describeViolation(violation, evidence);
   expect(text).toContain("lost job-1 (Allow, max_retries 0) at 2026-11-26T12:00:00.200Z");
   expect(text).toContain("asked: create to every 100 ms");
   expect(text).toContain("process-1 decided until +20, won");

@@ -1,18 +1,18 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Clock } from "../../src/domain/ports/clock.ts";
 
-/** What came of a request that was repeated until somebody gave an answer that counts. */
+/** The answer to a request that was repeated until it was answered with something else than "try again". */
 export interface Answered {
   sentAt: number;
   answeredAt: number;
   status: number;
   body: unknown;
-  /** Whether an earlier try got no answer: it may have been carried out. */
+  /** There was an earlier try without such an answer, which may have been carried out. */
   repeated: boolean;
 }
 
 export interface Api {
-  /** Undefined: nobody knows, not even at the end. */
+  /** Undefined if there was no such answer before it gave up: nobody knows whether it was carried out. */
   call(request: {
     method: string;
     path: string;
@@ -24,12 +24,12 @@ export interface Api {
 const TRY_MS = 15_000;
 const PAUSE_MS = 250;
 
-/** A caller as the documentation asks for: repeats what got no answer, a 5xx, or a 409 of its own key. */
+/** A caller as the documentation asks for: repeats what got no answer, a 5xx, a 429, or a 409 for its own key. */
 export function createApi(options: {
   base: string;
   key: string;
   clock: Clock;
-  /** Gives up then. */
+  /** It gives up when this aborts. */
   signal: AbortSignal;
 }): Api {
   const { base, key, clock, signal } = options;
@@ -59,7 +59,7 @@ export function createApi(options: {
               repeated,
             };
         } catch {
-          // No answer: the gateway is gone, stopped, or waits for a database that is.
+          // No answer: the gateway, or the database that it waits for, is down or stopped.
         }
         repeated = true;
         await delay(PAUSE_MS);

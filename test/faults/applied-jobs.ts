@@ -21,29 +21,32 @@ import { PATIENCE, type Change, type JobClient } from "./job-client.ts";
 const TRY_MS = 5_000;
 const PAUSE_MS = 250;
 
-/** Jobs as kubectl makes and changes them: past the gateway, by the API server alone. */
+/** Creates and changes jobs as kubectl does: through the API server alone, past the gateway. */
 export function createAppliedJobs(options: {
   client: KubernetesClient;
   namespace: string;
   clock: Clock;
-  /** Gives up then. */
+  /** It gives up when this aborts. */
   signal: AbortSignal;
 }): JobClient {
   const { client, namespace, clock, signal } = options;
   const collection = `/apis/carillon.dev/v1/namespaces/${namespace}/${PLURAL}`;
 
-  /** Repeats what got no answer; true when that says that it is done already. */
-  async function done(
+  /**
+   * Repeats a call until it succeeds, or fails with an error that says that an earlier try succeeded. Returns when;
+   * null when it has given up.
+   */
+  async function callUntilDone(
     call: Omit<ApiCall, "resource">,
-    already: (error: unknown) => boolean,
+    isDone: (error: unknown) => boolean,
   ): Promise<number | null> {
     while (!signal.aborted) {
       try {
         await client.call({ ...call, resource: PLURAL, timeoutMs: TRY_MS });
         return clock.now();
       } catch (error) {
-        if (already(error)) return clock.now();
-        if (!passes(error)) throw error;
+        if (isDone(error)) return clock.now();
+        if (!isTemporary(error)) throw error;
       }
       await delay(PAUSE_MS);
     }
@@ -54,7 +57,7 @@ export function createAppliedJobs(options: {
     takenUpWithin: BY_RESOURCE,
     create: async ({ plan, schedule, receiverUrl }) => {
       const jobId = plan.name.replaceAll(" ", "-");
-      const answeredAt = await done(
+      const answeredAt = await callUntilDone(
         {
           verb: "create",
           path: collection,
@@ -90,8 +93,8 @@ export function createAppliedJobs(options: {
     },
     change: async (jobId, change) => {
       const path = `${collection}/${jobId}`;
-      if (change.kind === "delete") return done({ verb: "delete", path }, isNotFound);
-      return done({ verb: "patch", path, body: mergePatch(change) }, () => false);
+      if (change.kind === "delete") return callUntilDone({ verb: "delete", path }, isNotFound);
+      return callUntilDone({ verb: "patch", path, body: mergePatch(change) }, () => false);
     },
   };
 }
@@ -109,8 +112,8 @@ function mergePatch(change: Exclude<Change, { kind: "delete" }>): unknown {
   return { metadata: { annotations: { [RUN_NOW_ANNOTATION]: "by-hand" } } };
 }
 
-/** What another try may get past: nobody there, nobody ready, or somebody else's write in between. */
-function passes(error: unknown): boolean {
+/** Another try may succeed: the API server is down or not ready, or somebody else wrote in between. */
+function isTemporary(error: unknown): boolean {
   if (error instanceof DependencyUnavailable || isConflict(error)) return true;
   return error instanceof ApiError && (error.code >= 500 || error.code === 429);
 }

@@ -6,14 +6,14 @@ import type { Arrival } from "./evidence.ts";
 
 export interface ArrivalServer {
   port: number;
-  /** After so many ms, unless the server is closed before. */
+  /** Does `work` after so many ms, unless the server is closed before. */
   later: (ms: number, work: () => void) => void;
   close: () => Promise<void>;
 }
 
 /**
- * A real HTTP server that writes every request into `log` at its headers, before it decides what to do to it: from
- * there on the call may have had its effect.
+ * A real HTTP server that records every request in `log` as soon as it has its headers, before it decides how to answer
+ * it: from then on the call may have taken effect.
  */
 export async function startArrivalServer(options: {
   now: () => Instant;

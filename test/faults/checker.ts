@@ -1,6 +1,6 @@
 /**
- * What the fault suite holds every run of the system to, whatever was done to it. Pure: it compares the
- * receiver's own log and what the system recorded with what was asked of it.
+ * What must hold after every round of the fault suite, whatever was done to the system. Pure: it compares what was
+ * asked of the system with the receivers' own log and with what the system recorded.
  */
 import { isoUtc, type Instant } from "../../src/domain/instant.ts";
 import type {
@@ -34,16 +34,16 @@ export type ViolationKind =
 export interface Violation {
   kind: ViolationKind;
   jobId: string;
-  /** The target, or what claims to be one. */
+  /** The fire time that it is about, be it expected or not. */
   at: Instant;
   detail: string;
 }
 
 export interface Verdict {
   violations: Violation[];
-  /** Targets that had to be accounted for. */
+  /** Expected fire times that had to be accounted for. */
   targets: number;
-  /** Targets that an operation crossed, or that were cancelled. */
+  /** Those that an operation crossed, or that were cancelled in time. */
   free: number;
   /** Runs that were asked for by hand. */
   manual: number;
@@ -66,16 +66,16 @@ interface Case {
   spans: RecordedSpan[];
 }
 
-/** What docs/reliability.md promises: after an outage deliveries go on within so many milliseconds. */
+/** docs/reliability.md promises that deliveries go on within so many milliseconds after an outage. */
 const RECOVERY_MS = 30_000;
-/** What is sent in the place of another may meet it on its way: that is aborted within so many milliseconds. */
+/** A replaced run may still be under way when its replacement is sent: it is aborted within so many milliseconds. */
 const ABORTED_WITHIN_MS = 5_000;
-/** Reasons that only an operation can give: no reason for a time that none has touched. */
+/** Reasons that only an operation can cause: not accepted for a fire time that no operation has touched. */
 const ASKED_FOR = new Set(["superseded", "paused", "deleted", "account_deleted"]);
 
 export function check(evidence: Evidence): Verdict {
   const violations: Violation[] = [];
-  const { cases, strays } = sort(evidence);
+  const { cases, strays } = assign(evidence);
   violations.push(...strays);
   const reasons: Record<string, number> = {};
   const lateness: number[] = [];
@@ -116,8 +116,8 @@ export function check(evidence: Evidence): Verdict {
   };
 }
 
-/** Puts everything with its target, or with what was asked for by hand; the rest was never asked for. */
-function sort(evidence: Evidence): { cases: Case[]; strays: Violation[] } {
+/** Assigns all evidence to its target or its run by hand. What is left was never asked for: the strays. */
+function assign(evidence: Evidence): { cases: Case[]; strays: Violation[] } {
   const strays: Violation[] = [];
   const byJob = new Map<string, Map<Instant, Case>>();
   const byHand = new Map<string, Case>();
@@ -182,50 +182,54 @@ function judge(each: Case, clockError: number): Violation[] {
     found.push({ kind, jobId: job.jobId, at: target.at, detail });
   };
 
-  if (target.rule === "never" && arrivals.length > 0) report("cancelled-but-fired", told(arrivals));
+  if (target.rule === "never" && arrivals.length > 0)
+    report("cancelled-but-fired", describeArrivals(arrivals));
   if (target.rule === "once" && arrivals.length + executions.length + spans.length === 0)
     report("lost", "no request, no execution, not recorded as missed");
   if (spans.length > 1 || (spans.length > 0 && arrivals.length + executions.length > 0))
     report(
       "two-accounts",
-      `missed (${spans.map((span) => span.reason).join(", ")}), ${executions.length} executions, ${told(arrivals)}`,
+      `missed (${spans.map((span) => span.reason).join(", ")}), ${executions.length} executions, ${describeArrivals(arrivals)}`,
     );
   const [span] = spans;
   if (target.rule === "once" && span && ASKED_FOR.has(span.reason))
     report("given-up", `recorded as ${span.reason}, which nobody asked for`);
   for (const arrival of arrivals)
     if (arrival.at < target.at - clockError)
-      report("early", `${target.at - arrival.at} ms before its time: ${told([arrival])}`);
+      report(
+        "early",
+        `${target.at - arrival.at} ms before its time: ${describeArrivals([arrival])}`,
+      );
 
-  if (job.maxRetries === 0 && arrivals.length > 1) report("duplicate", told(arrivals));
+  if (job.maxRetries === 0 && arrivals.length > 1) report("duplicate", describeArrivals(arrivals));
   const ids = new Set([...arrivals, ...executions].map(({ runId }) => runId));
   if (ids.size > 1) report("changed-id", [...ids].join(", "));
   if (arrivals.length > 1 + job.maxRetries || executions.length > 1 + job.maxRetries)
     report(
       "too-many-attempts",
-      `${executions.length} executions with max_retries ${job.maxRetries}, ${told(arrivals)}`,
+      `${executions.length} executions with max_retries ${job.maxRetries}, ${describeArrivals(arrivals)}`,
     );
   const attempts = new Set(arrivals.map(({ runId, attempt }) => `${runId} ${attempt}`));
-  if (attempts.size < arrivals.length) report("repeated-attempt", told(arrivals));
+  if (attempts.size < arrivals.length) report("repeated-attempt", describeArrivals(arrivals));
 
   for (const arrival of arrivals)
     if (!executions.some((execution) => sameAttempt(execution, arrival)))
-      report("unrecorded-delivery", told([arrival]));
+      report("unrecorded-delivery", describeArrivals([arrival]));
   for (const execution of executions)
     if (execution.status === "success") {
       const arrival = arrivals.find((candidate) => sameAttempt(execution, candidate));
       if (arrival?.answered === undefined || arrival.answered === null || arrival.answered >= 300)
         report(
           "success-without-delivery",
-          `attempt ${execution.attempt} of run ${execution.runId}: ${told(arrival ? [arrival] : [])}`,
+          `attempt ${execution.attempt} of run ${execution.runId}: ${describeArrivals(arrival ? [arrival] : [])}`,
         );
     }
   return found;
 }
 
 /**
- * Of a job that forbids or replaces: no request of a fire time once a later one has long been sent. Of one that forbids:
- * none while that of an earlier one is open, unless that was given up with its worker, which recorded so.
+ * For Forbid and Replace: no fire time is sent long after a later one. For Forbid: none is sent while one of an earlier
+ * fire time is open, unless that one was given up with its worker, and recorded so.
  */
 function judgeOverlap(cases: readonly Case[], clockError: number): Violation[] {
   const inOrder = cases.toSorted((a, b) => a.target.at - b.target.at);
@@ -234,7 +238,7 @@ function judgeOverlap(cases: readonly Case[], clockError: number): Violation[] {
     for (const earlier of arrivals)
       for (const later of inOrder.slice(index + 1).flatMap((each) => each.arrivals)) {
         const report = (kind: ViolationKind): void => {
-          const detail = `${job.concurrencyPolicy}: ${told([earlier])}; ${told([later])}`;
+          const detail = `${job.concurrencyPolicy}: ${describeArrivals([earlier])}; ${describeArrivals([later])}`;
           found.push({ kind, jobId: job.jobId, at: target.at, detail });
         };
         if (earlier.at > later.at + ABORTED_WITHIN_MS) report("out-of-turn");
@@ -265,7 +269,7 @@ function reasonOf({ executions, spans }: Case): string | undefined {
   return executions.at(-1)?.errorMessage ?? undefined;
 }
 
-function told(arrivals: readonly Arrival[]): string {
+function describeArrivals(arrivals: readonly Arrival[]): string {
   if (arrivals.length === 0) return "no request";
   return arrivals
     .map(

@@ -10,17 +10,17 @@ import { kubeconfigText, type OwnControlPlane } from "../kubernetes/own-control-
 import { addressOf, startTcpProxy, type TcpProxy } from "../network/tcp-proxy.ts";
 import { CONTROLLERS, PROCESSES, type ControllerName, type ProcessName } from "./fault-plan.ts";
 
-/** The API server that a round damages, with a wire to it for each process. */
+/** The API server that a round damages, and a wire to it for each process. */
 export interface FaultyCluster {
-  /** The suite's own way in, past every fault but the server's. */
+  /** The suite's own client, past the wires: only faults of the server itself affect it. */
   client: KubernetesClient;
   namespace: { name: string; uid: string };
   wires: Readonly<Record<ProcessName, TcpProxy>>;
-  /** What makes a process reach the API server by its wire, and its leader be found. */
+  /** Settings that make a process use its wire to the API server, and the Lease by which its leader is found. */
   env: Readonly<Record<ProcessName, Record<string, string>>>;
-  /** By the Lease; the last one known while nobody can be asked. */
+  /** The holder of the Lease; while the API server does not answer, the last one known. */
   leader(): Promise<ControllerName | undefined>;
-  /** kill -9, and again there after `seconds` and what it takes to start. */
+  /** kill -9, and a new start after `seconds`. Resolves when it is ready. */
   restart(seconds: number): Promise<void>;
   /** SIGSTOP … SIGCONT: connections stay, and nothing is answered. */
   stall(seconds: number): Promise<void>;
@@ -31,8 +31,8 @@ const LEASE = "carillon-faults";
 const ASK_MS = 1_000;
 
 /**
- * A control plane for the rounds of a run, with the CRD. Undefined when none can be had; faults are done to it, so a
- * cluster that is somebody else's will not do.
+ * A control plane with the CRD, for all rounds of the suite. It must be one of its own, because it is damaged.
+ * Undefined when none can be started.
  */
 export async function startFaultyControlPlane(
   say: (line: string) => void,
@@ -49,7 +49,7 @@ export async function startFaultyControlPlane(
   return started;
 }
 
-/** A namespace and wires for one round. What it leaves in the cluster is deleted at `close`. */
+/** A namespace and wires for one round. `close` deletes the round's jobs. */
 export async function startFaultyCluster(
   controlPlane: OwnControlPlane,
   directory: string,
@@ -97,12 +97,12 @@ export async function startFaultyCluster(
           path: `/apis/coordination.k8s.io/v1/namespaces/${namespace.name}/leases/${LEASE}`,
           timeoutMs: ASK_MS,
         });
-        // POD_NAME, and what tells its lives apart.
+        // The identity is POD_NAME, and a part that differs with each start.
         const holder = spec?.holderIdentity?.split("_")[0];
         known = CONTROLLERS.find((name) => name === holder) ?? known;
       } catch (error) {
         if (isNotFound(error)) return undefined;
-        // The API server is away: that is this suite's own doing.
+        // The API server does not answer: the suite itself damages it.
       }
       return known;
     },

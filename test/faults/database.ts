@@ -12,35 +12,35 @@ const ADMIN_WITHIN_MS = 60_000;
 
 const servers = new Set<number>();
 process.once("exit", () => {
-  // A run that ends without its end must not leave a database behind, in a group of its own as it is.
+  // An interrupted run must not leave a server behind. It has a process group of its own, so it gets no signal.
   for (const pid of servers) {
     try {
       process.kill(pid, "SIGQUIT");
     } catch {
-      // Ended by itself.
+      // It has ended already.
     }
   }
 });
 
 /** The suite's own PostgreSQL: nobody else uses it, so it can be damaged. */
 export interface FaultyDatabase {
-  /** Where it listens now; another port after each restart. */
+  /** Where it listens now: after each restart on another port. */
   address(): { host: string; port: number };
-  /** A URL of the same database by way of another address. */
+  /** The database's URL by way of another port, that of a wire. */
   urlVia(port: number): string;
-  /** `crash` ends every backend on the spot: recovery from the log follows. */
+  /** `crash` ends every backend at once; the next start recovers from the log. */
   stop(how: "fast" | "crash"): Promise<void>;
   start(): Promise<void>;
-  /** What a demoted primary does: it answers, and refuses every write. */
+  /** Makes it behave as a demoted primary, which answers and refuses every write. */
   readOnly(on: boolean): Promise<void>;
-  /** The suite's own way in, past every fault but the server's. Follows restarts. */
+  /** The suite's own pool, past the wires: only faults of the server itself affect it. A new one after each restart. */
   pool(): Pool;
   close(): Promise<void>;
 }
 
 export async function startFaultyDatabase(directory: string): Promise<FaultyDatabase> {
   const settings = {
-    // No machine crashes here, only processes: what the kernel has is safe without syncing.
+    // Only processes crash here, not the machine: what has been written to the kernel is safe without syncing.
     fsync: "off",
     max_connections: "150",
   };
@@ -91,12 +91,12 @@ function open(url: string): Pool {
 
 async function crash(pid: number, directory: string): Promise<void> {
   process.kill(pid, "SIGQUIT");
-  // Ends it harder should it not obey.
+  // Ends it with more force if it does not obey.
   await delay(100);
   await stopPostmaster({ pid, data: `${directory}/data`, pgCtl: "", fastMs: 1_000 });
 }
 
-/** The suite's own wish must come true, however long the server takes after what was done to it. */
+/** Tries again until the statements succeed: after a fault the server may need a while until it accepts them. */
 async function admin(url: string, statements: readonly string[]): Promise<void> {
   const deadline = performance.now() + ADMIN_WITHIN_MS;
   for (;;) {

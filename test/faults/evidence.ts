@@ -1,13 +1,14 @@
-/** What was asked of the system, what the receivers saw of it, and what the system says about it. */
+/** What was asked of the system, what the receivers saw, and what the system recorded. */
 import type { Instant } from "../../src/domain/instant.ts";
 import type { ConcurrencyPolicy } from "../../src/domain/job.ts";
 
 /**
- * `once`: delivered, or a reason recorded; exactly one of them. `optional`: an edit, pause or deletion
- * crossed it, so nothing is fine too. `never`: cancelled in good time, it must not fire.
+ * `once`: delivered, or recorded with a reason why not, but not both. `optional`: an edit, pause or deletion crossed
+ * it, so it may also leave no trace. `never`: it was cancelled in good time, and must not fire.
  */
 export type Rule = "once" | "optional" | "never";
 
+/** A fire time that is expected of a job. */
 export interface Target {
   at: Instant;
   rule: Rule;
@@ -22,7 +23,7 @@ export interface ExpectedJob {
   manual?: Target;
 }
 
-/** One request as the receiver saw it. Written down at its headers, whatever became of it then. */
+/** One request as the receiver saw it. It is recorded as soon as it has its headers, whatever becomes of it then. */
 export interface Arrival {
   /** `webhook-id`. */
   runId: string;
@@ -36,7 +37,7 @@ export interface Arrival {
   at: Instant;
   /** The status that the receiver sent; null when it never answered. */
   answered: number | null;
-  /** When the receiver answered, or the connection was gone; null while neither is so. */
+  /** When the receiver answered, or the connection ended; null before that. */
   endedAt: Instant | null;
 }
 
@@ -67,7 +68,7 @@ export interface UnfinishedRun {
   trigger: Trigger;
 }
 
-/** A job that was asked for when the last fault had ended: how long until it ran? */
+/** How long it took until a job ran that was created when the last fault had ended. */
 export interface Recovery {
   /** When the last fault ended. */
   from: Instant;
@@ -79,11 +80,11 @@ export interface Evidence {
   arrivals: readonly Arrival[];
   executions: readonly RecordedExecution[];
   missed: readonly RecordedSpan[];
-  /** Still there when the system had time to settle. */
+  /** Still there after the system had time to settle. */
   unfinished: readonly UnfinishedRun[];
-  /** Targets after it are none of this check's business. */
+  /** Fire times after this are not checked. */
   until: Instant;
-  /** Milliseconds between the receiver's idea of PostgreSQL's clock and the truth, at most. */
+  /** How far the receiver's measurement of PostgreSQL's clock may be off, in milliseconds. */
   clockError: number;
   recovery: Recovery;
 }

@@ -1,12 +1,12 @@
 /**
- * Which fire times a job must have, from nothing but what was asked of the system and when it said yes.
- * Plain arithmetic on purpose: it must not share a mistake with the scheduler.
+ * Which fire times a job must have, derived only from what was asked of the system and when it said yes. It is plain
+ * arithmetic on purpose, so that it shares no mistake with the scheduler.
  */
 import { MINUTE, SECOND, type Instant } from "../../src/domain/instant.ts";
 import type { ConcurrencyPolicy } from "../../src/domain/job.ts";
 import type { ExpectedJob, Rule, Target } from "./evidence.ts";
 
-/** `sentAt` of the first try; `answeredAt` of the answer, null when nobody knows whether it was done. */
+/** `sentAt`: when the first try was sent. `answeredAt`: null when nobody knows whether it was done. */
 interface Asked {
   sentAt: Instant;
   answeredAt: Instant | null;
@@ -15,20 +15,20 @@ interface Asked {
 export type Operation = Asked &
   ({ kind: "create" | "move"; runAt: Instant } | { kind: "pause" | "resume" | "delete" | "run" });
 
-/** Milliseconds from an answer until what was asked for holds. */
+/** Milliseconds from an answer until what was asked for is sure to hold. */
 export interface TakenUpWithin {
   edit: number;
   deletion: number;
 }
 
-/** Both controllers schedule: one that is away is missed by nobody. REST cancels before it answers. */
+/** For jobs in PostgreSQL. Both controllers schedule, so that one may be away. REST cancels runs before it answers. */
 export const BY_POSTGRES: TakenUpWithin = { edit: 15 * SECOND, deletion: 0 };
 /**
- * A leader that is cut off goes on for 10 s by what it knew, and prepares runs 15 s ahead meanwhile; who
- * follows it, up to 20 s after the cut, takes those back.
+ * For changes by REST to jobs that are resources. A leader that is cut off goes on for 10 s with what it knew, and
+ * prepares runs 15 s ahead. Its successor, which leads up to 20 s after the cut, takes those back.
  */
 export const BY_LEADER: TakenUpWithin = { edit: 30 * SECOND, deletion: 0 };
-/** Deleted in the API server: that the leader must see, like any other change. */
+/** For changes in the API server: the leader has to learn of a deletion as it does of any other change. */
 export const BY_RESOURCE: TakenUpWithin = { edit: 30 * SECOND, deletion: 30 * SECOND };
 
 export interface JobHistory {
@@ -36,12 +36,12 @@ export interface JobHistory {
   maxRetries: number;
   concurrencyPolicy: ConcurrencyPolicy;
   schedule: { kind: "once" } | { kind: "cron"; everyMinutes: number };
-  /** The first one is the creation. One after the other: each was answered before the next was sent. */
+  /** In order; the first one is the creation. Each was answered before the next was sent. */
   operations: readonly Operation[];
   takenUpWithin: TakenUpWithin;
 }
 
-/** A time this long past was accounted for before whatever was asked then. */
+/** A fire time is accounted for within this: a request that is sent later does not affect it. */
 const ACCOUNTED_WITHIN = 2 * MINUTE;
 
 export function expectedJob(history: JobHistory, until: Instant): ExpectedJob {
@@ -53,7 +53,7 @@ export function expectedJob(history: JobHistory, until: Instant): ExpectedJob {
   const run = operations.find(({ kind }) => kind === "run");
   const job = { jobId, maxRetries, concurrencyPolicy, targets };
   if (run === undefined) return job;
-  // Nothing else is done to such a job: whoever asked for the run and was heard must get it.
+  // Nothing else is done to such a job: if the request was answered, there must be a run.
   const rule = run.answeredAt === null ? "optional" : "once";
   return { ...job, manual: { at: run.sentAt, rule } };
 }
@@ -80,7 +80,7 @@ function onceRule(
     later.some(({ kind, answeredAt }) => kind !== "run" && answeredAt === null)
   )
     return "optional";
-  // Paused and resumed: it runs at its time, or on resume.
+  // A pause counts only without a later resume: otherwise the job runs at its time, or on resume.
   const against = later.filter(
     ({ kind }, index) =>
       kind === "delete" ||
@@ -100,7 +100,7 @@ function cancelledBefore(operation: Operation, at: Instant, takenUpWithin: Taken
   return operation.answeredAt + margin < at;
 }
 
-/** Only creation and deletion are asked of the suite's cron jobs. */
+/** The suite only creates and deletes cron jobs. */
 function cronTargets(
   { operations, takenUpWithin }: JobHistory,
   everyMinutes: number,

@@ -14,29 +14,29 @@ import type { RoundTime } from "./job-driver.ts";
 import type { Receiver } from "./receiver.ts";
 import type { SystemUnderTest } from "./system-under-test.ts";
 
-/** Milliseconds that each chunk is held up on a slow wire. */
+/** Milliseconds by which a slow wire delays each chunk. */
 const SLOW_MS = 150;
 
 export interface FaultCounts {
-  /** By what they are, without their times. */
+  /** By `faultLabel`. */
   committed: Record<string, number>;
   skipped: number;
 }
 
-/** Commits the planned faults, and undoes each. Resolves when everything is whole again. */
+/** Commits the planned faults, and undoes each. Resolves when nothing is damaged any more. */
 export async function driveFaults(options: {
   faults: readonly FaultPlan[];
-  /** Follows all the others. */
+  /** Begins when all the others are over, at the earliest at `at`. */
   last: { fault: Fault; at: number };
   system: SystemUnderTest;
   receivers: readonly Receiver[];
   time: RoundTime;
-  /** Told as each fault begins. */
+  /** Called when a fault begins. */
   say: (line: string) => void;
 }): Promise<FaultCounts> {
   const { system, receivers, time, say } = options;
   const { members, database } = system;
-  /** Faults of one thing follow each other: a process that is stopped cannot end in order. */
+  /** Faults of the same thing take turns: a process that is stopped, for instance, cannot end in order. */
   const turns = new Map<string, { queued: number; last: Promise<void> }>();
   const committed: Record<string, number> = {};
   let skipped = 0;
@@ -54,10 +54,10 @@ export async function driveFaults(options: {
   const busy = (key: string): boolean => (turns.get(key)?.queued ?? 0) > 0;
 
   /**
-   * Which process has that part now. One that the same is done to already is spared: then it is the
-   * other's turn.
+   * The processes to which a fault is done. `keysOf` tells what is damaged of a process. If something is being done to
+   * that already, `all` leaves the process out, and the follower is taken in place of the leader or the other way round.
    */
-  async function named(
+  async function processesFor(
     who: Who | "all",
     keysOf: (name: ProcessName) => readonly string[] = (name) => [name],
   ): Promise<readonly ProcessName[]> {
@@ -71,39 +71,39 @@ export async function driveFaults(options: {
     return [free(wanted) || !free(other) ? wanted : other];
   }
 
-  /** `tell` hears which processes it is done to, unless it is none of theirs. */
+  /** Calls `tell` with the processes to which it is done, and without any if it is not a fault of a process. */
   async function commit(fault: Fault, tell: (who?: readonly string[]) => void): Promise<void> {
     switch (fault.kind) {
       case "kill":
-        return done(fault.process, tell, async (name) => {
+        return doTo(fault.process, tell, async (name) => {
           members[name].signal("SIGKILL");
           await members[name].ended();
           await delay(fault.seconds * 1_000);
           members[name].start();
         });
       case "terminate":
-        return done(fault.process, tell, async (name) => {
+        return doTo(fault.process, tell, async (name) => {
           await members[name].terminate();
           members[name].start();
         });
       case "stall":
-        return done(fault.process, tell, async (name) => {
+        return doTo(fault.process, tell, async (name) => {
           members[name].signal("SIGSTOP");
           await delay(fault.seconds * 1_000);
           members[name].signal("SIGCONT");
         });
       case "cut": {
-        const names = await named(fault.process, () => []);
+        const names = await processesFor(fault.process, () => []);
         tell(names);
         for (const name of names) for (const wire of wiresOf(name, fault.wires)) wire.proxy.cut();
         return undefined;
       }
       case "hang":
-        return damage(fault, tell, (wire) => {
+        return damageWires(fault, tell, (wire) => {
           wire.hang();
         });
       case "slow":
-        return damage(fault, tell, (wire) => {
+        return damageWires(fault, tell, (wire) => {
           wire.slow({ everyMs: SLOW_MS });
         });
       case "database-restart":
@@ -145,12 +145,12 @@ export async function driveFaults(options: {
     }
   }
 
-  async function done(
+  async function doTo(
     who: Who,
     tell: (who?: readonly string[]) => void,
     work: (name: ProcessName) => Promise<void>,
   ): Promise<void> {
-    const names = await named(who);
+    const names = await processesFor(who);
     tell(names);
     await Promise.all(names.map((name) => inTurn(name, () => work(name))));
   }
@@ -163,13 +163,13 @@ export async function driveFaults(options: {
     });
   }
 
-  async function damage(
+  async function damageWires(
     fault: { process: Who | "all"; wires: Wires; seconds: number },
     tell: (who?: readonly string[]) => void,
     how: (wire: TcpProxy) => void,
   ): Promise<void> {
     const keysOf = (name: ProcessName) => wiresOf(name, fault.wires).map(({ key }) => key);
-    const names = await named(fault.process, keysOf);
+    const names = await processesFor(fault.process, keysOf);
     tell(names);
     await Promise.all(
       names
@@ -184,7 +184,7 @@ export async function driveFaults(options: {
     );
   }
 
-  const tellTime = (line: string): void => {
+  const sayAt = (line: string): void => {
     say(`${time.now().toFixed(1).padStart(6)} s  ${line}`);
   };
 
@@ -192,18 +192,18 @@ export async function driveFaults(options: {
     const label = faultLabel(fault);
     if (fault.kind === "clock-jump" && system.setClock === undefined) {
       skipped += 1;
-      tellTime(`SKIPPED ${label}: libfaketime is not installed`);
+      sayAt(`SKIPPED ${label}: libfaketime is not installed`);
       return;
     }
     const seconds = "seconds" in fault ? ` for ${fault.seconds.toFixed(1)} s` : "";
     await commit(fault, (who) => {
       if (who?.length === 0) {
-        tellTime(`SPARED ${label}: the same is done to all of them already`);
+        sayAt(`SPARED ${label}: the same is done to all of them already`);
         return;
       }
       committed[label] = (committed[label] ?? 0) + 1;
       const names = who?.length === 1 ? ` (${who.join()})` : "";
-      tellTime(`${label}${names}${seconds}`);
+      sayAt(`${label}${names}${seconds}`);
     });
   }
 

@@ -8,9 +8,9 @@ export const PROCESSES = ["gateway", ...CONTROLLERS] as const;
 export type ControllerName = (typeof CONTROLLERS)[number];
 export type ProcessName = (typeof PROCESSES)[number];
 
-/** A process, or whichever has that part when the fault is committed. */
+/** A process, or the one that has this part when the fault is committed. */
 export type Who = ProcessName | "leader" | "follower";
-/** What a process hangs on; on PostgreSQL's job store only the database. */
+/** What a process is connected to; with jobs in PostgreSQL only the database. */
 export type WireName = "database" | "api-server";
 export type Wires = WireName | "both";
 export type ReceiverMood = "well" | "fails" | "busy" | "hangs" | "resets" | "slow";
@@ -20,15 +20,15 @@ export type Fault =
   | { kind: "kill"; process: Who; seconds: number }
   /** SIGTERM, and a new process once it has ended. */
   | { kind: "terminate"; process: Who }
-  /** SIGSTOP … SIGCONT: also beyond the lease of its claims, and of its leadership. */
+  /** SIGSTOP … SIGCONT; it may last longer than the lease of the process's claims and of its leadership. */
   | { kind: "stall"; process: Who; seconds: number }
   | { kind: "cut"; process: Who | "all"; wires: Wires }
-  /** Half-open: nothing passes and nobody is told. */
+  /** Connections are half-open: nothing passes, and neither side is told. */
   | { kind: "hang"; process: Who | "all"; wires: Wires; seconds: number }
   | { kind: "slow"; process: Who | "all"; wires: Wires; seconds: number }
   | { kind: "database-restart"; how: "fast" | "crash"; seconds: number }
   | { kind: "read-only"; seconds: number }
-  /** kill -9 of kube-apiserver and a new one after `seconds`, or SIGSTOP … SIGCONT. */
+  /** kill -9 of kube-apiserver and a new start after `seconds`, or SIGSTOP … SIGCONT. */
   | { kind: "api-server"; how: "restart" | "stall"; seconds: number }
   | { kind: "receiver"; receiver: number; mood: Exclude<ReceiverMood, "well">; seconds: number }
   /** The wall clock of one process jumps. */
@@ -36,26 +36,27 @@ export type Fault =
 
 export type FaultPlan = { at: number } & Fault;
 
-/** The lease of a claim: a process that stands still for longer has lost its runs. */
+/** The lease of a claim: a process that is stopped for longer loses its runs. */
 const LEASE_SECONDS = 20;
 const FIRST_FAULT = 3;
-/** Seconds that the last outage has to itself. */
+/** The last outage takes less than so many seconds. All other faults end before it. */
 const LAST_OUTAGE = 5;
 
 interface Size {
   topology: Topology;
   seconds: number;
 }
-type Deal = () => Fault;
+/** A kind of fault; each call draws its details. */
+type Kind = () => Fault;
 
 /**
- * One long fault first, since it must end within the round; then a shuffled deck: every kind is dealt
- * before any comes twice. Faults may overlap. All end before the last outage.
+ * One long fault first, because it must end within the round, then others from a shuffled deck: every kind comes before
+ * any comes twice. Faults may overlap. All end before the last outage.
  */
 export function drawFaults(random: Random, { topology, seconds }: Size): FaultPlan[] {
   const end = seconds - LAST_OUTAGE;
   const faults: FaultPlan[] = [];
-  let deck: Deal[] = [];
+  let deck: Kind[] = [];
   const [long] = shuffled(random, longKinds(random, topology));
   const first = long?.();
   if (first && FIRST_FAULT + duration(first) <= end) faults.push({ at: FIRST_FAULT, ...first });
@@ -67,10 +68,10 @@ export function drawFaults(random: Random, { topology, seconds }: Size): FaultPl
   return faults;
 }
 
-/** Takes the first card of the deck that ends in time. */
-function deal(deck: Deal[], seconds: number): Fault | undefined {
-  for (const [index, card] of deck.entries()) {
-    const fault = card();
+/** Takes from the deck the first fault that ends in time. */
+function deal(deck: Kind[], seconds: number): Fault | undefined {
+  for (const [index, kind] of deck.entries()) {
+    const fault = kind();
     if (duration(fault) > seconds) continue;
     deck.splice(index, 1);
     return fault;
@@ -82,7 +83,7 @@ function duration(fault: Fault): number {
   return "seconds" in fault ? fault.seconds : 0;
 }
 
-/** Every round ends with PostgreSQL away, so that every round shows how long it takes to come back. */
+/** Every round ends with an outage of PostgreSQL, so that every round shows how long recovery takes. */
 export function drawLastOutage(random: Random, { topology }: Size): Fault {
   const seconds = between(random, 1, LAST_OUTAGE - 1);
   const outages: [Fault, ...Fault[]] = [
@@ -96,8 +97,8 @@ export function drawLastOutage(random: Random, { topology }: Size): Fault {
   return pick(random, outages);
 }
 
-/** Beyond the leases: what the process had claimed or led is taken over while it still believes in it. */
-function longKinds(random: Random, topology: Topology): Deal[] {
+/** Longer than the leases: others take over what the process claimed or led while it still believes to have it. */
+function longKinds(random: Random, topology: Topology): Kind[] {
   const seconds = () => LEASE_SECONDS + between(random, 2, 6);
   if (topology === "standalone") {
     const process = () => pick(random, CONTROLLERS);
@@ -117,12 +118,12 @@ function longKinds(random: Random, topology: Topology): Deal[] {
   ];
 }
 
-function kinds(random: Random, topology: Topology): Deal[] {
+function kinds(random: Random, topology: Topology): Kind[] {
   const own = topology === "kubernetes" ? kubernetesKinds(random) : standaloneKinds(random);
   return [...own, ...commonKinds(random)];
 }
 
-function standaloneKinds(random: Random): Deal[] {
+function standaloneKinds(random: Random): Kind[] {
   const someone = () => pick(random, PROCESSES);
   const controller = () => pick(random, CONTROLLERS);
   const anyone = () => pick(random, [...PROCESSES, "all"] as const);
@@ -139,7 +140,7 @@ function standaloneKinds(random: Random): Deal[] {
   ];
 }
 
-function kubernetesKinds(random: Random): Deal[] {
+function kubernetesKinds(random: Random): Kind[] {
   const seconds = (least: number, most: number) => between(random, least, most);
   const wires = () => pick(random, ["database", "api-server", "both"] as const);
   const anyone = () => pick(random, ["gateway", "leader", "follower", "all"] as const);
@@ -156,7 +157,7 @@ function kubernetesKinds(random: Random): Deal[] {
     }),
     () => ({ kind: "cut", process: anyone(), wires: wires() }),
     () => ({ kind: "cut", process: "leader", wires: "both" }),
-    // The leader gives up 10 s after its last renewal, and is followed 15 s after it.
+    // The leader gives up 10 s after its last renewal; another one follows 15 s after it.
     () => ({ kind: "hang", process: "leader", wires: "api-server", seconds: seconds(6, 18) }),
     () => ({ kind: "hang", process: "leader", wires: "database", seconds: seconds(3, 15) }),
     () => ({ kind: "hang", process: "follower", wires: wires(), seconds: seconds(3, 15) }),
@@ -168,7 +169,7 @@ function kubernetesKinds(random: Random): Deal[] {
   ];
 }
 
-function commonKinds(random: Random): Deal[] {
+function commonKinds(random: Random): Kind[] {
   const receiver = () => Math.floor(random() * RECEIVERS);
   const seconds = (least: number, most: number) => between(random, least, most);
   return [
@@ -189,7 +190,7 @@ function commonKinds(random: Random): Deal[] {
   ];
 }
 
-/** Without its times: what the totals count. */
+/** What it is called in the report, without its times. The report counts faults by this. */
 export function faultLabel(fault: Fault): string {
   switch (fault.kind) {
     case "kill":

@@ -4,9 +4,9 @@ import type { JobPlan } from "./job-plan.ts";
 
 export type Created =
   | { kind: "created"; jobId: string; answeredAt: Instant }
-  /** Its time had passed before anybody could be reached. Nothing is expected of it. */
+  /** Its time had passed before the gateway could be reached. Nothing is expected of it. */
   | { kind: "refused" }
-  /** No answer that counts: look whether it is there. */
+  /** There was no answer that says whether it was created. */
   | { kind: "unknown" };
 
 export type Change =
@@ -16,7 +16,7 @@ export type Change =
   | { kind: "delete" }
   | { kind: "run" };
 
-/** A way to make and change jobs, by a caller who repeats what got no answer. */
+/** Creates and changes jobs, and repeats requests that get no answer. */
 export interface JobClient {
   create(job: {
     plan: Pick<JobPlan, "name" | "maxRetries" | "concurrencyPolicy" | "deliveryDeadlineSeconds">;
@@ -28,5 +28,5 @@ export interface JobClient {
   readonly takenUpWithin: TakenUpWithin;
 }
 
-/** What every job of the suite has: time-outs and backoffs that fit into a round. */
+/** Time-out and backoffs of all jobs of the suite: short enough for a round. */
 export const PATIENCE = { timeoutSeconds: 5, minBackoffSeconds: 1, maxBackoffSeconds: 4 };

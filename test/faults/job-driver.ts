@@ -7,15 +7,15 @@ import { LONG } from "./receiver.ts";
 /** What became of one planned job. */
 export type Driven =
   | { kind: "created"; history: JobHistory }
-  /** Refused: its time had passed before the gateway could be reached. Nothing is expected of it. */
+  /** Its time had passed before the gateway could be reached. Nothing is expected of it. */
   | { kind: "refused" }
-  /** No answer that counts: look whether it is there. */
+  /** There was no answer that says whether it was created. */
   | { kind: "unknown"; plan: JobPlan; sentAt: number };
 
 export interface RoundTime {
-  /** Resolves so many seconds after the start of the round. */
+  /** Resolves `seconds` after the start of the round. */
   at(seconds: number): Promise<void>;
-  /** Epoch milliseconds, whole seconds when `seconds` is whole. */
+  /** The moment `seconds` after the start, which is a whole second, in milliseconds since the epoch. */
   instant(seconds: number): number;
   /** Seconds since the start of the round. */
   now(): number;
@@ -32,7 +32,7 @@ export function createRoundTime(start: number, now: () => number): RoundTime {
   };
 }
 
-/** Creates one job and does to it what the plan says, each step after the answer to the one before. */
+/** Creates one job and changes it as the plan says. Each change waits for the answer to the one before. */
 export async function driveJob(options: {
   plan: JobPlan;
   client: JobClient;

@@ -3,19 +3,19 @@ import type { Random } from "../../src/domain/ports/clock.ts";
 import type { Topology } from "./plan.ts";
 import { between, pick } from "./seeded-random.ts";
 
-/** Receivers that faults are done to. */
+/** How many receivers faults are done to. */
 export const RECEIVERS = 4;
 
 /** All times are seconds from the start of the round. */
 export interface JobPlan {
   name: string;
-  /** By whom it is made and changed: the REST API, or a client of the API server like kubectl. */
+  /** How it is created and changed: through the REST API, or as by kubectl through the API server. */
   via: "rest" | "apply";
   createAt: number;
   schedule: { kind: "once"; runAt: number } | { kind: "cron"; everyMinutes: number };
   maxRetries: 0 | 3;
   receiver: number;
-  /** Asks of the receiver that it takes its time to answer (`receiver.ts`). */
+  /** Its receiver takes long to answer (`LONG` in receiver.ts). */
   long: boolean;
   concurrencyPolicy: ConcurrencyPolicy;
   deliveryDeadlineSeconds: number;
@@ -50,7 +50,7 @@ export function drawJobs(random: Random, { topology, seconds, jobs }: Size): Job
     }
     if (index % 25 === 13) return { ...common, ...drawEarly(random, seconds) };
     if (index % 12 === 3) return { ...common, ...drawOverlapping(random, seconds) };
-    // Whole seconds: many are due at the same time.
+    // A whole second, so that many jobs are due at the same time.
     const runAt = Math.round(between(random, createAt + 3, Math.min(seconds, createAt + 30)));
     const changes =
       index % 12 === 6
@@ -62,7 +62,7 @@ export function drawJobs(random: Random, { topology, seconds, jobs }: Size): Job
   });
 }
 
-/** Changed so long before its time that nothing but the change may come of it. */
+/** A job that is changed long before its time: it must not fire at the old time. */
 function drawEarly(
   random: Random,
   seconds: number,
@@ -77,7 +77,10 @@ function drawEarly(
   return { createAt, schedule: { kind: "once", runAt: seconds }, changes: [change] };
 }
 
-/** Moved twice, each time while the run of the old time may still be under way: may the new one run beside it? */
+/**
+ * A job that is moved twice, each time while the run of the old time may still be under way. It tests whether the new
+ * run may start beside it.
+ */
 function drawOverlapping(
   random: Random,
   seconds: number,
@@ -94,7 +97,7 @@ function drawOverlapping(
   return { createAt, long: true, concurrencyPolicy, schedule: { kind: "once", runAt }, changes };
 }
 
-/** Of a job that nothing else is done to, so that nothing excuses a run that does not come. */
+/** A run by hand. Nothing else is done to the job, so that nothing excuses a run that does not come. */
 function drawRun(random: Random, job: { createAt: number; seconds: number }): ChangePlan[] {
   const at = between(random, job.createAt + 0.5, Math.min(job.seconds, job.createAt + 15));
   return [{ kind: "run", at }];
@@ -102,7 +105,7 @@ function drawRun(random: Random, job: { createAt: number; seconds: number }): Ch
 
 const CHANGES = ["delete", "move", "pause", "toggle"] as const;
 
-/** Around the fire time, where they cross what the scheduler and the workers are doing. */
+/** Changes around the fire time, when they cross what the scheduler and the workers are doing. */
 function drawChanges(
   random: Random,
   { createAt, runAt, seconds }: { createAt: number; runAt: number; seconds: number },

@@ -1,6 +1,7 @@
 /**
- * `npm run faults` (see `USAGE`): rounds of the fault suite, one after the other, with their numbers. Exits 1 when a
- * round found a violation or came to no verdict; what is known of such a round stays in a directory that is named.
+ * `npm run faults` (see `USAGE`): rounds of the fault suite, one after the other, with their figures. Exits with 1
+ * when a round found a violation or came to no verdict; the evidence of such a round is kept in a directory that it
+ * names.
  */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -29,7 +30,7 @@ const first = count("first-seed", 0);
 const seeds = Array.from({ length: count("seeds", 1) }, (_, index) => first + index);
 const size = { seconds: count("seconds", 20), jobs: count("jobs", 1) };
 
-// Processes, database and API server end with this one, also when it is broken off.
+// Processes, database and API server end with this process, also when it is interrupted.
 for (const signal of ["SIGINT", "SIGTERM"] as const)
   process.once(signal, () => {
     process.exit(130);
@@ -93,7 +94,7 @@ async function runTopology(topology: Topology): Promise<void> {
       say(`${name}: NO VERDICT: ${error instanceof Error ? error.stack : String(error)}`);
       failed.push(`${name} (no verdict)`);
       await writeFile(join(directory, "error.txt"), String(error)).catch(() => undefined);
-      // Whatever happened may have happened to it.
+      // It may be the control plane that is broken: the next round starts another.
       await controlPlane?.stop();
       controlPlane = undefined;
     }

@@ -4,26 +4,26 @@ import { join } from "node:path";
 
 const alive = new Set<ChildProcess>();
 process.once("exit", () => {
-  // A run that is broken off must not leave a controller behind.
+  // An interrupted run must not leave processes behind.
   for (const child of alive) child.kill("SIGKILL");
 });
 
-/** What docs/reliability.md promises, and what a busy machine may add. */
+/** What docs/reliability.md promises, and some time for a busy machine. */
 const ENDS_WITHIN_MS = 30_000 + 2_000;
 const ROOT = join(import.meta.dirname, "../..");
 
-/** One process of the system under test, across its deaths and rebirths. */
+/** One process of the system under test, across restarts. */
 export interface Member {
   readonly name: string;
   start(): void;
   signal(signal: NodeJS.Signals): void;
   /** Resolves when the present process has ended. */
   ended(): Promise<void>;
-  /** SIGTERM, and the orderly end that is promised within 30 s; else it is noted, and cut short. */
+  /** Sends SIGTERM and waits for the end, which is promised within 30 s. A later one is a crash, and is forced. */
   terminate(): Promise<void>;
   /** Ends for good. */
   destroy(): Promise<void>;
-  /** Exits nobody asked for. */
+  /** Ends that the suite did not ask for, and orderly ends that came too late. */
   readonly crashes: readonly string[];
 }
 
@@ -31,7 +31,7 @@ export function createMember(options: {
   name: string;
   program: "gateway" | "controller";
   env: Record<string, string>;
-  /** Standard output and error of all its lives. */
+  /** Standard output and error of all its starts. */
   logFile: string;
 }): Member {
   const { name, program, env, logFile } = options;
@@ -52,7 +52,7 @@ export function createMember(options: {
       const log = openSync(logFile, "a");
       const started = spawn(process.execPath, [`cmd/${program}.ts`], {
         cwd: ROOT,
-        // Nothing of this process' own configuration.
+        // With none of this process's own configuration.
         env: { PATH: process.env["PATH"] ?? "", ...env },
         stdio: ["ignore", log, log],
       });
@@ -66,7 +66,7 @@ export function createMember(options: {
         });
         started.once("exit", (code, how) => {
           alive.delete(started);
-          // An orderly end is code 0. One that is told to end before it can listen dies of the signal.
+          // An orderly end has the code 0. A process that gets SIGTERM before it listens for it dies of it.
           if (!expected || (code !== 0 && how === null))
             crashes.push(`${name} ended by itself: ${how ?? `code ${code}`}`);
           resolve();

@@ -1,20 +1,20 @@
-/** What one round does, drawn from its seed alone: the same seed gives the same jobs and faults. */
+/** What one round does. It depends on the seed alone: the same seed gives the same jobs and faults. */
 import { drawFaults, drawLastOutage, type Fault, type FaultPlan } from "./fault-plan.ts";
 import { drawJobs, type JobPlan } from "./job-plan.ts";
 import { seededRandom } from "./seeded-random.ts";
 
-/** Jobs in PostgreSQL and both controllers scheduling, or jobs as resources and an elected leader. */
+/** `standalone`: jobs in PostgreSQL, and both controllers schedule. `kubernetes`: jobs as resources, and a leader. */
 export const TOPOLOGIES = ["standalone", "kubernetes"] as const;
 export type Topology = (typeof TOPOLOGIES)[number];
 
 export interface Plan {
   topology: Topology;
   seed: number;
-  /** Faults and fire times lie within. */
+  /** Length of the round, within which its faults and fire times lie. */
   seconds: number;
   jobs: readonly JobPlan[];
   faults: readonly FaultPlan[];
-  /** Follows all the others: from its end on nothing is damaged. */
+  /** Follows all other faults: after it nothing is damaged. */
   lastOutage: Fault;
 }
 

@@ -10,14 +10,14 @@ export interface Receiver {
   close(): Promise<void>;
 }
 
-/** The path of those that a receiver in good health answers after `LONG_MS`. */
+/** Path of requests that a receiver answers only after `LONG_MS` while it is well. */
 export const LONG = "long";
-/** Shorter than the jobs' time-out. */
+/** Shorter than the jobs' time-out (`PATIENCE`). */
 const LONG_MS = 4_000;
-/** Longer than it. */
+/** Longer than the jobs' time-out. */
 const HANG_MS = 20_000;
 
-/** What it does to a request depends on the mood that it is in at its headers. */
+/** How it treats a request depends on its mood when the request's headers arrive. */
 export async function startReceiver(options: {
   clock: Clock;
   random: Random;

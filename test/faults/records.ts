@@ -1,14 +1,14 @@
 import type { Pool } from "../../src/postgres/pool.ts";
 import type { RecordedExecution, RecordedSpan, UnfinishedRun } from "./evidence.ts";
 
-/** What the system has written down about its runs. */
+/** What the system has recorded about its runs. */
 export interface Records {
   executions: RecordedExecution[];
   missed: RecordedSpan[];
   unfinished: UnfinishedRun[];
 }
 
-/** Unfinished runs first: one that ends between the questions is told of twice, not left out. */
+/** Reads unfinished runs first, so that a run that ends between two queries is in both results, not in none. */
 export async function readRecords(pool: Pool): Promise<Records> {
   const unfinished = await pool.query<UnfinishedRun>(
     `select id as "runId", job_id as "jobId", scheduled_at as "scheduledAt", trigger from runs`,

@@ -5,15 +5,15 @@ import type { JobClient } from "./job-client.ts";
 import { driveJob, type Driven, type RoundTime } from "./job-driver.ts";
 import { RECEIVERS } from "./job-plan.ts";
 
-/** Longer than the promise, so that the report can say by how much it was broken. */
+/** Longer than what is promised, so that the report can say by how much a promise was broken. */
 const WATCHED_MS = 60_000;
 const AHEAD_SECONDS = 2;
 const LOOK_EVERY_MS = 50;
 
 /**
- * How long the whole chain needs to be of use again: from the last fault's end on a job is asked for by
- * REST, scheduled, started and delivered to a receiver that nobody damaged. Asked for again when its
- * time passes before anybody answers.
+ * How long it takes after the last fault until the whole system works again: until a job has been created by REST,
+ * scheduled, started and delivered to a receiver that was never damaged. Another job is created if the time of the
+ * first passes before there is an answer.
  */
 export async function measureRecovery(options: {
   client: JobClient;

@@ -1,14 +1,14 @@
 import { isoUtc } from "../../src/domain/instant.ts";
 import type { RoundReport } from "./round.ts";
 
-/** What a round, or several together, came to; one fact a line. */
+/** The figures of one round or of several together, one fact per line. */
 export function summary(reports: readonly RoundReport[]): string {
   const sum = (of: (report: RoundReport) => number): number =>
     reports.reduce((total, report) => total + of(report), 0);
   const longest = (of: (report: RoundReport) => number): string =>
     `${(Math.max(...reports.map(of)) / 1_000).toFixed(1)} s`;
-  const faults = added(reports.map((report) => report.faults.committed));
-  const reasons = added(reports.map((report) => report.verdict.reasons));
+  const faults = sumsOf(reports.map((report) => report.faults.committed));
+  const reasons = sumsOf(reports.map((report) => report.verdict.reasons));
   const lateness = reports.flatMap(({ verdict }) => verdict.lateness).sort((a, b) => a - b);
   const skipped = sum((report) => report.faults.skipped);
   const kinds = ranked(faults).map(([label, count]) => `${label} ${count}`);
@@ -39,7 +39,7 @@ export function violationLines({ verdict, crashes }: RoundReport): string[] {
   ];
 }
 
-function added(counts: readonly Record<string, number>[]): Record<string, number> {
+function sumsOf(counts: readonly Record<string, number>[]): Record<string, number> {
   const sums: Record<string, number> = {};
   for (const each of counts)
     for (const [name, count] of Object.entries(each)) sums[name] = (sums[name] ?? 0) + count;

@@ -3,7 +3,7 @@ import type { Api } from "./api.ts";
 import type { TakenUpWithin } from "./expectations.ts";
 import { PATIENCE, type Change, type JobClient } from "./job-client.ts";
 
-/** Jobs by the REST API. Names are unique: they are the idempotency keys too. */
+/** Creates and changes jobs by the REST API. Names of jobs are unique, so they serve as idempotency keys. */
 export function createRestJobs(options: { api: Api; takenUpWithin: TakenUpWithin }): JobClient {
   const { api, takenUpWithin } = options;
   return {
@@ -56,7 +56,7 @@ function requestOf(
         good: [200],
       };
     case "delete":
-      // Gone already: by an earlier try whose answer got lost.
+      // 404: an earlier try, whose answer was lost, has deleted it.
       return { call: { method: "DELETE", path }, good: [200, 404] };
     case "pause":
     case "resume":
@@ -64,7 +64,7 @@ function requestOf(
     case "run":
       break;
   }
-  // The same key for every try: a second one is not a second run.
+  // The same key for every try, so that a second try does not create a second run.
   const call = { method: "POST", path: `${path}/run`, idempotencyKey: "by-hand" };
   return { call, good: [202] };
 }

@@ -1,4 +1,4 @@
-/** One round: a system is started, jobs are asked of it, it is damaged, and what came of it is judged. */
+/** One round: starts a system, creates jobs, damages the system, and judges the outcome. */
 import { mkdir, writeFile } from "node:fs/promises";
 import { appendFileSync } from "node:fs";
 import { join } from "node:path";
@@ -28,36 +28,36 @@ export interface RoundReport {
   plan: Plan;
   verdict: Verdict;
   faults: FaultCounts;
-  /** Jobs that were created, and those that could not be before their time. */
+  /** Jobs that were created, and those that could not be created before their time. */
   jobs: { created: number; refused: number };
-  /** Milliseconds from the last fault's end until a job made then was delivered. */
+  /** Milliseconds from the last fault's end until a job that was created then was delivered; null if it never was. */
   recoveredAfterMs: number | null;
   /** Milliseconds from the last fault's end until everything was accounted for. */
   settledAfterMs: number;
-  /** Processes that ended though nobody asked them to. */
+  /** Processes that ended although the suite did not ask for it. */
   crashes: string[];
-  /** Of the round, with starting and ending everything. */
+  /** Length of the whole round, including the start and end of everything. */
   seconds: number;
 }
 
-/** Between PostgreSQL's clock as two processes of one machine measure it, and a turn of the event loop. */
+/** How far the measurements of PostgreSQL's clock by two processes may differ, and one turn of the event loop. */
 const CLOCK_ERROR_MS = 25;
 const READY_WITHIN_MS = 60_000;
-/** A circuit (30 s), a lease (20 s) and the retries of what was let through then. */
+/** Enough for an open circuit (30 s), a lease (20 s) and the retries after them. */
 const SETTLE_WITHIN_MS = 180_000;
-/** After the round's own time: a gateway that nobody reaches by then will not be reached. */
-const ASKED_FOR_MS = 120_000;
+/** After the round's own time: a gateway that cannot be reached by then will not be reached. */
+const GIVE_UP_AFTER_MS = 120_000;
 const LOOK_EVERY_MS = 500;
 const SAY_EVERY_MS = 10_000;
 /** Seconds before the end of the round at which the last outage begins, if the others are over. */
 const LAST_OUTAGE_BEFORE_END = 5;
 
-/** Throws when it comes to no verdict. */
+/** Throws when there is no verdict. */
 export async function runRound(options: {
   seed: number;
   seconds: number;
   jobs: number;
-  /** With it: jobs as resources, and an elected leader. */
+  /** Present: jobs are resources of it, and a leader is elected. */
   controlPlane?: OwnControlPlane | undefined;
   /** Logs of the processes, the database's files, and the evidence. */
   directory: string;
@@ -73,19 +73,19 @@ export async function runRound(options: {
   const topology = controlPlane ? "kubernetes" : "standalone";
   const plan = createPlan({ topology, seed, seconds, jobs: options.jobs });
   const system = await startSystemUnderTest({ directory, controlPlane });
-  const followed = follow(system);
-  const clock = createPostgresClock({ pool: followed, monotonic, intervalMs: 1_000 });
+  const pool = followingPool(system);
+  const clock = createPostgresClock({ pool, monotonic, intervalMs: 1_000 });
   await clock.start();
   const log: Arrival[] = [];
   const random = seededRandom(seed);
-  // One more than are damaged: for the jobs that show the recovery.
+  // One more than are damaged, for the jobs that measure the recovery.
   const receivers = await Promise.all(
     Array.from({ length: RECEIVERS + 1 }, () => startReceiver({ clock, random, log })),
   );
   const urlOf = (receiver: number): string => receivers[receiver]?.url ?? "";
   const giveUp = new AbortController();
   const { signal } = giveUp;
-  const patience = setTimeout(() => giveUp.abort(), seconds * 1_000 + ASKED_FOR_MS);
+  const patience = setTimeout(() => giveUp.abort(), seconds * 1_000 + GIVE_UP_AFTER_MS);
   const api = createApi({ base: system.baseUrl, key: system.apiKey, clock, signal });
   const rest = createRestJobs({ api, takenUpWithin: controlPlane ? BY_LEADER : BY_POSTGRES });
   const applied =
@@ -98,7 +98,7 @@ export async function runRound(options: {
     });
   const clientOf = ({ via }: JobPlan): JobClient => (via === "apply" && applied ? applied : rest);
   try {
-    await ready(system);
+    await untilReady(system);
     const start = Math.ceil(clock.now() / 1_000) * 1_000 + 1_000;
     const time = createRoundTime(start, () => clock.now());
     const sayAt = (line: string): void => {
@@ -127,7 +127,7 @@ export async function runRound(options: {
     const driven = [...(await jobs), ...probes];
     await time.at(seconds);
 
-    const histories = await resolve({ driven, api, time, clientOf });
+    const histories = await historiesOf({ driven, api, time, clientOf });
     const until = clock.now();
     const expected = histories.map((history) => expectedJob(history, until));
     const gather = async (): Promise<Evidence> => ({
@@ -138,7 +138,7 @@ export async function runRound(options: {
       clockError: CLOCK_ERROR_MS,
       recovery,
     });
-    const { verdict, evidence } = await settled(gather, sayAt);
+    const { verdict, evidence } = await untilSettled(gather, sayAt);
     const settledAfterMs = Math.max(0, clock.now() - healedAt);
     await writeFile(
       join(directory, "evidence.json"),
@@ -163,8 +163,8 @@ export async function runRound(options: {
   }
 }
 
-/** The suite's pool, whichever it is after the last restart of the database. */
-function follow(system: SystemUnderTest): ReturnType<SystemUnderTest["database"]["pool"]> {
+/** Forwards to the suite's present pool: after each restart of the database there is a new one. */
+function followingPool(system: SystemUnderTest): ReturnType<SystemUnderTest["database"]["pool"]> {
   return new Proxy(system.database.pool(), {
     get: (_first, name) => {
       const pool = system.database.pool();
@@ -174,13 +174,13 @@ function follow(system: SystemUnderTest): ReturnType<SystemUnderTest["database"]
   });
 }
 
-async function ready(system: SystemUnderTest): Promise<void> {
+async function untilReady(system: SystemUnderTest): Promise<void> {
   const deadline = performance.now() + READY_WITHIN_MS;
   const isReady = async (): Promise<boolean> => {
     const answer = await fetch(`${system.baseUrl}/jobs`, {
       headers: { "x-api-key": system.apiKey },
     }).catch(() => undefined);
-    // Read, or its connection would outlive the round.
+    // Read to its end: otherwise the connection would outlive the round.
     await answer?.text().catch(() => undefined);
     if (answer?.status !== 200) return false;
     return system.cluster === undefined || (await system.leader()) !== undefined;
@@ -192,8 +192,8 @@ async function ready(system: SystemUnderTest): Promise<void> {
   }
 }
 
-/** Creations whose answer got lost: they happened, or they did not; by now that does not change. */
-async function resolve(options: {
+/** What was done to each job that exists. Whether a creation without an answer succeeded is certain by now. */
+async function historiesOf(options: {
   driven: readonly Driven[];
   api: Api;
   time: ReturnType<typeof createRoundTime>;
@@ -217,8 +217,8 @@ async function resolve(options: {
 
 const WAITED_FOR = new Set(["lost", "stuck", "unrecorded-delivery", "unasked"]);
 
-/** Looks again until nothing is lost or stuck any more, or the time for that is over. */
-async function settled(
+/** Checks again until no violation is left that may still go away (`WAITED_FOR`), or the time for that is over. */
+async function untilSettled(
   gather: () => Promise<Evidence>,
   say: (line: string) => void,
 ): Promise<{ verdict: Verdict; evidence: Evidence }> {
@@ -236,7 +236,7 @@ async function settled(
         say(`${waiting} not accounted for yet`);
       }
     } catch (error) {
-      // The database is still getting on its feet.
+      // The database is still starting.
       if (!(error instanceof DependencyUnavailable) || over) throw error;
     }
     await delay(LOOK_EVERY_MS);

@@ -1,6 +1,6 @@
 import type { Random } from "../../src/domain/ports/clock.ts";
 
-/** Mulberry32: the same seed gives the same faults, on every machine. Uniform in [0, 1). */
+/** Mulberry32, uniform in [0, 1): the same seed gives the same numbers on every machine. */
 export function seededRandom(seed: number): Random {
   let state = seed >>> 0;
   return () => {

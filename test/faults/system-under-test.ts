@@ -1,4 +1,4 @@
-/** The parts as an operator runs them: a gateway and two controllers, each with wires of its own. */
+/** A gateway and two controllers, started as an operator does, each with wires of its own. */
 import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
@@ -15,16 +15,16 @@ import { createMember, type Member } from "./member.ts";
 
 export interface SystemUnderTest {
   database: FaultyDatabase;
-  /** Where jobs are resources; without it they are in PostgreSQL. */
+  /** Holds the jobs; undefined: they are in PostgreSQL. */
   cluster: FaultyCluster | undefined;
   members: Readonly<Record<ProcessName, Member>>;
-  /** The API server's only where there is one. */
+  /** Undefined for the API server if there is none. */
   wire(process: ProcessName, to: WireName): TcpProxy | undefined;
-  /** Who schedules; undefined where nobody is elected. */
+  /** The elected controller; undefined if there is no election. */
   leader(): Promise<ControllerName | undefined>;
   baseUrl: string;
   apiKey: string;
-  /** Moves the wall clock of controller-b; undefined where libfaketime is not installed. */
+  /** Moves the wall clock of controller-b; undefined if libfaketime is not installed. */
   setClock: ((offsetSeconds: number) => Promise<void>) | undefined;
   close(): Promise<void>;
 }
@@ -37,7 +37,7 @@ const FAKETIME = [
 
 export async function startSystemUnderTest(options: {
   directory: string;
-  /** With it jobs are resources of its API server. */
+  /** Present: jobs are resources of its API server. */
   controlPlane?: OwnControlPlane | undefined;
 }): Promise<SystemUnderTest> {
   const { directory, controlPlane } = options;
@@ -87,7 +87,7 @@ export async function startSystemUnderTest(options: {
   const members = {
     gateway: member("gateway", { PORT: String(port) }),
     "controller-a": member("controller-a", {}),
-    // Only the wall clock: monotonic time never jumps.
+    // Only its wall clock is faked: monotonic time never jumps.
     "controller-b": member(
       "controller-b",
       FAKETIME

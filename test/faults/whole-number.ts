@@ -1,4 +1,4 @@
-/** What an option of a command says; says what is wrong with it, and ends the program with 2. */
+/** The value of an option. If it is wrong, says so and ends the program with 2. */
 export function wholeNumber(option: string, text: string, least: number): number {
   const value = Number(text);
   if (Number.isInteger(value) && value >= least) return value;

@@ -2,5 +2,5 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 
 setFlagsFromString("--expose-gc");
-/** So that the memory that is left is in use. */
+/** Collects all garbage, so that only memory in use is left. */
 export const collectGarbage = runInNewContext("gc") as () => void;

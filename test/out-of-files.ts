@@ -4,7 +4,7 @@ import { promisify } from "node:util";
 
 const run = promisify(execFile);
 
-/** What `code` finds at its disposal: opens files until no more can be opened. */
+/** Source of `useUpFiles`, which opens files until no more can be opened. */
 const USE_UP = `
 import { openSync } from "node:fs";
 function useUpFiles() {
@@ -20,8 +20,9 @@ function useUpFiles() {
 `;
 
 /**
- * Runs `code`, a module in JavaScript that calls `useUpFiles()` when it has what it needs, in a process of its own, since
- * files are a whole process' to run out of. It imports from `./src/…`. Resolves with what it wrote to standard output.
+ * Runs `code`, a JavaScript module that imports from `./src/…`, and calls `useUpFiles()` when it has what it needs.
+ * It runs in a process of its own, because a process runs out of files as a whole. Returns what it wrote to standard
+ * output.
  */
 export async function outOfFiles(code: string): Promise<string> {
   const limited = `ulimit -n 64 && exec "$0" --input-type=module --eval "$1"`;

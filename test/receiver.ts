@@ -7,19 +7,19 @@ export interface Received {
   method: string;
   headers: IncomingHttpHeaders;
   body: string;
-  /** Milliseconds since the epoch, when the whole request was there. */
+  /** When the whole request had arrived, in milliseconds since the epoch. */
   at: number;
 }
 
 export interface Receiver {
   url: string;
   received: Received[];
-  /** Resolves once so many calls have come. */
+  /** Resolves when so many calls have arrived. */
   count(calls: number, timeoutMs?: number): Promise<Received[]>;
   close(): Promise<void>;
 }
 
-/** A real receiver that keeps what it got. Answers 200 unless told otherwise. */
+/** A real receiver that keeps what it gets. By default it answers 200. */
 export async function startReceiver(
   answer: (call: Received, response: ServerResponse) => void = (_call, response) => {
     response.end("ok");

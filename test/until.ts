@@ -1,8 +1,8 @@
 import { setTimeout as delay } from "node:timers/promises";
 
 /**
- * Looks again until there is an answer, which undefined and false are not; fails when it does not come,
- * saying what was waited for. A function for `what` can say how far it got.
+ * Calls `look` until it returns something other than undefined and false. If it does not in time, throws and says what
+ * was waited for; `what` can be a function, which says how far it got.
  */
 export async function until<T>(
   what: string | (() => string),

@@ -18,7 +18,7 @@ export interface KubernetesObject {
   [field: string]: unknown;
 }
 
-/** Runs helm with nobody's plugins, repositories or kubeconfig. */
+/** Runs helm without the user's plugins, repositories and kubeconfig. */
 export async function helm(args: readonly string[], kubeconfig = ""): Promise<string> {
   return run(await program("helm"), args, {
     env: { KUBECONFIG: kubeconfig, HELM_PLUGINS: "/nonexistent", NO_COLOR: "1" },
@@ -37,7 +37,7 @@ export async function kubectl(
   });
 }
 
-/** What `helm template` makes of the values, as objects. */
+/** The objects that `helm template` makes of the values. */
 export async function render(
   values: Record<string, unknown>,
   options: { release?: string; namespace?: string } = {},
@@ -50,7 +50,7 @@ export async function render(
     .filter((object) => object !== null);
 }
 
-/** Values as arguments; `--set-json` takes a whole object. */
+/** Values as arguments of helm. `--set-json` takes a whole object. */
 export function toSet(values: Record<string, unknown>): string[] {
   return Object.keys(values).length === 0 ? [] : ["--set-json", JSON.stringify(values)];
 }

@@ -7,13 +7,13 @@ import { cronSpec, onceSpec } from "./job-store.ts";
 
 export interface IndexUnderTest {
   index: JobIndex;
-  /** The store that this process writes with. */
+  /** The store with which the index's own process writes. */
   jobs: JobStore;
-  /** The same store as another process has it. */
+  /** The same store, as used by another process. */
   elsewhere: JobStore;
-  /** One of its own, without jobs. */
+  /** Creates an account without jobs. */
   newAccount(): Promise<string>;
-  /** Makes the index lose its place: the next look has to begin anew. */
+  /** Makes the index lose its position: the next look has to list again. */
   lose(): Promise<void>;
   close(): Promise<void>;
 }
@@ -35,7 +35,7 @@ export function jobIndexConformance(name: string, make: () => Promise<IndexUnder
     const ids = async () => (await look()).map(({ id }) => id);
     const find = async (id: string) => (await look()).find((job) => job.id === id);
     const create = (id: string) => under.jobs.create({ account, id, spec: cronSpec() });
-    /** The whole truth: what the store lists. */
+    /** What the store lists, which the index must match. */
     const listed = async (): Promise<ListedJob[]> =>
       (await under.elsewhere.list({ account, limit: 1_000 })).jobs.map(listedJob);
 

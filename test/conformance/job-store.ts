@@ -11,11 +11,11 @@ import {
 
 export interface StoreUnderTest {
   store: JobStore;
-  /** Two accounts of their own, without jobs. */
+  /** Two accounts without jobs. */
   accounts: readonly [string, string];
-  /** Makes the store forget changes up to now, and resolves when `position` is too old. */
+  /** Makes the store forget all changes so far. Resolves when `position` has expired. */
   expire(position: string): Promise<void>;
-  /** What comes back of a spec, where that is not the spec: Kubernetes keeps a payload's JSON, not its text. */
+  /** How a spec comes back, if not as it was given: Kubernetes keeps a payload's JSON value, not its text. */
   stored?(spec: JobSpec): JobSpec;
   close(): Promise<void>;
 }
@@ -271,7 +271,7 @@ export function jobStoreConformance(name: string, makeStore: () => Promise<Store
           limit: 1000,
           ...(first.continue === undefined ? {} : { continue: first.continue }),
         });
-        // Kubernetes pages through one consistent snapshot; there the watch tells of the deletion.
+        // Kubernetes pages through one consistent snapshot: there the watch reports the deletion.
         const told =
           !second.jobs.some((one) => one.uid === victim.uid) ||
           (await collect(first.position, (e) => e.type === "deleted" && e.uid === victim.uid))

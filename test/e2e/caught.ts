@@ -6,7 +6,7 @@ interface CaughtSummary {
   subject: string;
 }
 
-/** The mail to this address, as the catcher parsed it, once it is there. */
+/** Waits for a mail to this address and returns it as the mail catcher parsed it. */
 export async function caughtMail(
   catcherUrl: string,
   to: string,

@@ -14,23 +14,23 @@ export interface Program {
   child: ChildProcess;
   stdout(): string;
   stderr(): string;
-  /** The value of a line `NAME: value`, when it was printed. */
+  /** The value of a line `NAME: value`; undefined if none was printed. */
   printed(name: string): string | undefined;
   signal(signal: NodeJS.Signals): void;
   finished: Promise<Finished>;
 }
 
-/** As in the image: of a start, half is compiling, which takes long where many programs start at the same time. */
+/** As in the image. Half of a start is compiling, which takes long when many programs start at the same time. */
 const NODE_COMPILE_CACHE = `${ROOT}node_modules/.cache/carillon`;
 
-/** Runs one of the programs in cmd/ with nothing of this process' own configuration. */
+/** Runs one of the programs in cmd/, with none of this process's own configuration. */
 export function run(
   program: string,
   options: {
     args?: readonly string[];
     env?: Partial<Record<string, string>>;
     input?: string;
-    /** A command that runs the one behind it. */
+    /** A command that runs the program as its arguments. */
     through?: readonly string[];
   } = {},
 ): Program {
@@ -74,7 +74,7 @@ export interface Standalone extends Program {
   readyMs: number;
 }
 
-/** Starts standalone on ports of the system's choice and waits until it says that it is ready. */
+/** Starts standalone on ports that the system chooses, and waits until it says that it is ready. */
 export async function startStandalone(
   dataDir: string,
   env: Record<string, string> = {},

@@ -1,6 +1,6 @@
 /**
- * Programs that the Kubernetes tests need and a checkout does not bring: built once from Go modules
- * whose go.sum pins every byte, then kept outside the checkout.
+ * Programs that the Kubernetes tests need. They are built once from Go modules whose go.sum pins every byte, and kept
+ * outside the checkout.
  */
 import { createHash } from "node:crypto";
 import { access, mkdir, mkdtemp, readFile, rename, rm } from "node:fs/promises";
@@ -15,7 +15,7 @@ export type Binary =
 interface Recipe {
   module: "kubernetes" | "etcd" | "helm" | "prometheus";
   package: string;
-  /** What somebody who builds it for the first time has to expect; cold cache, 2 cores. */
+  /** How many minutes the first build takes, with a cold cache on 2 cores. */
   minutes: number;
 }
 
@@ -38,12 +38,12 @@ const RECIPES: Record<Binary, Recipe> = {
 
 const MODULES = join(import.meta.dirname, "..", "control-plane");
 
-/** Where built programs are kept: never in the checkout, so that a fresh clone finds them again. */
+/** Where built programs are kept: outside the checkout, so that a new clone finds them. */
 function cacheFolder(): string {
   return join(process.env.XDG_CACHE_HOME || join(homedir(), ".cache"), "carillon", "control-plane");
 }
 
-/** The first file of that name on PATH. */
+/** The first program of that name on PATH. */
 async function onPath(name: string): Promise<string | undefined> {
   for (const folder of (process.env.PATH ?? "").split(delimiter)) {
     if (folder !== "" && (await isExecutable(join(folder, name)))) return join(folder, name);
@@ -51,7 +51,7 @@ async function onPath(name: string): Promise<string | undefined> {
   return undefined;
 }
 
-/** A Go tool chain new enough for Kubernetes 1.36, or why there is none. */
+/** A Go toolchain new enough for Kubernetes 1.36, or why there is none. */
 export async function goToolchain(): Promise<{ go: string } | { missing: string }> {
   const go = await onPath("go");
   if (go === undefined) return { missing: "Go is not on the PATH" };
@@ -62,8 +62,8 @@ export async function goToolchain(): Promise<{ go: string } | { missing: string 
 }
 
 /**
- * The program's path, built when it is not in the cache. `say` hears what takes long and why.
- * Throws with the compiler's words when it cannot be built.
+ * The program's path; builds it if it is not in the cache. `say` is told what takes long and why. Throws with the
+ * compiler's words when it cannot be built.
  */
 export async function buildBinary(
   name: Binary,
@@ -80,7 +80,7 @@ export async function buildBinary(
   if (await isExecutable(path)) return path;
 
   await mkdir(home, { recursive: true });
-  // Built aside and renamed: two test runs that build at the same time never see half a program.
+  // Built elsewhere and then renamed, so that two test runs that build at the same time never see half a program.
   const aside = await mkdtemp(join(home, ".build-"));
   const began = performance.now();
   const elapsed = () => `${Math.round((performance.now() - began) / 1000)} s`;
@@ -102,7 +102,7 @@ export async function buildBinary(
   return path;
 }
 
-/** kubectl refuses an API server that cannot tell its version, so the linker writes it in. */
+/** Makes the linker set the program's version: kubectl refuses an API server that does not know its version. */
 function linkFlags(module: Recipe["module"], mod: string): string {
   const strip = "-s -w";
   if (module === "kubernetes") {
@@ -126,7 +126,7 @@ export async function isExecutable(path: string): Promise<boolean> {
   );
 }
 
-/** The machine's own, else built; undefined when neither can be had. */
+/** The installed program, or else a built one; undefined when it can neither be found nor built. */
 export async function clientProgram(
   name: "kubectl" | "helm" | "prometheus-check",
   say: (line: string) => void,

@@ -18,7 +18,7 @@ import { realTime } from "./real-time.ts";
 
 const CRD_FILE = join(import.meta.dirname, "../../crds/scheduledjobs.carillon.dev.yaml");
 
-/** A client of the real cluster, with everything it needs made for it; `token` makes it somebody else's. */
+/** A client of the cluster. With `token` it acts as another user. */
 export function connect(
   kubeconfig: string,
   options: { server?: string; connections?: number; token?: string } = {},
@@ -27,7 +27,7 @@ export function connect(
   kubeConfig.loadFromFile(kubeconfig);
   if (options.server !== undefined) {
     const { server } = options;
-    // client-node takes plain HTTP only from somebody who has given up on TLS.
+    // client-node allows plain HTTP only without verification of TLS.
     const skipTLSVerify = server.startsWith("http:");
     kubeConfig.clusters = kubeConfig.clusters.map((cluster) => ({
       ...cluster,
@@ -48,7 +48,7 @@ export function connect(
   return Object.assign(client, { metrics });
 }
 
-/** The jobs of that cluster, as a process of ours reads and writes them. */
+/** The job store of that cluster, as one process of the product uses it. */
 export function jobStore(
   client: ReturnType<typeof connect>,
   accountNamespaces: AccountNamespaces,
@@ -85,7 +85,7 @@ export async function installCrd(client: KubernetesClient): Promise<void> {
   await until("the ScheduledJob API", served, 20_000);
 }
 
-/** A namespace of its own for one test; nothing outside it is touched. */
+/** Creates a namespace for one test, which touches nothing outside it. */
 export async function createNamespace(
   client: KubernetesClient,
   prefix = "test",
@@ -100,7 +100,7 @@ export async function createNamespace(
   return { name, uid: created.metadata.uid };
 }
 
-/** What the API server would store of a ScheduledJob. As kubectl apply asks: unknown fields are errors. */
+/** What the API server would store of a ScheduledJob, by a dry run. Unknown fields are errors, as for kubectl apply. */
 export async function tryCreate(
   client: KubernetesClient,
   namespace: string,

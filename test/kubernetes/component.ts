@@ -6,10 +6,10 @@ export interface Component {
   readonly pid: number;
   readonly running: boolean;
   start(): void;
-  /** SIGSTOP: the half-dead peer that keeps its connections open and answers nothing. */
+  /** SIGSTOP: it keeps its connections open, and answers nothing. */
   pause(): void;
   resume(): void;
-  /** Ends it and waits until it is gone. */
+  /** Ends it and waits until it has ended. */
   stop(signal?: NodeJS.Signals): Promise<void>;
   /** The last lines it logged, for the message of a failure. */
   logTail(): string;
@@ -17,7 +17,7 @@ export interface Component {
 
 const alive = new Set<ChildProcess>();
 process.once("exit", () => {
-  // A test process that ends without its teardown must not leave an API server behind.
+  // A test process that ends without teardown must not leave an API server behind.
   for (const child of alive) child.kill("SIGKILL");
 });
 

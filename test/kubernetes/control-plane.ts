@@ -1,6 +1,6 @@
 /**
- * Finds a real kube-apiserver for the tests, in this order: a cluster that was given, envtest's programs, Go, Docker;
- * else says loudly that the Kubernetes tests do not run (an error under CI).
+ * Finds a real kube-apiserver for the tests, in this order: a given cluster, envtest's programs, one built with Go, k3s
+ * in Docker. Without any it says loudly that the Kubernetes tests do not run, which is an error under CI.
  */
 import { join } from "node:path";
 import { leaveOut } from "../leave-out.ts";
@@ -8,7 +8,7 @@ import { buildBinary, goToolchain, isExecutable } from "./binaries.ts";
 import { startK3s } from "./k3s.ts";
 import { startOwnControlPlane, type OwnControlPlane } from "./own-control-plane.ts";
 
-/** A cluster that is not ours alone: no faults can be made in it. */
+/** A cluster that others may use, too: tests must not damage it. */
 export interface BorrowedControlPlane {
   kind: "borrowed";
   kubeconfig: string;
@@ -22,7 +22,7 @@ type Resolved<T extends ControlPlane> =
 
 type Say = (line: string) => void;
 
-/** `say` hears about everything that takes longer than a moment. */
+/** `say` is told about everything that takes long. */
 async function resolveControlPlane(say: Say): Promise<Resolved<ControlPlane>> {
   const given = process.env.CARILLON_TEST_KUBECONFIG;
   if (given) {
@@ -40,7 +40,7 @@ async function resolveControlPlane(say: Say): Promise<Resolved<ControlPlane>> {
   return { kind: "missing", reasons };
 }
 
-/** The same, of those that may be broken. */
+/** The same, but only one that tests may damage. */
 export async function resolveOwnControlPlane(say: Say): Promise<Resolved<OwnControlPlane>> {
   const reasons: string[] = [];
   const assets = process.env.KUBEBUILDER_ASSETS;
@@ -70,7 +70,7 @@ export async function resolveOwnControlPlane(say: Say): Promise<Resolved<OwnCont
 
 async function leaveIt(): Promise<void> {}
 
-/** Starts what was found; undefined after a loud word when nothing was, an error under CI=true. */
+/** Starts what was found. Undefined when nothing was, after saying so loudly; throws under CI=true. */
 export async function startControlPlane(say: Say = announce): Promise<ControlPlane | undefined> {
   const resolved = await resolveControlPlane(say);
   if (resolved.kind === "missing") {
@@ -88,7 +88,7 @@ export async function startControlPlane(say: Say = announce): Promise<ControlPla
   return controlPlane;
 }
 
-/** One more, for a test to break: there is one to be had where `tokenSecret` is provided. */
+/** Starts one more, for a test to damage. There is one if `tokenSecret` is provided. */
 export async function anotherControlPlane(): Promise<OwnControlPlane> {
   const resolved = await resolveOwnControlPlane(() => undefined);
   if (resolved.kind === "missing") throw new Error(resolved.reasons.join("\n"));

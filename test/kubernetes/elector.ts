@@ -1,7 +1,7 @@
 /**
- * One candidate in a process of its own, for tests that kill and stop it. Arguments: kubeconfig, Lease
- * name, identity, the wall clock's error in milliseconds. Writes a line for each change of leadership, with the time by
- * a clock that all processes of the machine share: when it is read is another matter.
+ * One candidate in a process of its own, for tests that kill and stop it. Arguments: kubeconfig, Lease name,
+ * identity, the wall clock's error in milliseconds. Writes a line for each change of leadership, with the time by a
+ * clock that all processes of the machine share, because the line may be read much later.
  */
 import { createLeaseElection } from "../../src/kubernetes/lease-election.ts";
 import { createLogger } from "../../src/telemetry/logger.ts";
@@ -28,7 +28,7 @@ election.onChange((leading) => {
 });
 const end = new AbortController();
 process.once("SIGTERM", () => end.abort());
-// By `holds()`, which may turn false for a moment and true again when a late renewal still succeeds.
+// `holds()` is polled: it may turn false for a moment, and true again when a late renewal still succeeds.
 let held = false;
 const watching = setInterval(() => {
   const holds = election.holds();

@@ -5,14 +5,14 @@ import { announce, controllerManagerProgram, startControlPlane } from "./control
 
 declare module "vitest" {
   export interface ProvidedContext {
-    /** Empty when no control plane can be had: the Kubernetes tests skip. */
+    /** Empty when there is no control plane: the Kubernetes tests are skipped. */
     kubeconfig: string;
-    /** For `createTokenSigner`; empty when the cluster is not ours: tests that break theirs skip. */
+    /** For `createTokenSigner`. Empty for a borrowed cluster: tests that damage theirs are skipped. */
     tokenSecret: string;
   }
 }
 
-/** One control plane for all files of the project; files that break it start one of their own. */
+/** One control plane for all files of the project. Files that damage one start their own. */
 export async function setup(project: TestProject): Promise<(() => Promise<void>) | undefined> {
   const controlPlane = await startControlPlane();
   if (controlPlane) await preparePrograms();
@@ -31,7 +31,7 @@ export async function setup(project: TestProject): Promise<(() => Promise<void>)
   return controlPlane && (() => controlPlane.stop());
 }
 
-/** What single tests run: to build it the first time takes longer than a test may. */
+/** Builds the programs that single tests run: the first build takes longer than a test may. */
 async function preparePrograms(): Promise<void> {
   await controllerManagerProgram();
   for (const name of ["kubectl", "helm", "prometheus-check"] as const)

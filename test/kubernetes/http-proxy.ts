@@ -2,7 +2,7 @@ import { createServer } from "node:http";
 import { Agent, request as httpsRequest } from "node:https";
 import type { AddressInfo } from "node:net";
 
-/** An answer instead of the API server's. */
+/** An answer in place of the API server's. */
 export interface Refusal {
   status: number;
   headers?: Record<string, string>;
@@ -12,9 +12,9 @@ export interface Refusal {
 /** Speaks plain HTTP to the client and TLS to the API server, so that a test can answer in its place. */
 export interface HttpProxy {
   url: string;
-  /** Decides for each request: a refusal, or undefined to pass it on. Called after `seen` was added to. */
+  /** Sets what decides about each request: a refusal, or undefined to pass it on. The request is in `seen` by then. */
   decide(refuse: ((method: string, path: string) => Refusal | undefined) | undefined): void;
-  /** Appended to the next chunk of a watch: after the body of another answer nobody would read it. */
+  /** Appends bytes to the next chunk of a watch. Of any other answer nobody would read them. */
   injectIntoWatch(bytes: string): void;
   readonly seen: readonly { method: string; path: string; at: number }[];
   close(): Promise<void>;

@@ -6,7 +6,7 @@ import type { BorrowedControlPlane } from "./control-plane.ts";
 
 const IMAGE = "rancher/k3s:v1.34.1-k3s1";
 
-/** A k3s server in Docker, when a Docker engine answers. */
+/** A k3s server in Docker, if a Docker engine answers. */
 export async function startK3s(): Promise<
   | { kind: "found"; how: string; start(): Promise<BorrowedControlPlane> }
   | { kind: "missing"; reason: string }
@@ -20,7 +20,7 @@ export async function startK3s(): Promise<
 }
 
 async function start(): Promise<BorrowedControlPlane> {
-  // Only the API server is wanted: no node, no add-ons, so that nothing else writes meanwhile.
+  // Only the API server, without node and add-ons, so that nothing else writes to it.
   const container = await new GenericContainer(IMAGE)
     .withCommand([
       "server",

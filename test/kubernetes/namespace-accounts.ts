@@ -1,6 +1,6 @@
 import type { AccountNamespaces } from "../../src/domain/ports/account-namespaces.ts";
 
-/** Bindings for tests that are not about bindings: the account is `account-of-` and the namespace. */
+/** Bindings for tests that are not about bindings: the account of a namespace is `account-of-NAMESPACE`. */
 export function namespaceAccounts(bound: Iterable<string>): AccountNamespaces & {
   bind(namespace: string): string;
 } {

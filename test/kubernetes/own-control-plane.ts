@@ -12,26 +12,26 @@ import { startTokenWebhook, createTokenSigner } from "./token-webhook.ts";
 export interface OwnControlPlane {
   kind: "own";
   server: string;
-  /** PEM that clients trust. Changes with `restart({ newCertificate: true })`. */
+  /** The certificate that clients must trust, in PEM. `restart({ newCertificate: true })` changes it. */
   ca(): string;
-  /** Path of a kubeconfig with every right. */
+  /** Path of a kubeconfig with all rights. */
   kubeconfig: string;
   /** Verifies tokens made by `createTokenSigner(tokenSecret)`, in any process. */
   tokenSecret: string;
   tokenFor(user: string, groups?: readonly string[]): string;
   apiServer: Component;
   etcd: Component;
-  /** etcd's client address: its JSON gateway answers there. */
+  /** etcd's client address, where its JSON gateway answers, too. */
   etcdUrl: string;
-  /** Stops the API server hard and starts it again on the same port, with the same data. */
+  /** Kills the API server and starts it again on the same port, with the same data. */
   restart(options?: { newCertificate?: boolean }): Promise<void>;
   /** Starts kube-controller-manager: garbage collection and namespace deletion need it. */
   startControllerManager(program: string): Promise<Component>;
-  /** Drops etcd's history, so that older positions answer 410 once the API server has restarted. */
+  /** Drops etcd's history, so that older positions are answered with 410 once the API server has restarted. */
   compact(): Promise<void>;
   /**
-   * Keeps what etcd has now, in place of what was kept before. `restore` puts it back, as an operator does with a snapshot: revisions go on from
-   * there, and some number is given a second time.
+   * Keeps what etcd has now, in place of what was kept before. `restore` brings it back, as an operator does from a
+   * snapshot: revisions go on from there, so that some numbers are given a second time.
    */
   backup(): Promise<void>;
   restore(): Promise<void>;
@@ -77,7 +77,7 @@ export async function startOwnControlPlane(programs: {
       `--listen-peer-urls=http://127.0.0.1:${peerPort}`,
       `--initial-advertise-peer-urls=http://127.0.0.1:${peerPort}`,
       `--initial-cluster=test=http://127.0.0.1:${peerPort}`,
-      // A test's data need not survive the machine.
+      // A test's data need not survive a crash of the machine.
       "--unsafe-no-fsync",
       "--log-level=warn",
     ],
@@ -100,7 +100,7 @@ export async function startOwnControlPlane(programs: {
       `--service-account-signing-key-file=${keys.private}`,
       "--disable-admission-plugins=ServiceAccount",
       "--allow-privileged=true",
-      // Test namespaces come and go quickly: the default of 5 minutes would outlive the run.
+      // It compacts nothing by itself: tests do, with `compact`.
       "--etcd-compaction-interval=0",
     ],
   });
@@ -198,7 +198,7 @@ export async function startOwnControlPlane(programs: {
   };
 }
 
-/** etcd's JSON gateway; every answer carries the store's revision. */
+/** A request to etcd's JSON gateway. Every answer contains the store's revision. */
 async function post(url: string, body: unknown): Promise<{ header: { revision: string } }> {
   const answer = await fetch(url, { method: "POST", body: JSON.stringify(body) });
   if (!answer.ok) throw new Error(`${url}: ${answer.status} ${await answer.text()}`);

@@ -1,26 +1,26 @@
 import { run, type Program } from "../e2e/program.ts";
 import { until } from "../until.ts";
 
-/** `npm run gateway` or `npm run controller` as a process of its own. */
+/** A gateway or a controller, as a process of its own. */
 export interface Part {
   program: Program;
-  /** Wall clock, in milliseconds: when the process was started. */
+  /** When the process was started, in milliseconds since the epoch. */
   started: number;
-  /** Of the gateway's API; empty for a controller. */
+  /** URL of the gateway's API; empty for a controller. */
   url: string;
-  /** The first log line with that message. */
+  /** The first log line with this message. */
   logged(message: string): Record<string, unknown> | undefined;
   /** What /readyz answers. */
   readyz(): Promise<{ code: number; dependencies: Record<string, string> }>;
-  /** What /metrics says, in Prometheus' format. */
+  /** What /metrics answers, in Prometheus' format. */
   metrics(): Promise<string>;
-  /** Sum of a metric's samples whose labels contain the text. */
+  /** The sum of a metric's samples whose labels contain the text. */
   metric(name: string, labels?: string): Promise<number>;
-  /** SIGTERM, and its orderly end. */
+  /** Sends SIGTERM and waits for its orderly end. */
   stop(): Promise<void>;
 }
 
-/** Settings that every part of a test installation has: ports of the system's choice, log lines of JSON. */
+/** Settings of every part of a test installation: ports that the system chooses, log lines in JSON. */
 const ENV = {
   CARILLON_JOB_STORE: "kubernetes",
   CARILLON_ALLOW_DESTINATIONS: "127.0.0.0/8",
@@ -30,7 +30,7 @@ const ENV = {
   CARILLON_METRICS_PORT: "0",
 };
 
-/** Resolves when the process says that it is ready; rejects with what it said when it ends before. */
+/** Resolves when the process says that it is ready. If it ends before, rejects with its output. */
 export async function startPart(
   part: "gateway" | "controller",
   env: Record<string, string>,
@@ -72,7 +72,7 @@ export async function startPart(
   };
 }
 
-/** Runs `migrate` or the CLI to its end and returns what it printed; throws when it fails. */
+/** Runs `migrate` or the CLI to its end and returns what it printed. Throws when it fails. */
 export async function runToEnd(
   program: "migrate" | "cli",
   env: Record<string, string>,
@@ -87,7 +87,7 @@ export async function runToEnd(
 
 function logLine(log: string, message: string): Record<string, unknown> | undefined {
   for (const line of log.split("\n")) {
-    // The last line may be half a line yet.
+    // The last line may be incomplete.
     if (!line.includes(message) || !line.endsWith("}")) continue;
     const parsed = JSON.parse(line) as Record<string, unknown>;
     if (parsed["msg"] === message) return parsed;
@@ -95,7 +95,7 @@ function logLine(log: string, message: string): Record<string, unknown> | undefi
   return undefined;
 }
 
-/** Of a text in Prometheus' format: the sum of a metric's samples whose labels contain the texts. */
+/** The sum of a metric's samples, in a text in Prometheus' format, whose labels contain all of the texts. */
 export function sumMetric(text: string, name: string, ...labels: readonly string[]): number {
   let sum = 0;
   for (const line of text.split("\n")) {

@@ -1,4 +1,4 @@
 import { monotonic, random, timers } from "../../cmd/system.ts";
 
-/** The clock, timers and randomness that programs pass in; tests of real servers need real ones. */
+/** The clock, timers and randomness of the programs: tests of real servers need real time. */
 export const realTime = { monotonic, random, timers };

@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 
-/** Runs a program to its end and returns its standard output; throws with its standard error. */
+/** Runs a program to its end and returns its standard output. If it fails, throws with its standard error. */
 export async function run(
   program: string,
   args: readonly string[],
@@ -8,7 +8,7 @@ export async function run(
     cwd?: string;
     env?: Record<string, string>;
     input?: string;
-    /** Milliseconds before it is killed. Default: 30 minutes, for a cold Go build. */
+    /** It is killed after so many milliseconds. Default: 30 minutes, for a cold Go build. */
     timeout?: number;
   } = {},
 ): Promise<string> {

@@ -1,4 +1,4 @@
-/** Somebody who has signed in to a gateway's dashboard, and asks its API. */
+/** Signs in to a gateway's dashboard, and calls its API. */
 export async function signedIn(url: string, who: { email: string; password: string }) {
   let cookie = "";
   const ask = async (method: string, path: string, json?: object) => {

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 
-/** Makes and proves bearer tokens for users that exist only in a test. */
+/** Makes and verifies bearer tokens of users that exist only in a test. */
 export interface TokenSigner {
   tokenFor(this: void, user: string, groups?: readonly string[]): string;
   verify(this: void, token: string): { user: string; groups: string[] } | undefined;
@@ -36,8 +36,8 @@ export interface TokenWebhook {
 }
 
 /**
- * Answers the API server's TokenReviews, so that a test can be any user at any moment: a token file
- * is read once, at the API server's start.
+ * Answers the API server's TokenReviews, so that a test can act as any user at any moment. A token file would not do:
+ * the API server reads it only at its start.
  */
 export async function startTokenWebhook(): Promise<TokenWebhook> {
   const secret = randomBytes(32).toString("hex");

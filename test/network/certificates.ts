@@ -2,16 +2,16 @@ import { generateKeyPairSync, randomBytes, sign, type KeyObject } from "node:cry
 import { isIP } from "node:net";
 import { getCACertificates, setDefaultCACertificates } from "node:tls";
 
-/** A certificate with its key, both in PEM: what `tls.createServer` takes. */
+/** A certificate and its key, both in PEM, as `tls.createServer` takes them. */
 export interface Certificate {
   cert: string;
   key: string;
 }
 
 export interface CertificateAuthority {
-  /** PEM, for whoever is to trust it. */
+  /** In PEM, for those that are to trust it. */
   certificate: string;
-  /** `names`: DNS names and IPv4 addresses. `expired`: its time ended yesterday. `weak`: RSA with 1,024 bits. */
+  /** `names`: DNS names and IPv4 addresses. `expired`: valid until yesterday. `weak`: RSA with 1,024 bits. */
   issue(names: readonly string[], options?: { expired?: boolean; weak?: boolean }): Certificate;
 }
 
@@ -21,7 +21,7 @@ const COMMON_NAME = Buffer.from("0603550403", "hex");
 const BASIC_CONSTRAINTS = Buffer.from("0603551d13", "hex");
 const SUBJECT_ALT_NAME = Buffer.from("0603551d11", "hex");
 
-/** An authority of the test's own, in DER by hand (RFC 5280): nothing has to be installed for it. */
+/** A new authority. Its DER is written by hand (RFC 5280), so that nothing has to be installed for it. */
 export function createAuthority(): CertificateAuthority {
   const { privateKey, publicKey } = keyPair();
   const issuer = { name: `Test authority ${randomBytes(4).toString("hex")}`, key: privateKey };
@@ -39,7 +39,7 @@ export function createAuthority(): CertificateAuthority {
   };
 }
 
-/** Whatever this process connects to from now on may have a certificate of it, as with NODE_EXTRA_CA_CERTS. */
+/** From now on this process trusts certificates of the authority, as with NODE_EXTRA_CA_CERTS. */
 export function trust({ certificate }: CertificateAuthority): void {
   setDefaultCACertificates([...getCACertificates("default"), certificate]);
 }
@@ -65,7 +65,7 @@ function x509(input: {
   issuer: { name: string; key: KeyObject };
   names: readonly string[];
   authority?: boolean;
-  /** Milliseconds from now. */
+  /** The end of its validity, in milliseconds from now. */
   until?: number;
 }): string {
   const { subject, publicKey, issuer, names, authority = false, until = DAY } = input;

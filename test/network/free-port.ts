@@ -2,15 +2,15 @@ import { once } from "node:events";
 import { createServer } from "node:net";
 import { isSystemError } from "../../src/standalone/system-error.ts";
 
-/** Below those that systems give to whoever asks for any (Linux: from 32768), and away from the well-known ones. */
+/** Below the ports that systems choose themselves (Linux: from 32768), and above the well-known ones. */
 const [FIRST, LAST] = [20_000, 32_000];
 
-/** Nobody in this process is given one twice. */
+/** Ports are given only once in this process. */
 const given = new Set<number>();
 
 /**
- * A port for what has to be named before it listens. Nothing listens there, and nothing is given it until then that
- * asks for any port, as other tests do all the time.
+ * A port for something that has to be named before it listens. Nothing listens on it, and the system will not choose it
+ * for others, such as other tests, which let the system choose all the time.
  */
 export async function freePort(): Promise<number> {
   for (;;) {

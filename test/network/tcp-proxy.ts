@@ -1,25 +1,25 @@
 import { once } from "node:events";
 import { connect, createServer, type AddressInfo, type Socket } from "node:net";
 
-/** A wire that a test can damage, between one process and a server that may come back elsewhere. */
+/** A wire that a test can damage, between one process and a server, which may restart on another port. */
 export interface TcpProxy {
   readonly port: number;
-  /** Connections so far. */
+  /** How many connections it has accepted so far. */
   readonly accepted: number;
   /** Resets every connection; new ones work. */
   cut(): void;
-  /** From now on nothing passes, new connections included, and nobody is told. */
+  /** From now on nothing passes, on new connections either, and neither side is told. */
   hang(): void;
-  /** Nothing passes any more on the connections of now, and nobody is told; new ones work. */
+  /** Nothing passes any more on the present connections, and neither side is told; new ones work. */
   forsake(): void;
-  /** Each chunk takes so long, and is at most so big. */
+  /** Each chunk takes `everyMs`, and has `bytes` at most. */
   slow(chunk: { everyMs: number; bytes?: number }): void;
-  /** Works again. Connections that hung have lost bytes: they are reset. Forsaken ones stay so. */
+  /** Lets it work again. Connections that hung have lost bytes, and are reset. Forsaken ones stay forsaken. */
   heal(): void;
   close(): Promise<void>;
 }
 
-/** Where the server of a URL listens; the URL must name its port. */
+/** The address of a URL's server. The URL must contain the port. */
 export function addressOf(url: string): { host: string; port: number } {
   const { hostname, port } = new URL(url);
   return { host: hostname, port: Number(port) };
@@ -32,7 +32,7 @@ interface Pair {
 }
 
 export async function startTcpProxy(options: {
-  /** Asked for each connection. */
+  /** Called for each connection. */
   target: () => { host: string; port: number };
 }): Promise<TcpProxy> {
   const pairs = new Set<Pair>();
@@ -52,7 +52,7 @@ export async function startTcpProxy(options: {
         }
         return;
       }
-      // Paused meanwhile, so that the order stays.
+      // Paused meanwhile, to keep the order.
       from.pause();
       const { everyMs, bytes = data.length } = slowness;
       let at = 0;
@@ -93,7 +93,7 @@ export async function startTcpProxy(options: {
   function cut(which: (pair: Pair) => boolean = () => true): void {
     for (const pair of pairs) {
       if (!which(pair)) continue;
-      // A socket whose end was sent cannot be reset any more: it would neither close nor go away.
+      // A socket whose end has been sent cannot be reset any more: it would never close.
       if (pair.client.writableEnded) pair.client.destroy();
       else pair.client.resetAndDestroy();
       pair.upstream.destroy();

@@ -3,7 +3,7 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { Provider } from "oidc-provider";
 
-/** A person at the provider. The subject is the name that they type into the provider's page. */
+/** A person at the provider. Their subject is the name that they type into its sign-in page. */
 export interface Person {
   email: string;
   email_verified: boolean;
@@ -12,14 +12,14 @@ export interface Person {
 export const CLIENT = { id: "carillon", secret: "only for tests, with a: colon & more" };
 
 /**
- * A real OpenID provider on a real port, with its own sign-in and consent pages; any password will do.
- * Its people change while it runs.
+ * A real OpenID provider on a real port, with its own sign-in and consent pages, which accept any password. `people`
+ * may be changed while it runs.
  */
 export async function startOpenIdProvider(options: {
   redirectUri: string;
-  /** Another site than the dashboard's, for browsers: `localhost` is not `127.0.0.1`. */
+  /** For browsers it must be another site than the dashboard's: `localhost` is not `127.0.0.1`. */
   hostname?: string;
-  /** Where it tells the email address. */
+  /** Where it gives the email address. */
   addressIn?: "id token" | "userinfo";
 }) {
   const people = new Map<string, Person>();
@@ -40,7 +40,7 @@ export async function startOpenIdProvider(options: {
     ],
     cookies: { keys: ["only for tests"] },
     conformIdTokenClaims: options.addressIn !== "id token",
-    // Seconds; it complains about its own defaults.
+    // In seconds. Set because the library warns about its own defaults.
     ttl: { AccessToken: 600, Grant: 600, IdToken: 600, Interaction: 600, Session: 600 },
     claims: { openid: ["sub"], email: ["email", "email_verified"] },
     findAccount: (_context, subject) => {
@@ -52,13 +52,13 @@ export async function startOpenIdProvider(options: {
   return {
     issuer,
     people,
-    /** Nothing listens any more, and no connection is left. */
+    /** Stops listening and closes all connections. */
     async close(): Promise<void> {
       server.closeAllConnections();
       server.close();
       await once(server, "close");
     },
-    /** On the same port again. */
+    /** Listens on the same port again. */
     async open(): Promise<void> {
       server.listen(port, "127.0.0.1");
       await once(server, "listening");

@@ -8,9 +8,9 @@ export interface Hop {
 
 export type Traveller = ReturnType<typeof traveller>;
 
-/** A browser as far as cookies, redirects and the provider's own forms need one. */
+/** Does what a browser does with cookies, redirects and the provider's own forms. */
 export function traveller() {
-  /** By host, as browsers keep them: ports and schemes do not separate cookies. */
+  /** By host, as in browsers: ports and schemes do not separate cookies. */
   const jars = new Map<string, Map<string, string>>();
 
   function jarOf(url: string): Map<string, string> {
@@ -20,7 +20,7 @@ export function traveller() {
     return jar;
   }
 
-  /** One exchange, without following a redirect. */
+  /** One exchange; does not follow redirects. */
   async function go(url: string, init: RequestInit = {}): Promise<Hop> {
     const jar = jarOf(url);
     const headers = new Headers(init.headers);
@@ -42,8 +42,8 @@ export function traveller() {
   }
 
   /**
-   * Goes to the provider, signs in there as `login`, consents, and stops before the address that leads
-   * back to the dashboard, which it returns. Null: does not sign in, but cancels.
+   * Goes to the provider, signs in there as `login`, and consents. Returns the address that leads back to the
+   * dashboard, without going there. Null: cancels instead of signing in.
    */
   async function throughProvider(start: string, login: string | null): Promise<string> {
     const { origin } = new URL(start);

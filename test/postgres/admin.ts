@@ -1,6 +1,6 @@
 import { createClient } from "../../src/postgres/pool.ts";
 
-/** One statement outside any transaction, on a connection of its own. */
+/** Runs one statement outside any transaction, on a connection of its own. */
 export async function admin(url: string, statement: string): Promise<void> {
   const client = createClient({
     url,

@@ -7,7 +7,7 @@ export interface TestDatabase {
   drop(): Promise<void>;
 }
 
-/** The database's URL for somebody else. */
+/** The database's URL for another role. */
 export function urlAs(databaseUrl: string, role: string, password: string): string {
   const url = new URL(databaseUrl);
   url.username = role;
@@ -15,12 +15,14 @@ export function urlAs(databaseUrl: string, role: string, password: string): stri
   return url.href;
 }
 
-/** A fresh, migrated database for one test file. Drop it in afterAll: connections left open are cut. */
+/**
+ * A new, migrated database for one test file. To be dropped in afterAll, which ends connections that are still open.
+ */
 export async function createTestDatabase(): Promise<TestDatabase> {
   return createDatabase("test", `template ${inject("postgresTemplate")}`);
 }
 
-/** An empty database: for the migrations themselves. `options` are those of CREATE DATABASE. */
+/** An empty database, for tests of migrations. `options` are those of CREATE DATABASE. */
 export async function createEmptyDatabase(options = ""): Promise<TestDatabase> {
   return createDatabase("empty", options);
 }

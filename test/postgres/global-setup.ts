@@ -10,9 +10,9 @@ import { admin } from "./admin.ts";
 
 declare module "vitest" {
   export interface ProvidedContext {
-    /** A superuser's URL of the server that test databases are made on. */
+    /** A superuser's URL of the server on which test databases are created. */
     postgresAdminUrl: string;
-    /** The migrated database that each test database is a clone of. */
+    /** The migrated database of which each test database is a clone. */
     postgresTemplate: string;
   }
 }
@@ -40,7 +40,7 @@ interface Server {
   stop(): Promise<void>;
 }
 
-/** DATABASE_URL → the bundled PostgreSQL, without syncing → Docker. */
+/** The server of DATABASE_URL, or else the bundled PostgreSQL without syncing, or else one in Docker. */
 async function resolveServer(): Promise<Server> {
   const given = process.env["DATABASE_URL"];
   if (given !== undefined && given !== "") return { url: given, stop: async () => undefined };

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { admin } from "./admin.ts";
 import { urlAs } from "./database.ts";
 
-/** A role that gets so many connections at a time, and the database's URL for it. */
+/** Creates a role that may have only so many connections at a time. `url` is the database's URL for it. */
 export async function createLimitedRole(
   databaseUrl: string,
   connections: number,

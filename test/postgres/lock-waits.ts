@@ -1,6 +1,6 @@
 import type { Pool } from "../../src/postgres/pool.ts";
 
-/** How many statements on the pool's database wait for a lock right now. */
+/** How many statements in the pool's database wait for a lock at present. */
 export async function statementsThatWaitForALock(pool: Pool): Promise<number> {
   const { rowCount } = await pool.query(
     "select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",

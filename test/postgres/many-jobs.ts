@@ -15,9 +15,8 @@ const DAY = 86_400_000;
 const NAMES = ["Report", "Sync", "invoice run", "Überprüfung", "cleanup", "Digest", "Backup"];
 
 /**
- * Jobs as a large account has them, each with what the controller and the workers would have written:
- * cron jobs that next fire half a year from now, paused ones, one-time jobs that are over, and a last run for
- * every second one.
+ * Creates jobs as of a large account, with what the controller and the workers would have written: cron jobs that fire
+ * next half a year from now, paused jobs, one-time jobs that are over, and a last run for every second job.
  */
 export async function seedManyJobs(options: {
   pool: Pool;
@@ -82,7 +81,7 @@ function describeJob(index: number, count: number, now: number): Omit<SeededJob,
   const failed = index % 30 === 3;
   const number = String(index).padStart(5, "0");
   const status = index % 14 === 0 ? "failed" : "success";
-  // None fires while somebody looks.
+  // Half a year ahead, so that none fires during a test.
   const month = ((new Date(now).getUTCMonth() + 6) % 12) + 1;
   return {
     id: `job-${number}`,

@@ -4,7 +4,7 @@ import { runner } from "node-pg-migrate";
 
 const DIRECTORY = fileURLToPath(new URL("../../src/postgres/migrations/", import.meta.url));
 
-/** Brings an empty database to where a program was whose last migration was `last`; returns those that came since. */
+/** Migrates an empty database up to the migration `last`, as an older program did. Returns the later migrations. */
 export async function migrateUpTo(url: string, last: string): Promise<string[]> {
   const names = (await readdir(DIRECTORY)).map((file) => file.replace(/\.sql$/, "")).sort();
   const count = names.indexOf(last) + 1;

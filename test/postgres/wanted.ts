@@ -1,7 +1,7 @@
 import type { Pool } from "../../src/postgres/pool.ts";
 import { until } from "../until.ts";
 
-/** Resolves once somebody waits for a lock of a table. */
+/** Resolves when a session waits for a lock of the table. */
 export async function untilWanted(pool: Pool, table: string): Promise<void> {
   await until(`somebody wants the table ${table}`, async () => {
     const { rowCount } = await pool.query(

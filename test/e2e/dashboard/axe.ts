@@ -14,16 +14,16 @@ interface AxeResult {
 const EVERYTHING = {
   runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
 };
-/** What another colour scheme can change. */
+/** The rules whose outcome depends on the colour scheme. */
 const COLOURS = { runOnly: { type: "rule", values: ["color-contrast"] } };
 
-/** What axe-core finds against WCAG 2.2 AA on the page as it is, one line each. */
+/** What axe-core finds wrong by WCAG 2.2 AA with the page as it is, one line each. */
 export async function violations(
   page: Page,
   look: "everything" | "colours" = "everything",
 ): Promise<string[]> {
   const options = look === "everything" ? EVERYTHING : COLOURS;
-  // Evaluated through the debugger: the page's own policy lets no foreign script in.
+  // Evaluated through the debugger, because the page's policy forbids foreign scripts.
   await page.evaluate(source);
   const result = (await page.evaluate(
     `axe.run(document, ${JSON.stringify(options)})`,

@@ -15,7 +15,7 @@ const PLACES = [
   "C:\\Program Files (x86)\\Google\\Chrome\\Application\\chrome.exe",
 ];
 
-/** CHROME_PATH, or the first installed one. CI must have a browser; elsewhere its tests are skipped, loudly. */
+/** CHROME_PATH, or the first browser that is installed. Without one its tests are skipped, loudly; in CI that fails. */
 export function findChrome(): string | undefined {
   const given = process.env["CHROME_PATH"];
   if (given !== undefined && given !== "") {

@@ -1,8 +1,8 @@
 import type { Page, Route } from "playwright-core";
 
 /**
- * Requests `method path` are held until `release`, or are done and only their answers are held: all of them, or the
- * first so many.
+ * Holds the requests `method path` until `release`, or with "answer" lets them be done and holds only their answers.
+ * With `times`, only the first so many. `asked` resolves when the first is held.
  */
 export async function hold(
   page: Page,
@@ -25,7 +25,7 @@ export async function hold(
   return { asked: asked.promise, release: () => released.resolve() };
 }
 
-/** Requests `method path` are done, and answered by somebody in between. */
+/** Lets the requests `method path` be done, but has them answered by `answer`, as by a proxy in between. */
 export async function doneBut(
   page: Page,
   method: string,

@@ -1,13 +1,13 @@
 import type { Locator, Page } from "playwright-core";
 
-/** More than any page has between its first stop and its last. */
+/** More than the elements that any page has to tab through. */
 const MOST_STOPS = 80;
 
-/** Somebody without a mouse. `problems` tells where the focus could not be seen, or was lost. */
+/** A user without a mouse. `problems` lists where the focus could not be seen. */
 export function keyboard(page: Page) {
   const problems: string[] = [];
 
-  /** What has the focus, and whether a person can see that it has. */
+  /** What has the focus, and why a person could not see that, if so. */
   async function focused(): Promise<{ name: string; problem: string | null }> {
     return (await page.evaluate(`(() => {
       const it = document.activeElement;
@@ -34,7 +34,7 @@ export function keyboard(page: Page) {
 
   const has = async (target: Locator) => (await target.and(page.locator(":focus")).count()) > 0;
 
-  /** One stop after the other until the focus is on it. */
+  /** Presses `key` until the target has the focus. */
   async function tabTo(target: Locator, key: "Tab" | "Shift+Tab" = "Tab"): Promise<void> {
     await target.waitFor({ state: "attached" });
     const passed: string[] = [];
@@ -55,7 +55,7 @@ export function keyboard(page: Page) {
     focused,
     press: (key: string) => page.keyboard.press(key),
     type: (text: string) => page.keyboard.type(text),
-    /** Gets there and presses. */
+    /** Tabs to the target and presses `key`. */
     async use(target: Locator, key: "Enter" | "Space" = "Enter"): Promise<void> {
       await tabTo(target);
       await page.keyboard.press(key);

@@ -1,12 +1,12 @@
 import type { Locator, Page } from "playwright-core";
 
 export interface Opening {
-  /** Where; `JOB` stands for a job's id. */
+  /** The page, below `/dashboard/`; `JOB` stands for a job's id. */
   path: string;
   what: string;
-  /** Opens it, and resolves when it is there. */
+  /** Opens it, and resolves when it is shown. */
   open: (page: Page) => Promise<void>;
-  /** Only where there is room for everything, or only where there is not. */
+  /** Set if it exists only on such a screen. */
   only?: "desktop" | "phone";
 }
 
@@ -47,7 +47,7 @@ const menu = (path: string, name: string | RegExp): Opening => ({
   },
 });
 
-/** Everything that lies over a page when it is opened. */
+/** Everything that can be opened over a page. */
 export const OPENINGS: readonly Opening[] = [
   menu("", /your user/),
   {

@@ -20,7 +20,7 @@ export function printedOwner(line: string | undefined): Owner {
   return { email, password };
 }
 
-/** A browser window of its own, with what its pages complain about. */
+/** A new browser window. `complaints` collects errors of its pages. */
 export async function openWindow(
   browser: Browser,
   url: string,
@@ -42,7 +42,7 @@ export async function openWindow(
   const complaints: string[] = [];
   page.on("pageerror", (error) => complaints.push(String(error)));
   page.on("console", (message) => {
-    // Answers 4xx are shown to the person; the browser writes them here as well.
+    // The browser also logs answers 4xx as errors; the page shows them to the user.
     if (message.type() === "error" && !message.text().startsWith("Failed to load resource"))
       complaints.push(message.text());
   });
@@ -58,11 +58,11 @@ export async function signIn(page: Page, owner: Owner): Promise<void> {
 }
 
 /**
- * Until the page shows what it was opened for, and nothing of it is being loaded any more. The browser's own
- * "networkidle" is half a second of silence, of each page.
+ * Waits until the page shows what it was opened for, and nothing of it is being loaded any more. The browser's own
+ * "networkidle" would cost half a second with each page.
  */
 export async function settled(page: Page, title?: string): Promise<void> {
-  // Not of what says that the page is being loaded.
+  // A heading inside of #content: the page that is shown during loading has one elsewhere.
   const heading = { level: 1, ...(title === undefined ? {} : { name: title }) };
   await page.locator("#content").getByRole("heading", heading).waitFor();
   await page.getByLabel("Loading", { exact: true }).first().waitFor({ state: "detached" });

@@ -2,7 +2,7 @@ import { until } from "../../until.ts";
 import { call } from "../program.ts";
 import type { Stage } from "./stage.ts";
 
-/** A day in the life of a small team, through the REST API: what the pages are looked at with. */
+/** Data for the pages as of a small team's day, created through the REST API. */
 export async function sampleData({
   program,
   receiver,

@@ -1,6 +1,6 @@
 /**
- * `npm run screenshots -- DIRECTORY`: every page of the dashboard with a day's data, on a desktop and on a
- * phone, light and dark.
+ * `npm run screenshots -- DIRECTORY`: every page of the dashboard with a day's data, on a desktop and on a phone, light
+ * and dark.
  */
 import { mkdir } from "node:fs/promises";
 import { join, resolve } from "node:path";

@@ -7,7 +7,7 @@ import { startReceiver, type Receiver } from "../../receiver.ts";
 import { launchChrome } from "./chrome.ts";
 import { openWindow, printedOwner, settled, signIn, type Owner, type View } from "./owner.ts";
 
-/** A program at its first start, its owner, a receiver for its webhooks, and a browser. */
+/** A newly started program with its owner, a receiver for its webhooks, and a browser. */
 export interface Stage {
   program: Standalone;
   owner: Owner;
@@ -15,11 +15,11 @@ export interface Stage {
   browser: Browser;
   /** The program's data directory. */
   data: string;
-  /** A window in which the owner has signed in and gone to a page below `/dashboard/`. */
+  /** Opens a window, in which the owner signs in and goes to a page below `/dashboard/`. */
   openPage(path: string, view?: View): ReturnType<typeof openWindow>;
   /** A call of the REST API with the key of the first start. */
   rest(request: { method?: string; path: string; body?: unknown }): ReturnType<typeof call>;
-  /** A webhook each night at three, but for `fields`; resolves with its id. */
+  /** Creates a webhook job for each night at three, changed by `fields`; resolves with its id. */
   createJob(fields: { name: string } & Record<string, unknown>): Promise<string>;
   close(): Promise<void>;
 }
@@ -27,7 +27,7 @@ export interface Stage {
 export async function openStage(options: {
   /** Part of the data directory's name. */
   name: string;
-  /** As `findChrome` has found it. */
+  /** The result of `findChrome`. */
   chrome: string | undefined;
   env?: Record<string, string>;
 }): Promise<Stage> {

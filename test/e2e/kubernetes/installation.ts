@@ -1,4 +1,4 @@
-/** An installation as the chart makes it, its processes on this machine instead of in pods. */
+/** An installation by the chart, but with its processes on this machine instead of in pods. */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -14,15 +14,15 @@ const KEYS = `k1:${Buffer.alloc(32, 7).toString("base64")}`;
 
 export interface Process extends Program {
   name: string;
-  /** Of the gateway's API; empty for a controller. */
+  /** URL of the gateway's API; empty for a controller. */
   url: string;
-  /** Ends it in order, or as a power cut does. */
+  /** Ends it in order (SIGTERM) or at once (SIGKILL). Returns its exit code. */
   end(signal?: "SIGTERM" | "SIGKILL"): Promise<number | null>;
 }
 
 export interface Installation {
   kube(args: string, input?: string): Promise<string>;
-  /** `carillon admin …`. */
+  /** Runs `carillon admin …`. */
   admin(args: string, input?: string): Promise<string>;
   migrate(env?: Record<string, string>): Promise<{ code: number | null; said: string }>;
   gateway(name: string): Promise<Process>;
@@ -31,7 +31,7 @@ export interface Installation {
   close(): Promise<void>;
 }
 
-/** Installs the chart; every process gets a token of its own service account, and no other right. */
+/** Installs the chart. Every process gets a token of its part's service account, and no other rights. */
 export async function install(
   controlPlane: OwnControlPlane,
   database: TestDatabase,

@@ -5,7 +5,7 @@ import { parseDestinationRules } from "../../../src/network/destination-rules.ts
 import { createGuardedDial } from "../../../src/network/guarded-dial.ts";
 import { createMetrics, type Metrics } from "../../../src/telemetry/metrics.ts";
 
-/** May call the loopback and nothing else. */
+/** A sender that may call loopback addresses and nothing else. */
 export function loopbackSender(
   change: {
     dial?: Partial<Parameters<typeof createGuardedDial>[0]>;

@@ -30,19 +30,19 @@ import { startReceiver, type Receiver } from "../../receiver.ts";
 export const SECRET = `whsec_${Buffer.alloc(24, 7).toString("base64")}`;
 
 export interface WorkerFixture extends RunsFixture {
-  /** Of all workers. */
+  /** Shared by all workers. */
   metrics: Metrics;
-  /** PostgreSQL's, as they all have measured it. */
+  /** PostgreSQL's clock, shared by all workers. */
   clock: Clock;
   smtp: { current: SmtpSettings | undefined };
-  /** Starts one more worker of its own process, as it were. */
+  /** Starts one more worker, with a queue of its own, as if in another process. */
   worker(options?: {
     id?: string;
     timing?: Parameters<typeof createDeliveryWorker>[0]["timing"];
     limits?: Parameters<typeof createDeliveryWorker>[0]["limits"];
     queue?: RunsFixture["queue"];
     resetMs?: number;
-    /** Default: the fixture's. */
+    /** Default: the fixture's clock. */
     clock?: Clock;
     monotonic?: Monotonic;
     timers?: Timers;
@@ -168,7 +168,7 @@ export function webhookJob(
     payload: "{}",
     headers: {},
     headersFrom: [],
-    // More than a test may take: what ends an attempt is not its own limit.
+    // More than a test may take, so that no attempt ends by its own limit.
     timeoutSeconds: 60,
     ...target,
   };
@@ -179,12 +179,12 @@ export function emailJob(target: EmailTarget): Job {
   return job({ spec: spec({ target }) });
 }
 
-/** A queue whose claims start nothing, as if all they take were prepared: `start` does. */
+/** A queue whose claims do not start runs, as if all of them were claimed ahead of time: `start` starts them. */
 export function claimingOnly(queue: RunQueue): RunQueue {
   return { ...queue, claim: ({ start: _start, ...request }) => queue.claim(request) };
 }
 
-/** What a test starts ends with it, the workers before what they call, and leaves no run behind. */
+/** Ends with each test what it has started, the workers before what they call, and deletes all runs. */
 export function endingWithTest(fixture: () => WorkerFixture) {
   let workers: { stop(): Promise<void> }[] = [];
   let ends: (() => Promise<void> | void)[] = [];
@@ -210,7 +210,7 @@ export function endingWithTest(fixture: () => WorkerFixture) {
       workers.push(started);
       return started;
     },
-    /** Due since a moment, when nothing else is said. */
+    /** Creates runs; by default they have just become due. */
     create: (...jobs: { of: Job; at?: number }[]) =>
       fixture().ledger.apply(
         jobs.map(({ of, at = Date.now() - 50 }) => change(of, { create: [scheduled(at)] })),

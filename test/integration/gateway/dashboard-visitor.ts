@@ -1,6 +1,6 @@
 import type { Harness, Reply } from "./harness.ts";
 
-/** Somebody with a browser: keeps the session cookie, and says where requests come from. */
+/** Like a browser, it keeps the session cookie, and sends the Origin of requests. */
 export function visitor(harness: Harness) {
   let cookie: string | undefined;
   const origin = `http://127.0.0.1:${harness.port}`;
@@ -42,10 +42,10 @@ export function visitor(harness: Harness) {
 
 export type Visitor = ReturnType<typeof visitor>;
 
-/** Of everybody whom the tests of the dashboard make. */
+/** The password of all users of the dashboard's tests. */
 export const PASSWORD = "correct horse battery";
 
-/** Somebody new, an owner unless told, who has signed in. */
+/** Creates a user, by default an owner, and signs in. */
 export async function newUser(
   harness: Harness,
   who: { account: string; email: string; role?: "member"; admin?: boolean },

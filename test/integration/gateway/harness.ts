@@ -53,18 +53,18 @@ export interface Reply {
 export interface Request {
   method?: string;
   path: string;
-  /** The first account's key unless told; null: none. */
+  /** By default the first account's key; null: none. */
   key?: string | null;
   json?: unknown;
   body?: string | Uint8Array<ArrayBuffer>;
   headers?: Record<string, string>;
-  /** Send the body without saying how long it is. */
+  /** Sends the body without its length. */
   chunked?: boolean;
 }
 
 export type Harness = Awaited<ReturnType<typeof startHarness>>;
 
-/** What a test may put around or in place of a part, to make the outside world fail. */
+/** Lets a test wrap or replace parts, to make what the gateway depends on fail. */
 export interface Overrides {
   mailer?: (mailer: Mailer) => Mailer;
   emailLog?: (log: EmailLog) => EmailLog;
@@ -74,7 +74,7 @@ export interface Overrides {
   bodyBytes?: GatewayOptions["bodyBytes"];
   timers?: GatewayOptions["timers"];
   trustedProxies?: GatewayOptions["trustedProxies"];
-  /** Where a provider sends people back to has to be known before. Default: of the system's choice. */
+  /** For single sign-on: the provider has to know the address before the start. By default the system chooses one. */
   port?: number;
   singleSignOn?: (pool: Pool) => NonNullable<GatewayOptions["dashboard"]["singleSignOn"]>;
 }
@@ -171,11 +171,11 @@ export async function startHarness(overrides: Overrides = {}) {
   await once(server, "listening");
   const { port } = server.address() as AddressInfo;
 
-  /** With SMTP settings that lead to the catcher. */
+  // These two have SMTP settings that lead to the mail catcher.
   const first = await newAccount("first", catcher.smtpPort);
   const second = await newAccount("second", catcher.smtpPort);
   const withoutSmtp = await newAccount("without-smtp");
-  // The discard port: nothing listens on it, and the guard lets it through on loopback.
+  // The discard port: nothing listens on it, and the guard allows it on loopback.
   const brokenSmtp = await newAccount("broken-smtp", 9);
 
   return {
@@ -210,7 +210,7 @@ export async function startHarness(overrides: Overrides = {}) {
     },
   };
 
-  /** With a key, and where it sends mail to if told. */
+  /** Creates an account with a key, and with SMTP settings if `smtpPort` is given. */
   async function newAccount(name: string, smtpPort?: number) {
     const account = await accounts.create({ name });
     const { raw } = await apiKeys.create(account.id, "test");
@@ -256,7 +256,7 @@ export async function startHarness(overrides: Overrides = {}) {
     };
   }
 
-  /** What the controller does first with a new job: give it a cursor. */
+  /** Gives the job a cursor, as the controller does first with a new job. */
   async function takeUp(account: string, id: string, change: Partial<Cursor> = {}): Promise<Job> {
     const job = await jobs.get(account, id);
     if (!job) throw new Error(`no job ${id}`);
@@ -275,7 +275,7 @@ export async function startHarness(overrides: Overrides = {}) {
     return job;
   }
 
-  /** What a delivery worker does with the next run. */
+  /** Claims the next run and records its outcome, as a delivery worker does. */
   async function deliverOne(httpStatus: number): Promise<void> {
     const claimed = await queue.claim({
       worker: "test",

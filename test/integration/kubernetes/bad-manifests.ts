@@ -1,7 +1,7 @@
-/** Manifests that `kubectl apply` must refuse, and what it must say: one mistake each. */
+/** Manifests with one mistake each, which `kubectl apply` must refuse, and what it must say. */
 export interface BadManifest {
   title: string;
-  /** Laid over the spec of a good manifest; undefined removes a field. */
+  /** Replaces fields of a good manifest's spec; undefined removes a field. */
   spec: Record<string, unknown>;
   metadata?: Record<string, unknown>;
   message: string;

@@ -19,7 +19,7 @@ export const HELLO: MailMessage = {
   isHtml: false,
 };
 
-/** Mailers without TLS to servers on this machine; `close` ends all that were started. */
+/** Creates mailers without TLS to servers on this machine. `close` ends all that were started. */
 export function mailerFixture() {
   let ends: (() => Promise<void> | void)[] = [];
 
@@ -72,7 +72,7 @@ export function mailerFixture() {
       }),
       metrics,
       log: createLogger({ level: "silent" }),
-      // More than a test may take: what ends a mail is not its own limit, unless the test says so.
+      // More than a test may take, so that no mail ends by its own limit unless the test says so.
       sendTimeoutMs: 60_000,
       ...rest,
     });

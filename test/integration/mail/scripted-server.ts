@@ -6,8 +6,8 @@ import type { Certificate } from "../../network/certificates.ts";
 type Answer = string | null;
 
 /**
- * Answers by the command's verb, `GREETING` and `END` (of the message) among them; null closes, "hang"
- * says nothing, what is not there is answered as a friendly server would. A function may take its time.
+ * Answers by the verb of the command; `GREETING` and `END` (of the message) count as verbs. null closes the connection,
+ * "hang" says nothing. Verbs that are missing are answered as a friendly server does. A function may take its time.
  */
 export type SmtpScript = Readonly<
   Record<string, Answer | undefined | (() => Answer | Promise<Answer>)>
@@ -20,24 +20,24 @@ export interface ScriptedServer {
     closed: number;
     mails: number;
     verbs: string[];
-    /** By which name it was greeted last. */
+    /** The name in the last EHLO. */
     greetedBy: string | undefined;
-    /** What the last message came in; with TLS these are its records. */
+    /** The chunks in which the last message arrived; with TLS these are its records. */
     pieces: string[];
   };
-  /** Unasked, on every connection. */
+  /** Sends a line on every connection, unasked. */
   say(line: string): void;
-  /** Leaves what comes where it is, until `readOn`. */
+  /** Reads nothing until `readOn`. */
   stopReading(): void;
   readOn(): void;
-  /** Closes every connection, without a word. */
+  /** Closes every connection without an answer. */
   drop(): void;
   close(): void;
 }
 
 const END = "\r\n.\r\n";
 
-/** A server that does what a decent one never would. It speaks plain text, or TLS from the beginning. */
+/** An SMTP server that answers as scripted, however wrong. It speaks plain text, or TLS from the beginning. */
 export async function startScriptedServer(
   script: SmtpScript,
   certificate?: Certificate,
@@ -60,7 +60,7 @@ export async function startScriptedServer(
       sockets.delete(socket);
     });
     let message: string | undefined;
-    /** In order, however long one takes. */
+    /** Answers are sent in order, however long each takes. */
     let last: Promise<void> = Promise.resolve();
     const say = (verb: string, friendly: string): void => {
       const before = last;

@@ -4,7 +4,7 @@ import { once } from "node:events";
 export interface DnsServer {
   /** For `Resolver.setServers`. */
   address: string;
-  /** Names asked for, in order. */
+  /** The names of queries for A records, in order. */
   asked: string[];
   close(): void;
 }
@@ -18,9 +18,9 @@ function record(address: string): Buffer {
 }
 
 /**
- * A DNS server of a few lines (RFC 1035): answers come from `answer`, which may say something else each time it is asked
- * for A, and is asked for AAAA with `asked` 0: of the addresses each kind has its own, IPv6 in eight groups. `null`: no
- * such name; `undefined`: silence.
+ * A small DNS server (RFC 1035). `answer` returns the addresses of a name, IPv6 in eight groups; a query for A gets
+ * the IPv4 ones, a query for AAAA the IPv6 ones. `asked` counts the queries for A, so that each can be answered
+ * differently; for AAAA it is 0. `null`: no such name; `undefined`: no answer.
  */
 export async function startDnsServer(
   answer: (name: string, asked: number) => readonly string[] | null | undefined,

@@ -23,21 +23,21 @@ export interface RunsFixture {
   ledger: RunLedger;
   queue: RunQueue;
   history: RunHistory;
-  /** A queue of another process: connections of its own. */
+  /** A queue with connections of its own, as in another process. */
   anotherQueue(pool?: Pool): RunQueue;
   anotherLedger(): RunLedger;
-  /** Fire times that its queues missed at the start. */
+  /** How many fire times its queues refused to start because their deadline had passed. */
   readonly pastDeadline: number;
   /** The job's unfinished runs. */
   runsOf(of: Job): Promise<readonly UnfinishedRun[]>;
   /** The job's attempts, newest first. */
   executionsOf(of: Job): Promise<Execution[]>;
-  /** What is recorded of fire times that the job missed, in the order in which it was. */
+  /** What is recorded about fire times that the job missed, in the order of recording. */
   missedOf(of: Job): Promise<{ reason: string; count: number }[]>;
   close(): Promise<void>;
 }
 
-/** On a fresh database, or on one of the test's own. */
+/** On a new database, or on a given one. */
 export async function runsFixture(given?: TestDatabase): Promise<RunsFixture> {
   const database = given ?? (await createTestDatabase());
   const { url } = database;
@@ -115,7 +115,7 @@ export function scheduled(at: number): NewRun {
   return { trigger: "schedule", key: isoUtc(at), scheduledAt: at };
 }
 
-/** A change that arms the job, unless told otherwise. */
+/** A change of the ledger; by default one that arms the job. */
 export function change(
   of: Job,
   options: Partial<Omit<LedgerChange, "job" | "to">> & { to?: Partial<LedgerChange["to"]> } = {},
@@ -151,7 +151,7 @@ export async function cursorOf(ledger: RunLedger, of: Job): Promise<Cursor> {
   return cursor;
 }
 
-/** What the leader decides of the job as its cursor and its runs are by then; undefined: nothing. Times in ms. */
+/** What the leader would decide for the job with its present cursor and runs; undefined: no change. Times in ms. */
 export async function decisionOf(
   ledger: RunLedger,
   of: Job,
@@ -186,7 +186,7 @@ export async function claimed(
   return claimOne(queue, of, options);
 }
 
-/** Its time has come: a millisecond ago, as the column rounds to them, also upwards. */
+/** Makes the job's runs due: one millisecond ago, because the column may round the present time up. */
 export async function fallDue({ pool }: Pick<RunsFixture, "pool">, of: Job): Promise<void> {
   await pool.query(
     `update runs set not_before = least(not_before, now() - interval '1 millisecond')

@@ -18,7 +18,7 @@ import type {
 } from "../../../src/domain/ports/run-ledger.ts";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
 
-/** Time that only the test moves. Timers fire in order, the event loop turning in between. */
+/** Time that only the test moves. Timers fire in order; the event loop turns between them. */
 export class FakeTime implements Clock, Timers {
   #now: Instant;
   #ahead = 0;
@@ -35,7 +35,7 @@ export class FakeTime implements Clock, Timers {
   now(): Instant {
     return this.#now + this.#ahead;
   }
-  /** The clock alone: no timer has come any nearer. */
+  /** Moves only the clock: no timer comes nearer. */
   stepTo(target: Instant): void {
     this.#ahead = target - this.#now;
   }
@@ -61,7 +61,7 @@ export class FakeTime implements Clock, Timers {
   }
 }
 
-/** Lets everything that needs no timer run to its end. */
+/** Lets everything run that waits for no timer. */
 export async function settle(): Promise<void> {
   for (let turn = 0; turn < 30; turn += 1)
     await new Promise<void>((resolve) => {
@@ -69,7 +69,7 @@ export async function settle(): Promise<void> {
     });
 }
 
-/** Our own port with a page size, positions, expiry and outages at the test's will. */
+/** A job store in memory: the test decides about outages, expired positions and refused jobs. */
 export class MemoryJobs implements Pick<JobStore, "list" | "watch"> {
   readonly jobs = new Map<string, Job>();
   #events: JobEvent[] = [];
@@ -77,9 +77,9 @@ export class MemoryJobs implements Pick<JobStore, "list" | "watch"> {
   #wake = new Set<() => void>();
   down = false;
   downWith: () => Error = () => new Error("store down");
-  /** Jobs of a namespace that cannot be listed: neither shown nor gone. */
+  /** Jobs of a namespace that cannot be listed: they are not listed, but not deleted either. */
   readonly refused = new Set<string>();
-  /** Lists are answered only after this. */
+  /** Lists wait for this before they are answered. */
   held: Promise<void> | undefined;
   lists = 0;
 
@@ -93,11 +93,11 @@ export class MemoryJobs implements Pick<JobStore, "list" | "watch"> {
     if (job === undefined || quietly) return;
     this.#emit((position) => ({ type: "deleted", uid, position }));
   }
-  /** Puts a job without an event, as when an event is lost. */
+  /** Puts a job without an event, as if the event was lost. */
   putQuietly(job: Job): void {
     this.jobs.set(job.uid, job);
   }
-  /** Compaction: no position that anybody has is good any more, also with no change since. */
+  /** Expires all positions that have been given so far, even if nothing has changed since. */
   expire(): void {
     this.#events.push({ type: "bookmark", position: String(this.#events.length + 1) });
     this.#expiredBefore = this.#events.length;
@@ -160,18 +160,18 @@ export interface CreatedRun {
   createdAt: Instant;
 }
 
-/** The ledger's compare-and-set and identity in memory; the real one is in test/integration. */
+/** A ledger in memory, with the real one's compare-and-set and run identity. test/integration tests the real one. */
 export class MemoryLedger implements RunLedger {
   readonly stored = new Map<string, Cursor>();
   readonly runs: CreatedRun[] = [];
   readonly cancelled: string[] = [];
   readonly batches: number[] = [];
-  /** The jobs of each look at cursors. */
+  /** The uids of each call of `cursors`. */
   readonly reads: (readonly string[])[] = [];
   down = false;
-  /** It answers reads and refuses writes, as a demoted primary does. */
+  /** Reads are answered and writes refused, as by a demoted primary. */
   readOnly = false;
-  /** Jobs that the database refuses for what they hold. */
+  /** Jobs that the database refuses for their content. */
   readonly poison = new Set<string>();
   attempts = 0;
   readonly #clock: Clock;
@@ -241,7 +241,7 @@ export class MemoryLedger implements RunLedger {
     return Promise.resolve(false);
   }
   async liftHalt(): Promise<void> {}
-  /** What a worker or a REST request does behind the leader's back. */
+  /** Writes a cursor as a worker or a REST request does, without the leader. */
   write(uid: string, change: Partial<Cursor>): void {
     const cursor = this.stored.get(uid);
     if (cursor) this.stored.set(uid, { ...cursor, ...change, version: cursor.version + 1 });
@@ -269,7 +269,7 @@ export class SpokenNews implements LedgerNews {
 
 export class SwitchableLeadership implements Leadership {
   #leading: boolean;
-  /** What `holds` says when it already knows better than the listener. */
+  /** Leadership has lapsed: `holds` says so before the listeners are told. */
   lapsed = false;
   readonly #listeners = new Set<(leading: boolean) => void>();
   constructor(leading: boolean) {

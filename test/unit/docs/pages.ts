@@ -1,6 +1,6 @@
 import { glob, readFile } from "node:fs/promises";
 
-/** Every page in Markdown. */
+/** All pages in Markdown. */
 export const pages = await Promise.all(
   (await Array.fromAsync(glob(["*.md", "docs/**/*.md", "test/**/*.md"]))).map(async (file) => ({
     file,
@@ -8,7 +8,7 @@ export const pages = await Promise.all(
   })),
 );
 
-/** The blocks of a page that are to be pasted into a shell. */
+/** The blocks of a page that readers paste into a shell. */
 export function shellBlocks(text: string): string[] {
   return [...text.matchAll(/^```sh\n(.*?)^```/gms)].map(([, block = ""]) => block);
 }

@@ -5,7 +5,7 @@ import type { UnfinishedRun } from "../../../src/domain/run.ts";
 import { revisionOf } from "../../../src/domain/revision.ts";
 import { timingOf } from "../../../src/domain/timing.ts";
 
-/** A moment of the day that all cases share; seconds and milliseconds may follow. */
+/** A moment of the day that all cases share: `12:00`, or with seconds and milliseconds. */
 export function at(time: string): Instant {
   return Date.parse(`2026-03-10T${time.length === 5 ? `${time}:00` : time}Z`);
 }
@@ -47,7 +47,7 @@ export function aJob(change: Partial<Omit<Job, "spec">> & { spec?: Partial<JobSp
   };
 }
 
-/** The cursor that stands at `position` for exactly this job. */
+/** A cursor that fits the job exactly, at 12:00. */
 export function aCursor(job: Job, change: Partial<Cursor> = {}): Cursor {
   return {
     jobUid: job.uid,

@@ -1,13 +1,13 @@
 /**
- * The written rule, minute by minute and straight from Intl's wall clock: slow, simple, and sharing no
- * code with what it judges.
+ * The documented rule, applied minute by minute to Intl's wall clock: slow, simple, and without any code of what it
+ * judges.
  */
 import type { RandomCron } from "./random-cron.ts";
 
 const MINUTE = 60_000;
 const DAY = 1440 * MINUTE;
 
-/** Enough to know which times an overlap repeats: since 2009 no clock was set back by 4 hours. */
+/** Long enough to know which times an overlap repeats: since 2009 no clock was set back by 4 hours. */
 const WARM_UP = DAY / 6;
 
 /** What the zone's wall clock showed in each minute from `start` (a whole minute) to `end`. */
@@ -23,7 +23,7 @@ interface WallMinute {
   shown: Reading;
   /** The clock showed the same time in an earlier minute. */
   again: boolean;
-  /** Times that the clock jumped over right before. */
+  /** The times that the clock jumped over right before this minute. */
   skipped: readonly Reading[];
 }
 
@@ -53,7 +53,7 @@ export function observe(zone: string, start: number, end: number): Window {
   return { zone, start, end, minutes };
 }
 
-/** Every fire time in [window.start, window.end), in order. */
+/** All fire times in [window.start, window.end), in order. */
 export function bruteForce(cron: RandomCron, window: Window): number[] {
   const matches = matcher(cron);
   const fires: number[] = [];
@@ -66,7 +66,7 @@ export function bruteForce(cron: RandomCron, window: Window): number[] {
   return fires;
 }
 
-/** Days (their first instant, `from` plus whole days) in which the zone's offset changes. */
+/** The days in which the zone's offset changes, by their first instant: `from` plus whole days. */
 export function transitionDays(zone: string, from: number, to: number): number[] {
   const clock = wallClock(zone);
   const offset = (at: number): number => clock(at) - at;

@@ -1,6 +1,6 @@
 /**
- * Random expressions whose meaning the generator knows: it draws the sets and writes the text, so that
- * a test compares against what was meant and no parser is involved.
+ * Random expressions whose meaning is known: the generator draws the sets of values and writes the text from them, so
+ * that a test can compare with what is meant, without a parser.
  */
 export interface RandomCron {
   text: string;
@@ -43,7 +43,7 @@ interface Field {
 const MONTHS = "jan FEB Mar apr MAY jun JUL aug Sep oct NOV dec".split(" ");
 const WEEKDAYS = "Sun MON tue WED thu FRI sat".split(" ");
 
-/** `stars`: how likely each of the day fields is a plain `*`. */
+/** `stars`: the probability that a day field is a plain `*`. */
 export function randomCron(random: () => number, stars = 0.6): RandomCron {
   const minute = field(random, { min: 0, max: 59, star: 0.15, names: [] });
   const hour = field(random, { min: 0, max: 23, star: 0.25, names: [] });
@@ -89,7 +89,7 @@ function item(
   const kind = random();
   if (kind < 0.2) return { text: `*/${step}`, values: stepped(min, max, step) };
   if (kind < 0.55) return { text: write(low), values: new Set([low]) };
-  // croner reads a range that ends in SUN as one that ends in 7.
+  // Not the name: croner reads a range that ends in SUN as one that ends in 7.
   const range = `${write(low)}-${high === 0 ? "0" : write(high)}`;
   if (kind < 0.8) return { text: range, values: stepped(low, high, 1) };
   return { text: `${range}/${step}`, values: stepped(low, high, step) };

@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
 import { parseFields, type CronFields } from "../../../../src/domain/cron/fields.ts";
 import { readCronText } from "../../../../src/domain/cron/grammar.ts";
-import { randomCron, seededRandom } from "./random-cron.ts";
+import { seededRandom } from "../../../faults/seeded-random.ts";
+import { randomCron } from "./random-cron.ts";
 
 test("the field sets are those that the author meant, for 5,000 expressions", () => {
   const random = seededRandom(7);

@@ -6,7 +6,8 @@ import { Cron } from "croner";
 import { describe, expect, test } from "vitest";
 import { compileSchedule, type CompiledSchedule } from "../../../../src/domain/schedule.ts";
 import { bruteForce, observe, transitionDays, type Window } from "./brute-force.ts";
-import { between, pick, randomCron, seededRandom, type RandomCron } from "./random-cron.ts";
+import { seededRandom } from "../../../faults/seeded-random.ts";
+import { between, pick, randomCron, type RandomCron } from "./random-cron.ts";
 
 const SEED = Number(process.env["CARILLON_FUZZ_SEED"] ?? 20261121);
 const MINUTE = 60_000;

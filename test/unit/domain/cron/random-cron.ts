@@ -13,18 +13,6 @@ export interface RandomCron {
   followsElapsedTime: boolean;
 }
 
-/** Mulberry32: 32 bits of state, so that a failing case is replayed from its seed alone. */
-export function seededRandom(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let t = state;
-    t = Math.imul(t ^ (t >>> 15), t | 1);
-    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
 export function pick<T>(random: () => number, from: readonly T[]): T {
   const item = from[Math.floor(random() * from.length)];
   if (item === undefined) throw new Error("nothing to pick from");

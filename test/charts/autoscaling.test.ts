@@ -1,4 +1,4 @@
-/** Who has the gateway's count: helm until the autoscaler writes one, then the autoscaler. */
+/** Who sets the gateway's number of replicas: helm until the autoscaler sets one, then the autoscaler. */
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import type { KubernetesClient } from "../../src/kubernetes/client.ts";
@@ -36,7 +36,7 @@ describe.runIf(kubeconfig !== "")("autoscaling", () => {
     return {
       upgrade: (gateway: object) => chart("upgrade", gateway),
       rollback: () => helm(["rollback", release, "-n", namespace], kubeconfig),
-      /** As the autoscaler does, by the scale subresource. */
+      /** Like the autoscaler, by the scale subresource. */
       scale: (count: number) => kube("scale", deployment, `--replicas=${count}`),
       count: async () => Number(await kube("get", deployment, "-o", "jsonpath={.spec.replicas}")),
       uninstall: () => helm(["uninstall", release, "-n", namespace], kubeconfig),
@@ -48,7 +48,7 @@ describe.runIf(kubeconfig !== "")("autoscaling", () => {
       const release = await startRelease({ serverSide, gateway: { replicas: 4 } });
       await release.upgrade(scaled());
       expect(await release.count()).toBe(4);
-      // The autoscaler has had no reason to write yet.
+      // The autoscaler has not yet had a reason to write.
       await release.upgrade(scaled({ maxReplicas: 20 }));
       expect(await release.count()).toBe(4);
       await release.scale(7);

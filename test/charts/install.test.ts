@@ -1,4 +1,4 @@
-/** The chart on a real API server: every object validated by it, upgraded, and taken away again. */
+/** The chart on a real API server, which validates every object: installed, upgraded, and uninstalled. */
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import type { KubernetesClient } from "../../src/kubernetes/client.ts";
@@ -19,10 +19,11 @@ describe.runIf(kubeconfig !== "")("helm", { shuffle: false }, () => {
   let client: KubernetesClient;
   let namespace: string;
   let team: string;
-  // Cluster-wide names carry the namespace and the release: other test files do not meet them.
+  // Cluster-wide names contain the namespace and the release, so that they do not collide with those of other test
+  // files.
   const release = `chart-${randomBytes(3).toString("hex")}`;
   const full = `${release}-carillon`;
-  // The definition belongs to all test files together, and helm would take it for its own.
+  // Without the definition, which all test files share: helm would manage it as its own.
   const values = () => ({
     ...EVALUATION,
     crds: { enabled: false },
@@ -31,7 +32,7 @@ describe.runIf(kubeconfig !== "")("helm", { shuffle: false }, () => {
   const secret = () =>
     json<{ data: Record<string, string> }>("-n", namespace, "get", "secret", `${full}-generated`);
 
-  /** Whether the part's service account may; kubectl ends with 1 for a no. */
+  /** Whether the part's service account may do this. For a no, kubectl exits with 1. */
   const may = async (part: "gateway" | "controller", ...question: string[]) => {
     const as = `--as=system:serviceaccount:${namespace}:${full}-${part}`;
     try {
@@ -47,7 +48,7 @@ describe.runIf(kubeconfig !== "")("helm", { shuffle: false }, () => {
     await installCrd(client);
     ({ name: namespace } = await createNamespace(client, "helm"));
     ({ name: team } = await createNamespace(client, "team"));
-    // Warnings of Pod Security are answers that helm prints.
+    // Makes Pod Security warn, which helm prints.
     await kube("label", "namespace", namespace, "pod-security.kubernetes.io/warn=restricted");
   });
   afterAll(async () => {
@@ -202,7 +203,7 @@ describe.runIf(kubeconfig !== "")("helm", { shuffle: false }, () => {
     const narrow = { ...values(), watchNamespaces: [team], headerSecretNamespaces: [team] };
     const args = ["upgrade", release, CHART, "--namespace", namespace, ...toSet(narrow)];
     await helm(args, kubeconfig);
-    // Rights take effect a moment after they are written, and end so.
+    // Rights begin and end a moment after they are written.
     const becomes = async (part: "gateway" | "controller", question: string, expected: boolean) => {
       const answer = () => may(part, ...question.split(" "));
       await expect.poll(answer, { message: question }).toBe(expected);
@@ -224,7 +225,7 @@ describe.runIf(kubeconfig !== "")("helm", { shuffle: false }, () => {
       "deployments,statefulsets,services,serviceaccounts,secrets,configmaps,roles,rolebindings,leases",
       "poddisruptionbudgets,networkpolicies,horizontalpodautoscalers",
     ].join(",");
-    // Without kube-controller-manager nothing else is made of them.
+    // Without kube-controller-manager nobody creates further objects for them.
     const left = (await kube("get", kinds, "-A", ...owned)).trim().split("\n");
     expect(left).toEqual([`secret/${full}-generated`]);
     expect((await kube("get", "clusterroles,clusterrolebindings", ...owned)).trim()).toBe("");

@@ -1,4 +1,4 @@
-/** What Prometheus itself says about our rules and metrics. */
+/** What Prometheus itself says about the alerting rules and the metrics. */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, inject, test } from "vitest";
@@ -14,7 +14,7 @@ async function check(what: "rules" | "metrics", input: string): Promise<string> 
   return run(program, [what], { input });
 }
 
-// Without a control plane there is no Go either, and that was said loudly.
+// Skipped without a control plane: then there is no Go either, and the setup has said so loudly.
 describe.runIf(inject("kubeconfig") !== "")("Prometheus", () => {
   test("takes the alerting rules", async () => {
     const rules = await readFile(join(CHART, "files/alerts.yaml"), "utf8");

@@ -57,7 +57,7 @@ const keysOf = (objects: readonly KubernetesObject[]) =>
 const leaseName = (objects: readonly KubernetesObject[], name: string) =>
   environment(podOf(named(objects, "Deployment", name)).containers[0]).get("CARILLON_LEASE_NAME");
 
-// A machine without Go and helm, and without a control plane for the same reason.
+// Skipped without a control plane: then the machine has neither Go nor helm.
 describe.runIf(inject("kubeconfig") !== "")("the chart's templates", () => {
   test("lint finds nothing", async () => {
     const said = await helm(["lint", "--strict", CHART, "--set", `database.url=${URL}`]);
@@ -364,7 +364,7 @@ describe.runIf(inject("kubeconfig") !== "")("the chart's templates", () => {
       bootstrap: { namespace: "b" },
     });
     const bindings = narrow.filter(({ kind }) => kind === "ClusterRoleBinding");
-    // What is left is to read those namespaces' uids.
+    // The only remaining right is to read the uids of those namespaces.
     expect(bindings.map(({ metadata }) => metadata.name).sort()).toEqual([
       "platform:carillon-controller-namespaces",
       "platform:carillon-gateway-namespaces",
@@ -396,7 +396,8 @@ describe.runIf(inject("kubeconfig") !== "")("the chart's templates", () => {
     expect(checksum).toMatch(/^[0-9a-f]{64}$/);
     expect(checksum).toBe(await checksumOf(URL));
     expect(checksum).not.toBe(await checksumOf(URL.replace("secret", "another")));
-    // Who may read pods, and no Secrets, knows all of it but the password.
+    // Somebody who may read pods, but no Secrets, knows all of it except the password, and must not be able to guess
+    // it.
     expect(checksum).not.toBe(hash("sha256", `${URL}|||false`));
   });
 
@@ -434,7 +435,7 @@ describe.runIf(inject("kubeconfig") !== "")("the chart's templates", () => {
   ])("$title leaves room in the labels of the database's pods", async ({ release, name }) => {
     const objects = await render({ postgresql: { enabled: true } }, { release });
     const database = named(objects, "StatefulSet", `${name}-postgresql`);
-    // controller-revision-hash: the name, a hyphen and up to ten characters.
+    // The label controller-revision-hash is the name, a hyphen and up to ten characters.
     expect(database.metadata.name.length + 11).toBeLessThanOrEqual(63);
     expect(database["spec"]).toMatchObject({ serviceName: database.metadata.name });
     const service = named(objects, "Service", database.metadata.name);
@@ -612,7 +613,7 @@ describe.runIf(inject("kubeconfig") !== "")("the chart's templates", () => {
       stored === fresh,
       "deploy/kubernetes/carillon.yaml is stale: node scripts/render-manifests.ts",
     ).toBe(true);
-    // Whoever applies it would put a password of ours into a cluster of theirs.
+    // Otherwise whoever applies it would use a published password.
     expect(stored).not.toMatch(/^kind: Secret$/m);
   });
 });

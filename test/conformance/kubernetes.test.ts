@@ -13,7 +13,7 @@ import { jobStoreConformance } from "./job-store.ts";
 
 describe.runIf(inject("kubeconfig") !== "")("on a real API server", () => {
   jobStoreConformance("Kubernetes", async () => {
-    // Of its own: expiring a position compacts etcd and restarts the API server.
+    // A control plane of its own: to expire a position, etcd is compacted and the API server restarted.
     const controlPlane = await startControlPlane(() => undefined);
     if (!controlPlane) throw new Error("the control plane of the project was there a moment ago");
     const client = connect(controlPlane.kubeconfig);
@@ -26,7 +26,7 @@ describe.runIf(inject("kubeconfig") !== "")("on a real API server", () => {
     ] as const;
     const store = jobStore(client, accountNamespaces);
     const expired = new Set<string>();
-    /** An API server that has just started refuses watches until it has read what they are about. */
+    /** An API server that has just started refuses watches until it has read the resources. */
     const watchesAnswer = async () => {
       const { position } = await store.list({ limit: 1 });
       const end = new AbortController();
@@ -41,7 +41,7 @@ describe.runIf(inject("kubeconfig") !== "")("on a real API server", () => {
       }
     };
     return {
-      // In a cluster that is not ours nothing can be compacted: there, the oldest version of all will do.
+      // A borrowed cluster cannot be compacted: there the oldest version of all serves as an expired position.
       store: {
         ...store,
         watch: (position, signal) => store.watch(expired.has(position) ? "1" : position, signal),
@@ -53,7 +53,7 @@ describe.runIf(inject("kubeconfig") !== "")("on a real API server", () => {
           expired.add(position);
           return;
         }
-        // The position must lie behind what the restarted API server knows first.
+        // The position must be older than the first one that the restarted API server knows.
         await createNamespace(client);
         await controlPlane.compact();
         await controlPlane.restart();

@@ -27,7 +27,7 @@ jobStoreConformance("PostgreSQL", async () => {
       const clock = { known: true, now: () => Date.now() };
       const retention = createRetention({ pool, clock, retentionDays: 90 });
       await retention.run(new AbortController().signal);
-      // Until then, lists begin at what other tests still have open on this server.
+      // Until then, lists begin at the oldest transaction that is open on this server, also of other tests.
       await until("lists begin after the deletion", async () => {
         const { rowCount } = await pool.query(
           `select from carillon_meta where key = 'jobs_purged_xid'
@@ -55,7 +55,7 @@ jobIndexConformance("PostgreSQL", async () => {
     elsewhere: createPostgresJobStore({ pool, notifications, timers }),
     newAccount: async () => randomUUID(),
     lose: async () => {
-      // As the retention task does with tombstones.
+      // As the retention task deletes tombstones.
       await pool.query("delete from jobs where deleted_at is not null");
       await pool.query(
         "update carillon_meta set value = pg_current_xact_id()::text where key = 'jobs_purged_xid'",

@@ -87,7 +87,7 @@ test("at SIGTERM the Idempotency-Key of a mail that nobody got is freed, as soon
 
   program.signal("SIGTERM");
   const holder = await held.promise;
-  // It has nothing else to do.
+  // Long enough to end: it has nothing else to do.
   await delay(1_000);
   await holder.query("rollback");
   holder.release();

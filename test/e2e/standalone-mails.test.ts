@@ -11,7 +11,7 @@ let program: Standalone | undefined;
 let server: ScriptedServer;
 let key = "";
 
-/** What the server says to the first mail that it has all of; to the others, nothing. */
+/** The server's answer to the first mail that it has received in full. It does not answer the others. */
 const first = Promise.withResolvers<string>();
 let mails = 0;
 
@@ -28,7 +28,7 @@ afterEach(async () => {
   await rm(directory, { recursive: true, force: true });
 });
 
-/** Sends a mail, and is gone once its server has it. */
+/** Sends a mail, and disconnects when the mail server has it. */
 async function sendAndLeave(url: string, subject: string): Promise<void> {
   const before = mails;
   const gone = new AbortController();

@@ -1,6 +1,6 @@
 /**
- * One data directory seen from several containers. A container is, as far as the locks are concerned, PID,
- * network and IPC namespaces of its own; unshare(1) makes them where it may.
+ * One data directory seen from several containers. For the locks, a container is a set of PID, network and IPC
+ * namespaces of its own; unshare(1) creates them if it is allowed to.
  */
 import { spawnSync } from "node:child_process";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
@@ -13,9 +13,9 @@ import { run, startStandalone, type Program } from "./program.ts";
 
 const user = process.getuid?.() === 0 ? [] : ["--map-current-user"];
 const OWN_PROCESSES = ["--pid", "--ipc", "--fork", "--mount-proc", "--kill-child"];
-/** Shares the network, so that the test reaches it. */
+/** Shares the network, so that the test can reach it. */
 const CONTAINER = ["unshare", ...user, ...OWN_PROCESSES];
-/** Its loopback is down: what it refuses, it refuses before it needs one. */
+/** Its loopback interface is down: it must refuse before it needs one. */
 const CUT_OFF = ["unshare", ...user, "--net", ...OWN_PROCESSES];
 
 const probe = spawnSync(CUT_OFF[0] ?? "", [...CUT_OFF.slice(1), "flock", "--version"], {
@@ -81,7 +81,7 @@ describe.skipIf(refusal !== undefined)("one data directory, several containers",
       const container = await startStandalone(directory, {}, CONTAINER);
       container.signal("SIGKILL");
       await container.finished;
-      // Left behind, with a number that is another process' in the next container or nobody's.
+      // The lock file is left behind; in the next container its PID is another process's, or nobody's.
       expect(await postmaster()).toBeGreaterThan(0);
     }
     const host = await start();

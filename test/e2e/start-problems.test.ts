@@ -105,7 +105,7 @@ describe("one clear line, no stack, an exit code that is not 0", () => {
   });
 
   test.runIf(process.platform === "linux")("a PostgreSQL without its libraries", async () => {
-    // As npm leaves it where it may run no install scripts: here there is one that cannot be used.
+    // As npm leaves it when install scripts are not allowed, except that here there is a library that cannot be used.
     await writeFile(join(other, "libicui18n.so.60"), "");
     const env = { CARILLON_DATA_DIR: join(other, "unmade"), LD_LIBRARY_PATH: other };
     expect(await start({ DATABASE_URL: "", ...env })).toEqual(
@@ -156,7 +156,7 @@ describe("one clear line, no stack, an exit code that is not 0", () => {
     const first = await startStandalone(keep);
     first.signal("SIGTERM");
     await first.finished;
-    // The first start keeps no secret yet: rotating makes one.
+    // The first start has not stored a secret yet: rotating creates one.
     const again = await startStandalone(keep);
     const cli = run("cli", {
       args: ["admin", "signing-secret", "show", "--account", "default"],
@@ -201,7 +201,7 @@ test.each(["standalone", "gateway", "controller"])(
       `do 'begin execute format(
          $$alter database %I set search_path = public, pg_catalog$$, current_database()); end'`,
     );
-    // What tells sessions apart.
+    // Makes each statement seem to run in another session, as behind such a pooler.
     await admin(
       pooled.url,
       `create function public.pg_backend_pid() returns int language sql
@@ -228,7 +228,7 @@ test.each(["standalone", "controller", "gateway"])(
     const { code, stdout, stderr } = await run(name, { env }).finished;
     expect(code).toBe(1);
     expect(stdout + stderr).toContain("a part that must not end has ended: stopping");
-    // The last words of a Node that crashes.
+    // Node's last line when it crashes.
     expect(stderr).not.toContain("Node.js v");
     await own.drop();
   },
@@ -278,14 +278,14 @@ test("it goes on when nobody reads its lines any longer", async () => {
   const program = run("standalone", { env });
   program.child.stdout?.destroy();
   const state = () => readFile(join(directory, "state.json"), "utf8").catch(() => "");
-  // Written after the last line.
+  // The state is written after the last line of output.
   await until("it has begun", async () => (await state()).includes('"done"'), 30_000);
   program.signal("SIGTERM");
   expect(await program.finished).toMatchObject({ code: 0, stderr: "" });
   await database.drop();
 });
 
-/** What a PostgreSQL answers that is not there yet. */
+/** What PostgreSQL answers while it is starting. */
 const STARTING_UP = (() => {
   const fields = Buffer.from("SFATAL\0C57P03\0Mthe database system is starting up\0\0");
   const length = Buffer.alloc(4);
@@ -337,7 +337,7 @@ test("a gateway waits for a database that is away, says so once, and ends when i
   const gateway = gatewayOn(
     `postgres://u:hidden@127.0.0.1:${(away.address() as AddressInfo).port}/db`,
   );
-  // Each time it asks for a connection for the runs first.
+  // Each try begins with a connection for the runs.
   await until("it has tried again and again", () => tries >= 4);
   gateway.signal("SIGTERM");
   expect(await gateway.finished).toMatchObject({ code: 0, stderr: "" });
@@ -433,7 +433,7 @@ test("migrate ends at SIGTERM, also as the first process of a container", async 
   const program = run("migrate", { env });
   await until("it waits", () => program.stdout().includes("Waiting for PostgreSQL"));
   program.signal("SIGTERM");
-  // A code, not a signal: it has a handler, without which a first process would go on.
+  // An exit code, not a signal: the program has a handler, without which a process with PID 1 would ignore the signal.
   expect((await program.finished).code).toBe(143);
 });
 
@@ -479,7 +479,7 @@ test("standalone ends at SIGTERM while its migration waits for somebody who read
   await database.drop();
 });
 
-/** For any of the programs, with ports of the system's choice. */
+/** Settings for any of the programs, with ports that the system chooses. */
 function environment(more: Record<string, string>): Record<string, string> {
   return {
     CARILLON_DATA_DIR: join(other, "data"),
@@ -499,7 +499,7 @@ async function start(env: Partial<Record<string, string>>): Promise<object> {
   return { code, lines: stderr.trimEnd().split("\n") };
 }
 
-/** One line, and no password in it. */
+/** Output of one line, without the password. */
 function oneLine(says: string): object {
   const escaped = says.replaceAll(/[.*+?^${}()|[\]\\]/g, "\\$&");
   const pattern = new RegExp(`^carillon: (?!.*hidden).*${escaped}`);

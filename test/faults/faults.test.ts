@@ -8,14 +8,14 @@ import { startFaultyControlPlane } from "./cluster.ts";
 import { summary, violationLines } from "./report.ts";
 import { runRound } from "./round.ts";
 
-// Short rounds for every change; `npm run faults` does long ones.
+// Short rounds, to be run with every change; `npm run faults` does long ones.
 interface Round {
   seed: number;
   seconds: number;
   jobs: number;
 }
 
-/** What is kept of a round that is in order: nothing but its numbers on standard error. */
+/** Of a round without violations nothing is kept; its figures go to standard error. */
 async function run(
   round: Round,
   controlPlane?: OwnControlPlane,
@@ -28,7 +28,7 @@ async function run(
   if (report.faults.skipped > 0) leaveOut("clock jumps, because libfaketime is not installed");
   const violations = violationLines(report);
   if (violations.length === 0) await rm(directory, { recursive: true, force: true });
-  // A machine too slow to make jobs in time would prove nothing.
+  // A machine that is too slow to create jobs in time would prove nothing.
   return { enough: verdict.delivered > round.jobs / 10, violations };
 }
 
@@ -45,7 +45,7 @@ describe("kubernetes", () => {
       process.stderr.write(`control plane: ${line}\n`);
     });
     if (controlPlane === undefined) leaveOut("faults of a control plane, because there is none");
-    // Where kube-apiserver has to be built first.
+    // Long enough to build kube-apiserver first.
   }, 1_200_000);
   afterAll(async () => {
     await controlPlane?.stop();

@@ -9,7 +9,7 @@ import { openStage, type Stage } from "./stage.ts";
 
 const chrome = findChrome();
 
-/** In order; each step goes on where the one before it ended. Nothing is clicked. */
+/** The steps run in order; each goes on where the one before it ended. Nothing is clicked. */
 describe.skipIf(chrome === undefined)("with the keyboard alone", () => {
   let stage: Stage;
   let program: Standalone;
@@ -31,7 +31,10 @@ describe.skipIf(chrome === undefined)("with the keyboard alone", () => {
   const focusOn = async (what: ReturnType<typeof button>) => {
     await expect.poll(() => keys.has(what)).toBe(true);
   };
-  /** Of the button that has the focus. The menu takes it a moment after it is there; arrows before that are lost. */
+  /**
+   * Opens the menu of the focused button. The menu takes the focus a moment after it appears; arrow keys before that
+   * are lost.
+   */
   const openMenu = async () => {
     await keys.press("Enter");
     const inside = `document.activeElement?.closest('[role="menu"]') != null`;
@@ -121,7 +124,7 @@ describe.skipIf(chrome === undefined)("with the keyboard alone", () => {
     await focusOn(heading("Create a job"));
     await keys.tabTo(page.getByLabel("Name"));
     await keys.type("By keyboard");
-    // Arrows choose among the kinds, and back.
+    // Arrow keys choose among the kinds, and back.
     await keys.tabTo(page.getByRole("radio", { name: "Call a webhook" }));
     await keys.press("ArrowRight");
     await page.getByLabel("Subject").waitFor();
@@ -135,7 +138,8 @@ describe.skipIf(chrome === undefined)("with the keyboard alone", () => {
     await keys.press("Control+A");
     await keys.type("Lisbon");
     await page.getByRole("option", { name: "Europe/Lisbon" }).waitFor();
-    // A list that opens looks for the present choice in a timer, which keys may overtake, and nobody's fingers.
+    // A list looks for the present choice in a timer after it opens. The test's keys may be faster than that; nobody's
+    // fingers are.
     await page.evaluate("new Promise((done) => setTimeout(done))");
     await keys.press("ArrowDown");
     await keys.press("Enter");
@@ -158,7 +162,7 @@ describe.skipIf(chrome === undefined)("with the keyboard alone", () => {
     await page.keyboard.down("Enter");
     await page.getByText("success", { exact: true }).first().waitFor();
     expect(receiver.received.map(({ path }) => path)).toEqual(["/keyboard"]);
-    // Held for longer than a run takes: it presses again and again.
+    // A key that is held for longer than a run takes repeats.
     await expect.poll(() => button("Run now").getAttribute("aria-disabled")).toBe("false");
     await page.keyboard.down("Enter");
     await page.keyboard.up("Enter");

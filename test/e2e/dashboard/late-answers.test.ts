@@ -6,7 +6,7 @@ import { openStage, type Stage } from "./stage.ts";
 
 const chrome = findChrome();
 
-/** What is shown while an answer is on its way, and what an answer may still change when it comes late. */
+/** What is shown while an answer is under way, and what a late answer may still change. */
 describe.skipIf(chrome === undefined)("an answer that comes late, or cut off", () => {
   let stage: Stage;
   beforeAll(async () => {
@@ -56,7 +56,7 @@ describe.skipIf(chrome === undefined)("an answer that comes late, or cut off", (
     await button(page, "Delete the key slowly gone").click();
     const question = dialog(page);
     await question.getByRole("button", { name: "Delete the key" }).waitFor();
-    // As fast as a browser can: a double click of another kind.
+    // The second click comes as fast as a browser can deliver it.
     await page.evaluate(`{
       const named = (name) =>
         [...document.querySelectorAll("[role=dialog] button")].find((each) => each.textContent === name);
@@ -180,9 +180,9 @@ describe.skipIf(chrome === undefined)("an answer that comes late, or cut off", (
       }
     }`);
     await expect.poll(() => new URL(page.url()).searchParams.get("q")).toBe("x".repeat(150));
-    // Safari throws at the hundredth within ten seconds.
+    // Safari throws at the hundredth write within ten seconds.
     expect(Number(await page.evaluate("globalThis.writes"))).toBeLessThan(10);
-    // What is not yet written goes along with another filter.
+    // Text that is not yet in the address is written with another filter.
     await choice(page, "Type").click();
     await page.getByRole("option", { name: "webhook" }).waitFor();
     await page.evaluate(`{
@@ -201,7 +201,7 @@ describe.skipIf(chrome === undefined)("an answer that comes late, or cut off", (
     await createJob("Choice");
     const { context, page } = await open("jobs");
     const code = await hold(page, "GET", "**/assets/api-keys-*.js");
-    // Nothing is rendered between the click and the end of the filter's wait.
+    // The browser is kept busy, so that nothing is rendered between the click and the end of the filter's wait.
     await page.evaluate(`{
       const box = document.querySelector("[aria-label^=Search]");
       const { set } = Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value");
@@ -212,7 +212,7 @@ describe.skipIf(chrome === undefined)("an answer that comes late, or cut off", (
       while (performance.now() < typed + 250);
     }`);
     await code.asked;
-    // Timers come in their order: the one of the filter is over.
+    // Timers fire in order: after this one, the filter's has fired.
     await page.evaluate("new Promise((done) => setTimeout(done, 300))");
     code.release();
     await heading(page, "API keys").waitFor();

@@ -13,7 +13,7 @@ const listed = (page: Page, subject: string) =>
 const shown = (page: Page, subject: string) =>
   page.getByRole("heading", { level: 2, name: subject });
 
-/** Pixels by which the first letter of the newest mail's subject, at the right, is outside of its line. */
+/** By how many pixels the first letter of the newest mail's subject, at its right end, lies outside of its line. */
 const hiddenBeginning = `(() => {
   const line = document.querySelector("nav b");
   const first = document.createRange();
@@ -67,7 +67,7 @@ describe.skipIf(chrome === undefined)("the mail catcher's page", () => {
     const late = page.waitForResponse(`**/api/messages/${slow}`);
     held.release();
     await (await late).finished();
-    // What is asked for behind the late answer comes when that would have been drawn.
+    // This answer comes after the late one, which would have been drawn by now.
     await page.evaluate(`fetch("api/messages").then((answer) => answer.text())`);
     await shown(page, "quick").waitFor();
     expect(await shown(page, "slow").count()).toBe(0);
@@ -101,7 +101,7 @@ describe.skipIf(chrome === undefined)("the mail catcher's page", () => {
     await page.emulateMedia({ forcedColors: "active" });
     await listed(page, "marked").click();
     await shown(page, "marked").waitFor();
-    // The ground has another colour in any case, of which nothing is seen.
+    // The colours of the text: the computed backgrounds differ in any case, but forced colours hide them.
     const words = (current: boolean) =>
       page.evaluate(
         `getComputedStyle(document.querySelector("nav [aria-current=${current}]")).color`,
@@ -141,7 +141,7 @@ describe.skipIf(chrome === undefined)("the mail catcher's page", () => {
     const late = page.waitForResponse((response) => response.status() === 200);
     list.release();
     await (await late).finished();
-    // What is asked for behind the late answer comes when that would have been drawn.
+    // This answer comes after the late one, which would have been drawn by now.
     await page.evaluate(`fetch("api/messages").then((answer) => answer.text())`);
     expect(await listed(page, "deleted").count()).toBe(0);
     await context.close();

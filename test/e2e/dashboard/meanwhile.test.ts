@@ -11,7 +11,10 @@ import { openStage, type Stage } from "./stage.ts";
 
 const chrome = findChrome();
 
-/** One step after the other as events come on a busy machine: React has no time between them for what can wait. */
+/**
+ * Does the steps right after each other, as events come on a busy machine: React has no time in between for what can
+ * wait.
+ */
 const hurry = (page: Page, ...steps: string[]) =>
   page.evaluate(`(async () => {
     const named = (selector, text) =>
@@ -26,7 +29,7 @@ const hurry = (page: Page, ...steps: string[]) =>
     for (const step of steps) await scheduler.postTask(step, { priority: "user-blocking" });
   })()`);
 
-/** The second click of a double one, on whatever is there by then. */
+/** The second click of a double click, on whatever is there by then. */
 async function clickAgain(page: Page): Promise<void> {
   await page.mouse.down({ clickCount: 2 });
   await page.mouse.up({ clickCount: 2 });
@@ -35,7 +38,7 @@ async function clickAgain(page: Page): Promise<void> {
   );
 }
 
-/** An answer is awaited, or what was clicked is not yet shown, and somebody goes on. */
+/** The user goes on while an answer is under way, or before the effect of a click is shown. */
 describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
   let stage: Stage;
   beforeAll(async () => {
@@ -152,7 +155,7 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
     await page.getByLabel("URL").fill("no URL");
     await check.asked;
     const create = button(page, "Create job");
-    // What is at its end goes down with the form's.
+    // A button at the form's end moves with the height of the form, which is compared.
     const form = page.locator("form");
     const before = await form.boundingBox();
     await create.hover();
@@ -160,7 +163,7 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
     const answer = page.waitForResponse("**/jobs/check");
     check.release();
     await (await answer).finished();
-    // Drawn twice after what is asked for behind the answer has come.
+    // Two frames have been drawn after a later answer has come.
     await page.evaluate(`fetch("/healthz").then(() => new Promise((drawn) =>
       requestAnimationFrame(() => requestAnimationFrame(drawn))))`);
     expect(await form.boundingBox()).toEqual(before);
@@ -202,7 +205,7 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
     await hurry(page, `named("[role=option]", "paused").click()`, `type("Search", "Cho")`);
     await expect.poll(() => new URL(page.url()).search).toBe("?status=paused&q=Cho");
     expect(await page.getByLabel("Search").inputValue()).toBe("Cho");
-    // The way back and a link to the list itself are other addresses, and the box shows theirs.
+    // Back and a link to the list change the address, and the text box follows.
     await page.goBack();
     await expect.poll(() => page.getByLabel("Search").inputValue()).toBe("");
     await page.goForward();
@@ -388,7 +391,7 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
     expect(await dialog(page).getByRole("button", { name: "Close" }).count()).toBe(0);
     expect(await namespace.inputValue()).toBe("team-a");
     bound.release();
-    // It has no cluster, and says so.
+    // The gateway has no cluster, and says so.
     await dialog(page).getByRole("alert").waitFor();
     await page.keyboard.press("Escape");
     await dialog(page).waitFor({ state: "detached" });
@@ -431,7 +434,7 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
     released.resolve();
     await page.getByRole("alert").getByText("The database is away.").waitFor();
     expect(runs).toBe(1);
-    // What failed is not said again of what is asked for next.
+    // The error of the last action is not shown for the next one.
     await button(page, "Resume").click();
     await button(page, "Pause").waitFor();
     expect(await page.getByRole("alert").getByText("The database is away.").count()).toBe(0);
@@ -451,7 +454,7 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
     await place(page, "Jobs").click();
     await edit("Two");
     await page.getByLabel("Name").fill("Two, renamed");
-    // As from the list that a browser shows at its button for the way back.
+    // As with the list of pages that a browser shows at its Back button.
     await page.evaluate("history.go(-3)");
     await heading(page, "Edit One").waitFor();
     expect(await page.getByLabel("Name").inputValue()).toBe("One");

@@ -11,7 +11,7 @@ import { openStage, type Stage } from "./stage.ts";
 
 const chrome = findChrome();
 
-/** In the order in which a newcomer does it; each step builds on those before. */
+/** The steps run in the order in which a newcomer takes them; each builds on those before. */
 describe.skipIf(chrome === undefined).each([
   { name: "desktop", view: DESKTOP },
   { name: "phone", view: PHONE },
@@ -39,10 +39,10 @@ describe.skipIf(chrome === undefined).each([
     await page.getByRole("heading", { level: 1, name: place }).waitFor();
   }
   const button = (name: string | RegExp) => page.getByRole("button", { name });
-  /** The page behind has one of nearly the same name, which is all there is until the dialog is. */
+  /** The page behind the dialog has a button of almost the same name, which would be found before the dialog opens. */
   const inDialog = (name: string) => page.getByRole("dialog").getByRole("button", { name });
   const toast = (text: string) => page.getByText(text).first().waitFor();
-  /** What is shown only now stays, whatever key or place is hit by mistake. */
+  /** What is shown only once must not be closed by a key or a click by mistake. */
   const hitEscapeAndBeside = async () => {
     await page.keyboard.press("Escape");
     await page.mouse.click(3, view.height / 2);
@@ -55,7 +55,7 @@ describe.skipIf(chrome === undefined).each([
     await button("Sign in").click();
     await page.getByRole("alert").getByText("The address or the password is wrong.").waitFor();
     await signIn(page, owner);
-    // The heading is there before what the overview has to ask for.
+    // The heading is there before the overview's data.
     const steps = page.getByText("First steps");
     await expect.poll(() => steps.isVisible()).toBe(true);
   });
@@ -172,7 +172,7 @@ describe.skipIf(chrome === undefined).each([
     await page.goto(`/dashboard/jobs/${id}/edit`);
     const name = page.getByLabel("Name");
     await expect.poll(() => name.inputValue()).toBe("Launch");
-    // What somebody else saves while the form is open stays, too.
+    // Changes that somebody else saves while the form is open stay, too.
     await call(program.url, {
       key,
       method: "PATCH",

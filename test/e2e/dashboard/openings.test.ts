@@ -10,7 +10,7 @@ import { openStage, type Stage } from "./stage.ts";
 
 const chrome = findChrome();
 
-/** Pixels from the middle of the window to the middle of an open dialog; 0 without one. */
+/** Pixels between the middle of the window and the middle of an open dialog; 0 without a dialog. */
 const DIALOG_ASIDE = `(() => {
   const dialog = document.querySelector(".mantine-Modal-content");
   if (!dialog) return 0;
@@ -55,7 +55,7 @@ describe.skipIf(chrome === undefined)("everything that opens", () => {
           throw new Error(`${path}: could not open ${what}`, { cause: error });
         }
         const place = `/${path}: ${what}`;
-        // The dark one has the same elements.
+        // The dark scheme has the same elements: only its colours are checked.
         const look = scheme === "light" ? "everything" : "colours";
         found.push(...(await violations(page, look)).map((line) => `${place}: ${line}`));
         const overflow = await page.evaluate(
@@ -69,7 +69,7 @@ describe.skipIf(chrome === undefined)("everything that opens", () => {
       expect(complaints).toEqual([]);
       await context.close();
     },
-    // Of each, the page and what opens on it are looked at as a whole.
+    // For each opening, the whole page and what opens on it are checked.
     OPENINGS.length * 20_000,
   );
 });

@@ -25,7 +25,7 @@ const PAGES = [
   { path: "nowhere", title: "There is no such page" },
 ];
 
-/** Pixels by which the first letter of a link that begins with it at the right is outside of the link's box. */
+/** By how many pixels the first letter of a link that is written from right to left lies outside of the link's box. */
 const hiddenBeginning = (letter: string) => `(() => {
   const links = [...document.querySelectorAll("a.row-link")];
   const link = links.find(({ textContent }) => textContent.startsWith("${letter}"));
@@ -35,10 +35,10 @@ const hiddenBeginning = (letter: string) => `(() => {
   return first.getBoundingClientRect().right - link.closest(".clip").getBoundingClientRect().right;
 })()`;
 
-/** A sheet of paper. */
+/** The size of a sheet of paper. */
 const A4: View = { width: 794, height: 1_123 };
 
-/** What stays where it is on each sheet, and what shows only a part of itself. */
+/** Elements that would be printed on every sheet, and elements of which only a part would be printed. */
 const inTheWay = `[...document.querySelectorAll("body *")].filter((each) => {
   const { position, overflowX, overflowY } = getComputedStyle(each);
   if (!each.checkVisibility() || each.getBoundingClientRect().height === 0) return false;
@@ -47,7 +47,7 @@ const inTheWay = `[...document.querySelectorAll("body *")].filter((each) => {
     || (overflowY === "auto" && each.scrollHeight > each.clientHeight);
 }).map(({ className }) => String(className))`;
 
-/** The words of a state, a role or an account that end in an ellipsis. */
+/** The labels of states, roles or accounts that are cut with an ellipsis. */
 const SHORTENED = `[...document.querySelectorAll("main .mantine-Badge-label")]
   .filter((label) => label.scrollWidth > label.clientWidth)
   .map((label) => label.textContent)`;
@@ -145,7 +145,7 @@ describe.skipIf(chrome === undefined)("every page", () => {
         expect([path, text, overflow]).toEqual([path, text, 0]);
       }
     }
-    // Ten thousand characters are refused in words, not by a broken page.
+    // A name of ten thousand characters is refused with a message, and does not break the page.
     await page.goto("/dashboard/jobs/new");
     await page.getByLabel("Name").fill("x".repeat(10_000));
     await page.getByText("must have at most 255 characters").waitFor();
@@ -188,7 +188,7 @@ describe.skipIf(chrome === undefined)("every page", () => {
     await first.page.getByLabel("Owner's email").fill("second@example.com");
     await first.page.getByRole("button", { name: "Create", exact: true }).click();
     await first.page.getByRole("button", { name: "Copy the link" }).waitFor();
-    // It is shown only now: neither a key nor a click beside it takes it away.
+    // It is shown only once: neither a key nor a click beside the dialog closes it.
     await first.page.keyboard.press("Escape");
     await first.page.mouse.click(3, DESKTOP.height / 2);
     const link = await copied(first.page, "Copy the link");
@@ -225,7 +225,7 @@ describe.skipIf(chrome === undefined)("every page", () => {
     for (const lines of [1, 3, 4, 16, 17]) heights.push(await heightOf(lines));
     const [one = 0, three = 0, four = 0, sixteen = 0, more = 0] = heights;
     expect([one, more]).toEqual([three, sixteen]);
-    // Nothing beside it lays out the text, to learn its height.
+    // There is no second text area, which would lay out the text to learn its height.
     expect(await page.locator("textarea").count()).toBe(1);
     const line = four - three;
     expect(line).toBeGreaterThan(10);
@@ -268,7 +268,7 @@ describe.skipIf(chrome === undefined)("every page", () => {
     );
     expect(bytes).toBeGreaterThan(10_000);
     expect(bytes).toBeLessThan(250_000);
-    // Painted at all; how fast is for the benchmark: npm run bench -- dashboard.
+    // Only whether it is painted at all; npm run bench -- dashboard measures how fast.
     expect(paint).toBeLessThan(10_000);
     await context.close();
   });

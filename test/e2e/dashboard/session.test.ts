@@ -12,7 +12,7 @@ const PASSWORD = "a very good password";
 
 const field = (page: Page, name: string) => page.getByRole("textbox", { name, exact: true });
 
-/** As when somebody comes back to the tab: the page asks who is signed in. */
+/** As when the user comes back to the tab: the page asks who is signed in. */
 const lookAt = (page: Page) => page.evaluate(`dispatchEvent(new Event("visibilitychange"))`);
 
 async function enter(page: Page, { email, password }: Owner): Promise<void> {
@@ -21,7 +21,7 @@ async function enter(page: Page, { email, password }: Owner): Promise<void> {
   await button(page, "Sign in").click();
 }
 
-/** The session ends with the next `method path`, and the answer to that arrives only with `release`. */
+/** The session ends with the next request `method path`, whose answer arrives only with `release`. */
 async function endWith(page: Page, method: string, path: string) {
   const held = Promise.withResolvers<void>();
   const released = Promise.withResolvers<void>();
@@ -44,13 +44,13 @@ async function endWith(page: Page, method: string, path: string) {
     async release(): Promise<void> {
       released.resolve();
       await arrived.promise;
-      // A later answer has come back, too: the page has seen both.
+      // The answer to a later request has come: the page has handled both.
       await page.evaluate(`fetch("/dashboard/api/session").then((answer) => answer.text())`);
     },
   };
 }
 
-/** Who is signed in, as the page's network and clock let it know. */
+/** What the page learns of who is signed in, whatever its network and its clock do. */
 describe.skipIf(chrome === undefined)("a session that ends", () => {
   let stage: Stage;
   let owner: Owner;
@@ -77,7 +77,10 @@ describe.skipIf(chrome === undefined)("a session that ends", () => {
   afterAll(() => stage?.close());
 
   const open = (path: string) => stage.openPage(path);
-  /** One that has asked all that it asks by itself, so that only what is done then finds the session ended. */
+  /**
+   * Opens a form that has sent all requests that it sends by itself: only the next action finds out that the session
+   * has ended.
+   */
   const openForm = async (path: string) => {
     const opened = await open(path);
     await opened.page.getByText("At 03:00, every day").waitFor();
@@ -234,7 +237,7 @@ describe.skipIf(chrome === undefined)("a session that ends", () => {
     await from.fill("whole@example.com");
     await button(page, "Save").click();
     await page.getByText("SMTP settings saved").waitFor();
-    // Nothing is kept of what was saved.
+    // Nothing that was saved is kept as unsaved.
     await page.getByRole("link", { name: "Jobs", exact: true }).first().click();
     await heading(page, "Jobs").waitFor();
     await page.getByRole("link", { name: "SMTP", exact: true }).click();

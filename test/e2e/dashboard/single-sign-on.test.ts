@@ -21,7 +21,7 @@ describe.skipIf(chrome === undefined)("users and how they sign in", () => {
   beforeAll(async () => {
     const port = await freePort();
     const publicUrl = `http://127.0.0.1:${port}`;
-    // Another site for the browser, as providers are: what it does with SameSite counts.
+    // For the browser it is another site, as real providers are, so that SameSite takes effect.
     provider = await startOpenIdProvider({
       hostname: "localhost",
       redirectUri: publicUrl + CALLBACK_PATH,
@@ -68,7 +68,7 @@ describe.skipIf(chrome === undefined)("users and how they sign in", () => {
     await page.getByRole("button", { name: "Sign in with Example ID" }).click();
     await page.getByRole("alert").getByText("Example ID does not answer").waitFor();
     expect(await violations(page)).toEqual([]);
-    // Nothing is done by it that anybody could look for.
+    // This request changes nothing, so its error does not ask the user to look.
     await page.route("**/dashboard/api/single-sign-on", (route) => route.abort());
     await page.getByRole("button", { name: "Sign in with Example ID" }).click();
     await expect
@@ -112,7 +112,7 @@ describe.skipIf(chrome === undefined)("users and how they sign in", () => {
     await page.reload();
     await page.getByRole("button", { name: "Sign in with Example ID" }).waitFor();
     expect(await advice.count()).toBe(0);
-    // A link cannot put words of its own there.
+    // A link cannot make the page show other words.
     await page.goto("/dashboard/#sign-in=constructor");
     await page.reload();
     await page.getByRole("button", { name: "Sign in with Example ID" }).waitFor();
@@ -193,11 +193,11 @@ describe.skipIf(chrome === undefined)("users and how they sign in", () => {
     await choose(other.email, "member");
     await expect.poll(() => role(other.email).inputValue()).toBe("member");
     expect(await violations(page)).toEqual([]);
-    // Refused, the page looks who somebody is, and offers no more of it.
+    // After the refusal the page asks for the session again, and no longer offers what the user may not do.
     await theirs.page.keyboard.press("Enter");
     await theirs.page.getByText("Only owners of the account may").waitFor();
     await expect.poll(() => theirs.page.getByRole("link", { name: "SMTP" }).count()).toBe(0);
-    // Also where what was refused goes away together with the words that refused it.
+    // Also where the action that was refused disappears together with its error.
     await settings.getByLabel("Days to keep").fill("80");
     await settings.getByRole("button", { name: "Save" }).click();
     await settings.getByRole("alert").getByText("Your role is “member” now.").waitFor();
@@ -205,7 +205,7 @@ describe.skipIf(chrome === undefined)("users and how they sign in", () => {
     const me = settings.getByRole("row", { name: other.email });
     await expect.poll(() => me.getByRole("cell").nth(1).textContent()).toBe("member");
 
-    // The last owner cannot leave the account to nobody.
+    // The last owner cannot leave the account without an owner.
     await choose(owner.email, "member");
     await page.getByRole("alert").getByText("The user is the account's last owner").waitFor();
     await page.getByRole("button", { name: "Cancel" }).click();

@@ -10,10 +10,10 @@ import { openStage, type Stage } from "./stage.ts";
 
 const chrome = findChrome();
 
-/** What a person sees who waits: nothing at first, then that something is under way. */
+/** What a waiting user sees: nothing at first, then that something is being loaded. */
 const waiting = (page: Page): Locator => page.getByRole("progressbar", { name: "Loading" });
 
-/** Two clicks in the browser's queue at once, as of a page that is busy while they come. */
+/** Puts two clicks into the browser's queue at once, as when a page is busy while they come. */
 async function doubleClick(page: Page, target: Locator): Promise<void> {
   await target.scrollIntoViewIfNeeded();
   const { x = 0, y = 0, width = 0, height = 0 } = (await target.boundingBox()) ?? {};
@@ -37,7 +37,7 @@ const broken = (route: Route) => route.fulfill(DATABASE_AWAY);
 
 const cutOff = (route: Route) => route.abort("connectionreset");
 
-/** As proxies say it. */
+/** Answers of proxies after a time-out. */
 const TIME_OUTS = [
   { contentType: "text/html", body: "<h1>Time-out</h1>" },
   { contentType: "application/json", body: '{"message":"Endpoint request timed out"}' },
@@ -45,7 +45,7 @@ const TIME_OUTS = [
   { contentType: "application/json", body: '{"status":504,"error":"Gateway Timeout"}' },
 ];
 
-/** Answers take seconds, or never come: nothing looks as if it had not been heard, or were still to come. */
+/** When answers take seconds or never come, the page shows that a click was heard, and does not wait for ever. */
 describe.skipIf(chrome === undefined)("on a slow network", () => {
   let stage: Stage;
   beforeAll(async () => {
@@ -59,7 +59,7 @@ describe.skipIf(chrome === undefined)("on a slow network", () => {
     const code = await hold(page, "GET", "**/dashboard/assets/index-*.js");
     await page.goto("/dashboard/", { waitUntil: "commit" });
     await code.asked;
-    // Its style hides it at first; before that has come, nothing is drawn although it is there.
+    // Its style sheet hides it at first; before that has come, the browser draws nothing.
     await expect.poll(() => page.evaluate(LOOK_OF_THE_START)).toEqual(["center", "visible"]);
     expect(await violations(page)).toEqual([]);
     code.release();
@@ -67,7 +67,7 @@ describe.skipIf(chrome === undefined)("on a slow network", () => {
     expect(await page.getByText("Loading …").count()).toBe(0);
     await page.route("**/dashboard/assets/index-*.js", (route) => route.abort());
     await page.reload();
-    // Read out when it takes the place of what was there.
+    // In an element with the role of a status, so that a screen reader reads it out.
     await page.getByRole("status").getByText("The dashboard could not be loaded.").waitFor();
     await page.unrouteAll();
     await page.getByRole("link", { name: "Load again" }).click();
@@ -84,7 +84,7 @@ describe.skipIf(chrome === undefined)("on a slow network", () => {
     });
     await page.goto("/dashboard/");
     await page.getByLabel("Email").waitFor();
-    // Its own: while it is being asked for again, those that the program has made come first in the document.
+    // The rules of the page's own style sheet: while it is loaded again, others come first in the document.
     const rules = () =>
       page.evaluate("document.querySelector('link[rel=stylesheet]')?.sheet?.cssRules.length > 0");
     await expect.poll(rules, { timeout: 10_000 }).toBe(true);
@@ -194,7 +194,7 @@ describe.skipIf(chrome === undefined)("on a slow network", () => {
     await retry.press("Enter");
     await expect.poll(() => retry.getAttribute("aria-disabled")).toBe("true");
     again.resolve();
-    // It fails once more: whoever has pressed can press again.
+    // It fails once more, and the button can be pressed again.
     await expect.poll(() => retry.getAttribute("aria-disabled")).not.toBe("true");
     expect(await page.evaluate("document.activeElement.textContent")).toBe("Try again");
     await page.unroute(path, broken);
@@ -339,7 +339,7 @@ describe.skipIf(chrome === undefined)("on a slow network", () => {
     await retries.press("Enter");
     await page.getByRole("alert").getByText("Retries: must").waitFor();
     await create.hover();
-    // What is at its end goes up with the form's.
+    // A button at the form's end moves with the height of the form, which is compared.
     const form = page.locator("form");
     const before = await form.boundingBox();
     await page.mouse.down();

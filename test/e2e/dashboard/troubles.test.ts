@@ -11,12 +11,12 @@ import { copied, dialog, place } from "./locators.ts";
 import { openStage, type Stage } from "./stage.ts";
 
 const chrome = findChrome();
-/** What a desktop's window is at twice the size. */
+/** The size of a desktop's window at a zoom of 200 %. */
 const ZOOMED: View = { width: 640, height: 430 };
 
 const button = (page: Page, name: string | RegExp) => page.getByRole("button", { name });
 
-/** The least contrast of an edge of a field with what it lies on (WCAG 2.2, 1.4.11 wants 3). */
+/** The lowest contrast of a field's edge with its background (WCAG 2.2, 1.4.11 requires 3). */
 const FAINTEST_EDGE = `(() => {
   const luminance = (colour) => {
     const [red, green, blue] = colour.match(/[\\d.]+/g).slice(0, 3).map((part) => {
@@ -36,7 +36,7 @@ const FAINTEST_EDGE = `(() => {
   }));
 })()`;
 
-/** The texts that their box cuts off, unless it says so with an ellipsis, and what lies over the name of the program. */
+/** Texts that are cut off by their box without an ellipsis, and elements that overlap the name of the program. */
 const CUT = `(() => {
   const boxes = [...document.querySelectorAll("header *, main *")].filter((each) =>
     each.checkVisibility() && each.clientWidth > 1 && !each.closest(".clip, pre, svg") && !each.matches("input, textarea"));
@@ -47,7 +47,7 @@ const CUT = `(() => {
   return [...cut.map((each) => each.textContent), ...(name.right > colours.left ? ["Carillon"] : [])];
 })()`;
 
-/** The buttons whose words do not stand in the middle of their height. */
+/** Buttons whose words are not in the middle of their height. */
 const BESIDE_THE_MIDDLE = `(() => {
   const middle = (element) => {
     const { top, bottom } = element.getBoundingClientRect();
@@ -72,7 +72,7 @@ async function createKey(page: Page, label: string): Promise<void> {
   await page.keyboard.press("Enter");
 }
 
-/** What goes wrong, is done twice, or comes in another order than one would think. */
+/** What happens when something fails, is done twice, or comes in an unexpected order. */
 describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
   let stage: Stage;
   let program: Standalone;
@@ -121,7 +121,7 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
     await expect.poll(() => keyboard(page).has(title)).toBe(true);
     expect(await page.title()).toBe("This page could not be shown · Carillon");
     expect(await violations(page)).toEqual([]);
-    // The others are as near as ever.
+    // The navigation to the other pages still works.
     await place(page, "Email log").click();
     await page.getByRole("heading", { level: 1, name: "Email log" }).waitFor();
     await place(page, "Jobs").click();
@@ -251,7 +251,7 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
 
   test("a session that ends in the middle is said", async () => {
     const { context, page } = await open("jobs/new");
-    // It has asked all that it asks by itself: only what is typed finds the session ended.
+    // The page has sent all requests that it sends by itself: only typing finds out that the session has ended.
     await page.getByText("At 03:00, every day").waitFor();
     await context.clearCookies();
     await page.getByLabel("Name").fill("Too late");
@@ -279,7 +279,7 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
     await page.locator("input[type=password]").fill("a very good password");
     await button(page, "Accept and sign in").click();
     await page.getByRole("heading", { level: 1, name: "Overview" }).waitFor();
-    // Who is only a member is not offered what the server would refuse.
+    // A member is not offered what the server would refuse.
     await page.goto("/dashboard/signing-secret");
     await page.getByText("Only owners of the account may see this page.").waitFor();
     expect(await button(page, "Rotate the secret").count()).toBe(0);
@@ -349,7 +349,7 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
     await count.evaluate((element) => Object.assign(globalThis, { before: element }));
     await page.getByLabel(list.filter).fill("nobody@example.com");
     await expect.poll(() => count.textContent()).toBe(list.none);
-    // The same element, so that its new text is read out.
+    // It is the same element, so that a screen reader reads its new text out.
     expect(
       await count.evaluate((element) => Object.is(Reflect.get(globalThis, "before"), element)),
     ).toBe(true);
@@ -430,7 +430,7 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
     await createJob();
     const { context, page } = await open("jobs");
     await page.emulateMedia({ forcedColors: "active" });
-    // Colours change over some frames.
+    // Colours change within a few frames.
     const other = await groundOf(page, "nav a:not([aria-current])");
     await expect.poll(() => groundOf(page, "nav a[aria-current]")).not.toBe(other);
     const unchecked = await groundOf(page, "tbody input");
@@ -577,7 +577,7 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
     const { context, page } = await open("");
     await page.clock.install();
     await page.route(/\/api\/(logs|api-keys|jobs\/check)/, () => undefined);
-    /** Meanwhile so much time goes by that nobody would wait. */
+    /** Lets more time pass than anybody would wait. */
     const told = async (text: string) => {
       await page.clock.fastForward("02:01");
       return page.getByRole("alert").getByText(text, { exact: true }).count();
@@ -636,7 +636,7 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
     await host.fill("not a host");
     await button(page, "Save").click();
     await expect.poll(() => refused.count()).toBe(1);
-    // Whom the test goes to is none of the settings.
+    // The test's recipient is not one of the settings.
     await page.getByLabel("Send the test to").fill("ada@example.com");
     expect(await refused.count()).toBe(1);
     await page.getByLabel("Port").press("ArrowUp");

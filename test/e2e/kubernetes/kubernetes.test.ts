@@ -1,4 +1,4 @@
-/** The whole program on a real API server and PostgreSQL, with the rights that the chart gives it. */
+/** The whole program on a real API server and a real PostgreSQL, with the rights that the chart gives it. */
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import { createCircuits } from "../../../src/postgres/circuits.ts";
 import { createPool } from "../../../src/postgres/pool.ts";
@@ -27,12 +27,12 @@ const condition = (status: Status, type: string) =>
 const inSeconds = (seconds: number) =>
   new Date(Math.ceil(Date.now() / 1_000 + seconds) * 1_000).toISOString();
 
-/** Whether a controller has given up its view of the jobs, and will list them as soon as it can. */
+/** Whether a controller no longer uses its view of the jobs, and will list them as soon as it can. */
 const isBlind = (controller: Process) =>
   controller.stdout().lastIndexOf("the job store has been away for long") >
   controller.stdout().lastIndexOf("the job store is listed again");
 
-/** Of one installation. */
+/** The tests share one installation, in this order. */
 const STORY = { shuffle: false };
 
 describe.runIf(inject("tokenSecret") !== "")("Carillon on Kubernetes", STORY, async () => {
@@ -40,7 +40,7 @@ describe.runIf(inject("tokenSecret") !== "")("Carillon on Kubernetes", STORY, as
   let database: TestDatabase;
   let carillon: Installation;
   let receiver: Receiver;
-  /** By path, the statuses of the next answers; then 200 again. */
+  /** The statuses of the next answers, by path; afterwards it answers 200. */
   const answers = new Map<string, number[]>();
   let gateway: Process;
   const controllers = new Map<string, Process>();
@@ -93,7 +93,7 @@ describe.runIf(inject("tokenSecret") !== "")("Carillon on Kubernetes", STORY, as
       },
       30_000,
     );
-  /** The leader's process, by the Lease. */
+  /** The process that holds the Lease. */
   const leader = () =>
     until(
       "a leader",
@@ -105,7 +105,7 @@ describe.runIf(inject("tokenSecret") !== "")("Carillon on Kubernetes", STORY, as
       30_000,
     );
 
-  /** Changes the payload; resolves with the generation. */
+  /** Changes the payload, and returns the new generation. */
   const setVersion = async (name: string, version: number) => {
     const spec = JSON.stringify({ webhook: { payload: { v: version } } });
     await carillon.kube(`-n ${TEAM} patch sj ${name} --type merge -p {"spec":${spec}}`);
@@ -219,7 +219,7 @@ describe.runIf(inject("tokenSecret") !== "")("Carillon on Kubernetes", STORY, as
     await runNow("nightly", "first");
     await runNow("nightly", "second");
     await called("/nightly", 2);
-    // A change of something else brings the same annotation before the controller again.
+    // After another change the controller sees the same annotation again.
     await carillon.kube(`-n ${TEAM} label sj nightly touched=yes`);
     await apply(manifest("fence", { schedule: { at: inSeconds(2) } }));
     await called("/fence");
@@ -245,7 +245,7 @@ describe.runIf(inject("tokenSecret") !== "")("Carillon on Kubernetes", STORY, as
     const payload = { a: "x".repeat(300_000) };
     const webhook = { url: `${receiver.url}/large`, payload };
     const text = manifest("large", { schedule: { cron: "* * * * *" }, webhook });
-    // `apply` would keep a copy of it in an annotation, which may not be so large.
+    // Not by `apply`, which would keep a copy in an annotation: those must not be so large.
     await carillon.kube("create -f -", text);
     const status = await statusOf(
       "large",
@@ -293,7 +293,7 @@ describe.runIf(inject("tokenSecret") !== "")("Carillon on Kubernetes", STORY, as
       "nobody",
     );
     expect(condition(status, "Ready")).toMatchObject({ status: "False", reason: "NoAccount" });
-    // Nobody has suspended it: the wide table says why it is paused all the same.
+    // It is not suspended; the wide table says why it is paused all the same.
     expect(await carillon.kube("-n nobody get sj lost -o wide")).toMatch(
       /\bfalse\b.*\bPaused\s+NoAccount\b/,
     );
@@ -336,14 +336,14 @@ describe.runIf(inject("tokenSecret") !== "")("Carillon on Kubernetes", STORY, as
   });
 
   test("kill -9 of the leader: the next fire time is kept, and runs once", async () => {
-    // Still to come when the leader is found and killed, on a busy machine too.
+    // Far enough ahead that the leader has been found and killed before, even on a busy machine.
     const at = inSeconds(15);
     await apply(manifest("kept", { schedule: { at } }));
     await statusOf("kept", ({ nextScheduleTime }) => nextScheduleTime !== undefined);
     const old = await leader();
     await old.end("SIGKILL");
     controllers.delete(old.name);
-    // A lease that nobody gave back runs out after 15 s, and candidates look every 2 to 4.4 s.
+    // A lease that was not given back expires after 15 s, and candidates look every 2 to 4.4 s.
     const [call] = await called("/kept", 1, 60_000);
     expect(call?.headers["carillon-scheduled-at"]).toBe(at);
     expect((await leader()).name).not.toBe(old.name);
@@ -367,7 +367,7 @@ describe.runIf(inject("tokenSecret") !== "")("Carillon on Kubernetes", STORY, as
     const began = performance.now();
     const { status, body } = await rest("GET", "/jobs");
     expect({ status, body }).toMatchObject({ status: 503, body: { code: expect.any(String) } });
-    // Nobody waits for an answer that long.
+    // The answer comes in time.
     expect(performance.now() - began).toBeLessThan(10_000);
     await controlPlane.restart();
     await called("/missed", 1, 60_000);
@@ -382,16 +382,16 @@ describe.runIf(inject("tokenSecret") !== "")("Carillon on Kubernetes", STORY, as
     await controlPlane.backup();
     expect(await setVersion("restored", 2)).toBe("2");
     await sends("restored", 2);
-    // Of the outage before, one may have come back later than the other.
+    // After the outage before, one controller may have recovered later than the other.
     await everyController("has listed", (controller) => !isBlind(controller));
     await controlPlane.apiServer.stop("SIGKILL");
     await everyController("is going to list", isBlind);
-    // Nobody sees the generation in between.
+    // No controller sees the generation in between.
     for (const process of controllers.values()) process.signal("SIGSTOP");
     await controlPlane.restore();
     expect(await setVersion("restored", 3)).toBe("2");
     for (const process of controllers.values()) process.signal("SIGCONT");
-    // A leader has to be found first, and all jobs to be listed.
+    // A leader has to be elected first, and all jobs have to be listed.
     await sends("restored", 3, 60_000);
   }, 180_000);
 
@@ -416,7 +416,7 @@ describe.runIf(inject("tokenSecret") !== "")("Carillon on Kubernetes", STORY, as
       webhook_url: `${receiver.url}/over`,
     };
     const made = String((await rest("POST", "/jobs", spec)).body["id"]);
-    // One of somebody who likes our names, too.
+    // Also a job that was applied under a name as the gateway would give it.
     const applied = "job-0123456789abcdef0123456789abcdef";
     await apply(manifest(applied, { schedule: { at: inSeconds(2) } }));
     for (const name of [made, applied]) await statusOf(name, ({ phase }) => phase === "Completed");
@@ -441,7 +441,7 @@ describe.runIf(inject("tokenSecret") !== "")("Carillon on Kubernetes", STORY, as
   test("SIGTERM ends every process in order, and uninstalling keeps the jobs", async () => {
     const ends = [...controllers.values(), gateway].map((process) => process.end());
     expect(await Promise.all(ends)).toEqual([0, 0, 0]);
-    // What no process thinks any more is no job's state.
+    // Circuits of processes that have ended count for no job.
     const pool = createPool({ url: database.url, applicationName: "test" });
     expect(await createCircuits({ pool }).listAll()).toEqual([]);
     await pool.end();

@@ -35,7 +35,7 @@ async function assemble(url: string) {
   const jobs = createPostgresJobStore({ pool, notifications, timers });
   const ledger = createRunLedger({ pool });
   const news = createLedgerNews({ notifications });
-  // As in another process: with connections of its own.
+  // With connections of its own, as in another process.
   const leasePool = createPool({ url, applicationName: "worker", max: 1 });
   const queue = createRunQueue({ pool, leasePool, notifications, random: () => 0.5 });
   return {
@@ -63,7 +63,7 @@ afterAll(async () => {
   await database.drop();
 });
 
-/** Runs of so far ahead are prepared; until they are due a test is over, on a busy machine too. */
+/** Runs are prepared so far ahead that a test is over before they are due, even on a busy machine. */
 const AHEAD_MS = 60_000;
 
 function startController(reporter?: StatusReporter, ledger = parts.ledger) {
@@ -204,7 +204,7 @@ test("a job without account has a cursor and no runs", async () => {
   expect((await ledger.cursors([job.uid])).get(job.uid)?.version).toBe(1);
 });
 
-/** Remembers the last status of each job, and which jobs it was told to look at. */
+/** Keeps the last status of each job, and the jobs that it was told to look at. */
 function rememberingReporter() {
   const statuses = new Map<string, string>();
   const closed = new Set<string>();
@@ -219,13 +219,13 @@ function rememberingReporter() {
   return { statuses, closed, reporter };
 }
 
-/** Claims what is due of the job, and closes it. */
+/** Claims the job's due run, and closes it. */
 async function deliver(id: string, next: "finished" | "halted", httpStatus: number): Promise<void> {
   const { queue, clock } = parts;
   const claimed = await queue.claim({
     worker: "w",
     limit: 1_000,
-    // What is due by PostgreSQL's clock may be a millisecond ahead by ours.
+    // A run that is due by PostgreSQL's clock may be due a millisecond later by this process's clock.
     until: clock.now() + 1_000,
     leaseMs: 30_000,
   });
@@ -295,7 +295,7 @@ test("a 410 pauses the job and resuming wakes it, without a change of the job it
 const runsOf = ({ uid }: Job) => count("from runs where job_uid = $1", [uid]);
 
 describe("while somebody holds rows of a job in PostgreSQL", () => {
-  /** For as short a time as others wait here. */
+  /** Shorter than in production, so that waits for a lock end soon. */
   const LOCK_TIMEOUT_MS = 500;
 
   test.each([

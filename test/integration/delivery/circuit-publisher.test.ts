@@ -84,7 +84,7 @@ test("a circuit that opens, is tried and closes is seen by metric, log line and 
   if (probe.kind === "open") throw new Error("half-open admits one");
   probe.permit.settle("success");
   await expect.poll(states).toEqual([]);
-  // That it is tried every half minute is no news.
+  // The tries every half minute are not logged.
   expect(lines.map(({ state }) => state)).toEqual(["open", "closed"]);
   expect((await metrics.render()).text).toMatch(
     /carillon_circuit_transitions_total\{state="closed"\} 1/,
@@ -113,7 +113,7 @@ test("while the database is away the latest state is kept, and published afterwa
   publisher.transition({ destination, from: "open", state: "half_open" });
   await expect.poll(() => tries).toBe(1);
   publisher.transition({ destination, from: "half_open", state: "open" });
-  // Not a try for each transition of a herd of circuits.
+  // There is not one try for each transition when many circuits change.
   expect(tries).toBe(1);
   away = false;
   await expect
@@ -143,7 +143,7 @@ test("a state that the database does not take holds up nobody's, and is not trie
     },
     log: { debug: note, info: note, warn: note },
   });
-  // No compression makes an index entry of it.
+  // Random, so that compression cannot make it fit into an index entry.
   const tooLong = `https://${randomBytes(4_000).toString("hex")}.example`;
   for (const destination of [tooLong, "https://down.example"])
     publisher.transition({
@@ -155,7 +155,7 @@ test("a state that the database does not take holds up nobody's, and is not trie
     .poll(async () => (await circuits.list(account)).map(({ destination }) => destination))
     .toEqual(["https://down.example"]);
   expect(lines.filter((line) => line === "circuit state not published")).toHaveLength(1);
-  // Nothing is left to be published: what is there is confirmed.
+  // Nothing is left to be published: the only timer is that of confirming what is there.
   await expect.poll(() => later).toEqual([60_000]);
   publisher.close();
 });
@@ -187,7 +187,7 @@ test("what a process that is gone had published is not believed for long, of oth
       log: { debug: silent, info: silent, warn: silent },
     });
   const workers = async () => (await circuits.list(account)).map(({ worker }) => worker);
-  /** The next timer rings. */
+  /** Lets the next timer fire. */
   const pass = async (): Promise<number> => {
     await expect.poll(() => due.length).toBe(1);
     const [{ ms, ring } = expect.unreachable()] = due.splice(0);
@@ -199,7 +199,7 @@ test("what a process that is gone had published is not believed for long, of oth
   const living = publisherOf("living");
   living.transition(open("https://down.example"));
   await expect.poll(() => due.length).toBe(1);
-  // It died without a word.
+  // A worker that died without withdrawing its circuit.
   await circuits.publish({
     account,
     destination: "https://down.example",
@@ -217,7 +217,7 @@ test("what a process that is gone had published is not believed for long, of oth
   expect(await pass()).toBe(60_000);
   await expect.poll(() => due.length).toBe(1);
   away = false;
-  // Soon after PostgreSQL is back.
+  // It comes soon after PostgreSQL is back.
   expect(await pass()).toBeLessThan(5_000);
   await expect.poll(workers).toEqual(["living"]);
   await expect.poll(() => due.map(({ ms }) => ms)).toEqual([60_000]);
@@ -227,7 +227,7 @@ test("what a process that is gone had published is not believed for long, of oth
   await pass();
   await expect.poll(() => confirmed).toBe(2);
   await turn();
-  // Nothing is published any more that would have to be confirmed.
+  // No published circuit is left that would have to be confirmed.
   expect(due).toEqual([]);
   living.close();
 });

@@ -54,7 +54,7 @@ test("leases that a step has ended are renewed before anybody looks for the dead
   await fixture.pool.query("update stepped.clock set by = '4 s'");
   await until("the step is measured", () => ahead() > before + 3_000);
   const soFar = reaps;
-  // One may be under way. After that they wait for a lease.
+  // One reap may be under way. After the step, the next ones wait for the length of a lease.
   await until("the dead are looked for again", () => reaps > soFar + 1);
   for (const answer of answers) answer.end();
   expect(await fixture.executions(of, 1)).toMatchObject([{ status: "success", attempt: 1 }]);

@@ -12,7 +12,7 @@ import { change, scheduled } from "../postgres/runs-fixture.ts";
 import { startReceiver, type Receiver } from "../../receiver.ts";
 import { webhookJob, workerFixture, type WorkerFixture } from "./worker-fixture.ts";
 
-/** Milliseconds that may pass from the database's return until everything is recorded. */
+/** Within so many milliseconds of the database's return everything must be recorded. */
 const RECOVERY = 30_000;
 
 let dataDir: string;
@@ -25,7 +25,7 @@ async function startServer(): Promise<void> {
   server = await startEmbeddedPostgres({ dataDir, settings: { fsync: "off" } });
 }
 
-/** A PostgreSQL of this file's own, to be stopped, behind a wire that stays where it is. */
+/** A PostgreSQL of this file's own, so that it can be stopped, behind a wire whose port stays the same. */
 beforeAll(async () => {
   dataDir = await mkdtemp(join(tmpdir(), "carillon-test-away-"));
   await startServer();
@@ -48,7 +48,7 @@ afterAll(async () => {
   await rm(dataDir, { recursive: true, force: true });
 });
 
-/** A delivery that is under way, one that falls due meanwhile, and what became of both. */
+/** Starts a delivery, and creates one that falls due during the outage. */
 async function underWay(options?: Parameters<WorkerFixture["worker"]>[0]) {
   let answer: (() => void) | undefined;
   const target: Receiver = await startReceiver((call, response) => {
@@ -63,9 +63,9 @@ async function underWay(options?: Parameters<WorkerFixture["worker"]>[0]) {
   await target.count(1);
   await create(waiting, Date.now() + 2_500);
   return {
-    /** The receiver answers while nothing can be written. */
+    /** Lets the receiver answer, while nothing can be written. */
     answer: () => answer?.(),
-    /** Resolves with the milliseconds that it took. */
+    /** Waits until both are recorded; resolves with the milliseconds that it took. */
     recovered: async (): Promise<number> => {
       const back = performance.now();
       for (const of of [flying, waiting])
@@ -73,7 +73,7 @@ async function underWay(options?: Parameters<WorkerFixture["worker"]>[0]) {
           .poll(() => outcomes(of), { timeout: RECOVERY })
           .toEqual([{ status: "success", attempt: 1 }]);
       const took = performance.now() - back;
-      // No more than one call for each, then or later: the worker tries nothing any more when it has stopped.
+      // There is at most one call for each, and none later: a worker that has stopped tries nothing any more.
       await worker.stop();
       const ids = target.received.map((call) => call.headers["carillon-job-id"]);
       expect(ids).toEqual([flying.id, waiting.id]);
@@ -96,7 +96,7 @@ async function create(of: Job, at: number): Promise<void> {
   await fixture.ledger.apply([change(of, { create: [scheduled(at)] })]);
 }
 
-/** Passes once the outage has been there for the run that fell due in it. */
+/** Waits until the outage has lasted long enough for the second run to fall due in it. */
 async function outlasted(ms: number): Promise<void> {
   const until = performance.now() + ms;
   await expect.poll(() => performance.now() > until, { timeout: ms + 1_000 }).toBe(true);

@@ -11,7 +11,7 @@ afterAll(async () => {
   await fixture?.close();
 });
 
-/** A smoke test with wide limits: the benchmarks measure. */
+/** A smoke test with wide limits; the benchmarks measure. */
 test("a herd is delivered once each by two workers, and recorded", async () => {
   const runs = Number(process.env["HERD"] ?? 1_000);
   const receiver = await startReceiver();

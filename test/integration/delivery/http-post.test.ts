@@ -14,7 +14,7 @@ import { until } from "../../until.ts";
 let server: Server;
 let origin: string;
 let sockets: Set<Socket>;
-/** What the receiver does with each piece that comes. */
+/** What the receiver does with each chunk. */
 let onData: (socket: Socket, piece: string) => void;
 let opened: number;
 let dial: () => Promise<Socket>;
@@ -42,7 +42,7 @@ beforeEach(async () => {
   };
   connections = createReceiverConnections({
     dial: () => dial(),
-    // It stands still: no connection rests for long, however busy the machine.
+    // Time stands still, so that no connection is idle for long, however busy the machine is.
     monotonic: () => 0,
   });
 });
@@ -135,7 +135,7 @@ test("an answer of a receiver that is gone before all of the request was written
     socket.write("HTTP/1.1 503 Busy\r\nRetry-After: 120\r\nContent-Length: 0\r\n\r\n");
     socket.resetAndDestroy();
   }
-  // In the same turn: the write fails, and the answer has come and has not been read.
+  // Both in the same turn: the write fails, and the answer has arrived but has not been read.
   const called = call({ take: () => connection });
   expect(await called).toEqual({ status: 503, retryAfter: "120" });
   expect(connection.gone).toBe(true);
@@ -150,7 +150,7 @@ test("an answer behind an answer, at once or later, is nobody's", async () => {
   const before = performance.now();
   for (const socket of sockets) socket.write("HTTP/1.1 500 No\r\n\r\n");
   await allClosed();
-  // At once, and not because nobody calls.
+  // It is closed at once, not because it is idle.
   expect(performance.now() - before).toBeLessThan(3_000);
   expect(await call()).toMatchObject({ status: 200 });
   expect(opened).toBe(3);
@@ -185,14 +185,14 @@ test("a connection is closed 2 s before its receiver would close it, counted fro
   const kept = "HTTP/1.1 200 OK\r\nKeep-Alive: timeout=3\r\nContent-Length: 0\r\n\r\n";
   onData = answer(kept);
   await call();
-  // Longer than it is kept: a call is under way.
+  // The call takes longer than an idle connection is kept.
   onData = (socket) => setTimeout(() => socket.write(kept), 1_300);
   await call();
   expect(opened).toBe(1);
   const before = performance.now();
   await allClosed();
   const after = performance.now() - before;
-  // It would be 4 s otherwise.
+  // Otherwise it would be kept for 4 s.
   expect(after).toBeGreaterThan(900);
   expect(after).toBeLessThan(3_000);
 });
@@ -225,7 +225,7 @@ test.each<{ does: string; onRequest: (socket: Socket) => void; outcome: object }
     onRequest(socket);
   };
   await expect(call()).rejects.toMatchObject(outcome);
-  // A POST is sent once.
+  // A POST is sent only once.
   await allClosed();
   expect(calls).toBe(1);
 });
@@ -264,7 +264,7 @@ test.each([
   };
   const before = performance.now();
   expect(await call()).toMatchObject({ status: 202 });
-  // Elsewhere it is waited for 5 s.
+  // Otherwise the end of an answer is waited for up to 5 s.
   expect(performance.now() - before).toBeLessThan(3_000);
   await allClosed();
 });
@@ -298,7 +298,7 @@ test("of an answer that comes in pieces no timer is left", async () => {
       socket.write(piece);
       await until("the piece has been read", () => own.bytesRead === before + piece.length);
     }
-    // Of the call, and of its body.
+    // The timers of the call and of its body.
     expect(vi.getTimerCount()).toBe(2);
     socket.write("c");
     expect(await called).toMatchObject({ status: 200 });
@@ -334,7 +334,7 @@ test.each([
   await arrived.promise;
   const before = performance.now();
   await until("it was opened and is closed", () => opened === 1 && sockets.size === 0);
-  // At once, and not because nobody calls.
+  // It is closed at once, not because it is idle.
   expect(performance.now() - before).toBeLessThan(3_000);
   expect(received).toBe("");
 });
@@ -347,7 +347,7 @@ test("a call that may not be made any more closes its connection, and nothing of
   const before = performance.now();
   await expect(call({ maySend: () => false })).rejects.toThrow(NotSent);
   await until("it was opened and is closed", () => opened === 1 && sockets.size === 0);
-  // At once, and not because nobody calls.
+  // It is closed at once, not because it is idle.
   expect(performance.now() - before).toBeLessThan(3_000);
   expect(received).toBe("");
 });
@@ -370,7 +370,7 @@ test("a TLS handshake that does not end is over with its call", async () => {
   const before = performance.now();
   await expect(call({ take, timeoutMs: 100 }, to)).rejects.toThrow(TimedOut);
   await allClosed();
-  // Another handshake has 10 s.
+  // The limit of a TLS handshake is 10 s.
   expect(performance.now() - before).toBeLessThan(5_000);
 });
 

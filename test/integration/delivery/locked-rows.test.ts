@@ -1,4 +1,7 @@
-/** What somebody holds in PostgreSQL, an administrator for instance, and what cannot be written there for a while. */
+/**
+ * Rows that somebody holds in PostgreSQL, an administrator for instance, and writes that fail or take long for a
+ * while.
+ */
 import type { ServerResponse } from "node:http";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Job } from "../../../src/domain/job.ts";
@@ -16,7 +19,7 @@ beforeAll(async () => {
 afterAll(() => fixture?.close());
 const { create, receiver, worker, onEnd } = endingWithTest(() => fixture);
 
-/** Until it is released, at the latest with the test. */
+/** Locks the job's row until the returned function is called, or the test ends. */
 async function hold(table: "job_cursors" | "runs", of: Job): Promise<() => Promise<void>> {
   const client = await fixture.pool.connect();
   let held = true;
@@ -46,7 +49,7 @@ describe("while somebody holds a job's cursor", () => {
     worker();
     await target.count(30);
     for (const of of others) await fixture.executions(of, 1);
-    // Others that come later wait for nothing.
+    // Later jobs do not wait either.
     const later = webhookJob(target.url);
     await create({ of: later });
     await fixture.executions(later, 1);
@@ -62,7 +65,7 @@ describe("while somebody holds a job's cursor", () => {
     const at = Date.now() - 5_000;
     const of = webhookJob(target.url, { schedule: { kind: "once", at } });
     await fixture.ledger.apply([change(of, { create: [scheduled(at)], to: { once: "fired" } })]);
-    // As a 410 leaves it, until a leader drops what is queued.
+    // As after a 410, before a leader drops what is queued.
     await fixture.pool.query("update job_cursors set startable = false where job_uid = $1", [
       of.uid,
     ]);
@@ -149,7 +152,7 @@ test("a retry that is recorded after it was due comes then, however rarely all o
   worker({
     queue: {
       ...queue,
-      // As when a million runs have ended behind a backup, or the server stands still for a moment.
+      // Slow, as when a million runs have ended during a backup, or when the server stops for a moment.
       claim: async (request) => {
         const runs = await queue.claim(request);
         if (request.from === null) {
@@ -158,7 +161,7 @@ test("a retry that is recorded after it was due comes then, however rarely all o
         }
         return runs;
       },
-      // And a closing that waits for its turn, or for a lock.
+      // A closing waits, too, for its turn or for a lock.
       close: async (closings) => {
         if (!closed) await pause(4_000, timers);
         closed = true;
@@ -171,7 +174,7 @@ test("a retry that is recorded after it was due comes then, however rarely all o
   await until("its first attempt is recorded", () => closed);
   const looks = wholeLooks;
   await target.count(2);
-  // The next one would be 20 s after that of the start.
+  // The next one would come 20 s after the one at the start.
   expect(wholeLooks).toBe(looks);
 });
 
@@ -191,7 +194,7 @@ test("which runs a closing would have to wait for: those that somebody holds, or
   expect(await fixture.queue.locked(runs)).toEqual(new Set([ofRun.id, ofCursor.id]));
   await releaseRun();
   await releaseCursor();
-  // One that is over does not have to be waited for.
+  // A run that is over does not have to be waited for.
   await fixture.queue.close([success(free)]);
   expect(await fixture.queue.locked(runs)).toEqual(new Set());
 });

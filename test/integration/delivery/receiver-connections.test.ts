@@ -15,12 +15,12 @@ import { until } from "../../until.ts";
 
 let server: Server;
 let origin: string;
-/** What the receiver does with a call to this path. */
+/** How the receiver answers a call, by path. */
 const answers = new Map<string, Parameters<typeof createServer>[1]>();
 let opened: number;
-/** As the caller sees it, who may hear of an end later than the receiver. */
+/** Open connections as the caller sees them: it may learn of an end later than the receiver. */
 let open: number;
-/** By account, in order. */
+/** The accounts of the dials, in order. */
 let dialled: string[];
 let time: number;
 let connections: ReceiverConnections;
@@ -43,7 +43,7 @@ beforeEach(async () => {
 });
 afterEach(async () => {
   await connections.close();
-  // The next test counts its own.
+  // So that the next test counts only its own.
   await until("all are closed", () => open === 0);
   answers.clear();
   server.closeAllConnections();
@@ -52,7 +52,7 @@ afterEach(async () => {
 
 function limited(idleLimits?: IdleLimits): ReceiverConnections {
   return createReceiverConnections({
-    // The server is every host.
+    // One server stands for all hosts.
     dial: async ({ account, port, onread }) => {
       dialled.push(account);
       const socket = connect({ port, host: "127.0.0.1", ...(onread && { onread }) });
@@ -93,7 +93,7 @@ async function callHost(account: string, host: string, path = "/"): Promise<Answ
   return call(account, path, undefined, at(host));
 }
 
-/** Whether this call dialled. */
+/** Makes a call; whether it dialled. */
 async function dials(account: string, host: string): Promise<boolean> {
   const before = dialled.length;
   expect(await callHost(account, host)).toMatchObject({ status: 200 });
@@ -113,7 +113,7 @@ async function untilOpen(expected: number): Promise<void> {
   );
 }
 
-/** The last one may be in the hands of the machine yet. */
+/** How many are still in memory. The engine may still hold the last one. */
 function remaining(used: readonly WeakRef<object>[]): number {
   collectGarbage();
   return used.filter((object) => object.deref() !== undefined).length;
@@ -183,7 +183,7 @@ test("a connection kept busy for a minute is dialled anew, so that changed rules
 test("one that is called again at once for a minute is dialled anew as well", async () => {
   await call("a");
   for (const moment of [59_990, 60_001]) {
-    // All that followed its answer has been read: it is warm.
+    // By now the connection is idle: what followed the answer has been read.
     await turn();
     await turn();
     time = moment;
@@ -222,11 +222,11 @@ test.each<{ does: string; end: (socket: Socket) => void }>([
     const sockets: Socket[] = [];
     server.on("connection", (socket: Socket) => sockets.push(socket));
     await call("a");
-    // All that followed its answer has been read.
+    // By now what followed the answer has been read.
     await turn();
     await turn();
     time += 1_000;
-    // It is on its way, and will not be read in this turn.
+    // The end is under way, and will not be read in this turn.
     for (const socket of sockets) end(socket);
     expect(await call("a")).toMatchObject({ status: 200 });
     expect(opened).toBe(2);
@@ -267,12 +267,12 @@ test("nothing is kept of a connection that is closed", async () => {
 });
 
 test("nothing is kept of a call that is over, however long it might have taken", async () => {
-  // As that of a worker, it outlives the calls.
+  // Like a worker's signal, it outlives the calls.
   const { signal } = new AbortController();
   const used: WeakRef<object>[] = [];
   const one = async (): Promise<void> => {
     const take = () => connections.take("a", origin, 5_000);
-    // The connection is there for the next one.
+    // The connection is kept for the next call.
     used.push(new WeakRef(take));
     const request = { take, url: new URL(origin), headers: "", body: "{}", signal };
     await post({ ...request, timeoutMs: 600_000, maySend: () => true });
@@ -311,7 +311,7 @@ test("a receiver that closes after each answer, or while nobody calls, is dialle
 
 describe("idle connections are limited", () => {
   beforeEach(() => {
-    // None closes because of its age meanwhile.
+    // So that none is closed by its age meanwhile.
     server.keepAliveTimeout = 60_000;
     connections = limited({ inAll: 4, perAccount: 2 });
   });
@@ -375,7 +375,7 @@ describe("idle connections are limited", () => {
     await callHost("a", "one");
     const others = await take("a", ["two", "three", "four"]);
     time += 1_000;
-    // It has rested, and is looked after for some turns.
+    // The connection was idle, and is checked for some turns before it is used.
     const taking = connections.take("a", at("one"), 5_000);
     expect(taking).toBeInstanceOf(Promise);
     for (const connection of others) connection.release(true);

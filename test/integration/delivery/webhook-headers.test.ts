@@ -13,7 +13,7 @@ afterEach(async () => {
   ends = [];
 });
 
-/** One call: what comes of it, and what the receiver got. */
+/** Makes one call. Returns its outcome, and what the receiver got. */
 async function send(
   target: Partial<WebhookTarget>,
   { signal, ...change }: Parameters<typeof loopbackSender>[0] & { signal?: AbortSignal } = {},

@@ -23,7 +23,7 @@ afterEach(async () => {
 });
 afterAll(() => sender.close());
 
-/** A receiver on the level of bytes: called when the request's headers are there. */
+/** A receiver that works on bytes. `onRequest` is called when the request's headers have arrived. */
 async function receiver(onRequest: (socket: Socket, head: string) => void, onOpen?: () => void) {
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {
@@ -63,7 +63,7 @@ test.each<{ how: string; accountRules: () => Promise<never> }>([
   { how: "hanging", accountRules: () => new Promise(() => undefined) },
 ])("what cannot be checked, the database $how, was not called", async ({ accountRules }) => {
   const cut = loopbackSender({ dial: { accountRules } });
-  // Less than a connection has.
+  // Shorter than the limit of a connection.
   const run = claimedRun({ url: "http://127.0.0.1:9/", timeoutSeconds: 1 });
   if (run.spec.target.kind !== "webhook") throw new Error("a webhook");
   const { target } = run.spec;
@@ -86,7 +86,7 @@ describe("whatever a receiver does has an outcome within the deadline", () => {
     does: string;
     onRequest: (socket: Socket) => unknown;
     outcome: object;
-    /** Until the deadline, which is short then; elsewhere it is longer than the test may take. */
+    /** The call lasts until its deadline, which is short then. Otherwise it is longer than the test may take. */
     hangs?: true;
   }>([
     {
@@ -238,7 +238,7 @@ test("an endless body of many calls leaves nothing in memory", async () => {
   async function called(count: number): Promise<void> {
     for (let n = 0; n < count; n += 40)
       await Promise.all(Array.from({ length: 40 }, () => send(url)));
-    // Until then, each has a chunk that nobody reads.
+    // Until then each of them holds a chunk that nobody reads.
     await until("all are closed", () => servers.every(({ sockets }) => sockets.size === 0));
   }
   await called(40);
@@ -247,10 +247,10 @@ test("an endless body of many calls leaves nothing in memory", async () => {
   expect((await memoryInUse()) - before).toBeLessThan((calls * chunk) / 8);
 });
 
-/** Bytes of objects, texts and buffers. */
+/** Memory of objects, texts and buffers, in bytes. */
 async function memoryInUse(): Promise<number> {
   collectGarbage();
-  // What a closed socket held is let go after its own end.
+  // Memory of a closed socket is freed only after the turn in which it has ended.
   await turn();
   collectGarbage();
   const { heapUsed, arrayBuffers } = process.memoryUsage();
@@ -261,7 +261,7 @@ test("thousands of short headers hold up nobody", async () => {
   const url = await receiver(write(`HTTP/1.1 200 OK\r\n${"a:b\r\n".repeat(13_000)}`));
   const before = process.cpuUsage();
   const outcomes = await Promise.all(Array.from({ length: 16 }, () => send(url)));
-  // Milliseconds of the processor: others may be busy too.
+  // Processor time in milliseconds, because the machine may be busy with other things.
   expect(process.cpuUsage(before).user / 1_000).toBeLessThan(1_000);
   for (const outcome of outcomes)
     expect(outcome).toMatchObject({ error: "the answer's headers are too large" });
@@ -279,7 +279,7 @@ test("a claim lost while connecting: no byte of the request leaves", async () =>
     },
   );
   expect(await send(url, {}, () => false)).toEqual({ kind: "not_sent" });
-  // The receiver hears of a connection, and of its end, when the caller may be done with it.
+  // The receiver may learn of a connection and of its end only after the caller has finished.
   await expect.poll(() => opened && servers.every(({ sockets }) => sockets.size === 0)).toBe(true);
   expect(received).toBe("");
 });
@@ -319,7 +319,7 @@ test("an attempt that is ended before it begins calls nobody", async () => {
   const attempt = { run, target, signingSecrets: [], maySend: () => true };
   const own = loopbackSender();
   expect(await own.send({ ...attempt, signal: aborted })).toEqual({ kind: "not_sent" });
-  // The receiver hears of connections in their order: one before this one would be there by now.
+  // The receiver learns of connections in order: by now it would know of an earlier one.
   const { signal } = new AbortController();
   expect(await own.send({ ...attempt, signal })).toMatchObject({ kind: "delivered" });
   expect(opened).toBe(1);
@@ -335,7 +335,7 @@ test("an open connection is never used by another account", async () => {
     },
   );
   await send(url);
-  // The connection is free again in the turn after the answer.
+  // The connection can be used again in the turn after the answer.
   await turn();
   await send(url);
   await turn();

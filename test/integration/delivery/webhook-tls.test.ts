@@ -46,7 +46,7 @@ afterAll(async () => {
   await sender.close();
 });
 
-/** The certificate, and that of the authority behind it. */
+/** A certificate, followed by that of its authority. */
 function withAuthority(issuer: CertificateAuthority): Certificate {
   const { cert, key } = issuer.issue([NAME]);
   return { cert: cert + issuer.certificate, key };
@@ -92,7 +92,7 @@ describe("https", () => {
     asked.length = 0;
     expect(await send(`https://${NAME}:${port}/`)).toEqual({ kind: "delivered", httpStatus: 200 });
     expect(calls).toEqual([{ host: `${NAME}:${port}`, servername: NAME, body: '{"a":1}' }]);
-    // Once by the guard; nobody looks the name up again to connect.
+    // The guard resolves the name once; it is not resolved again to connect.
     expect(asked).toEqual([NAME]);
   });
 
@@ -143,7 +143,7 @@ describe("https", () => {
     },
     {
       is: "weak",
-      // So that the server has it.
+      // Lets the server use such a certificate.
       certificate: () => ({
         ...authority.issue([NAME], { weak: true }),
         ciphers: "DEFAULT:@SECLEVEL=0",

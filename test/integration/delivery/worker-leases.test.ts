@@ -26,7 +26,7 @@ import {
 } from "./worker-fixture.ts";
 import { metricValue } from "../../metric-value.ts";
 
-/** A worker whose lease is up after 2.5 s, and one that takes over half a second later. */
+/** A lease ends after 2.5 s, and another worker takes over half a second later. */
 const SHORT = { lease: 2_500, renew: 400, reap: 250 };
 
 let fixture: WorkerFixture;
@@ -55,7 +55,7 @@ async function mailServer(script: SmtpScript): Promise<ScriptedServer> {
   return server;
 }
 
-/** Due since a moment, when nothing else is said. */
+/** Creates a run; by default it has just become due. */
 async function create(of: Job, at = Date.now() - 50): Promise<void> {
   await fixture.ledger.apply([change(of, { create: [scheduled(at)] })]);
 }
@@ -66,7 +66,7 @@ async function runIdOf(of: Job): Promise<string> {
   return run.id;
 }
 
-/** A worker that PostgreSQL hears nothing of any more, as if it stood still. */
+/** The queue of a worker that no longer reaches PostgreSQL, as if the worker had stopped. */
 function unheard(queue: RunQueue): RunQueue {
   return {
     ...queue,
@@ -77,7 +77,10 @@ function unheard(queue: RunQueue): RunQueue {
   };
 }
 
-/** A worker's queue, and when leases were renewed, with answers that count, for three times as long as one lasts. */
+/**
+ * A queue; `longer` resolves when leases have been renewed, with answers that count, for three times as long as one
+ * lasts.
+ */
 function renewing(counts: (answers: readonly string[]) => boolean): {
   queue: RunQueue;
   longer: Promise<void>;
@@ -129,7 +132,7 @@ test("a run whose end is recorded while leases are renewed was not lost to anybo
       close: async (closings) => {
         const closed = await queue.close(closings);
         await missed.promise;
-        // By now the renewal has been taken in.
+        // By now the worker has processed the renewal.
         await turn();
         return closed;
       },
@@ -156,7 +159,8 @@ describe("Replace", () => {
     worker({
       queue: {
         ...queue,
-        // Nobody hears of it before the new run has called. Of that it may be asked as well, when its start was slow.
+        // The worker learns that it is unwanted only after the new run has called. It may ask about that one, too, if
+        // its start was slow.
         unwanted: async (ids) => {
           if (ids.includes(older)) await overtaken.promise;
           return queue.unwanted(ids);
@@ -217,7 +221,7 @@ describe("an open circuit", () => {
     });
     const account = crypto.randomUUID();
     const running = worker({ resetMs: 60_000 });
-    // As many as open it: one more might meet it open, and be put off.
+    // Exactly as many as open the circuit: one more might find it open, and be postponed.
     const failing = Array.from({ length: 5 }, () => webhookJob(target.url, { account }));
     await Promise.all(failing.map(create));
     for (const of of failing) await fixture.executions(of, 1);
@@ -307,7 +311,7 @@ describe("a lease", () => {
     await administrator.query("commit");
     administrator.release();
     expect(await fixture.executions(other, 1)).toMatchObject([{ status: "success", attempt: 1 }]);
-    // Its lease is up: whoever comes first after the lock, its worker or the one that takes over, ends it.
+    // Its lease has ended. After the lock, its worker or the one that takes over ends it, whichever comes first.
     expect(await fixture.executions(locked, 1)).toHaveLength(1);
     expect(target.received).toHaveLength(2);
   }, 30_000);
@@ -358,7 +362,7 @@ describe("a lease", () => {
   describe("that ran out before the send of what had been started: nothing is sent", () => {
     test.each<{
       title: string;
-      /** `stall`: until the run has been taken over. */
+      /** `stall` waits until the run has been taken over. */
       stalls: (queue: RunQueue, stall: () => Promise<void>) => Partial<RunQueue>;
     }>([
       {
@@ -408,7 +412,7 @@ describe("a lease", () => {
       worker({ timing: SHORT });
       await taken(of);
       stalled.resolve(undefined);
-      // It gives back what it does not hold any more, which changes nothing.
+      // It gives back a run that it no longer holds, which changes nothing.
       await released.promise;
       await slow.stop();
       expect(target.received).toEqual([]);
@@ -444,7 +448,7 @@ describe("a lease", () => {
     expect(server.seen.verbs).toContain("DATA");
     expect(server.seen.mails).toBe(0);
     expect(await fixture.executions(of, 1)).toHaveLength(1);
-    // Mails are logged behind their deliveries, and before their worker's end.
+    // Mails are logged after their deliveries, and before their worker ends.
     await Promise.all([slow.stop(), other.stop()]);
     const { rows } = await fixture.pool.query("select 1 from email_log where account = $1", [
       of.account,
@@ -464,7 +468,7 @@ test("the dead are looked for one lease after a start, and one after an outage: 
   };
   const [requeued = 0, interrupted = 0] = await reaped();
   worker({
-    // Of all waits only those between two looks are 50 to 100 ms long.
+    // Only the waits between two looks take 50 to 100 ms.
     timing: { lease: 1_000, reap: 50 },
     monotonic: () => time,
     timers: {
@@ -482,7 +486,7 @@ test("the dead are looked for one lease after a start, and one after an outage: 
       },
     },
   });
-  /** It had the time for several. */
+  /** Waits as long as several looks take. */
   const later = async (): Promise<void> => {
     looks = 0;
     await until("it has waited for some looks", () => looks > 3);

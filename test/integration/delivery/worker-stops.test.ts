@@ -85,7 +85,7 @@ test("what waits for a connection to the mail server is handed back: nothing of 
   await running.stop();
   const back = { state: "queued", attempts: 0 };
   expect(await runs()).toMatchObject([back, back, back]);
-  // Whether the ten at the server are mails by now, nobody knows.
+  // Nobody knows whether the server has accepted the ten mails that it was sent.
   const { rows } = await fixture.pool.query(
     "select error_message, count(*) from executions where account = $1 group by 1",
     [account],
@@ -102,7 +102,7 @@ test("started runs have their time from the signal on, however long the database
   let past = 0;
   const running = worker({
     monotonic: () => performance.now() + past,
-    // Longer than a test may take.
+    // A grace period that is longer than a test may take.
     timing: { grace: 60_000 },
     queue: {
       ...queue,

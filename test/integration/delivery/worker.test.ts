@@ -33,7 +33,7 @@ describe("a claim", () => {
     const listening = Promise.withResolvers<void>();
     const queue = fixture.anotherQueue();
     worker({
-      // Nothing but announcements brings claims, and none of them looks at all because it is time to.
+      // Only announcements cause claims, and none of these looks at the whole queue because it is time to.
       timing: { poll: 600_000 },
       queue: {
         ...queue,
@@ -49,7 +49,7 @@ describe("a claim", () => {
         },
       },
     });
-    /** Where the claim looked that found it. */
+    /** Returns from where the claim looked that found it. */
     const deliver = async (at: number): Promise<number | null | undefined> => {
       const of = webhookJob(target.url);
       await create({ of, at });
@@ -57,7 +57,7 @@ describe("a claim", () => {
       return claims.find(({ jobs }) => jobs.includes(of.uid))?.from;
     };
     await listening.promise;
-    // The first may be found by a claim under way; the one after that looks at all, of which there may be news.
+    // The first run may be found by a claim that is under way; the claim after that looks at the whole queue.
     await deliver(Date.now());
     await deliver(Date.now());
     const began = Date.now();
@@ -68,7 +68,10 @@ describe("a claim", () => {
 });
 
 describe("a record", () => {
-  /** Milliseconds that records wait for company, and for none. Nobody else waits for so long. */
+  /**
+   * Milliseconds for which records are collected while other runs are under way, and while none are. Nothing else
+   * waits so long.
+   */
   const [COMPANY, NONE] = [25, 5];
 
   test("waits for company only while something else is under way", async () => {
@@ -82,7 +85,7 @@ describe("a record", () => {
       queue: {
         ...queue,
         claim: async (request) => {
-          // A claim that brings nothing would say that nothing is under way, too.
+          // An empty claim would also tell the worker that no other run is under way.
           if (alone && claimed > 0) throw new DependencyUnavailable("postgres");
           const runs = await queue.claim(request);
           claimed += runs.length;
@@ -93,7 +96,7 @@ describe("a record", () => {
         after: (ms, then) => {
           if (ms !== COMPANY && ms !== NONE) return timers.after(ms, then);
           waits.push(ms);
-          // Company never comes.
+          // The wait for company never ends.
           return ms === NONE ? timers.after(ms, then) : { cancel: () => undefined };
         },
       },
@@ -118,7 +121,7 @@ describe("a webhook", () => {
     const of = webhookJob(`${target.url}/hook?x=1`, {
       target: {
         payload,
-        // As kubectl may have it: REST would have refused all but the first.
+        // As kubectl may write them: REST refuses all but the first.
         headers: {
           "X-Own": "yes",
           "user-agent": "mine",
@@ -199,10 +202,10 @@ describe("a webhook", () => {
     const queue = fixture.anotherQueue();
     const at = Date.now() + 4_000;
     await create({ of, at });
-    /** The fire times of what was claimed before them. */
+    /** The fire times of runs that were claimed before they were due. */
     const claims: number[] = [];
     worker({
-      // Nothing but its own time starts it.
+      // Only its own time starts it: no other claim comes.
       timing: { lookahead: 60_000, poll: 60_000 },
       queue: {
         ...queue,
@@ -227,7 +230,7 @@ describe("a webhook", () => {
       timing: { lookahead: 60_000, poll: 60_000 },
       clock: {
         known: true,
-        // When its time has come, one look is from before it.
+        // When the run's time has come, one reading of the clock is still from before it.
         now: () => {
           const now = fixture.clock.now();
           if (now >= at) looks += 1;
@@ -325,13 +328,13 @@ describe("an email job", () => {
 
   test("goes to the domain that the address names, and is logged as it was given", async () => {
     const catcher = await mailServer();
-    // With a full-width B, which a mail library converts to another domain than a browser does.
+    // With a full-width B, which a mail library converts to another domain than browsers do.
     const to = "Ada@\uff22ÜCHER.example";
     const of = emailJob({ ...letter, to });
     worker();
     await create({ of });
     await fixture.executions(of, 1);
-    // The server's own reading of xn--bcher-kva.
+    // The server converts xn--bcher-kva back by itself.
     expect(catcher.messages().map((mail) => mail.envelopeTo)).toEqual([["Ada@bücher.example"]]);
     expect(String(catcher.messages()[0]?.raw)).toContain("Ada@xn--bcher-kva.example");
     await expect.poll(() => loggedRecipients(of)).toEqual([to]);
@@ -375,7 +378,7 @@ describe("an email job", () => {
 });
 
 describe("fairness", () => {
-  /** By how much is for the benchmark: npm run bench -- backlog. */
+  /** npm run bench -- backlog measures by how much. */
   test("50 hanging destinations of one account do not hold up another's", async () => {
     const hanging = await Promise.all(Array.from({ length: 50 }, () => receiver(() => undefined)));
     const good = await receiver();
@@ -385,12 +388,12 @@ describe("fairness", () => {
       Array.from({ length: 40 }, () => webhookJob(url, { account })),
     );
     await create(...stuck.map((of) => ({ of })));
-    // The account's whole share hangs, and 1,744 more of its runs are queued.
+    // All slots that the account may have hang, and 1,744 more of its runs are queued.
     const calls = () => hanging.reduce((sum, { received }) => sum + received.length, 0);
     await expect.poll(calls).toBe(256);
     const others = Array.from({ length: 20 }, () => webhookJob(good.url));
     await create(...others.map((of) => ({ of })));
-    // Long before the first of those that hang is given up.
+    // Delivered long before the first hanging call is given up.
     await good.count(20);
     expect(calls()).toBe(256);
   });
@@ -426,7 +429,7 @@ describe("fairness", () => {
     const hanging = await receiver(() => undefined);
     const good = await receiver();
     worker({
-      // Nothing but what becomes of a claim's runs brings the next one.
+      // Only the end of a claim's runs causes the next claim.
       timing: { poll: 60_000, grace: 100 },
       limits: { characters: 1_000, claimBatch: 64, perDestination: 1 },
     });
@@ -449,7 +452,7 @@ describe("fairness", () => {
     let announced = Promise.withResolvers<void>();
     let looked = false;
     worker({
-      // Nothing but the announcement brings the next claim.
+      // Only the announcement causes the next claim.
       timing: { poll: 60_000, grace: 100 },
       limits: { concurrency: 4, perAccount: 4, perDestination: 2, buffer: 8, claimBatch: 4 },
       queue: {
@@ -521,7 +524,7 @@ describe("circuits", () => {
   });
 });
 
-/** As many failures as open the receiver's circuit. */
+/** As many failing jobs as open the receiver's circuit. */
 function opening({ url }: { url: string }): { of: Job }[] {
   const account = crypto.randomUUID();
   return Array.from({ length: 5 }, () => ({ of: webhookJob(url, { account }) }));
@@ -532,10 +535,10 @@ describe("a worker that falls behind", () => {
     const target = await receiver();
     const queue = fixture.anotherQueue();
     const written = Promise.withResolvers<void>();
-    /** Looks at the queue that made no claim, in a row. */
+    /** How many looks in a row made no claim. */
     let idle = 0;
     worker({
-      // Of all waits only those for the next look are 8 to 16 ms long.
+      // Only the waits for the next look take 8 to 16 ms.
       timing: { poll: 16, grace: 100 },
       limits: { unrecorded: 3 },
       timers: {
@@ -612,7 +615,7 @@ describe("a lost claim", () => {
     const queue = fixture.anotherQueue();
     const of = webhookJob(target.url);
     const released = Promise.withResolvers<void>();
-    // Between the claim of the run and its start another worker takes it.
+    // Another worker takes the run between its claim and its start.
     const running = worker({
       queue: {
         ...claimingOnly(queue),
@@ -630,7 +633,7 @@ describe("a lost claim", () => {
       },
     });
     await create({ of });
-    // What did not start is given back, which changes nothing.
+    // A run that did not start is given back, which changes nothing.
     await released.promise;
     await running.stop();
     const { rows } = await fixture.pool.query("select worker from runs");
@@ -717,14 +720,14 @@ describe("a lost claim", () => {
     const target = await receiver();
     const queue = fixture.anotherQueue();
     const of = webhookJob(target.url);
-    // Of long ago: no later claim looks there, unless it looks at all.
+    // So long ago that only a claim that looks at the whole queue finds it.
     await create({ of, at: Date.now() - 60_000 });
     const looks: unknown[] = [];
     worker({
       timing: { takeUp: 200 },
       queue: {
         ...queue,
-        // Nobody tells of it a second time.
+        // There is no second announcement.
         onWake: () => () => undefined,
         claim: async (request) => {
           looks.push(request.from);
@@ -734,7 +737,7 @@ describe("a lost claim", () => {
       },
     });
     await fixture.executions(of, 1);
-    // At all of the queue.
+    // These claims looked at the whole queue.
     expect(looks.slice(0, 2)).toEqual([null, null]);
   });
 
@@ -757,7 +760,7 @@ describe("a lost claim", () => {
     });
     await create({ of, at: Date.now() + 1_500 });
     await target.count(1).finally(() => {
-      // The worker's end waits for it.
+      // The worker waits for the answer before it ends.
       answer.resolve(undefined);
     });
     expect(prepared).toBe(true);
@@ -769,7 +772,7 @@ describe("a lost claim", () => {
     const of = webhookJob(target.url);
     const lost = Promise.withResolvers<undefined>();
     const ending = worker({
-      // It ends before it would look for the run by itself.
+      // It ends before it would look for the run again.
       timing: { poll: 60_000, afterError: 60_000 },
       queue: {
         ...queue,

@@ -13,7 +13,7 @@ import { createApiKeys } from "../../../src/postgres/api-keys.ts";
 import { createSessions } from "../../../src/postgres/sessions.ts";
 import { startHarness, type Harness, type Reply, type Request } from "./harness.ts";
 
-/** Who may call a route of the REST API. Said here once more: the table of the routes could be wrong. */
+/** Who may call each route of the REST API. Repeated here on purpose: the table of the routes could be wrong. */
 const REST: Record<OperationId, Rule<"key" | "anybody">> = {
   sendEmail: { for: "key" },
   sendOtp: { for: "key" },
@@ -33,7 +33,7 @@ const REST: Record<OperationId, Rule<"key" | "anybody">> = {
   openApi: { for: "anybody" },
 };
 
-/** The same of the dashboard's own API. */
+/** The same for the dashboard's own API. */
 const DASHBOARD: Record<
   DashboardOperation,
   Rule<"anybody" | "members" | "owners" | "administrators">
@@ -80,22 +80,22 @@ const DASHBOARD: Record<
   deleteInvitation: { for: "owners", of: "invitation" },
   listAccounts: { for: "administrators" },
   createAccount: { for: "administrators" },
-  // Any account's, which is what administrators are for.
+  // For any account: that is what administrators are for.
   bindAccount: { for: "administrators" },
 };
 
 interface Rule<Who> {
   for: Who;
-  /** What `{id}` names: of another account, it is not there. */
+  /** What `{id}` names; a thing of another account does not exist for the caller. */
   of?: Thing;
-  /** A body that would change it. */
+  /** A body that would change something. */
   json?: object;
 }
 type Thing = "job" | "key" | "user" | "invitation";
 
 const PASSWORD = "correct horse battery";
 let h: Harness;
-/** Of the account `first`, which nobody else may see or change. */
+/** Ids of things of the account `first`, which nobody else may see or change. */
 let things: Record<Thing, string>;
 /** Texts that are the first account's alone. */
 let marks: string[];
@@ -105,9 +105,9 @@ let keys: Record<"revoked" | "deleted", string>;
 const SIGNED_OUT = ["expired", "signed out", "removed", "of a deleted account"] as const;
 const SIGNED_IN = ["member", "owner", "administrating member", "administrating owner"] as const;
 type Person = (typeof SIGNED_OUT)[number] | (typeof SIGNED_IN)[number] | "stranger";
-/** Of whom a new session can be made: what one request ends, the next one must not miss. */
+/** Those who get a new session for each request, because a request may end it. */
 const users = new Map<Person, string>();
-/** Of the others. */
+/** Session tokens of the others. */
 const tokens = new Map<Person, string>();
 let sessions: ReturnType<typeof createSessions>;
 
@@ -156,7 +156,7 @@ beforeAll(async () => {
   await known("administrating owner", { admin: true });
   await known("stranger", { account: h.second.account });
   await known("of a deleted account", { account: deleted });
-  // As on another replica, in the middle of the deletion: the rows are there still.
+  // As seen by another replica in the middle of the deletion: the rows still exist.
   await pool.query("update accounts set deleted_at = now() where id = $1", [deleted]);
   for (const who of ["expired", "signed out", "removed"] as const) {
     const id = await known(who);
@@ -169,7 +169,7 @@ beforeAll(async () => {
     tokens.set(who, token);
   }
 
-  // Made when it is first asked for.
+  // The secret is created when it is first read.
   await ask("owner", { method: "GET", path: "/signing-secret" });
   const [key] = await apiKeys.list(first.account);
   const guest = { email: `guest.${MARK}@example.com`, role: "member" };
@@ -280,13 +280,13 @@ const ELSEWHERE: Record<string, string>[] = [
   { "Sec-Fetch-Site": "same-site" },
 ];
 
-/** A parameter that no route has: refused behind the caller's rights, and before anything is done. */
+/** A parameter that no route has: it is refused after the caller's rights are checked, and before anything is done. */
 const PROBE = "?no-such-parameter=1";
 
 type RestRoute = (typeof restRoutes)[number];
 type DashboardRoute = (typeof dashboardRoutes)[number];
 
-/** With the first account's key unless told. */
+/** Sends a request, by default with the first account's key. */
 function rest({ endpoint, rule }: RestRoute, more: Partial<Request> = {}): Promise<Reply> {
   const path = pathOf(endpoint, rule) + (more.path ?? "");
   return h.request({ method: endpoint.method, ...bodyOf(endpoint, rule), ...more, path });
@@ -301,7 +301,7 @@ function dashboard(
   return ask(who, { method: endpoint.method, path }, { ...bodyOf(endpoint, rule), ...more });
 }
 
-/** Everybody without a live key. */
+/** The replies to everybody without a valid key. */
 async function strangers(route: RestRoute): Promise<Reply[]> {
   const token = await tokenOf("administrating owner");
   return Promise.all([
@@ -314,7 +314,7 @@ async function strangers(route: RestRoute): Promise<Reply[]> {
   ]);
 }
 
-/** Everybody without a live session. */
+/** The replies to everybody without a valid session. */
 function signedOut(route: DashboardRoute): Promise<Reply[]> {
   return Promise.all([
     dashboard(null, route),
@@ -340,7 +340,7 @@ function bodyOf(endpoint: { body?: unknown }, { json }: { json?: object }): Pick
 
 const NONE = { shown: [], changed: [] };
 
-/** What a call tells and changes of the first account. */
+/** What a call reveals and changes of the first account. */
 async function tracesOf(
   call: () => Promise<Reply>,
 ): Promise<{ shown: string[]; changed: string[] }> {
@@ -353,7 +353,7 @@ async function tracesOf(
   };
 }
 
-/** A request of the dashboard; from its own origin unless told. */
+/** Sends a request of the dashboard, by default from its own origin. */
 async function ask(
   who: Person | null,
   { method, path }: { method: string; path: string },
@@ -383,7 +383,7 @@ function codeOf({ json, status }: Reply): unknown {
   return json["code"] ?? status;
 }
 
-/** Of all that the first account has in the database, but for when its keys were used. */
+/** A hash of all rows of the first account in the database, except when its keys were used. */
 async function fingerprint(): Promise<Record<string, string>> {
   const { rows: tables } = await h.pool.query<{ name: string; column: string }>(
     `select table_name as name, column_name as column from information_schema.columns

@@ -16,7 +16,7 @@ const JOB = {
   webhook_payload: { of: "the day: #1", yes: "no", n: 12 },
 };
 
-/** Sends the half of a request, and what is left when it is told to. Whoever asks has been let in by then. */
+/** Sends half of a request, and the rest when it is told to. By then the caller's rights have been checked. */
 async function half(request: {
   method: string;
   path: string;
@@ -37,7 +37,7 @@ async function half(request: {
   await writer.write(bytes.encode(text.slice(0, 5)));
   const line = /^carillon_http_requests_in_flight [1-9]/m;
   await until("it is there", async () => line.test((await harness.metrics.render()).text));
-  // Those who ask later have been looked up.
+  // Later requests have been answered: the caller of the first has been looked up, too.
   await harness.request({ path: "/jobs", key: null, headers });
   await owner.get("/session");
   return async () => {
@@ -47,10 +47,10 @@ async function half(request: {
   };
 }
 
-/** What one hour or day of a chart has. */
+/** The counts of one hour or day of a chart. */
 type Counts = Record<string, string | number>;
 
-/** Of all of a chart: an hour or a day may end while a test runs. */
+/** The sums over a whole chart, because an hour or a day may end while a test runs. */
 function total(chart: readonly Counts[]): Record<string, number> {
   const sums: Record<string, number> = {};
   for (const part of chart)

@@ -28,7 +28,7 @@ let seeded: SeededJob[];
 beforeAll(async () => {
   harness = await startHarness();
   const { first, second } = harness;
-  // Of others, so that a look at one account has something to leave out.
+  // Jobs of another account, which must not be found.
   await seed(second.account, 50);
   seeded = await seed(first.account, COUNT);
   owner = await newUser(harness, { account: first.account, email: "owner@example.com" });
@@ -55,7 +55,7 @@ interface Overview {
 }
 const overview = async (by = owner) => (await by.get("/overview")).json as unknown as Overview;
 
-/** Every page of a question, one after the other. */
+/** All pages of a query, one after the other. */
 async function everyPage(query: string, by = owner): Promise<{ rows: Row[]; total: number }> {
   const rows: Row[] = [];
   for (;;) {
@@ -181,7 +181,7 @@ describe("what changes is seen by the next look", () => {
   const shown = (query = "") => list(query, editor);
 
   const picked = new Set<SeededJob>();
-  /** Another one each time. */
+  /** Picks a job that has not been picked before. */
   const pick = (what: (job: SeededJob) => boolean): SeededJob => {
     const job = theirs.find((each) => !picked.has(each) && what(each));
     if (!job) throw new Error("no such job was seeded");

@@ -5,11 +5,11 @@ import { PASSWORD, newUser, visitor } from "./dashboard-visitor.ts";
 import { startHarness, type Harness, type Reply } from "./harness.ts";
 
 let harness: Harness;
-/** What happens when the next password has been looked at, and before anything is made of it. */
+/** Runs once when the next password has been verified, before the gateway goes on. */
 let onceVerified: (() => Promise<void>) | undefined;
 beforeAll(async () => {
   harness = await startHarness({
-    // The tests' own address: whoever adds X-Forwarded-For is a proxy to them.
+    // The tests' own address, so that they count as a proxy when they add X-Forwarded-For.
     trustedProxies: parseTrustedProxies(["127.0.0.1"]),
     users: (users) => ({
       ...users,
@@ -31,7 +31,7 @@ beforeAll(async () => {
 });
 afterAll(() => harness.close());
 
-/** As a proxy passes it on. */
+/** As a proxy forwards it. */
 const signInFrom = (forwardedFor: string, email: string, password: string) =>
   visitor(harness).ask(
     "POST",
@@ -66,7 +66,7 @@ describe("session", () => {
     const secure = await hosted("https://mail.example.com", body);
     expect(secure.status).toBe(200);
     expect(secure.cookie).toMatch(/^__Host-carillon_session=[^;]+; Path=\/; .*; Secure$/);
-    // The name without prefix, which any sibling domain could set, is not read there.
+    // Over https the name without prefix, which any sibling domain could set, is not read.
     const token = secure.cookie.split(";")[0]?.split("=")[1] ?? "";
     somebody.setCookie(`__Host-carillon_session=${token}`);
     expect((await somebody.get("/session")).status).toBe(200);
@@ -89,7 +89,7 @@ describe("session", () => {
     victim.setCookie(planted);
     await victim.signIn("member@example.com", PASSWORD);
     expect(victim.cookie()).not.toBe(planted);
-    // And the planted session is over.
+    // The planted session has ended.
     attacker.setCookie(planted);
     expect((await attacker.get("/session")).status).toBe(401);
   });
@@ -225,7 +225,7 @@ describe("guessing", () => {
     await harness.pool.query("delete from sign_in_failures");
     for (let guess = 0; guess < 5; guess += 1)
       expect((await visitor(harness).signIn("owner@example.com", "guess")).status).toBe(401);
-    // As after more guesses: the next one has to wait for a minute.
+    // As after more guesses, so that the wait after the next one is long.
     await harness.pool.query("update sign_in_failures set failures = 10, next_at = now()");
     expect((await visitor(harness).signIn("owner@example.com", "guess")).status).toBe(401);
     const delayed = await visitor(harness).signIn("owner@example.com", PASSWORD);
@@ -251,7 +251,7 @@ describe("guessing", () => {
     for (let guess = 0; guess < 5; guess += 1)
       expect(await guesses(`203.0.113.${guess}, 198.51.100.7`)).toBe(401);
     await harness.pool.query("update sign_in_failures set next_at = now() + interval '1 minute'");
-    // Whatever the guesser says of itself is further left, and 2001:db8:: is one guesser in a /64.
+    // What a guesser adds itself is further left in the header, and a /64 of IPv6 counts as one guesser.
     expect(await guesses("192.0.2.1, 198.51.100.7")).toBe(429);
     expect((await signInFrom("198.51.100.8", email, PASSWORD)).status).toBe(200);
     expect(await guesses("2001:db8::1")).toBe(401);
@@ -334,7 +334,7 @@ describe("guessing", () => {
     await harness.pool.query("delete from sign_in_failures");
     const begun = performance.now();
     const replies: Reply[] = [];
-    // As many at once as one client may have.
+    // In batches of as many as one client may have under way.
     for (let batch = 0; batch < 3; batch += 1)
       replies.push(
         ...(await Promise.all(
@@ -343,7 +343,8 @@ describe("guessing", () => {
       );
     const elapsed = (performance.now() - begun) / 1_000;
     const tried = replies.filter(({ status }) => status === 401).length;
-    // Five are free; a slow machine gets past the waits after them, of 1 s, 2 s, 4 s and so on, that are over.
+    // The first five need no wait. On a slow machine some of the waits after them, of 1 s, 2 s, 4 s and so on, may
+    // have passed.
     expect(tried).toBeGreaterThanOrEqual(5);
     expect(tried).toBeLessThanOrEqual(5 + Math.log2(elapsed + 1));
     const { rows } = await harness.pool.query("select failures from sign_in_failures");
@@ -352,7 +353,7 @@ describe("guessing", () => {
   });
 });
 
-/** As a reverse proxy would pass it on. */
+/** A gateway as behind a reverse proxy. */
 async function hosted(
   origin: string,
   json: unknown,

@@ -8,12 +8,12 @@ import { ENDPOINTS, type EndpointDefinition } from "../../../src/gateway/schema/
 import { startScriptedServer } from "../mail/scripted-server.ts";
 import { startHarness, type Harness } from "./harness.ts";
 
-/** Switches for the outside world. */
+/** Switches for what the gateway depends on. */
 const world = {
   storeDown: false,
   logDown: false,
   logAsked: 0,
-  /** On whose counters in the log somebody holds a lock. */
+  /** The account whose counters in the log somebody has locked. */
   locked: undefined as string | undefined,
   owned: false,
   othersChanges: 0,
@@ -61,7 +61,7 @@ beforeAll(async () => {
       },
       ready: async (account) => {
         world.logAsked += 1;
-        // So that others come meanwhile.
+        // Slow, so that other requests come meanwhile.
         if (world.logDown) await delay(500);
         if (world.logDown) throw new DependencyUnavailable("postgres");
         if (account === world.locked) {
@@ -278,7 +278,7 @@ describe("routing", () => {
   });
 });
 
-/** Raw bytes to the socket, and all that comes back until the server closes it. */
+/** Sends raw bytes. Returns all that comes back until the server closes the connection. */
 async function raw(bytes: string): Promise<string> {
   const socket = connect(h.port, "127.0.0.1");
   socket.setEncoding("utf8");
@@ -401,7 +401,7 @@ describe("service routes need no key", () => {
 });
 
 describe("when something is down", () => {
-  // The gateway has found the log in order again.
+  // Waits until the gateway has found the log in order again.
   afterEach(() =>
     h.request({
       method: "POST",
@@ -430,7 +430,7 @@ describe("when something is down", () => {
     for (let i = 0; i < 5; i += 1) await h.request({ path: "/jobs" });
     world.storeDown = false;
     const warnings = h.lines.filter((line) => line.includes('"dependency unavailable"'));
-    // Another test's outage has its own.
+    // Warnings about other tests' outages do not count.
     expect(warnings.filter((line) => line.includes("kubernetes is unavailable"))).toHaveLength(1);
   });
 
@@ -481,7 +481,7 @@ describe("when something is down", () => {
       [503, "dependency_unavailable"],
       [503, "dependency_unavailable"],
     ]);
-    // For as long as it takes, it has a connection.
+    // Only one request has asked: the question holds a connection for as long as it takes.
     expect(world.logAsked).toBe(asked + 1);
     expect(await send()).toEqual([200, undefined]);
     const { json: log } = await h.request({ path: "/logs?to=once@example.com" });

@@ -42,7 +42,7 @@ const patch = (id: string, json: object, key = h.first.key) =>
 const act = (id: string, verb: string, headers: Record<string, string> = {}) =>
   h.request({ method: "POST", path: `/jobs/${id}/${verb}`, headers });
 
-/** Tells of a circuit of the first account, as a worker would. */
+/** Publishes a circuit of the first account, as a worker does. */
 const publish = (state: CircuitState, worker: string) =>
   createCircuits({ pool: h.pool }).publish({
     account: h.first.account,
@@ -233,7 +233,7 @@ describe("POST /jobs", () => {
     expect(second.text).toBe(first.text);
     const other = await post({ ...webhookCron, name: "Other" }, { headers });
     expect([other.status, other.json["code"]]).toEqual([409, "idempotency_mismatch"]);
-    // A first try that died after the store had the job: the retry finds it.
+    // As if the first try had died after the job was stored: the retry finds the job.
     await h.pool.query("delete from idempotency_keys where key = 'job-1'");
     const third = await post(webhookCron, { headers });
     expect([third.status, third.json["id"]]).toEqual([201, first.json["id"]]);
@@ -267,7 +267,7 @@ describe("POST /jobs", () => {
     const now = vi.spyOn(h.clock, "now").mockReturnValue(runAt + HOUR);
     const second = await post(oneTime, { headers });
     const another = await post(oneTime);
-    // Of a try that broke off, only the job is left.
+    // As if the first try had broken off: only the job is left.
     await h.pool.query("delete from idempotency_keys where key = 'job-2'");
     const third = await post(oneTime, { headers });
     now.mockRestore();
@@ -279,7 +279,7 @@ describe("POST /jobs", () => {
   test("Idempotency-Key: a job that a first try left is found when its payload is equal JSON", async () => {
     const headers = { "Idempotency-Key": "job-3" };
     const first = await post({ ...webhookCron, webhook_payload: { a: 1, b: [2] } }, { headers });
-    // As the API server gives it back.
+    // In the form in which the API server returns it.
     await h.pool.query("delete from idempotency_keys where key = 'job-3'");
     const second = await h.request({
       method: "POST",

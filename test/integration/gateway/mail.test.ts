@@ -279,7 +279,7 @@ describe("POST /send", () => {
   });
 });
 
-/** Where the mail of `brokenSmtp` goes. */
+/** Changes the port of the SMTP server of `brokenSmtp`. */
 const sendThrough = (port: number) =>
   h.settings.set(h.brokenSmtp.account, {
     host: "127.0.0.1",
@@ -290,7 +290,7 @@ const sendThrough = (port: number) =>
     tls: "none",
   });
 
-/** What comes of asking for so many codes, through a server that gets none of them to anybody. */
+/** The outcomes of so many requests for codes, through a server that delivers none of them. */
 async function codesUnsent(times: number): Promise<unknown[]> {
   const answers: unknown[] = [];
   for (let time = 0; time < times; time += 1)
@@ -298,13 +298,13 @@ async function codesUnsent(times: number): Promise<unknown[]> {
   return answers;
 }
 
-/** The first recipient and no other. */
+/** Accepts the first recipient and refuses all others. */
 function someRefused(because = "no such user"): () => string {
   let asked = 0;
   return () => ((asked += 1) === 1 ? "250 ok" : `550 ${because}`);
 }
 
-/** As if the request with this key had begun so long ago and never ended. */
+/** Makes the request with this key look as if it had begun so long ago and never ended. */
 const ageOrder3 = (interval: string) =>
   h.pool.query(
     `update idempotency_keys set status = null, body = null, started_at = now() - $1::interval
@@ -378,7 +378,7 @@ describe("Idempotency-Key on POST /send", () => {
     await sendThrough(9);
     server.close();
     expect([first.status, first.json["code"]]).toEqual([500, "smtp_failed"]);
-    // Who sent no key has to know as well.
+    // A caller without a key has to know as well.
     expect(first.json["error"]).toContain(note);
     expect(String(first.json["error"]).isWellFormed()).toBe(true);
     expect([second.status, second.json["code"]]).toEqual([409, "outcome_unknown"]);
@@ -443,7 +443,7 @@ describe("one-time passcodes", () => {
       message: expect.any(String),
       expires_at: expect.stringMatching(ISO),
     });
-    // Both clocks are PostgreSQL's; what is known of it here is off by some milliseconds.
+    // Both times are PostgreSQL's, but this process's measurement of its clock is off by some milliseconds.
     const issued = Date.parse(String(sent.json["expires_at"])) - 600_000;
     expect(issued).toBeGreaterThan(before - 1_000);
     expect(issued).toBeLessThan(h.clock.now() + 1_000);
@@ -464,7 +464,7 @@ describe("one-time passcodes", () => {
     const old = sixDigits();
     await issue("twice@example.com");
     const current = sixDigits();
-    // One time in a million the new code is the old one.
+    // Once in a million the new code is the same as the old one.
     expect(old === current ? wrong : (await verify("twice@example.com", old)).json).toEqual(wrong);
     expect((await verify("twice@example.com", current)).status).toBe(200);
   });
@@ -568,7 +568,7 @@ describe("one-time passcodes", () => {
 });
 
 describe("GET /logs", () => {
-  /** Of an account of its own, in whose log are nine mails and then two passcodes. */
+  /** Key of an account of its own, whose log contains nine mails and then two passcodes. */
   let key: string;
   beforeAll(async () => {
     ({ key } = await h.newAccount("logs", h.catcher.smtpPort));

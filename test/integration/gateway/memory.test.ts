@@ -92,12 +92,12 @@ test.each([
       harness.request({
         method: "POST",
         path: of.path,
-        // Not as text, of which the client would keep its own.
+        // Not as a text, of which the client would keep a copy.
         body: new TextEncoder().encode(JSON.stringify(of.json(id)).padEnd(LENGTH)),
         headers: of.key === undefined ? {} : { "Idempotency-Key": `${of.key}-${id}` },
       });
     try {
-      // The connections, and what else is made once.
+      // Opens the connections, and creates what else is created once.
       await Promise.all(Array.from({ length: MAILS }, () => harness.request({ path: "/logs" })));
       collectGarbage();
       const before = process.memoryUsage().heapUsed;

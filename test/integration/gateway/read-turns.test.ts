@@ -13,7 +13,7 @@ beforeAll(async () => {
 });
 afterAll(() => h.close());
 
-/** As slow as it gets: what reads the table waits for this to end. */
+/** Locks a table: whatever reads it waits until the lock is released. */
 async function lock(table: string) {
   const client = await h.pool.connect();
   await client.query(`begin; lock table ${table}`);

@@ -18,7 +18,7 @@ const UNDER_WAY = "carillon_single_sign_on";
 let harness: Harness;
 let provider: OpenIdProvider;
 let dashboard: string;
-/** As a process of ours that has just been started knows the provider. */
+/** A client of the provider as in a process that has just been started. */
 function relyingParty() {
   return createOpenIdProvider({
     issuer: provider.issuer,
@@ -31,7 +31,7 @@ function relyingParty() {
   });
 }
 
-/** What happens when it is known next who somebody is, and before anything is made of it. */
+/** Runs once when the next identity has been looked up, before the gateway goes on. */
 let onceKnown: (() => Promise<void>) | undefined;
 function knowing(identities: Identities): Identities {
   return {
@@ -47,7 +47,7 @@ function knowing(identities: Identities): Identities {
 beforeAll(async () => {
   const port = await freePort();
   dashboard = `http://127.0.0.1:${port}`;
-  // Another site, as providers are: no cookie of one side is ever sent to the other.
+  // Another site, as real providers are: cookies of the one are never sent to the other.
   provider = await startOpenIdProvider({
     hostname: "localhost",
     redirectUri: dashboard + CALLBACK_PATH,
@@ -84,7 +84,7 @@ function underWay(browser: Traveller): { name: string; token: string } {
   return { name, token };
 }
 
-/** Presses the button: the provider's address that the page goes to. */
+/** Presses the button. Returns the address of the provider to which the page goes. */
 async function begin(browser: Traveller, body: object = {}): Promise<string> {
   const reply = await ask(browser, "POST", "/single-sign-on", body);
   expect(reply.status).toBe(200);
@@ -99,7 +99,7 @@ function ask(browser: Traveller, method: string, path: string, json?: object, or
   });
 }
 
-/** Who the dashboard says is signed in; undefined: nobody. */
+/** The address of the signed-in user; undefined: nobody. */
 async function whoIs(browser: Traveller): Promise<string | undefined> {
   const reply = await ask(browser, "GET", "/session");
   if (reply.status === 401) return undefined;
@@ -160,12 +160,12 @@ describe("a sign-in through the provider", () => {
     const browser = traveller();
     await signIn(browser, "ben-1");
     expect(await whoIs(browser)).toBe("ben@example.com");
-    // Married, moved, or not verified any more: still the same person.
+    // With another address, even one that is not verified, it is still the same person.
     person("ben-1", "ben.new@example.com", false);
     const later = traveller();
     await signIn(later, "ben-1");
     expect(await whoIs(later)).toBe("ben@example.com");
-    // And whoever is given the old address does not get the user with it.
+    // A person who is given the old address does not get the user with it.
     person("ben-2", "ben@example.com");
     const other = traveller();
     expect((await signIn(other, "ben-2")).location).toMatch(/#sign-in=taken$/);
@@ -262,7 +262,7 @@ describe("nobody is signed in", () => {
     const end = await browser.go(changed.href);
     expect(end.location).toBe(`${dashboard}/dashboard/#sign-in=refused`);
     expect(end.cookies).toHaveLength(1);
-    // One try: the right address comes too late then.
+    // There is only one try: now even the right token comes too late.
     browser.jarOf(dashboard).set(name, token);
     expect((await browser.go(callback)).location).toMatch(/#sign-in=expired$/);
     expect(await sessionsIn()).toBe(before);
@@ -328,7 +328,7 @@ describe("nobody is signed in", () => {
     const callback = await browser.throughProvider(await begin(browser), "ada-1");
     await harness.pool.query("update single_sign_ons set expires_at = now()");
     expect((await browser.go(callback)).location).toMatch(/#sign-in=expired$/);
-    // Those who never come back are cleared away by the retention task.
+    // Sign-ins that are never finished are deleted by the retention task.
     await begin(traveller());
     await harness.pool.query("update single_sign_ons set expires_at = now()");
     const other = traveller();
@@ -362,7 +362,7 @@ describe("beginning", () => {
   });
 });
 
-/** The token in the link that the invited gets. */
+/** Invites somebody. Returns the token of the link. */
 async function invited(email: string): Promise<string> {
   const owner = traveller();
   await ask(owner, "POST", "/session", { email: "cleo@example.com", password: PASSWORD });
@@ -375,7 +375,7 @@ async function accept(browser: Traveller, invitation: string, login: string) {
   return browser.go(await browser.throughProvider(await begin(browser, { invitation }), login));
 }
 
-/** As if the user had signed in so many minutes ago. */
+/** Makes the user's session look as if it had begun so many minutes ago. */
 async function age(email: string, minutes: number): Promise<void> {
   await harness.pool.query(
     `update sessions s set created_at = now() - $2 * interval '1 minute'
@@ -388,7 +388,7 @@ describe("an invitation", () => {
   test("is accepted through the provider, once, without a password", async () => {
     const invitation = await invited("eva@example.com");
     person("eva-1", "Eva@example.com");
-    // The link alone, or the sign-in alone, is not enough.
+    // Neither the link nor the sign-in alone is enough.
     expect((await signIn(traveller(), "eva-1")).location).toMatch(/#sign-in=unknown$/);
     person("mallory", "mallory@example.com");
     const other = await accept(traveller(), invitation, "mallory");
@@ -400,7 +400,7 @@ describe("an invitation", () => {
     expect(session).toMatchObject({
       user: { email: "eva@example.com", role: "member", has_password: false },
     });
-    // From now on the person is known; the link has done its work.
+    // From now on the person is known, and needs no link.
     await signIn(browser, "eva-1");
     expect(await whoIs(browser)).toBe("eva@example.com");
     const again = await accept(traveller(), invitation, "mallory");
@@ -448,7 +448,7 @@ describe("an invitation", () => {
     }
     await age("gil@example.com", 9);
     expect((await choose({})).status).toBe(200);
-    // Now there is one, and it is asked for, however fresh the session is.
+    // Now there is a password, and it is required, however new the session is.
     expect((await choose({})).status).toBe(400);
     const withPassword = traveller();
     await ask(withPassword, "POST", "/session", { email: "gil@example.com", password: PASSWORD });
@@ -462,7 +462,7 @@ test("while the provider is away the password does, and the page says so; it is 
   const callback = await waiting.throughProvider(await begin(waiting), "ada-1");
   await provider.close();
   try {
-    // A process that has not heard of the provider yet.
+    // A process that has not yet contacted the provider.
     const fresh = relyingParty();
     await expect(fresh.begin()).rejects.toThrow("Example ID is unavailable");
     expect((await waiting.go(callback)).location).toMatch(/#sign-in=unavailable$/);

@@ -58,7 +58,7 @@ describe.runIf(kubeconfig !== "")("an account moves to another namespace", () =>
   const deleteJob = (namespace: string, name: string) =>
     cluster.call({ verb: "delete", resource: "scheduledjobs", path: jobs(namespace, name) });
 
-  /** Of somebody whom the API server does not know. */
+  /** A kubeconfig of a user whom the API server does not know. */
   async function strangersConfig(): Promise<string> {
     const folder = await mkdtemp(join(tmpdir(), "carillon-stranger-"));
     closing.push(() => rm(folder, { recursive: true }));
@@ -69,7 +69,7 @@ describe.runIf(kubeconfig !== "")("an account moves to another namespace", () =>
     return file;
   }
 
-  /** An account bound to a namespace with one job, and a namespace to go to. */
+  /** An account that is bound to a namespace with one job, and another namespace. */
   async function settled(name: string) {
     const [from, to] = await Promise.all([
       createNamespace(cluster, "from"),
@@ -90,7 +90,7 @@ describe.runIf(kubeconfig !== "")("an account moves to another namespace", () =>
       `bound to the namespace ${from.name}, which has ScheduledJobs: delete or move them first`,
     );
     expect(await accounts().get(account.id)).toEqual(account);
-    // To the same one again is no move.
+    // Binding to the same namespace again is no move.
     expect(await accounts().bind(account.id, from.name, from.uid)).toEqual(account);
     await deleteJob(from.name, "left-behind");
     const moved = await accounts().bind(account.id, to.name, to.uid);

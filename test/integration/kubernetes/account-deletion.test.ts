@@ -78,11 +78,11 @@ describe.runIf(kubeconfig !== "")("an account is deleted, and another gets its n
     return { reply, body: (await reply.json()) as Record<string, unknown> };
   }
 
-  /** An account with a job that REST made, one applied by hand, and one of a GitOps tool. */
+  /** An account with a job that was made by REST, one applied by hand, and one of a GitOps tool. */
   async function settled(name: string) {
     const { name: namespace, uid } = await createNamespace(cluster, "deleted");
     const account = await accounts().create({ name, namespace, namespaceUid: uid });
-    // By another process than the gateway, which remembers for some seconds what it has been asked for.
+    // As in another process, because the gateway caches bindings for some seconds.
     const bindings = namespaceAccounts([]);
     const store = jobStore(cluster, bindings);
     const spec = specFromResource(SPEC, MADE);
@@ -136,7 +136,7 @@ describe.runIf(kubeconfig !== "")("an account is deleted, and another gets its n
   test("what cannot be deleted is said, with what to do about it", async () => {
     const nowhere = { KUBECONFIG: "/nonexistent", CARILLON_JOB_STORE: "kubernetes" };
     const { namespace } = await settled("left-behind");
-    // A configuration that leads nowhere: nothing has happened yet.
+    // With a kubeconfig that leads nowhere, nothing is deleted.
     expect((await onTheCommandLine("left-behind", nowhere)).code).toBe(1);
     expect(await accounts().byName("left-behind")).toBeDefined();
     const { code, stdout, stderr } = await onTheCommandLine("left-behind", {});
@@ -187,7 +187,7 @@ describe.runIf(kubeconfig !== "")("an account is deleted, and another gets its n
     expect(left).toBeUndefined();
     const others = ["job-by-hand", "job-of-the-next", "of-a-tool"];
     expect(await jobsIn(namespace)).toEqual(others);
-    // Whoever asks for the same again does not mean the next one's.
+    // A repeated deletion does not delete the jobs of the next account in that namespace.
     expect(await deletion(account.id, async () => {})).toBeUndefined();
     expect(await jobsIn(namespace)).toEqual(others);
   });

@@ -9,7 +9,7 @@ import { until } from "../../until.ts";
 const kubeconfig = inject("kubeconfig");
 const POLICIES = "/apis/admissionregistration.k8s.io/v1";
 
-/** What the promise rejects with. */
+/** The error with which the promise rejects, if it does. */
 async function refusal(change: Promise<unknown>): Promise<unknown> {
   return change.then(
     () => undefined,
@@ -80,7 +80,7 @@ describe.runIf(kubeconfig !== "")("what the cluster's own rules refuse", () => {
         matchResources: { namespaceSelector: { matchLabels: matched } },
       });
       try {
-        // The API server takes a moment to know the policy.
+        // It takes a moment until the API server applies the policy.
         await until("the policy", async () => (await refusal(create())) !== undefined, 15_000);
         for (const change of [
           create,

@@ -89,7 +89,7 @@ describe.runIf(inject("tokenSecret") !== "")("the client", () => {
     const made = client({ server: proxy.url });
     await expect(made.call(newNamespace("once"))).rejects.toThrow(DependencyUnavailable);
     expect(proxy.seen).toHaveLength(1);
-    // A GET is, until nobody wants to know any more.
+    // A GET is sent again, until the caller gives up.
     const leaving = new AbortController();
     const asked = made.call({ ...LIST, signal: leaving.signal });
     asked.catch(() => undefined);
@@ -112,14 +112,14 @@ describe.runIf(inject("tokenSecret") !== "")("the client", () => {
     await made.call(LIST);
     proxy.hang();
     await expect(made.call({ ...LIST, timeoutMs: 500 })).rejects.toThrow(DependencyUnavailable);
-    // Behind another that holds the only connection.
+    // A call that waits behind another, which holds the only connection.
     const narrow = client({ server: `https://127.0.0.1:${proxy.port}`, connections: 1 });
     const leaving = new AbortController();
     const ahead = narrow.call({ ...LIST, signal: leaving.signal });
     ahead.catch(() => undefined);
     const began = performance.now();
     await expect(narrow.call({ ...LIST, timeoutMs: 500 })).rejects.toThrow(DependencyUnavailable);
-    // It would be 20 s and more by undici's own limits.
+    // By undici's own limits it would take 20 s and more.
     expect(performance.now() - began).toBeLessThan(10_000);
     const reason = new Error("the caller left");
     const called = made.call({ ...LIST, signal: leaving.signal });
@@ -136,7 +136,7 @@ describe.runIf(inject("tokenSecret") !== "")("the client", () => {
     await writeFile(caFile, controlPlane.ca());
     await writeFile(tokenFile, controlPlane.tokenFor("pod", ["system:masters"]));
     const kubeConfig = new KubeConfig();
-    // As in a pod: both are files that the kubelet replaces.
+    // As in a pod, where both are files that the kubelet replaces.
     kubeConfig.loadFromClusterAndUser(
       { name: "inCluster", server: controlPlane.server, caFile, skipTLSVerify: false },
       { name: "pod", authProvider: { name: "tokenFile", config: { tokenFile } } },

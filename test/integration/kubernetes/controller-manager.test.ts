@@ -15,7 +15,7 @@ const NAMESPACE = "team-a";
 const JOBS = `/apis/carillon.dev/v1/namespaces/${NAMESPACE}/scheduledjobs`;
 const CONFIG_MAPS = `/api/v1/namespaces/${NAMESPACE}/configmaps`;
 
-/** What others delete: the namespace controller and the garbage collector of kube-controller-manager. */
+/** Deletions by others: by the namespace controller and the garbage collector of kube-controller-manager. */
 describe.runIf(inject("tokenSecret") !== "")("deleted by kube-controller-manager", () => {
   let controlPlane: OwnControlPlane;
   let admin: ReturnType<typeof connect>;
@@ -30,7 +30,7 @@ describe.runIf(inject("tokenSecret") !== "")("deleted by kube-controller-manager
     closing.push(() => controlPlane.stop());
     admin = connect(controlPlane.kubeconfig);
     closing.push(() => admin.close());
-    // Before it: the garbage collector looks for new kinds only now and then.
+    // Before kube-controller-manager starts, because its garbage collector looks for new kinds only now and then.
     await installCrd(admin);
     await controlPlane.startControllerManager(program);
 
@@ -154,7 +154,7 @@ describe.runIf(inject("tokenSecret") !== "")("deleted by kube-controller-manager
       };
       await until("the end of the namespace", namespaceGone, 60_000);
 
-      // Somebody else may have made it: what runs there must not be the former team's business.
+      // A new namespace of this name may be another team's: its jobs must not run for the former account.
       await createNamespaceNamed(NAMESPACE);
       await createJob("stranger", `${receiver.url}/stranger`, {
         annotations: { "carillon.dev/run-now": "1" },
@@ -166,7 +166,7 @@ describe.runIf(inject("tokenSecret") !== "")("deleted by kube-controller-manager
 
       const bind = ["admin", "account", "bind", "team", "--namespace", NAMESPACE];
       await runToEnd("cli", env, bind);
-      // Seconds later, not at the next resync: no event of the cluster tells of it.
+      // Within seconds, although no event of the cluster reports it, and not only at the next resync.
       await until(
         "the job is the account's",
         async () => (await readyReason("stranger"))?.startsWith("True") === true,
@@ -180,7 +180,7 @@ describe.runIf(inject("tokenSecret") !== "")("deleted by kube-controller-manager
         () => receiver.received.some((call) => call.path === "/welcome"),
         30_000,
       );
-      // What was asked for while nobody was responsible is not made up for.
+      // Runs that were asked for while the namespace had no account are not made up for.
       expect(receiver.received.map((call) => call.path)).toEqual(["/welcome"]);
     },
   );

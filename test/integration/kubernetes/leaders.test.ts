@@ -19,19 +19,19 @@ import { aSpec } from "../../unit/domain/decide-builders.ts";
 
 const kubeconfig = inject("kubeconfig");
 const JOBS = "/apis/carillon.dev/v1/namespaces";
-/** The defaults of a production install: nothing shortens them here. */
+/** The defaults of production, not shortened here. */
 const LEASE_MS = 15_000;
 const RETRY_MS = 2_000 * 2.2;
-/** How long a leader stays that PostgreSQL does not answer. */
+/** How long a process remains leader that gets no answers from PostgreSQL. */
 const SILENT_MS = 30_000;
-/** Starts of processes, calls and a first list on a busy machine. */
+/** Time for starts of processes, calls and a first list on a busy machine. */
 const SLACK_MS = 6_000;
 
 interface KubeConfigFile {
   clusters: { cluster: { server?: string; "certificate-authority-data"?: string } }[];
 }
 
-/** What a namespace's administrator can do to a controller. */
+/** Refuses lists, as the administrator of a namespace can do to a controller. */
 const refuseLists = (method: string, path: string) =>
   method === "GET" && path.includes("/scheduledjobs?") && !path.includes("watch=true")
     ? { status: 403, body: JSON.stringify({ kind: "Status", code: 403, message: "forbidden" }) }
@@ -40,8 +40,8 @@ const refuseLists = (method: string, path: string) =>
 const leads = async (part: Part): Promise<boolean> => (await part.metric("carillon_leader")) === 1;
 
 /**
- * Whole controller processes, each with the default election, against a real API server and PostgreSQL.
- * They take about a minute, in which they run side by side.
+ * Whole controller processes with the default election, a real API server and a real PostgreSQL. The tests take about a
+ * minute each, and run side by side.
  */
 describe.runIf(kubeconfig !== "")("leaders", { concurrent: true }, () => {
   let admin: ReturnType<typeof connect>;
@@ -100,7 +100,7 @@ describe.runIf(kubeconfig !== "")("leaders", { concurrent: true }, () => {
           },
         },
       });
-    /** A one-time job for each second; fire times are whole seconds. */
+    /** Creates a one-time job for each second, because fire times are whole seconds. */
     const createSeries = async (from: number, count: number): Promise<void> => {
       for (let index = 0; index < count; index += 1)
         await create(`second-${String(index).padStart(3, "0")}`, {
@@ -120,7 +120,7 @@ describe.runIf(kubeconfig !== "")("leaders", { concurrent: true }, () => {
       );
       return rows;
     };
-    /** Every job has one execution; a call that was not made, or made twice, has to be accounted for. */
+    /** Every job has exactly one execution, and each missing call is accounted for. */
     const expectOnce = async (count: number): Promise<void> => {
       await until("all executions", async () => (await executions()).length >= count, 60_000);
       const recorded = await executions();
@@ -130,7 +130,7 @@ describe.runIf(kubeconfig !== "")("leaders", { concurrent: true }, () => {
       expect(recorded).toHaveLength(count);
       const calls = receiver.received.map((call) => call.path);
       expect(calls).toHaveLength(new Set(calls).size);
-      // Whoever was called in the leader's last moment may have no answer, and no other call.
+      // A run that was sent in the leader's last moment may be recorded as interrupted, and is not sent again.
       const unaccounted = recorded.filter(
         ({ job_id: id, error_message: message }) =>
           !(message === null ? calls.includes(`/${id}`) : message.includes("interrupted")),
@@ -144,7 +144,7 @@ describe.runIf(kubeconfig !== "")("leaders", { concurrent: true }, () => {
       const lease = await admin.call<Lease>({ verb: "get", resource: "leases", path });
       return lease.spec?.holderIdentity;
     };
-    /** A wire to the database of its own, for one that is to be cut off alone. */
+    /** A wire to the database for one process, which can be cut off alone. */
     const wire = async () => {
       const proxy = await startTcpProxy({ target: () => addressOf(database.url) });
       closing.push(() => proxy.close());
@@ -152,7 +152,7 @@ describe.runIf(kubeconfig !== "")("leaders", { concurrent: true }, () => {
       url.host = `127.0.0.1:${proxy.port}`;
       return { proxy, env: { DATABASE_URL: url.href } };
     };
-    /** A wire to the API server of its own, on which a test may answer in its place. */
+    /** A wire to the API server for one process, on which a test can answer in its place. */
     const apiWire = async () => {
       const config = JSON.parse(await readFile(kubeconfig, "utf8")) as KubeConfigFile;
       const { server = "", "certificate-authority-data": ca = "" } =
@@ -162,7 +162,7 @@ describe.runIf(kubeconfig !== "")("leaders", { concurrent: true }, () => {
       const folder = await mkdtemp(join(tmpdir(), "carillon-kubeconfig-"));
       closing.push(() => rm(folder, { recursive: true }));
       const file = join(folder, "kubeconfig");
-      // client-node takes plain HTTP only from somebody who has given up on TLS.
+      // client-node allows plain HTTP only without verification of TLS.
       const cluster = { server: proxy.url, "insecure-skip-tls-verify": true };
       const clusters = config.clusters.map((each) => ({ ...each, cluster }));
       await writeFile(file, JSON.stringify({ ...config, clusters }));
@@ -188,7 +188,7 @@ describe.runIf(kubeconfig !== "")("leaders", { concurrent: true }, () => {
     { timeout: 180_000 },
     async () => {
       const { controller, create, receiver, pool, namespace } = await installation();
-      // A Lease each: nobody is there to contradict either of them.
+      // Each has a Lease of its own, so that both lead.
       const both = await Promise.all([
         controller("one", { CARILLON_LEASE_NAME: "one" }),
         controller("two", { CARILLON_LEASE_NAME: "two" }),
@@ -231,7 +231,7 @@ describe.runIf(kubeconfig !== "")("leaders", { concurrent: true }, () => {
         return rows.map((row) => row.job_id);
       };
       await until("all runs", async () => (await recorded()).length >= expected, 120_000);
-      // Both are through with that minute, and with whatever they would do twice.
+      // Waits until both have dealt with that minute, and have done whatever they might do twice.
       await until("empty queues", async () => {
         const depths = both.map((part) => part.metric("carillon_reconcile_queue_depth"));
         return (await Promise.all(depths)).every((depth) => depth === 0);
@@ -243,7 +243,7 @@ describe.runIf(kubeconfig !== "")("leaders", { concurrent: true }, () => {
       expect(identities).toEqual([...new Set(identities)]);
       expect(await leads(both[0])).toBe(true);
       expect(await leads(both[1])).toBe(true);
-      // They did get in each other's way, and the cursor told them.
+      // They did conflict, and the cursors told them.
       const conflicts = both.map((part) =>
         part.metric("carillon_reconciles_total", 'outcome="conflict"'),
       );
@@ -265,7 +265,7 @@ describe.runIf(kubeconfig !== "")("leaders", { concurrent: true }, () => {
       const first = await controller("first");
       await until("a leader", () => leads(first), 20_000);
       const second = await controller("second");
-      // From before the end of the leader until well after the takeover.
+      // The series lasts from before the end of the leader until well after the takeover.
       const seconds = 45;
       await createSeries(Math.ceil(Date.now() / 1_000) * 1_000 + 8_000, seconds);
       expect(await leads(second)).toBe(false);
@@ -282,7 +282,7 @@ describe.runIf(kubeconfig !== "")("leaders", { concurrent: true }, () => {
           30_000,
         );
         first.program.signal("SIGCONT");
-        // It learns at once that it leads no more, and stands again as a follower.
+        // It learns at once that it no longer leads, and becomes a follower.
         await until("the old leader steps down", async () => !(await leads(first)), 10_000);
       }
       await expectOnce(seconds);
@@ -300,7 +300,7 @@ describe.runIf(kubeconfig !== "")("leaders", { concurrent: true }, () => {
       await until("a leader", () => leads(first), 20_000);
       const second = await controller("second");
       const seconds = 20;
-      // Due when the first has long been cut off: only another leader can schedule them.
+      // Due long after the first is cut off: only another leader can schedule them.
       await createSeries(Math.ceil(Date.now() / 1_000) * 1_000 + 25_000, seconds);
 
       const cut = performance.now();
@@ -326,16 +326,16 @@ describe.runIf(kubeconfig !== "")("leaders", { concurrent: true }, () => {
       const first = await controller("first");
       await until("a leader", () => leads(first), 20_000);
       const at = Math.ceil(Date.now() / 1_000) * 1_000 + 1_000;
-      // It waits for its answer through all that follows.
+      // The call waits for its answer during all that follows.
       const patient = { url: slow.url, timeoutSeconds: 300 };
       await create("slow", { schedule: { kind: "once", at } }, patient);
       await slow.count(1);
-      // Only now: else it might be the one that delivers.
+      // Started only now: otherwise it might be the one that delivers.
       const second = await controller("second");
 
       expect(await holder()).toMatch(/^first/);
       first.program.signal("SIGTERM");
-      // For as long, at least, the record would name it if it did not give the lease up.
+      // If the lease were not released, it would name the first process for at least so long.
       const unreleasedMs = LEASE_MS - RETRY_MS;
       await until("the lease", async () => !(await holder())?.startsWith("first"), unreleasedMs);
       expect(await leads(first)).toBe(false);
@@ -402,7 +402,7 @@ describe.runIf(kubeconfig !== "")("leaders", { concurrent: true }, () => {
       const { controller, create, createSeries, expectOnce, apiWire } = await installation();
       const [blindWire, firstWire] = [await apiWire(), await apiWire()];
       blindWire.proxy.decide(refuseLists);
-      // Alone: nobody else keeps it from leading.
+      // Started alone, so that nobody else prevents it from leading.
       const blind = await controller("blind", blindWire.env);
       await until("a list that fails", () =>
         blind.logged("the job store does not answer; retrying"),
@@ -415,21 +415,21 @@ describe.runIf(kubeconfig !== "")("leaders", { concurrent: true }, () => {
       await until("readiness", async () => (await readiness(second)).code === 200);
 
       const seconds = 10;
-      // Due when the first has long lost sight of them.
+      // Due long after the first can no longer see them.
       await createSeries(Math.ceil(Date.now() / 1_000) * 1_000 + 30_000, seconds);
       firstWire.proxy.decide(refuseLists);
-      // Its watch breaks off, and it cannot list.
+      // Its watch breaks, and it cannot list.
       firstWire.proxy.injectIntoWatch("<html>not an event</html>\n");
       await create("event", { schedule: { kind: "once", at: Date.now() + 3_600_000 } });
       const cut = performance.now();
-      // A list that is tried every five seconds is noticed to fail for long by so much later.
+      // Lists are tried every five seconds, so the failure may be noticed so much later.
       const within = SILENT_MS + 5_000 + RETRY_MS + SLACK_MS;
       await until("a new leader", () => leads(second), within);
       const tookMs = performance.now() - cut;
       console.info(`cannot list: took over after ${(tookMs / 1_000).toFixed(1)} s`);
       expect(await leads(first)).toBe(false);
       expect(await leads(blind)).toBe(false);
-      // It was ready: nothing is won by taking it out of a Service.
+      // It stays ready, because it was ready once: taking it out of a Service would not help.
       expect(await readiness(first)).toEqual({ code: 200, controller: "down" });
       expect(await readiness(blind)).toEqual({ code: 503, controller: "down" });
       await expectOnce(seconds);
@@ -463,7 +463,7 @@ describe.runIf(kubeconfig !== "")("leaders", { concurrent: true }, () => {
   });
 });
 
-/** Looks that overlap share one answer, which may have been asked for before it could do its work. */
+/** Waits until the controller is up: overlapping requests share one answer, which may be of before that. */
 async function readyzOnceUp(part: Part): ReturnType<Part["readyz"]> {
   return until("readyz with the controller up", async () => {
     const said = await part.readyz();

@@ -11,9 +11,9 @@ import type { OwnControlPlane } from "../../kubernetes/own-control-plane.ts";
 import { realTime } from "../../kubernetes/real-time.ts";
 import { until } from "../../until.ts";
 
-/** As in test/kubernetes/elector.ts: 15, 10 and 2 s, divided by five. */
+/** As in test/kubernetes/elector.ts: the times of production (15, 10 and 2 s), divided by five. */
 const LEASE_MS = 3_000;
-/** Calls on a busy machine. */
+/** Time for calls on a busy machine. */
 const SLACK_MS = 6_000;
 /** A retry period with its jitter. */
 const RETRY_MS = 400 * 2.2 + SLACK_MS;
@@ -44,7 +44,7 @@ describe.runIf(inject("tokenSecret") !== "")("leader election", () => {
     lease = `carillon-${(serial += 1)}`;
   }
 
-  /** Resolves at its first word: how long a process takes to start says nothing about elections. */
+  /** Resolves with its first line: the time of a process's start does not belong to an election. */
   async function stand(identity: string, skewMs = 0): Promise<Candidate> {
     const script = join(import.meta.dirname, "../../kubernetes/elector.ts");
     const args = [script, controlPlane.kubeconfig, lease, identity, String(skewMs)];
@@ -64,7 +64,7 @@ describe.runIf(inject("tokenSecret") !== "")("leader election", () => {
     return candidate;
   }
 
-  /** As an operator with `kubectl edit` would: without asking which version it was. */
+  /** Overwrites the Lease as an operator does, whatever its version is. */
   async function overwrite(change: NonNullable<Lease["spec"]>): Promise<void> {
     const client = connect(controlPlane.kubeconfig);
     const path = `/apis/coordination.k8s.io/v1/namespaces/default/leases/${lease}`;
@@ -83,7 +83,7 @@ describe.runIf(inject("tokenSecret") !== "")("leader election", () => {
     }
   }
 
-  /** Two candidates, of which the first leads. */
+  /** Starts two candidates, of which the first leads. */
   async function leaderAndFollower(skewMs = 0): Promise<[Candidate, Candidate]> {
     newLease();
     const leader = await stand("a");
@@ -93,7 +93,7 @@ describe.runIf(inject("tokenSecret") !== "")("leader election", () => {
 
   test("kill -9: the other leads within the lease duration and a retry, not before", async () => {
     const [leader, follower] = await leaderAndFollower();
-    // How long before its end the leader renewed is up to the machine too.
+    // The time of the last renewal before the leader's end depends on the machine, too.
     const { renewTime = "" } = await record();
     leader.process.kill("SIGKILL");
     await until("a new leader", () => follower.leads(), LEASE_MS + RETRY_MS);
@@ -123,7 +123,7 @@ describe.runIf(inject("tokenSecret") !== "")("leader election", () => {
     await until("stepping down", () =>
       leader.lines.slice(before).some((line) => line.text === "not leading"),
     );
-    // Not one word of leading after it woke up.
+    // After it woke up it never said that it leads.
     expect(leader.lines.slice(before).map((line) => line.text)).not.toContain("leading");
     expect(leader.lines.slice(before)[0]?.text).toMatch(/holds no more|not leading/);
     expect(follower.leads()).toBe(true);
@@ -133,7 +133,7 @@ describe.runIf(inject("tokenSecret") !== "")("leader election", () => {
   test("the API server restarts: whoever leads then, it is one, and the record says so", async () => {
     const [leader, follower] = await leaderAndFollower();
     await controlPlane.restart();
-    // All at once: whoever leads at first may lose it to the other.
+    // Compared as a whole, because the first leader may lose leadership to the other.
     const look = async () =>
       `${(await record()).holderIdentity} ${leader.leads()} ${follower.leads()}`;
     await expect

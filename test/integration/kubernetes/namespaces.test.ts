@@ -37,7 +37,7 @@ const SPEC = specFromResource(
 const RBAC = "/apis/rbac.authorization.k8s.io/v1/namespaces";
 const CLUSTER_RBAC = "/apis/rbac.authorization.k8s.io/v1";
 
-/** A job as somebody applies it. */
+/** A job as a user applies it. */
 const daily = (metadata: { name: string; labels?: object }, payload?: object) => ({
   apiVersion: "carillon.dev/v1",
   kind: "ScheduledJob",
@@ -65,7 +65,9 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
   const storeOf = (client: typeof admin, namespaces?: string[]) =>
     jobStore(client, bindings, namespaces && { namespaces });
 
-  /** Of somebody who may do in these namespaces what the chart grants a controller, and nothing else. */
+  /**
+   * A kubeconfig of a user who has in these namespaces the rights that the chart grants a controller, and no others.
+   */
   async function kubeconfigFor(namespaces: readonly string[]): Promise<string> {
     const user = `controller-of-${namespaces[0]}`;
     for (const namespace of namespaces) {
@@ -99,7 +101,7 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
         },
       });
     }
-    // As in the chart: bound outside of the namespaces, so that it outlives them.
+    // As in the chart, this is bound outside of the namespaces, so that it outlives them.
     await admin.call({
       verb: "create",
       resource: "clusterroles",
@@ -201,7 +203,7 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
         if (expected.size === 0) end.abort();
       }
       expect(JSON.stringify(events)).not.toContain(later[1]?.uid);
-      // And on from the last position: nothing comes twice, nothing is missing.
+      // The watch goes on from the last position: nothing comes twice, and nothing is missing.
       const last = events.at(-1)?.position ?? "";
       const next = await all.create({ account: accounts[0] ?? "", id: "d", spec: SPEC });
       const again = new AbortController();
@@ -215,13 +217,13 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
     },
   );
 
-  /** What the namespace's administrator may do. */
+  /** Deletes the RoleBinding, as the namespace's administrator may do. */
   async function deleteBinding(client: typeof admin, namespace: string): Promise<void> {
     const path = `${RBAC}/${namespace}/rolebindings/jobs`;
     await admin.call({ verb: "delete", resource: "rolebindings", path });
     await untilState(client, namespace, "refused");
   }
-  /** As the namespace controller does, which does not run here: first what is in it, then itself. */
+  /** Deletes a namespace as the namespace controller does, which does not run here: first its contents, then itself. */
   async function deleteNamespace(name: string, contents: () => Promise<unknown>): Promise<void> {
     const path = `/api/v1/namespaces/${name}`;
     await admin.call({ verb: "delete", resource: "namespaces", path });
@@ -230,14 +232,14 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
     await admin.call({ verb: "update", resource: "namespaces", path: `${path}/finalize`, body });
   }
 
-  /** Its pauses take a twentieth of their time: half a second, and a second and a half. */
+  /** A store whose pauses take a twentieth of their time: half a second, and a second and a half. */
   const impatient = (client: typeof admin, namespaces: string[]) =>
     jobStore(client, bindings, {
       timers: { after: (ms, done) => realTime.timers.after(ms / 20, done) },
       namespaces,
     });
 
-  /** A reflector on the watched namespaces, and what it has told. */
+  /** A reflector on the watched namespaces, and what it has reported. */
   function follow(client: typeof admin, namespaces: string[]) {
     const jobs = impatient(client, namespaces);
     const log = createLogger({ level: "silent" });
@@ -297,7 +299,7 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
       const client = await controllerOf(names);
       const store = storeOf(client, names);
 
-      // The others are listed and watched, and it is named as the gap.
+      // The other namespaces are listed and watched, and this one is named as the gap.
       await deleteBinding(client, first);
       const { told, stop } = follow(client, names);
       await expect.poll(() => told.lists.length).toBe(1);
@@ -315,14 +317,14 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
         const job = jobs.find(({ uid }) => uid === a);
         if (job) await all.delete(job);
       });
-      // Now it is gone, which is no gap: noticed without anybody asking for a list.
+      // Now it is deleted, which is no gap. That is noticed without a request for a list.
       await expect.poll(() => told.lists.at(-1)?.refused).toEqual([]);
       expect(told.lists).toHaveLength(2);
       expect((await store.list({ limit: 10 })).refused).toBeUndefined();
       await expect(store.ping()).resolves.toBeUndefined();
       await stop();
 
-      // Nothing at all: that is no view of the jobs.
+      // If no namespace can be listed, there is no view of the jobs.
       await deleteBinding(client, second);
       await deleteBinding(client, third);
       const none = follow(client, names);
@@ -347,7 +349,7 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
         for await (const event of store.watch(position, new AbortController().signal))
           expect(event.type).toBe("bookmark");
       };
-      // May be listed, but not watched: to list it again would only lead here again.
+      // A namespace that may be listed, but not watched: another list would only lead to the same failure.
       await admin.call({
         verb: "patch",
         resource: "roles",
@@ -382,7 +384,7 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
     },
   );
 
-  /** A gateway with the same rights, an account of the namespace, and its owner, who has signed in. */
+  /** A gateway with the same rights, an account of the namespace, and its owner, signed in. */
   async function gatewayOf({ name: namespace, uid }: { name: string; uid: string }) {
     const database = await createTestDatabase();
     closing.push(() => database.drop());
@@ -444,7 +446,7 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
         webhook_url: "http://127.0.0.1:9/",
       };
       expect(await ask("POST", "/jobs", job)).toEqual(refused);
-      // The log comes through a pipe, when the answer may be there already.
+      // The log comes through a pipe, perhaps later than the answer.
       const line = await until("it is logged", () => gateway.logged("dependency unavailable"));
       const { err } = line as { err: { message: string } };
       expect(err.message).toContain("cannot create resource");
@@ -503,7 +505,7 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
     expect(await moving.accountOf(name)).toBe("account-1");
     bound.length = 0;
     await moving.revision();
-    // At once: whoever has seen that a binding changed lists all jobs by what is asked now.
+    // It holds at once: a process that has seen the change of a binding then lists all jobs by this answer.
     expect(await moving.accountOf(name)).toBeNull();
 
     const remade = of({ ...account, namespaceUid: "of-an-earlier-namespace" });
@@ -517,7 +519,7 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
     const accountNamespaces = createAccountNamespaces({
       client: admin,
       monotonic: realTime.monotonic,
-      // Looked for every few seconds.
+      // Changes of bindings are looked for every few seconds: faster here.
       timers: { after: (milliseconds, run) => realTime.timers.after(milliseconds / 100, run) },
       accounts: {
         list: async () => bound,
@@ -551,7 +553,8 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
       },
     });
     const timesAsked = ({ name }: { name: string }) => asked.filter((each) => each === name).length;
-    // What one read of the connection brings is chance. Here there are two: up to a job in the middle, and the rest.
+    // What one read of a connection returns is random. Here there are exactly two reads: up to a job in the middle,
+    // and the rest.
     const client: typeof admin = {
       ...admin,
       async watch(options) {
@@ -591,7 +594,7 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
 
     for await (const event of store.watch(position, new AbortController().signal))
       if (event.type === "changed" && event.job.id === "last") break;
-    // At first, and then, as it may have been made again, once for each piece.
+    // Once at first, and then once for each read, because the namespace may have been created anew.
     expect(timesAsked(busy)).toBe(3);
     expect(timesAsked(quiet)).toBe(1);
   });
@@ -712,7 +715,7 @@ async function lastPage(store: JobStore): Promise<JobPage> {
   return page;
 }
 
-/** The account account-1, bound to the namespace. */
+/** The account account-1, bound to this namespace. */
 function boundTo({ name, uid }: { name: string; uid: string }): Account {
   return {
     id: "account-1",

@@ -12,9 +12,9 @@ import { namespaceAccounts } from "../../kubernetes/namespace-accounts.ts";
 import { realTime } from "../../kubernetes/real-time.ts";
 
 const kubeconfig = inject("kubeconfig");
-/** What the API server's own limit leaves room for. */
+/** Almost as much as the API server's own limit allows. */
 const LARGE = 1_200_000;
-/** Levels: as many as the API server takes. */
+/** As many levels as the API server accepts. */
 const DEEP = 9_900;
 const TOO_LARGE = {
   field: "webhook_payload",
@@ -38,7 +38,7 @@ describe.runIf(kubeconfig !== "")("a job whose payload is larger than it may be"
     store = jobStore(client, accountNamespaces, { namespaces: [namespace] });
     account = accountNamespaces.bind(namespace);
   });
-  // Every list of the whole cluster in the files that follow would carry them.
+  // Otherwise every list of the whole cluster, also in later files, would contain them.
   const removeAll = () =>
     client.call({
       verb: "delete",
@@ -50,7 +50,7 @@ describe.runIf(kubeconfig !== "")("a job whose payload is larger than it may be"
     await client?.close();
   });
 
-  /** Not by REST, which refuses it. */
+  /** Creates a job in the API server, because REST refuses it. */
   const apply = (
     name: string,
     payload: unknown = { a: "x".repeat(LARGE - 8) },
@@ -156,7 +156,7 @@ describe.runIf(kubeconfig !== "")("a job whose payload is larger than it may be"
   });
 
   test("one that leaves no room for more is refused a change, which is no outage", async () => {
-    // As large as etcd takes.
+    // As large as etcd accepts.
     for (let size = 1_572_864; ; size -= 50) {
       const made = await apply("full", { a: "x".repeat(size) }).catch((error: unknown) => error);
       if (!(made instanceof Error)) break;
@@ -165,7 +165,7 @@ describe.runIf(kubeconfig !== "")("a job whose payload is larger than it may be"
     const job = await store.get(account, "full");
     if (!job) throw new Error("not there");
     await expect(store.update(job, { ...job.spec, suspend: true })).rejects.toThrow(InvalidInput);
-    // Nor one of its status, which is tried again at once after an outage.
+    // A write of its status is refused, too; after an outage it would be tried again at once.
     for (const size of [1_000, 700_000])
       await expect(
         client.call({
@@ -178,7 +178,7 @@ describe.runIf(kubeconfig !== "")("a job whose payload is larger than it may be"
   });
 
   test("of the largest jobs a page has few, so that no process ends by reading them", async () => {
-    // Parsed, this takes twenty times as much.
+    // Parsed, this takes twenty times as much memory.
     const payload = { a: Array.from({ length: LARGE / 3 }, () => ({})) };
     for (let made = 0; made < 9; made += 1) await apply(`page-${made}`, payload);
     await apply("small", {});
@@ -197,7 +197,7 @@ describe.runIf(kubeconfig !== "")("a job whose payload is larger than it may be"
 
     await removeAll();
     for (let made = 0; made < 12; made += 1) await apply(`small-${made}`, {});
-    // Each page that finds room makes the next one larger.
+    // Each page that stays small makes the next one larger.
     const sizes: number[] = [];
     for (let lists = 0; lists < 5; lists += 1)
       sizes.push((await store.list({ limit: JOBS_PER_PAGE })).jobs.length);

@@ -15,7 +15,7 @@ import { connect, createNamespace, installCrd, tryCreate } from "../../kubernete
 
 const kubeconfig = inject("kubeconfig");
 
-/** What parsers, validators and regular expressions are known to disagree on. */
+/** Characters about which parsers, validators and regular expressions are known to disagree. */
 const ODD = fc.constantFrom(
   ...Array.from(
     " \t\u007f\u0085\u00a0\u00ad\u200b\u2028\ufeff\uffff😀é'\"\\%<>^|`{}[]@#?/:;,~_-.ſK",
@@ -79,7 +79,7 @@ const line = fc.oneof(
 );
 const seconds = fc.constantFrom(0, 1, 5, 86_400, 86_401, 604_800, 604_801, 1.5);
 
-/** Bodies of `POST /jobs`, each with one field that is odd. */
+/** Bodies of `POST /jobs`, each with one odd field. */
 const WEBHOOK = { type: "webhook", webhook_url: "https://example.com/hook" };
 const CRON = { schedule_type: "cron", cron_expression: "0 3 * * *" };
 const good = { name: "Nightly", ...WEBHOOK, ...CRON };
@@ -133,7 +133,7 @@ describe.runIf(kubeconfig !== "")("REST and the resource judge a job alike", () 
     }
   }
 
-  /** What the API server would store; undefined when it refuses. */
+  /** What the API server would store; undefined if it refuses. */
   async function stored(spec: object): Promise<ScheduledJobSpec | undefined> {
     try {
       return (await tryCreate(client, namespace, { spec })).spec;
@@ -171,7 +171,7 @@ describe.runIf(kubeconfig !== "")("REST and the resource judge a job alike", () 
   });
 });
 
-/** The manifest that somebody would write for it. */
+/** The manifest that a user would write for this body. */
 function asApplied(body: Record<string, unknown>): object {
   const of = (fields: Record<string, string>) =>
     Object.fromEntries(

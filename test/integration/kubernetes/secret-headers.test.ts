@@ -127,7 +127,7 @@ describe.runIf(kubeconfig !== "")("headersFrom", () => {
         },
       });
     await rotate();
-    // Somebody rotates it behind each read.
+    // The Secret is rotated after each read.
     const rotated: Pick<typeof client, "call"> = {
       async call<T>(call: ApiCall) {
         const answer = await client.call<T>(call);
@@ -177,7 +177,7 @@ describe.runIf(kubeconfig !== "")("headersFrom", () => {
   ])("an API server $server says nothing about a Secret: no attempt", async ({ options }) => {
     const away = connect(kubeconfig, options);
     const from = { header: "Authorization", secretName: "token", secretKey: "value" };
-    // Nor about the namespace that the account is bound to.
+    // Neither is there about the account's namespace.
     const lost = { namespaceOf: () => namespaceUid(away, namespace) };
     const ways = [
       createSecretHeaders({ client: away, accountNamespaces, ...realTime }),
@@ -224,7 +224,7 @@ describe.runIf(kubeconfig !== "")("headersFrom", () => {
       ...UNLISTED,
       error: expect.stringContaining("header Authorization: this installation may not read"),
     });
-    // As a path, this one would ask for a part of a Secret, which nobody may see.
+    // Pasted into a path, this name would lead elsewhere.
     const elsewhere = { ...from, secretName: "../../other/secrets/token" };
     expect(
       await createSecretHeaders({ client: stranger, accountNamespaces, ...realTime })(

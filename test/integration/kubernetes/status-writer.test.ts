@@ -59,7 +59,7 @@ describe.runIf(kubeconfig !== "")("status and events", () => {
     await client?.close();
   });
 
-  /** A writer at work, in a namespace of its own; `history` is what PostgreSQL would tell. */
+  /** A status writer in a namespace of its own; `history` stands for what PostgreSQL has recorded. */
   async function leader(options: { writesPerSecond?: number } = {}) {
     namespace = (await createNamespace(client, "status")).name;
     account = accountNamespaces.bind(namespace);
@@ -67,11 +67,11 @@ describe.runIf(kubeconfig !== "")("status and events", () => {
     const { metrics } = client;
     const store = jobStore(client, accountNamespaces, { memory });
     const history = new Map<string, JobHistory>();
-    /** What the delivering replicas have published. */
+    /** The circuits that the delivering replicas have published. */
     const circuits: Circuit[] = [];
     /** Jobs whose history was read. */
     const looked = new Set<string>();
-    /** Why writers told of something: what is told twice is one Event. */
+    /** The reasons of all reports of Events: two reports of the same are one Event. */
     const told: string[] = [];
     const events = createEventRecorder({
       client,
@@ -119,7 +119,9 @@ describe.runIf(kubeconfig !== "")("status and events", () => {
       await learn();
       return job;
     };
-    /** What the controller's reflector does: the memory learns from lists and watches. Other tests' jobs are there, too. */
+    /**
+     * Lets the memory learn from a list, as by the controller's reflector. The list contains other tests' jobs, too.
+     */
     const learn = async () => {
       let page = await store.list({ limit: 500 });
       while (page.continue !== undefined)
@@ -154,7 +156,7 @@ describe.runIf(kubeconfig !== "")("status and events", () => {
   test("a new job gets phase, conditions and its next time, and the spec stays as it was", async () => {
     const { start, create } = await leader();
     const job = await create("fresh");
-    // Of a job without a generation that was looked at, tools that wait say that it is in order.
+    // Without an observedGeneration, tools that wait for a job would take it for ready.
     expect((await read("fresh")).status).toEqual({ observedGeneration: -1 });
     start().report(job, observed(job));
     await until("a status", async () => (await statusOf("fresh"))?.phase === "Active");
@@ -188,7 +190,7 @@ describe.runIf(kubeconfig !== "")("status and events", () => {
     writer.report(mended, observed(mended));
     await until("its end", async () => (await statusOf("stalled"))?.phase === "Active");
     expect((await conditions("stalled")).Stalled).toBeUndefined();
-    // Somebody else may still bind an account.
+    // It is not stalled: an account may still be bound.
     const stranger = { ...mended, account: null, generation: 3 };
     writer.report(stranger, observed(stranger));
     await until(
@@ -261,7 +263,7 @@ describe.runIf(kubeconfig !== "")("status and events", () => {
     await until("the open circuit", async () => (await reachable())?.status === "False");
     expect(await reachable()).toMatchObject({ reason: "CircuitOpen" });
     await until("the event", async () => (await reasons()).length === 1);
-    // The next leader finds it told already.
+    // The next leader finds the Event already reported.
     await writer.stop();
     await learn();
     looked.clear();
@@ -269,7 +271,7 @@ describe.runIf(kubeconfig !== "")("status and events", () => {
     circuits.push({ ...circuit, worker: "two", state: "half_open" });
     const next = start();
     next.report(job, observed(job));
-    // It reads the circuits first.
+    // It reads the circuits before.
     await until("it has looked", () => looked.has(job.uid));
     await until("nothing left to write", () => next.behind() === 0);
     expect((await reachable())?.status).toBe("False");
@@ -340,7 +342,7 @@ describe.runIf(kubeconfig !== "")("status and events", () => {
     writer.report(paused, observed(paused));
     await until("the latest status", async () => (await statusOf("busy"))?.phase === "Paused");
     await until("nothing left to write", () => writer.behind() === 0);
-    // Not by versions: whatever anybody writes to the cluster moves them on.
+    // Not measured by versions, which every write to the cluster increases.
     expect((await written()) - before).toBeLessThanOrEqual(3);
   });
 
@@ -364,7 +366,7 @@ describe.runIf(kubeconfig !== "")("status and events", () => {
       },
       20_000,
     );
-    // 8 at once, then 20 a second.
+    // 8 at once, then 20 per second.
     expect(performance.now() - began).toBeGreaterThan(((60 - 8) / 20) * 1_000 - 100);
   });
 
@@ -413,7 +415,7 @@ describe.runIf(kubeconfig !== "")("status and events", () => {
       const running = writer.run(end.signal);
       writer.report(job, observed(job));
       let latest = Infinity;
-      /** The writer's time when it has tried so often: it passes only as long as it has not. */
+      /** Moves the writer's time on until it has tried so often, and returns that time. */
       const tried = async (times: number): Promise<number> => {
         await until(`try ${times}`, async () => {
           if ((await failed(stranger)) >= times) return true;
@@ -424,10 +426,11 @@ describe.runIf(kubeconfig !== "")("status and events", () => {
       };
       const tries: number[] = [];
       for (let times = 1; times <= 6; times += 1) tries.push(await tried(times));
-      // After 2, 4, 8, 16 and 32 s, of which one may pass before a try is seen.
+      // The tries come after 2, 4, 8, 16 and 32 s; each may be seen a second late.
       for (const [index, at] of tries.slice(1).entries())
         expect(at - (tries[index] ?? 0)).toBeGreaterThanOrEqual(2_000 * 2 ** index - 1_000);
-      // The next one is a minute away, but what was refused of one generation says nothing of another.
+      // The next try is a minute away. But another generation is tried at once: the refusal of one says nothing about
+      // another.
       latest = now + 30_000;
       const changed = { ...job, generation: job.generation + 1 };
       writer.report(changed, observed(changed));
@@ -451,7 +454,7 @@ describe.runIf(kubeconfig !== "")("status and events", () => {
     expect(now.status?.phase).toBeUndefined();
   });
 
-  /** An event recorder whose time stands still, and what it may tell. */
+  /** An event recorder whose time stands still until it is moved. */
   function recorder(instance = "test") {
     let now = 0;
     const { metrics } = client;
@@ -521,7 +524,7 @@ describe.runIf(kubeconfig !== "")("status and events", () => {
   });
 });
 
-/** How many writes of a status the API server did not take. */
+/** How many writes of a status have failed. */
 async function failed({ metrics }: ReturnType<typeof connect>): Promise<number> {
   const { values } = await metrics.statusWrites.get();
   return values.find(({ labels }) => labels.outcome === "error")?.value ?? 0;

@@ -18,8 +18,8 @@ const SPEC = specFromResource(
 );
 
 /**
- * A reflector follows the API server through a damaged wire while jobs are made, changed and deleted on
- * the side. It never resyncs by itself, so what it knows in the end it knows from lists and watches.
+ * A reflector follows the API server through a damaged wire, while jobs are created, changed and deleted past it. It
+ * never resyncs by itself, so all that it knows in the end comes from watches, and from lists after faults.
  */
 describe.runIf(inject("tokenSecret") !== "")("watching through faults", () => {
   let controlPlane: OwnControlPlane;
@@ -44,7 +44,7 @@ describe.runIf(inject("tokenSecret") !== "")("watching through faults", () => {
     await controlPlane?.stop();
   });
 
-  /** What a reflector knows, through the proxy at `server`. */
+  /** Starts a reflector through the proxy at `server`, and returns what it knows. */
   async function follow(server: string, inactivityMs = 60_000) {
     const client = connect(controlPlane.kubeconfig, { server });
     const { metrics } = client;
@@ -83,7 +83,7 @@ describe.runIf(inject("tokenSecret") !== "")("watching through faults", () => {
   }
 
   let serial = 0;
-  /** Makes, changes and deletes some jobs; others stay. */
+  /** Creates, changes and deletes jobs; some stay. */
   async function churn(rounds: number): Promise<void> {
     for (let i = 0; i < rounds; i += 1) {
       const id = `job-${(serial += 1)}`;
@@ -176,7 +176,7 @@ describe.runIf(inject("tokenSecret") !== "")("watching through faults", () => {
     const watches = () => proxy.seen.filter(({ path }) => path.includes("watch=true"));
     await until("five watches", () => watches().length >= 5);
     const [first, , , , fifth] = watches().map(({ at }) => at);
-    // At the least 100, 200, 400 and 800 ms, half of each by chance.
+    // The pauses are 100, 200, 400 and 800 ms, of each of which half is random.
     expect((fifth ?? 0) - (first ?? 0)).toBeGreaterThan(700);
     proxy.decide(undefined);
     await churn(3);
@@ -195,7 +195,7 @@ describe.runIf(inject("tokenSecret") !== "")("watching through faults", () => {
     const { known, counts } = await follow(controlPlane.server);
     await churn(6);
     await controlPlane.backup();
-    // As many as an API server that starts does not write by itself.
+    // More writes than an API server makes by itself at its start.
     await Promise.all(Array.from({ length: 15 }, () => churn(10)));
     await converges(known);
     await controlPlane.restore();
@@ -245,7 +245,7 @@ describe.runIf(inject("tokenSecret") !== "")("watching through faults", () => {
     await churn(6);
     await until("four refusals", () => refused.length >= 4, 30_000);
     await converges(known, 30_000);
-    // What the server asks for is waited for, by the reflector and in the client's own retries.
+    // Both the reflector and the client's own retries wait as long as the server asks for.
     const asked = Number(headers["retry-after"] ?? 0) * 1_000;
     for (const [index, at] of refused.slice(1).entries())
       expect(at - (refused[index] ?? 0)).toBeGreaterThanOrEqual(asked);
@@ -288,7 +288,7 @@ describe.runIf(inject("tokenSecret") !== "")("watching through faults", () => {
   });
 });
 
-/** How many watches ended for the reason. */
+/** How many watches have ended for this reason. */
 async function ends(
   metrics: { render(): Promise<{ text: string }> },
   reason: string,

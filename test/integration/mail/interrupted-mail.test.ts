@@ -19,7 +19,7 @@ describe("a claim that is lost on the way", () => {
   ])("$when: the mail does not leave", async ({ asked }) => {
     const server = await scriptedServer({});
     const sending = mailer(server.port);
-    // Over an open connection too, which is where a second try would come from.
+    // On a connection that is already open, where a failure would lead to a second try.
     expect(await sending.send("a", HELLO)).toMatchObject({ kind: "accepted" });
     let times = 0;
     const result = await sending.send("a", HELLO, { maySend: () => (times += 1) < asked });
@@ -33,10 +33,10 @@ describe("a claim that is lost on the way", () => {
 });
 
 describe("a mail that the server does not read on", () => {
-  /** More than the buffers of both ends hold. */
+  /** More than the buffers of both ends can hold. */
   const LARGE = { ...HELLO, body: `${"x".repeat(75)}\n`.repeat(400_000) };
 
-  /** A mail of which the server has taken the beginning and reads no more. */
+  /** Sends a mail of which the server reads only the beginning. */
   async function stuck(options: { maySend?: () => boolean; signal?: AbortSignal }) {
     const stopped = Promise.withResolvers<void>();
     const server: ScriptedServer = await scriptedServer({
@@ -56,7 +56,7 @@ describe("a mail that the server does not read on", () => {
     });
     await stopped.promise;
     await expect.poll(() => times).toBeGreaterThan(0);
-    // Whoever does not wait for the connection would have gone on by now.
+    // A sender that does not wait for the connection would have gone on by now.
     for (let turn = 0; turn < 100; turn += 1) await setImmediate();
     expect(times).toBe(1);
     return { server, sent };
@@ -70,7 +70,7 @@ describe("a mail that the server does not read on", () => {
     expect(await sent).toMatchObject({ kind: "failed", outcomeUnknown: false });
     await expect.poll(() => server.seen.closed).toBe(1);
     expect(server.seen.mails).toBe(0);
-    // It would be a part of the mail.
+    // It would become part of the mail.
     expect(server.seen.pieces.join("")).not.toContain("QUIT");
   });
 

@@ -233,7 +233,7 @@ test("a mail that waits when the mailer is closed does not leave", async () => {
 
 test("the catcher takes the largest mail that the API does", async () => {
   const caught = await catcher();
-  // Letters enough for quoted-printable, which takes three bytes for each of the others.
+  // Enough letters that quoted-printable is chosen, which needs three bytes for each of the other characters.
   const letters = "éaaa";
   const body = letters + "=".repeat(LIMITS.sendBodyBytes - Buffer.byteLength(letters));
   const content = Buffer.alloc((LIMITS.attachmentsBytes / 4) * 3);

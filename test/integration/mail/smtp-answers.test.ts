@@ -114,7 +114,7 @@ describe("what a server does", () => {
     },
   ])("$does", async ({ script, retryable, unknown, fault }) => {
     const port = await scripted(script);
-    // Short only for who waits for it, and long enough to get there.
+    // Short only for the cases that wait for it, and long enough to reach the command.
     const hangs = Object.values(script).includes("hang");
     const limit = { sendTimeoutMs: unknown ? 2_500 : 700 };
     expect(await mailer(port, {}, hangs ? limit : {}).send("a", HELLO)).toEqual({
@@ -147,7 +147,7 @@ describe("what a server does", () => {
     });
   });
 
-  // Dovecot closes the connection without a word when it has read enough of it.
+  // Dovecot closes the connection without an answer when it has read too much.
   test.each([
     { what: "text", large: { body: "x".repeat(1_001) } },
     {
@@ -166,7 +166,7 @@ describe("what a server does", () => {
     expect(server.seen).toMatchObject({ mails: 0, closed: 0 });
   });
 
-  // nodemailer would pass over them one by one, and nobody else's turn would come meanwhile.
+  // nodemailer would skip them one by one, and block the whole process meanwhile.
   test.each([
     { when: "before it greets", script: { GREETING: "\r\n".repeat(100_000) } },
     { when: "in a conversation", script: { EHLO: "\r\n".repeat(100_000) } },
@@ -178,7 +178,7 @@ describe("what a server does", () => {
     });
   });
 
-  // nodemailer keeps what was said to each recipient until the last of them is refused.
+  // nodemailer keeps the answers for all recipients until the last one is refused.
   test("says half a megabyte to a recipient: it is hung up on", async () => {
     const server = await scriptedServer({ RCPT: `550 ${"x".repeat(500_000)}` });
     expect(await mailer(server.port).send("a", { ...HELLO, cc: ["b@there.example"] })).toEqual({
@@ -306,7 +306,7 @@ describe("what a server does", () => {
   test("is tired of an idle connection: the next mail goes out over a new one, once", async () => {
     let mails = 0;
     const server = await scriptedServer({
-      // Only the connection that has brought one already says so.
+      // Only a connection over which one mail has been sent answers so.
       MAIL: () => ((mails += 1) === 2 ? "421 idle for too long" : "250 ok"),
     });
     const sending = mailer(server.port);
@@ -317,7 +317,7 @@ describe("what a server does", () => {
 
   test.each([
     { and: "closes it", says: "421 too many messages" },
-    // OpenSMTPD's words.
+    // As OpenSMTPD says it.
     { and: "goes on listening", says: "452 4.5.3 Too many recipients: Too many messages sent" },
   ])(
     "takes so many mails of a connection and no more, and $and: the next one goes out over a new one, once",
@@ -326,7 +326,7 @@ describe("what a server does", () => {
       const atOnce = Promise.withResolvers<void>();
       let begun = 0;
       const server = await scriptedServer({
-        // The connections that have brought one already say so, one after the other.
+        // Connections over which one mail has been sent answer so, one after the other.
         MAIL: () => {
           begun += 1;
           return begun > warm && begun <= 2 * warm ? says : "250 ok";
@@ -380,7 +380,7 @@ describe("a server that is out of step", () => {
   test("says so a moment later, when the next mail has begun: that goes out over a new one, once", async () => {
     let asked = 0;
     const server = await scriptedServer({
-      // To MAIL, RCPT and DATA of the second mail it says what it has said before that.
+      // To MAIL, RCPT and DATA of the second mail it gives the answer before.
       DATA: () => ((asked += 1) === 2 ? "250 ok" : "354 go on"),
     });
     const sending = mailer(server.port);

@@ -36,7 +36,7 @@ interface Delivered {
   user: string | undefined;
 }
 
-/** What everybody runs, with what each session was like when it brought a mail. */
+/** An ordinary server, with the properties of each session that delivered a mail. */
 async function server(certificate: Certificate, options: SMTPServerOptions = {}) {
   const mails: Delivered[] = [];
   const logins: boolean[] = [];
@@ -161,7 +161,7 @@ describe("STARTTLS never falls back to plain text", () => {
       script: { EHLO: "250-hi\r\n250-STARTTLS\r\n250 AUTH PLAIN", STARTTLS: "220 go ahead" },
     },
     {
-      // CVE-2011-0411 from the other side: what came before the handshake must not count after it.
+      // CVE-2011-0411 from the other side: what arrives before the handshake must not count after it.
       server: "slips an answer in before the handshake",
       script: { EHLO: "250-hi\r\n250 STARTTLS", STARTTLS: "220 go\r\n250-hi\r\n250 AUTH PLAIN" },
     },

@@ -7,7 +7,7 @@ const { catcher, mailer, scriptedServer, close } = mailerFixture();
 afterEach(close);
 
 const ONE = { poolSize: 1 };
-/** A job's run can be ended by its worker. */
+/** A signal like that of a job's run, which its worker could end. */
 const neverEnded = (): AbortSignal => new AbortController().signal;
 
 async function twoAtOnce({ port }: { port: number }) {
@@ -15,7 +15,7 @@ async function twoAtOnce({ port }: { port: number }) {
   return Promise.all([sending.send("a", HELLO), sending.send("a", HELLO)]);
 }
 
-/** A server with one connection for us, which takes its time with the first mail that it is brought. */
+/** A server that is used over one connection, and takes long to accept the first mail. */
 async function busy() {
   const first = Promise.withResolvers<string>();
   let ends = 0;
@@ -32,7 +32,7 @@ async function busy() {
     goOn: () => {
       first.resolve("250 queued");
     },
-    /** Sends one more; resolves when that waits. */
+    /** Sends one more; resolves when it waits. */
     wait: async (signal: AbortSignal) => {
       const { revisions } = sending.state;
       const sent = sending.send("a", HELLO, { signal });
@@ -47,9 +47,9 @@ describe("a mail that waits for a connection", () => {
   test("has all its time when its turn comes", async () => {
     let ends = 0;
     const server = await scriptedServer({ END: () => ((ends += 1) < 3 ? "hang" : "250 queued") });
-    // On a busy machine, too, long enough for a mail and for the way to its end.
+    // Long enough to send a mail up to its end, on a busy machine, too.
     const sending = mailer(server.port, {}, { ...ONE, sendTimeoutMs: 2_500 });
-    // Those before it take up all of their own.
+    // Each of the first two takes all of its own time.
     const sent = [1, 2, 3].map(() => sending.send("a", HELLO, { signal: neverEnded() }));
     expect(await Promise.all(sent)).toMatchObject([
       { kind: "failed", outcomeUnknown: true },
@@ -169,7 +169,7 @@ describe("a server that takes fewer connections at once than we have", () => {
   const AT_ONCE = 3;
   const MAILS = 12;
 
-  /** Its own words, where it says them: Exim, Postfix, Microsoft 365. */
+  /** The answers of real servers, and when they give them: Exim, Postfix, Microsoft 365. */
   test.each([
     { where: "when greeting", verb: "GREETING", says: "421 Too many concurrent SMTP connections" },
     { where: "at the sender", verb: "MAIL", says: "421 4.7.0 Error: too many connections" },
@@ -222,7 +222,7 @@ describe("a server that takes fewer connections at once than we have", () => {
 
   test("and later more of them is tried with one more", async () => {
     let refusing = true;
-    /** How many connections there are to be before a mail is taken. */
+    /** MAIL is answered only when there are so many connections. */
     let awaited = 0;
     const server = await scriptedServer({
       GREETING: () =>
@@ -245,7 +245,7 @@ describe("a server that takes fewer connections at once than we have", () => {
     expect(server.seen.connections).toBe(connections);
     awaited = connections + 1;
     await send(2);
-    // Not in place of the one that is there.
+    // It does not replace the existing one.
     expect(server.seen).toMatchObject({ connections: awaited, closed });
   });
 

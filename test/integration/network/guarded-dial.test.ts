@@ -29,7 +29,7 @@ beforeAll(async () => {
         return ["127.0.0.1"];
       case "mixed.example":
         return ["93.184.216.34", "127.0.0.1"];
-      // Global when it is checked, the loopback when somebody looks again.
+      // A global address when it is checked, the loopback when the name is resolved again.
       case "rebinding.example":
         return asked <= 1 ? ["203.0.114.1"] : ["127.0.0.1"];
       case "metadata.example":
@@ -52,22 +52,22 @@ afterAll(() => {
   dns.close();
 });
 
-/** The system's resolver, without the name servers that this machine has, or has not. */
+/** Like the system's resolver, but independent of this machine's name servers. */
 const system = async (host: string) => {
   if (host === "localhost") return ["::1", "127.0.0.1"];
   throw Object.assign(new Error(`no such name: ${host}`), { code: "ENOTFOUND" });
 };
 const none = async () => parseDestinationRules("");
 const loopback = async () => ({ addresses: ["127.0.0.1"] });
-/** Most of a `SHORT` time. */
+/** Takes most of a `SHORT` time. */
 const slow = async () => {
   await aborted(AbortSignal.timeout(200));
   return loopback();
 };
 const hangs = async () => new Promise<never>(() => undefined);
-/** As if accounts were called like their namespaces. */
+/** As if accounts had the names of their namespaces. */
 const clusterNamespace = async (account: string) => account;
-/** Milliseconds, for who waits for the end of them. Elsewhere a dial has as many as a test. */
+/** In milliseconds, for dials whose end is waited for. Other dials may take as long as a test. */
 const SHORT = { timeoutMs: 300 };
 const dialWith = (options: Partial<Parameters<typeof createGuardedDial>[0]> = {}) =>
   createGuardedDial({
@@ -131,7 +131,8 @@ test.each(["127.0.0.1", "localhost", "receiver.team-a.svc"])(
         accountRules: async () => parseDestinationRules(""),
         onShortage: (error) => console.log(error.code),
       });
-      // PostgreSQL's name has been looked up by then. At the first one glibc itself says that it is not found.
+      // In the program PostgreSQL's name has been looked up by then. Without open files, glibc answers its first
+      // lookup with "not found".
       await lookup("localhost");
       useUpFiles();
       const request = { account: "a", protocol: "webhook", host: "${host}", port: ${port} };
@@ -153,7 +154,7 @@ test("a name server that is silent about a Service is no failure of Kubernetes",
 
 test("a name that changes between check and connect gains nothing", async () => {
   const before = connections;
-  // Connecting to 203.0.114.1 cannot work here: what counts is that the loopback was not reached.
+  // 203.0.114.1 cannot be reached here: what counts is that the loopback was not reached.
   const dial = dialWith({ timeoutMs: 1_500 });
   await expect(dial(to("rebinding.example"))).rejects.not.toBeInstanceOf(DestinationRefused);
   expect(dns.asked.filter((name) => name === "rebinding.example")).toHaveLength(1);
@@ -178,7 +179,7 @@ test("a rule of the installation or of the account opens the way", async () => {
 test("services of the account's own namespace only, and never the loopback", async () => {
   const dial = dialWith({ clusterNamespace });
   const name = "receiver.team-a.svc.cluster.local";
-  // Allowed, and then nobody answers at 10.96.0.9.
+  // It is allowed, and then nobody answers at 10.96.0.9.
   const ends = dialWith({ clusterNamespace, ...SHORT });
   const own = await ends(to(name, { account: "team-a", port: 80 })).catch((e: unknown) => e);
   expect(own).not.toBeInstanceOf(DestinationRefused);
@@ -266,7 +267,7 @@ test.each([
   expect(error instanceof DestinationRefused).toBe(refused);
 });
 
-/** As a pod's search domains, or its hosts file, have it. */
+/** What names resolve to by a pod's search domains, or its hosts file. */
 const searched: Record<string, string[]> = {
   "grafana.monitoring": ["10.96.0.9"],
   "pod-0.grafana.monitoring": ["10.96.0.9"],

@@ -6,7 +6,7 @@ import { startDnsServer, type DnsServer } from "./dns-server.ts";
 let dns: DnsServer;
 beforeAll(async () => {
   dns = await startDnsServer((name, asked) => {
-    // Of AAAA it says at once that there is none.
+    // Queries for AAAA are answered at once: there is none.
     if (name === "slow.example" && (asked === 1 || asked === 2)) return undefined;
     if (name === "many.example") return Array.from({ length: 100 }, (_, i) => `203.0.114.${i}`);
     if (name === "both.example") {
@@ -20,10 +20,10 @@ afterAll(() => {
   dns.close();
 });
 
-/** Milliseconds, more than a test may take. */
+/** In milliseconds: more than a test may take. */
 const PATIENT = 60_000;
 
-/** A system's resolver that is silent until it is told what to say. */
+/** A lookup with a system resolver that does not answer until it is told to. */
 function stuckSystem(patience: number) {
   const asked: string[] = [];
   const waiting = new Map<string, PromiseWithResolvers<string[]>>();
@@ -46,7 +46,7 @@ function stuckSystem(patience: number) {
   };
 }
 
-/** Until DNS has said of all of them that they do not exist. */
+/** Waits until DNS has been asked for all of them. */
 async function askedDns(names: readonly string[]): Promise<void> {
   await until("all names asked for", () => names.every((name) => dns.asked.includes(name)));
 }
@@ -93,7 +93,7 @@ describe("names that DNS does not know and the system's resolver does not answer
     const answers = names.map((name) => lookup(name));
     await until("the first", () => asked.length > 0);
     await askedDns(names);
-    // A round trip to DNS later, the others would have been asked for as well.
+    // After this round trip to DNS, the system would have been asked for the others, too.
     expect(await lookup("known.example")).toEqual(["203.0.114.7"]);
     expect(asked).toHaveLength(1);
 

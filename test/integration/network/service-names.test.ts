@@ -3,7 +3,7 @@ import { DestinationRefused } from "../../../src/network/destination-refused.ts"
 import { parseDestinationRules } from "../../../src/network/destination-rules.ts";
 import { createGuardedDial } from "../../../src/network/guarded-dial.ts";
 
-/** TEST-NET-like for a cluster: private, and nobody answers there. */
+/** A private address at which nobody answers, as TEST-NET is for the internet. */
 const SERVICE_ADDRESS = "10.96.0.9";
 
 const table = [
@@ -40,6 +40,6 @@ test.each(table)("$host in $domain: asks for $asked, own: $own", async (row) => 
   const request = { account: "a", protocol: "webhook" as const, host: row.host, port: 80 };
   const error: unknown = await dial(request).catch((reason: unknown) => reason);
   expect(asked).toEqual([row.asked]);
-  // Its own may be called, and then there is nobody.
+  // The account's own services may be called, although nobody answers there.
   expect(error instanceof DestinationRefused).toBe(!row.own);
 });

@@ -47,7 +47,7 @@ test("a deleted account's REST-made jobs go with their runs; others and other ac
   await accounts.delete(gone.id);
   const left = (await jobs.list({ limit: 10 })).jobs.map(({ uid }) => uid);
   expect(new Set(left)).toEqual(new Set([applied.uid, others.uid]));
-  // The controller hears of it.
+  // The controller is told.
   const stop = new AbortController();
   let deleted: string | undefined;
   for await (const event of jobs.watch(position, stop.signal)) {
@@ -112,7 +112,7 @@ test("its jobs are looked up by key where there are many more than go at a time,
     };
     await cancelAccountRuns({ query } as Queryable, account);
   });
-  // Each row would be compared with each of the page.
+  // Such a join would compare each row with each row of the page.
   expect(joins).toEqual([]);
   for (const table of ["jobs", "job_cursors"])
     await pool.query(`delete from ${table} where account = $1`, [account]);

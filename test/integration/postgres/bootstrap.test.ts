@@ -31,7 +31,9 @@ const start = async (configuration: Partial<Configuration>): Promise<string[]> =
   });
   return said;
 };
-/** The accounts with their namespaces, and the users of the first of them who administer the installation, or not. */
+/**
+ * The accounts with their namespaces, and the users of the first one, with whether they administer the installation.
+ */
 const made = async () => {
   const [account, ...others] = await createAccounts({ pool }).list();
   const users = account === undefined ? [] : await createUsers({ pool }).list(account.id);
@@ -66,7 +68,7 @@ test("what an operator has made before stays as it is: its namespace, and its us
   });
   const { bootstrapPassword: password } = FIRST;
   await createUsers({ pool }).create({ account: account.id, email: "bob@example.com", password });
-  // No more is told than was done.
+  // Only what was done is reported.
   expect(await start({ ...FIRST, bootstrapNamespace: "team-a" })).toEqual([]);
   expect(await made()).toEqual({
     accounts: [["default", "elsewhere"]],

@@ -41,7 +41,7 @@ const MAIL: Target = { kind: "email", to: "a@b.example", subject: "S", body: "B"
 async function create(of: Job, at: number, meanwhile?: Partial<LedgerChange["to"]>): Promise<void> {
   await fixture.ledger.apply([change(of, { create: [scheduled(Date.now() + at)] })]);
   if (meanwhile === undefined) return;
-  // As if it had been written while the claim was under way: the run is still there.
+  // As if the cursor had been written while the claim was under way: the run still exists.
   const runs = await fixture.pool.query("select * from runs where job_uid = $1", [of.uid]);
   const from = await cursorOf(fixture.ledger, of);
   await fixture.ledger.apply([change(of, { from, to: meanwhile })]);
@@ -51,7 +51,7 @@ async function create(of: Job, at: number, meanwhile?: Partial<LedgerChange["to"
   );
 }
 
-/** Moments come as numbers and go as text. */
+/** Moments are read as numbers, and must be written as text. */
 function iso(row: Record<string, unknown>): Record<string, string> {
   const moments = ["scheduled_at", "not_before", "created_at"];
   return Object.fromEntries(
@@ -86,7 +86,7 @@ describe("a claim that starts what it can", () => {
     title: string;
     at?: number;
     target?: Target;
-    /** Before its time, in seconds. */
+    /** Claimed so many seconds before its time. */
     prepared?: number;
     except?: boolean;
     deadline?: number;
@@ -199,7 +199,7 @@ test("a claim that PostgreSQL takes up too late takes nothing, and says so", asy
   const request = { worker: "w1", limit: 10, until: Date.now(), leaseMs: 30_000 };
   const late = fixture.queue.claim({ ...request, before: Date.now() - 1_000 });
   await expect(late).rejects.toThrow(DependencyUnavailable);
-  // Also where it would find nobody.
+  // Also if there were nothing to claim.
   const nobody = fixture.queue.claim({ ...request, until: 0, before: Date.now() - 1_000 });
   await expect(nobody).rejects.toThrow(DependencyUnavailable);
   expect(await fixture.runsOf(of)).toMatchObject([{ state: "queued" }]);
@@ -220,7 +220,7 @@ describe("a claim without an answer", () => {
       expect(await fixture.runsOf(of)).toMatchObject([{ state: "queued", attempts: 0 }]);
     expect(await fixture.runsOf(others)).toMatchObject([{ id: theirs?.id, state: "started" }]);
     expect(await claim({ exceptDestinations: [] })).toHaveLength(2);
-    // Whoever has claimed them since keeps them.
+    // A later claim keeps them.
     await fixture.queue.unclaim([token]);
     expect(await fixture.runsOf(started)).toMatchObject([{ state: "started" }]);
   });
@@ -231,7 +231,7 @@ describe("a claim without an answer", () => {
     const token = randomUUID();
     await claim({ exceptDestinations: [] }, token);
     const woken = Promise.withResolvers<number>();
-    // It is told so when it begins to listen.
+    // A listener gets null when it begins to listen.
     const listens = Promise.withResolvers<undefined>();
     const stop = fixture.anotherQueue().onWake((since) => {
       if (since === null) listens.resolve(undefined);

@@ -38,7 +38,7 @@ test("follows PostgreSQL's clock, whatever this machine's monotonic clock began 
     intervalMs: 10,
   });
   await clock.start();
-  // The best of several: one may have met a busy server.
+  // After several measurements, of which the best counts: the server may have been busy during one.
   await expect.poll(() => measurements).toBeGreaterThan(10);
   for (let i = 0; i < 20; i += 1) {
     const before = clock.now();
@@ -54,7 +54,7 @@ test("follows PostgreSQL's clock, whatever this machine's monotonic clock began 
 
 test("a server whose clock jumped is believed at once", async () => {
   let jump = 0;
-  // The server's jump, seen from here, is a jump of the monotonic clock the other way.
+  // Seen from here, a jump of the server's clock is a jump of the monotonic clock in the other direction.
   const clock = createPostgresClock({
     pool,
     monotonic: () => performance.now() - jump,
@@ -66,7 +66,7 @@ test("a server whose clock jumped is believed at once", async () => {
   clock.stop();
 });
 
-/** As above; and this machine's own clock goes on, so that it is behind the server's by as much. */
+/** The same, but this machine's own clock does not jump, so that it is behind the server's. */
 async function stepped(doubtForMs?: number) {
   let jump = 0;
   const doubts: number[] = [];
@@ -100,7 +100,7 @@ describe("a server whose clock is far ahead of a sudden, and this machine's is n
     expect(clock.known).toBe(false);
     expect(Math.abs((doubts[0] ?? 0) - 8 * HOUR)).toBeLessThan(1_000);
     expect(Math.abs(aheadOfServer(clock) + 8 * HOUR)).toBeLessThan(1_000);
-    // It answers, and that is what leaders ask.
+    // PostgreSQL answers, and that is what leaders need to know.
     expect(clock.silence()).toBeLessThan(1_000);
     setRight();
     await expect.poll(() => clock.known, { interval: 5 }).toBe(true);

@@ -143,7 +143,7 @@ describe("API keys", () => {
     const keys = createApiKeys({ pool, pace: { timers, monotonic } });
     const account = await newAccount();
     const { key, raw } = await keys.create(account, "l");
-    // The first look-up is under way, and the second waits for its time, while the key goes.
+    // The first lookup is under way, and the second waits for its turn, while the key is deleted.
     const before = [keys.authenticate(raw), keys.authenticate(raw)];
     await keys.delete(account, key.id);
     const after = keys.authenticate(raw);
@@ -155,7 +155,7 @@ describe("API keys", () => {
     const pending: (() => void)[] = [];
     const timers = {
       after: (ms: number, callback: () => void) => {
-        // Groups of look-ups begin milliseconds apart; what is of interest comes after a second.
+        // Groups of lookups begin milliseconds apart; the timers that matter here take a second or more.
         if (ms < 1_000) queueMicrotask(callback);
         else pending.push(callback);
         return { cancel: () => undefined };
@@ -465,14 +465,14 @@ describe("users and sessions", () => {
     await expect(users.delete(here, one.id, owner)).rejects.toThrow(AdministratorsOnly);
     await expect(users.setRole(here, one.id, "member", owner)).rejects.toThrow(AdministratorsOnly);
     await expect(accounts.delete(here, owner)).rejects.toThrow(AdministratorsOnly);
-    // What is no demotion is any owner's to do.
+    // Any owner may do what is no demotion.
     expect(await users.setRole(here, one.id, "owner", owner)).toEqual(one);
     await expect(users.delete(here, one.id, one)).rejects.toThrow(LastAdministrator);
     await expect(users.setRole(here, one.id, "member", one)).rejects.toThrow(LastAdministrator);
     await expect(accounts.delete(here, one)).rejects.toThrow(LastAdministrator);
     expect(await users.list(here)).toHaveLength(2);
 
-    // Each deletes the other's account at once: the other one would be the last.
+    // Each deletes the other's account at the same time: one of them must remain.
     const two = await make(there, "two", true);
     const results = await Promise.allSettled([
       accounts.delete(here, two),
@@ -482,7 +482,7 @@ describe("users and sessions", () => {
     expect(refused?.reason).toBeInstanceOf(LastAdministrator);
     expect(others).toEqual([]);
 
-    // Who administers the database may do it all the same.
+    // The admin command may do it all the same.
     for (const account of [here, there]) await accounts.delete(account);
     const { rows } = await pool.query("select 1 from users where admin");
     expect(rows).toEqual([]);

@@ -16,7 +16,7 @@ import { createTestDatabase, type TestDatabase } from "../../postgres/database.t
 
 let database: TestDatabase;
 let pool: Pool;
-/** Waits for no lock. */
+/** A pool that does not wait for locks. */
 let impatient: Pool;
 
 beforeAll(async () => {
@@ -30,7 +30,10 @@ afterAll(async () => {
   await database.drop();
 });
 
-/** Drops it; autovacuum would let go of it only after a second, and dropping waits for little more. */
+/**
+ * Drops the month's table. Without autovacuum, which releases a table only after a second: dropping waits for little
+ * more.
+ */
 async function drop(month: string): Promise<void> {
   const table = `email_log_${month.replace("-", "_")}`;
   await pool.query(`alter table if exists ${table} set (autovacuum_enabled = off)`);
@@ -51,7 +54,9 @@ function entry(account: string, over: Partial<Entry> = {}): Entry {
   };
 }
 
-/** `others` come first: who has their counters then waits for the held one's, with those of `others` in hand. */
+/**
+ * `others` sorts first: a writer of both locks the counters of `others`, and then waits for the held ones of `mine`.
+ */
 async function heldAndOthers(log: EmailLog) {
   const [others = "", mine = ""] = [randomUUID(), randomUUID()].sort();
   await Promise.all([log.append(entry(mine)), log.append(entry(others))]);
@@ -65,10 +70,10 @@ async function heldAndOthers(log: EmailLog) {
   return { others, mine, release };
 }
 
-/** Entries of past months with their counters, as appends at that time would have left them. */
+/** Inserts entries of past months with their counters, as if they had been appended then. */
 async function seedPast(account: string, daysAgo: readonly number[]): Promise<void> {
   for (const days of daysAgo) {
-    // One moment: otherwise an entry and its counter could be of two days.
+    // One moment for both: otherwise an entry and its counter could be of different days.
     const at = new Date(Date.now() - days * DAY);
     await pool.query("select email_log_ensure_month($1)", [at]);
     await pool.query(
@@ -173,14 +178,14 @@ describe("the email log", () => {
     const account = randomUUID();
     const known = { id: randomUUID(), sentAt: Date.now() - 45 * DAY };
     const told = entry(account, { kind: "job", known });
-    // Into a month that has no partition; the second time in company.
+    // The month has no partition. The second time another entry is appended together with it.
     expect(await log.append(told)).toMatchObject(known);
     const [again, other] = await Promise.all([log.append(told), log.append(entry(account))]);
     expect(again).toMatchObject(known);
     const { logs, total } = await log.list({ account, limit: 9, offset: 0 });
     expect(total).toBe(2);
     expect(logs.map(({ id }) => id)).toEqual([other.id, known.id]);
-    // The counters say on which day it is.
+    // It is found by its day, so the counters are right.
     expect((await log.list({ account, limit: 1, offset: 1 })).logs).toMatchObject([known]);
   });
 
@@ -236,7 +241,7 @@ describe("the email log", () => {
     await holder.query("begin");
     await holder.query("select from email_log_counts where account = $1 for update", [mine]);
 
-    // In the same group.
+    // Both are in the same group.
     const [refused, written] = await Promise.allSettled([
       log.append(entry(mine)),
       log.append(entry(others)),
@@ -291,12 +296,12 @@ describe("the email log", () => {
     const query = watched.query.bind(watched) as (...args: unknown[]) => Promise<unknown>;
     let begun = false;
     watched.query = (async (...args: unknown[]) => {
-      // After the first look, and before the second.
+      // Between the first look and the second.
       if (args[0] === "select pg_sleep(0.05)") await writer.query("commit");
       try {
         return await query(...args);
       } finally {
-        // The group has failed.
+        // By now the group has failed.
         if (!begun) {
           begun = true;
           await writer.query("begin");
@@ -319,7 +324,7 @@ describe("the email log", () => {
     await createEmailLog({ pool }).append(entry(account));
     const [month] = await emailLogMonths({ pool });
     const holder = await pool.connect();
-    // CREATE INDEX has this one.
+    // The lock of CREATE INDEX.
     await holder.query(`begin; lock table email_log_${month?.replace("-", "_")} in share mode`);
     const meanwhile = await log.ready(account).catch((error: unknown) => error);
     await holder.query("rollback");

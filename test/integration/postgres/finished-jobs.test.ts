@@ -8,7 +8,7 @@ import { derivedJobId, newJobId, OUR_JOB_ID } from "../../../src/gateway/job-id.
 import { onceSpec } from "../../conformance/job-store.ts";
 import { change, cursorOf, job, runsFixture, scheduled, type RunsFixture } from "./runs-fixture.ts";
 
-/** It looks at all jobs of a database. */
+/** A database of its own, because all jobs of a database are looked at. */
 let fixture: RunsFixture;
 beforeAll(async () => {
   fixture = await runsFixture();
@@ -49,7 +49,7 @@ async function made(ended: Ended): Promise<Job> {
   return of;
 }
 
-/** As a sweep does, by pages of two. */
+/** Reads all as a sweep does, in pages of two. */
 async function all(): Promise<FinishedJob[]> {
   const query = { before: BEFORE, jobIds: OUR_JOB_ID, limit: 2 };
   const found: (FinishedJob | undefined)[] = [];

@@ -21,7 +21,7 @@ afterAll(async () => {
   await fixture?.close();
 });
 
-/** The fire time that has just gone by. */
+/** The last fire time. */
 const latest = () => Math.floor(Date.now() / MINUTE) * MINUTE;
 
 const decided = (of: Job, now: number, ahead = 0) => decisionOf(fixture.ledger, of, { now, ahead });
@@ -64,7 +64,7 @@ async function recorded(of: Job) {
   return rows;
 }
 
-/** The run of three minutes ago is answered 410 now: nobody has scheduled since. */
+/** A run of three minutes ago, which is answered 410 now. Nobody has scheduled since. */
 async function halted(): Promise<{ of: Job; paused: object }> {
   const { of, run } = await underWay(latest() - 3 * MINUTE);
   await fixture.queue.close([failure(run, "halted")]);

@@ -98,14 +98,14 @@ describe("idempotency keys", () => {
     );
     const fresh = retakes.filter((r) => r.kind === "fresh");
     expect(fresh).toHaveLength(1);
-    // The one thought dead comes back: it may neither answer for the other nor free its key.
+    // The request that was thought dead goes on: it must neither answer for the other nor free its key.
     await keys.complete(crashed.token, { status: 200, body: "late" });
     await keys.abandon(crashed.token);
     expect((await keys.begin(asked)).kind).toBe("in_flight");
   });
 
   describe("after an outage", () => {
-    /** `lost`: PostgreSQL has done what it was asked, and its answer does not come. */
+    /** `lost`: PostgreSQL does what it is asked, but the answer does not arrive. */
     let outage: "none" | "away" | "lost" = "none";
     const query = async (text: string, values: unknown[]) => {
       if (outage === "away") throw new DependencyUnavailable("postgres");
@@ -156,7 +156,7 @@ describe("idempotency keys", () => {
       await until("it waits", async () => (await statementsThatWaitForALock(pool)) > 0);
       proxy.cut();
       await expect(beginning).rejects.toThrow(DependencyUnavailable);
-      // Freed by then, for the first time: there is nothing to free yet.
+      // By then the key has been freed for the first time, when there was nothing to free yet.
       await delay(500);
       await holder.query("rollback");
       holder.release();

@@ -18,7 +18,7 @@ let database: TestDatabase;
 let pool: Pool;
 let account: string;
 let email: string;
-/** May invite to any account. */
+/** Id of a user who may invite to any account. */
 let by: string;
 let count = 0;
 beforeAll(async () => {
@@ -48,7 +48,7 @@ async function invite(
   return made;
 }
 
-/** On one connection: what is asked first is answered first. */
+/** A pool of one connection, so that statements are executed in order. */
 function inOrder(): Pool {
   return (oneByOne ??= createPool({ url: database.url, applicationName: "test", max: 1 }));
 }

@@ -9,7 +9,7 @@ import { createPostgresJobStore } from "../../../src/postgres/postgres-job-store
 import { cronSpec } from "../../conformance/job-store.ts";
 import { createTestDatabase } from "../../postgres/database.ts";
 
-/** Until the test is over. */
+/** A database with a store; it is closed at the end of the test. */
 async function opened(options: Pick<PoolOptions, "plans"> = {}) {
   const database = await createTestDatabase();
   const pool = createPool({ url: database.url, applicationName: "test", max: 10, ...options });
@@ -45,7 +45,7 @@ test("what was restored behind their backs is read anew by those who watch and t
   await expect(watched(position)).rejects.toThrow(PositionExpired);
   expect(await ids()).toEqual(["saved"]);
 
-  // A server that has taken over, and has got as far.
+  // As of another server that has taken over, and has got as far.
   const now = (await store.list({ limit: 1 })).position;
   await expect(watched(now.replace(/^[\d.]+/, "1795385240.5"))).rejects.toThrow(PositionExpired);
   await store.create({ account, id: "next", spec: cronSpec() });
@@ -86,7 +86,7 @@ test("behind a transaction that stays open each change is read once, and its own
     expect(await next()).toBe(job.id);
     expect(await index.jobs(account)).toHaveLength(n);
   }
-  // Of each: what the insert says, who has changed, the whole of it, and the index.
+  // Four reads for each job: by the insert, as a changed uid, as a whole job, and by the index.
   expect(read).toBe(40);
   await open.query("commit");
   expect(await next()).toBe("late");
@@ -95,7 +95,7 @@ test("behind a transaction that stays open each change is read once, and its own
 });
 
 test("of what one transaction has done to many jobs, each page reads no more than its own", async () => {
-  // As PostgreSQL goes about it where there are many; of so few it may as well read all.
+  // With the plans for many jobs: with so few, PostgreSQL might as well read all.
   const { pool, store, ending } = await opened({ plans: "fixed" });
   const COUNT = 3_500;
   const { position } = await store.list({ limit: 1 });

@@ -21,7 +21,7 @@ let fixture: RunsFixture;
 beforeAll(async () => {
   fixture = await runsFixture();
 });
-// What a test leaves would be claimed by others.
+// Other tests would claim the runs that a test leaves.
 beforeEach(() => fixture.pool.query("delete from runs"));
 afterAll(async () => {
   await fixture?.close();
@@ -30,7 +30,7 @@ afterAll(async () => {
 const HOUR = 3_600_000;
 const lastOf = async ({ uid }: Job) => (await fixture.history.summary([uid])).get(uid);
 
-/** Claimed and started, in the order of these fire times. */
+/** Creates, claims and starts runs of these fire times, in this order. */
 async function startedAt(of: Job, times: readonly number[]): Promise<ClaimedRun[]> {
   await fixture.ledger.apply([change(of, { create: times.map(scheduled) })]);
   const until = Math.max(...times);
@@ -41,7 +41,7 @@ async function startedAt(of: Job, times: readonly number[]): Promise<ClaimedRun[
   return runs;
 }
 
-/** A closing that waits for the cursor while somebody else writes it. */
+/** Closes a run while somebody else writes the cursor, for which the closing waits. */
 async function closedWhile(
   of: Job,
   closing: Closing,

@@ -16,7 +16,7 @@ import { until } from "../../until.ts";
 let database: TestDatabase;
 let pool: Pool;
 let notifications: Notifications;
-/** What was heard, in order; undefined for "some may have been lost". */
+/** The news received, in order; undefined: some may have been lost. */
 let cursors: (readonly string[] | undefined)[];
 let closed: (readonly string[] | undefined)[];
 
@@ -65,7 +65,7 @@ test("what is told at the same time goes together, whatever the channel", async 
   await until("all", () => closed.length > 0 && cursors.length > 0);
   expect([closed, cursors]).toEqual([[uids], [uids.slice(0, 2)]]);
   expect(statements).toBe(1);
-  // And then nothing is under way.
+  // Afterwards no statement is under way, so the next news need one of their own.
   teller.tell(CLOSED_CHANNEL, ["later"]);
   await until("more", () => closed.length > 1);
   expect(statements).toBe(2);

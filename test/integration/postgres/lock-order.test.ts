@@ -30,7 +30,7 @@ interface Row {
 const run = (id: string): Row => ({ table: "runs", id });
 const cursor = (id: string): Row => ({ table: "job_cursors", id });
 
-/** Whether `act`, which waits for the first of the rows, leaves the second alone meanwhile. */
+/** Whether `act`, while it waits for the first row, has not locked the second. */
 async function leavesSecond(
   [first, second]: readonly [Row, Row],
   act: () => Promise<unknown>,
@@ -88,7 +88,7 @@ test("cursors are locked in the order of their jobs' uids", async () => {
   const [last, first] = jobs;
   if (last === undefined || first === undefined) throw new Error("two jobs");
   const now = Date.now();
-  // The runs' ids are in the order in which they are created, which is the other.
+  // The runs are created, and so have their ids, in the other order.
   for (const of of jobs) await fixture.ledger.apply([change(of, { create: [scheduled(now - 1)] })]);
   const runs = await fixture.queue.claim({ worker: "w", limit: 2, until: now, leaseMs: 30_000 });
   expect(runs.map(({ jobUid }) => jobUid)).toEqual(jobs.map(({ uid }) => uid));

@@ -53,7 +53,7 @@ test("several processes at once: one migrates, the others wait and find nothing 
 
 test("a migration takes its time, whatever time limits the role has", async () => {
   const { url } = await empty();
-  // One statement is longer than any of the limits, and so are all of them together.
+  // One statement takes longer than any of the limits, and so do all of them together.
   const slow =
     "begin perform pg_sleep(case tg_tag when 'CREATE FUNCTION' then 0.6 else 0.02 end); end";
   await admin(
@@ -68,7 +68,7 @@ test("a migration takes its time, whatever time limits the role has", async () =
   expect(applied).not.toEqual([]);
 });
 
-/** Before a migration that changes a table in use, `runs`, and one before that another. */
+/** The states before a migration that changes `runs`, which is in use, and before the migration before it. */
 const BEFORE_RUNS = "0010_who_invites";
 const BEFORE_INVITATIONS = "0009_revisions_by_content";
 
@@ -92,7 +92,7 @@ test("during a backup, which holds every table, it waits without holding up thos
     },
   });
   await untilWanted(pool, "runs");
-  // Well within the time that each program waits for a lock.
+  // Succeeds well within the time for which programs wait for a lock.
   await pool.query("set lock_timeout = '3s'; select from runs for update");
   await waiting.promise;
   await backup.query("commit");
@@ -173,8 +173,8 @@ test("of one whose process has gone, the server does not finish what takes long,
 });
 
 /**
- * A migration of a database that is at `from`, beside a program that has said `begins` in a transaction of its own, and says
- * `goesOn`, before it ends that, when the migration waits for the table `wanted`.
+ * Migrates a database from the state `from`, beside a program with an open transaction: it has executed `begins`, and
+ * when the migration waits for the table `wanted`, it executes `goesOn` and commits.
  */
 async function migrateBeside(program: {
   from: string;
@@ -204,7 +204,7 @@ test("a migration that has to wait has given the tables of the one before it to 
     from: BEFORE_INVITATIONS,
     begins: "lock table runs in row exclusive mode",
     wanted: "runs",
-    // Whose column came with it.
+    // This column came with the migration before.
     goesOn: "select invited_by from invitations",
   });
   expect(result).toEqual({ applied: missing });
@@ -220,7 +220,7 @@ test("a clock that was set back since the last migration stops none", async () =
 test("a change of a job that was begun before the index of changes is made again goes on", async () => {
   const { result, missing } = await migrateBeside({
     from: "0015_when_a_retry_was_due",
-    // It would be the one who is told of a deadlock.
+    // So short that the program, not the migration, would be told of a deadlock.
     deadlockTimeout: "10ms",
     begins: "lock table jobs in row share mode",
     wanted: "jobs",
@@ -231,9 +231,9 @@ test("a change of a job that was begun before the index of changes is made again
 
 test("somebody who holds what it wants, and wants what it holds, is let through", async () => {
   const { result, missing } = await migrateBeside({
-    // What comes next changes job_cursors, then job_history.
+    // The next migration changes job_cursors, then job_history.
     from: "0011_runs_without_first_start",
-    // Whoever looks first whether they wait for each other ends its own transaction.
+    // In a deadlock the one that detects it first is ended: with so long a timeout, that is the migration.
     deadlockTimeout: "1min",
     begins: "lock table job_history in row exclusive mode",
     wanted: "job_history",
@@ -281,7 +281,7 @@ test("an autovacuum of a table gives way to it", async () => {
       );
       return rowCount === 1;
     });
-    // Long before that vacuum would be through, which would take longer than a test may.
+    // Long before that vacuum ends, which would take longer than a test may.
     expect(await migrate({ url: server.url, appVersion: "1.0.0" })).toEqual({ applied: missing });
     await pool.end();
   } finally {

@@ -15,7 +15,7 @@ afterAll(async () => {
   await database.drop();
 });
 
-/** How many stand in line for an advisory lock. */
+/** How many sessions wait for an advisory lock. */
 const waiting = async () => {
   const { rows } = await pool.query<{ count: number }>(
     `select count(*)::int as count from pg_locks l join pg_database d on d.oid = l.database

@@ -43,7 +43,7 @@ const AHEAD = 15_000;
 
 let fixture: RunsFixture;
 let notifications: Notifications;
-/** Jobs whose cursors the leader was told of. */
+/** Jobs about whose cursors the leader was told. */
 const told = new Set<string>();
 beforeAll(async () => {
   fixture = await runsFixture();
@@ -71,13 +71,13 @@ const movedTo = (of: Job, at: number) => edited(of, { schedule: { kind: "once", 
 const decided = (of: Job, storeWins = false) =>
   decisionOf(fixture.ledger, of, { ahead: AHEAD, storeWins });
 
-/** As the leader does it, until there is nothing left to do. */
+/** Reconciles as the leader does, until nothing is left to do. */
 async function reconcile(of: Job): Promise<void> {
   for (let change = await decided(of); change !== undefined; change = await decided(of))
     expect((await fixture.ledger.apply([change])).conflicts).toEqual([]);
 }
 
-/** The job store has been restored: an older generation counts again. */
+/** Takes up the job as after a restore of the job store: an older generation counts again. */
 async function takenUpAgain(of: Job): Promise<void> {
   const change = await decided(of, true);
   if (change === undefined) throw new Error(`nothing changes about ${of.id}`);
@@ -91,7 +91,7 @@ async function started(of: Job): Promise<ClaimedRun> {
   return run;
 }
 
-/** A job of `at` whose run is under way, and so is that of a second later, to which it was moved. */
+/** A job whose run of `at` is under way, and also that of a second later, to which it was moved. */
 async function bothUnderWay(at: number) {
   const of = once(at);
   await reconcile(of);
@@ -101,7 +101,7 @@ async function bothUnderWay(at: number) {
   return { of, run, moved, newer: await started(moved) };
 }
 
-/** The change has the run's row, and waits for the cursor; the closing waits for both. */
+/** Applies a change that has locked the run's row and waits for the cursor, while the run's closing waits for both. */
 async function reconcileWhileItCloses(of: Job, run: ClaimedRun): Promise<void> {
   const decision = await decided(of);
   if (decision === undefined) throw new Error("nothing to apply");
@@ -122,7 +122,9 @@ async function refused(run: ClaimedRun): Promise<void> {
   expect(await fixture.queue.start([run])).toEqual(new Set());
 }
 
-/** Edited while the run is started: nothing is dropped, and nothing created. Then an open circuit. */
+/**
+ * An edit while the run is started drops and creates nothing. Then the run is given back because of an open circuit.
+ */
 async function givenBackAfterAnEdit(of: Job, change: Partial<JobSpec>): Promise<Job> {
   await reconcile(of);
   const run = await started(of);
@@ -154,7 +156,7 @@ const reasonsOf = async (of: Job) => (await fixture.missedOf(of)).map(({ reason 
 const waiting = async (sessions: number) =>
   (await statementsThatWaitForALock(fixture.pool)) === sessions;
 
-/** A worker starts and delivers what is due; nothing but this is on record then. */
+/** A worker starts and delivers the due run. Nothing else is recorded. */
 async function delivers(of: Job, at: number): Promise<void> {
   await fallDue(fixture, of);
   const run = await started(of);
@@ -198,7 +200,7 @@ describe("a time that has been missed already takes the place of one whose run w
     });
 });
 
-/** Decided when the run was still queued, and applied when it has been started. */
+/** A pause that is decided while the run is queued, and applied after it has been started. */
 async function pausedLate(of: Job): Promise<{ run: ClaimedRun; paused: Job }> {
   await reconcile(of);
   const run = await claimOne(fixture.queue, of);
@@ -217,7 +219,7 @@ describe("taken back while its run is started", () => {
 
   test("it goes on to wait for it: completed, and nothing is missed on resume", async () => {
     const of = once(Date.now() - 5_000, WITH_DEADLINE);
-    // In time when it was created.
+    // The deadline had not passed when it was created.
     const { run, paused } = await pausedLate({
       ...of,
       spec: { ...of.spec, startingDeadlineSeconds: null },
@@ -312,7 +314,7 @@ describe("put back to a time that it has run at", () => {
       expect(await fixture.ledger.apply([change])).toEqual({ conflicts: [], created: 0 });
       expect(await onceOf(of)).toBe(becomes);
       expect(await fixture.runsOf(of)).toEqual([]);
-      // The caller thinks that it is one version further: it is told of the other.
+      // The caller expects one version more, so it is told about the second one.
       expect((await cursorOf(fixture.ledger, of)).version).toBe((change.from?.version ?? 0) + 2);
       await until("it is told", () => told.has(of.uid));
       expect(await decided(reverted)).toBeUndefined();
@@ -440,9 +442,9 @@ describe("put back to a time that it has run at", () => {
   const late: {
     name: string;
     policy: Partial<JobSpec>;
-    /** The run of that time is. */
+    /** The run of its time is under way. */
     underWay?: boolean;
-    /** The other time has come. */
+    /** The other time has passed. */
     inBetween?: boolean;
   }[] = [
     { name: "its deadline has passed", policy: { startingDeadlineSeconds: 0 } },
@@ -525,7 +527,7 @@ describe("refused at its start", () => {
     const run = await claimOne(fixture.queue, of);
     await halt(of);
     const halted = await cursorOf(fixture.ledger, of);
-    // Behind its commit.
+    // The news come after the commit.
     await until("the halt is told", () => told.has(of.uid));
     told.clear();
     await refused(run);
@@ -612,7 +614,7 @@ describe("refused at its start", () => {
       until: Date.now(),
       leaseMs: 9_000,
     });
-    // Each has what its own generation sends.
+    // Each run has the spec of its own generation.
     expect(new Map(runs.map(({ generation, spec }) => [generation, spec.schedule]))).toEqual(
       new Map([of, newer].map(({ generation, spec }) => [generation, spec.schedule])),
     );
@@ -715,7 +717,7 @@ describe("refused at its start", () => {
   });
 });
 
-/** Holds the leader up where it has written the cursor, and whatever run it makes has yet to come. */
+/** Closes the run while the leader is held up after it has written the cursor, and before it creates any run. */
 async function closedMeanwhile(of: Job, newer: Job): Promise<void> {
   const { pool, ledger, queue } = fixture;
   const run = await started(of);
@@ -761,7 +763,7 @@ describe("dropped by a change", () => {
     const at = Date.now() - 1_000;
     const of = once(at);
     await reconcile(of);
-    // Waits for a circuit, say.
+    // It waits, for a circuit for instance.
     const waiting = await claimOne(fixture.queue, of);
     await halt(of);
     await fixture.queue.release([waiting], Date.now() - 1);
@@ -841,7 +843,7 @@ describe("dropped by a change", () => {
     await fixture.queue.release([run], Date.now() - 1);
     told.clear();
     await refused(await claimOne(fixture.queue, of));
-    // A leader that has not heard of the deletion yet would only create it again, to be refused again.
+    // The leader is not told: without news of the deletion it would only create the run again, to be refused again.
     const marker = randomUUID();
     await tellOfJobs(pool, CURSORS_CHANNEL, [marker]);
     await until("what came before it has come", () => told.has(marker));
@@ -854,7 +856,7 @@ describe("dropped by a change", () => {
 });
 
 describe("what a leader tells of it", () => {
-  /** By job: the generation, and how it stands. */
+  /** By job: the generation and the phase. */
   const statuses = new Map<string, string>();
   const account = randomUUID();
   let jobs: JobStore;

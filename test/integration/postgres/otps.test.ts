@@ -32,7 +32,7 @@ async function issued(otps: ReturnType<typeof createOtps>, address: string) {
   return result;
 }
 
-/** PostgreSQL's clock. */
+/** The present time by PostgreSQL's clock. */
 async function now(): Promise<number> {
   const { rows } = await pool.query<{ now: number }>("select now() as now");
   return rows[0]?.now ?? NaN;
@@ -43,7 +43,7 @@ function wrong(code: string): string {
   return code === "000000" ? "000001" : "000000";
 }
 
-/** Lets time pass for one address: its moments move into the past. */
+/** Lets time pass for one address, by moving its moments into the past. */
 async function elapse(address: string, interval: string): Promise<void> {
   await pool.query(
     `update otps set expires_at = expires_at - $2::interval, updated_at = updated_at - $2::interval,
@@ -147,7 +147,7 @@ describe("one-time passcodes", () => {
     for (let tries = 0; tries < 10; tries += 1) {
       const code = await issued(otps, address);
       await otps.withdraw(code.id);
-      // Told again, it takes nobody else's.
+      // A second withdrawal does not withdraw another code.
       await otps.withdraw(code.id);
       await otps.activate(code.id);
       expect(await otps.verify(account, address, code.code)).toBe(false);
@@ -155,7 +155,7 @@ describe("one-time passcodes", () => {
     expect(await otps.verify(account, address, before.code)).toBe(false);
     const replaced = await issued(otps, address);
     for (let sends = 3; sends <= 5; sends += 1) await issued(otps, address);
-    // A newer one has come in between.
+    // A newer code was issued in between.
     await otps.withdraw(replaced.id);
     expect(await otps.issue(account, address)).toMatchObject({ kind: "limited" });
   });

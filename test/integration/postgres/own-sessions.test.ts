@@ -19,7 +19,7 @@ function poolOfOne(): Pool {
   return pool;
 }
 
-/** A connection through a pooler of transactions, which decides at each whom it lends. */
+/** A connection through a pooler that chooses a session for each transaction. */
 function behindPooler(lend: () => Pool): Pool {
   let lent: Pool | undefined;
   const connection = {

@@ -15,7 +15,7 @@ afterEach(async () => {
   for (const end of ends.splice(0).toReversed()) await end();
 });
 
-/** What a process stands on whose role has so many connections. */
+/** The foundation of a process whose role has so many connections. */
 async function foundationOf(connections: number) {
   const database = await createTestDatabase();
   ends.push(() => database.drop());
@@ -34,7 +34,7 @@ async function foundationOf(connections: number) {
     log: createLogger({ level: "silent" }),
   });
   ends.push(() => foundation.close());
-  /** Of its role, also for the connections that it has. */
+  /** Changes the role, also for its open connections. */
   const alter = async (to: string) => {
     const { username } = new URL(role.url);
     await admin(database.url, `alter role ${username} ${to}`);

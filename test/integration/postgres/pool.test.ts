@@ -44,7 +44,7 @@ test("values: int8 is a number, a moment is epoch milliseconds", async () => {
   await expect(pool.query("select 9007199254740993::int8 as big")).rejects.toThrow(RangeError);
 });
 
-/** enable_seqscan, jit, plan_cache_mode. */
+/** The settings enable_seqscan, jit and plan_cache_mode. */
 async function planning(of: Queryable): Promise<string[]> {
   const { rows } = await of.query<{ setting: string }>(
     `select setting from pg_settings
@@ -154,7 +154,7 @@ test("the pool exhausted is an outage, and passes", async () => {
     url: database.url,
     applicationName: "test",
     max: 1,
-    // Of the first connection as well, which a busy machine takes its time for.
+    // Also the limit of the first connection, for which a busy machine needs time.
     connectTimeoutMs: 2_000,
   });
   const client = await small.connect();
@@ -383,7 +383,7 @@ test("two transactions that deadlock both happen", async () => {
   ]);
 });
 
-/** A TCP proxy that can stop carrying bytes without closing anything: a cut cable. */
+/** A TCP proxy that can stop passing bytes without closing anything, as if a cable was cut. */
 async function proxyTo(
   port: number,
   host: string,

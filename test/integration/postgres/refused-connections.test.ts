@@ -29,7 +29,7 @@ afterAll(async () => {
   await database?.drop();
 });
 
-/** PostgreSQL behind TLS of our own. */
+/** Puts TLS with a certificate of the test in front of PostgreSQL. */
 async function startFront() {
   const upstream = new URL(database.url);
   const clients = new Set<Socket>();
@@ -42,7 +42,7 @@ async function startFront() {
   const plain = createServer((client) => {
     clients.add(client);
     client.on("error", () => undefined);
-    // SSLRequest: the answer is one byte.
+    // The first message is SSLRequest, which is answered with one byte.
     client.once("data", () => {
       client.write(answer);
       if (answer === "S") tls.emit("connection", client);
@@ -52,14 +52,14 @@ async function startFront() {
   await once(plain, "listening");
   return {
     port: (plain.address() as AddressInfo).port,
-    /** New connections meet this; those that there were are cut. */
+    /** Sets what new connections get, and cuts the existing ones. */
     become(certificate: typeof good, says = "S") {
       tls.setSecureContext(certificate);
       answer = says;
       for (const client of clients) client.destroy();
       clients.clear();
     },
-    /** Connections since it last became something. */
+    /** How many connections there were since the last `become`. */
     get met() {
       return clients.size;
     },
@@ -105,7 +105,7 @@ test("an authority's file that cannot be read for a moment is an outage, for who
   const one = await pool.connect();
   const waiting = pool.query("select 1");
   await rename(file, `${file}.away`);
-  // In its place the pool makes one for who waits.
+  // The pool opens another one for the waiting query.
   expect(() => one.release(true)).not.toThrow();
   await expect(waiting).rejects.toThrow(DependencyUnavailable);
   await expect(pool.query("select 1")).rejects.toThrow(DependencyUnavailable);
@@ -145,7 +145,7 @@ test("what the system refuses is no fault of the statement's", () => {
   });
   expect(isRefusal(refused)).toBe(true);
   expect(isRefusal(new AggregateError([refused]))).toBe(true);
-  // pg's, of a server that asks for a password from now on, when the URL has none.
+  // pg's error when the server has begun to ask for a password, and the URL has none.
   const asked = "SASL: SCRAM-SERVER-FIRST-MESSAGE: client password must be a string";
   expect(isRefusal(new Error(asked))).toBe(true);
   expect(isRefusal(Object.assign(new Error("duplicate key"), { code: "23505" }))).toBe(false);

@@ -20,7 +20,7 @@ import type { Job } from "../../../src/domain/job.ts";
 import { until } from "../../until.ts";
 import { untilWanted } from "../../postgres/wanted.ts";
 
-/** Of each test: what it removes, it removes from all of a database. */
+/** A database for each test, because the retention task deletes from the whole database. */
 let fixture: RunsFixture;
 beforeEach(async () => {
   fixture = await runsFixture();
@@ -116,9 +116,9 @@ test.each([
         () => "done",
         () => "given up",
       );
-      // On a busy machine it may have given up before it is seen.
+      // On a busy machine it may have given up before it is seen to wait.
       await Promise.race([untilWanted(fixture.pool, table), ran]);
-      // Less than the time that those who record wait for a lock.
+      // Shorter than the time for which recorders wait for a lock.
       await writer.query(
         `begin; set local lock_timeout = '3s'; lock table ${table} in row exclusive mode`,
       );
@@ -143,7 +143,7 @@ test("two that want to drop the same month: it is gone once, and neither fails",
   pool.query = (async (...given: unknown[]) => {
     const result = await query(...given);
     if (!String(given[0]).includes("'executions'::regclass")) return result;
-    // It knows which there are, and the other one drops them before it does.
+    // It knows the months by now; the other one drops them before it does.
     months += result.rows.length;
     await run(90);
     return result;
@@ -173,7 +173,7 @@ test("an account that keeps less loses its own older rows only", async () => {
     await missed(of, 20, 19);
     await missed(of, 20, 3);
   }
-  // Also where the installation keeps all.
+  // Also if the installation itself keeps everything (0).
   for (const retentionDays of [0, 90]) {
     await run(retentionDays);
     expect(await ages(short)).toEqual([3]);
@@ -184,7 +184,7 @@ test("an account that keeps less loses its own older rows only", async () => {
 });
 
 test("old rows of an account are looked for among its own, so many at a time, whatever others have", async () => {
-  // As it looks to the planner where the tables are large, and the disk is slow.
+  // Makes the planner plan as for large tables on a slow disk.
   const options = encodeURIComponent("-c random_page_cost=1000");
   const pool = createPool({ url: `${fixture.url}?options=${options}`, applicationName: "test" });
   const [short, long] = [randomUUID(), randomUUID()];
@@ -195,7 +195,7 @@ test("old rows of an account are looked for among its own, so many at a time, wh
   await pool.query(
     "select executions_ensure_month(now() - n * interval '1 day') from generate_series(1, 20) as n",
   );
-  // Each of a job of its own, as one-times are; in the table they lie as they came.
+  // Each is of a job of its own, as with one-times, and they lie in the table in the order of insertion.
   const history = `unnest($1::uuid[]) as account,
      lateral (select n, now() - interval '1 hour' - n % 20 * interval '1 day' from generate_series(1, 4000) as n) as of(job, at)
      order by at`;
@@ -251,7 +251,7 @@ test("old rows of an account are looked for among its own, so many at a time, wh
       ],
     ]);
   }
-  // Some of each hundred are old; behind the last one is none.
+  // Some of each hundred are old; after the last hundred there is none.
   expect(beyond).toEqual(Array.from({ length: 2 * (4_000 / 100 + 1) }, () => []));
   await pool.end();
 });
@@ -427,7 +427,7 @@ test("a revision to which a restored store just goes back stays", async () => {
 });
 
 test("of the deletions that are forgotten the latest transaction is noted, in whatever order they go", async () => {
-  // The one that began first looked at the clock after the second. The third has been deleted just now, and stays.
+  // The transaction that began later (20) has the earlier time. The third has been deleted only now, and stays.
   await fixture.pool.query(
     `insert into jobs (account, id, spec, deleted_at, changed_xid)
      select $1, xid::text, '{}', now() - interval '3 days' + days * interval '1 day', xid::text::xid8

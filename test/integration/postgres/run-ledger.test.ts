@@ -33,7 +33,7 @@ afterAll(async () => {
   await fixture?.close();
 });
 
-/** An index keeps a text of one letter small. */
+/** Random, because an index would compress a text of one letter. */
 const incompressible = (length: number) => randomBytes(length / 2).toString("hex");
 
 describe("apply", () => {
@@ -165,7 +165,7 @@ describe("apply", () => {
     const of = job();
     await fixture.ledger.apply([change(of, { create: [scheduled(at)], to: { position: at } })]);
     const from = await cursorOf(fixture.ledger, of);
-    // As what takes a halt off writes it: the position is where it was.
+    // As the lifting of a halt writes it: the position stays.
     const to = { startable: false, position: at };
     await fixture.ledger.apply([change(of, { from, to })]);
     expect(await fixture.runsOf(of)).toEqual([]);
@@ -265,7 +265,7 @@ describe("apply", () => {
       const at = Date.now() - 50;
       const run = await claimed(fixture, of, { at });
       const from = await cursorOf(fixture.ledger, of);
-      // Decided upon a moment before its time, applied a moment after its start.
+      // Decided a moment before its time, applied a moment after its start.
       const to = { generation: 2, position: at - 1 };
       expect(await fixture.queue.start([run])).toEqual(new Set([run.id]));
       if (becomes === "has been delivered") await fixture.queue.close([success(run)]);
@@ -559,7 +559,7 @@ describe("cancel, orphans, runNow", () => {
 
   test("a one-time that no database could be given is deleted as any other, and so is what is deleted with it", async () => {
     const of = job();
-    // As a resource with 9999-12-31T23:59:59-12:00 has it.
+    // As of a resource with 9999-12-31T23:59:59-12:00.
     const at = Date.UTC(10_000, 0, 1, 11, 59, 59);
     of.spec = { ...of.spec, schedule: { kind: "once", at } };
     const other = job({ account: of.account });
@@ -719,7 +719,7 @@ describe("cancel, orphans, runNow", () => {
     await deleting.query("begin");
     await deleting.query("update job_cursors set deleted_at = now() where job_uid = $1", [of.uid]);
     const asked = fixture.ledger.runNow(of, "late");
-    // It waits for the cursor, or has been answered already.
+    // Until it waits for the cursor, or has been answered.
     await Promise.race([
       asked,
       until("it waits", async () => {
@@ -737,7 +737,7 @@ describe("cancel, orphans, runNow", () => {
   });
 });
 
-/** While others write the cursor so often, each time between what is read and what is written. */
+/** Lifts a halt while others write the cursor so many times, each time between its read and its write. */
 async function lift(of: Job, others: number): Promise<void> {
   const { pool, ledger } = fixture;
   await ledger.apply([change(of, { to: { haltedGeneration: 1, startable: false } })]);

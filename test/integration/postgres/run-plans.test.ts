@@ -19,7 +19,7 @@ let fixture: RunsFixture;
 let pool: Pool;
 beforeAll(async () => {
   fixture = await runsFixture();
-  // One connection, which has planned nothing yet.
+  // One connection, which has not planned any statement yet.
   pool = createPool({ url: fixture.url, applicationName: "plans", max: 1, plans: "fixed" });
 });
 afterAll(async () => {
@@ -27,7 +27,7 @@ afterAll(async () => {
   await fixture?.close();
 });
 
-/** The queue is empty most of the time, and a vacuum says so to the planner: then comes the herd. */
+/** The queue is empty most of the time, and vacuum tells the planner so. Then many runs come at once. */
 test("statements on runs look rows up by key, however empty the tables were when last looked at", async () => {
   const said = await statements();
   await pool.query(`insert into runs
@@ -46,10 +46,10 @@ test("statements on runs look rows up by key, however empty the tables were when
     );
     const plan = rows.map((row) => row["QUERY PLAN"]);
     for (const [index, line] of plan.entries()) {
-      // Executions are in a partition for each month.
+      // Executions have a partition for each month.
       const table = / on (\w+?)(?:_\d{4}_\d\d)?\b/.exec(line)?.[1] ?? "";
       if (!line.includes("Scan") || !TABLES.includes(table)) continue;
-      // Between them it may say that the planner had no choice.
+      // A line in between may say that the planner had no choice.
       const next = plan[index + 1]?.includes("Disabled") ? index + 2 : index + 1;
       const how = plan[next] ?? "";
       if (!/(?:Index|TID) Cond:/.test(how) && !READS.some((on) => how.includes(on)))
@@ -57,7 +57,7 @@ test("statements on runs look rows up by key, however empty the tables were when
     }
   }
   expect(scans).toEqual([]);
-  // A worker's, which have names, and as many again of a leader, which have none.
+  // The statements of a worker have names. The others, at least as many, are a leader's.
   const names = [...said.values()];
   expect(names.filter((name) => name !== undefined).toSorted()).toEqual([
     "claim_runs",
@@ -73,10 +73,16 @@ test("statements on runs look rows up by key, however empty the tables were when
 
 const TABLES = ["runs", "job_cursors", "job_revisions", "manual_run_keys", "executions"];
 
-/** Who looks for runs of the dead, or of a lost claim, reads the queue on purpose: no index knows of leases (migration 0007). */
+/**
+ * These look for runs of dead workers or of lost claims, and read the queue on purpose: no index has the leases
+ * (migration 0007).
+ */
 const READS = ["lease_until <", "claim_token = ANY"];
 
-/** What a leader and its workers say in a life of a few runs, as PostgreSQL gets it: text → name, if any. */
+/**
+ * The statements of a leader and its workers during the life of a few runs, as PostgreSQL gets them: text → name, if
+ * any.
+ */
 async function statements(): Promise<Map<string, string | undefined>> {
   const said = new Map<string, string | undefined>();
   const listening = listenedTo(pool, ({ text, name }) => {
@@ -103,9 +109,9 @@ async function statements(): Promise<Map<string, string | undefined>> {
   const last = await claimOne(queue, of);
   await queue.start([last]);
   await queue.close([success(last)]);
-  // Nobody's any more: looked at once more by the second, rare statement.
+  // The run no longer exists: a second, rare statement looks at it once more.
   await queue.start([last]);
-  // A one-time that is put back to a time at which it has run.
+  // A one-time that is moved back to a time at which it has run.
   const past = Date.now() - 60_000;
   const settled = job({ spec: onceSpec(past) });
   const ran = await claimed(parts, settled, { at: past, once: "fired" });
@@ -121,7 +127,7 @@ async function statements(): Promise<Map<string, string | undefined>> {
   ]);
   expect((await cursorOf(ledger, settled)).once).toBe("completed");
 
-  // A cron that a clock which has stepped back takes to before a time at which it has run.
+  // A cron that is decided, after its clock stepped back, at a time before one at which it has run.
   const back = job();
   const later = await claimed(parts, back);
   await queue.start([later]);
@@ -137,7 +143,7 @@ async function statements(): Promise<Map<string, string | undefined>> {
   const from = await cursorOf(ledger, of);
   await ledger.apply([change(of, { from, create: [scheduled(at)], to: { position: at } })]);
   const [waiting] = (await ledger.unfinished([of.uid])).get(of.uid) ?? [];
-  // Edited: what was prepared goes, and is prepared anew in place of what it replaces. The cursor is set back.
+  // An edit: the prepared run is dropped and prepared anew, and the cursor is set back.
   const edited = { ...of, generation: 2 };
   const missed = [{ first: at, last: at, count: 1, reason: "downtime" as const }];
   await ledger.apply([
@@ -158,7 +164,7 @@ interface Statement {
   name?: string;
 }
 
-/** The same pool, or client of it; `heard` gets each statement that is said to it. */
+/** The same pool, or a client of it; `heard` gets each of its statements. */
 function listenedTo<T extends object>(to: T, heard: (statement: Statement) => void): T {
   return new Proxy(to, {
     get: (target, key) => {

@@ -27,7 +27,7 @@ let fixture: RunsFixture;
 beforeAll(async () => {
   fixture = await runsFixture();
 });
-// What a test leaves would be claimed by others.
+// Other tests would claim the runs that a test leaves.
 beforeEach(() => fixture.pool.query("delete from runs"));
 afterAll(async () => {
   await fixture?.close();
@@ -109,7 +109,7 @@ describe("claim", () => {
     const run = await claimed(fixture, of, { at: now - 60_000 });
     await fixture.queue.release([run]);
     await expect.poll(() => told).toEqual([null, now - 60_000, now - 60_000]);
-    // In time before any retry of it, nobody is woken.
+    // Nobody is woken for a run that may start only later.
     await fixture.queue.release([await claimOne(fixture.queue, of)], now + 60_000);
 
     await fixture.ledger.runNow(of, "asked");
@@ -158,7 +158,7 @@ describe("claim", () => {
     const of = job();
     const told: (number | null)[] = [];
     const stop = fixture.anotherQueue().onWake((since) => told.push(since));
-    // Some may have been lost before it listened.
+    // null: some news may have been lost before it listened.
     await expect.poll(() => told).toEqual([null]);
     const at = Date.now() - 5_000;
     await fixture.ledger.apply([change(of, { create: [scheduled(at)] })]);
@@ -259,7 +259,7 @@ describe("start", () => {
     await fixture.queue.release([run], Date.now() - 1);
     expect(await fixture.queue.start([await claimOne(fixture.queue, of)])).toEqual(new Set());
     const moved = await claimOne(fixture.queue, of);
-    // What the old receiver's circuit says does not hold it up.
+    // The old receiver's circuit does not hold it up.
     const destination = destinationKey(of.account ?? "", target);
     expect(moved).toMatchObject({ id: run.id, generation: 2, attempt: 1, destination });
     expect(await fixture.queue.start([moved])).toEqual(new Set([run.id]));
@@ -290,7 +290,7 @@ describe("close", () => {
     const of = job();
     const run = await claimed(fixture, of);
     await fixture.queue.start([run]);
-    // A sequence is not rolled back.
+    // A sequence counts, because it is not rolled back.
     await fixture.pool.query(`create sequence said; alter table executions
       add constraint refused check (job_uid <> '${of.uid}' or nextval('said') = 0) not valid`);
     await expect(fixture.queue.close([success(run)])).rejects.toThrow("refused");
@@ -380,7 +380,7 @@ describe("close", () => {
 
   test.each([
     {
-      // Who changes it has looked for runs that wait, and found none.
+      // The change has looked for waiting runs before, and found none.
       what: "its job is changed",
       sql: "update job_cursors set generation = 2, version = version + 1 where job_uid = $1",
     },
@@ -424,7 +424,7 @@ describe("close", () => {
     const of = job();
     const run = await claimed(fixture, of);
     await fixture.queue.start([run]);
-    // Of a real one the victim is whoever looks for it first, once, a second after it began to wait.
+    // In a real deadlock the victim would be random: whoever detects it first, a second after it began to wait.
     await pool.query(
       `create sequence tries;
        create function deadlock() returns trigger language plpgsql as $$
@@ -446,7 +446,7 @@ describe("close", () => {
     const of = job();
     const run = await claimed(fixture, of);
     await fixture.queue.start([run]);
-    // As of a cursor that has moved since it was judged.
+    // As when the cursor has moved since it was read.
     await pool.query(
       `create sequence moves;
        create function moved() returns trigger language plpgsql as $$
@@ -702,7 +702,7 @@ describe("reap", () => {
       },
     ]);
     expect(await fixture.runsOf(of)).toEqual([]);
-    // The worker was only asleep: its late answer finds nothing.
+    // The worker was only asleep: its late record finds no run.
     expect(await fixture.queue.close([success(run)])).toEqual(new Set());
   });
 
@@ -766,7 +766,7 @@ describe("reap", () => {
     await expect(fixture.queue.reap()).rejects.toThrow("refused");
     expect(await fixture.runsOf(sound)).toEqual([]);
     await fixture.pool.query("alter table executions drop constraint refused");
-    // It has been taken over all the same: its worker holds it no more.
+    // It has been taken over all the same: its worker no longer holds it.
     expect(await fixture.queue.renew([asleep], 30_000)).toEqual(new Map());
     expect(await fixture.queue.close([success(asleep)])).toEqual(new Set());
     await fixture.pool.query("update runs set lease_until = now() - interval '1 s'");

@@ -21,7 +21,7 @@ beforeEach(async () => {
 const take = (email = "owner@example.com", client = "192.0.2.1") =>
   createSignInBrake({ pool }).take(email, client);
 
-/** Seconds from the last try to the next that is let through. */
+/** Seconds from the last try until the next is let through. */
 async function wait(): Promise<number> {
   const { rows } = await pool.query<{ seconds: number }>(
     "select round(extract(epoch from next_at - last_at))::int as seconds from sign_in_failures",

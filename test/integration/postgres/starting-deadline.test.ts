@@ -32,7 +32,7 @@ const missedOf = async (of: Job) =>
     )
   ).rows;
 
-/** As if the run had been created ten seconds before its time, and nobody had been there since. */
+/** As if the run had been created ten seconds before its time, and no worker had run since. */
 async function prepared(of: Job, at: number, once: "armed" | "fired" = "armed") {
   const run = await claimed(fixture, of, { at, once });
   await fixture.queue.release([run]);

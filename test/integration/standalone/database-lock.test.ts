@@ -35,7 +35,7 @@ beforeEach(async () => {
 });
 afterEach(() => lock.release());
 
-/** As a restart of PostgreSQL does. */
+/** Ends the connections, as a restart of PostgreSQL does. */
 const cut = () =>
   admin(
     database.url,

@@ -30,7 +30,7 @@ let parent: string;
 let dataDir: string;
 
 beforeAll(async () => {
-  // 0700, as `mktemp -d` makes it: the server runs below it all the same.
+  // A directory with the mode 0700, as `mktemp -d` creates it, in which the server must run.
   parent = await mkdtemp(join(tmpdir(), "carillon-embedded-"));
   dataDir = join(parent, "state", "postgres");
   const server = await startEmbeddedPostgres({ dataDir, settings });
@@ -48,12 +48,12 @@ test("starts, answers with its own password only, and stops", async () => {
   wrong.password = "wrong";
   await expect(serverDirectory(wrong.href)).rejects.toThrow(/password authentication failed/);
   expect((await stat(join(dataDir, "password"))).mode & 0o777).toBe(0o600);
-  // A Ctrl-C goes to a whole group: the server must not end before what is under way.
+  // A Ctrl-C goes to a whole process group: the server must not end before the program.
   const group = await promisify(execFile)("ps", ["-o", "pgid=", "-p", String(server.pid)]);
   expect(Number(group.stdout)).toBe(server.pid);
   await server.stop();
   expect(await isRunning(server.pid)).toBe(false);
-  // Nothing that only the initialisation needed, such as a second file with the password.
+  // Nothing is left that only the initialisation needed, such as a second file with the password.
   const kept = ["data", "password", "postgres.lock", "postgres.log"];
   expect((await readdir(dataDir)).toSorted()).toEqual(kept);
 });
@@ -123,7 +123,7 @@ describe.skipIf(process.platform !== "linux")("a server of another place", () =>
     await writeFile(lockFile(), elsewhere);
     await expect(find()).rejects.toThrow(/another container or machine \(a-container\)/);
 
-    // As it looks from a PID namespace that has not so many processes.
+    // As seen from a PID namespace with fewer processes.
     const file = join(dataDir, "data", "postmaster.pid");
     const text = await readFile(file, "utf8");
     await writeFile(file, text.replace(/^\d+/, "99999999"));
@@ -231,7 +231,7 @@ test("a start that fails again, in recovery, says what is wrong, and nothing of 
   process.kill(server.pid, "SIGKILL");
   await waitForExit(server.pid, 10_000);
   await server.stop();
-  // What the recovery makes is in its way.
+  // A directory stands in the way of a file that the recovery creates.
   const file = join(dataDir, "data", rows[0]?.file ?? "");
   await rename(file, `${file}.kept`);
   await mkdir(file);
@@ -261,7 +261,7 @@ test("an initialisation that was killed starts over", async () => {
   const place = join(parent, "half");
   await startEmbeddedPostgres({ dataDir: place, settings }).then((server) => server.stop());
   await rm(join(place, "data", "PG_VERSION"));
-  // initdb works in data.new; a directory without PG_VERSION under the final name is nobody's database.
+  // initdb works in data.new; a directory without PG_VERSION under the final name is no database.
   await rm(join(place, "data"), { recursive: true });
   await writeFile(join(place, "data.new"), "left over");
   const server = await startEmbeddedPostgres({ dataDir: place, settings });

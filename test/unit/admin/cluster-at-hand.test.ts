@@ -28,7 +28,7 @@ describe("which cluster is at hand", () => {
 
 const AWAY = new Error("connection refused");
 
-/** `asked`: of the cluster, with what was done besides. */
+/** `asked`: the calls to the cluster, and what else was done. */
 function accounts(
   atHand: AtHand,
   answers: Partial<ClusterQuestions> = {},

@@ -7,7 +7,7 @@ import { createMetrics } from "../../../src/telemetry/metrics.ts";
 const FILES = join(import.meta.dirname, "../../../charts/carillon/files");
 const { descriptions } = createMetrics({ version: "0.0.0", nodeMetrics: false });
 
-/** Every series that the programs expose, with its labels. */
+/** All series that the programs expose, with their labels. */
 const series = new Map<string, Set<string>>();
 for (const { name, type, labels } of descriptions) {
   const own = new Set<string>([...labels, "le", "job", "instance", "pod", "namespace"]);
@@ -16,7 +16,7 @@ for (const { name, type, labels } of descriptions) {
     for (const suffix of ["_bucket", "_sum", "_count"]) series.set(`${name}${suffix}`, own);
 }
 
-/** What an expression names: series, and the labels in their matchers and groupings. */
+/** What is wrong with an expression: unknown series, or unknown labels in their matchers and groupings. */
 function problems(expression: string): string[] {
   const found: string[] = [];
   const used = [...expression.matchAll(/\b(carillon_[a-z_]+)(?:\{([^}]*)\})?/g)];
@@ -83,7 +83,7 @@ describe("alerts", async () => {
     const outcomes = /outcome \((.+)\)/.exec(help)?.[1]?.split(", ") ?? [];
     const expr = rules.find(({ alert }) => alert === "CarillonRunsFailing")?.expr ?? "";
     const [, matcher = ""] = /outcome=~"([^"]+)"/.exec(expr) ?? [];
-    // A new outcome has to be thought about here.
+    // A new outcome must be added here deliberately.
     expect(outcomes.filter((each) => !matcher.split("|").includes(each))).toEqual([
       "delivered",
       "gone",
@@ -117,7 +117,7 @@ describe("the Grafana dashboard", async () => {
         for (const [selector] of expr.matchAll(/\bcarillon_[a-z_]+(?:\{[^}]*\})?/g))
           expect(selector).toContain('namespace=~"$namespace"');
       const chosen = dashboard.templating.list.find(({ name }) => name === "namespace");
-      // Also of processes that are scraped without that label.
+      // Includes processes that are scraped without that label.
       expect(chosen?.allValue).toBe(".*");
     },
   );

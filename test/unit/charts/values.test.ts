@@ -19,7 +19,7 @@ interface Schema {
   maximum?: number;
 }
 
-/** Values whose content belongs to whoever sets them. */
+/** Values whose content is up to the user. */
 const FREE = (path: string) =>
   /(resources|annotations|podAnnotations|podLabels|labels|nodeSelector|affinity)$/.test(path);
 
@@ -51,7 +51,7 @@ describe("values.schema.json", async () => {
   const schema = JSON.parse(await read("values.schema.json")) as Schema;
 
   test("has every value of values.yaml, and no other", () => {
-    // For charts that have this one as a part: Helm's own, and what they make it conditional by.
+    // Allowed for charts of which this one is a part: Helm's `global`, and `enabled` as their condition.
     const ofParents = ["global", "enabled"];
     const inSchema = schemaPaths(schema).filter((path) => !ofParents.includes(path));
     expect(inSchema.sort()).toEqual(paths(values).sort());

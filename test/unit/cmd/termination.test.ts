@@ -5,7 +5,7 @@ import { aborted } from "../../../src/waiting/until-aborted.ts";
 const SIGNALS = ["SIGTERM", "SIGINT", "SIGHUP"] as const;
 const before = new Map(SIGNALS.map((name) => [name, process.listeners(name)]));
 
-/** Those of ours alone: whoever runs the tests has its own. */
+/** Calls only the listeners of the code under test: the test runner has its own. */
 function send(name: (typeof SIGNALS)[number]): void {
   for (const listener of process.listeners(name))
     if (!before.get(name)?.includes(listener)) listener(name);
@@ -31,7 +31,7 @@ test.each(SIGNALS)("%s ends the process, and within 30 s whatever hangs", async 
   await waiting;
   await aborted(terminated);
   vi.advanceTimersByTime(20_000);
-  // The same again, as npm passes it on: nothing begins anew.
+  // The same signal again, as npm forwards it: the time does not begin again.
   send(name);
   expect(exit).not.toHaveBeenCalled();
   vi.advanceTimersByTime(9_999);

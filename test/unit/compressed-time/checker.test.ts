@@ -14,7 +14,7 @@ import { everyMs } from "../../compressed-time/short-crons.ts";
 import type { ViolationKind } from "../../compressed-time/verdict.ts";
 import type { Arrival } from "../../faults/evidence.ts";
 
-/** Created at START, with fire times at 100, 200 and 300; paused for good at 350. */
+/** Jobs are created at START, have fire times at 100, 200 and 300, and are paused for good at 350. */
 const START = Date.UTC(2026, 10, 26, 12);
 const PERIOD = 100;
 const TIMES = [100, 200, 300];
@@ -113,7 +113,7 @@ function cursor(changes: Partial<LastCursor> = {}): LastCursor {
   };
 }
 
-/** A cron, each of whose three times was sent once and recorded once. */
+/** Evidence of a cron, each of whose three fire times was sent once and recorded once. */
 function cron(changes: Partial<Evidence> = {}): Evidence {
   return {
     jobs: [job()],
@@ -132,13 +132,13 @@ function cron(changes: Partial<Evidence> = {}): Evidence {
 const but = <T extends { scheduledAt: number }>(all: readonly T[], after: number): T[] =>
   all.filter(({ scheduledAt }) => scheduledAt !== START + after);
 
-/** Nothing is known of the fire time at 200. */
+/** The same without any trace of the fire time at 200. */
 function without200(changes: Partial<Evidence> = {}): Evidence {
   const { arrivals, executions } = cron();
   return cron({ arrivals: but(arrivals, 200), executions: but(executions, 200), ...changes });
 }
 
-/** A one-time of 200 that was sent and recorded. */
+/** Evidence of a one-time at 200 that was sent and recorded. */
 function once(changes: Partial<Evidence> = {}, steps: readonly Step[] = []): Evidence {
   const schedule = { kind: "once", at: START + 200 } as const;
   return cron({
@@ -150,7 +150,7 @@ function once(changes: Partial<Evidence> = {}, steps: readonly Step[] = []): Evi
   });
 }
 
-/** A quiet job that forbids overlap: the request of 100 ends when `ended` says. */
+/** Evidence of a quiet job that forbids overlap; the request of 100 ends at `ended`. */
 function forbidding(ended: number | null, errorMessage: string | null = null): Evidence {
   const failed = { status: "failed", httpStatus: 500, errorMessage } as const;
   return cron({
@@ -171,7 +171,7 @@ function forbidding(ended: number | null, errorMessage: string | null = null): E
   });
 }
 
-/** Paused at 150 and resumed at 220, which the scheduler took up at `takenUp`. */
+/** Evidence of a pause at 150 and a resume at 220, which the scheduler took up at `takenUp`. */
 function pausedAt200(takenUp: number): Evidence {
   const steps = [
     step("create", 0),
@@ -185,7 +185,7 @@ function pausedAt200(takenUp: number): Evidence {
   });
 }
 
-/** The call of 100 was answered 410; the halt was lifted, and that was taken up at `takenUp`. */
+/** Evidence of a call of 100 that was answered 410, and of a lift of the halt, which was taken up at `takenUp`. */
 function haltedAt200(takenUp: number): Evidence {
   const gone = { httpStatus: 410, status: "failed", errorMessage: "gone" } as const;
   return without200({
@@ -196,7 +196,7 @@ function haltedAt200(takenUp: number): Evidence {
   });
 }
 
-/** Paused at 250, and taken up at 260; nothing is known of its fire times. */
+/** Evidence of a pause at 250, which was taken up at 260, without any trace of fire times. */
 function newAndPaused(change: Partial<Decided>): Evidence {
   const steps = [step("create", 0), step("pause", 250, { generation: 2 })];
   return cron({
@@ -207,7 +207,7 @@ function newAndPaused(change: Partial<Decided>): Evidence {
   });
 }
 
-/** Deleted at 250, answered at 252; the scheduler had decided up to `position`. */
+/** Evidence of a deletion at 250, answered at 252; the scheduler had decided up to `position`. */
 function deleted(position: number, changes: Partial<Evidence> = {}): Evidence {
   const { arrivals, executions } = cron();
   return cron({

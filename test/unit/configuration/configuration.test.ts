@@ -149,14 +149,14 @@ test("names that look like ours and are none are found, what others set is not",
     CARILLON_METRIC_PORT: "9090",
     CARILLON_RETENTION_DAYS: "7",
     PORT: "80",
-    // A Service named carillon-gateway, in a pod with service links.
+    // As set in a pod with service links, for a Service named carillon-gateway.
     CARILLON_GATEWAY_SERVICE_HOST: "10.0.0.1",
     CARILLON_GATEWAY_SERVICE_PORT_HTTP: "80",
     CARILLON_GATEWAY_PORT: "tcp://10.0.0.1:80",
     CARILLON_GATEWAY_PORT_80_TCP_ADDR: "10.0.0.1",
     CARILLON_API_KEY: "svc_live_x",
     CARILLON_TEST_KUBECONFIG: "x",
-    // Unset, like any that is empty.
+    // An empty variable counts as unset.
     CARILLON_METRICS: "",
   };
   expect(unknownVariables(env)).toEqual(["CARILLON_RETENTON_DAYS", "CARILLON_METRIC_PORT"]);

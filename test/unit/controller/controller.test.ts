@@ -33,7 +33,7 @@ afterEach(async () => {
 function world(now = at("12:00:30")) {
   const time = new FakeTime(now);
   const ledger = new MemoryLedger(time);
-  /** What is applied is answered only after the call. */
+  /** Changes are applied, but not answered until the returned function is called. */
   const holdApply = () => {
     const apply = ledger.apply.bind(ledger);
     const held = Promise.withResolvers<void>();
@@ -108,7 +108,7 @@ function start(
   };
 }
 
-/** Fires every minute; created before the test begins. */
+/** A job that fires every minute, and was created before the test begins. */
 function minutely(uid: string, change: Parameters<typeof aJob>[0] = {}) {
   const { spec, ...rest } = change;
   return aJob({
@@ -336,7 +336,7 @@ describe("changes", () => {
     const first = start(w);
     await w.time.advanceTo(at("12:00:40"));
     await first.stop();
-    // No calendar holds it.
+    // A position beyond every calendar.
     w.ledger.write("a", { position: 9e15 });
     const { metrics } = start(w);
     await w.time.advanceTo(at("12:01:10"));
@@ -357,7 +357,7 @@ test("deletions that follow each other without a pause keep nobody from their ti
   w.ledger.cancel = async (gone) => {
     await cancel(gone);
     if (w.time.now() > at("12:01:02")) return;
-    // While PostgreSQL is at it, the next one comes.
+    // The next deletion comes while PostgreSQL cancels the last.
     w.jobs.remove(`gone${(deleted += 1)}`);
     await new Promise<void>((resolve) => w.time.after(50, resolve));
   };
@@ -599,7 +599,7 @@ test("a store that is down is asked ever more rarely", async () => {
   expect(asked).toBeLessThan(30);
 });
 
-/** Every watch answers, and breaks a moment later: where it began, unless it `getsOn`. */
+/** Every watch answers, and breaks a moment later, at the position where it began unless it `getsOn`. */
 function breaking(
   w: ReturnType<typeof world>,
   afterMs: number,
@@ -635,12 +635,12 @@ describe("a store that lets nobody watch it for long", () => {
 
   test("it is listed after the third in a row that breaks at once, and after each from there on", async () => {
     const w = world();
-    /** How often it had been listed when each watch began. */
+    /** How many lists there had been when each watch began. */
     const lists: number[] = [];
     w.jobs.watch = async function* (position) {
       const turn = lists.push(w.jobs.lists);
       yield { type: "bookmark", position };
-      // Those end in good order, with two that break before each of them.
+      // These two watches end in order; before each of them two break.
       if (turn !== 3 && turn !== 6) throw new DependencyUnavailable("kubernetes");
     };
     start(w);
@@ -701,7 +701,7 @@ describe("the store fails just when it is to be listed", () => {
     if (expires) w.jobs.expire();
     await w.time.advanceTo(at("12:02:30"));
     expect(w.ledger.runs).toEqual([]);
-    // Unknown for all but the first ten seconds of it, and one backoff.
+    // Blind during all of the outage but its first ten seconds and one backoff.
     expect(controller.blindMs).toBeGreaterThan(90_000);
     expect(controller.blindMs).toBeLessThan(120_000);
     w.jobs.put(minutely("a", { generation: 2, spec: { suspend: true } }));
@@ -748,7 +748,7 @@ describe("the store fails just when it is to be listed", () => {
     expect(blindMs).toBeGreaterThan(90_000);
     await w.time.advanceTo(at("12:02:40"));
     expect(keys(w)).toEqual(["12:02"]);
-    // Whoever reads that it pauses reads that it goes on, although no call has failed.
+    // The log says that scheduling goes on just as it said that it pauses, although no call has failed.
     expect(said.filter((message) => message.includes("; scheduling"))).toEqual([
       expect.stringContaining("scheduling pauses"),
       expect.stringContaining("scheduling goes on"),
@@ -761,7 +761,7 @@ describe("the store fails just when it is to be listed", () => {
     const first = start(w, { resyncMs: 20_000 });
     await w.time.advanceTo(at("12:01"));
     w.jobs.refused.add("b");
-    // Its event is lost in the list, and the list cannot tell it from one that refused.
+    // The event of its deletion is lost, and the list cannot tell it from a job of the namespace that refuses.
     w.jobs.remove("c", true);
     await w.time.advanceTo(at("12:02:30"));
     expect([keys(w, "a"), keys(w, "b"), keys(w, "c")]).toEqual([
@@ -770,12 +770,12 @@ describe("the store fails just when it is to be listed", () => {
       ["12:01"],
     ]);
     expect(first.controller).toMatchObject({ blindMs: 0, refused: ["team-b"] });
-    // A leader that starts in the middle of it knows of b by its cursor only.
+    // A leader that starts meanwhile knows of b only by its cursor.
     await first.stop();
     w.jobs.lists = 0;
     const { controller } = start(w, { resyncMs: 20_000 });
     await w.time.advanceTo(at("12:03:30"));
-    // The first, one because of the cursors without a job, and the resyncs.
+    // The first list, one because of the cursors without jobs, and the resyncs.
     expect(w.jobs.lists).toBeLessThan(6);
     expect(keys(w, "a")).toContain("12:03");
     expect(w.ledger.cancelled).toEqual([]);
@@ -865,7 +865,7 @@ describe("PostgreSQL is away", () => {
     start(w);
     await w.time.advanceTo(at("12:01:20"));
     expect(w.ledger.runs).toHaveLength(100);
-    // And grows again once it is quicker.
+    // The batches grow again once PostgreSQL is quicker.
     most = 100;
     await w.time.advanceTo(at("12:02:20"));
     w.ledger.batches.length = 0;
@@ -883,7 +883,7 @@ describe("PostgreSQL is away", () => {
     const { values } = await metrics.reconciles.get();
     expect(values.find(({ labels }) => labels.outcome === "error")).toBeUndefined();
     w.ledger.readOnly = false;
-    // As soon as the loop looks again, and all of them.
+    // All of them run as soon as the loop looks again.
     await w.time.advanceTo(at("12:05:35.500"));
     expect(w.ledger.runs).toHaveLength(50);
   });
@@ -1140,9 +1140,9 @@ describe("leadership", () => {
       expect(keys(w, "a")).toEqual(["12:01", "12:02"]);
       expect(w.ledger.stored.get("a")).toMatchObject({ deleted: false, generation: 1 });
       expect(statuses(reports, "a").at(-1)).toBe("active");
-      // One for each leader, and one to be certain.
+      // One list for each leader, and one to make sure.
       expect(w.jobs.lists).toBe(3);
-      // What comes after that is news again.
+      // A later contradiction has to be proved again.
       w.ledger.write("a", given);
       await w.time.advanceTo(at("12:04:30"));
       expect(keys(w, "a")).toEqual(["12:01", "12:02"]);
@@ -1197,7 +1197,7 @@ describe("leadership", () => {
     answer.resolve();
     await w.time.advanceTo(at("12:00:56"));
     expect(w.ledger.cancelled).toEqual(["a"]);
-    // The first leader's, the second's two, and one to be certain.
+    // The first leader's list, the second's two, and one to make sure.
     expect(w.jobs.lists).toBe(4);
   });
 
@@ -1219,7 +1219,7 @@ describe("leadership", () => {
     };
     w.jobs.expire();
     await w.time.advanceTo(at("12:00:51"));
-    // Another leader has seen it meanwhile.
+    // Another leader has seen the new job meanwhile, and has given it a cursor.
     w.jobs.put(minutely("new"));
     const cursor = w.ledger.stored.get("a");
     if (cursor === undefined) throw new Error("no cursor");
@@ -1282,7 +1282,7 @@ describe("leadership", () => {
     w.ledger.write("a", { generation: 2 });
     const list = w.jobs.list.bind(w.jobs);
     w.jobs.list = async (options) => {
-      // The list of the new leader lags behind; the one that is to prove it has the edit.
+      // The new leader's first list is out of date; the list that is to prove the cursor contains the edit.
       if (w.jobs.lists === 2)
         w.jobs.putQuietly(minutely("a", { generation: 2, spec: { suspend: true } }));
       return list(options);
@@ -1292,7 +1292,7 @@ describe("leadership", () => {
     expect(w.jobs.lists).toBe(3);
     expect(keys(w, "a")).toEqual([]);
     expect(statuses(reports, "a")).toEqual(["paused"]);
-    // The first leader's, the edit's, and nothing in between.
+    // The first leader wrote it, then the edit was taken up; there was no write in between.
     expect(w.ledger.stored.get("a")).toMatchObject({ generation: 2, startable: false, version: 3 });
   });
 });
@@ -1330,7 +1330,7 @@ describe("what others write", () => {
     expect(statuses(reports, "a").at(-1)).toBe("active");
     await w.time.advanceTo(at("12:05:30"));
     expect(keys(w)).toEqual(["12:01", "12:04", "12:05"]);
-    // A neighbour is reported for its own runs only.
+    // Another job is reported only for its own runs.
     expect(statuses(reports, "b").length - others).toBe(4);
   });
 
@@ -1373,9 +1373,9 @@ describe("what others write", () => {
     w.ledger.down = true;
     const reads = w.ledger.reads.length;
     news.cursors(["a"]);
-    // Before the next minute: nothing else asks for anything.
+    // Before the next minute, so that nothing else reads cursors.
     await w.time.advanceTo(at("12:01:44"));
-    // Rarer and rarer: 0.1 s doubling to 5 s.
+    // The pauses grow from 0.1 s to 5 s.
     const tries = w.ledger.reads.length - reads;
     expect(tries).toBeGreaterThan(3);
     expect(tries).toBeLessThan(12);

@@ -2,7 +2,7 @@ import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import { WakeHeap } from "../../../src/controller/wake-heap.ts";
 
-// Enough that what is moved into a gap may belong above it.
+// So many that an entry that fills a gap may have to move up.
 const key = fc.integer({ min: 0, max: 60 }).map(String);
 const moment = fc.integer({ min: 0, max: 1_000 });
 const step = fc.oneof(

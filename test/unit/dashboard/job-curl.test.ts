@@ -55,7 +55,7 @@ test.each([
   },
 );
 
-/** As the gateway answers, and the dashboard reads it. */
+/** A job as the gateway answers it and the dashboard reads it. */
 function answered(spec: JobSpec): AnsweredJob {
   const job: Job = {
     uid: "0199c1d2-7f3a-7c55-9f0e-2b6d0c5a1e11",
@@ -72,7 +72,7 @@ function answered(spec: JobSpec): AnsweredJob {
   return JSON.parse(jobDetail(view).text) as AnsweredJob;
 }
 
-/** What a shell makes of the argument in single quotes behind -d. */
+/** What a shell makes of the argument of -d in single quotes. */
 function bodyOf(command: string): Record<string, unknown> {
   const quoted = command.slice(command.indexOf("-d '") + 4, command.lastIndexOf("'"));
   return JSON.parse(quoted.replaceAll("'\\''", "'")) as Record<string, unknown>;

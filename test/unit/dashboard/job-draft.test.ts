@@ -69,7 +69,7 @@ const EMAIL: Job = {
   email_is_html: false,
 };
 const MILLISECONDS = once("2026-11-21T12:00:00.123Z");
-/** 02:30 for the second time. */
+/** The second 02:30. */
 const REPEATED_HOUR = once("2026-10-25T01:30:00.000Z");
 
 const changes: { what: string; job: Job; edit: Partial<JobDraft>; sent: object }[] = [

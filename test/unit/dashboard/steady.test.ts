@@ -18,7 +18,7 @@ function pointer(type: string, { isPrimary = true, button = 0 } = {}): void {
   page.dispatchEvent(Object.assign(new Event(type), { isPrimary, button }));
 }
 
-/** What is drawn at most so long after it has been loaded. */
+/** Schedules a drawing, and returns what has been drawn `ms` later. */
 async function loaded(what: string, ms = 0): Promise<string[]> {
   schedule(() => drawn.push(what));
   await vi.advanceTimersByTimeAsync(ms);

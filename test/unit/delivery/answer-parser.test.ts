@@ -7,11 +7,11 @@ interface Read {
   status: number;
   retryAfter: string | null;
   keepAlive: number | null;
-  /** Once it has ended. */
+  /** Set when the answer has ended. */
   reusable: boolean;
 }
 
-/** What is known after these pieces. As a connection, it hands on nothing more after a fault. */
+/** What is known after these pieces. Like a connection, it stops at the first fault. */
 function read(pieces: readonly Buffer[]): Read {
   const answer = new AnswerParser();
   let verdict: Verdict = "more";
@@ -41,7 +41,7 @@ const CHUNKED = `${OK}Transfer-Encoding: chunked\r\n\r\n`;
 const FINAL = `HTTP/1.1 204 No Content\r\n\r\n`;
 const LONG = "x".repeat(16 * 1024);
 
-/** Ended, and the connection goes on. */
+/** The answer has ended, and the connection can be used again. */
 const good = (change: Partial<Read> = {}): Partial<Read> => ({
   verdict: "ended",
   status: 200,
@@ -50,7 +50,7 @@ const good = (change: Partial<Read> = {}): Partial<Read> => ({
   reusable: true,
   ...change,
 });
-/** Ended, and the connection is of no use. */
+/** The answer has ended, and the connection cannot be used again. */
 const last = (status = 200): Partial<Read> => ({ verdict: "ended", status, reusable: false });
 const more = (status = 0): Partial<Read> => ({ verdict: "more", status, reusable: false });
 const malformed = (status = 0): Partial<Read> => ({ verdict: "malformed", status });
@@ -318,7 +318,7 @@ describe("an answer, whole, byte by byte, and cut anywhere", () => {
   });
 });
 
-/** Of parts of real ones, so that many are nearly right. */
+/** Answers from parts of real ones, so that many are almost right. */
 const anyAnswer = fc
   .array(
     fc.oneof(
@@ -360,6 +360,6 @@ test("pieces of a line do not add up to more work than a line", () => {
   for (let n = 0; verdict === "more" && n < LONG.length; n += 1)
     verdict = answer.feed(Buffer.of(0x78));
   expect(verdict).toBe("too large");
-  // Milliseconds of the processor; it is about 50.
+  // Processor time in milliseconds; usually about 50.
   expect(process.cpuUsage(before).user / 1_000).toBeLessThan(1_000);
 });

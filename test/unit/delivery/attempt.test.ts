@@ -11,7 +11,7 @@ type Options = Parameters<typeof createAttempt>[0];
 const NOW = Date.UTC(2026, 10, 21, 12);
 const nobody = () => Promise.reject(new Error("called"));
 
-/** What an attempt comes to, and which mails have been logged. */
+/** Makes an attempt. Returns its outcome, and the mails that it logged. */
 async function attempt(
   run: ClaimedRun,
   change: {
@@ -98,7 +98,7 @@ describe("a mail", () => {
     const { outcome, logged } = await attempt(mail, {
       mailer: async (account, message, { signal, maySend } = {}) => {
         expect(account).toBe(mail.account);
-        // One Message-ID for all attempts: whoever removes doubles sees one mail.
+        // One Message-ID for all attempts, so that receivers can remove duplicates.
         expect(message).toMatchObject({ ...mail.spec.target, kind: "job", messageId: mail.id });
         expect(signal).toBe(ending.signal);
         expect(maySend?.()).toBe(true);
@@ -109,7 +109,7 @@ describe("a mail", () => {
     });
     expect(outcome).toEqual({ kind: "delivered", httpStatus: 200 });
     const record = { account: mail.account, kind: "job", to, subject: "Report" };
-    // Told again, it is the same entry, of the moment when it was sent.
+    // Id and time are fixed, so that a repeated append makes the same entry.
     const known = { id: expect.stringMatching(/^[0-9a-f-]{36}$/) as string, sentAt: NOW };
     expect(logged).toEqual([{ ...record, status: "sent", errorMessage: null, known }]);
 

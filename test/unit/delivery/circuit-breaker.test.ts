@@ -3,7 +3,7 @@ import { monotonic, timers } from "../../../cmd/system.ts";
 import { createCircuitBreakers } from "../../../src/delivery/circuit-breaker.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
 
-// Not the FakeTime of other tests: opossum sets a timer of its own.
+// Not the FakeTime of other tests, because opossum sets a timer of its own.
 beforeEach(() => {
   vi.useFakeTimers({
     toFake: ["setTimeout", "clearTimeout", "Date", "performance"],
@@ -14,7 +14,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** opossum counts in promise callbacks. */
+/** Waits until opossum has counted, which it does in promise callbacks. */
 function settled(): Promise<unknown> {
   return new Promise(setImmediate);
 }
@@ -50,13 +50,13 @@ function breakers(options: { resetMs?: number; max?: number; maxPerAccount?: num
   return { made, admitted, admittedTimes, transitions, fail, metric };
 }
 
-/** Half-open, with the probe and thirteen earlier calls under way. */
+/** A half-open circuit with the probe and thirteen earlier calls under way. */
 async function halfOpenWithStragglers() {
   const all = breakers();
   const unknown = all.admittedTimes("d", 10);
   await all.fail("d", 1);
   const known = all.admittedTimes("d", 3);
-  // Four of seven: those under way are no failures.
+  // Four failures: the calls that are under way do not count as failures.
   await all.fail("d", 3);
   expect(all.transitions).toEqual(["d open"]);
   vi.advanceTimersByTime(20);
@@ -64,7 +64,10 @@ async function halfOpenWithStragglers() {
   return { ...all, stragglers: [...known, ...unknown], probe };
 }
 
-/** Two calls under way in a half-open circuit, the second since the first has taken as long as a circuit stays open. */
+/**
+ * A half-open circuit with two calls under way. The second was admitted when the first had taken as long as a circuit
+ * stays open.
+ */
 async function slowProbe() {
   const all = breakers();
   await all.fail("d", 5);
@@ -79,8 +82,8 @@ async function slowProbe() {
 }
 
 /**
- * Each run is claimed when it is due and comes back when it is told, give or take a second, while the
- * receiver hangs; after `hangsFor` the probe succeeds. Claims in each second, and when each run was let
+ * While the receiver hangs, each run is claimed when it is due, and comes back when the circuit says, up to a second
+ * later. After `hangsFor` seconds the probe succeeds. Returns the claims in each second, and when each run was let
  * through, in seconds.
  */
 async function backlog(options: { runs: number; seconds: number; hangsFor: number }) {
@@ -178,7 +181,7 @@ test("destinations do not share a breaker, and quiet closed ones are dropped", a
   expect(made.admit("bad").kind).toBe("open");
   expect(made.admit("good").kind).toBe("admitted");
   expect(made.size).toBe(2);
-  // Quiet for a window of 30 s, which is looked at every 10 s.
+  // No failures for a window of 30 s, which is checked every 10 s.
   vi.advanceTimersByTime(40_000);
   expect(made.size).toBe(1);
   expect(made.admit("bad").kind).toBe("open");
@@ -208,7 +211,7 @@ test.each([
   await fail("x b", 1);
   admitted("x a").settle("success");
   await fail("x c", 1);
-  // With the one before, four of five.
+  // With the one before, four failures of five calls.
   await fail("x a", 3);
   expect(transitions).toEqual(["x a open"]);
   made.close();
@@ -228,7 +231,7 @@ test("a half-open circuit that nobody calls any more is forgotten, and published
   await fail("d", 5);
   vi.advanceTimersByTime(30_000);
   expect(await metric('circuits{state="half_open"}')).toBe("1");
-  // Jobs that run every ten minutes still find it, and make one call instead of five.
+  // It still exists for jobs that run every ten minutes, which then make one call instead of five.
   vi.advanceTimersByTime(570_000);
   expect(made.size).toBe(1);
   vi.advanceTimersByTime(60_000);
@@ -334,7 +337,7 @@ test("one account cannot take the breakers of all", async () => {
   await fail("other https://down.example", 5);
   expect(transitions.at(-1)).toBe("other https://down.example open");
   vi.advanceTimersByTime(60_000);
-  // One of its own gives way, half-open as it is, and not somebody else's closed one.
+  // One of the account's own gives way, although it waits for a probe, and not another account's closed one.
   await fail("other https://once.example", 1);
   await fail("greedy https://8.example", 5);
   expect(transitions.slice(-2)).toEqual([
@@ -430,10 +433,10 @@ test("calls that began before the first failure count also when they succeed", a
 describe("a backlog behind an open circuit", () => {
   test("costs at most 500 claims a second, however large, and the oldest are the first", async () => {
     const { claims, delivered } = await backlog({ runs: 10_000, seconds: 70, hangsFor: 60 });
-    // Each has to be told once.
+    // Each run has to be claimed once to learn when to come back.
     expect(claims[0]).toBe(10_000);
     expect(Math.max(...claims.slice(1))).toBeLessThanOrEqual(600);
-    // The probe goes out as soon as it may.
+    // The probe is sent as soon as the circuit allows it.
     expect(delivered[0]).toBeLessThanOrEqual(31);
   });
 
@@ -462,7 +465,7 @@ describe("a backlog behind an open circuit", () => {
   });
 });
 
-/** Open by five failures of the first one, with one more call under way. */
+/** A circuit that five failures of the first revision have opened, with one more of its calls under way. */
 async function openByFirst() {
   const all = breakers();
   const of = (revision: string) => {

@@ -6,7 +6,7 @@ const NOBODY: Full = { accounts: [], destinations: [] };
 const ONE: Full = { accounts: [], destinations: ["a"] };
 const BOTH: Full = { accounts: ["b"], destinations: ["a"] };
 
-/** PostgreSQL's time is a million ahead of the monotonic one. */
+/** PostgreSQL's clock is a million ahead of the monotonic one. */
 const EPOCH = 1_000_000;
 
 function outlook() {
@@ -20,7 +20,10 @@ function outlook() {
     },
     /** A claim that gets no answer. */
     fail: () => created.next(NOBODY),
-    /** A claim, and where it looked, in milliseconds of the monotonic clock; undefined when none was made. */
+    /**
+     * Makes a claim, and returns from where it looked, in milliseconds of the monotonic clock; undefined: none was
+     * made.
+     */
     claim: (
       claim: Partial<Omit<Looked, "cutShortAt">> & {
         cutShortAt?: number;
@@ -127,7 +130,7 @@ test("who was passed over is found where their runs begin, once there is room fo
   expect(claim({ full: ONE, cutShortAt: -40_000 })).toBe(-50_000);
   expect(claim({ full: BOTH, cutShortAt: -30_000 })).toBe(-40_000);
   sleep(100);
-  // Of these, one is full still, and passed over again; the other's begin later.
+  // One of the two is still full, and passed over again; the other's runs begin later.
   expect(claim({ full: ONE, cutShortAt: -39_000 })).toBe(-40_000);
   expect(claim({ full: ONE, cutShortAt: -30_000 })).toBe(-39_000);
   expect(claim()).toBe(-50_000);
@@ -147,7 +150,7 @@ test("while the rest is theirs nobody looks, until news come, or one has room, o
   expect(claim({ full: ONE })).toBeUndefined();
   sleep(500);
   expect(claim({ full: ONE })).toBe("all");
-  // Whatever came while it looked.
+  // News came while it looked: the next look begins there.
   sleep(400);
   expect(
     claim({
@@ -162,7 +165,7 @@ test("while the rest is theirs nobody looks, until news come, or one has room, o
 test("whose runs begin long ago holds up nobody who is full for a moment", () => {
   const { claim, sleep } = outlook();
   claim({ cutShortAt: -90_000 });
-  // The runs of one begin back there, those of the other where that claim has come to.
+  // The runs of the one begin back there, those of the other where that claim stopped.
   expect(claim({ full: ONE })).toBe(-90_000);
   sleep(10);
   expect(claim({ full: BOTH, meanwhile: () => undefined })).toBeUndefined();
@@ -183,6 +186,6 @@ test("the longer it takes to read past the full, the longer they are passed over
   expect(patience()).toBe(600);
   claim({ tookMs: 1 });
   claim({ full: ONE, tookMs: 400 });
-  // A poll looks for them in any case.
+  // Not longer than a poll, which looks for them in any case.
   expect(patience()).toBe(1_000);
 });

@@ -19,7 +19,7 @@ const REFUSED: AttemptOutcome = { kind: "permanent", httpStatus: 404, error: "no
 const NOT_SENT: AttemptOutcome = { kind: "not_sent" };
 const late = { kind: "postponed", until: NOW + 9_000 } as const;
 
-/** What is recorded, and what becomes of the run. */
+/** A conclusion in words: what is recorded, and what becomes of the run. */
 function told(conclusion: Conclusion): string {
   if (conclusion.kind === "drop") return "dropped";
   if (conclusion.kind === "release")
@@ -107,7 +107,7 @@ test.each(CASES)("$name", ({ outcome, aborted = null, maxRetries = 0, is }) => {
 test.each([
   { name: "as long as it may be", error: "x".repeat(1_000), is: "x".repeat(1_000) },
   { name: "longer", error: "x".repeat(1_001), is: "x".repeat(1_000) },
-  // U+FFFD, as PostgreSQL takes no half of a surrogate pair.
+  // U+FFFD, because PostgreSQL refuses half of a surrogate pair.
   { name: "cut within a character", error: `${"x".repeat(999)}😀`, is: `${"x".repeat(999)}\ufffd` },
 ])("an error message, $name", ({ error, is }) => {
   const given = { run: base, aborted: null, executedAt: NOW, durationMs: 1, now: NOW, random };

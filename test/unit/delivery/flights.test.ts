@@ -13,7 +13,7 @@ const NOW = 1_000_000;
 
 type Options = Parameters<typeof createFlights>[0];
 
-/** One run, `job-1`, that may be sent, and what becomes of it. */
+/** Launches one run, `job-1`, and collects what becomes of it. */
 function launching(
   change: {
     attempt?: (input: Parameters<Options["attempt"]>[0]) => Promise<AttemptOutcome>;
@@ -61,12 +61,12 @@ function launching(
     released,
     closed,
     forgotten,
-    /** Its slot. */
+    /** Whether its slot is free. */
     free: () => freed.length === 1,
   };
 }
 
-/** Until the signal, as one that hangs. */
+/** An attempt that hangs until its signal. */
 const hanging: Options["attempt"] = ({ signal }) =>
   new Promise((resolve) => {
     signal.addEventListener("abort", () => {

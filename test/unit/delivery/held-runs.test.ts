@@ -81,7 +81,7 @@ test("what is only prepared takes half of the buffer at most", () => {
   runs.add(Array.from({ length: 4 }, () => claimedRun({}, { notBefore: 1 })));
   expect(runs.room(0)).toEqual({ due: 4, ahead: false });
   expect(runs.room(1)).toEqual({ due: 4, ahead: true });
-  // A place is one, whether what has it waits or is in flight.
+  // A run takes one place, whether it waits or is in flight.
   expect(runs.takeReady(1)).toHaveLength(1);
   expect(runs.room(1)).toEqual({ due: 4, ahead: true });
 });
@@ -93,7 +93,7 @@ test("a share that was given as all of the slots is all of them", () => {
 });
 
 test("nothing is kept of accounts and destinations without runs", () => {
-  // Whoever is known at all is more than one claim can do with.
+  // With these limits every account and destination that is still known counts as full.
   const runs = createHeldRuns(deliveryLimits({ concurrency: 4, buffer: 2, claimBatch: 10 }));
   runs.add(Array.from({ length: 3 }, (_, n) => due(`account ${n}`)));
   const full = runs.full(0, PATIENCE);
@@ -124,7 +124,7 @@ test("however many accounts hang, the next one finds slots and room", () => {
   const runs = createHeldRuns(limits);
   let flights = 0;
   for (const [before, account] of ["a", "b", "c", "d", "e"].entries()) {
-    // As claims bring them: as many as there is room for, until the account is passed over.
+    // Runs come as by claims: as many as there is room for, until the account is passed over.
     while (!runs.full(0, PATIENCE).accounts.includes(account)) {
       const count = Math.min(limits.claimBatch, runs.room(0).due);
       expect(count).toBeGreaterThan(0);
@@ -133,7 +133,7 @@ test("however many accounts hang, the next one finds slots and room", () => {
       flights += started;
     }
     expect(runs.inFlight).toBe(flights);
-    // Each has as many as it leaves to those who come.
+    // Each account takes half of the slots that are left.
     expect(limits.concurrency - flights).toBe(limits.concurrency / 2 ** (before + 1));
   }
   expect(runs.takeReady(0)).toEqual([]);
@@ -157,10 +157,10 @@ test("large payloads are claimed a few at a time, and beyond the bound of nobody
   expect(runs.room(0).due).toBe(limits.claimBatch / 8);
   runs.add([due("c")]);
   expect(runs.full(0, PATIENCE).accounts).toEqual(["a", "b", "c"]);
-  // The further beyond, the fewer.
+  // The further beyond the limit, the smaller the claims.
   runs.add(Array.from({ length: 10 }, () => mail("d", "x".repeat(100))));
   expect(runs.room(0).due).toBe(limits.claimBatch / 16);
-  // What is in flight is held as well, until it is over.
+  // Runs in flight are held, too, until they are over.
   for (const run of runs.takeReady(0)) runs.finished(run);
   expect(runs.room(0).due).toBe(room);
 });
@@ -212,13 +212,13 @@ test("a claim starts no more than find a slot, whomever they call", () => {
   expect(startable()).toBe(limits.perDestination);
   runs.add(many(60, () => started("a")));
   expect(startable()).toBe(limits.perDestination - 60);
-  // One destination has no slot left: it is passed over, and its account may have some more of others.
+  // The destination has no slot left and is passed over; its account may have more runs of other destinations.
   runs.add(many(100, () => started("a")));
   expect(runs.full(0, PATIENCE)).toEqual({ accounts: [], destinations: ["a http://one"] });
   expect(startable()).toBe(limits.perAccount - 160);
   runs.add(many(96, () => started("a", "a http://two")));
   expect(runs.full(0, PATIENCE).accounts).toEqual(["a"]);
-  // Somebody unknown may have half of what is left.
+  // An unknown account may have half of what is left.
   expect(startable()).toBe((limits.concurrency - 256) / 2);
 });
 
@@ -247,7 +247,7 @@ test("who has few slots is passed over for a moment after each claim, so that th
   const full = runs.full(1_000 + PATIENCE - 1, PATIENCE);
   expect(full.destinations).toEqual(["a http://one"]);
   expect(runs.startable(full)).toBe(limits.perAccount - (limits.perDestination - 3));
-  // Passed over, it goes on waiting from the claim before.
+  // A claim that passes it over does not prolong its wait.
   runs.claimed(full, 1_000 + PATIENCE - 1);
   expect(runs.full(1_000 + PATIENCE, PATIENCE).destinations).toEqual([]);
 });
@@ -271,7 +271,7 @@ test("whoever has something due waiting says so when half of its slots are free 
   expect(runs.takeReady(0)).toEqual([]);
   expect(runs.full(0, PATIENCE).destinations).toEqual(["a http://one"]);
   const end = () => busy.splice(0, 1).some((run) => runs.finished(run));
-  // There are slots for the one that waits long before, but it has not been taken.
+  // There have been free slots for the waiting run for long, but it has not been taken.
   expect(many(20, end)).not.toContain(true);
   expect(runs.full(0, PATIENCE).destinations).toEqual(["a http://one"]);
   expect(many(limits.perDestination / 2 - 20, end)).toContain(true);
@@ -293,7 +293,7 @@ test("who was full says so once when half of its slots are free again, and who w
   const busy = many(limits.perDestination, () => started("a"));
   runs.add(busy);
   const end = () => busy.splice(0, 1).some((run) => runs.finished(run));
-  // Nobody has asked yet.
+  // `full` has not been asked yet.
   expect(many(10, end)).not.toContain(true);
   const others = many(10, () => started("a"));
   runs.add(others);

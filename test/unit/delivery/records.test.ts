@@ -55,7 +55,7 @@ test("mails are logged together", async () => {
   const { emails } = mails(async ({ to }) => {
     asked.push(to);
     if (asked.length === 3) all.resolve();
-    // A commit that each would have to itself comes to no end.
+    // If each was written alone, the first write would never end.
     await all.promise;
   });
   await emails.idle();
@@ -127,7 +127,7 @@ test("it is told from when on runs wait that were put off, when that is recorded
   const put = records({ onWaiting: (since) => told.push(since) });
   put.release(claimedRun({}), 3_000);
   put.release(claimedRun({}), 1_900);
-  // Of these PostgreSQL tells everybody.
+  // PostgreSQL itself announces these.
   put.release(claimedRun({}));
   expect(told).toEqual([]);
   await put.idle();

@@ -13,7 +13,7 @@ const NOW = 1_000_000;
 
 type Options = Parameters<typeof createStarter>[0];
 
-/** One run, `job-1`, and what its worker does with it. */
+/** Starts one run, `job-1`, and collects what its worker does with it. */
 function startOne(
   change: {
     start?: (runs: readonly ClaimedRun[]) => Promise<Set<string>>;
@@ -73,13 +73,13 @@ function startOne(
     run,
     starter,
     launched,
-    /** By run: those that it is signed with. */
+    /** By run: the secrets with which it is signed. */
     secrets,
     recorded,
     verdicts,
     released,
     outages,
-    /** Its slot. */
+    /** Whether its slot is free. */
     free: () => freed.length === 1,
   };
 }
@@ -173,7 +173,7 @@ describe("handed back without an attempt, with its leave and its slot", () => {
   });
 });
 
-/** Secrets come when they are told to. */
+/** The signing secrets come when the test says so. */
 function slow(change: Parameters<typeof startOne>[0] = {}) {
   const secrets = Promise.withResolvers<readonly string[]>();
   const started = startOne({ signingKeys: () => secrets.promise, ...change });

@@ -48,7 +48,7 @@ test("what comes within the time is written together", async () => {
   expect(written).toEqual([]);
   await pass(1);
   expect(written).toEqual([{ at: 10, items: [1, 2] }]);
-  // Then nothing goes on until more comes.
+  // Then there is no timer until more comes.
   await finish();
   await pass(100);
   expect(timersMade()).toBe(1);
@@ -60,13 +60,13 @@ test("where nobody comes for whom to wait, it waits for less", async () => {
   behind.add(1);
   await pass(3);
   behind.hurry();
-  // However often that is said.
+  // Saying it again does not prolong the wait.
   await pass(4);
   behind.hurry();
   behind.add(2);
   await pass(1);
   expect(written).toEqual([{ at: 8, items: [1, 2] }]);
-  // Nor is a write under way company for those who come meanwhile.
+  // A write under way does not prolong the wait of items that come meanwhile.
   behind.add(3);
   behind.hurry();
   await finish();
@@ -76,11 +76,11 @@ test("where nobody comes for whom to wait, it waits for less", async () => {
     { at: 13, items: [3] },
   ]);
   await finish();
-  // Those who come later have all the time.
+  // Items that come later wait for the full time.
   behind.add(4);
   await pass(9);
   expect(written).toHaveLength(2);
-  // And whoever has nearly waited for all of it does not wait for longer.
+  // An item that has almost waited for the full time does not wait longer.
   behind.hurry();
   await pass(1);
   expect(written).toHaveLength(3);
@@ -225,12 +225,15 @@ test("after an outage it feels its way: half as many with each failure, twice as
   expect(behind.pending).toBe(0);
 });
 
-/** Writes what it may, of items such as `a1`: somebody holds a lock on what begins with `held`, and `faulty` cannot be written. */
+/**
+ * Items are texts such as `a1`. Those that begin with `held` are locked by somebody, and `faulty` ones cannot be
+ * written.
+ */
 function trouble() {
   const time = new FakeTime(0);
   const state: { held: string; named: boolean; faulty: (items: readonly string[]) => boolean } = {
     held: "",
-    // Whether anybody can tell whose lock it is.
+    // Whether it can be told which items are locked.
     named: true,
     faulty: () => false,
   };
@@ -269,7 +272,7 @@ test("what somebody has locked waits apart, and holds up nothing but its own kin
   expect(written).toEqual(["b1", "c1"]);
   expect(told).toEqual(["locked a1,a2"]);
   expect(behind.pending).toBe(2);
-  // For those that have the same lock to wait for nobody waits once more.
+  // Items that wait for the same lock are put aside without another try.
   add("a3", "b2");
   await time.advanceTo(5_000);
   expect(written).toEqual(["b1", "c1", "b2"]);

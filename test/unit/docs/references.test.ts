@@ -11,7 +11,7 @@ async function exists(path: string): Promise<boolean> {
   );
 }
 
-/** As GitHub names the headings of a page. */
+/** The anchors that GitHub gives the headings of a page. */
 function anchors(text: string): string[] {
   return [...text.matchAll(/^#+ (.*)$/gm)].map(([, heading = ""]) =>
     heading

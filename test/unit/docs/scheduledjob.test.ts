@@ -1,4 +1,4 @@
-/** The tables of docs/scheduledjob.md are written by hand; the definition and the API's document say what is in them. */
+/** The tables of docs/scheduledjob.md are written by hand: they must match the definition and the API's document. */
 import { readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
@@ -23,7 +23,7 @@ function rows(heading: string): string[][] {
   );
 }
 
-/** Path of each field that holds no further ones, with its default. */
+/** The path of each field without subfields, with its default. */
 function fields(schema: Schema | undefined, at = ""): [string, unknown][] {
   if (!schema?.properties) return [[schema?.type === "array" ? `${at}[]` : at, schema?.default]];
   return Object.entries(schema.properties).flatMap(([name, inner]) =>
@@ -40,7 +40,7 @@ test("has every field of the spec, with its default", () => {
     usual.replaceAll("`", ""),
   ]);
   expect(new Set(told.map(([field]) => field))).toEqual(new Set(known.keys()));
-  // What is worked out, or is that there is none, the definition has no default for.
+  // The definition has no default where it is computed, or where there is none.
   const stated = told.filter(([field]) => known.get(field) !== undefined);
   expect(stated).toEqual(
     stated.map(([field]) => [field, JSON.stringify(known.get(field)).replaceAll('"', "")]),
@@ -51,7 +51,7 @@ test("has every field that REST creates a job with", async () => {
   const { components } = JSON.parse(await readFile("docs/openapi.json", "utf8")) as {
     components: { schemas: { JobCreate: Required<Schema> } };
   };
-  // `type: webhook` is a value of the field `type`, `POST …/pause` a call.
+  // `type: webhook` is a value of the field `type`, and `POST …/pause` is a call.
   const told = rows("spec")
     .flatMap(([, field]) => names(field))
     .filter((name) => !name.includes("…"))

@@ -104,7 +104,7 @@ describe("parseAddress", () => {
   test.each(accepted)("accepts $text", ({ text, address, bound }) => {
     expect(parseAddress(text)).toEqual({ kind: "valid", address });
     expect(normaliseAddress(text)).toBe(bound);
-    // What is bound is an address itself, and stays what it is.
+    // A normalised address stays the same.
     expect(normaliseAddress(bound)).toBe(bound);
   });
 

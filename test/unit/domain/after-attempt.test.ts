@@ -19,7 +19,7 @@ interface Case {
   outcome: DeliveryOutcome;
   attempt?: number;
   retry?: Partial<RetryPolicy>;
-  /** The random number; 0 unless given. */
+  /** The random number; 0 by default. */
   random?: number;
   scheduledAt?: string;
   createdAt?: string;

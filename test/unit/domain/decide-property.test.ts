@@ -10,9 +10,9 @@ import { timingOf } from "../../../src/domain/timing.ts";
 import { aJob, at } from "./decide-builders.ts";
 
 /**
- * A world with the ledger's contract (src/domain/ports/run-ledger.ts) in a few lines, a job that is
- * edited at random, two leaders that may both be active and hold stale cursors and jobs, and workers
- * that start runs when due. The oracle is the job's own history of revisions.
+ * A small world: a ledger with the contract of src/domain/ports/run-ledger.ts, a job that is edited at random, two
+ * leaders that may both be active and have stale cursors and jobs, and workers that start due runs. The oracle is the
+ * job's own history of revisions.
  */
 interface WorldRun extends UnfinishedRun {
   key: string;
@@ -26,9 +26,9 @@ class World {
   cursor: Cursor | undefined;
   runs: WorldRun[] = [];
   missed: { at: Instant; reason: string }[] = [];
-  /** From when to when the job was stopped by a halt: these fire times are nobody's. */
+  /** When the job was halted: fire times in between are neither executed nor missed. */
   readonly halts: { from: Instant; to: Instant }[] = [];
-  /** Each revision and when it came about. */
+  /** Each revision, and when it was made. */
   readonly history: { since: Instant; job: Job }[] = [];
 
   constructor(job: Job) {
@@ -52,7 +52,7 @@ class World {
       if (run.finished || run.state === "started") continue;
       if (run.generation === job.generation && to.startable) continue;
       this.runs = this.runs.filter((other) => other !== run);
-      // A time to come has not been missed: whoever drops its run must decide it again.
+      // A future fire time is not missed: when its run is dropped, it must be decided again.
       if (run.scheduledAt > this.now && run.scheduledAt <= to.position && !keys.has(run.key))
         throw new Error(`${run.key} was given up before its time`);
       if (run.scheduledAt <= to.position && !keys.has(run.key))
@@ -90,7 +90,7 @@ class World {
     return true;
   }
 
-  /** A receiver answers 410, whichever run it was that called it. */
+  /** A receiver answers 410 to any run. */
   halt(): void {
     if (this.cursor === undefined) return;
     const { generation: haltedGeneration, startable, haltedAt, version } = this.cursor;
@@ -119,7 +119,7 @@ class World {
     this.cursor = { ...cursor, version, haltedGeneration: null, once, position };
   }
 
-  /** Workers start what is due, of the current revision, and finish it at once or later. */
+  /** Workers start due runs of the current revision, and finish them at once or later. */
   work(finish: boolean): void {
     for (const run of this.runs) {
       if (run.finished) continue;
@@ -237,7 +237,7 @@ function play(world: World, leaders: readonly [Leader, Leader], steps: readonly 
       leader.reconcile();
     }
   }
-  // The dust settles: both see the world as it is.
+  // In the end both leaders see the world as it is.
   for (const leader of leaders) {
     leader.watch();
     leader.reconcile();

@@ -20,7 +20,7 @@ interface Case {
   spec?: Partial<JobSpec>;
   /** Differences from a cursor at 12:00 that knows the job; null: no cursor. */
   cursor?: Partial<Cursor> | null;
-  /** The spec that the cursor was decided on, where it differs. */
+  /** Differences of the spec on which the cursor was decided. */
   before?: Partial<JobSpec>;
   unfinished?: UnfinishedRun[];
   now: string;
@@ -43,7 +43,7 @@ const once = (time: string): Partial<JobSpec> => ({ schedule: { kind: "once", at
 const hourly: Partial<JobSpec> = {
   schedule: { kind: "cron", expression: "0 * * * *", timeZone: "UTC" },
 };
-/** As a closing leaves the cursor: when it did, is there until it is taken up. */
+/** As a closing leaves the cursor, but without `haltedAt`, which is set only until a leader takes the halt up. */
 const halted: Partial<Cursor> = { haltedGeneration: 1, startable: false };
 const never = { scheduledAt: at("11:00"), id: "old" };
 
@@ -1523,11 +1523,11 @@ test.each(CASES)("$name", (c) => {
     changed: c.changed,
   });
 
-  // Whoever skips the query for unfinished runs must come to the same decision.
+  // The decision must be the same if the query for unfinished runs is skipped.
   const without = decide({ ...input, horizon, unfinished: [], storeWins });
   const skips = !dependsOnUnfinished(job, cursor, without);
   expect(skips ? without : decision).toEqual(decision);
-  // Deciding again on the outcome, at the same moment, finds nothing to do.
+  // A second decision at the same moment finds nothing to do.
   const known = decision.standing === "stale" || decision.standing === "deleted";
   const after = known ? cursor : { ...decision.to, jobUid: job.uid, version: 8 };
   const again = decide({ ...input, cursor: after, horizon, unfinished: [] });

@@ -50,7 +50,7 @@ test.each([
   { header: "Tue, 10 Mar 2026 11:59:00 GMT", ms: 0 },
   { header: "Tue, 99 Foo 2026 12:00:30 GMT", ms: null },
 ])("Retry-After: $header", ({ header, ms }) => {
-  // A date says GMT or means it, wherever this runs.
+  // A date is in GMT, with or without saying so, whatever this machine's zone is.
   vi.stubEnv("TZ", "America/New_York");
   expect(parseRetryAfter(header, NOW)).toBe(ms);
 });

@@ -8,7 +8,8 @@ test("a payload of more than a million values, which is too large, is written wi
   expect(process.cpuUsage(before).user / 1_000).toBeLessThan(700);
 });
 
-// Behind a first key that no other object has, JSON.parse alone takes each for that of `before` (nodejs/node#63785).
+// After a first key that no other object has, JSON.parse alone takes the second key for that of `before`
+// (nodejs/node#63785).
 test.each([
   { before: '{"a1":1,"\\\\":1}', text: '{"a1":1,"\\"":1}', is: '{"\\"":1,"a1":1}' },
   { before: '{"a2":1,"\\\\":1}', text: '{"a2":1,"\\n" :1}', is: '{"\\n":1,"a2":1}' },

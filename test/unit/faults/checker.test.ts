@@ -65,7 +65,7 @@ function evidence(changes: Partial<Evidence> & { maxRetries?: number } = {}): Ev
   };
 }
 
-/** A run asked for by hand at AT, besides the scheduled one; it was sent and recorded so often. */
+/** Evidence of a run by hand at AT besides the scheduled one, sent and recorded so many times. */
 function byHand(sent: number, recorded = sent): Partial<Evidence> {
   const ids = Array.from({ length: sent }, (_, index) => `hand-${index}`);
   const of = (runId: string) => ({ runId, scheduledAt: AT + 7 });
@@ -82,8 +82,9 @@ function byHand(sent: number, recorded = sent): Partial<Evidence> {
 const LATER = AT + 2_000;
 
 /**
- * A job moved from AT to LATER: the request of AT began `first.at` and ended `first.endedAt`, that of LATER began then;
- * both are recorded, that of AT as `first.errorMessage` if it failed.
+ * Evidence of a job that was moved from AT to LATER. The request of AT began at `first.at` and ended at
+ * `first.endedAt`, that of LATER began at `then`. Both are recorded, that of AT with `first.errorMessage` if it
+ * failed.
  */
 function moved(
   concurrencyPolicy: ExpectedJob["concurrencyPolicy"],

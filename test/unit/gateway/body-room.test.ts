@@ -22,7 +22,7 @@ function roomOf(mib: number) {
   const outcomes = new Map<string, Promise<string>>();
   return {
     inside,
-    /** For whoever has waited longest. */
+    /** Ends the time of the one that has waited longest. */
     runOut: async () => {
       const [alarm] = alarms;
       alarm?.();
@@ -34,12 +34,12 @@ function roomOf(mib: number) {
       leave.get(name)?.();
       await turn();
     },
-    /** The body has come, of a size that nobody knew before. */
+    /** The body, whose size was not known before, has arrived. */
     arrive: async (name: string, size: number) => {
       arrival.get(name)?.(size * MIB);
       await turn();
     },
-    /** `a1`: the first of account a. */
+    /** `a1` is the first request of account a. */
     enter: async (name: string, size: number, failure?: string): Promise<void> => {
       const gate = Promise.withResolvers<void>();
       leave.set(name, gate.resolve);

@@ -7,10 +7,10 @@ import { emptyQuery } from "../../../src/gateway/schema/answers.ts";
 import { collectGarbage } from "../../collect-garbage.ts";
 
 const LONG = "h".repeat(24_000_000);
-/** Of a size that V8 keeps on its heap, and in one piece. */
+/** A text of a size that V8 keeps on its heap, in one piece. */
 const long = () => Buffer.alloc(500_000, "h").toString("latin1");
 
-/** Compiled anew: of one schema there is one validator. */
+/** A newly compiled validator: of the same schema object there is only one. */
 const freshValidator = () => validator({ ...emptyQuery });
 
 function refusal(check: (value: unknown) => unknown, value: object): unknown {
@@ -65,7 +65,7 @@ test.each([
   expect(headers).toEqual({ "Retry-After": wait.header });
 });
 
-/** Names of members stay for a turn after their objects. */
+/** Collects twice, because names of members stay for a turn after their objects. */
 async function garbageCollected(): Promise<void> {
   for (let turn = 0; turn < 2; turn += 1) {
     await setImmediate();

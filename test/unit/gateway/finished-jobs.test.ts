@@ -55,7 +55,7 @@ function finished(change: { job?: Partial<Job>; cursor?: Partial<Cursor> } = {})
   return { job, found: { account, jobId: id, cursor } };
 }
 
-/** A store and a ledger that hold just these. */
+/** A store and a ledger that contain just these jobs. */
 function world(
   all: readonly Both[],
   options: {

@@ -38,7 +38,7 @@ test("ends although callers keep their connections busy", { timeout: 10_000 }, a
   const inFlight = get("/waits");
   await expect.poll(() => answer).toBeDefined();
   const ended = end(timers);
-  // One that comes down the same connection before the caller can know of the end.
+  // A request that comes on the same connection before the caller can know of the end.
   const next = get("/");
   answer?.();
   expect((await inFlight).statusCode).toBe(200);
@@ -200,7 +200,7 @@ test("broken HTTP: what comes behind whole requests takes no answer of theirs", 
   server.close();
 });
 
-/** What never becomes a request, and nothing that follows it. */
+/** Texts that never become a request, and after which nothing is read. */
 const NO_REQUESTS = ["nonsense\r\n\r\n", "CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\nmore"];
 
 test.each(NO_REQUESTS)(
@@ -230,7 +230,7 @@ test.each(NO_REQUESTS)(
   },
 );
 
-/** Timers that go off when the test says so, each known by its length. */
+/** Timers that fire when the test says so, each identified by its length. */
 function byHand() {
   const waits = new Map<number, () => void>();
   const after: Timers["after"] = (ms, run) => {
@@ -248,7 +248,7 @@ function byHand() {
   };
 }
 
-/** A server, and a connection to it whose client leaves its side open whatever comes. */
+/** A server, and a connection to it whose client never closes its side. */
 async function stubborn(
   options: Pick<Parameters<typeof createHttpServer>[0], "handle" | "stalledMs">,
 ) {
@@ -267,9 +267,9 @@ async function stubborn(
     endServer,
     metrics,
     socket,
-    /** Requests that have come. */
+    /** How many requests have come. */
     read: () => read,
-    /** All that the client has read, from the first time that this is asked for. */
+    /** All that the client has read; it begins to read with the first call of this. */
     received: () => {
       if (socket.listenerCount("data") === 0)
         socket.on("data", (chunk: Buffer) => (received += chunk.toString()));
@@ -295,7 +295,7 @@ test.each(NO_REQUESTS)(
   },
 );
 
-/** One after the other, each with a path of its own. */
+/** Requests one after the other, each with a path of its own. */
 function requests(from: number, to: number): string {
   return Array.from(
     { length: to - from },
@@ -318,7 +318,7 @@ test("requests that come without waiting for answers are bounded, and those befo
   await expect.poll(read).toBe(150);
   some.resolve();
   await expect.poll(() => received().endsWith("/49")).toBe(true);
-  // Room again, but the connection will be closed before anybody could hear of these.
+  // There is room again, but the connection will be closed before these can be answered.
   socket.write(requests(150, 160));
   await expect.poll(read).toBe(160);
   all.resolve();
@@ -489,7 +489,7 @@ test("a request of which that was said is not worked on when the rest of it come
   end();
 });
 
-/** A connection with an answer that is on its way, and a request behind it whose last byte is missing. */
+/** A connection with an answer under way, and a second request whose last byte is missing. */
 async function late() {
   const first = Promise.withResolvers<() => void>();
   const second = Promise.withResolvers<IncomingMessage>();
@@ -505,7 +505,7 @@ async function late() {
     },
   });
   const accepted = once(parts.server, "connection") as Promise<[Socket]>;
-  // More than is taken in unread.
+  // More than the server buffers before the request is read.
   const body = "x".repeat(200_000);
   const head = `POST /late HTTP/1.1\r\nHost: a\r\nContent-Length: ${body.length + 1}\r\n\r\n`;
   parts.socket.write(`${requests(0, 1)}${head}${body}`);
@@ -574,7 +574,7 @@ test("nothing is kept of a connection that has closed", async () => {
     client.end("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     await once(client.resume(), "close");
   }
-  // The last one may be in the hands of the machine yet.
+  // The engine may still hold the last one.
   await expect
     .poll(() => {
       collectGarbage();

@@ -28,7 +28,7 @@ test("a crowd's lists of jobs come one after the other, and are not all kept in 
     done += 1;
   };
   await Promise.all(Array.from({ length: 50 }, ask));
-  // The next one begins in the moment in which one is done.
+  // The next one begins at the moment at which one ends.
   expect(most).toBeLessThanOrEqual(5);
   expect(done).toBe(50);
 });

@@ -186,7 +186,7 @@ describe("survivesRoundTrip", () => {
     expect(survivesRoundTrip(number)).toBe(survives);
   });
   test("a number of a million digits takes no longer than to read it", () => {
-    // With the square of the zeros this would take a quarter of an hour.
+    // If it took quadratic time, this would take a quarter of an hour.
     const zeros = "0".repeat(1_000_000);
     expect(survivesRoundTrip(`0.1${zeros}1`)).toBe(false);
     expect(survivesRoundTrip(`0.1${zeros}`)).toBe(true);

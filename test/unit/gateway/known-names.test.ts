@@ -18,7 +18,7 @@ const cases = [
   { unknown: "webook_url", says: "did you mean webhook_url?" },
   { unknown: "nmae", says: `known are ${known.join(", ")}` },
   { unknown: "names", says: "did you mean name?" },
-  // Two have it.
+  // Two names contain it.
   { unknown: "webhook", says: `known are ${known.join(", ")}` },
   { unknown: "", says: `known are ${known.join(", ")}` },
   { unknown: "x".repeat(100_000), says: `known are ${known.join(", ")}` },

@@ -32,7 +32,7 @@ test.each(spec)("$route is there, with the statuses it answers", ({ route, statu
 
 const operations = Object.values(document.paths).flatMap((each) => Object.values(each));
 test.each(operations)("$operationId says what any request may be answered with", (of) => {
-  // 429: too many requests of a connection wait, or too many lists are read.
+  // 429: too many requests wait on a connection, or too many lists are being read.
   const any = ["400", "408", "417", "429", "431", "500"];
   expect(Object.keys(of.responses)).toEqual(expect.arrayContaining(any));
   expect(of.responses["429"]?.headers).toHaveProperty("Retry-After");

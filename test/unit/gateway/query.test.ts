@@ -7,7 +7,7 @@ import { executionsQuery } from "../../../src/gateway/schema/jobs.ts";
 import { logsQuery } from "../../../src/gateway/schema/mail.ts";
 import { validator } from "../../../src/gateway/validate.ts";
 
-/** Bodies with fields of their own. */
+/** The bodies of all endpoints that have fields. */
 const BODIES = Object.entries({ ...ENDPOINTS, ...DASHBOARD_ENDPOINTS }).flatMap(([id, endpoint]) =>
   "body" in endpoint && "properties" in endpoint.body
     ? [{ id, body: endpoint.body, fields: Object.keys(endpoint.body.properties) }]
@@ -74,7 +74,7 @@ describe("GET /logs refuses", () => {
   });
 });
 
-/** In milliseconds of the processor: others may be busy too. */
+/** Measured in processor time, because the machine may be busy with other things. */
 describe("what is refused at length is refused at once", () => {
   const cases = [
     { name: "what cannot be decoded", query: "%&".repeat(8_000), error: /percent-encoded/ },

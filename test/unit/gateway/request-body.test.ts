@@ -28,7 +28,7 @@ test("the fingerprint is that of the bytes", () => {
   expect(parseJsonBody(bytes).fingerprint()).toBe(hash);
 });
 
-/** In a frame of its own, which must not be what keeps them. */
+/** A function of its own, so that no variable of the test keeps them. */
 function readOnce() {
   const bytes = Buffer.from(`{"a":"${"x".repeat(60_000)}"}`);
   return { body: parseJsonBody(bytes), bytes: new WeakRef(bytes) };
@@ -36,7 +36,7 @@ function readOnce() {
 
 test("the bytes are not kept beside their text", async () => {
   const { body, bytes } = readOnce();
-  // What a WeakRef was made of stays until the end of the turn.
+  // The target of a new WeakRef stays until the end of the turn.
   await setImmediate();
   collectGarbage();
   expect(bytes.deref()).toBeUndefined();
@@ -109,7 +109,7 @@ describe("refused", () => {
   test.each(["attachments", "webhook_payload"])(
     "too many of them in %s are refused where they are too many, not at their end",
     (name) => {
-      // It has no end: who comes to it says `invalid_json`.
+      // The text has no end: a parser that reads so far would say `invalid_json`.
       expect(() => parse(`{"${name}":[${"0,".repeat(200_000)}`)).toThrow(
         expect.objectContaining({ code: "invalid_request" }),
       );

@@ -5,7 +5,10 @@ import { createAccountBinding } from "../../../src/kubernetes/account-binding.ts
 import { ApiError } from "../../../src/kubernetes/api-error.ts";
 import type { ApiCall, KubernetesClient } from "../../../src/kubernetes/client.ts";
 
-/** Where the API server answers a question for the namespace, or for its jobs, so: a status, or what there is. */
+/**
+ * `answers`: how the API server answers questions for the namespace and for its jobs, by a status, or with these
+ * jobs.
+ */
 function binding(answers: { namespace?: number; jobs?: number | unknown[] }) {
   const call = async ({ resource }: ApiCall): Promise<unknown> => {
     const answer = resource === "namespaces" ? answers.namespace : answers.jobs;

@@ -12,7 +12,7 @@ const withoutDefinition = async ({ verb, path }: ApiCall): Promise<unknown> => {
   return { metadata: { uid: "uid" } };
 };
 
-/** Deletes an account in a cluster that answers so: what is said, and how often the account was removed. */
+/** Deletes an account in a cluster that answers so. Returns what is reported, and how often the account was removed. */
 async function deleteIn(call: (asked: ApiCall) => Promise<unknown>) {
   const account = { id: "a", namespace: "team", namespaceUid: "uid", deletedAt: null };
   const deletion = createAccountDeletion({
@@ -43,6 +43,6 @@ test("an API server that is away in the midst of it is not waited for job by job
   });
   expect(left).toBeInstanceOf(JobsLeft);
   expect(removed).toBe(1);
-  // As many as are under way at the same time.
+  // No more than are under way at the same time.
   expect(deletions).toBeLessThanOrEqual(8);
 });

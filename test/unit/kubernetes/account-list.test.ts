@@ -5,7 +5,7 @@ import { namespaceAccounts } from "../../kubernetes/namespace-accounts.ts";
 
 const ACCOUNT = "account-of-team";
 
-/** A namespace that holds these, of which the API server gives two at a time, sorted by name. */
+/** A namespace with these jobs; the API server lists two at a time, sorted by name. */
 function world(names: Readonly<Record<string, Partial<ObjectMeta>>>) {
   const items = Object.entries(names)
     .map(([name, metadata]): ScheduledJob => ({

@@ -9,14 +9,14 @@ type Binding = Pick<Account, "id" | "namespace" | "namespaceUid" | "deletedAt">;
 
 const BOUND: Binding = { id: "a", namespace: "team", namespaceUid: "uid-1", deletedAt: null };
 
-/** One account, and every namespace with the uid `uid-1`, once `look` is over. */
+/** One account. Every namespace exists, with the uid `uid-1`; the API server answers when `look` is over. */
 function world(look: (path: string) => Promise<void> = async () => undefined) {
   const time = new FakeTime(at("12:00"));
   const state = {
     account: BOUND,
     away: false,
     lists: 0,
-    /** Lists are answered only after this. */
+    /** Lists wait for this before they are answered. */
     held: undefined as Promise<void> | undefined,
   };
   const account = () => {
@@ -58,7 +58,7 @@ test.each([
   const { signal } = new AbortController();
   void found.changedSince(await found.revision(), signal).then(() => (known = true));
   await seconds(20);
-  // Nobody can have bound anything there.
+  // While PostgreSQL is away, nobody can have bound anything.
   state.away = true;
   await seconds(20);
   state.away = false;
@@ -93,7 +93,7 @@ test("however many watches wait for a change, one look is for all of them, every
   await Promise.all(waits);
   expect(over).toHaveLength(202);
   expect(state.lists).toBe(5);
-  // Nobody waits any more.
+  // Nobody waits for a change any more.
   await seconds(60);
   expect(state.lists).toBe(5);
 });
@@ -170,7 +170,7 @@ test("accounts of many namespaces are looked up together, not all at a time, and
     most = Math.max(most, (now += 1));
     await settle();
     now -= 1;
-    // Its turn is the next one's all the same.
+    // A failed look frees its turn, too.
     if (path.endsWith("/team-3")) throw new Error("no answer");
   });
   const teams = Array.from({ length: 50 }, (_, index) => `team-${index}`);
@@ -184,7 +184,7 @@ test("accounts of many namespaces are looked up together, not all at a time, and
   expect(answers.slice(50)).toEqual(answers.slice(0, 50));
   expect(asked).toHaveLength(50);
   expect(most).toBe(16);
-  // A failure is not kept.
+  // Failures are not cached.
   await expect(found.accountOf("team-3")).rejects.toThrow("no answer");
   expect(asked).toHaveLength(51);
 });

@@ -15,7 +15,7 @@ import { createMetrics } from "../../../src/telemetry/metrics.ts";
 import { createAuthority } from "../../network/certificates.ts";
 import { until } from "../../until.ts";
 
-/** What an API server says, whatever it is asked: of a kind. */
+/** The API server's answer to everything: an object with a kind. */
 const THING = { kind: "Thing" };
 
 const closing: (() => unknown)[] = [];
@@ -26,14 +26,14 @@ afterEach(async () => {
 interface Reply {
   status: number;
   retryAfter?: string;
-  /** Milliseconds of the client's time. */
+  /** How long the answer takes by the client's clock, in milliseconds. */
   takes?: number;
   body?: string;
 }
 
 /**
- * A server that answers one thing after the other, the last for ever; `cut` closes without an answer, `hang` keeps
- * the caller waiting.
+ * A server that gives these answers one after the other, the last one again and again. `cut` closes the connection
+ * without an answer, `hang` never answers.
  */
 async function world(
   replies: readonly (Reply | "cut" | "hang")[],
@@ -71,7 +71,7 @@ async function world(
     kubeConfig,
     monotonic: () => now,
     timers: {
-      // Time is over at once, but for long times, as that of a whole call, which never runs out here.
+      // Timers fire at once, except long ones, such as that of a whole call, which never fire here.
       after: (ms, callback) => {
         if (ms >= 20_000) return { cancel: () => undefined };
         waits.push(ms);
@@ -94,7 +94,7 @@ async function world(
   return { client, metrics, seen, waits, later, end: () => server.close() };
 }
 
-/** A server with TLS, whose certificate has this name: what a kubeconfig says of it. */
+/** A server with TLS, whose certificate has this name. Returns what a kubeconfig says about it. */
 async function secure(name: string) {
   const authority = createAuthority();
   const server = createTlsServer(authority.issue([name]), (_, response) =>
@@ -271,7 +271,7 @@ describe("what is not asked for again", () => {
 
   test.each([
     { status: 404, body: NOT_FOUND, times: 1 },
-    // A kind that nobody serves.
+    // Of a kind that is not served.
     { status: 404, body: "404 page not found\n", times: 1 },
     { status: 401, body: "", times: 2 },
   ])("a refusal, $status: $body", async ({ status, body, times }) => {
@@ -295,7 +295,7 @@ test("the bytes of an answer are told, of a refusal none", async () => {
   expect(sizes).toEqual([13]);
 });
 
-/** The credentials of each request. */
+/** The Authorization header of each request. */
 const shown = ({ seen }: { seen: IncomingMessage[] }) =>
   seen.map(({ headers }) => headers.authorization);
 
@@ -305,7 +305,7 @@ test("a name and a password", async () => {
   expect(shown(made)).toEqual([`Basic ${btoa("ann:p:w")}`]);
 });
 
-/** Which has made a call with its first token, and has a second one since. */
+/** A client in a pod, which has made a call with its first token, and has a second one since. */
 async function pod(replies: readonly Reply[]) {
   const folder = await mkdtemp(join(tmpdir(), "carillon-token-"));
   closing.push(() => rm(folder, { recursive: true }));
@@ -335,7 +335,7 @@ describe("a token in a file that is replaced, as a pod's", () => {
   });
 });
 
-/** With a plugin that names another token each time that it is asked, none of which it says runs out. */
+/** A client with a plugin that gives another token each time, without an expiry. */
 async function plugin(replies: readonly (Reply | "cut")[]) {
   const folder = await mkdtemp(join(tmpdir(), "carillon-plugin-"));
   closing.push(() => rm(folder, { recursive: true }));

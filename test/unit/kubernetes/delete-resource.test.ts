@@ -3,7 +3,7 @@ import { ApiError } from "../../../src/kubernetes/api-error.ts";
 import type { ApiCall, KubernetesClient } from "../../../src/kubernetes/client.ts";
 import { deleteResource } from "../../../src/kubernetes/delete-resource.ts";
 
-/** What comes of a deletion that is answered so, and what was asked for. */
+/** The outcome of a deletion that is answered so, and the calls that were made. */
 async function deleted(answer?: ApiError) {
   const asked: ApiCall[] = [];
   const call = async (each: ApiCall): Promise<unknown> => {

@@ -15,11 +15,11 @@ const FAILED: JobNews = {
   note: "no way",
 };
 
-/** A recorder in time that only the test moves, and what it asks of the API server. */
+/** A recorder whose time only the test moves, and its calls to the API server. */
 function world() {
   const time = new FakeTime(at("12:00"));
   const calls: ApiCall[] = [];
-  /** What the API server does with a call. */
+  /** How the API server answers a call. */
   const server = { answer: async (): Promise<void> => undefined };
   const call = async (asked: ApiCall): Promise<never> => {
     calls.push(asked);
@@ -101,7 +101,7 @@ test("nothing is held back for longer than this process leads, nor once it ends;
   expect(calls.at(-1)?.body).toMatchObject({ series: { count: 4 } });
   await tell(FAILED);
   events.dropHeldBack();
-  // When it leads anew, the last one is not lost.
+  // When it leads again, the count of the dropped one is not lost.
   await tell(FAILED);
   await later();
   expect(calls.at(-1)?.body).toMatchObject({ series: { count: 6 } });

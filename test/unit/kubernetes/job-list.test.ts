@@ -12,7 +12,7 @@ type Answer = (
   continuation: string | undefined,
 ) => Promise<ResourceList>;
 
-/** All pages of these scopes; `there` are the namespaces that exist. */
+/** Reads all pages of these scopes; `there` are the namespaces that exist. */
 async function pagesOf(
   scopes: readonly string[],
   listPage: Answer,
@@ -107,7 +107,7 @@ test("namespaces that are all gone have no jobs; when one of them refuses, nothi
   await expect(pagesOf(["a", "b"], forbidden, ["a"])).rejects.toThrow("403");
 });
 
-/** Each job in a namespace of its own. */
+/** Three jobs, each in a namespace of its own. */
 const inThree = async () => {
   const { metadata, items } = holding("one", "two", "three");
   const spread = items.map((item) => ({

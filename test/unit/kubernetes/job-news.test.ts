@@ -7,7 +7,7 @@ import { aCursor, aJob, at } from "../domain/decide-builders.ts";
 const NO_ACCOUNT =
   "NoAccount: The namespace is bound to no account; ask the operator to bind it, again if it was deleted and made anew. Nothing runs.";
 
-/** A job without account whose only run failed, as a leader sees it that has seen nothing of it before. */
+/** A job without account whose only run failed, as seen by a leader for the first time. */
 function firstLook(known: { digest: string; ready?: string }) {
   const job = aJob({ account: null });
   const cursor = aCursor(job);

@@ -13,7 +13,10 @@ import { createMetrics } from "../../../src/telemetry/metrics.ts";
 import { namespaceAccounts } from "../../kubernetes/namespace-accounts.ts";
 import { FakeTime } from "../controller/controller-world.ts";
 
-/** A watch that tells of these events, each piece at once; `forgotten` are the namespaces whose answers it gave up. */
+/**
+ * A watch of these events, of which each piece comes at once. `forgotten`: the namespaces whose cached answers it
+ * dropped.
+ */
 function watchOf(
   pieces: readonly (readonly object[])[],
   accountOf: (namespace: string) => Promise<string | null>,
@@ -46,7 +49,7 @@ function watchOf(
   return { told: watch("1", new AbortController().signal), forgotten };
 }
 
-/** Which namespaces' answers were given up on the way to the end of these events. */
+/** The namespaces whose cached answers are dropped during these events. */
 async function forgottenBy(
   events: readonly object[],
   accountOf: () => Promise<string | null> = async () => null,
@@ -138,7 +141,7 @@ test("whose a namespace is, is asked anew for the first job behind a deletion", 
 test("however many namespaces come and go, no more than a thousand are remembered for it", async () => {
   const namespaces = Array.from({ length: 1_003 }, (_, index) => `gone-${index}`);
   const events = namespaces.map((namespace) => of("DELETED", namespace));
-  // At once instead of when a job comes, which they do not wait for any more.
+  // The oldest answers are dropped at once, and not only when a job of the namespace comes.
   const oldest = ["gone-0", "gone-1", "gone-2"];
   expect(await forgottenBy(events)).toEqual(oldest);
   expect(await forgottenBy([...events, of("ADDED", "gone-0")])).toEqual(oldest);
@@ -149,7 +152,7 @@ type Asked = Parameters<KubernetesClient["watch"]>[0];
 
 const SILENCE = Object.assign(new Error("no byte came"), { code: "UND_ERR_BODY_TIMEOUT" });
 
-/** Watches whose answers the test gives, one after the other; of each a second goes by. */
+/** Watches whose answers the test gives. Each watch takes a second. */
 function world(scopes: readonly (string | undefined)[] = [undefined]) {
   const time = new FakeTime(0);
   const asked: Asked[] = [];
@@ -157,8 +160,8 @@ function world(scopes: readonly (string | undefined)[] = [undefined]) {
   const seen: string[] = [];
   let answers: ((path: string) => readonly object[]) | undefined;
   /**
-   * Where the API server is, whether it falls silent behind each answer, whom it refuses to list, and whom to watch
-   * once.
+   * `at`: its position. `silent`: no byte comes after an answer. `refused`: the namespace that may not be listed.
+   * `unwatched`: one that may not be watched, once.
    */
   const server = { at: "100", silent: false, busy: false, refused: "", unwatched: "" };
   const looks: number[] = [];
@@ -202,7 +205,7 @@ function world(scopes: readonly (string | undefined)[] = [undefined]) {
     listedUnder: () => "",
     scopes,
   });
-  /** The first `count` of what is told, of a server that answers so. */
+  /** The first `count` events of a watch, from a server that answers so. */
   const told = async (
     from: string,
     count: number,
@@ -293,7 +296,7 @@ test("several namespaces: the position has the place in each, and whoever leaves
   ]);
   expect(events.at(-1)).toEqual({ type: "bookmark", position: "a=11&b=21" });
   expect(asked.slice(0, 2).map(({ query }) => query["resourceVersion"])).toEqual(["10", "20"]);
-  // One of them may have ended, and begun anew.
+  // There may be more than two: one may have ended, and begun anew.
   expect(asked.filter(({ signal }) => !signal.aborted)).toEqual([]);
 });
 
@@ -304,7 +307,7 @@ test("a namespace that could not be listed is looked at again, however often the
       await told("a=10&b=gone", 2, () => [bookmark("11")]);
   };
   await expect(broken()).rejects.toThrow("namespace b was gone and is listed");
-  // Each of them takes a second.
+  // Each watch takes a second.
   expect(asked.length).toBeGreaterThanOrEqual(29);
 });
 
@@ -320,7 +323,7 @@ test("one that refused is looked at soon, as after a start of the API server, an
   ]);
   server.refused = "";
   await expect(broken(60)).rejects.toThrow("namespace b was refused and is listed");
-  // It was listed and watched, and is refused once more.
+  // It was listed and watched, and then is refused once more.
   await told("a=10&b=20", 2, () => [bookmark("11")]);
   asked.length = 0;
   await expect(broken(60)).rejects.toThrow("namespace b was refused and is listed");

@@ -15,9 +15,9 @@ interface Watch {
   tell(event: JobEvent): void;
 }
 
-/** An index over namespaces whose jobs, and what watches tell of them, the test says. */
+/** An index of namespaces; the test sets their jobs and the events of their watches. */
 function world() {
-  /** By namespace, its pages. */
+  /** The pages of each namespace. */
   const pages = new Map<string, Job[][]>();
   const bindings = new Map([["account-1", "team"]]);
   const watches: Watch[] = [];
@@ -94,7 +94,7 @@ test("what was deleted here stays gone while the watch still tells of what was b
   expect(await ids()).toEqual([]);
   await tell({ type: "changed", job, position: "2" });
   expect(await ids()).toEqual([]);
-  // Of a restored store: it is there again.
+  // The store has been restored, and the job exists again.
   await tell({ type: "deleted", uid: job.uid, position: "3" });
   await tell({ type: "changed", job, position: "4" });
   expect(await ids()).toEqual(["job-1"]);
@@ -127,7 +127,7 @@ test("a job of whose end the watch has told does not come back by the late answe
   answer.resolve();
   await updated;
   expect(await ids()).toEqual([]);
-  // Of a restored store: it is there again.
+  // The store has been restored, and the job exists again.
   await tell({ type: "changed", job, position: "3" });
   expect(await ids()).toEqual(["job-1"]);
 });

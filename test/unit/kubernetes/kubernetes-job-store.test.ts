@@ -23,7 +23,7 @@ const STORED: ScheduledJob = {
   spec: { schedule: { cron: "@daily" }, webhook: { url: "https://example.com/" } },
 };
 
-/** A store before an API server that answers so. */
+/** A store with an API server that answers so. */
 function storeOn(answer: (asked: ApiCall) => unknown, namespaces?: readonly string[]) {
   const time = new FakeTime(0);
   return createKubernetesJobStore({
@@ -88,7 +88,7 @@ test.each([
   await expect(made).rejects.toThrow("bound to no existing namespace");
 });
 
-/** Of a store of two namespaces: `there` exist and refuse, `listed` may be listed. */
+/** The ping of a store of two namespaces: those of `there` exist and refuse, those of `listed` may be listed. */
 const pinged = (there: readonly string[], listed: readonly string[] = []) =>
   storeOn(
     ({ path }) => {

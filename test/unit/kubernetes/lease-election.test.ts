@@ -12,7 +12,7 @@ afterEach(async () => {
   for (const stop of running.splice(0)) await stop();
 });
 
-/** One candidate with the default times, in time that only the test moves; the API server keeps one Lease. */
+/** One candidate with the default times, in a time that only the test moves, and an API server with one Lease. */
 function world(spec?: Lease["spec"]) {
   const time = new FakeTime(at("12:00"));
   const server = {
@@ -20,7 +20,7 @@ function world(spec?: Lease["spec"]) {
     version: 1,
     /** How long a call takes. */
     delayMs: 0,
-    /** Another one, who is quicker at the next write. */
+    /** Another candidate, which is quicker at the next write. */
     rival: undefined as string | undefined,
     silent: false,
     metadata: { name: "lease", namespace: "a", labels: { "somebody's": "label" } },
@@ -78,7 +78,7 @@ function world(spec?: Lease["spec"]) {
     wallClock: () => time.now(),
     log: { debug: say("debug"), info: say("info"), warn: say("warn") },
   });
-  /** Changes of leadership, and whom the record named at that moment. */
+  /** The changes of leadership, and the holder in the record at that moment. */
   const changes: { leading: boolean; holder: string | undefined; after: number }[] = [];
   election.onChange((leading) => {
     const after = (time.now() - at("12:00")) / 1_000;

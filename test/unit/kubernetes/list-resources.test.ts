@@ -3,7 +3,7 @@ import { AnswerTooLarge } from "../../../src/kubernetes/api-error.ts";
 import type { ApiCall } from "../../../src/kubernetes/client.ts";
 import { listResources } from "../../../src/kubernetes/list-resources.ts";
 
-/** An API server whose resources have these sizes, in bytes, and are named by their place. */
+/** An API server whose resources have the sizes `sizes`, in bytes, and are named by their place. */
 function world() {
   const server = { sizes: [] as readonly number[], pages: [] as number[], thrownAway: 0 };
   const client = {
@@ -23,7 +23,7 @@ function world() {
       return { metadata: { resourceVersion: "1", ...more }, items } as T;
     },
   };
-  /** Lists so many of this size; the page sizes. */
+  /** Lists so many resources of these sizes; returns the page sizes. */
   const list = async (count: number, size: (index: number) => number): Promise<number[]> => {
     server.sizes = Array.from({ length: count }, (_, index) => size(index));
     server.pages = [];

@@ -11,7 +11,7 @@ afterEach(async () => {
   for (const folder of folders.splice(0)) await rm(folder, { recursive: true });
 });
 
-/** The Authorization header of somebody with this user in the kubeconfig, beside which `token` is. */
+/** The Authorization header with this user in the kubeconfig. A file `token` lies beside it. */
 async function shown(user: object): Promise<string | undefined> {
   const folder = await mkdtemp(join(tmpdir(), "carillon-kubeconfig-"));
   folders.push(folder);

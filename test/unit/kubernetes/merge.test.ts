@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { merge } from "../../../src/kubernetes/merge.ts";
 import { collectGarbage } from "../../collect-garbage.ts";
 
-/** A source that brings what it is told to, and knows how often it was asked. */
+/** A source that yields what the test says, and counts how often it was asked. */
 function source() {
   const gates: PromiseWithResolvers<string | null>[] = [];
   const gate = (n: number) => (gates[n] ??= Promise.withResolvers<string | null>());
@@ -49,7 +49,7 @@ test("the first error is thrown, and a later one of another source is nobody's",
   const merged = merge([a.values, b.values]);
   a.gate(0).reject(new Error("first"));
   await expect(merged.next()).rejects.toThrow("first");
-  // Unhandled, it would fail the test run.
+  // If this were unhandled, the test run would fail.
   b.gate(0).reject(new Error("later"));
   await new Promise(setImmediate);
   expect(await merged.next()).toEqual({ done: true, value: undefined });

@@ -80,7 +80,7 @@ describe("spec to resource and back", () => {
   test("is the same spec, whatever it says, also through JSON", () => {
     fc.assert(
       fc.property(spec, (original) => {
-        // As the client reads it: JSON.parse alone takes some keys with escapes for others.
+        // Read as the client does: JSON.parse alone confuses some keys with escapes.
         const text = JSON.stringify(specToResource(original));
         const stored = parseExactJson(text) as ScheduledJob["spec"];
         expect(specFromResource(stored ?? {}, "another-name")).toEqual(original);
@@ -323,7 +323,7 @@ describe("what is larger than it may be", () => {
     expect(JSON.stringify(kept).length < 1_500).toBe(field !== undefined);
   });
 
-  // As deep as the API server takes it, deeper than the stack; with a number that makes it be read exactly.
+  // As deep as the API server accepts, deeper than the stack, and with a number that has to be read exactly.
   test.each([
     { title: "deepest payload", payload: nested(63), refused: false },
     { title: "payload one level deeper", payload: nested(64), refused: true },

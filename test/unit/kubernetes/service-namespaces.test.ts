@@ -8,7 +8,7 @@ const bound = async () => "team-a";
 const away = () => Promise.reject(new Error("away"));
 const refuses = () => Promise.reject(new ApiError(403, undefined, "get"));
 
-/** An API server whose answers the test decides, and a clock in its hands. */
+/** An API server whose answers the test sets, and a clock that it moves. */
 function world() {
   const time = new FakeTime(0);
   let answer: () => Promise<string | undefined> = bound;

@@ -3,7 +3,7 @@ import { createStatusBacklog } from "../../../src/kubernetes/status-backlog.ts";
 
 const NOBODY = new Set<string>();
 
-/** `a1` and the like: the namespace is the letter. */
+/** The namespace of `a1` is `a`. */
 function backlogOf(...uids: string[]) {
   const backlog = createStatusBacklog();
   for (const [since, uid] of uids.entries())

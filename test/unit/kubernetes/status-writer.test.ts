@@ -22,7 +22,7 @@ afterEach(async () => {
   for (const stop of running.splice(0)) await stop();
 });
 
-/** A writer in time that only the test moves, and what it asks of PostgreSQL and the API server. */
+/** A writer whose time only the test moves, and its calls to PostgreSQL and the API server. */
 function world() {
   const time = new FakeTime(at("12:00"));
   const memory = createResourceMemory();
@@ -185,7 +185,7 @@ describe("writes", () => {
   test("one that is refused is tried ever less often, at once for a new generation, and anew once one was taken", async () => {
     const { report, writes, time, seconds } = world();
     const tries: number[] = [];
-    /** Seconds from the last look at the writes to each try, all of which are refused. */
+    /** Refuses all tries during `count` seconds; returns the seconds between them. */
     const refuseFor = async (count: number) => {
       const began = time.now();
       tries.length = 0;
@@ -203,13 +203,13 @@ describe("writes", () => {
     expect(first.slice(0, 3).map((gap) => Math.floor(Math.log2(gap)))).toEqual([1, 2, 3]);
     expect(Math.max(...first)).toBeGreaterThanOrEqual(300);
     expect(Math.max(...first)).toBeLessThan(305);
-    // Somebody touched it: that is no reason to hope.
+    // An unchanged report is no reason to try again.
     report(yearly());
     await seconds(20);
     expect(writes).toEqual([]);
     const second = { generation: 2, spec: { suspend: true } };
     report(yearly(second));
-    // Found behind once more while the first try is under way.
+    // Another report comes while the first try is under way.
     await seconds(4);
     expect((await refuseFor(20))[0]).toBeGreaterThan(1);
     await seconds(30);
@@ -319,7 +319,7 @@ test("a circuit is told of when it opens and when it closes, and not at each loo
   await seconds(2_000);
   const destination = partsOfKey(destinationKey(job.account ?? "", job.spec.target));
   circuits.push({ ...destination, state: "open", since: at("12:30"), worker: "w" });
-  // Long before the next look at the history.
+  // It comes long before the next look at the history.
   await seconds(6);
   const unreachable = writes[0]?.conditions.find(({ type }) => type === "DestinationReachable");
   expect(unreachable).toMatchObject({ status: "False" });
@@ -353,12 +353,12 @@ test("fire times that did not run are told of", () => {
     { reason: "Missed", note: expect.stringMatching(/^7 runs from .*10:00.* to .*11:00.* nobody/) },
     { reason: "Missed", note: expect.stringMatching(/^The run of .*11:00.* deadline/) },
     { reason: "Missed", note: expect.stringMatching(/^A run did not take place.* unfinished/) },
-    // A series of one Event, however many times it is.
+    // A repeated Event is a series, and still one Event.
     { note: told[2]?.note },
   ]);
 });
 
-/** Seconds from each to the next. */
+/** The seconds between them. */
 const gaps = (looks: readonly number[]) =>
   looks.slice(1).map((look, n) => Math.round((look - (looks[n] ?? 0)) / 1_000));
 

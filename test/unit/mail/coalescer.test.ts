@@ -4,7 +4,7 @@ import { createCoalescer } from "../../../src/mail/coalescer.ts";
 import { pause } from "../../../src/waiting/pause.ts";
 import { FakeTime } from "../controller/controller-world.ts";
 
-/** Each load takes `tookMs` and answers with its number, counted by key; `fail` makes the next one reject. */
+/** Each load takes `tookMs` and answers with its number, counted by key. `fail` makes the next one reject. */
 function counted(tookMs = 0) {
   const loads = new Map<string, number>();
   const time = new FakeTime(0);

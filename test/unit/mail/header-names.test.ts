@@ -8,7 +8,7 @@ type Write = (this: unknown, name: string) => string;
 const node = MimeNode.prototype as unknown as { [WRITE]: Write };
 const theirs = node[WRITE];
 
-/** Names that nodemailer has worked out itself. */
+/** The names that nodemailer has computed itself. */
 let workedOut: string[];
 
 beforeEach(() => {
@@ -25,7 +25,7 @@ afterEach(() => {
   node[WRITE] = theirs;
 });
 
-/** The heads of texts as `smtp-options.ts` has them. */
+/** The head of a text, as `smtp-options.ts` composes it. */
 function head(headers: Record<string, string>, date?: Date): string {
   const address = { name: "", address: "a@example.com" };
   return new MailComposer({

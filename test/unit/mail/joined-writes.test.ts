@@ -4,7 +4,7 @@ import { setImmediate } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { joinPieces } from "../../../src/mail/joined-writes.ts";
 
-/** As a socket: takes whatever has been held back at once, here with the turn of the event loop in which it did. */
+/** Like a socket, it takes all that was held back at once, and records it with the turn of the event loop. */
 function socket({ highWaterMark = 64 * 1024 } = {}) {
   const taken: string[] = [];
   const writable = new Writable({

@@ -16,7 +16,7 @@ function streamOf(message: MimeNode, mayContinue: () => void): Readable {
   return message.createReadStream();
 }
 
-/** Two of the same message: what is read of one is not there any more. */
+/** The same message twice, because a message can be read only once. */
 function twice(message: Partial<MailMessage>) {
   const whole = { to: "b@example.com", subject: "Grüße", body: "", isHtml: false, ...message };
   const data = { ...mailOptions({ ...whole, messageId: "1@example.com" }, "a@example.com") };

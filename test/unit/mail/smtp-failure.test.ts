@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { scrub, secretsOf, ServerBusy, smtpFailure } from "../../../src/mail/smtp-failure.ts";
 import { DestinationRefused } from "../../../src/network/destination-refused.ts";
 
-/** As nodemailer marks them. */
+/** An error as nodemailer marks it. */
 const marked = (message: string, marks: Record<string, string | number>) =>
   Object.assign(new Error(message), marks);
 

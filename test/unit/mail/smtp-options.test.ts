@@ -4,14 +4,14 @@ import { describe, expect, test } from "vitest";
 import type { MailMessage } from "../../../src/domain/mail.ts";
 import { mailOptions } from "../../../src/mail/smtp-options.ts";
 
-/** What arrives, and its lines as they are on the wire. */
+/** What arrives of a message, and its lines as sent. */
 async function arriving(message: Partial<MailMessage>) {
   const whole = { to: "b@example.com", subject: "Hello", body: "Hi", isHtml: false, ...message };
   const bytes = await new MailComposer(mailOptions(whole, "a@example.com")).compile().build();
   return { mail: await PostalMime.parse(bytes), lines: bytes.toString("latin1").split("\r\n") };
 }
 
-/** By its name, and by its type. */
+/** With two attached messages: one is a message by its file name, the other by its type. */
 function withMessage(content: string) {
   const bytes = Buffer.from(content);
   const attachments = [

@@ -3,7 +3,7 @@ import { Socket } from "node:net";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { connectAny } from "../../../src/network/connect-any.ts";
 
-/** By address, in the order in which they were begun. */
+/** The connections by address, in the order in which they were begun. */
 let begun: Map<string, Socket>;
 let ending: AbortController;
 

@@ -34,9 +34,9 @@ test.each([
   { host: "10.1.0.1" },
   { host: "10.2.0.1" },
   { host: "mail.example.com", addresses: ["93.184.216.34", "10.2.0.1"] },
-  // DNS says nothing here.
+  // DNS does not answer.
   { host: "mail.example.com" },
-  // The account's own, perhaps.
+  // It may be the account's own.
   { host: "mail.team-a.svc", addresses: ["10.9.0.1"] },
   { host: "mail.team-a.svc.cluster.local", addresses: ["10.9.0.1"] },
 ])("nothing is against $host ($addresses)", async ({ host, addresses }) => {

@@ -8,7 +8,7 @@ import { createOpenIdProvider } from "../../../src/oidc/openid-provider.ts";
 
 const MIB = 1_048_576;
 
-/** A provider that answers whatever it is asked in this way. */
+/** A provider that answers all requests in this way. */
 async function provider(answer: (response: ServerResponse) => void) {
   const server = createServer((_request, response) => {
     answer(response);
@@ -27,7 +27,7 @@ async function provider(answer: (response: ServerResponse) => void) {
     name: "Example ID",
     publicUrl: "https://carillon.example.com",
     monotonic: () => performance.now(),
-    // Longer than a test may take: what ends it is not the time.
+    // Longer than a test may take, so that no request ends by its time.
     timeoutSeconds: 600,
   });
 }
@@ -55,7 +55,7 @@ test("an answer that is large only once it is unpacked is not read on", async ()
   const packed = gzipSync(Buffer.alloc(64 * MIB, " "));
   const bomb = await provider((response) => {
     begin(response, { "Content-Encoding": "gzip" });
-    // Never ended: who unpacks all of it waits for more.
+    // The answer never ends: unpacking all of it would wait for more.
     response.write(packed);
   });
   await expect(bomb.begin()).rejects.toThrow("Example ID is unavailable");
@@ -82,7 +82,7 @@ const stranger = generateKeyPairSync("rsa", { modulusLength: 2_048 }).privateKey
 
 const part = (value: object): string => Buffer.from(JSON.stringify(value)).toString("base64url");
 
-/** Who comes back from a provider that says this of them, and signs it so. */
+/** The result of a sign-in at a provider that gives these claims, signed with this key. */
 async function finished(claims: object, key: KeyObject = privateKey) {
   let nonce = "";
   const signing = await provider((response) => {

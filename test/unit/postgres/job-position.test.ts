@@ -43,7 +43,7 @@ test.each([
   "120",
   ":120:120:",
   `${ORIGIN}:`,
-  // As an older release wrote it.
+  // As an older release wrote positions.
   `${ORIGIN}:120`,
   `${ORIGIN}:120:125`,
   `${ORIGIN}:120:125:x`,

@@ -19,7 +19,7 @@ test("nothing matches the hash that stands in for a user who is not there", asyn
 });
 
 test("a vector of the argon2 reference implementation", async () => {
-  // test.c of the reference implementation: version 0x13, t=2, m=2^16, p=1, "password", "somesalt".
+  // From test.c of the reference implementation: version 0x13, t=2, m=2^16, p=1, "password", "somesalt".
   const hash =
     "$argon2id$v=19$m=65536,t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc";
   expect(await passwordMatches("password", hash)).toBe(true);

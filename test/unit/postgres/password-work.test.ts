@@ -3,7 +3,7 @@ import { PasswordsBusy } from "../../../src/domain/ports/accounts.ts";
 import { createPasswordWork } from "../../../src/postgres/password-work.ts";
 import { collectGarbage } from "../../collect-garbage.ts";
 
-/** Work that ends when it is told to. */
+/** Work that ends when the test says so. */
 function tasks() {
   const running: { name: string; end: () => void }[] = [];
   const task = (name: string) => () =>
@@ -22,7 +22,7 @@ test("two at a time, the others in the order in which they came, and no more tha
   running[0]?.end();
   expect(await asked[0]).toBe("a");
   await expect.poll(names).toEqual(["a", "b", "c"]);
-  // Somebody has gone: there is room again, behind those who are here.
+  // One has ended, so there is room again, behind the others.
   const later = work.admit("e", () => work.hash(task("e")));
   running[1]?.end();
   await expect.poll(names).toEqual(["a", "b", "c", "e"]);
@@ -41,7 +41,7 @@ test("one party has a few places, and the others keep theirs", async () => {
   await expect.poll(names).toEqual(["one"]);
   running[0]?.end();
   await one;
-  // A place of its own is free again, one and no more.
+  // Exactly one place of this client is free again.
   asked.push(admit("client", "five"));
   await expect(admit("client", "six")).rejects.toThrow(PasswordsBusy);
   for (let turn = 1; turn < 4; turn += 1) {
@@ -58,13 +58,13 @@ test("nothing is kept of a party that has gone", async () => {
       (before, party) => before.then(() => work.admit(party, async () => undefined)),
       Promise.resolve<undefined>(undefined),
     );
-  // What is made once.
+  // What is created only once.
   await visit(0);
   collectGarbage();
   const before = process.memoryUsage().heapUsed;
   await visit(100_000);
   collectGarbage();
-  // Bytes for each; of one that is kept there are 60.
+  // Bytes for each client; one that is kept would take 60.
   expect((process.memoryUsage().heapUsed - before) / 100_000).toBeLessThan(20);
 });
 

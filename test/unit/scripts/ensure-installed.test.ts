@@ -8,7 +8,9 @@ import { until } from "../../until.ts";
 
 const SCRIPT = new URL("../../../scripts/ensure-installed.sh", import.meta.url);
 
-/** A npm that installs Node 24, as far as this script can see, and notes what it was called with, and under which Node. */
+/**
+ * A stand-in for npm that seems to install Node 24, and records its arguments and the Node under which it was called.
+ */
 const NPM = `#!/bin/sh
 echo "$1 under $(node --version)" >>calls
 [ "$1" = ci ] && rm -rf node_modules
@@ -108,7 +110,7 @@ test("an installation that was killed holds nobody up, whose number its process 
 
   await rm(join(checkout, "node_modules/.package-lock.json"));
   await ensureInstalled({ DIES: "ci" });
-  // As in a container that is started again.
+  // As in a restarted container, the PID in the lock is that of the new process.
   const again = 'sed -i.old "s/^[0-9]*/$$/" .install-lock/pid;';
   expect(await ensureInstalled({}, undefined, again)).toMatchObject(installed);
 });
@@ -122,7 +124,7 @@ test("a Node that is too old and stays the only one is named, with what to do", 
     ) as unknown,
   };
   expect(await ensureInstalled({ WITHOUT_SCRIPTS: "yes" })).toMatchObject(named);
-  // Not forgotten at the second start, and over once npm may.
+  // A second start still says so, until npm may run scripts.
   expect(await ensureInstalled({ WITHOUT_SCRIPTS: "yes" })).toMatchObject(named);
   expect(await ensureInstalled()).toMatchObject({ code: 0 });
 });

@@ -27,7 +27,7 @@ async function hold(path: string): Promise<HeldFileLock> {
   return lock;
 }
 
-/** This process's open files of that name. */
+/** The file descriptors of this process for this file. */
 function descriptorsOf(path: string): string[] {
   return readdirSync("/proc/self/fd").filter((fd) => {
     try {
@@ -47,7 +47,7 @@ describe.skipIf(process.platform !== "linux")("a lock on a file", () => {
       by: { pid: process.pid, place: whereabouts() },
     });
     first.release();
-    // What it had open may be somebody else's by now.
+    // A second release must not close a descriptor that may be another file's by now.
     first.release();
     expect(descriptorsOf(path)).toEqual([]);
     const next = await hold(path);

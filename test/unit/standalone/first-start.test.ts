@@ -4,7 +4,7 @@ import { encryptionKeys } from "../../../src/standalone/encryption-keys.ts";
 import { createCredentials, followMailCatcher } from "../../../src/standalone/first-start.ts";
 
 const CATCHER = { host: "127.0.0.1", smtpPort: 1025 };
-/** What an owner has set. */
+/** Settings that an owner has made. */
 const OWN = {
   host: "mail.example",
   port: 587,
@@ -14,7 +14,7 @@ const OWN = {
   tls: "starttls" as const,
 };
 
-/** An installation, as far as a first start sees it. */
+/** The part of an installation that a first start sees. */
 function installation() {
   const accounts: string[] = [];
   const keys: string[] = [];

@@ -6,7 +6,7 @@ import { isRunning, waitForExit } from "../../../src/standalone/postmaster.ts";
 test.runIf(process.platform === "linux")(
   "a process that has ended and that nobody collects does not run",
   async () => {
-    // Its parent becomes a program that knows of no children.
+    // Its parent becomes a program that does not know that it has children.
     const parent = spawn("sh", ["-c", "sleep 60 & echo $!; exec sleep 60"]);
     onTestFinished(() => {
       parent.kill();

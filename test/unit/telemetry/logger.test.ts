@@ -126,7 +126,7 @@ describe("a stream of this process", () => {
         const log = createLogger({ output: "stderr" });
         closeSync(2);
         log.info("lost");
-        // A thread of Node's own, as the one that reads certificates, may have the number for a moment.
+        // A thread of Node itself, such as the one that reads certificates, may use the number for a moment.
         for (let fd; (fd = openSync("${join(directory, "log")}", "w")) !== 2; closeSync(fd))
           await new Promise(setImmediate);
         log.info("kept");`;
@@ -170,7 +170,7 @@ describe("redact", () => {
     const before = process.cpuUsage();
     const word = "a".repeat(50_000);
     expect(redact(word)).toBe(word);
-    // Milliseconds of the processor: others may be busy too.
+    // Processor time in milliseconds, because the machine may be busy with other things.
     expect(process.cpuUsage(before).user / 1_000).toBeLessThan(1_000);
   });
 

@@ -7,7 +7,7 @@ const types = new Map(
   Array.from(text.matchAll(/^# TYPE (\S+) (\S+)$/gm), (m) => [m[1] ?? "", m[2] ?? ""]),
 );
 
-/** The rules of `promtool check metrics` (prometheus/client_golang promlint) that apply to us. */
+/** The rules of `promtool check metrics` (promlint in prometheus/client_golang) that apply here. */
 describe.each([...types].map(([name, type]) => ({ name, type })))("$name", ({ name, type }) => {
   test("begins with carillon_ and is snake_case", () => {
     expect(name).toMatch(/^carillon_[a-z0-9_]+$/);

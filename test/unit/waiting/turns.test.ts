@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { createTurns } from "../../../src/waiting/turns.ts";
 
-/** Takes a turn, and says in `order` when it came. */
+/** Takes a turn, and records in `order` when it came. */
 function taker(turns: ReturnType<typeof createTurns>, order: string[]) {
   return async (name: string, signal?: AbortSignal): Promise<boolean> => {
     const turn = await turns.take(signal);
@@ -20,7 +20,7 @@ test("so many at a time, the others in their order", async () => {
   expect(order).toEqual(["a: true", "b: true"]);
   turns.done();
   await others[0];
-  // Nobody gets ahead of those who wait.
+  // A newcomer does not get ahead of those who wait.
   const late = take("f");
   turns.done();
   turns.done();
@@ -74,7 +74,7 @@ test("who gives up is passed over, and takes no turn", async () => {
   turns.done();
   expect(await next).toBe(true);
   turns.done();
-  // A signal that comes after the turn is no longer ours.
+  // A signal that aborts after the turn has come changes nothing.
   const after = new AbortController();
   expect(await take("d", after.signal)).toBe(true);
   after.abort();

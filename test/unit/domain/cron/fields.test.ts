@@ -26,7 +26,7 @@ test("the field sets are those that the author meant, for 5,000 expressions", ()
       ...meant,
       minutes: sorted(meant.minutes),
       hours: sorted(meant.hours),
-      // cron-parser leaves out some days that no named month has.
+      // cron-parser leaves out days that none of the months has.
       daysOfMonth: sorted(meant.daysOfMonth).filter((day) => day <= longest(meant.months)),
       months: sorted(meant.months),
       daysOfWeek: sorted(meant.daysOfWeek),

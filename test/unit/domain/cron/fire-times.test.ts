@@ -343,7 +343,7 @@ describe("spans", () => {
     expect(schedule.count(from, to)).toBe(525_600);
     const before = process.cpuUsage();
     for (let i = 0; i < 100; i += 1) schedule.count(from + i, to);
-    // Milliseconds of the processor: others may be busy too.
+    // Processor time in milliseconds, because the machine may be busy with other things.
     expect(process.cpuUsage(before).user / 1_000).toBeLessThan(500);
   });
 

@@ -103,7 +103,7 @@ describe("accepts", () => {
   });
 });
 
-/** `says`: what the message must tell. */
+/** `says`: what the message must contain. */
 const refused: readonly { name: string; expression: string; says: string }[] = [
   { name: "empty", expression: "", says: "must not be empty" },
   { name: "one field", expression: "*", says: "has 1 field instead of five" },

@@ -127,7 +127,7 @@ describe("segments", () => {
     expect(first.start + first.offset - first.reached).toBe(jumped * HOUR);
   });
 
-  // 7 days is the shortest stretch since 1970; the sampling must not step over it.
+  // 7 days is the shortest time between two changes since 1970: the sampling must not miss it.
   test("find two changes within a week", () => {
     const noronha = zone("America/Noronha");
     const offsets = [7, 9, 14, 16].map(

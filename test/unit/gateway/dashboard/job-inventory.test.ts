@@ -25,7 +25,7 @@ function jobOf(n: number): ListedJob {
 test("what is kept of a job does not keep the text that its cursor came in", async () => {
   const all = Array.from({ length: LOOKS }, (_, n) => jobOf(n));
   let looks = 0;
-  // At each look another job has fired, and the cursors are parts of one text as PostgreSQL's answer is.
+  // At each look another job has fired. The cursors are parts of one text, as they are in PostgreSQL's answer.
   const fired = new Map<string, number>();
   const inventory = createJobInventory({
     jobIndex: { jobs: async () => all },

@@ -83,7 +83,7 @@ const LATER = AT + 2_000;
 
 /**
  * Evidence of a job that was moved from AT to LATER. The request of AT began at `first.at` and ended at
- * `first.endedAt`, that of LATER began at `then`. Both are recorded, that of AT with `first.errorMessage` if it
+ * `first.endedAt`, that of LATER began at LATER. Both are recorded, that of AT with `first.errorMessage` if it
  * failed.
  */
 function moved(

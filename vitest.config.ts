@@ -1,18 +1,19 @@
 import { availableParallelism } from "node:os";
 import { defineConfig } from "vitest/config";
 
-/** What is waited for comes in milliseconds, or late because the machine is busy, which is no failure. */
+/** What a test waits for usually comes within milliseconds. On a busy machine it comes later, which is no failure. */
 const expect = { poll: { timeout: 15_000 } };
 
 /**
- * Never the order in which they are written, so that a test which leans on another one fails; always the same one, so
- * that it fails today. `--sequence.seed=N` is another. Stories, told in many tests, say `shuffle: false`.
+ * Tests do not run in the order in which they are written, so that a test that depends on another one fails. The
+ * order is always the same, so that it fails at once. `--sequence.seed=N` gives another. Files whose tests build on
+ * each other set `shuffle: false`.
  */
 const sequence = { shuffle: { tests: true } };
 
 /**
- * As many files at a time as there are cores but one, and two at least: most of their time they wait for servers.
- * Whole-program tests one at a time.
+ * Runs one file less at a time than there are cores, but at least two, because they mostly wait for servers. Tests of
+ * the whole program run one file at a time.
  */
 export default defineConfig({
   test: {

@@ -108,7 +108,7 @@ function isOurs(problem: unknown): boolean {
 
 export const get = <T>(path: string): Promise<T> =>
   send<T>({ method: "GET", path, changes: false });
-/** A question by POST, safe to repeat: its parameters are too long or too secret for an address. */
+/** A POST that is safe to repeat: a question that is too long or too secret for an address, or a sign-in. */
 export const ask = <T>(path: string, body: unknown): Promise<T> =>
   send<T>({ method: "POST", path, body, changes: false });
 export const call = <T>(method: Exclude<Method, "GET">, path: string, body?: unknown): Promise<T> =>

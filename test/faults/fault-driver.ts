@@ -55,7 +55,7 @@ export async function driveFaults(options: {
 
   /**
    * The processes to which a fault is done. `keysOf` tells what is damaged of a process. If something is being done to
-   * that already, `all` leaves the process out, and the follower is taken in place of the leader or the other way round.
+   * that already, `all` leaves the process out, and in place of the leader or the follower the other one is taken.
    */
   async function processesFor(
     who: Who | "all",

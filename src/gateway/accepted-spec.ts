@@ -3,7 +3,7 @@ import type { DestinationPolicy } from "../domain/ports/destination-policy.ts";
 import type { SpecResult } from "../domain/rest-job.ts";
 import { invalid } from "./errors.ts";
 
-/** The spec, if it is sound and its destination may be called. Throws ApiError 400 with the findings. */
+/** The spec, if it is valid and its destination may be called. Throws ApiError 400 with the findings. */
 export async function acceptedSpec(
   destinations: DestinationPolicy,
   account: string,

@@ -4,18 +4,19 @@ import { PATIENCE_MS } from "./patience.ts";
 
 export interface BodyRoom {
   /**
-   * Runs `work`, which reads a body of up to so many bytes and answers, when there is room for it. It says how many
-   * `came`, when they have: the others are room again. Throws ApiError 429 when there is none in time.
+   * Runs `work`, which reads a body of at most `bytes` bytes and answers, when there is room for it. `work` calls
+   * `came` with the size of the body that arrived: the rest becomes room again. Throws ApiError 429 when there is no
+   * room in time.
    */
   within<T>(
-    of: { account: string; bytes: number },
+    body: { account: string; bytes: number },
     work: (came: (bytes: number) => void) => Promise<T>,
   ): Promise<T>;
 }
 
-/** Bytes. What is smaller is bounded well enough: by the connections, and by how many mails may wait. */
+/** Bytes. Smaller bodies take no room: connections, and the mails that may wait, bound them well enough. */
 const SMALL = 65_536;
-/** Of one account: its crowd is cheap to send, and must not be what others are refused for. */
+/** Waiting requests of one account. A crowd of them is cheap to send, and must not get other accounts refused. */
 const MOST_WAITING = 100;
 
 interface Waiting {
@@ -26,10 +27,10 @@ interface Waiting {
 
 /**
  * Bounds the request bodies that a process has in its memory: a body stays there, several times over, until
- * its mail has been sent, which a slow server draws out. Whoever comes while there is no room waits, and its
- * body stays with the client. A body whose size nobody knows before needs room for the largest, until it is
- * there. One account may have half of the room. One body that is larger than that counts as half, so that a
- * slow one never keeps all others out.
+ * its mail has been sent, which a slow mail server draws out. A request that finds no room waits, and its body
+ * stays with the client. A body of unknown size takes room for the largest until it has arrived. One account
+ * may use half of the room. A single body that is larger than half counts as half, so that a slow one never
+ * keeps all others out.
  */
 export function createBodyRoom(options: { bytes: number; timers: Timers }): BodyRoom {
   const { bytes: room, timers } = options;
@@ -39,8 +40,8 @@ export function createBodyRoom(options: { bytes: number; timers: Timers }): Body
   let used = 0;
 
   /**
-   * In the order in which they came. Who waits for others of its account holds up its account alone; who waits
-   * for the room holds up all behind it, or smaller ones would keep it waiting for ever.
+   * Admits in the order of arrival. A request that waits for others of its account holds up only that account. One
+   * that waits for the room holds up all behind it: otherwise smaller ones could keep it waiting for ever.
    */
   function admit(): void {
     const heldUp = new Set<string>();
@@ -68,8 +69,8 @@ export function createBodyRoom(options: { bytes: number; timers: Timers }): Body
   }
 
   function enter(account: string, bytes: number): Promise<void> {
-    const before = [...waiting].filter((other) => other.account === account);
-    if (before.length >= MOST_WAITING) return Promise.reject(tooMany());
+    const ahead = [...waiting].filter((other) => other.account === account);
+    if (ahead.length >= MOST_WAITING) return Promise.reject(tooMany());
     return new Promise((resolve, reject) => {
       const patience = timers.after(PATIENCE_MS, () => {
         waiting.delete(mine);
@@ -89,22 +90,22 @@ export function createBodyRoom(options: { bytes: number; timers: Timers }): Body
     });
   }
 
-  /** What of the room a body of so many bytes takes. */
-  const taken = (bytes: number) => (bytes < SMALL ? 0 : Math.min(bytes, share));
+  /** How much of the room a body of `bytes` bytes takes. */
+  const roomFor = (bytes: number) => (bytes < SMALL ? 0 : Math.min(bytes, share));
 
   return {
-    async within(of, work) {
-      let held = taken(of.bytes);
+    async within(body, work) {
+      let held = roomFor(body.bytes);
       if (held === 0) return work(() => undefined);
-      await enter(of.account, held);
+      await enter(body.account, held);
       try {
         return await work((bytes) => {
           const before = held;
-          held = Math.min(before, taken(bytes));
-          leave(of.account, before - held);
+          held = Math.min(before, roomFor(bytes));
+          leave(body.account, before - held);
         });
       } finally {
-        leave(of.account, held);
+        leave(body.account, held);
       }
     },
   };

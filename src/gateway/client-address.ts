@@ -1,21 +1,21 @@
 import { BlockList, isIP, SocketAddress } from "node:net";
 import { InvalidInput } from "../domain/findings.ts";
 
-/** The proxies whose word on where a request comes from is taken. */
+/** The proxies whose X-Forwarded-For is believed. */
 export interface TrustedProxies {
   has(address: string): boolean;
 }
 
-/** CIDRs, or addresses that stand for themselves. Throws InvalidInput naming the first that is neither. */
+/** `cidrs` may also be single addresses. Throws InvalidInput that names the first that is neither. */
 export function parseTrustedProxies(cidrs: readonly string[]): TrustedProxies {
-  // One list of both would take IPv4 addresses for ::ffff:0:0/96: `::/0` would trust everybody.
+  // A list of both would take IPv4 addresses for ::ffff:0:0/96, so that `::/0` would trust all of them.
   const lists = { ipv4: new BlockList(), ipv6: new BlockList() };
   for (const cidr of cidrs) {
     const [network = "", prefix, more] = cidr.split("/");
     const version = isIP(network);
     const widest = version === 6 ? 128 : 32;
     const bits = /^\d{1,3}$/.test(prefix ?? String(widest)) ? Number(prefix ?? widest) : Infinity;
-    // Peers are compared as IPv4 where they are: ::ffff:10.0.0.0/104 would trust nobody.
+    // Mapped peers are compared as IPv4, so that ::ffff:10.0.0.0/104 would trust nobody: refused.
     const plain = canonical(network)?.version === version && !network.includes("%");
     if (!plain || more !== undefined || bits > widest)
       throw new InvalidInput([
@@ -32,9 +32,9 @@ export function parseTrustedProxies(cidrs: readonly string[]): TrustedProxies {
 }
 
 /**
- * Whom to count a request to: the rightmost hop of X-Forwarded-For that is no trusted proxy, when the peer is
- * one, for what stands further left is anybody's word; the leftmost when all are trusted. The peer itself when a
- * hop cannot be read, and always without trusted proxies. IPv6 by its /64, which is what one client has.
+ * The client that a request is counted for: the peer, unless that is a trusted proxy. Then it is the rightmost hop
+ * of X-Forwarded-For that is not one (anybody can write what stands further left), the leftmost hop when all are
+ * trusted, and the peer when a hop cannot be read. IPv6 addresses are cut to their /64, which is what one client has.
  */
 export function clientAddress(request: {
   /** The socket's; empty when the client is gone. */
@@ -44,15 +44,15 @@ export function clientAddress(request: {
   trusted: TrustedProxies;
 }): string {
   const { peer, forwardedFor, trusted } = request;
-  const itself = canonical(peer);
-  if (itself === undefined) return peer;
-  let client = itself;
+  const peerAddress = canonical(peer);
+  if (peerAddress === undefined) return peer;
+  let client = peerAddress;
   const hops = forwardedFor.split(",");
   while (trusted.has(client.address)) {
     const hop = hops.pop();
     if (hop === undefined) break;
     const next = canonical(withoutPort(hop.trim()));
-    if (next === undefined) return keyOf(itself);
+    if (next === undefined) return keyOf(peerAddress);
     client = next;
   }
   return keyOf(client);
@@ -63,7 +63,10 @@ interface Address {
   version: 4 | 6;
 }
 
-/** `::ffff:192.0.2.1` is 192.0.2.1; a zone is of this machine's links only. Undefined: not an address. */
+/**
+ * `::ffff:192.0.2.1` becomes 192.0.2.1. A zone is dropped, since it names a link of this machine. Undefined: not an
+ * address.
+ */
 function canonical(text: string): Address | undefined {
   const [address = ""] = text.split("%");
   const version = isIP(address);
@@ -74,7 +77,7 @@ function canonical(text: string): Address | undefined {
   return mapped === undefined ? { address: six, version: 6 } : { address: mapped, version: 4 };
 }
 
-/** Some proxies add it: `192.0.2.1:50000`, `[2001:db8::1]:50000`. */
+/** Some proxies add a port: `192.0.2.1:50000`, `[2001:db8::1]:50000`. */
 function withoutPort(hop: string): string {
   const parts = /^(?:\[([^\]]*)\]|([\d.]+))(?::\d{1,5})?$/.exec(hop);
   return parts?.[1] ?? parts?.[2] ?? hop;

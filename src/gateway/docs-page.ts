@@ -29,7 +29,7 @@ export function docsPage(document: OpenApiDocument, { perSecond, burst }: RateLi
       operation,
     })),
   );
-  // The dashboard's own routes change with its pages: in the document, but not for readers.
+  // The dashboard's routes change with its pages: they are in the document, but not on this page.
   const tags = document.tags.filter(({ name }) => name !== "Dashboard");
   const sections = tags.map(({ name, description }) => {
     const own = operations.filter(({ operation }) => operation.tags.includes(name));
@@ -98,7 +98,7 @@ function successHtml(document: OpenApiDocument, status: string, schema: Schema):
   }${example === undefined ? "" : `<pre>${e(JSON.stringify(example, null, 2))}</pre>`}`;
 }
 
-/** What an array holds; of a choice the first, which is the common one. */
+/** The schema of an array's elements; of several the first, which is the common one. */
 function element(document: OpenApiDocument, schema: Schema): Schema {
   const items = resolved(document, schema.items ?? {});
   return items.anyOf?.[0] ? resolved(document, items.anyOf[0]) : items;
@@ -169,8 +169,8 @@ function describe(schema: Schema): string {
     );
   if (schema.minimum !== undefined && schema.maximum !== undefined)
     notes.push(`${schema.minimum} to ${schema.maximum}.`);
-  const said = /at most/i.test(schema.description ?? "");
-  if (schema.maxLength !== undefined && !said)
+  const describesLimit = /at most/i.test(schema.description ?? "");
+  if (schema.maxLength !== undefined && !describesLimit)
     notes.push(`At most ${schema.maxLength} characters.`);
   if (schema.maxItems !== undefined) notes.push(`At most ${schema.maxItems}.`);
   if (schema.default !== undefined)

@@ -12,12 +12,13 @@ import { validator } from "./validate.ts";
 export type BodyOf<E> = E extends { body: infer S extends TSchema } ? Static<S> : undefined;
 export type QueryOf<E> = E extends { query: infer S extends TSchema } ? Static<S> : undefined;
 
+/** What `routeEndpoint` itself puts into a request; the rest comes from `admit`. */
 type OfAnyEndpoint = "requestId" | "params" | "query" | "body" | "json" | "idempotencyKey" | "gone";
 
 /**
- * Puts an endpoint on the router. Whoever asks is admitted first, then what they ask is checked, and then only
- * a body of theirs is read: a stranger costs nothing. Somebody whose body was still on its way then has to be
- * admitted once more when it is there: they may have been shut out meanwhile.
+ * Puts an endpoint on the router. The caller is admitted first, then the query is checked, and only then the body
+ * is read: a stranger costs nothing. If the body had not arrived when the caller was admitted, the caller is admitted
+ * once more when it has: the right to call may have ended meanwhile.
  */
 export function routeEndpoint<Request extends ApiRequest>(
   router: Router<GatewayState>,
@@ -26,8 +27,8 @@ export function routeEndpoint<Request extends ApiRequest>(
     path: string;
     endpoint: { method: string; query: TSchema; body?: TSchema; idempotencyKey?: string };
     /**
-     * Who asks, with what only such requests have. Throws ApiError for those who may not. `again`: the second time
-     * for one request.
+     * Says who calls, and what else requests of this kind have. Throws ApiError for those who may not call. `again`:
+     * the second time for one request.
      */
     admit: (
       ctx: RouterContext<GatewayState>,
@@ -44,13 +45,13 @@ export function routeEndpoint<Request extends ApiRequest>(
   router.register(path.replaceAll(/\{(\w+)\}/g, ":$1"), [endpoint.method], async (ctx) => {
     ctx.state.route = path;
     const admitted = await admit(ctx, false);
-    const whole = ctx.req.complete;
+    const hadArrived = ctx.req.complete;
     const query = checkQuery(queryObject(ctx.querystring, endpoint.query));
     const answering = async (came: (bytes: number) => void): Promise<ApiAnswer> => {
       const json = checkBody ? await bodies.read(ctx) : undefined;
       if (json) came(json.bytes);
       const request = {
-        ...(json && !whole ? await admit(ctx, true) : admitted),
+        ...(json && !hadArrived ? await admit(ctx, true) : admitted),
         requestId: ctx.state.requestId,
         params: ctx.params,
         query,
@@ -62,7 +63,7 @@ export function routeEndpoint<Request extends ApiRequest>(
             : readIdempotencyKey(ctx.headers["idempotency-key"]?.toString()),
         gone: () => ctx.req.socket.destroyed,
       };
-      // The validators have just made it what the handler takes.
+      // The validators have just checked that it is what the handler takes.
       return handler(request as never);
     };
     const bytes = checkBody ? await bodies.mostBytes(ctx) : 0;

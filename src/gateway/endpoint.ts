@@ -4,7 +4,7 @@ import type { JsonBody } from "./request-body.ts";
 export interface ApiRequest<Body = unknown, Query = unknown> {
   /** Empty for endpoints without authentication. */
   account: string;
-  /** As of the request's authentication: Caller. Undefined as well where that does not tell. */
+  /** See `Caller`, when the request was authenticated. Undefined also for requests without an API key. */
   smtpRevision?: string | undefined;
   requestId: string;
   /** Path parameters. */
@@ -13,9 +13,9 @@ export interface ApiRequest<Body = unknown, Query = unknown> {
   body: Body;
   /** The body's text and where its members stand; undefined for endpoints without one. */
   json: JsonBody | undefined;
-  /** Undefined as well where the endpoint makes nothing of one. */
+  /** Undefined also for endpoints that do not look at it. */
   idempotencyKey: string | undefined;
-  /** Whether the client has gone away: nobody reads the answer. */
+  /** Whether the client has gone away, so that nobody will read the answer. */
   gone: () => boolean;
 }
 
@@ -23,7 +23,7 @@ export interface ApiAnswer {
   status: number;
   /** A value for JSON.stringify, or JSON text that is written as it is. */
   body: object | JsonText;
-  /** An array: the header that many times. */
+  /** An array: the header is sent once for each member. */
   headers?: Readonly<Record<string, string | string[]>>;
 }
 

@@ -15,11 +15,11 @@ import { ERROR_CODES, type ErrorCode } from "./error-codes.ts";
 /** Findings in one answer; more would only be noise. */
 export const MOST_DETAILS = 20;
 
-/** Characters. Names that a request makes up are repeated in its answer, and are as long as a body may be. */
+/** Characters. Answers repeat names from the request, which may be as long as a body. */
 const MOST_TEXT = 1_000;
 const MOST_FIELD = 200;
 
-/** Somebody has to grant a right first: asking again at once is of no use. */
+/** Retry-After when a right or a component is missing: somebody has to act first, and a retry at once is useless. */
 const REFUSED_SECONDS = 30;
 
 /** An answer that is not a success. Thrown by handlers; the text is for the caller to read. */
@@ -55,8 +55,8 @@ export class ApiError extends Error {
 }
 
 /**
- * 400 with one text that names the first finding, and the first of them in `details`. `found`: how many there
- * were, if not all are given.
+ * 400. The text names the first finding; `details` has the first `MOST_DETAILS`. `found`: how many there were, if
+ * not all are given.
  */
 export function invalid(findings: readonly Finding[], found = findings.length): ApiError {
   const [first] = findings;
@@ -65,7 +65,7 @@ export function invalid(findings: readonly Finding[], found = findings.length): 
   return new ApiError("invalid_request", text + more, { details: findings });
 }
 
-/** 429: so much of something is under way in this process that no more is taken on for now. */
+/** 429: this process has too much of something under way to take on more now. */
 export function tooMuchAtOnce(message: string): ApiError {
   return new ApiError("rate_limited", message, { retryAfterSeconds: 5 });
 }
@@ -78,11 +78,11 @@ function clippedFinding({ field, message }: Finding): Finding {
   return { field: clipped(field, MOST_FIELD), message: clipped(message, MOST_TEXT) };
 }
 
-/** At most so many characters, none of them halved. */
+/** At most `most` UTF-16 units, and never half of a surrogate pair. */
 function clipped(text: string, most: number): string {
   if (text.length <= most) return text;
   const kept = text.slice(0, most - 1).replace(/[\ud800-\udbff]$/, "");
-  // A copy: what V8 slices off keeps all of the text, megabytes of a request, in memory.
+  // A copy: V8's slice would keep the whole text, megabytes of a request, in memory.
   return `${Buffer.from(kept).toString()}…`;
 }
 
@@ -96,7 +96,7 @@ export interface ErrorAnswer {
   status: number;
   headers: Readonly<Record<string, string>>;
   body: ErrorBody;
-  /** True for a fault of ours that the log should have whole. */
+  /** True for a fault of ours, which is logged in full. */
   unexpected: boolean;
 }
 

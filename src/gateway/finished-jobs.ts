@@ -15,24 +15,28 @@ export interface FinishedJobsOptions {
   history: Pick<RunHistory, "finished" | "finishedJob">;
   ledger: Pick<RunLedger, "cancel">;
   clock: Clock;
-  /** How long a one-time job stays that is over, days; 0 keeps it for ever. */
+  /** Days that a one-time job is kept after it is over; 0: for ever. */
   days: number;
-  /** How many were deleted since it was called last; never 0. */
+  /** Called with the number of jobs deleted since the last call; never 0. */
   onRemoved: (count: number) => void;
 }
 
 /** Uids that are read at a time. */
 const PAGE = 1_000;
-/** After so many times one after the other that something was away, the next run goes on. */
+/** After so many jobs in a row for which a dependency was unavailable, the others are left to the next run. */
 const MOST_IN_A_ROW = 10;
-/** Jobs of one account that cannot be deleted, before its others are left to the next run: its namespace forbids it. */
+/**
+ * After so many jobs of one account that could not be deleted, its others are left to the next run: its namespace
+ * forbids it.
+ */
 const MOST_OF_AN_ACCOUNT = 10;
 
 /**
- * Deletes the one-time jobs REST made that have been over for longer than `days`, as DELETE /jobs/{id}
- * would: nobody else ever does, and they would be listed for ever (docs/decisions/0014). One after the other,
- * each judged by what is so right before. Safe on several processes at once; interrupted, the next run goes
- * on. Rejects with the first error, after the other jobs had their turn unless something was away.
+ * Deletes the one-time jobs made through REST that have been over for longer than `days`, as DELETE /jobs/{id}
+ * would: nothing else deletes them, and they would be listed for ever (docs/decisions/0014). One after the other;
+ * each is read again right before it is deleted. Safe on several processes at once; after an interruption the next
+ * run goes on. Rejects with the first error, but after the other jobs had their turn, unless a dependency was
+ * unavailable.
  */
 export function createFinishedJobs(options: FinishedJobsOptions): {
   run(signal: AbortSignal): Promise<void>;
@@ -47,24 +51,24 @@ export function createFinishedJobs(options: FinishedJobsOptions): {
     return true;
   }
 
-  /** How many of these it deleted. */
+  /** Resolves with the number of jobs deleted. */
   async function sweep(
     page: readonly string[],
     { before, trouble, signal }: { before: Instant; trouble: Trouble; signal: AbortSignal },
   ): Promise<number> {
     let count = 0;
     for (const jobUid of page) {
-      if (signal.aborted || trouble.awayInARow === MOST_IN_A_ROW) break;
+      if (signal.aborted || trouble.unavailableInARow === MOST_IN_A_ROW) break;
       let account: string | undefined;
       try {
         const found = await history.finishedJob({ before, jobUid });
         account = found?.account;
         const refused = trouble.refused.get(account ?? "") ?? 0;
         if (found && refused < MOST_OF_AN_ACCOUNT && (await remove(found))) count += 1;
-        trouble.awayInARow = 0;
+        trouble.unavailableInARow = 0;
       } catch (error) {
         trouble.first ??= { error };
-        if (error instanceof DependencyUnavailable) trouble.awayInARow += 1;
+        if (error instanceof DependencyUnavailable) trouble.unavailableInARow += 1;
         else if (account !== undefined)
           trouble.refused.set(account, (trouble.refused.get(account) ?? 0) + 1);
       }
@@ -76,15 +80,15 @@ export function createFinishedJobs(options: FinishedJobsOptions): {
     async run(signal) {
       if (days === 0) return;
       const before = clock.now() - days * DAY;
-      const trouble: Trouble = { first: undefined, awayInARow: 0, refused: new Map() };
+      const trouble: Trouble = { first: undefined, unavailableInARow: 0, refused: new Map() };
       let after: string | undefined;
       do {
-        // What people apply has other names, and is theirs: not even a look at it.
+        // Jobs that people applied have other names, and are theirs to delete.
         const page = await history.finished({ before, jobIds: OUR_JOB_ID, after, limit: PAGE });
         const count = await sweep(page, { before, trouble, signal });
         if (count > 0) options.onRemoved(count);
         after = page.length === PAGE ? page.at(-1) : undefined;
-      } while (after !== undefined && !signal.aborted && trouble.awayInARow < MOST_IN_A_ROW);
+      } while (after !== undefined && !signal.aborted && trouble.unavailableInARow < MOST_IN_A_ROW);
       if (trouble.first) throw trouble.first.error;
     },
   };
@@ -92,14 +96,14 @@ export function createFinishedJobs(options: FinishedJobsOptions): {
 
 interface Trouble {
   first: { error: unknown } | undefined;
-  awayInARow: number;
+  unavailableInARow: number;
   /** By account: jobs that could not be deleted. */
   refused: Map<string, number>;
 }
 
 /**
- * Whether the cursor, by which it is over, is of the job as it is now: it may not know yet of a new time, another
- * change or a run that is asked for.
+ * Whether the cursor that says that the job is over is about the job as it is now. It may not know yet of a new time,
+ * another change, or a run that was asked for.
  */
 function isOver(job: Job, cursor: Cursor): boolean {
   const { generation, runNow, spec } = job;

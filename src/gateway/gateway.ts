@@ -55,7 +55,7 @@ export interface GatewayOptions {
   idempotency: IdempotencyKeys;
   destinations: DestinationPolicy;
   otpMessage: (passcode: { to: string; code: string; minutes: number }) => MailMessage;
-  /** Asks everything that the gateway stands on, for /readyz. */
+  /** For /readyz: asks everything that the gateway depends on. */
   ready: Readiness;
   clock: Clock;
   timers: Timers;
@@ -68,7 +68,7 @@ export interface GatewayOptions {
   limits: RateLimits;
   /** Bytes of request bodies at a time; see createBodyRoom. Default: a sixteenth of the heap's limit. */
   bodyBytes?: number;
-  /** How many of them to PostgreSQL the stores have: lists do not take all of them. */
+  /** Connections to PostgreSQL that the stores have: lists do not take all of them. */
   databaseConnections: number;
   /** Whose X-Forwarded-For is believed. */
   trustedProxies: TrustedProxies;
@@ -77,14 +77,14 @@ export interface GatewayOptions {
 }
 
 export interface Gateway {
-  /** An HTTP server that also answers in JSON what never becomes a request. Call once, then listen. */
+  /** The HTTP server, which also answers in JSON what never becomes a request. Call once, then listen. */
   server(): Server;
   /**
-   * Stops accepting; resolves when the last answer is out and what was begun for callers who have gone is done, after
+   * Stops accepting; resolves when the last answer is out and the work for clients who have gone away is done, after
    * 25 s at most.
    */
   close(): Promise<void>;
-  /** Resolves when nothing of what was begun for requests is under way any more. */
+  /** Resolves when no work for a request is under way. */
   workDone(): Promise<void>;
 }
 
@@ -118,7 +118,7 @@ export function createGateway(given: GatewayOptions): Gateway {
   };
 
   const app = new Koa<GatewayState>();
-  // Nothing reaches koa's own error output: the envelope answers and logs.
+  // No error output of koa's own: the envelope answers and logs.
   app.silent = true;
   const router = new Router<GatewayState>();
   const limiter = createRateLimiter({ ...options.limits, monotonic: options.monotonic });
@@ -144,7 +144,7 @@ export function createGateway(given: GatewayOptions): Gateway {
   app.use(router.allowedMethods());
 
   const respond = app.callback();
-  /** Of the requests that are under way: a caller may be gone long before. */
+  /** The work for requests: it may go on long after the client has gone away. */
   const work = new Set<Promise<void>>();
   let http: HttpServer | undefined;
   return {
@@ -166,7 +166,7 @@ export function createGateway(given: GatewayOptions): Gateway {
     await Promise.allSettled(work);
   }
 
-  /** 401, then 429, then 400 and its kin, then whatever the handler says. */
+  /** Refusals in this order: 401, 429, 400 and the like, then what the handler refuses. */
   function route(endpoint: EndpointDefinition, handler: Handler): void {
     routeEndpoint<ApiRequest>(router, {
       path: endpoint.path,
@@ -197,7 +197,7 @@ export function createGateway(given: GatewayOptions): Gateway {
   }
 }
 
-/** What lists ask of PostgreSQL, which takes long where there is much. */
+/** The options with the queries for lists run in turn: PostgreSQL takes long for them where there is much. */
 function readingInTurn(options: GatewayOptions, inTurn: InTurn): GatewayOptions {
   const { emailLog, history, dashboard } = options;
   return {

@@ -17,22 +17,22 @@ const REQUEST_TIMEOUT_MS = 120_000;
 /** Longer than load balancers keep idle connections (60 s is common), so that they close first. */
 const KEEP_ALIVE_MS = 65_000;
 
-/** Node's code for what is over the times above. */
+/** Node's error code for a request that took longer than the times above. */
 const REQUEST_TIMEOUT = "ERR_HTTP_REQUEST_TIMEOUT";
 
 /** How long answers may take once the server has begun to end: the process has 30 s for all of its parts. */
 export const LAST_ANSWERS_MS = 25_000;
 
-/** How long a connection may stay quiet once the server has begun to end, or once it has been refused. */
+/** How long a connection may stay quiet when the server is ending, or after the connection was refused. */
 const LINGER_MS = 500;
 
-/** Without a byte either way, and longer than any answer takes: the client reads its answer no further. */
+/** Time without a byte either way. No answer takes as long, so that the client must have stopped reading. */
 const STALLED_MS = 300_000;
 
-/** Requests of one connection that have no answer yet: each is small for a client, and some kilobytes for us. */
+/** Requests of one connection without an answer yet: each costs a client little, and us some kilobytes. */
 const MOST_PIPELINED = 100;
 
-/** Those beyond are not worked on. With more of them the connection is cut: no client sends so many at a time. */
+/** Requests beyond those, which are ignored. With more the connection is cut: no client sends so many at a time. */
 const MOST_IGNORED = 1_000;
 
 const TOO_MANY = new ApiError(
@@ -44,9 +44,9 @@ const TOO_MANY = new ApiError(
 export interface HttpServer {
   server: Server;
   /**
-   * Stops accepting; resolves when the last answer is out. An idle connection stays for as long as a request can
-   * have been on its way down it, and ends with the answer to that. Whoever is still sending a request, or waiting,
-   * after 25 s is cut off.
+   * Stops accepting; resolves when the last answer is out. An idle connection stays open for as long as a request
+   * may already be on its way on it, and ends with the answer to that. Clients that are still sending a request or
+   * waiting for an answer after 25 s are cut off.
    */
   end: (timers: Timers) => Promise<void>;
 }
@@ -54,9 +54,9 @@ export interface HttpServer {
 interface Connection {
   /** Answers that are not out yet, in the order of their requests. */
   answers: Set<ServerResponse>;
-  /** It ends with one of them: what follows would not be answered. */
+  /** The connection ends with one of `answers`: later requests are not answered. */
   ending: boolean;
-  /** It ends with an answer to what was no request. */
+  /** The connection ends with an answer to what never became a request. */
   refused: boolean;
 }
 
@@ -71,7 +71,7 @@ export function createHttpServer(options: {
 }): HttpServer {
   const sockets = new Set<Socket>();
   const connections = new WeakMap<Duplex, Connection>();
-  /** Requests whose own time begins with their turn: until then nobody reads their bodies. */
+  /** Requests whose time to arrive begins with their turn: until then nobody reads their bodies. */
   const waited = new WeakSet<IncomingMessage>();
   const server = createServer(
     {
@@ -93,10 +93,11 @@ export function createHttpServer(options: {
   });
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Duplex) => {
     const latest = [...connectionOf(socket).answers].at(-1)?.req;
-    const inTime = latest?.complete === false && waited.has(latest);
-    if (error.code !== REQUEST_TIMEOUT || !inTime) broken(socket, error.code);
+    // Node counts such a request's time from its beginning, `timeFromNow` from its turn.
+    const timedHere = latest?.complete === false && waited.has(latest);
+    if (error.code !== REQUEST_TIMEOUT || !timedHere) broken(socket, error.code);
   });
-  // Without a listener Node hangs up without a word. With one, the socket is ours alone.
+  // Without a listener Node closes the connection without an answer. With one, Node leaves the socket to us.
   server.on("connect", (_req, socket: Duplex) => {
     const destroy = () => socket.destroy();
     socket.on("error", destroy).on("timeout", destroy).resume();
@@ -119,7 +120,7 @@ export function createHttpServer(options: {
     return known;
   }
 
-  /** Has a request worked on in its turn. */
+  /** Works on a request when it is its turn: after those before it on its connection. */
   function take(req: IncomingMessage, res: ServerResponse, work: () => void): void {
     const connection = connectionOf(req.socket);
     const { answers } = connection;
@@ -131,14 +132,14 @@ export function createHttpServer(options: {
       return;
     }
     if (answers.size > MOST_PIPELINED) {
-      // In its turn: those before it are worked on first, and their answers must arrive.
+      // Node sends this answer after those to the requests before it, which must still arrive.
       connection.ending = true;
       answerWithError(res, TOO_MANY);
       return;
     }
-    // A busy caller's next request would come on the same connection, for ever. Once the end has
-    // begun, answers close their connections, and the one that was under way then is followed by a
-    // pause: the caller's next request may be in the air already.
+    // When the server is ending, answers to new requests close their connections: otherwise a busy client would use
+    // its own for ever. After an answer that was under way before, idle connections are closed only after a pause:
+    // the client's next request may be in the air already.
     if (!server.listening) res.shouldKeepAlive = false;
     res.once("close", () => {
       if (!server.listening) setTimeout(closeIdle, LINGER_MS).unref();
@@ -150,13 +151,13 @@ export function createHttpServer(options: {
   async function end(timers: Timers): Promise<void> {
     const quiet = timers.after(LINGER_MS, () => {
       closeIdle();
-      // Node counts a connection as idle once it has had a request. Browsers open some ahead, and never use them.
+      // For Node a connection is not idle before its first request. Browsers open some ahead and never use them.
       for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy();
     });
     const patience = timers.after(LAST_ANSWERS_MS, () => server.closeAllConnections());
     try {
       await new Promise<void>((resolve, reject) => {
-        // An HTTP server's own `close` begins with idle connections, and requests that are in the air are lost.
+        // An HTTP server's own `close` closes idle connections at once, and requests in the air are lost.
         NetServer.prototype.close.call(server, (error) => {
           if (error) reject(error);
           else resolve();
@@ -169,9 +170,9 @@ export function createHttpServer(options: {
   }
 
   /**
-   * An answer that ends its connection may come before all of its request has. Where Node closes then, the client's next
-   * bytes are answered with a reset, which takes the answer from it if it reads none before it has sent all. It
-   * may send them, in the time of any request (RFC 9112, 9.6).
+   * An answer that ends its connection may be sent before the whole request has arrived. If Node closed the socket
+   * then, the client's next bytes would be answered with a reset, and a client that only reads after it has sent
+   * everything would lose the answer. So it may go on sending, for as long as any request may take (RFC 9112, 9.6).
    */
   function lingerForRequest(socket: Socket): void {
     const destroySoon = socket.destroySoon.bind(socket);
@@ -186,7 +187,10 @@ export function createHttpServer(options: {
     };
   }
 
-  /** Node counts one as idle whose answer is composed and not read yet; once that is out, it is looked at again. */
+  /**
+   * Closes nothing while an answer is composed but not out: for Node its connection is idle. When that answer is out,
+   * this is called again.
+   */
   function closeIdle(): void {
     for (const socket of sockets)
       for (const answer of connectionOf(socket).answers) if (answer.writableEnded) return;
@@ -194,8 +198,8 @@ export function createHttpServer(options: {
   }
 
   /**
-   * Works on a request when the answer before it is out. A hundred large ones would be in memory otherwise, for a client
-   * that reads none.
+   * Works on a request when the answer before it is out. Otherwise a client that reads no answers could have a hundred
+   * large ones in our memory.
    */
   function workAfter(
     before: ServerResponse,
@@ -205,14 +209,14 @@ export function createHttpServer(options: {
   ): void {
     waited.add(req);
     before.once("close", () => {
-      // It has none where the connection ends with the answer before it, or has ended.
+      // Without a socket: the connection has ended, or ends with the answer before this one.
       if (!res.socket) return;
       if (!req.complete) timeFromNow(req);
       work();
     });
   }
 
-  /** Node's time for a request ran while nobody read its body, and Node speaks of it once only. */
+  /** Gives a request its whole time from now on: Node's ran while nobody read the body, and is reported only once. */
   function timeFromNow(req: IncomingMessage): void {
     const late = setTimeout(() => {
       if (!req.complete) broken(req.socket, REQUEST_TIMEOUT);
@@ -225,17 +229,18 @@ export function createHttpServer(options: {
     else if (!connectionOf(socket).refused) turnDown(socket, parseError(code));
   }
 
-  /** What never becomes a request. Nothing that follows it on its connection does. */
+  /** Answers what never becomes a request. Nothing after it on its connection becomes one either. */
   function turnDown(socket: Duplex, error: ApiError): void {
     const connection = connectionOf(socket);
     const [first] = connection.answers;
-    // Gone, or in the middle of an answer: bytes of ours would end up inside it. No other is begun before that is out.
+    // The client is gone, or an answer is half sent and our bytes would end up inside it. Only the first can be: Node
+    // begins none before those ahead of it are out.
     if (!socket.writable || first?.headersSent === true) {
       socket.destroy();
       return;
     }
-    // It came behind requests that are whole and will be answered: the caller would take our answer for one of theirs, a
-    // mail that is sent for one that was refused.
+    // Complete requests before it will still be answered. The client would take our answer for one to them, and a mail
+    // that is sent for one that was refused. So the connection just ends with the last of their answers.
     const last = [...connection.answers].findLast(({ req }) => req.complete);
     if (!last) refuse(socket, error);
     else if (!connection.ending) {
@@ -264,9 +269,9 @@ export function createHttpServer(options: {
         body,
       ].join("\r\n"),
     );
-    // Node looks after it no more: a client that does not close its side would keep it for ever. One that sends on may do
-    // so, as above: it may read its answer after that. What it sends is thrown away, and no request of it that was too
-    // late is worked on after all.
+    // Node no longer looks after the socket: a client that does not close its side would keep it for ever. One that
+    // goes on sending may do so, as in `lingerForRequest`. What it sends is thrown away, so that a request that was
+    // refused as too late is not worked on after all.
     const destroy = () => socket.destroy();
     const quiet = setTimeout(destroy, LINGER_MS).unref();
     const late = setTimeout(destroy, REQUEST_TIMEOUT_MS).unref();

@@ -39,12 +39,12 @@ export class EffectUncertain extends Error {
 export interface IdempotentWork {
   keys: IdempotencyKeys;
   request: ApiRequest;
-  /** Endpoint; keys of different endpoints do not meet. */
+  /** The endpoint: the same key at another endpoint is another key. */
   scope: string;
   work: () => Promise<ApiAnswer>;
-  /** Whether a request whose predecessor died may do the work again; if not it hears `outcome_unknown`. */
+  /** Whether the work may be done again when the first request died; if not, the answer is `outcome_unknown`. */
   repeatable: boolean;
-  /** Hears of a key that could not be completed or freed: the answer stands all the same. */
+  /** Called when a key could not be completed or freed; the answer stands all the same. */
   report: (error: unknown) => void;
 }
 
@@ -103,7 +103,7 @@ export async function idempotently(options: IdempotentWork): Promise<ApiAnswer> 
       throw error.answer;
     }
     // The effect has happened: a failure here must not turn the answer into an error that invites a
-    // second try. The key then stays in flight, which later says so.
+    // second try. The key then stays in flight, and a retry is answered accordingly.
     await keys.complete(token, { status: answer.status, body: answerText(answer) }).catch(report);
     return answer;
   }

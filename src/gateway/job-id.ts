@@ -10,7 +10,7 @@ export function newJobId(now: Instant, random: Uint8Array): string {
   return `job-${uuidV7(now, random)}`;
 }
 
-/** The id that a create with this Idempotency-Key has always: a retry finds the job of the first try. */
+/** The id is the same for every create with this Idempotency-Key: a retry finds the job of the first try. */
 export function derivedJobId(account: string, idempotencyKey: string): string {
   const hash = createHash("sha256")
     .update(JSON.stringify([account, idempotencyKey]))
@@ -18,7 +18,7 @@ export function derivedJobId(account: string, idempotencyKey: string): string {
   return `job-${hash.slice(0, 32)}`;
 }
 
-/** What reads as an id that was made here, and not as a name that somebody gave. PostgreSQL reads it alike. */
+/** Matches ids made here, and not the names that people give. PostgreSQL uses the same expression. */
 export const OUR_JOB_ID = /^job-([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32})$/;
 
 /** RFC 9562, 5.7: 48 bits of Unix milliseconds, version, 74 random bits. */
@@ -38,7 +38,7 @@ function uuidV7(now: Instant, random: Uint8Array): string {
   ].join("-");
 }
 
-/** An id that no resource can have names nothing. */
+/** False: no resource can have this name, so that no job has it. */
 export function canBeJobId(id: string): boolean {
   return isResourceName(id);
 }

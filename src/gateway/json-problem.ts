@@ -1,11 +1,11 @@
 const LINE_FEED = 10;
 
-/** Where a text stops being JSON and what to do about it, for whoever typed it. */
+/** Says where a text stops being JSON and what to do about it, for the person who typed it. */
 export function jsonProblem(text: string, at: number): string {
   if (at >= text.length)
     return "the text ends too early: a quote, bracket or brace is not closed, or was lost on the way";
   const before = text.slice(0, at);
-  // One by one: a list of the lines takes eight times as much memory as a body that has nothing else.
+  // Counted one by one: a list of lines takes eight times the memory of a body that is all line feeds.
   let line = 1;
   for (let place = 0; place < at; place += 1) if (text.charCodeAt(place) === LINE_FEED) line += 1;
   const column = at - before.lastIndexOf("\n");

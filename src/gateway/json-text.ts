@@ -27,8 +27,8 @@ class TooMany extends Problem {}
 export interface JsonLimits {
   depth: number;
   /**
-   * The most values in one member, and in all others together. What has more is not read to its end: of
-   * millions, each costs microseconds in which nobody else is answered.
+   * The most values in one member, and in all others together. The scan stops there: a body has room for
+   * millions, and each costs microseconds in which nobody else is answered.
    */
   values?: { member: string; inMember: number; inOthers: number };
 }
@@ -41,10 +41,10 @@ const LITERAL = /true|false|null/y;
 /** What JSON.parse throws for inside a string. */
 const CONTROL = /[^\u0020-\uffff]/;
 const [QUOTE, BACKSLASH, SMALL_U, SPACE] = [0x22, 0x5c, 0x75, 0x20];
-/** By code: 1 is what stands behind a backslash alone. */
+/** By character code, 1: may follow a backslash; `u` is looked at apart. */
 const ESCAPED = codesOf('"\\/bfnrt');
 const HEX_DIGIT = codesOf("0123456789abcdefABCDEF");
-/** Characters that are looked at one by one, which takes as long as it takes to begin a native search. */
+/** Characters that are looked at one by one: about as many as take the time in which a native search begins. */
 const NEAR = 32;
 
 function codesOf(characters: string): Uint8Array {
@@ -54,9 +54,8 @@ function codesOf(characters: string): Uint8Array {
 }
 
 /**
- * Scans and parses one JSON object. The scan comes first, since only it bounds the nesting; it leaps over
- * what stands in strings, and where it need not know what one means, leaves it to JSON.parse to find a
- * control character there.
+ * Scans and parses one JSON object. The scan comes first, since only it bounds the nesting. It skips the
+ * contents of strings: where it does not need a string's value, JSON.parse finds its control characters.
  */
 export function scanJsonObject(text: string, limits: JsonLimits): JsonScan {
   try {
@@ -73,7 +72,7 @@ function parsed(text: string, limits: JsonLimits): Record<string, unknown> {
   try {
     return JSON.parse(text) as Record<string, unknown>;
   } catch (error) {
-    // Names the place.
+    // Throws a Problem that names the place.
     new Scanner({ text, ...limits, strict: true }).object();
     throw error;
   }
@@ -86,7 +85,7 @@ interface Open {
 
 class Scanner {
   private at = 0;
-  /** The next quote and the next backslash, as last looked for: behind `at` they are out of date. */
+  /** Where the last searches found a quote and a backslash. Out of date once `at` is past them. */
   private quote = -1;
   private backslash = -1;
   private readonly text: string;
@@ -104,14 +103,14 @@ class Scanner {
 
   object(): Map<string, JsonMember> {
     const members = new Map<string, JsonMember>();
-    this.space();
+    this.skipSpace();
     if (this.at >= this.text.length)
       throw new Problem("the body is empty, and must be a JSON object");
     if (this.text[this.at] === "\ufeff")
       throw new Problem("the body begins with a byte order mark: send it without one");
     if (this.text[this.at] !== "{") throw new Problem("the body must be a JSON object");
     this.at += 1;
-    this.space();
+    this.skipSpace();
     if (this.text[this.at] === "}") this.at += 1;
     else {
       for (;;) {
@@ -120,7 +119,7 @@ class Scanner {
         if (!this.more("}")) break;
       }
     }
-    this.space();
+    this.skipSpace();
     if (this.at < this.text.length) throw this.unexpected();
     return members;
   }
@@ -130,7 +129,7 @@ class Scanner {
     const open: Open[] = [];
     const member: JsonMember = { start: this.at, end: this.at, values: 0, inexact: null };
     for (;;) {
-      this.space();
+      this.skipSpace();
       member.values += 1;
       if (this.most) this.count(this.most, name, member.values);
       const container = this.scalarOrOpen(member);
@@ -139,7 +138,7 @@ class Scanner {
         // The body itself is the first level.
         if (open.length + 1 > this.depth)
           throw new Problem(`nesting must be at most ${this.depth} levels deep`);
-        this.space();
+        this.skipSpace();
         if (this.text[this.at] !== (container.keys ? "}" : "]")) {
           if (container.keys) this.key(container.keys);
           continue;
@@ -188,25 +187,25 @@ class Scanner {
 
   /** True after a comma, with the next value or key ahead; false after the closing bracket. */
   private more(closing: "}" | "]"): boolean {
-    this.space();
+    this.skipSpace();
     const next = this.text[this.at];
     if (next !== "," && next !== closing) throw this.unexpected();
     this.at += 1;
     if (next === closing) return false;
-    this.space();
+    this.skipSpace();
     return true;
   }
 
   private key(seen: Set<string> | Map<string, unknown>): string {
     if (this.text[this.at] !== '"') throw this.unexpected();
     const key = this.meaning(this.string());
-    // Parsers disagree on which of two wins; what one checks another would act on.
+    // Parsers disagree on which of two equal keys wins: one could be checked and the other acted on.
     if (seen.has(key)) throw new Problem(`the key ${JSON.stringify(key)} is given twice`);
     if (seen instanceof Set) seen.add(key);
-    this.space();
+    this.skipSpace();
     if (this.text[this.at] !== ":") throw this.unexpected();
     this.at += 1;
-    this.space();
+    this.skipSpace();
     return key;
   }
 
@@ -216,7 +215,7 @@ class Scanner {
     let byNumber = false;
     this.at += 1;
     for (;;) {
-      this.plain();
+      this.skipPlain();
       const stop = this.text.charCodeAt(this.at);
       if (stop === QUOTE) break;
       if (stop !== BACKSLASH) throw this.unexpected();
@@ -233,14 +232,14 @@ class Scanner {
     return written;
   }
 
-  /** Of the string that ends here, whose control characters the search for its end has leapt over. */
+  /** The value of the string that ends here. The search for its end skipped control characters: they are refused. */
   private meaning(written: string): string {
     const control = written.search(CONTROL);
     if (control === -1) return JSON.parse(written) as string;
     throw new Problem(jsonProblem(this.text, this.at - written.length + control));
   }
 
-  /** Whether it names its character by number. A body has room for millions, and an expression takes long for each. */
+  /** Consumes an escape; true for `\uXXXX`. A body has room for millions, and a regular expression is slow for each. */
   private escape(): boolean {
     const byNumber = this.text.charCodeAt(this.at + 1) === SMALL_U;
     const end = this.at + (byNumber ? 6 : 2);
@@ -251,10 +250,11 @@ class Scanner {
   }
 
   /**
-   * Goes to the next quote or backslash. Attachments are megabytes: native searches, each place once. But where one
-   * escape follows the other, these cost more than they leap over.
+   * Goes to the next quote or backslash; when strict, also to a control character. Attachments are megabytes, so native
+   * searches are used, each of which reads a place only once. Before them `NEAR` characters are looked at one by one:
+   * where escapes follow one another, a search costs more than it skips.
    */
-  private plain(): void {
+  private skipPlain(): void {
     const near = Math.min(this.at + NEAR, this.text.length);
     for (; this.at < near; this.at += 1) {
       const code = this.text.charCodeAt(this.at);
@@ -284,7 +284,7 @@ class Scanner {
     return found[0];
   }
 
-  private space(): void {
+  private skipSpace(): void {
     WHITESPACE.lastIndex = this.at;
     WHITESPACE.test(this.text);
     this.at = WHITESPACE.lastIndex;
@@ -311,7 +311,7 @@ function normalised(number: string): string {
   const [, sign = "", whole = "", fraction = "", exponent = "0"] =
     /^(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?$/.exec(number) ?? [];
   const all = (whole + fraction).replace(/^0+/, "");
-  // By hand: an expression would begin anew at each zero of a long run that is not at the end.
+  // By hand: a regular expression would begin anew at each zero of a long run that is not at the end.
   let end = all.length;
   while (all[end - 1] === "0") end -= 1;
   const digits = all.slice(0, end);

@@ -1,10 +1,10 @@
 /** Longer lists of names help nobody. */
 const MOST_NAMES = 12;
 
-/** Of a name that was meant to be another. */
+/** Letters of an unknown name for which a similar one is searched; it may be as long as a body. */
 const MOST_LETTERS = 64;
 
-/** What to write instead of a name that is not known: the one that was meant, or else all there are. */
+/** Advice for an unknown name: the known one that was probably meant, or else a list of them. */
 export function instead(unknown: string, known: readonly string[]): string {
   const meant = closest(unknown, known);
   if (meant !== undefined) return `did you mean ${meant}?`;
@@ -14,9 +14,8 @@ export function instead(unknown: string, known: readonly string[]): string {
   return `known ${known.length === 1 ? "is" : "are"} ${shown}`;
 }
 
-/** camelCase for snake_case, a part of a name for the whole (`url` for `webhook_url`), a slip or two. */
+/** Finds the name behind camelCase for snake_case, a part of it (`url` for `webhook_url`), or a slip or two. */
 function closest(unknown: string, known: readonly string[]): string | undefined {
-  // As long as a body may be: nothing is made of it.
   if (unknown.length > MOST_LETTERS) return undefined;
   const name = plain(unknown);
   if (name === "") return undefined;
@@ -27,7 +26,7 @@ function closest(unknown: string, known: readonly string[]): string | undefined 
   const slips = name.length <= 4 ? 1 : 2;
   return known.find((each) => {
     const other = plain(each);
-    // Most differ in length by more than that, and need no look at their letters.
+    // The length rules out most of them, without the slow comparison.
     return Math.abs(other.length - name.length) <= slips && distance(name, other) <= slips;
   });
 }
@@ -36,7 +35,7 @@ function plain(name: string): string {
   return name.toLowerCase().replaceAll(/[^a-z0-9]/g, "");
 }
 
-/** Levenshtein. */
+/** Levenshtein distance. */
 function distance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, index) => index);
   for (const [i, left] of Array.from(a).entries()) {

@@ -279,7 +279,7 @@ const RATE = Object.fromEntries(
   Object.keys(RATE_HEADERS).map((name) => [name, { $ref: `#/components/headers/${name}` }]),
 );
 
-/** Refused without a key whose rate could be said. */
+/** Statuses of answers that are given before the API key, and so its rate, is known. */
 const BEFORE_THE_RATE = new Set([401, 408, 417, 431]);
 
 const RETRY_AFTER = {
@@ -303,7 +303,7 @@ const names = new Map<unknown, string>(
   Object.entries(COMPONENTS).map(([name, schema]) => [schema, name]),
 );
 
-/** Keywords for validators, and the one whose content is for this document. */
+/** Keywords that the document does not show. The content of `x-documented` takes its place. */
 const INTERNAL = new Set(["x-rule", "x-documented"]);
 
 /** Plain JSON Schema: named schemas become references, except `root` itself. */

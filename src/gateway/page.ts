@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 
-/** An HTML page made at start: no script, its one style sheet inside and named by its hash. */
+/** An HTML page made at start, without scripts. The policy allows its one inline style sheet by the hash. */
 export interface Page {
   paths: string[];
   html: string;

@@ -19,7 +19,7 @@ export function queryObject(querystring: string, schema: TSchema): Record<string
   for (const pair of querystring.split("&")) {
     if (pair === "") continue;
     const [name, value] = decoded(pair);
-    // The first is enough: each costs an exception, and a query string has room for thousands.
+    // Refused at the first one: each costs an exception, and a query string has room for thousands.
     if (name === undefined || value === undefined)
       throw invalid([
         { field: "", message: "the query string is not valid percent-encoded UTF-8" },

@@ -4,13 +4,13 @@ import { createTokenBucket, type TokenBucket } from "../waiting/token-bucket.ts"
 import { ApiError } from "./errors.ts";
 
 export interface RateLimits {
-  /** Requests a second that one API key may make for long. */
+  /** Requests a second that one API key may make in the long run. */
   perSecond: number;
   /** Requests that it may make at once. */
   burst: number;
 }
 
-/** Keys that are remembered; one that falls out starts with a full bucket, which it would have had. */
+/** Keys that are remembered. The least recently used one drops out: its bucket would be full again anyway. */
 const MOST_KEYS = 10_000;
 
 /**

@@ -8,8 +8,8 @@ import { PATIENCE_MS } from "./patience.ts";
 export type InTurn = <T>(account: string, read: () => Promise<T>) => Promise<T>;
 
 /**
- * Lets so many reads of a process for lists run at a time. The accounts take turns: one with many in the queue holds
- * up another's by one of them.
+ * Lets `atOnce` of a process's reads for lists run at a time. Accounts take turns: one with many reads in the queue
+ * delays another account's next read by one of its own.
  */
 export function createReadTurns(options: { atOnce: number; timers: Timers }): InTurn {
   const turns = createTurns({ atOnce: options.atOnce });
@@ -25,20 +25,23 @@ export function createReadTurns(options: { atOnce: number; timers: Timers }): In
   };
 }
 
-/** Of ten connections to PostgreSQL, and at most: what is read is in memory, of jobs up to 256 KiB each. */
+/**
+ * Reads for every ten connections to PostgreSQL, and never more: their results are held in memory, up to 256 KiB for
+ * each job.
+ */
 const READS_AT_ONCE = 4;
 const PAGES_AT_ONCE = 2;
-/** Lists of jobs of which some pages are there and others wait: what is there is kept until all are. */
+/** Lists of jobs that are being read: each keeps its pages in memory until the last one has come. */
 const LISTS_AT_ONCE = 4;
 
 /**
- * Turns for pages of jobs, and for what else lists read. They leave some of the process' connections to PostgreSQL, one
- * of two: all requests need one, to be authenticated.
+ * Turns for pages of jobs, and for what else lists read. They leave some of the process's connections to PostgreSQL
+ * free (of two, one): every request needs one to be authenticated.
  */
 export function createListTurns(options: { connections: number; timers: Timers }): {
   read: InTurn;
   page: InTurn;
-  /** Of all pages. */
+  /** For all pages of a list of jobs together. */
   list: InTurn;
 } {
   const { connections, timers } = options;

@@ -34,13 +34,13 @@ export interface JsonBody {
 
 export interface BodyReader {
   read(ctx: Koa.Context): Promise<JsonBody>;
-  /** What will be read of the request's body at most. Of one that is chunked and small, once it is there. */
+  /** The most bytes that `read` will read. For a small chunked body this is its size, once it has arrived. */
   mostBytes(ctx: Koa.Context): Promise<number>;
 }
 
 /**
- * koa-body reads the stream under a limit; nothing else of it is trusted: it takes invalid UTF-8, arrays
- * and compressed bodies. It is told that JSON is text in `binary`, which keeps every byte.
+ * koa-body only reads the stream under a limit, since it would accept invalid UTF-8, arrays and compressed
+ * bodies. It is told that JSON is text in `binary`, which keeps every byte.
  */
 export function createBodyReader({ limitBytes }: { limitBytes: number }): BodyReader {
   const readText = koaBody({
@@ -60,38 +60,42 @@ export function createBodyReader({ limitBytes }: { limitBytes: number }): BodyRe
   return {
     async read(ctx) {
       refuseOtherMedia(ctx);
-      // Identity by now; what reads the stream knows that in lower case only.
+      // It is `identity` by now, which the library that reads the stream knows in lower case only.
       delete ctx.req.headers["content-encoding"];
       await readText(ctx, async () => {});
       const binary: unknown = ctx.request.body;
-      // Megabytes that nobody reads again, while the mail waits for its server.
+      // Nobody reads it again, and it would keep megabytes in memory while the mail waits for its server.
       delete ctx.request.body;
       return parseJsonBody(Buffer.from(typeof binary === "string" ? binary : "", "latin1"));
     },
     async mostBytes(ctx) {
-      return Math.min(ctx.request.length ?? (await shownSize(ctx.req)) ?? limitBytes, limitBytes);
+      return Math.min(
+        ctx.request.length ?? (await bufferedSize(ctx.req)) ?? limitBytes,
+        limitBytes,
+      );
     },
   };
 }
 
 /**
- * A chunked body does not say how long it is. This waits until all of it is there, or as much as Node takes in unread
- * (64 KiB); then it is undefined. Nothing is read, and whoever is cut off meanwhile finds that out by reading.
+ * The size of a chunked body, which does not say how long it is: waits until all of it has arrived. Undefined: it is
+ * larger than what Node buffers unread (64 KiB). Consumes nothing. A connection that breaks meanwhile ends the wait;
+ * the error comes when the body is read.
  */
-async function shownSize(req: IncomingMessage): Promise<number | undefined> {
-  const shown = Promise.withResolvers<void>();
+async function bufferedSize(req: IncomingMessage): Promise<number | undefined> {
+  const arrived = Promise.withResolvers<void>();
   const look = () => {
     if (req.complete || req.destroyed || req.readableLength >= req.readableHighWaterMark)
-      shown.resolve();
+      arrived.resolve();
   };
   req.on("readable", look).on("close", look);
   look();
-  await shown.promise;
+  await arrived.promise;
   req.off("readable", look).off("close", look);
   return req.complete ? req.readableLength : undefined;
 }
 
-/** What koa-body says of a request has a status. Anything else, as that no file can be opened, is not the client's doing. */
+/** koa-body's errors about a request have a status. Others, such as a file that cannot be opened, are our own fault. */
 function bodyError(error: Error, limitBytes: number): Error {
   const { status } = error as { status?: unknown };
   if (status === 413)
@@ -102,7 +106,7 @@ function bodyError(error: Error, limitBytes: number): Error {
 
 /** 415 before a byte of the body is read. */
 function refuseOtherMedia(ctx: Koa.Context): void {
-  // RFC 9112, 6.1: `gzip, chunked` is a body that was compressed, too. Node undoes the chunks alone.
+  // RFC 9112, 6.1: `gzip, chunked` is a compressed body, too. Node undoes only the chunks.
   const transfer = ctx.get("transfer-encoding").trim().toLowerCase();
   if (transfer !== "" && transfer !== "chunked")
     throw new ApiError(
@@ -115,7 +119,7 @@ function refuseOtherMedia(ctx: Koa.Context): void {
       "unsupported_media_type",
       "the body must not be compressed: send it without Content-Encoding",
     );
-  // Without a body there is nothing of another type: it is missing, and with it the required fields.
+  // Without a body the type does not matter: the answer is that its required fields are missing.
   const sent = transfer !== "" || (ctx.request.length ?? 0) > 0;
   if (!sent && ctx.get("content-type") === "") return;
   const [type = "", ...parameters] = ctx.get("content-type").toLowerCase().split(";");
@@ -139,7 +143,7 @@ const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 export function parseJsonBody(bytes: Buffer): JsonBody {
   let text: string;
   try {
-    // Most bodies are ASCII, attachments make it megabytes: half the memory, a third of the time.
+    // Most bodies are ASCII, and megabytes with attachments: as Latin-1 in half the memory and a third of the time.
     text = isAscii(bytes) ? bytes.toString("latin1") : utf8.decode(bytes);
   } catch (cause) {
     throw new ApiError("invalid_json", "the body is not valid UTF-8", { cause });
@@ -148,7 +152,7 @@ export function parseJsonBody(bytes: Buffer): JsonBody {
     depth: LIMITS.nesting,
     values: {
       member: "webhook_payload",
-      // A value takes two bytes at least.
+      // A value takes at least two bytes.
       inMember: LIMITS.payloadBytes / 2,
       inOthers: MOST_VALUES,
     },
@@ -162,7 +166,7 @@ export function parseJsonBody(bytes: Buffer): JsonBody {
     bytes: bytes.length,
     members: scan.members,
     value: scan.value,
-    // Decoded without a loss, the text gives the bytes again: they need not be kept.
+    // The text was decoded without loss and gives the same bytes again: they need not be kept.
     fingerprint: () => createHash("sha256").update(text).digest("hex"),
   };
 }

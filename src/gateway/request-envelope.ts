@@ -8,7 +8,7 @@ import { createSwarmWarning } from "../telemetry/swarm-warning.ts";
 import { ApiError, errorAnswer } from "./errors.ts";
 
 export interface GatewayState {
-  /** Ours alone: nobody can choose it. */
+  /** Always made here: a client cannot choose it. */
   requestId: string;
   /** The route's pattern; undefined while none matched. */
   route?: string;
@@ -17,8 +17,8 @@ export interface GatewayState {
 }
 
 /**
- * The client went away before its answer began: nginx's number for it. Of an answer that nobody wrote the
- * status is koa's 404, which would be taken for one.
+ * nginx's status for a client that went away before its answer began. koa's status is still 404 then, which
+ * would look like an answer.
  */
 const UNANSWERED = "499";
 
@@ -45,7 +45,10 @@ export function requestEnvelope(options: {
 }): Koa.Middleware<GatewayState> {
   const { metrics, log, monotonic } = options;
   const message = "dependency unavailable";
-  /** By what is away, and how: an outage fails every request, and a full disk is not to be filled further. */
+  /**
+   * By dependency and kind of error. An outage fails every request, and must not write a line for each: it may be a
+   * full disk.
+   */
   const outages = new Map<string, ReturnType<typeof createSwarmWarning>>();
   return async (ctx, next) => {
     const began = monotonic();
@@ -103,27 +106,26 @@ export function requestEnvelope(options: {
     ctx.set({ ...answer.headers });
     ctx.type = "application/json";
     ctx.body = JSON.stringify(answer.body);
-    // What was not read of the body is read and thrown away, so that a client that is still sending
-    // gets to the answer.
+    // The unread rest of the body is thrown away, so that a client that is still sending gets to the answer.
     if (!ctx.req.readableEnded) ctx.req.resume();
   }
 }
 
-/** What Node lets through and HTTP does not. */
+/** Refuses what Node accepts and HTTP does not. */
 function refuseMalformed(ctx: Koa.ParameterizedContext<GatewayState>): void {
   if (ctx.req.httpVersion === "1.1" && ctx.get("host") === "")
     throw new ApiError("malformed_request", "the Host header is missing");
-  // RFC 9112, 3.2: who stands before us may have gone by the other one.
+  // RFC 9112, 3.2: a proxy before us may have used the other one.
   if ((ctx.req.headersDistinct["host"]?.length ?? 0) > 1)
     throw new ApiError("malformed_request", "the Host header is given more than once");
   if (!ctx.url.startsWith("/") && !/^https?:\/\//i.test(ctx.url) && ctx.url !== "*")
     throw new ApiError("malformed_request", "the request target cannot be read");
 }
 
-/** Gives 404, 405 and OPTIONS, which the router leaves without a body, their shape. */
+/** Answers 404, 405 and OPTIONS, which the router leaves without a body. */
 function nameUnrouted(ctx: Koa.ParameterizedContext<GatewayState>): void {
   if (ctx.body !== undefined && ctx.body !== null && ctx.body !== "") return;
-  // The router names no method for a path that it does not know, however odd the request's own is.
+  // For a path that it does not know, the router's Allow is empty, whatever the request's method.
   const allowed = ctx.res.hasHeader("Allow") && ctx.response.get("Allow") !== "";
   if (!allowed) ctx.remove("Allow");
   if (ctx.method === "OPTIONS" && (allowed || ctx.url === "*")) {

@@ -18,8 +18,8 @@ const ajv = new Ajv2020({
 ajv.addVocabulary(["x-rule", "x-documented"]);
 
 /**
- * To be called once at start. What it returns throws ApiError 400 with the findings, or returns the value typed.
- * `member`: what the findings call a member of the value.
+ * Call it once, at start. The function that it makes returns the value typed, or throws ApiError 400 with the
+ * findings. `member`: what the findings call a member of the value.
  */
 export function validator<S extends TSchema>(
   schema: S,
@@ -29,9 +29,9 @@ export function validator<S extends TSchema>(
   return (value) => {
     if (check(value)) return value as Static<S>;
     const errors = check.errors ?? [];
-    // It would keep what it has refused, megabytes of a request, until the next one.
+    // Otherwise the validator keeps the refused value, megabytes of a request, until its next call.
     check.errors = null;
-    // Only those that are shown: what a name was meant to be takes long to find out, for thousands.
+    // Only those that are shown: to find the name that was meant takes long, for thousands of them.
     throw invalid(
       errors.slice(0, MOST_DETAILS).map((error) => finding(error, member)),
       errors.length,

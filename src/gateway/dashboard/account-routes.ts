@@ -27,13 +27,13 @@ export interface AccountRouteOptions {
   /** Days that the installation keeps history; 0: for ever. */
   installation: { retentionDays: number };
   mailer: Pick<Mailer, "send">;
-  /** Undefined: jobs do not live in namespaces, but with the account. */
+  /** Undefined: jobs are kept in PostgreSQL, and accounts have no namespaces. */
   binding?: {
     /** Tells a namespace from an earlier one of its name; empty when there is none yet. */
     uidOf(namespace: string): Promise<string>;
     /** Deletes an account by `remove`, and then the jobs that REST made in its namespace. */
     deleteAccount(account: string, remove: () => Promise<void>): Promise<JobsLeft | undefined>;
-    /** What this process remembers of bindings is out of date. */
+    /** To be called when what this process remembers of bindings is out of date. */
     changed(): void;
   };
   report: (error: unknown) => void;
@@ -135,9 +135,9 @@ export function accountRoutes(options: AccountRouteOptions) {
           },
         };
       } catch (error) {
-        // An account that nobody can get into would only be in the way of its name.
+        // Nobody could get into the account, and it would keep its name taken.
         await accounts.delete(account.id);
-        throw error instanceof InvalidInput ? ofOwner(error) : error;
+        throw error instanceof InvalidInput ? aboutOwnerEmail(error) : error;
       }
     },
 
@@ -181,7 +181,7 @@ export function accountRoutes(options: AccountRouteOptions) {
   }
 }
 
-/** In the fragment: browsers send it to no server, and no log has it. */
+/** The token is in the fragment: browsers send that to no server, and no log has it. */
 function linkOf(request: DashboardRequest, token: string): string {
   return `${request.origin}/dashboard/invitation#${token}`;
 }
@@ -194,8 +194,8 @@ function invitationView({ id, email, role, createdAt, expiresAt }: Invitation) {
   return { id, email, role, created_at: isoUtc(createdAt), expires_at: isoUtc(expiresAt) };
 }
 
-/** The invitation's `email` is the `owner_email` of who creates the account. */
-function ofOwner({ findings }: InvalidInput): InvalidInput {
+/** The invitation's `email` is called `owner_email` in the request that creates the account. */
+function aboutOwnerEmail({ findings }: InvalidInput): InvalidInput {
   return new InvalidInput(
     findings.map((found) => (found.field === "email" ? { ...found, field: "owner_email" } : found)),
   );

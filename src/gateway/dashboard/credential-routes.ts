@@ -80,9 +80,9 @@ export function credentialRoutes(options: CredentialRouteOptions) {
   };
 
   /**
-   * The settings as they will be used. A password that is left out is the stored one, but never for
-   * another server or user, nor with less encryption: whoever holds only a session must not be able to
-   * have the password sent to a server of theirs.
+   * The settings as they will be used. A password that is left out is the stored one, but never for another
+   * server or user, nor with less encryption: a session alone must not be enough to have the password sent
+   * to some other server.
    */
   async function complete(
     account: string,
@@ -99,7 +99,7 @@ export function credentialRoutes(options: CredentialRouteOptions) {
     let password: string | null = null;
     if (username !== null) {
       const stored = body.password === undefined ? await smtpSettings.get(account) : undefined;
-      password = body.password ?? keeps(stored, { ...body, host, username }) ?? null;
+      password = body.password ?? keptPassword(stored, { ...body, host, username }) ?? null;
       if (password === null)
         findings.push({
           field: "password",
@@ -123,7 +123,7 @@ export function credentialRoutes(options: CredentialRouteOptions) {
   }
 }
 
-function keeps(
+function keptPassword(
   stored: SmtpSettings | undefined,
   next: { host: string; port: number; username: string; tls: string },
 ): string | undefined {

@@ -45,7 +45,7 @@ type Parts = DashboardOptions &
   CredentialRouteOptions &
   DashboardJobRouteOptions &
   AccountRouteOptions & {
-    /** For the bodies of those who are signed in; others' are small. */
+    /** For the bodies of users who are signed in; all other bodies are small. */
     room: BodyRoom;
     trustedProxies: TrustedProxies;
     rest: ReturnType<typeof jobRoutes> &
@@ -92,7 +92,7 @@ export function routeDashboard(router: Router<GatewayState>, parts: Parts): void
   const { files } = parts;
   if (!files) return;
   router.get(["/dashboard", "/dashboard/"], (ctx) => page(ctx, ""));
-  // Not the API's own paths, of which GET would be a method then.
+  // Not the API's paths: GET would then be a method of each of them.
   router.get(/^\/dashboard\/(?!api(?:\/|$))/, (ctx) =>
     page(ctx, ctx.path.slice("/dashboard/".length)),
   );
@@ -106,7 +106,7 @@ export function routeDashboard(router: Router<GatewayState>, parts: Parts): void
     await files?.serve(ctx, path);
   }
 
-  /** 403 for another site, 401, 403 for the role, then 400 and whatever the handler says. */
+  /** Refusals in this order: 403 for another site, 401, 403 for the role, 400, then what the handler refuses. */
   function route(endpoint: DashboardEndpoint, handler: DashboardHandler): void {
     const { access } = endpoint;
     routeEndpoint<DashboardRequest>(router, {

@@ -11,7 +11,7 @@ export const API_PATH = "/dashboard/api";
 /** Who may call: anybody, any user of the account, its owners, or administrators of the installation. */
 export type Access = "open" | "member" | "owner" | "admin";
 
-/** As the REST API's table, with paths below `API_PATH`. */
+/** Like an endpoint of the REST API's table, with a path below `API_PATH`. */
 export type DashboardEndpoint = Omit<
   EndpointDefinition,
   "tag" | "description" | "authenticated" | "largeBody" | "alternative"

@@ -21,16 +21,16 @@ export type JobInventory = (account: string, now: Instant) => Promise<readonly I
 interface Known extends InventoryItem {
   timing: Timing;
   cursor: StatusCursor | undefined;
-  /** Until when status and next run stay as they are, if job and cursor do. */
+  /** Status and next run stay the same until then, unless job or cursor change. */
   until: Instant;
 }
 
-/** Cron expressions are compiled at their first sight, which takes 50 µs: others get their turn in between. */
+/** After so many new jobs other work gets a turn: compiling a cron expression, once for each job, takes 50 µs. */
 const NEW_AT_ONCE = 200;
 
 /**
- * What is worked out about a job is kept for as long as the index hands out the same object, so that a
- * look at 10,000 jobs works out those that changed or fired since the last look.
+ * What was computed about a job is kept for as long as the index returns the same object. So a look at 10,000
+ * jobs only computes those that changed or fired since the last look.
  */
 export function createJobInventory(parts: {
   jobIndex: JobIndex;
@@ -79,8 +79,8 @@ function itemOf(
 }
 
 /**
- * The cursors of an account come as one text, and V8 keeps all of a text for a part of it: each look that found
- * a change would stay in memory for as long as the job does.
+ * The cursors of an account come as one text, and V8 keeps a whole text in memory for a part of it. Without a copy,
+ * the text in which a job's cursor changed would stay for as long as the job does.
  */
 function copied(part: string): string {
   return Buffer.from(part).toString();

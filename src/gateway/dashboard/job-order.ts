@@ -3,7 +3,7 @@ import type { ListedJob } from "../../domain/listed-job.ts";
 import type { InventoryItem } from "./job-inventory.ts";
 import type { JobsPageQuery } from "./schemas.ts";
 
-/** The items, which come oldest first, in this order. `lastRuns`: for the one that goes by them. */
+/** Sorts the items, which come oldest first. `lastRuns` is needed by `last_run` only. */
 type Order = (
   items: readonly InventoryItem[],
   lastRuns: ReadonlyMap<string, LastRun> | undefined,
@@ -11,7 +11,7 @@ type Order = (
 
 export function createJobOrders(): Record<NonNullable<JobsPageQuery["sort"]>, Order> {
   const collator = new Intl.Collator("en");
-  /** Where a job stood when it was last put in order by name: all but the new ones are in order already. */
+  /** Each job's place when the jobs were last sorted by name: all but new ones begin in that order. */
   const places = new WeakMap<ListedJob, number>();
 
   function byName(items: readonly InventoryItem[]): InventoryItem[] {
@@ -22,7 +22,7 @@ export function createJobOrders(): Record<NonNullable<JobsPageQuery["sort"]>, Or
       if (place === undefined) fresh.push(item);
       else placed[place] = item;
     }
-    // Comparing as people do takes a microsecond: of what is in order already, each with its neighbour.
+    // A collator's comparison takes a microsecond. Of what is in order already, only neighbours are compared.
     const sorted = [...placed.filter((item) => item !== undefined), ...fresh].sort((a, b) =>
       collator.compare(a.job.spec.name, b.job.spec.name),
     );
@@ -43,7 +43,7 @@ export function createJobOrders(): Record<NonNullable<JobsPageQuery["sort"]>, Or
   };
 }
 
-/** Infinity minus Infinity is no number: those without a time stay as they are. */
+/** Infinity minus Infinity is NaN: two without a time are equal. */
 function ascending(a: number, b: number): number {
   return a - b || 0;
 }

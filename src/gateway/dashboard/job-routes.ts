@@ -32,7 +32,7 @@ export interface DashboardJobRouteOptions {
   clock: Clock;
   /** The same operations of the REST API. */
   rest: ReturnType<typeof jobRoutes>;
-  /** The ScheduledJob that a job is, or would be, as a resource. */
+  /** The ScheduledJob resource of a job, or the one that it would have in a cluster. */
   manifest: (job: { name: string; spec: JobSpec }) => object;
 }
 
@@ -51,7 +51,7 @@ export function dashboardJobRoutes(options: DashboardJobRouteOptions) {
       const { account, query } = request;
       const { limit = 25, offset = 0, sort = "created" } = query;
       const failing = query.status === "failing";
-      // Of the history of all jobs only what the order or the filter needs is read.
+      // The last runs of all jobs are read only when the order or the filter needs them.
       const [all, lastRuns] = await Promise.all([
         inventory(account, clock.now()),
         failing || sort === "last_run"
@@ -124,13 +124,13 @@ export function dashboardJobRoutes(options: DashboardJobRouteOptions) {
     action: BulkBody["action"],
     id: string,
   ): Promise<string | null> {
-    const each: ApiRequest = { ...request, params: { id }, body: undefined, query: {} };
+    const single: ApiRequest = { ...request, params: { id }, body: undefined, query: {} };
     try {
-      await (action === "pause" ? rest.pauseJob(each) : rest.resumeJob(each));
+      await (action === "pause" ? rest.pauseJob(single) : rest.resumeJob(single));
       return null;
     } catch (error) {
       const answer = errorAnswer(error);
-      // A job that is gone or owned is its own affair; anything else concerns all of them.
+      // That a job is gone or owned concerns only that job; any other error concerns all of them.
       if (answer.status !== 404 && answer.status !== 409) throw error;
       return answer.body.error;
     }

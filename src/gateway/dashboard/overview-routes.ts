@@ -103,7 +103,7 @@ export function overviewRoutes(options: OverviewRouteOptions) {
   };
 }
 
-/** The next few of many: nothing else is put in order. */
+/** The next few runs, without sorting all jobs. */
 function soonest(items: readonly InventoryItem[]): object[] {
   const next: { job: ListedJob; at: Instant }[] = [];
   for (const { job, nextRunAt: at } of items) {

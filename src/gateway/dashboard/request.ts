@@ -15,7 +15,7 @@ export interface DashboardRequest<Body = unknown, Query = unknown> extends ApiRe
   host: string;
   /** `https://host` of the dashboard; on reads, which need none, empty. */
   origin: string;
-  /** Whose sign-ins these are: the address of the client, or the network that it has. */
+  /** What sign-ins are counted by: the address of the client, or its network; see `clientAddress`. */
   client: string;
 }
 

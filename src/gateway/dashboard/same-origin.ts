@@ -2,9 +2,9 @@ import { ApiError } from "../errors.ts";
 import { isLoopbackHost } from "./session-cookie.ts";
 
 /**
- * Every request of the dashboard that changes something must come from the dashboard: browsers say where
- * a POST comes from (Origin), and newer ones how it relates to us (Sec-Fetch-Site); neither can be set
- * by a page. Throws ApiError 403 for another site, and for a request that does not say.
+ * A request that changes something must come from the dashboard itself. Browsers say where a POST comes from
+ * (Origin), and newer ones whether that is the same origin (Sec-Fetch-Site); no page can set either. Throws
+ * ApiError 403 for another site, and for a request that does not say.
  */
 export function refuseCrossOrigin(headers: {
   host: string;
@@ -19,7 +19,7 @@ export function refuseCrossOrigin(headers: {
     throw foreign;
   }
   const url = URL.parse(origin);
-  // Only the host: whether TLS ends here or at a proxy before us, we cannot see.
+  // Only the host is compared: TLS may end at a proxy before us.
   if (!url || url.host !== host.toLowerCase().replace(/:(?:80|443)$/, "")) throw foreign;
   if (url.protocol === "http:" && !isLoopbackHost(host))
     throw new ApiError(

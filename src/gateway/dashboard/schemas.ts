@@ -51,7 +51,7 @@ export type SingleSignOn = Static<typeof singleSignOnBody>;
 export const singleSignOnAnswer = Type.Object({
   url: Type.String({ description: "The provider's page that the browser must open." }),
 });
-/** As providers have it: what we do not know is theirs to send. */
+/** Not closed: providers may send parameters that we do not know. */
 export const callbackQuery = Type.Unsafe<Record<string, string>>({
   type: "object",
   properties: {

@@ -18,8 +18,8 @@ const SESSION: HostCookie = {
 };
 
 /**
- * Of one sign-in, whose `state` names it: another one in a second tab is not in its way. Lax: it has to come along
- * when the provider sends the browser back.
+ * The cookie of one sign-in, named by its `state`, so that a sign-in in a second tab does not overwrite it. Lax: the
+ * browser must send it when the provider redirects back to us.
  */
 function singleSignOn(state: string): HostCookie {
   return {
@@ -29,7 +29,7 @@ function singleSignOn(state: string): HostCookie {
   };
 }
 
-/** As the states that we make; what comes back may be anything. */
+/** The form of our own states; what comes back may be anything. */
 const STATE = /^[\w-]{8,}$/;
 
 /** Whether the Host header names this machine itself: `localhost:8080`, `127.0.0.1`, `[::1]`, `a.localhost`. */

@@ -30,7 +30,7 @@ export function sessionRoutes(options: SessionRouteOptions) {
       if (!found) throw signInFailed();
       const token = await sessionOf(found);
       if (token === undefined) throw signInFailed();
-      return begun(request, found.user, token, 200);
+      return answerWithSession(request, found.user, token, 200);
     },
 
     /** What the page needs to know before anybody is signed in. */
@@ -60,7 +60,7 @@ export function sessionRoutes(options: SessionRouteOptions) {
       const { current_password: password = "", new_password: wanted } = request.body;
       const field = "current_password";
       const confirmed = await confirmPassword({ brake, users }, request, { field, password });
-      // Who knows a password that is replaced meanwhile does not take the new one back.
+      // Fails if the confirmed password was replaced meanwhile: the old one must not undo that change.
       const changed = await users.replacePassword(confirmed, wanted);
       if (!changed) throw notYours(field);
       // Whoever knew the old password, or stole a session, is out.
@@ -83,14 +83,14 @@ export function sessionRoutes(options: SessionRouteOptions) {
       if (!user) throw unknownInvitation();
       const session = await sessions.create(user.id);
       if (!session) throw unknownInvitation();
-      return begun(request, user, session.token, 201);
+      return answerWithSession(request, user, session.token, 201);
     },
   };
 
   /**
-   * A new session's token. Whoever replaces a password ends the sessions after that: one that is begun with the
-   * old password meanwhile is either among them or known by this look. Undefined: it has been replaced, or the
-   * user removed.
+   * A new session's token. A password is first replaced, and then all sessions are ended: one that begins with the
+   * old password meanwhile is either ended with them, or found by the check here. Undefined: the password was
+   * replaced, or the user removed.
    */
   async function sessionOf(verified: Verified): Promise<string | undefined> {
     const session = await sessions.create(verified.user.id);
@@ -99,8 +99,8 @@ export function sessionRoutes(options: SessionRouteOptions) {
     return undefined;
   }
 
-  /** Of a new session, whatever cookie came along: nobody can make somebody sign in to a session of theirs. */
-  async function begun(
+  /** Always a new session, whatever cookie came along: nobody can make a user sign in to a session known to others. */
+  async function answerWithSession(
     request: DashboardRequest,
     user: User,
     token: string,
@@ -126,7 +126,10 @@ export function sessionRoutes(options: SessionRouteOptions) {
   }
 }
 
-/** Undefined: wrong. Throws ApiError 429 while guesses are slowed down; what is refused as too much is no guess. */
+/**
+ * Undefined: the address or the password is wrong. Throws ApiError 429 while guesses are slowed down. An attempt that
+ * is refused because too many are under way does not count as a guess.
+ */
 async function verified(
   { brake, users }: { brake: SignInBrake; users: Pick<Users, "verify"> },
   attempt: { email: string; password: string; client: string; party: string },
@@ -150,8 +153,8 @@ async function verified(
 }
 
 /**
- * For what a stolen session must not be enough for: the password, or for who has none a sign-in within the
- * last ten minutes. Throws ApiError 400 on `field`.
+ * For actions for which a stolen session must not be enough. Asks for the password, or, of a user without one, for a
+ * sign-in within the last ten minutes. Throws ApiError 400 on `field`.
  */
 export async function confirmPassword(
   parts: { brake: SignInBrake; users: Pick<Users, "verify"> },
@@ -167,7 +170,7 @@ export async function confirmPassword(
     throw invalid([{ field: given.field, message }]);
   }
   const { password } = given;
-  // Who is known does not stand behind those who only share the address.
+  // The user is the party: one who is signed in does not wait behind others who share the client's address.
   const found = await verified(parts, { email, password, client: request.client, party: id });
   if (found?.user.id !== id) throw notYours(given.field);
   return found;

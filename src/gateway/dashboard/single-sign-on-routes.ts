@@ -25,7 +25,7 @@ export interface SingleSignOnRouteOptions {
   log: Pick<Logger, "warn" | "error">;
 }
 
-/** Why nobody is signed in, for the page to put into words: a link cannot put words of its own there. */
+/** Why nobody is signed in. The page puts it into words, so that a forged link cannot show its own text. */
 type Reason =
   | Exclude<Awaited<ReturnType<Identities["userOf"] | Identities["accept"]>>["kind"], "user">
   /** No sign-in is under way in this browser, or no longer. */
@@ -35,8 +35,8 @@ type Reason =
   | "failed";
 
 /**
- * Sign-in through an OpenID provider. The page asks where to go and goes there by itself: no form is
- * submitted, whose redirects the page's policy (`form-action`) would have to let through.
+ * Sign-in through an OpenID provider. The page asks where to go and navigates there itself: the redirects of a
+ * submitted form would have to be allowed by the page's policy (`form-action`).
  */
 export function singleSignOnRoutes(options: SingleSignOnRouteOptions) {
   const { sessions, log } = options;
@@ -50,7 +50,7 @@ export function singleSignOnRoutes(options: SingleSignOnRouteOptions) {
           `sign in with ${provider.name} at ${provider.publicUrl}/dashboard/: the provider sends you back there`,
         );
       const { url, checks } = await beginning(provider);
-      // The session cookie does not come along from another site, so that the callback could not end it.
+      // Ended here: the session cookie does not come along from the provider's site, and the callback could not end it.
       if (token !== undefined) await sessions.delete(token);
       const attempt = await attempts.begin(checks);
       // The invitation's token travels with the browser, which has it anyway; here only its hash is kept.
@@ -69,21 +69,21 @@ export function singleSignOnRoutes(options: SingleSignOnRouteOptions) {
       const { host, requestId, cookies, query } = request;
       const { state = "" } = query;
       const cookie = readSingleSignOnCookie(cookies, host, state);
-      // Another one may be under way in this browser: its cookie stays.
-      if (cookie === undefined) return notIn("expired");
-      const over = singleSignOnCookie(null, host, state);
+      // Another sign-in may be under way in this browser: its cookie stays.
+      if (cookie === undefined) return notSignedIn("expired");
+      const removed = singleSignOnCookie(null, host, state);
       try {
         const result = await finish(parts, cookie, request);
-        if (typeof result === "string") return notIn(result, over);
+        if (typeof result === "string") return notSignedIn(result, removed);
         if (request.token !== undefined) await sessions.delete(request.token);
-        // Always a new one: nobody can make somebody sign in to a session of theirs.
+        // Always a new session: nobody can make a user sign in to a session known to others.
         const session = await sessions.create(result.user);
-        if (!session) return notIn("unknown", over);
-        return back("/dashboard/", over, sessionCookie(session.token, host));
+        if (!session) return notSignedIn("unknown", removed);
+        return redirect("/dashboard/", removed, sessionCookie(session.token, host));
       } catch (error) {
-        // A person's browser is here, not a program: in any case it gets back to the page.
+        // This is a person's browser, not a program: whatever happens, it is sent back to the page.
         log.error({ err: error, request_id: requestId }, "single sign-on failed");
-        return notIn("failed", over);
+        return notSignedIn("failed", removed);
       }
     },
   };
@@ -101,7 +101,7 @@ export function singleSignOnRoutes(options: SingleSignOnRouteOptions) {
   ): Promise<Reason | { user: string }> {
     const { query, requestId: request_id } = request;
     const [attempt = "", invitation] = cookie.split(".");
-    // Taken before anything is asked of the provider: the same address a second time finds nothing.
+    // Taken before the provider is asked: the same callback finds nothing a second time.
     const checks = await attempts.take(attempt);
     if (!checks) return "expired";
     const outcome = await provider.finish(query, checks).catch((error: unknown) => {
@@ -136,11 +136,11 @@ async function beginning(provider: IdentityProvider) {
 }
 
 /** The reason is in the fragment, which goes to no server and into no log. */
-function notIn(reason: Reason, ...cookies: string[]): ApiAnswer {
-  return back(`/dashboard/#sign-in=${reason}`, ...cookies);
+function notSignedIn(reason: Reason, ...cookies: string[]): ApiAnswer {
+  return redirect(`/dashboard/#sign-in=${reason}`, ...cookies);
 }
 
-function back(location: string, ...cookies: string[]): ApiAnswer {
+function redirect(location: string, ...cookies: string[]): ApiAnswer {
   return {
     status: 303,
     body: { message: "see the dashboard" },

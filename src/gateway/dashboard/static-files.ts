@@ -57,7 +57,7 @@ export async function readStaticFiles(directory: string): Promise<StaticFiles | 
         await send(ctx, file, extname(path));
         return;
       }
-      // What looks like a file is not an address of the app: an old asset is 404, not a page.
+      // Not an address of the app: an old asset must be 404, not the page.
       if (path.startsWith("assets/")) return;
       const nonce = randomBytes(16).toString("base64");
       ctx.set("Content-Security-Policy", contentSecurityPolicy(nonce));
@@ -90,7 +90,7 @@ async function send(ctx: Koa.Context, file: StaticFile, extension: string): Prom
 
 /**
  * Scripts and styles only from our own files. The component library writes its theme's variables into a
- * style element of its own, which the nonce lets in; no style attribute stands in any HTML text.
+ * style element, which the nonce allows. No HTML text of ours has a style attribute.
  */
 function contentSecurityPolicy(nonce: string): string {
   return [

@@ -1,10 +1,10 @@
 /** Text that YAML 1.1 and 1.2 both read as this very string without quotes. */
 const PLAIN = /^[A-Za-z](?:[A-Za-z0-9_./ -]*[A-Za-z0-9_./-])?$/;
-/** What JSON leaves as it is, and kubectl refuses as control characters or reads as line breaks. */
+/** Characters that JSON does not escape, but kubectl refuses as control characters or reads as line breaks. */
 const UNPRINTABLE = /[\u007f-\u009f\u2028\u2029\ufeff\ufffe\uffff]/g;
-/** What nests deeper is written as JSON, which is YAML too: each level would be two spaces more in every line. */
+/** Deeper values are written as JSON, which is YAML too: as blocks each level would add two spaces to every line. */
 const MOST_INDENT = 24;
-/** Of a key, as it is written, before its colon (YAML 1.2.2, 7.4.2: 1024); a longer one says that it is one. */
+/** Characters of a written key before its colon (YAML 1.2.2, 7.4.2: 1024); a longer key is marked with `?`. */
 const LONGEST_KEY = 1_000;
 const WORDS = /^(?:null|true|false|yes|no|on|off|y|n|[.+-]?(?:inf|nan))$/i;
 

@@ -14,8 +14,8 @@ export function executionRoutes(options: { jobs: JobStore; history: RunHistory }
       const jobId = params["id"] ?? "";
       if (!canBeJobId(jobId)) throw new JobNotFound(jobId);
       const found = await page(account, jobId, query);
-      // A trace is enough: history outlives its job, and an id may have had several.
-      if (found.length === 0 && !(await traced(account, jobId))) throw new JobNotFound(jobId);
+      // History is enough: it outlives its job.
+      if (found.length === 0 && !(await known(account, jobId))) throw new JobNotFound(jobId);
       return { status: 200, body: found };
     },
   };
@@ -32,7 +32,7 @@ export function executionRoutes(options: { jobs: JobStore; history: RunHistory }
     );
   }
 
-  async function traced(account: string, jobId: string): Promise<boolean> {
+  async function known(account: string, jobId: string): Promise<boolean> {
     return (await jobs.get(account, jobId)) !== undefined || history.known(account, jobId);
   }
 }

@@ -46,17 +46,17 @@ export interface JobRouteOptions {
   monotonic: Monotonic;
   /** Bounds the pages of jobs that are read at a time. */
   pageInTurn: InTurn;
-  /** Bounds the lists that are being put together: a crowd's would grow side by side, and none be done. */
+  /** Bounds the lists that are put together at a time: too many would all grow, and none would be finished. */
   listInTurn: InTurn;
   randomBytes: (count: number) => Uint8Array;
   report: (error: unknown) => void;
 }
 
-/** Somebody else's change between our read and our write: read again, this often. */
+/** How often a change is tried when somebody else writes between our read and our write. */
 const TRIES = 5;
 /** Jobs that a list reads at a time. */
 const PAGE = 100;
-/** How long "run now" waits for a job that was created a moment ago to be taken up. */
+/** How long "run now" waits for the controller to take up a job that was created or changed a moment ago. */
 const TAKE_UP_MS = 2_000;
 const TAKE_UP_POLL_MS = 50;
 
@@ -72,11 +72,11 @@ export function jobRoutes(options: JobRouteOptions) {
         request,
         scope: "POST /jobs",
         work: async () => {
-          // In here, so that a replay is not judged by the time and the rules of today.
+          // Checked in here, so that a replay is not judged by the present time and rules.
           const result = specFromRest({ ...asked, now: clock.now() });
           const before = result.ok ? undefined : await madeBefore(account, key, asked);
-          const job = before ?? (await created(account, await accepted(account, result), key));
-          // No cursor yet, or that of an earlier try, which a fresh view need not know.
+          const job = before ?? (await createOnce(account, await accepted(account, result), key));
+          // A new job has no cursor. One of an earlier try may have: it is answered like a new one.
           return { status: 201, body: jobCreated({ job, cursor: undefined }) };
         },
         // The derived id makes a second try harmless: it finds the job of the first.
@@ -86,7 +86,7 @@ export function jobRoutes(options: JobRouteOptions) {
     },
 
     async listJobs(request: ApiRequest<undefined, JobsQuery>): Promise<ApiAnswer> {
-      const body = await listInTurn(request.account, () => listed(request));
+      const body = await listInTurn(request.account, () => readList(request));
       return { status: 200, body };
     },
 
@@ -109,13 +109,13 @@ export function jobRoutes(options: JobRouteOptions) {
 
     async resumeJob(request: ApiRequest): Promise<ApiAnswer> {
       const job = await change(request, async ({ spec }) => ({ ...spec, suspend: false }));
-      // Resuming an unsuspended job makes no new generation, and the halt is one of the generation.
+      // A new generation ends a halt, but resuming a job that is not suspended makes none.
       await ledger.liftHalt(job);
       return detail(job);
     },
 
     async deleteJob(request: ApiRequest): Promise<ApiAnswer> {
-      // Also of one that goes at this moment by other hands, or went at a try whose answer the store has lost.
+      // Also when somebody else deletes the job at this moment, or an earlier try did and its answer was lost.
       const clearAway = async (error: unknown): Promise<never> => {
         if (error instanceof JobNotFound) await cancelLeftBehind(request);
         throw error;
@@ -133,7 +133,7 @@ export function jobRoutes(options: JobRouteOptions) {
       const key = request.idempotencyKey ?? request.requestId;
       const until = monotonic() + TAKE_UP_MS;
       for (;;) {
-        // Read each time: it may be edited, or deleted under our hands.
+        // Read each time: it may be changed or deleted meanwhile.
         const job = await existing(request);
         const { compiled } = timingOf(job.spec);
         if (!compiled.ok) throw invalid([compiled.finding]);
@@ -151,8 +151,8 @@ export function jobRoutes(options: JobRouteOptions) {
     },
   };
 
-  /** Of a client that has gone away nothing more is read: those who still wait would wait for that, and in vain. */
-  async function listed(request: ApiRequest<undefined, JobsQuery>): Promise<object[]> {
+  /** Stops when the client has gone away: others would wait for a list that nobody reads. */
+  async function readList(request: ApiRequest<undefined, JobsQuery>): Promise<object[]> {
     const { account, query, gone } = request;
     const found: object[] = [];
     let next: string | undefined;
@@ -177,9 +177,9 @@ export function jobRoutes(options: JobRouteOptions) {
   }
 
   /**
-   * A try that broke off between the store and PostgreSQL left runs behind, and the next one finds no
-   * job: it must not say so before they are cancelled. The uids are read first: a job that is made under
-   * the id meanwhile has another one.
+   * A delete that broke off between the store and PostgreSQL left runs behind. The next try finds no job, and
+   * must cancel those runs before it says so. The uids are read before the job: a job that is created under
+   * the id meanwhile has another uid.
    */
   async function cancelLeftBehind({ account, params }: ApiRequest): Promise<void> {
     const id = params["id"] ?? "";
@@ -214,8 +214,8 @@ export function jobRoutes(options: JobRouteOptions) {
   }
 
   /**
-   * The job of an earlier try with this key, whose answer was lost: its time may have come since, and the
-   * caller must not hear that there is no such job.
+   * The job that an earlier try with this key made, if its answer was lost. The request may be invalid by now,
+   * because its time has passed; the caller must not be told so, for the job exists.
    */
   async function madeBefore(
     account: string,
@@ -229,7 +229,7 @@ export function jobRoutes(options: JobRouteOptions) {
     return then.ok && isSame(job.spec, then.spec) ? job : undefined;
   }
 
-  async function created(account: string, spec: JobSpec, key: string | undefined): Promise<Job> {
+  async function createOnce(account: string, spec: JobSpec, key: string | undefined): Promise<Job> {
     const id =
       key === undefined
         ? newJobId(clock.now(), options.randomBytes(10))
@@ -238,7 +238,8 @@ export function jobRoutes(options: JobRouteOptions) {
       return await jobs.create({ account, id, spec });
     } catch (error) {
       if (!(error instanceof JobExists)) throw error;
-      // An earlier try got as far as the store: with this key, or, of an id that nobody else has, the store's own.
+      // An earlier try got as far as the store: one of the caller with this key, or, without a key, one of the store's
+      // own, since nobody else has the id.
       const job = await jobs.get(account, id);
       if (job && isSame(job.spec, spec)) return job;
       if (key === undefined) throw error;
@@ -250,7 +251,7 @@ export function jobRoutes(options: JobRouteOptions) {
     }
   }
 
-  /** Read, change, write; again when somebody else was faster. */
+  /** Reads, changes and writes the job; again when somebody else was faster. */
   async function change(
     request: Pick<ApiRequest, "account" | "params">,
     to: (job: Job) => Promise<JobSpec>,
@@ -280,7 +281,7 @@ function comparable(spec: JobSpec): object {
     : spec;
 }
 
-/** `webhook_payload` as it stood in the body. Throws ApiError 400 for a number in it that would not stay itself. */
+/** `webhook_payload` as written in the body. Throws ApiError 400 for a number that a JSON round trip would change. */
 export function payloadText(request: Pick<ApiRequest, "json">): string | undefined {
   if (!request.json) return undefined;
   const inexact = request.json.members.get("webhook_payload")?.inexact;

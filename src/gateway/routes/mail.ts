@@ -37,13 +37,13 @@ const CODE = /^[0-9]{6}$/;
 
 export function mailRoutes(options: MailRouteOptions) {
   const { mailer, emailLog, otps, metrics } = options;
-  /** The log has not taken the last entry of a mail that was sent. */
+  /** The last entry of a mail that was sent could not be written to the log. */
   let logAway = false;
-  /** Accounts of which it took none, for a lock that somebody holds: on their counters, as far as is known. */
+  /** Accounts whose entries met a lock that somebody holds: on the account's counters, as far as is known. */
   const locked = new Set<string>();
-  /** Whether it takes one by now: of anybody, and of one of those. */
-  let asking: Promise<void> | undefined;
-  let askingOfLocked: Promise<void> | undefined;
+  /** Checks under way whether the log takes entries by now: in general, and for one of `locked`. */
+  let checking: Promise<void> | undefined;
+  let checkingLocked: Promise<void> | undefined;
 
   return {
     async sendEmail(request: ApiRequest<SendRequest>): Promise<ApiAnswer> {
@@ -56,13 +56,13 @@ export function mailRoutes(options: MailRouteOptions) {
         scope: "POST /send",
         repeatable: false,
         report: options.report,
-        // Nothing in here of the request: its JSON would stay in memory while the mail waits.
+        // This must not refer to the request: its JSON would stay in memory while the mail waits.
         work: async () => {
-          await untilLogged(account);
+          await untilLogWritable(account);
           const result = await mailer.send(account, message, { smtpRevision });
           if (result.kind === "unconfigured") throw smtpNotConfigured();
           refuseBeyondQueue(result);
-          const entry = await logged(account, "email", { to, subject }, result);
+          const entry = await appendToLog(account, "email", { to, subject }, result);
           if (result.kind === "failed") throw sendingFailed(result);
           return {
             status: 200,
@@ -80,10 +80,10 @@ export function mailRoutes(options: MailRouteOptions) {
         keys: options.idempotency,
         request,
         scope: "POST /send/otp",
-        // A second code takes the place of the first, whether or not that was mailed.
+        // A second code replaces the first, whether or not that was mailed.
         repeatable: true,
         report: options.report,
-        // As above.
+        // No reference to the request here either.
         work: () => sendCode({ account, smtpRevision }, to),
       });
     },
@@ -113,7 +113,7 @@ export function mailRoutes(options: MailRouteOptions) {
     },
   };
 
-  /** Invalidate the old code → mail the new one → make it count, only if its mail was accepted. */
+  /** Invalidates the old code, mails the new one, and activates it only if its mail was accepted. */
   async function sendCode(sender: Sender, to: string): Promise<ApiAnswer> {
     const { account, smtpRevision } = sender;
     await refuseWithoutSettings(sender);
@@ -133,30 +133,33 @@ export function mailRoutes(options: MailRouteOptions) {
     });
     const result = await mailer.send(account, { ...message, kind: "otp" }, { smtpRevision });
     const sent = result.kind === "accepted";
-    // A mail belongs in the log, whatever becomes of its code.
-    const [marked] = await Promise.allSettled([settle(issued.id, result)]);
-    // It does not count before it is made to.
-    if (!sent && marked.status === "rejected") options.report(marked.reason);
-    // Settings deleted between the check and the send.
+    // The mail is logged even if this fails.
+    const [settled] = await Promise.allSettled([settle(issued.id, result)]);
+    // Only reported: a code that was not activated is not valid anyway.
+    if (!sent && settled.status === "rejected") options.report(settled.reason);
+    // The settings were deleted between the check and the send.
     if (result.kind === "unconfigured") throw smtpNotConfigured();
     metrics.otps.inc({ outcome: sent ? "sent" : "send_failed" });
     refuseBeyondQueue(result);
-    // The log shows subjects, and never a code.
+    // The log shows subjects, but must never show a code.
     const about = { to, subject: message.subject.replaceAll(issued.code, "••••••") };
-    // Whether the code counts is settled: a log that is away is no reason to tell the caller otherwise.
-    await logged(account, "otp", about, result).catch((error: unknown) => {
+    // Whether the code is valid is settled by now: a log that is away must not change the answer.
+    await appendToLog(account, "otp", about, result).catch((error: unknown) => {
       if (!(error instanceof EffectUncertain)) throw error;
       options.report(error.answer);
     });
     if (!sent) throw new ApiError("smtp_failed", mailFailureText(result));
-    if (marked.status === "rejected") throw marked.reason;
+    if (settled.status === "rejected") throw settled.reason;
     return {
       status: 200,
       body: { message: "OTP sent", expires_at: isoUtc(issued.expiresAt) },
     };
   }
 
-  /** A server that was away for a moment is no reason to send nobody a code for ten minutes. */
+  /**
+   * Does not count a send that certainly failed: the limit must not refuse codes because the mail server was away for
+   * a moment.
+   */
   async function settle(id: string, result: MailResult): Promise<void> {
     if (result.kind === "accepted") return otps.activate(id);
     const mayHave = result.kind === "failed" && mayHaveArrived(result);
@@ -164,27 +167,27 @@ export function mailRoutes(options: MailRouteOptions) {
   }
 
   /**
-   * Who hears 503 tries again: where reading works and writing does not, as after a failover, each try would be one more
-   * mail. So after the first one nothing is sent before something can be written.
+   * A client that gets 503 tries again. Where PostgreSQL can be read but not written, as after a failover, each try
+   * would send one more mail. So after one that could not be logged, nothing is sent until the log can be written.
    */
-  async function untilLogged(account: string): Promise<void> {
-    // One for all: while it waits for a lock it has a connection, and others have something to do for the rest. Those whose
-    // entries are known to wait for one ask apart, and each until its own are taken.
+  async function untilLogWritable(account: string): Promise<void> {
+    // One check serves all requests: while it waits for a lock it takes a connection, which others need. Accounts known
+    // to wait for a lock are checked separately, each until its own entries are taken.
     while (locked.has(account)) {
-      askingOfLocked ??= ask(account).finally(() => {
-        askingOfLocked = undefined;
+      checkingLocked ??= checkLog(account).finally(() => {
+        checkingLocked = undefined;
       });
-      await askingOfLocked;
+      await checkingLocked;
     }
     if (!logAway) return;
-    asking ??= ask(account).finally(() => {
-      asking = undefined;
+    checking ??= checkLog(account).finally(() => {
+      checking = undefined;
     });
-    await asking;
+    await checking;
     logAway = false;
   }
 
-  async function ask(account: string): Promise<void> {
+  async function checkLog(account: string): Promise<void> {
     try {
       await emailLog.ready(account);
       locked.delete(account);
@@ -203,7 +206,7 @@ export function mailRoutes(options: MailRouteOptions) {
       throw smtpNotConfigured();
   }
 
-  async function logged(
+  async function appendToLog(
     account: string,
     kind: MailKind,
     about: { to: string; subject: string },
@@ -219,7 +222,7 @@ export function mailRoutes(options: MailRouteOptions) {
         errorMessage: failed ? mailFailureText(result) : null,
       });
     } catch (cause) {
-      // Nobody has it: the next try is as good as the first.
+      // Nobody has the mail: a second try does no harm.
       if (failed && !mayHaveArrived(result)) throw cause;
       logAway = cause instanceof DependencyUnavailable;
       noteLock(account, cause);
@@ -239,18 +242,18 @@ function refuseBadAddress(field: string, address: string): void {
   if (findings.length > 0) throw invalid(findings);
 }
 
-/** 429. Not logged: it is the request that is refused, as by any other limit, and they may be thousands. */
+/** 429. Not in the email log: the request is refused, as by any other limit, and there may be thousands. */
 function refuseBeyondQueue(result: MailResult): void {
   if (result.kind === "failed" && result.queueFull === true) throw tooMuchAtOnce(result.error);
 }
 
-/** A second try with the same key must not give a mail twice to those who have it, or may have it. */
+/** A second try with the same key must not send the mail again to those who have it, or may have it. */
 function sendingFailed(result: MailFailure): Error {
   const answer = new ApiError("smtp_failed", mailFailureText(result));
   return mayHaveArrived(result) ? new EffectUncertain(answer) : answer;
 }
 
-/** Somewhere, although it failed. */
+/** Whether some recipient has the mail, or may have it, although sending failed. */
 function mayHaveArrived({ outcomeUnknown, reachedSome }: MailFailure): boolean {
   return outcomeUnknown || reachedSome === true;
 }

@@ -2,7 +2,7 @@ import type { Readiness } from "../../telemetry/readiness.ts";
 import { JsonText, type ApiAnswer } from "../endpoint.ts";
 
 export function serviceRoutes(options: { ready: Readiness; openApi: object }) {
-  // Half a megabyte that anybody may ask for: one text for all answers, however slowly they are read.
+  // Half a megabyte, and anybody may ask for it: all answers share one text, however slowly they are read.
   const openApi = new JsonText(JSON.stringify(options.openApi));
   return {
     async health(): Promise<ApiAnswer> {

@@ -8,7 +8,7 @@ export function timestamp(description: string) {
   return Type.String({ format: "date-time", description: `${description} ISO 8601, UTC.` });
 }
 
-/** Of free text, for the document: whoever reads a query or a body refuses it before any schema. */
+/** For free text, in the document only: the readers of queries and bodies refuse NUL before any schema is asked. */
 export const NO_NUL = { pattern: "^[^\\u0000]*$" };
 
 /** The shape of every answer that is not a success. */

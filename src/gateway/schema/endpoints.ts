@@ -8,7 +8,7 @@ import * as mail from "./mail.ts";
 
 /**
  * Every route of the API: what it takes, what it answers. The router, the validators and the OpenAPI
- * document are made from this table, so that none can say something else than the others.
+ * document are made from this table, so that they cannot disagree.
  */
 export interface EndpointDefinition {
   method: "GET" | "POST" | "PATCH" | "DELETE";
@@ -23,14 +23,14 @@ export interface EndpointDefinition {
   body?: TSchema;
   /** Takes larger bodies: attachments. */
   largeBody?: boolean;
-  /** Answers a request again as the first with its `Idempotency-Key`. */
+  /** Replays the answer to the first request with the same `Idempotency-Key`. */
   idempotent?: boolean;
   /** What an `Idempotency-Key` does here; undefined: it is not looked at. */
   idempotencyKey?: string;
   success: { status: number; description: string; schema: TSchema };
-  /** An answer of the route's own that is no error of the API's shape. */
+  /** Another answer of the route, which does not have the shape of an error. */
   alternative?: { status: number; description: string; schema: TSchema };
-  /** Answers besides the success and the ones that every route of its sort may give. */
+  /** Error codes besides those that every route of its kind may answer: see `errorCodesOf`. */
   errors: readonly ErrorCode[];
 }
 
@@ -235,7 +235,7 @@ export const ENDPOINTS = {
 
 export type OperationId = keyof typeof ENDPOINTS;
 
-/** Codes that a route of this sort may answer besides its own. */
+/** Codes that a route may answer: those of its kind, and its own. */
 export function errorCodesOf(endpoint: EndpointDefinition): ErrorCode[] {
   const codes = new Set<ErrorCode>(["malformed_request", "invalid_request", "rate_limited"]);
   if (endpoint.authenticated) codes.add("unauthorized").add("dependency_unavailable");

@@ -5,12 +5,13 @@ import { LIMITS } from "../../domain/schema/fields.ts";
 import { NO_NUL, timestamp } from "./answers.ts";
 
 /**
- * No line of a mail takes the word, with the space that begins a folded line and the brackets that message ids get
- * (RFC 5322, 2.1.1), or the spaces fill one, which looks like the end of the headers (3.2.2).
+ * What cannot be folded into lines: a word that is too long for one (RFC 5322, 2.1.1) with the space that begins a
+ * folded line and the brackets that message ids get; and spaces that fill a line, which then looks like the end of the
+ * headers (3.2.2).
  */
 export const NOT_FOLDABLE = "[!-~]{996}| {70}";
 
-/** The sum of both is what no schema can say. */
+/** The limit for both together cannot be said in a schema. */
 const recipients = (description: string, other: "cc" | "bcc") =>
   Type.Optional(
     Type.Array(field.address, {
@@ -42,7 +43,7 @@ const attachment = Type.Object(
     content_type: Type.Optional(
       Type.String({
         maxLength: 127,
-        // A part that is multipart has parts instead of content.
+        // A multipart part would have parts instead of content.
         pattern:
           "^(?![Mm][Uu][Ll][Tt][Ii][Pp][Aa][Rr][Tt]/)[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+$",
         "x-rule": "must be a media type such as application/pdf, and not multipart",
@@ -59,7 +60,7 @@ export const sendRequest = Type.Object(
   {
     to: field.address,
     subject: field.subject,
-    // Counted in bytes by the code: counting characters in megabytes takes a validator too long.
+    // `mailMessage` counts its bytes: a validator takes too long to count characters in megabytes.
     body: Type.String({
       "x-documented": { minLength: 1, maxLength: LIMITS.sendBodyBytes, ...NO_NUL },
       description: "Plain text or HTML, at most 5 MiB.",

@@ -5,22 +5,24 @@ import type { KubernetesClient } from "./client.ts";
 import { listResourcesIfDefined } from "./list-resources.ts";
 import { namespaceUid } from "./namespace-uid.ts";
 
-/** The looks at the cluster that binding an account takes. What we may not see throws InvalidInput. */
+/** What binding an account asks the cluster. Throws InvalidInput for a namespace that we may not look at. */
 export function createAccountBinding({ client }: { client: Pick<KubernetesClient, "call"> }) {
   return {
-    /** Empty before the namespace exists: then the first incarnation that is seen is bound. */
+    /** Empty before the namespace exists: the account is then bound to the first incarnation that is seen. */
     async uidOf(namespace: string): Promise<string> {
-      return (await seen(namespace, () => namespaceUid(client, namespace))) ?? "";
+      return (await whereAllowed(namespace, () => namespaceUid(client, namespace))) ?? "";
     },
 
     /**
-     * Throws NamespaceInUse when ScheduledJobs would stay behind without an account. A namespace that is
-     * gone, or was made again under its name, holds nothing of the account.
+     * To be called before an account is bound elsewhere. Throws NamespaceInUse when ScheduledJobs would stay
+     * behind without an account. A namespace that is gone, or was deleted and made again, has none of the
+     * account's jobs.
      */
     async leave(namespace: string, uid: string | null): Promise<void> {
-      const present = await seen(namespace, () => namespaceUid(client, namespace));
+      const present = await whereAllowed(namespace, () => namespaceUid(client, namespace));
       if (present === undefined || (uid !== null && uid !== present)) return;
-      if (await seen(namespace, () => hasJobs(namespace))) throw new NamespaceInUse(namespace);
+      if (await whereAllowed(namespace, () => hasJobs(namespace)))
+        throw new NamespaceInUse(namespace);
     },
   };
 
@@ -30,7 +32,7 @@ export function createAccountBinding({ client }: { client: Pick<KubernetesClient
   }
 }
 
-async function seen<T>(namespace: string, look: () => Promise<T>): Promise<T> {
+async function whereAllowed<T>(namespace: string, look: () => Promise<T>): Promise<T> {
   try {
     return await look();
   } catch (error) {

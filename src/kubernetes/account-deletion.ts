@@ -15,7 +15,7 @@ export interface AccountDeletionDependencies {
   accounts: Pick<Accounts, "get" | "byNamespace">;
 }
 
-/** Deletions in flight; the API server's clients share its patience. */
+/** Deletions in flight: the API server's other clients must not suffer. */
 const AT_ONCE = 8;
 /** An API server that hangs must not hold up the deletion of the account itself for long. */
 const LOOK_MS = 5_000;
@@ -24,9 +24,9 @@ type Resource = Pick<ObjectMeta, "name" | "uid">;
 
 /**
  * Deletes an account by `remove`, and then the resources that REST made for it: left behind, they would run
- * for the account that the namespace is bound to next. What others applied stays, and finds no account. The
- * account goes first, so that nothing runs whatever becomes of the resources; by then nobody can be asked
- * any more which namespace is its own, so it is this that remembers.
+ * for the account that the namespace is bound to next. Resources that others applied stay, without an account.
+ * The account goes first, so that nothing runs even if the resources cannot be deleted. Nobody can say afterwards
+ * which namespace it had: namespace and resources are read before.
  */
 export function createAccountDeletion({ client, accounts }: AccountDeletionDependencies) {
   return async (id: string, remove: () => Promise<void>): Promise<JobsLeft | undefined> => {
@@ -36,28 +36,28 @@ export function createAccountDeletion({ client, accounts }: AccountDeletionDepen
       return undefined;
     }
     const { namespace, namespaceUid: bound } = account;
-    let [mine, trouble]: [readonly Resource[], unknown] = [[], undefined];
+    let [own, trouble]: [readonly Resource[], unknown] = [[], undefined];
     try {
       const hasty: Client = { call: (call) => client.call({ ...call, timeoutMs: LOOK_MS }) };
-      mine = (await look(hasty, namespace, bound)).resources;
+      own = (await look(hasty, namespace, bound)).resources;
     } catch (error) {
       trouble = error;
     }
     await remove();
     try {
       const { uid, resources } = await look(client, namespace, bound);
-      // Also what was made meanwhile. Asked behind the list: whoever is bound only after it has made nothing
-      // that is on it. If somebody is bound already, only what was there before the deletion is known for ours.
+      // The second list also has what was made meanwhile. The binding is read after it: an account bound later has made
+      // nothing that is on the list. If one is bound already, only the first list is known to be ours.
       if (uid === undefined || (await accounts.byNamespace(namespace, uid)) === undefined)
-        [mine, trouble] = [resources, undefined];
+        [own, trouble] = [resources, undefined];
     } catch (error) {
       trouble = error;
     }
-    trouble = (await deleteAll(namespace, mine)) ?? trouble;
+    trouble = (await deleteAll(namespace, own)) ?? trouble;
     return trouble === undefined ? undefined : new JobsLeft(namespace, { cause: trouble });
   };
 
-  /** The first error, if there is one: the others go on, unless nobody answers. */
+  /** Resolves with the first error, if there is one. The others are still deleted, unless nobody answers. */
   async function deleteAll(namespace: string, resources: readonly Resource[]): Promise<unknown> {
     const rest = [...resources];
     let first: unknown;
@@ -75,7 +75,7 @@ export function createAccountDeletion({ client, accounts }: AccountDeletionDepen
   }
 }
 
-/** What REST made in the namespace; nothing when that is gone, or another one of its name than `bound`. */
+/** What REST made in the namespace; nothing when that is gone, or is not the incarnation `bound`. */
 async function look(
   client: Client,
   namespace: string,

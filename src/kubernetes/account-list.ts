@@ -11,7 +11,7 @@ export interface AccountListDependencies {
   accountNamespaces: AccountNamespaces;
   monotonic: Monotonic;
   random: Random;
-  /** One page of the API server's own. */
+  /** One page as the API server gives it. */
   listPage: (
     namespace: string,
     limit: number,
@@ -19,18 +19,18 @@ export interface AccountListDependencies {
   ) => Promise<ResourceList>;
 }
 
-/** Between two pages of one reader; one that is slower only costs another read. */
+/** Between two pages of one reader. A slower reader only costs another read of the namespace. */
 const KEPT_MS = 15_000;
 /** Bytes of all kept lists, about; a larger list is kept alone. */
 const MAX_KEPT_BYTES = 64 << 20;
-/** Bytes of a job beside its target. */
+/** Bytes of a job besides its target. */
 const JOB_BYTES = 1_000;
 
 /**
  * The jobs of one account, oldest first. The API server sorts by name only, so the first page reads the
  * whole namespace, sorts it, and keeps it for the pages that follow: a reader sees one snapshot, and the
- * namespace is read once for it instead of once a page. Nobody else sees that snapshot; whoever comes
- * with its token to another process, or too late, has the namespace read again from where he was.
+ * namespace is read once for it instead of once a page. No other reader sees that snapshot. For a token that
+ * comes to another process, or too late, the namespace is read again, and the page begins where the token says.
  */
 export function createAccountList(
   dependencies: AccountListDependencies,
@@ -44,7 +44,7 @@ export function createAccountList(
     updateAgeOnGet: true,
     perf: { now: monotonic },
   });
-  // Tokens of another process, or of one before this, must not name a list of ours.
+  // Random, so that tokens of another process, or of this one before a restart, do not name a list of ours.
   let serial = Math.floor(random() * 2 ** 40);
 
   async function readAll(account: string, namespace: string): Promise<Snapshot> {
@@ -63,7 +63,7 @@ export function createAccountList(
         bytes += JOB_BYTES + JSON.stringify(job.spec.target).length;
       }
     } while (next !== undefined);
-    // Creation times have whole seconds; ids made by REST are sortable.
+    // Creation times are whole seconds; `byCreation` then compares ids, which REST makes sortable.
     jobs.sort(byCreation);
     return { jobs, position, bytes };
   }
@@ -71,7 +71,7 @@ export function createAccountList(
   return async (account, limit, continuation) => {
     const namespace = await accountNamespaces.namespaceOf(account);
     if (namespace === undefined) return { jobs: [], position: "" };
-    // Of readers who never came for the rest.
+    // Lists of readers who did not come back for the rest.
     kept.purgeStale();
     const token = continuation === undefined ? undefined : parseToken(continuation);
     const known = token && kept.get(keyOf(account, namespace, token.snapshot));
@@ -114,7 +114,7 @@ function parseToken(text: string): Token {
   return { snapshot: Number(snapshot), createdAt: Number(createdAt), id: id.join("/") };
 }
 
-/** Where the page after the token begins; also when that job has been deleted meanwhile. */
+/** Where the page after the token begins, even if the token's job has been deleted meanwhile. */
 function indexAfter(jobs: readonly Job[], token: Token): number {
   let [low, high] = [0, jobs.length];
   while (low < high) {

@@ -11,9 +11,9 @@ import { untilAborted } from "../waiting/until-aborted.ts";
 
 /** How long a binding may be wrong after it changed, and how often a change is looked for. */
 const FRESH_MS = 5_000;
-/** Namespaces of one cluster; beyond it the oldest are asked for again. */
+/** Namespaces in the cache; of more, the least recently used are looked up again. */
 const MAX_ENTRIES = 20_000;
-/** Namespaces whose account is looked up at a time: half of the client's connections, which are everybody's. */
+/** Namespaces whose account is looked up at a time: half of the client's connections, which others need too. */
 const AT_ONCE = 16;
 
 /**
@@ -31,13 +31,13 @@ export function createAccountNamespaces(dependencies: {
   const fresh = { max: MAX_ENTRIES, ttl: FRESH_MS, ttlResolution: 0, perf: { now: monotonic } };
 
   /**
-   * Part of every key. Raising it abandons older entries without deleting them: deleting would abort the fetches under
-   * way, and fail whoever waits for them.
+   * Part of every key. Raising it abandons older entries without deleting them: that would abort the fetches under
+   * way, and fail their callers.
    */
   let epoch = 0;
-  /** How often somebody has asked to forget. */
+  /** How often `forget` was called. */
   let forgets = 0;
-  /** What `forgets` was when a namespace was forgotten last. An evicted entry does no harm: the binding expires by age. */
+  /** `forgets` when a namespace was last forgotten. An evicted entry does no harm: the binding expires by age. */
   const forgottenAt = new LRUCache<string, number>({ max: MAX_ENTRIES });
   let lastRevision: string | undefined;
   const turns = createTurns({ atOnce: AT_ONCE });
@@ -65,7 +65,7 @@ export function createAccountNamespaces(dependencies: {
         return { namespace: undefined };
       const uid = await namespaceUid(client, account.namespace);
       if (uid === undefined) return { namespace: undefined };
-      // Bound by name alone: asking for it binds it to the namespace that is there now.
+      // Bound by name alone: `byNamespace` binds the account to the incarnation that is there now.
       const bound =
         account.namespaceUid === null
           ? (await accounts.byNamespace(account.namespace, uid))?.id === id
@@ -74,7 +74,7 @@ export function createAccountNamespaces(dependencies: {
     },
   });
 
-  /** Not of the cluster, where nobody can bind anything: one statement for all namespaces. */
+  /** A digest of all bindings. They are in PostgreSQL only, so that one statement reads all of them. */
   async function revision(): Promise<string> {
     const hash = createHash("sha1");
     for (const { id, namespace, namespaceUid } of await accounts.list())
@@ -85,16 +85,16 @@ export function createAccountNamespaces(dependencies: {
     return found;
   }
 
-  let nextLook: Promise<string> | undefined;
+  let pending: Promise<string> | undefined;
 
-  /** One for all who wait, however many watches there are: it reads all accounts. */
-  function look(): Promise<string> {
-    nextLook ??= pause(FRESH_MS, timers).then(() => {
-      // Whoever comes while it reads may know of a change that this one does not see.
-      nextLook = undefined;
+  /** Shared by all who wait, however many watches there are: it reads all accounts. */
+  function nextRevision(): Promise<string> {
+    pending ??= pause(FRESH_MS, timers).then(() => {
+      // A caller that comes while this reads may know of a change that this does not see.
+      pending = undefined;
       return revision();
     });
-    return nextLook;
+    return pending;
   }
 
   return {
@@ -107,8 +107,8 @@ export function createAccountNamespaces(dependencies: {
     async changedSince(before, signal) {
       let now = before;
       while (now === before && !signal.aborted)
-        // PostgreSQL away: then nothing can have changed that anybody would see.
-        now = await untilAborted(look(), signal).catch(() => before);
+        // When PostgreSQL is away, no change can be seen.
+        now = await untilAborted(nextRevision(), signal).catch(() => before);
     },
     async accountOf(namespace) {
       const key = `${epoch}.${forgottenAt.get(namespace) ?? 0}/${namespace}`;

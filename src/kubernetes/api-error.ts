@@ -1,7 +1,7 @@
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import { DependencyRefusal } from "../domain/ports/dependency-refusal.ts";
 
-/** Kubernetes' `Status`, as far as anybody here reads it. */
+/** The part of Kubernetes' `Status` that is read here. */
 export interface ApiStatus {
   kind: "Status";
   message?: string;
@@ -20,7 +20,8 @@ export class ApiError extends DependencyRefusal {
   readonly reason: string;
   readonly status: ApiStatus | undefined;
   constructor(code: number, status: ApiStatus | undefined, what: string, missing?: string) {
-    // 404 is of a kind that nobody serves: whoever asks for one resource takes that for its answer.
+    // A 404 that gets as far as a log or an answer says that the kind is not served: callers that ask for one resource
+    // handle its 404 themselves.
     const barred = code === 401 || code === 403 || code === 404;
     const said = missing === undefined ? status?.message : `${missing} is not installed`;
     const message = `${what}: ${code} ${said ?? status?.reason ?? ""}`.trimEnd();
@@ -50,7 +51,7 @@ export function isNotFound(error: unknown): error is ApiError {
   return error instanceof ApiError && error.code === 404;
 }
 
-/** For what a delivery asks about: what is refused to us, for our own credentials, say, says nothing of the job. */
+/** For the lookups of a delivery: a refusal, of our own credentials for instance, says nothing about the job. */
 export function cannotBeAsked(error: unknown): never {
   throw error instanceof ApiError
     ? new DependencyUnavailable("kubernetes", { cause: error })
@@ -72,8 +73,8 @@ export function isExpired(error: unknown): error is ApiError {
 }
 
 /**
- * 500, in etcd's words or in those of its client: a change that made the resource larger than etcd stores. However
- * often it is tried, it comes to the same.
+ * 500 with the words of etcd or of its client: a change would make the resource larger than etcd stores. Another try
+ * would end the same way.
  */
 export function isTooLarge(error: unknown): boolean {
   if (!(error instanceof ApiError)) return false;

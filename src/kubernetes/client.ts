@@ -24,9 +24,9 @@ export interface ApiCall {
   signal?: AbortSignal;
   /** Milliseconds for the whole call, retries included. Default: 30 s. */
   timeoutMs?: number;
-  /** Beyond so many bytes the answer is not read, and the call throws `AnswerTooLarge`. */
+  /** Of a longer answer, in bytes, the rest is not read, and the call throws `AnswerTooLarge`. */
   mostBytes?: number;
-  /** Told of the bytes of the answer, unless that is a refusal. */
+  /** Called with the size of the answer, unless that is a refusal. */
   onSize?: (bytes: number) => void;
 }
 
@@ -42,7 +42,7 @@ export interface KubernetesClient {
     path: string;
     query: Record<string, string | number | undefined>;
     signal: AbortSignal;
-    /** The body errs after so many milliseconds without a byte. */
+    /** The body fails after so many milliseconds without a byte. */
     inactivityMs: number;
   }): Promise<Dispatcher.ResponseData["body"]>;
   close(): Promise<void>;
@@ -55,7 +55,7 @@ export interface ClientDependencies {
   random: Random;
   metrics: Pick<Metrics, "kubernetesRequests" | "kubernetesRequestDuration">;
   userAgent: string;
-  /** That calls share; watches have their own. Default 32. The elector has a client with one connection. */
+  /** Connections that calls share; each watch has its own. Default 32. The elector has a client with one. */
   connections?: number;
   /** Milliseconds for a call that names no time of its own, retries included. Default: 30 s. */
   timeoutMs?: number;
@@ -80,16 +80,16 @@ const METHODS: Record<ApiCall["verb"], Dispatcher.HttpMethod> = {
   apply: "PATCH",
 };
 const TIMEOUT_MS = 30_000;
-/** As in client-go: a server that goes on asking for patience is down for the caller. */
+/** As in client-go: for the caller, a server that keeps asking for another try is down. */
 const MAX_ATTEMPTS = 10;
 /** A guard against a broken proxy. */
 const MAX_RESPONSE_BYTES = 256 << 20;
 
-/** What came of one try of a call. */
+/** The result of one try of a call. */
 type Outcome =
-  | { kind: "said"; said: unknown }
+  | { kind: "answered"; answer: unknown }
   | { kind: "refused"; error: ApiError }
-  /** Nobody answered, or nobody who could. `again`: another try does no harm. */
+  /** No answer, or none of a working API server. `again`: another try does no harm. */
   | { kind: "away"; cause: unknown; again: boolean; retryAfterSeconds?: number | undefined };
 
 export function createKubernetesClient(dependencies: ClientDependencies): KubernetesClient {
@@ -130,7 +130,7 @@ export function createKubernetesClient(dependencies: ClientDependencies): Kubern
           ...(options.headers as Record<string, string>),
         },
       });
-      // undici hears of an abort once a call has a connection: one that waits for it would wait on.
+      // undici heeds an abort only once a call has a connection: one that waits for a connection would go on waiting.
       const response = await untilAborted(answer, options.signal);
       metrics.kubernetesRequests.inc({ verb, resource, status: String(response.statusCode) });
       if (response.statusCode === 401) credentials.refused();
@@ -145,7 +145,7 @@ export function createKubernetesClient(dependencies: ClientDependencies): Kubern
     }
   }
 
-  /** One try. Throws what no other one would mend: an answer that is too large, and the caller's abort. */
+  /** One try. Throws only what another try cannot mend: an answer that is too large, or the caller's abort. */
   async function attempt(
     call: ApiCall,
     { signal, timeoutMs }: { signal: AbortSignal; timeoutMs: number },
@@ -164,23 +164,23 @@ export function createKubernetesClient(dependencies: ClientDependencies): Kubern
       const code = response.statusCode;
       const body = await readBody(response.body, call.mostBytes);
       if (code < 300) {
-        const said = parseExactJson(body);
-        // Whatever is named has a kind: else it is of a proxy, which says of everything that it is fine.
-        if (!hasKind(said)) throw new Error("an answer that no API server gives");
+        const answer = parseExactJson(body);
+        // Every API object has a kind. Without one this is a proxy that answers 200 to everything.
+        if (!hasKind(answer)) throw new Error("an answer that no API server gives");
         call.onSize?.(Buffer.byteLength(body));
-        return { kind: "said", said };
+        return { kind: "answered", answer };
       }
       const error = new ApiError(code, parseStatus(body), nameOf(call));
-      const answered = code !== 429 && code < 500 && !isOfSomebodyElse(call, code, body);
-      if (answered || isTooLarge(error)) return { kind: "refused", error };
+      const refused = code !== 429 && code < 500 && !isProxysAnswer(call, code, body);
+      if (refused || isTooLarge(error)) return { kind: "refused", error };
       const retryAfterSeconds = retryAfterOf(response);
-      // Refused before any work (priority and fairness, shutdown): so say 429 and 503, and any 5xx with Retry-After.
-      const unread = code === 429 || code === 503 || retryAfterSeconds !== undefined;
-      return { kind: "away", cause: error, again: reads || unread, retryAfterSeconds };
+      // Turned away before any work (priority and fairness, shutdown): 429, 503, and any 5xx with Retry-After.
+      const notBegun = code === 429 || code === 503 || retryAfterSeconds !== undefined;
+      return { kind: "away", cause: error, again: reads || notBegun, retryAfterSeconds };
     } catch (cause) {
       if (cause instanceof AnswerTooLarge && call.mostBytes !== undefined) throw cause;
       call.signal?.throwIfAborted();
-      // Whether a change was made is unknown: only reading again is safe without asking.
+      // Whether a change was made is unknown: only a read can simply be repeated.
       return { kind: "away", cause, again: reads || wasNeverSent(cause) };
     }
   }
@@ -192,9 +192,9 @@ export function createKubernetesClient(dependencies: ClientDependencies): Kubern
       let refusedOnce = false;
       for (let attempts = 1; ; attempts += 1) {
         const outcome = await attempt(call, { signal, timeoutMs });
-        if (outcome.kind === "said") return outcome.said as T;
+        if (outcome.kind === "answered") return outcome.answer as T;
         if (outcome.kind === "refused") {
-          // A rotated token: once more with what the file says now.
+          // The token may have been rotated: once more, with the one that the file has now.
           if (outcome.error.code !== 401 || refusedOnce) throw outcome.error;
           refusedOnce = true;
           continue;
@@ -215,7 +215,7 @@ export function createKubernetesClient(dependencies: ClientDependencies): Kubern
       const what = `watch ${watch.path}`;
       let response: Dispatcher.ResponseData;
       try {
-        // A plugin of the kubeconfig may ask a person, or hang: it is waited for no longer than the next byte.
+        // A plugin of the kubeconfig may ask a person, or hang: the wait for it is bounded like that for a byte.
         await limited({ ms: watch.inactivityMs, timers, signal: watch.signal }, (signal) =>
           untilAborted(credentials.current(), signal),
         );
@@ -233,7 +233,7 @@ export function createKubernetesClient(dependencies: ClientDependencies): Kubern
       const body = await readBody(response.body).catch(() => "");
       const error = new ApiError(response.statusCode, parseStatus(body), what);
       const { statusCode: code } = response;
-      if (code === 429 || code >= 500 || isElsewhere(code))
+      if (code === 429 || code >= 500 || isRedirect(code))
         throw unavailable(what, error, retryAfterOf(response));
       throw error;
     },
@@ -250,27 +250,30 @@ function nameOf({ verb, path }: ApiCall): string {
 }
 
 /**
- * What a proxy says while it has no API server to ask. An API server says what it does not find in a Status, but of a
- * kind that nobody serves, as ours may be; the kinds of /api/v1 all of them serve.
+ * Whether this is the answer of a proxy that has no API server behind it. An API server's 404 is a Status, except for a
+ * kind that it does not serve: ours may be one, those of /api/v1 never are.
  */
-function isOfSomebodyElse(call: ApiCall, code: number, body: string): boolean {
-  if (isElsewhere(code)) return true;
+function isProxysAnswer(call: ApiCall, code: number, body: string): boolean {
+  if (isRedirect(code)) return true;
   if (code !== 404 || parseStatus(body) !== undefined) return false;
   return call.path.startsWith("/api/v1/") || !body.startsWith("404 page not found");
 }
 
-/** An API server sends nobody away from what we ask for: a proxy does, to where people sign in. */
-function isElsewhere(code: number): boolean {
+/** An API server never redirects our requests. A proxy does, to a page where people sign in. */
+function isRedirect(code: number): boolean {
   return code >= 300 && code < 400;
 }
 
-function hasKind(said: unknown): boolean {
+function hasKind(answer: unknown): boolean {
   return (
-    typeof said === "object" && said !== null && "kind" in said && typeof said.kind === "string"
+    typeof answer === "object" &&
+    answer !== null &&
+    "kind" in answer &&
+    typeof answer.kind === "string"
   );
 }
 
-/** In seconds; an API server does not use the form with a date. */
+/** Seconds. An API server does not use the form with a date. */
 function retryAfterOf(response: Dispatcher.ResponseData): number | undefined {
   const header = response.headers["retry-after"];
   const seconds = typeof header === "string" ? Number(header) : Number.NaN;
@@ -306,7 +309,7 @@ async function readBody(
   return Buffer.concat(chunks, size).toString("utf8");
 }
 
-/** A resource is written back whole, and somebody's payload may be nested deeper than the stack. */
+/** A resource is written back whole, and its payload may be nested deeper than the stack of JSON.stringify. */
 function bodyText(body: unknown): string {
   try {
     return JSON.stringify(body);

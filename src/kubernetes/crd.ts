@@ -4,7 +4,7 @@ import { scheduledJobSpec } from "./scheduled-job-schema.ts";
 import { scheduledJobStatus } from "./scheduled-job-status-schema.ts";
 import { structuralSchema } from "./structural-schema.ts";
 
-/** With a priority above 0 only `kubectl get -o wide` shows it. */
+/** A column with a priority above 0 is shown by `kubectl get -o wide` only. */
 type Column = readonly [
   name: string,
   type: string,

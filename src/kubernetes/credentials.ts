@@ -4,20 +4,20 @@ import { KubeConfig } from "@kubernetes/client-node";
 import { Agent, ProxyAgent, type Dispatcher } from "undici";
 import type { Monotonic } from "../domain/ports/clock.ts";
 
-/** What one request needs to be believed, and the pools of connections that may carry it. */
+/** What authenticates one request, and the pools of connections that may carry it. */
 export interface Access {
   headers: Record<string, string>;
   /** For calls, which share a bounded number of connections. */
   calls: Dispatcher;
-  /** For watches, each of which holds a connection for minutes: calls would wait for ever behind them. */
+  /** For watches. Each of them holds a connection for minutes: calls would wait too long behind them. */
   watches: Dispatcher;
 }
 
 export interface Credentials {
   current(): Promise<Access>;
-  /** The next request reads the files again, whatever their age. */
+  /** Makes the next request read the files again, however fresh they are. */
   doubted(): void;
-  /** A 401: plugins are asked again as well. */
+  /** After a 401: as `doubted`, and plugins are asked again as well. */
   refused(): void;
   close(): Promise<void>;
 }
@@ -26,13 +26,13 @@ export interface Credentials {
 const FRESH_MS = 10_000;
 /** client-go's value; shorter than the idle time-outs of common load balancers. */
 const KEEP_ALIVE_DELAY_MS = 30_000;
-/** Below the API server's 90 s, so that it is we who close an idle connection. */
+/** Below the API server's 90 s, so that our side closes idle connections. */
 const IDLE_MS = 60_000;
 
 /**
- * One pool for all calls, one for all watches. client-node makes an Agent for each request (a TLS
- * handshake per call, 32 to 105 requests/s); here an Agent lives until the CA or the client certificate
- * changes, as both do when a cluster rotates them, and what is under way finishes on the old one.
+ * One pool for all calls, one for all watches. client-node makes an Agent for each request (a TLS handshake
+ * per call, 32 to 105 requests/s). Here an Agent lives until the CA or the client certificate changes, as when
+ * a cluster rotates them; requests under way finish on the old one.
  */
 export function createCredentials(input: {
   kubeConfig: KubeConfig;
@@ -61,19 +61,19 @@ export function createCredentials(input: {
       kubeConfig.getCurrentCluster(),
       tlsOptions(options),
     );
-    const print = JSON.stringify(tls, (_, value: unknown) =>
+    const fingerprint = JSON.stringify(tls, (_, value: unknown) =>
       Buffer.isBuffer(value) ? value.toString("base64") : value,
     );
     const previous = access;
-    if (print === material && previous !== undefined) access = { ...previous, headers };
+    if (fingerprint === material && previous !== undefined) access = { ...previous, headers };
     else {
-      material = print;
+      material = fingerprint;
       access = {
         headers,
         calls: createDispatcher(tls, input.connections),
         watches: createDispatcher(tls, null),
       };
-      // They close when their last call has ended: a watch may run for minutes yet.
+      // They close when their last request has ended: a watch may run for minutes yet.
       void previous?.calls.close();
       void previous?.watches.close();
     }
@@ -94,7 +94,7 @@ export function createCredentials(input: {
     },
     refused() {
       readAt = -Infinity;
-      kubeConfig = unasked(kubeConfig);
+      kubeConfig = withoutPluginAnswers(kubeConfig);
     },
     async close() {
       await Promise.all([access?.calls.destroy(), access?.watches.destroy()]);
@@ -104,8 +104,8 @@ export function createCredentials(input: {
   };
 }
 
-/** client-node keeps what a plugin has said until that runs out, which it may never do. A copy has asked nobody. */
-function unasked(kubeConfig: KubeConfig): KubeConfig {
+/** A copy. client-node keeps a plugin's answer until that expires, which it may never do; a copy has none yet. */
+function withoutPluginAnswers(kubeConfig: KubeConfig): KubeConfig {
   const { clusters, users, contexts, currentContext } = kubeConfig;
   const copy = new KubeConfig();
   copy.loadFromOptions({ clusters, users, contexts, currentContext });
@@ -113,8 +113,8 @@ function unasked(kubeConfig: KubeConfig): KubeConfig {
 }
 
 /**
- * A pod's token is read here: client-node goes on with what it has read for a minute of the wall clock, which
- * may be set back, and also when that has been refused.
+ * A pod's token is read here: client-node uses a token that it has read for a minute of the wall clock, which may
+ * be set back, and even after it was refused.
  */
 function tokenFileOf(kubeConfig: KubeConfig): string | undefined {
   const user = kubeConfig.getCurrentUser();
@@ -122,7 +122,7 @@ function tokenFileOf(kubeConfig: KubeConfig): string | undefined {
   return provider?.config?.tokenFile;
 }
 
-/** What of the options describes the TLS peer: the rest is about one request. */
+/** The options about TLS; the others are about one request. */
 function tlsOptions(options: RequestOptions): AgentOptions {
   const { ca, cert, key, passphrase, pfx, rejectUnauthorized, servername } = options;
   return { ca, cert, key, passphrase, pfx, rejectUnauthorized, servername };
@@ -136,7 +136,7 @@ function createDispatcher(
     connections,
     keepAliveTimeout: IDLE_MS,
     keepAliveMaxTimeout: IDLE_MS,
-    // One stream that hangs must not be able to hold up the others of its connection.
+    // With HTTP/2 one stream that hangs could hold up the others of its connection.
     allowH2: false,
   };
   const keepAlive = { keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_DELAY_MS };

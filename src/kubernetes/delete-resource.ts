@@ -5,7 +5,7 @@ import { jobsPath } from "./scope.ts";
 
 /**
  * Deletes this incarnation of a ScheduledJob; false when it is gone, or another has its name. With a
- * `resourceVersion` only that one: false when it has changed.
+ * `resourceVersion` only in that version: false also when it has changed.
  */
 export async function deleteResource(
   client: Pick<KubernetesClient, "call">,

@@ -19,7 +19,7 @@ export interface JobNews {
   reason: string;
   /** What was being done: Schedule, Deliver. */
   action: string;
-  /** For people. A moment only where it is the news: a text that never repeats is never aggregated. */
+  /** For people. A time stands in it only where it is the news: texts that differ are not aggregated. */
   note: string;
 }
 
@@ -27,13 +27,13 @@ export interface EventRecorder {
   /** Neither throws nor waits: an event that cannot be written is dropped and counted. */
   record(news: JobNews): void;
   /**
-   * For the end of a leadership: repetitions that wait for their ten seconds to be over are written with a later
-   * repetition, or never.
+   * For the end of a leadership: repetitions that are held back (`PATCH_EVERY_MS`) are written with a later repetition,
+   * or never.
    */
   dropHeldBack(): void;
   /** Resolves when everything recorded so far is written or dropped. */
   settled(): Promise<void>;
-  /** The same, for the end of a process: what an API server has not taken within two seconds is dropped. */
+  /** As `settled`, for the end of a process: what the API server has not taken within two seconds is dropped. */
   close(): Promise<void>;
 }
 
@@ -56,11 +56,11 @@ const BURST = 10;
 const PER_SECOND = 1 / 60;
 const MAX_OBJECTS = 10_000;
 const MAX_WAITING = 1_000;
-/** One call to an API server that is silent may take longer than a process has to end. */
+/** For the end of a process: one call to an API server that does not answer may take longer than there is time. */
 const LAST_WRITES_MS = 2_000;
-/** The API server's, although its message speaks of characters. */
+/** The API server's limit, although its message speaks of characters. */
 const NOTE_BYTES = 1_024;
-/** The same. A pod's name may have 253. */
+/** The API server's limit, too. A pod's name may have 253. */
 const INSTANCE_BYTES = 128;
 
 interface Series {
@@ -75,19 +75,22 @@ export function createEventRecorder(dependencies: EventRecorderDependencies): Ev
   const { client, monotonic, timers, wallClock, metrics } = dependencies;
   const time = { perf: { now: monotonic }, ttlResolution: 0 };
   const series = new LRUCache<string, Series>({ max: MAX_OBJECTS, ttl: SERIES_MS, ...time });
-  /** Until the last repetitions are written; of more than wait at most, with the next one. */
+  /** Timers until held back repetitions are written. Beyond `MAX_WAITING` they are written with the next repetition. */
   const heldBack = new Map<Series, Timer>();
   const buckets = new LRUCache<string, TokenBucket>({ max: MAX_OBJECTS });
-  /** By namespace, the one whose turn is next first. */
+  /** Writes by namespace, in the order of their turns. */
   const waiting = new Map<string, (() => Promise<void>)[]>();
-  /** Those that wait, and the one that is being written. */
+  /** The writes that wait, and the one under way. */
   let unwritten = 0;
   let pumping: Promise<void> = Promise.resolve();
   const ending = new AbortController();
   let ended = false;
 
-  /** When there are too many, the namespace that has most gives one up to one that has two fewer, or fewer still. */
-  function later(namespace: string, write: () => Promise<void>): void {
+  /**
+   * When too many wait, the namespace with the most writes loses one in favour of a namespace that has at least two
+   * fewer; otherwise the new one is dropped.
+   */
+  function enqueue(namespace: string, write: () => Promise<void>): void {
     const theirs = waiting.get(namespace) ?? [];
     if (unwritten >= MAX_WAITING) {
       metrics.kubernetesEvents.inc({ outcome: "dropped" });
@@ -103,7 +106,7 @@ export function createEventRecorder(dependencies: EventRecorderDependencies): Ev
     if (unwritten === 1) pumping = pump();
   }
 
-  /** One at a time, of one namespace after the other: events are the least of what the API server has to do. */
+  /** One write at a time, the namespaces in turn: events are the least important work of the API server. */
   async function pump(): Promise<void> {
     for (const [namespace, theirs] of waiting) {
       const write = theirs.shift();
@@ -164,7 +167,7 @@ export function createEventRecorder(dependencies: EventRecorderDependencies): Ev
         body: { series: seriesOf(count) },
       });
     } catch (error) {
-      // Somebody cleared the events away, or it could not be written in the first place.
+      // Somebody deleted the event, or it was never written.
       if (isNotFound(error)) return create(news, known);
       throw error;
     }
@@ -176,7 +179,7 @@ export function createEventRecorder(dependencies: EventRecorderDependencies): Ev
     heldBack.get(known)?.cancel();
     heldBack.delete(known);
     known.patchedAt = monotonic();
-    later(news.namespace, () => repeat(news, known));
+    enqueue(news.namespace, () => repeat(news, known));
   }
 
   function holdBack(news: JobNews, known: Series, forMs: number): void {
@@ -222,7 +225,7 @@ export function createEventRecorder(dependencies: EventRecorderDependencies): Ev
         patchedAt: monotonic(),
       };
       series.set(key, first);
-      later(news.namespace, () => create(news, first));
+      enqueue(news.namespace, () => create(news, first));
     },
     dropHeldBack,
     settled: () => pumping,
@@ -236,12 +239,12 @@ export function createEventRecorder(dependencies: EventRecorderDependencies): Ev
   };
 }
 
-/** A DNS subdomain, as the job's name is: no part of it ends in a hyphen. */
+/** A DNS subdomain, as the job's name is. The cut-off name must not end in a hyphen or dot. */
 function eventName(job: string): string {
   return `${job.slice(0, 230).replace(/[^a-z0-9]+$/, "")}.${randomBytes(8).toString("hex")}`;
 }
 
-/** In UTF-8, without the part of a character. */
+/** At most `limit` bytes of UTF-8, without a part of a character at the end. */
 function firstBytes(text: string, limit: number): string {
   return new StringDecoder("utf8").write(Buffer.from(text).subarray(0, limit));
 }

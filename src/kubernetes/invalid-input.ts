@@ -16,7 +16,7 @@ export function invalidInput(error: unknown): InvalidInput | undefined {
   if (error.code === 422) {
     const findings = causes.map((cause): Finding => ({
       field: restField(cause.field ?? ""),
-      message: plain(cause.message ?? cause.reason ?? "is invalid", cause.field ?? ""),
+      message: withoutEcho(cause.message ?? cause.reason ?? "is invalid", cause.field ?? ""),
     }));
     return new InvalidInput(findings.length > 0 ? findings : [{ field: "", message }]);
   }
@@ -27,13 +27,16 @@ export function invalidInput(error: unknown): InvalidInput | undefined {
   return undefined;
 }
 
-/** A policy of the cluster said no, which it does with any 4xx it likes. */
+/** A policy of the cluster refused it, which may be with any 4xx. */
 export function isByAdmission({ message }: ApiError): boolean {
   return /admission webhook|ValidatingAdmissionPolicy|exceeded quota/.test(message);
 }
 
-/** Without `Invalid value: "…": ` (of an object: `Invalid value: `) and `spec.x in body `: what the caller sent, and where. */
-function plain(message: string, path: string): string {
-  const said = message.replace(/^Invalid value: (?:(?:"(?:[^"\\]|\\.)*"|\S+): )?/s, "");
-  return said.startsWith(`${path} in body `) ? said.slice(`${path} in body `.length) : said;
+/**
+ * The message without what the caller knows: `Invalid value: "…": ` (of an object: `Invalid value: `) and `spec.x in
+ * body `.
+ */
+function withoutEcho(message: string, path: string): string {
+  const rest = message.replace(/^Invalid value: (?:(?:"(?:[^"\\]|\\.)*"|\S+): )?/s, "");
+  return rest.startsWith(`${path} in body `) ? rest.slice(`${path} in body `.length) : rest;
 }

@@ -16,7 +16,7 @@ export interface JobCondition {
   message: string;
 }
 
-/** What `kubectl describe` tells. */
+/** The conditions of a job's status, as `kubectl describe` shows them. */
 export function jobConditions(input: {
   job: Job;
   cursor: StatusCursor | undefined;
@@ -32,15 +32,15 @@ export function jobConditions(input: {
 }
 
 /**
- * Not ready, and only a change of the job helps: a tool that waits for it (kstatus) need not wait any longer. An account
- * may still be bound.
+ * Stalled: the job is not ready, and only a change of it helps, so that a tool that waits (kstatus) can stop. Not
+ * without an account, which may still be bound.
  */
 function stalled({ status, reason, message }: JobCondition): JobCondition[] {
   if (status !== "False" || reason === "NoAccount") return [];
   return [{ type: "Stalled", status: "True", reason, message }];
 }
 
-/** Why nothing runs, as one text; empty when the job is ready, or nobody has said yet. */
+/** Why nothing runs, as one text; empty when the job is ready, or the status has no condition `Ready` yet. */
 export function whyUnready(
   conditions: readonly { type: string; status: string; reason: string; message: string }[] = [],
 ): string {
@@ -48,7 +48,7 @@ export function whyUnready(
   return ready?.status === "False" ? `${ready.reason}: ${ready.message}` : "";
 }
 
-/** Absent while there is nothing to tell: of most destinations nothing is known but their last run. */
+/** Absent otherwise: of most destinations only their last run is known. */
 const UNREACHABLE: JobCondition = {
   type: "DestinationReachable",
   status: "False",

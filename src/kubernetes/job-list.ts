@@ -14,7 +14,7 @@ export interface JobListDependencies {
   accountNamespaces: AccountNamespaces;
   scopes: readonly Scope[];
   memory?: Pick<ResourceMemory, "seen">;
-  /** One page of the API server's own. */
+  /** One page as the API server gives it. */
   listPage: (
     scope: Scope,
     limit: number,
@@ -25,15 +25,15 @@ export interface JobListDependencies {
 /** The jobs of all accounts, as a controller reads them before it watches. */
 export function createJobList(dependencies: JobListDependencies): {
   list(limit: number, continuation: string | undefined): Promise<JobPage>;
-  /** The bindings under which the last list began, which a watch is going to follow. */
+  /** The revision of the bindings when the last list began: the watch that follows it begins there. */
   listedUnder(): string | undefined;
 } {
   const { client, accountNamespaces, scopes, memory, listPage } = dependencies;
   let listedUnder: string | undefined;
 
   /**
-   * With whose the jobs are, which a namespace that refuses to be looked at does not tell either. The whole cluster can be
-   * listed, or nothing can; of several namespaces one may be away.
+   * A page, and whose its jobs are: a namespace that refuses to be looked at does not tell that either. Of several
+   * namespaces one may be unlisted; the whole cluster can be listed, or it throws.
    */
   async function listScope(
     scope: Scope,
@@ -46,7 +46,7 @@ export function createJobList(dependencies: JobListDependencies): {
     try {
       const page = await listPage(scope, limit, continuation);
       page.items = page.items.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
-      // All at once: one behind the other, a page of many namespaces takes longer than its reader is patient.
+      // All at once: one after the other, a page of many namespaces would take longer than its reader waits.
       const accounts = await Promise.all(
         page.items.map(({ metadata }) => accountNamespaces.accountOf(metadata.namespace)),
       );
@@ -58,10 +58,9 @@ export function createJobList(dependencies: JobListDependencies): {
   }
 
   /**
-   * Every job, in the order of the store: pages are the API server's own, of one snapshot. A namespace
-   * that was deleted has no jobs. One that is there and refuses is left out, and the page says so: whoever
-   * administers it must not stop all others, and its jobs must not be taken for deleted ones. When nothing
-   * at all can be listed, that is no view of the jobs, and throws.
+   * Every job, in the API server's order and pages, which are of one snapshot. A namespace that was deleted has no
+   * jobs. One that exists but refuses is left out, and the page says so: its administrator must not stop all
+   * others, and its jobs must not be taken for deleted ones. Throws when nothing at all can be listed.
    */
   async function listAll(limit: number, continuation: string | undefined): Promise<JobPage> {
     const state = continuation === undefined ? undefined : decodePosition(continuation);
@@ -76,8 +75,8 @@ export function createJobList(dependencies: JobListDependencies): {
     if ("unlisted" in found) {
       positions.set(key, found.unlisted);
       const rest = onward(positions, scope);
-      const known = [...positions.values()];
-      if (rest.continue === undefined && known.every(isUnlisted) && known.includes("refused"))
+      const all = [...positions.values()];
+      if (rest.continue === undefined && all.every(isUnlisted) && all.includes("refused"))
         throw found.error;
       return {
         jobs: [],
@@ -95,7 +94,7 @@ export function createJobList(dependencies: JobListDependencies): {
     return { jobs, ...onward(positions, scope, page.metadata.continue) };
   }
 
-  /** What a page says of those after it; `more` is the API server's own token. */
+  /** The position and the token for the next page; `more` is the API server's token within this scope. */
   function onward(
     positions: ReadonlyMap<string, string>,
     scope: number,

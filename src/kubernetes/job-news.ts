@@ -7,7 +7,7 @@ import type { JobNews } from "./events.ts";
 import { jobConditions, whyUnready } from "./job-conditions.ts";
 import type { RememberedResource } from "./resource-memory.ts";
 
-/** What events have told of a job. */
+/** What events have already told about a job. */
 export interface Told {
   /** `whyUnready`. */
   unready: string;
@@ -15,12 +15,12 @@ export interface Told {
   circuitOpen: boolean;
 }
 
-/** What `kubectl describe` tells of a change of status: only when it changes, never at a take-over. */
+/** The events for a change of status. Nothing when it has not changed, and nothing because a new leader took over. */
 export function statusNews(input: {
   job: Job;
   observed: Observed;
   known: RememberedResource;
-  /** Null: there was none. Undefined: this is the first look, and `status` tells what was known. */
+  /** Null: there was none. Undefined: this is the first look, and the stored status tells what was known. */
   before: JobHistory | null | undefined;
   history: JobHistory | null | undefined;
   /** Of the job's destination. */
@@ -36,7 +36,7 @@ export function statusNews(input: {
   const conditions = jobConditions({ job, cursor, timing, history, now });
   const ready = conditions.find((condition) => condition.type === "Ready");
   const unready = whyUnready(conditions);
-  // Its texts follow from the spec and the cursor, never from the time of day: each is told once.
+  // These texts follow from the spec and the cursor, never from the time: each is told once.
   if (ready?.status === "False" && unready !== (input.told?.unready ?? known.unready))
     news.push({
       ...regarding(job, known),
@@ -55,7 +55,7 @@ export function statusNews(input: {
       action: "Deliver",
       note: `Attempt ${last.attempt} failed with status ${last.httpStatus}: ${last.errorMessage ?? "no error text"}`,
     });
-  // Not together with its run: the cursor says so a moment later than the history.
+  // Told apart from its last run: the cursor knows a moment later than the history.
   const told = input.told?.status ?? (known.digest === "" ? undefined : status);
   if (status === "completed" && told !== "completed")
     news.push({
@@ -109,7 +109,8 @@ export function missedNews(job: Job, known: RememberedResource, span: MissedSpan
 
 function runsOf({ reason, count, first, last }: MissedSpan): string {
   if (count > 1) return `${count} runs from ${isoUtc(first)} to ${isoUtc(last)}`;
-  // Told as it happens, and while a receiver hangs each time: the Event has its moment, and counts the others.
+  // An overlap is told when it happens, and while a receiver hangs at every fire time: one text makes one Event, which
+  // has the time of the first and counts the others.
   return reason === "overlap" ? "A run" : `The run of ${isoUtc(first)}`;
 }
 

@@ -30,40 +30,44 @@ export interface JobWatchDependencies {
   scopes: readonly Scope[];
   inactivityMs?: number;
   memory?: Pick<ResourceMemory, "seen">;
-  /** The bindings that the last list was read under. */
+  /** The revision of the bindings that the last list was read under. */
   listedUnder(): string | undefined;
 }
 
-/** client-go's range: the server closes in between, and not all watches of a fleet at once. */
+/** client-go's range. The server ends a watch in between, so that not all watches of a fleet end at once. */
 const TIMEOUT_SECONDS = { min: 300, max: 600 };
 /**
- * Bookmarks come once a minute. Longer silence means that nobody is there, or that nothing of this kind has changed
- * since the API server started, and etcd has not told it of its progress (every 10 minutes unless set).
+ * Bookmarks come once a minute. Longer silence means that the API server is gone, or that nothing of this kind has
+ * changed since it started and etcd has not told it of its progress yet (every 10 minutes unless configured).
  */
 const INACTIVITY_MS = 100_000;
 const LOOK_MS = 5_000;
 /** A server that ends watches faster than this is in trouble: the caller must back off. */
 const SHORTEST_MS = 1_000;
-/** Between two tries when one of several namespaces may be listed and not watched. */
+/** Between two tries when one of several namespaces may be listed but not watched. */
 const REFUSED_MS = 10_000;
 /** Between two looks at a namespace that could not be listed. */
 const LOOK_AGAIN_MS = 30_000;
-/** Before the first look at one that refused, and then ever longer: an API server that has just started refuses everybody. */
+/**
+ * Before the first look at a namespace that refused; then ever longer. An API server that has just started refuses
+ * everybody.
+ */
 const LOOK_SOON_MS = 1_000;
 const MAX_SUSPECTS = 1_000;
 
 /**
- * The `watch` of the JobStore port. A watch that the server ends in good order is taken up again from
- * where it was; whatever else ends it is thrown, for the caller to back off. An event counts as seen
- * only once its account is known and it has been handed out, so none is lost by an error in between.
+ * The `watch` of the JobStore port. A watch that the server ends in good order is resumed from where it was;
+ * whatever else ends it is thrown, for the caller to back off. The position moves past an event only once its
+ * account is known and it has been handed out, so that an error in between loses none.
  */
 export function createJobWatch(dependencies: JobWatchDependencies): JobStore["watch"] {
   const { client, accountNamespaces, monotonic, timers, random, metrics, scopes } = dependencies;
   const inactivityMs = dependencies.inactivityMs ?? INACTIVITY_MS;
   const several = scopes.length > 1;
   /**
-   * Namespaces in which jobs were deleted since one was last seen to be there. Where namespaces come and go all the
-   * time most stay gone: of more than so many, whose the oldest are is forgotten without waiting for another job.
+   * Namespaces in which jobs were deleted, and none was seen since: they may be deleted and made again. Where
+   * namespaces come and go all the time, most stay gone: beyond the limit the account of the oldest is forgotten at
+   * once, instead of at its next job.
    */
   const suspects = new LRUCache<string, true>({
     max: MAX_SUSPECTS,
@@ -72,12 +76,12 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
     },
   });
 
-  /** Where a watch has fallen silent last. */
+  /** The position at which a watch last fell silent. */
   const silentAt = new Map<Scope, string>();
 
   /**
-   * At namespaces that could not be listed, monotonic, and how long after the one before: the watches of others, with
-   * which theirs end, may break more often.
+   * When each namespace that could not be listed is looked at next (monotonic), and how long that is after the look
+   * before. Kept here, because all watches end with one of them, which may break more often than that.
    */
   const nextLooks = new Map<string, { at: number; afterMs: number }>();
 
@@ -92,7 +96,7 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
     }
     nextLooks.delete(scope ?? "");
     let at = position;
-    // Whoever begins may come from an outage, in which etcd has been restored.
+    // A watch may begin after an outage in which etcd was restored.
     let doubted = true;
     let refusedBefore = false;
     while (!signal.aborted) {
@@ -114,7 +118,7 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
         });
         refusedBefore = false;
         try {
-          // Tells the caller that the store answers; the next real event may be a minute away.
+          // Tells the caller that the store answers: the next event may be a minute away.
           yield { type: "bookmark", position: at };
           for await (const events of watchEvents<ScheduledJob>(body as AsyncIterable<Buffer>))
             for (const { event, account } of withAccounts(events)) {
@@ -152,9 +156,9 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
   /**
    * Whether the API server has got as far as `at`. After etcd was restored from a backup it has not, and sends nothing
    * for that position, not even bookmarks: throws PositionExpired, so that the caller lists before the same position is
-   * reached again with other content. False when the server did not answer in time: watch on, because a list is the
-   * last thing that a busy server needs. A position that was silent before gets no such benefit: a server that is cut
-   * off from etcd still opens watches.
+   * reached again with other content. False when the server did not answer in time: the watch goes on, because a list
+   * is the last thing that a busy server needs. Not if the watch was silent at this position before: a server that is
+   * cut off from etcd still opens watches.
    */
   async function isReached(scope: Scope, at: string, signal: AbortSignal): Promise<boolean> {
     let now: string;
@@ -169,7 +173,10 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
     return true;
   }
 
-  /** Throws, but for an abort, and the first time where what was refused may have been allowed since. */
+  /**
+   * After a watch was refused. Throws, except when aborted, or at the first refusal if the namespace can be listed: the
+   * watch may be allowed by now.
+   */
   async function refused(
     scope: string,
     error: ApiError,
@@ -178,18 +185,18 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
     const now = await lookAt(client, scope).catch((cause: unknown) => {
       throw failure(cause);
     });
-    // The next list leaves it out, and the next watch waits for it.
+    // The next list leaves the namespace out, and the next watch waits for it.
     if (now !== "listed")
       throw failure(new PositionExpired(`namespace ${scope}: ${now}`, { cause: error }));
-    // As by an API server that had just started.
+    // The API server may just have started.
     if (!before) return pause(LOOK_SOON_MS, timers, signal);
-    // The other namespaces' watches begin and end with this one: the caller sees them answer, and so
-    // does not back off.
+    // The watches of the other namespaces begin and end with this one. They answer, so that the caller does not back
+    // off by itself.
     if (several) await pause(REFUSED_MS, timers, signal);
     if (!signal.aborted) throw failure(error);
   }
 
-  /** A namespace that is made (again), gives our rights back, or goes at last: a list must tell. */
+  /** Throws when the namespace was made (again), gave our rights back, or is gone at last: the caller lists again. */
   async function untilListable(scope: string, was: Unlisted, signal: AbortSignal): Promise<void> {
     let afterMs = was === "refused" ? LOOK_SOON_MS : LOOK_AGAIN_MS;
     for (;;) {
@@ -199,7 +206,7 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
       if (signal.aborted) return;
       nextLooks.delete(scope);
       afterMs = Math.min(LOOK_AGAIN_MS, look.afterMs * 2);
-      // No answer: the watches of the other namespaces notice that too.
+      // Without an answer nothing is concluded: the watches of the other namespaces notice an outage.
       const now = await lookAt(client, scope).catch(() => was);
       if (now !== was && !signal.aborted)
         throw failure(new PositionExpired(`namespace ${scope} was ${was} and is ${now}`));
@@ -207,38 +214,38 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
   }
 
   /**
-   * What has come in together, which has all happened by now: whose the jobs are is asked for all of them at once. One
-   * behind the other, the answers would come slower than the events.
+   * Events that arrived together, with the accounts of their jobs, which are looked up for all of them at once: one
+   * after the other, the answers would come more slowly than the events.
    */
   function withAccounts(events: readonly WatchEvent<ScheduledJob>[]): {
     event: WatchEvent<ScheduledJob>;
-    /** Undefined: the event is no job's, or its job is deleted. */
+    /** Undefined: the event is not about a job, or the job is deleted. */
     account?: Promise<string | null>;
   }[] {
-    const asked = new Set<string>();
+    const forgotten = new Set<string>();
     return events.map((event) => {
       if (event.type === "ERROR" || event.type === "BOOKMARK") return { event };
       const { namespace, deletionTimestamp } = event.object.metadata;
-      // A namespace that is deleted deletes its jobs first. One that is made again under its name is
-      // another one, whose jobs must not be taken for those of the account that the first was bound to.
-      // Asked about once for all that has come in before: where jobs come and go all the time, everybody
-      // else's would wait behind the questions.
+      // A namespace that is deleted deletes its jobs first. When it is made again it is another incarnation, and its
+      // jobs must not count for the account that the first one was bound to: so its account is looked up anew at the
+      // next job. Once for all events of this batch: where jobs come and go all the time, all others would wait behind
+      // the look-ups.
       if (event.type === "DELETED" || deletionTimestamp !== undefined) {
         suspects.set(namespace, true);
         return { event };
       }
-      if (suspects.delete(namespace) && !asked.has(namespace)) {
-        asked.add(namespace);
+      if (suspects.delete(namespace) && !forgotten.has(namespace)) {
+        forgotten.add(namespace);
         accountNamespaces.forget(namespace);
       }
       const account = accountOf(namespace);
-      // Thrown where the event is handed out, unless the watch ends before it.
+      // A failure is thrown where the event is handed out. If the watch ends before, nobody awaits it.
       account.catch(() => undefined);
       return { event, account };
     });
   }
 
-  /** `account` is undefined for one that is deleted. */
+  /** `account` is undefined for a job that is deleted. */
   function jobEvent(resource: ScheduledJob, account: string | null | undefined): JobEvent {
     const { uid, resourceVersion: position } = resource.metadata;
     if (account === undefined) return { type: "deleted", uid, position };
@@ -246,7 +253,7 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
     return { type: "changed", job: keptJobFromResource(resource, account), position };
   }
 
-  /** PostgreSQL knows it, which may be away or hang while the API server tells of changes. */
+  /** Throws ChangeUnread when PostgreSQL, which has the bindings, is away while the API server tells of changes. */
   async function accountOf(namespace: string): Promise<string | null> {
     try {
       return await accountNamespaces.accountOf(namespace);
@@ -267,7 +274,7 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
       metrics.kubernetesWatchEnds.inc({ reason: "expired" });
       return new PositionExpired("the watch's position is gone", { cause: error });
     }
-    // What was cut off in the middle may have been an event: only a list can tell.
+    // An event may have been lost: the caller lists again.
     if (error instanceof MalformedWatch) {
       metrics.kubernetesWatchEnds.inc({ reason: "malformed" });
       return new PositionExpired("the watch sent what is no event", { cause: error });
@@ -277,14 +284,14 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
     return new DependencyUnavailable("kubernetes", { cause: error });
   }
 
-  /** The changes of all scopes, until one of them fails. The others end by the signal, which is aborted then. */
+  /** The changes of all scopes, until one of them fails. The caller then aborts the signal, which ends the others. */
   async function* watchAll(position: string, signal: AbortSignal): AsyncGenerator<JobEvent> {
     const positions = decodePosition(position);
     if (!several && scopes[0] === undefined) {
       yield* watchScope(undefined, position, signal);
       return;
     }
-    // One watch a namespace: the caller takes all of them up from the last positions.
+    // One watch for each namespace: the caller resumes all of them from the last positions.
     const watches = scopes.map((scope) => {
       const from = positions.get(scope ?? "");
       if (from === undefined) throw new PositionExpired(`no position for namespace ${scope ?? ""}`);
@@ -312,12 +319,12 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
     } finally {
       ending.abort();
     }
-    // No event tells of it: which account a job belongs to is known by PostgreSQL, not by the resource.
+    // No event tells of this: PostgreSQL, not the resource, knows which account a job belongs to.
     if (rebound) throw new PositionExpired("a namespace was bound to another account");
   };
 }
 
-/** Positions that are no numbers say nothing about each other. */
+/** False when one of them is not a number: then they cannot be compared. */
 function isBefore(now: string, position: string): boolean {
   const numbers = [now, position].every((version) => /^\d+$/.test(version));
   return numbers && BigInt(now) < BigInt(position);

@@ -7,17 +7,17 @@ import type { JobIndex } from "../domain/ports/job-index.ts";
 import { JOBS_PER_PAGE, type JobStore } from "../domain/ports/job-store.ts";
 import type { Logger } from "../telemetry/logger.ts";
 
-/** Dashboards that are open look every few seconds. */
+/** An account is followed for so long after the last look; open dashboards look every few seconds. */
 const IDLE_MS = 120_000;
 /** Bytes of all followed accounts, about 200,000 usual jobs; a larger account is followed alone. */
 const MAX_FOLLOWED_BYTES = 100 * 2 ** 20;
-/** Each has a watch of its own. */
+/** Each of them has a watch. */
 const MAX_FOLLOWED_ACCOUNTS = 200;
 
 export interface KubernetesJobIndexDependencies {
   /** The store that requests of this process write to. */
   jobs: JobStore;
-  /** A store of one namespace only. */
+  /** A store that sees one namespace only. */
   ofNamespace: (namespace: string) => Pick<JobStore, "list" | "watch">;
   accountNamespaces: Pick<AccountNamespaces, "namespaceOf">;
   timers: Timers;
@@ -25,19 +25,19 @@ export interface KubernetesJobIndexDependencies {
 }
 
 /**
- * The index of the Kubernetes store: accounts that somebody looks at are listed once and then watched,
- * until nobody has looked for two minutes. While a watch is down (or not allowed: the role needs `watch`)
- * each look lists again, so what is shown is never older than the watch's delay.
+ * The index of the Kubernetes store. An account that somebody looks at is listed once and then watched, until
+ * nobody has looked for two minutes. While the watch is down (or not allowed: the role needs `watch`) each look
+ * lists again, so that what is shown is never older than the watch's delay.
  */
 export function createKubernetesJobIndex(deps: KubernetesJobIndexDependencies): {
   index: JobIndex;
-  /** `jobs`, whose writes the index knows at once, before the watch tells of them. */
+  /** The given `jobs`; the index knows of their writes at once, before the watch tells of them. */
   jobs: JobStore;
 } {
   const { accountNamespaces, timers } = deps;
-  /** By account, the one that was looked at last at the end. */
+  /** By account; the one that was looked at most recently is the last. */
   const followed = new Map<string, Followed>();
-  /** Of each write under way: whose end watches have told of meanwhile. */
+  /** For each write under way, the uids of jobs whose deletion watches have told of meanwhile. */
   const writes = new Set<Set<string>>();
 
   function end(account: string, entry: Followed): void {
@@ -56,13 +56,13 @@ export function createKubernetesJobIndex(deps: KubernetesJobIndexDependencies): 
       idle: undefined,
       begun: Promise.resolve(),
     };
-    // Known before it is listed: what is written meanwhile belongs to it.
+    // Set before it is listed, so that it takes up what is written meanwhile.
     followed.set(account, entry);
     entry.begun = begin(account, entry);
     return entry;
   }
 
-  /** Resolves when the list is read and the watch has begun, or has turned out not to. */
+  /** Resolves when the list is read and the watch has answered or failed. */
   async function begin(account: string, entry: Followed): Promise<void> {
     const store = deps.ofNamespace(entry.namespace);
     try {
@@ -99,7 +99,7 @@ export function createKubernetesJobIndex(deps: KubernetesJobIndexDependencies): 
     }
   }
 
-  /** Until it is aborted or the watch fails, which the store's metrics count: the next look lists again. */
+  /** Watches until it is aborted, or the watch fails, which the store's metrics count. The next look lists again. */
   async function watch(request: {
     account: string;
     entry: Followed;
@@ -116,7 +116,7 @@ export function createKubernetesJobIndex(deps: KubernetesJobIndexDependencies): 
           entry.gone.delete(event.uid);
           for (const ended of writes) ended.add(event.uid);
         }
-        // The first is the server's word that it answers.
+        // The first event says that the server answers.
         began();
       }
     } catch (error) {
@@ -130,7 +130,7 @@ export function createKubernetesJobIndex(deps: KubernetesJobIndexDependencies): 
     }
   }
 
-  function lookedAt(account: string, entry: Followed): void {
+  function noteLook(account: string, entry: Followed): void {
     if (entry.ending.signal.aborted) return;
     followed.delete(account);
     followed.set(account, entry);
@@ -140,7 +140,7 @@ export function createKubernetesJobIndex(deps: KubernetesJobIndexDependencies): 
     });
   }
 
-  /** The watch may tell of a job's end before this process has the answer that tells how it was made or changed. */
+  /** The watch may tell that a job was deleted before this process has the answer to its earlier create or update. */
   async function wrote(write: Promise<Job>): Promise<Job> {
     const ended = new Set<string>();
     writes.add(ended);
@@ -170,7 +170,7 @@ export function createKubernetesJobIndex(deps: KubernetesJobIndexDependencies): 
         if (namespace === undefined) return [];
         const entry = followed.get(account) ?? follow(account, namespace);
         await entry.begun;
-        lookedAt(account, entry);
+        noteLook(account, entry);
         return entry.roster.jobs();
       },
     },
@@ -196,17 +196,17 @@ interface Followed {
   roster: JobRoster;
   /** All pages are in the roster. */
   listed: boolean;
-  /** Deleted here; the list or the watch may still tell of what they were before. */
+  /** Uids of jobs deleted here; the list or the watch may still tell of their earlier states. */
   gone: Set<string>;
   ending: AbortController;
   idle: Timer | undefined;
-  /** Listed, and the watch answered or failed. Rejects when the list failed. */
+  /** Resolves when the list is read and the watch has answered or failed. Rejects when the list failed. */
   begun: Promise<void>;
 }
 
 function changed(account: string, { roster, gone }: Followed, job: Job): void {
   if (gone.has(job.uid)) return;
-  // Bound to another account a moment ago: the list begins anew when that is known here too.
+  // Otherwise the namespace was bound to another account a moment ago: it is listed anew when that is known here too.
   if (job.account === account) roster.put(listedJob(job));
   else roster.remove(job.uid);
 }

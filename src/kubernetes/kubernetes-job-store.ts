@@ -42,11 +42,14 @@ export interface KubernetesJobStoreDependencies {
   timers: Timers;
   random: Random;
   metrics: Pick<Metrics, "kubernetesWatchEnds">;
-  /** The namespaces to look at, when the installation may not see the whole cluster. */
+  /** The namespaces to serve, when the installation may not see the whole cluster. */
   namespaces?: readonly string[];
-  /** Milliseconds without a byte after which a watch is given up for lost. Default 100 s, ≥ 90 s in production: bookmarks come once a minute. */
+  /**
+   * Milliseconds without a byte after which a watch counts as lost. Default 100 s, ≥ 90 s in production: bookmarks
+   * come once a minute.
+   */
   inactivityMs?: number;
-  /** Told of every resource that `list` without account and `watch` bring. */
+  /** Told of every resource that `watch`, and `list` without an account, bring. */
   memory?: Pick<ResourceMemory, "seen">;
 }
 
@@ -56,12 +59,12 @@ interface JobResource {
   account: string;
 }
 
-/** The name that managedFields show for what REST wrote. */
+/** The name under which managedFields show what REST wrote. */
 const FIELD_MANAGER = "carillon-gateway";
-/** Status writes of the leader get in between a read and a write; more of them than this is no accident. */
+/** Status writes of the leader get in between a read and a write; so many of them in a row are no accident. */
 const MAX_CONFLICTS = 8;
 
-/** Jobs as ScheduledJob resources. The API server is the store: what is kept here are the pages to come of a list. */
+/** Jobs as ScheduledJob resources. The API server is the store: only the next pages of a list are kept here. */
 export function createKubernetesJobStore(dependencies: KubernetesJobStoreDependencies): JobStore {
   const { client, accountNamespaces } = dependencies;
   const scopes = scopesOf(dependencies.namespaces);
@@ -82,7 +85,7 @@ export function createKubernetesJobStore(dependencies: KubernetesJobStoreDepende
         resource: PLURAL,
         path: jobsPath(namespace, id),
       });
-      // A finalizer of somebody else may keep it for a while: for us it is gone.
+      // A finalizer of somebody else may keep a deleted resource for a while: for us it is gone.
       return found.metadata.deletionTimestamp === undefined ? found : undefined;
     } catch (error) {
       if (isNotFound(error)) return undefined;
@@ -169,14 +172,14 @@ export function createKubernetesJobStore(dependencies: KubernetesJobStoreDepende
             query: { fieldManager: FIELD_MANAGER, fieldValidation: "Strict" },
             body: {
               ...resource,
-              // Left out, it stays as it is; sent back, it is parsed for nothing.
+              // Left out, managedFields stay as they are; sent back, they are parsed for nothing.
               metadata: { ...metadata, managedFields: undefined },
               spec: withChanges({ ...stored }, { ...specToResource(before) }, { ...next }),
             },
           });
           return jobFromResource(updated, account);
         } catch (error) {
-          // A status or metadata write came in between: look again whether the spec is still the same.
+          // A status or metadata write came in between: read again whether the spec is still the same.
           if (isConflict(error)) continue;
           if (isNotFound(error)) throw new JobNotFound(`no job ${job.id}`, { cause: error });
           throw invalidInput(error) ?? error;
@@ -208,8 +211,8 @@ export function createKubernetesJobStore(dependencies: KubernetesJobStoreDepende
     watch: watchJobs,
 
     async ping() {
-      // Not /readyz: this proves the CRD and our rights as well. One namespace that was deleted, or whose
-      // administrator took our rights away, is not the store.
+      // A list, not the API server's /readyz: it proves the CRD and our rights as well. One listed namespace is enough:
+      // others may be deleted, or their administrators may have taken our rights away.
       let refused = false;
       for (const scope of scopes) {
         const state = await lookAt(client, scope);
@@ -223,19 +226,19 @@ export function createKubernetesJobStore(dependencies: KubernetesJobStoreDepende
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** Whose fields are changed one by one. */
+/** Groups of fields that are changed one by one. */
 const GROUPS: ReadonlySet<string> = new Set(["schedule", "webhook", "email", "retry"]);
 
 /**
- * What a change has changed, and nothing else. A default that was spelt out would be a field which the next
- * `kubectl apply` of its author does not know, and so does not take away: a time zone beside `at`, say. Fields
- * of a newer release, which this one does not know, stay: releases run side by side.
+ * The stored fields with only what has changed replaced. A default that was spelt out would be a field that the
+ * author's next `kubectl apply` does not know, and so does not take away: a time zone beside `at`, for instance.
+ * Unknown fields, of a newer release that runs side by side with this one, stay.
  */
 function withChanges(stored: Fields, before: Fields, next: Fields): Record<string, unknown> {
   const fields: Record<string, unknown> = { ...stored };
   for (const name of new Set([...Object.keys(before), ...Object.keys(next)])) {
     const [was, is] = [before[name], next[name]];
-    // As texts: somebody's payload may be nested deeper than the stack.
+    // Compared as texts: a payload may be nested deeper than the stack of a deep comparison.
     if (canonicalJson(was) === canonicalJson(is)) continue;
     const grouped = GROUPS.has(name) && isFields(was) && isFields(is);
     const inside = stored[name];

@@ -11,7 +11,7 @@ import { pause } from "../waiting/pause.ts";
 import { limited } from "../waiting/within.ts";
 
 export interface LeaseElectionDependencies {
-  /** A client of its own with one connection: a herd of other calls must not delay a renewal. */
+  /** A client of its own, with one connection: many other calls must not delay a renewal. */
   client: KubernetesClient;
   namespace: string;
   name: string;
@@ -23,7 +23,7 @@ export interface LeaseElectionDependencies {
   /** Wall clock for the Lease's times, which only people read: a wrong one changes nothing. */
   wallClock: () => Instant;
   log: Pick<Logger, "debug" | "info" | "warn">;
-  /** How long others wait without a change of the record before they take over. Default 15 s. */
+  /** How long others wait while the record does not change, before they take over. Default 15 s. */
   leaseDurationMs?: number;
   /** How long the leader tries to renew before it gives up. Default 10 s. */
   renewDeadlineMs?: number;
@@ -33,9 +33,9 @@ export interface LeaseElectionDependencies {
 
 /** client-go's: candidates wait between 1 and 2.2 retry periods, so that they do not try in step. */
 const JITTER_FACTOR = 1.2;
-/** Of an int32. Somebody may have written it by hand, and then nobody could take the lease. */
+/** The largest int32. Somebody may have written that by hand; one more would make every write invalid. */
 const MOST_TRANSITIONS = 2 ** 31 - 1;
-/** Between two looks whether this process is fit, which ask nobody else. */
+/** Between two looks at whether this process is fit, which cost no call. */
 const FIT_POLL_MS = 250;
 
 /**
@@ -94,14 +94,14 @@ export function createLeaseElection(dependencies: LeaseElectionDependencies): Le
     };
   }
 
-  /** One try; every failure is only that. True: the record names us, as of now. */
+  /** One try; does not throw. True: the record names this process now. */
   async function tryAcquireOrRenew(deadline?: AbortSignal): Promise<boolean> {
     try {
       const ours = await acquireOrRenew(deadline);
       failing = false;
       return ours;
     } catch (error) {
-      // Of several that start together all but one get this answer, and see at their next look who leads.
+      // Of several processes that start together all but one get this answer, and see at the next try who leads.
       if (!isLeader() && error instanceof ApiError && error.code === 409) {
         log.debug("another process was quicker to take the lease");
         failing = false;
@@ -129,18 +129,18 @@ export function createLeaseElection(dependencies: LeaseElectionDependencies): Le
       try {
         return await write("update", ownRecord(before));
       } catch {
-        // Somebody did write, or the answer was lost: look.
+        // Somebody did write, or the answer was lost: read it.
       }
 
     // 2. Read the record, or be the first to write one.
     const current = await lock.get(deadline);
     if (!current) return write("create", ownRecord(before));
 
-    // 3. A change starts the time anew: as long as the holder renews, it never runs out.
+    // 3. Every change restarts the time: while the holder renews, the lease does not run out.
     if (!isDeepStrictEqual(observed?.record, current)) observe(current);
     if (current.holder !== "" && isValid() && !isLeader()) return false;
 
-    // 4. Ours, free or run out: write it, if nobody was quicker.
+    // 4. The lease is ours, free or has run out: write it, unless somebody was quicker.
     if (isLeader()) return write("update", ownRecord(current));
     const transitions = current.transitions < MOST_TRANSITIONS ? current.transitions + 1 : 1;
     return write("update", { ...ownRecord(), transitions });
@@ -165,8 +165,8 @@ export function createLeaseElection(dependencies: LeaseElectionDependencies): Le
   }
 
   /**
-   * Renews until it fails for as long as the deadline, somebody else leads, this process cannot do the
-   * work any more, or the signal aborts.
+   * Renews until that fails for as long as the deadline, somebody else leads, this process is not fit any more, or the
+   * signal aborts.
    */
   async function renew(signal: AbortSignal, fit: () => boolean): Promise<void> {
     while (!signal.aborted && fit()) {
@@ -175,7 +175,7 @@ export function createLeaseElection(dependencies: LeaseElectionDependencies): Le
       const renewed = await limited({ ms: renewDeadlineMs, timers, reason }, async (late) => {
         while (!late.aborted) {
           if (await tryAcquireOrRenew(late)) return true;
-          // The record names another: trying on would not give it back.
+          // The record names another process: more tries would not give it back.
           if (signal.aborted || !isLeader()) return false;
           await pause(retryPeriodMs, timers, AbortSignal.any([signal, late]));
         }
@@ -214,7 +214,7 @@ export function createLeaseElection(dependencies: LeaseElectionDependencies): Le
           setLeading(true);
           await renew(signal, fit);
         }
-        // First stop, then let go: whoever reads a free lease starts at once.
+        // First stop, then let go: a process that reads a free lease starts at once.
         setLeading(false);
         if (!signal.aborted)
           log.warn(

@@ -17,7 +17,7 @@ export interface Lease {
   };
 }
 
-/** What the candidates agree on. The times are for people: nobody compares them with a clock. */
+/** What the candidates agree on. The times are only for people: no candidate compares them with a clock. */
 export interface ElectionRecord {
   holder: string;
   durationSeconds: number;

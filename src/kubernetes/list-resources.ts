@@ -15,34 +15,34 @@ interface ListOptions {
   continue?: string | undefined;
   labelSelector?: string;
   signal?: AbortSignal;
-  /** As of `ApiCall`. */
+  /** See `ApiCall`. */
   timeoutMs?: number;
 }
 
 /**
- * A collection that is not found: nobody serves the kind. A namespace that is gone has an empty list, and is
- * named in the Status of a 404 when something is to be made there.
+ * The error for a collection that is not found: the kind is not served. Of a namespace that is gone the list is empty,
+ * and a create there gets a 404 whose Status names the namespace.
  */
 export function definitionMissing({ code, status }: ApiError, path: string): ApiError {
   return new ApiError(code, status, path, "the ScheduledJob definition (CRD)");
 }
 
 /**
- * Of a page's text. Parsed, a payload of empty objects takes twenty times as much: fifty of the largest would take
- * more than a process has.
+ * Bytes of a page's text. Parsed, a payload of empty objects takes twenty times as much: fifty of the largest would
+ * take more memory than a process has.
  */
 const MOST_PAGE_BYTES = 2 << 20;
-/** What a page is meant to take at most, by what those before it took: the next ones may be somewhat larger. */
+/** The size that pages aim at, judged by the pages before: the next resources may be somewhat larger. */
 const MEANT_PAGE_BYTES = MOST_PAGE_BYTES * 0.75;
 
 /**
- * By client: for how many resources a page has room, where it was not for as many as were asked for. It grows no further
- * than the size of what is read allows: a page that turns out too large costs the API server a page, and us a connection.
+ * By client: how many resources a page has room for, once a page was too large. It grows no further than the sizes
+ * seen allow: a page that turns out too large costs the API server a page, and us a connection.
  */
 const roomFor = new WeakMap<Pick<KubernetesClient, "call">, number>();
 
 /**
- * A page may have fewer resources than `limit`, and more may follow all the same. Errors as of `call`. Without
+ * A page may have fewer resources than `limit` even if more follow. Errors as for `call`. Read without a
  * resourceVersion: what the quorum has, not what a cache had at some time.
  */
 export async function listResources(
@@ -62,19 +62,19 @@ export async function listResources(
       if (room !== undefined) {
         const read = page.items.length;
         const fitting = Math.floor((read * MEANT_PAGE_BYTES) / bytes);
-        // Few, as at the end of a list, say little of those that come next.
+        // At most twice as many as were read: a few, as at the end of a list, say little about the next ones.
         roomFor.set(client, Math.max(room, Math.min(read * 2, fitting)));
       }
       return page;
     } catch (error) {
       if (!(error instanceof AnswerTooLarge)) throw error;
-      // Rather too few than another page for nothing: the next ones grow.
+      // Rather too few than another page in vain: the next ones grow.
       roomFor.set(client, Math.ceil(limit / 8));
     }
   }
 }
 
-/** One resource is read whatever its size: the API server takes none of more than a few megabytes. */
+/** A single resource is read whatever its size: the API server stores none of more than a few megabytes. */
 async function listOnce(
   client: Pick<KubernetesClient, "call">,
   scope: Scope,
@@ -96,7 +96,7 @@ async function listOnce(
   }
 }
 
-/** The same, where there may be no ScheduledJobs: a cluster without their definition has none. */
+/** As `listResources`, but empty in a cluster without the definition of ScheduledJobs. */
 export async function listResourcesIfDefined(
   ...asked: Parameters<typeof listResources>
 ): Promise<Pick<ResourceList, "items"> & { metadata: { continue?: string } }> {

@@ -3,7 +3,7 @@ import { homedir } from "node:os";
 import { delimiter, dirname, join, resolve } from "node:path";
 import { KubeConfig, loadYaml } from "@kubernetes/client-node";
 
-/** client-node's last resort: nobody runs an API server there. */
+/** client-node's last resort, where no API server runs. */
 const NOWHERE = "http://localhost:8080";
 
 /** By kubectl's rules: KUBECONFIG, else ~/.kube/config, else the pod's service account, else undefined. */
@@ -21,7 +21,7 @@ export function loadKubeConfig(): KubeConfig | undefined {
   return kubeConfig;
 }
 
-/** `tokenFile` of the user of that name. client-node knows it of pods only: of others it would ask as nobody. */
+/** `tokenFile` of the user of that name. client-node knows it for pods only, and would send others' calls without. */
 function tokenFileOf(name: string | undefined): string | undefined {
   const given = process.env.KUBECONFIG?.split(delimiter).filter((file) => file !== "") ?? [];
   for (const file of given.length > 0 ? given : [join(homedir(), ".kube", "config")]) {
@@ -40,7 +40,7 @@ function usersIn(file: string): NamedUser[] {
   try {
     return loadYaml<{ users?: NamedUser[] }>(readFileSync(file, "utf8")).users ?? [];
   } catch {
-    // There is none in a pod, and of those that are there client-node has complained.
+    // In a pod there is no such file. Of a file that cannot be read client-node has complained.
     return [];
   }
 }

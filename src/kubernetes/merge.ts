@@ -1,12 +1,11 @@
 /**
- * The values of several iterators as they come, each with the index of its source. Ends when all have
- * ended; the first error of one is thrown. The others then end by a signal of their own: what they say last
- * goes to a list that nobody reads any more.
+ * The values of several iterators as they come, each with the index of its source. Ends when all have ended;
+ * throws the first error of one. The caller then ends the others by a signal; what they still give is dropped.
  */
 export async function* merge<T>(
   sources: readonly AsyncGenerator<T>[],
 ): AsyncGenerator<{ index: number; value: T }> {
-  // No Promise.race: each would stay with the promises of the quiet sources, and keep the value that it had.
+  // No Promise.race: the promises of quiet sources would keep every race, and its value, in memory.
   const arrived: { index: number; source: AsyncGenerator<T>; outcome: Outcome<T> }[] = [];
   let news = Promise.withResolvers<undefined>();
   const ask = async (index: number, source: AsyncGenerator<T>): Promise<void> => {
@@ -34,7 +33,7 @@ export async function* merge<T>(
       open -= 1;
       continue;
     }
-    // Asked for only after it was handed out: a source counts as read up to what its reader got.
+    // The next value is asked for only after this one was handed out: a source has been read up to what its reader got.
     yield { index, value: outcome.result.value };
     void ask(index, source);
   }

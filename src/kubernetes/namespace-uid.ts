@@ -1,7 +1,7 @@
 import { isNotFound } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
 
-/** Tells a namespace from an earlier one of the same name; undefined when there is none of that name. */
+/** The uid, which tells a namespace from an earlier one of the same name; undefined when there is none. */
 export async function namespaceUid(
   client: Pick<KubernetesClient, "call">,
   namespace: string,

@@ -3,7 +3,7 @@ import type { Monotonic } from "../domain/ports/clock.ts";
 import type { Circuits } from "../domain/ports/circuits.ts";
 
 export interface OpenCircuits {
-  /** Reads them again when it is time to; the keys of those that opened or closed since. Rejects when it cannot. */
+  /** Reads the circuits again when it is time. Resolves with the keys of those that opened or closed since. */
   refresh(): Promise<ReadonlySet<string>>;
   /** By `circuitKey`. */
   has(key: string | null): boolean;

@@ -1,4 +1,4 @@
-/** What a field of the resource is called by REST. */
+/** Fields of the resource, and their names in the REST API. */
 const FIELDS: readonly (readonly [path: string, field: string])[] = [
   ["spec.displayName", "name"],
   ["spec.schedule.cron", "cron_expression"],
@@ -20,14 +20,14 @@ const FIELDS: readonly (readonly [path: string, field: string])[] = [
   ["spec.retry.maxBackoffSeconds", "max_backoff_seconds"],
 ];
 
-/** REST's name for what is at this path of the resource, or in it; empty: it has none. */
+/** REST's name of the field at this path of the resource, or around it; empty: it has none. */
 export function restField(path: string): string {
   const known = FIELDS.find(([prefix]) => path === prefix || path.startsWith(`${prefix}[`));
   const nested = known ?? FIELDS.find(([prefix]) => path.startsWith(`${prefix}.`));
   return nested?.[1] ?? "";
 }
 
-/** Where the resource has what REST calls so: whoever reads a condition has the resource before him. */
+/** The path in the resource of a field of REST: a reader of conditions looks at the resource. */
 export function resourceField(name: string): string {
   return FIELDS.find(([, field]) => field === name)?.[0] ?? name;
 }

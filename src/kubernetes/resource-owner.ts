@@ -1,6 +1,6 @@
 import type { JobOwner } from "../domain/job.ts";
 
-/** Marks what REST made: nobody else owns it. */
+/** Marks resources that REST made and nobody else owns. */
 export const MANAGED_BY_LABEL = "app.kubernetes.io/managed-by";
 export const MANAGED_BY = "carillon";
 
@@ -49,7 +49,7 @@ export function resourceOwner(metadata: OwnedMeta): JobOwner | null {
   return null;
 }
 
-/** REST made it, and it is still nobody else's. */
+/** REST made the resource, and nobody else owns it now. */
 export function isMadeByRest(metadata: OwnedMeta): boolean {
   return metadata.labels?.[MANAGED_BY_LABEL] === MANAGED_BY && resourceOwner(metadata) === null;
 }
@@ -60,6 +60,6 @@ const MOST = 512;
 /** Owners are kept with their jobs, and an annotation may have 256 KiB. */
 function bounded<T extends string | undefined>(text: T): T | string {
   if (text === undefined || text.length <= MOST) return text;
-  // Copied: V8's slice of a string keeps the whole.
+  // Copied: V8's slice of a string keeps the whole string.
   return `${Buffer.from(text.slice(0, MOST)).toString()}…`;
 }

@@ -10,8 +10,8 @@ import {
 import { celString, type Validation } from "./structural-schema.ts";
 
 /**
- * The ScheduledJob's schema: fields, limits and words are the REST API's (src/domain/schema); what a
- * schema cannot say is CEL, so that `kubectl apply` hears it from the API server and not from a status.
+ * The ScheduledJob's schema. Fields, limits and words are the REST API's (src/domain/schema). What a schema cannot
+ * say is a CEL rule, so that the API server refuses it at `kubectl apply`, and not only a status says so later.
  */
 
 const { LIMITS } = field;
@@ -27,7 +27,7 @@ function rules(...validations: readonly [rule: string, message: string][]) {
 
 const matches = (pattern: string, subject = "self") => `${subject}.matches(${celString(pattern)})`;
 
-/** TypeBox's types do not show the options that a schema was made with. */
+/** The description of a schema: TypeBox's types do not show the options that it was made with. */
 function words(schema: object): string {
   if ("description" in schema && typeof schema.description === "string") return schema.description;
   throw new Error("a field of the REST API has lost its description");
@@ -95,7 +95,7 @@ const schedule = Type.Object(
   },
 );
 
-/** Of a header's name in a variable, lower-cased by the rule itself. */
+/** CEL: the header name in variable `name`, in any case, is not reserved. */
 function notReserved(name: string): string {
   const listed = [...RESERVED_WEBHOOK_HEADERS].map(celString).join(", ");
   const prefixes = RESERVED_WEBHOOK_HEADER_PREFIXES.join("|");
@@ -207,7 +207,7 @@ const webhook = Type.Object(
         type: "object",
         description: words(field.webhookPayload),
         "x-kubernetes-preserve-unknown-fields": true,
-        // One value, as REST replaces it: what is applied never becomes a mixture with what somebody else wrote.
+        // Replaced as a whole, as by REST: an apply never mixes it with what somebody else wrote.
         "x-kubernetes-map-type": "atomic",
       }),
     ),

@@ -26,8 +26,8 @@ const condition = Type.Object({
 });
 
 /**
- * Written by the leader alone, from PostgreSQL. `type` and `schedule` repeat the spec in one form each:
- * a printer column is a path and cannot choose between two.
+ * Written by the leader alone, from PostgreSQL. `type` and `schedule` repeat the spec, each in one field: a printer
+ * column is a path, and cannot choose between two fields of the spec.
  */
 export const scheduledJobStatus = Type.Object(
   {
@@ -66,7 +66,7 @@ export const scheduledJobStatus = Type.Object(
   },
   {
     description: "Observed state of the job, written by Carillon.",
-    // Else a tool that waits (kstatus) takes a job that nobody has looked at yet for one that is in order.
+    // Without it a tool that waits (kstatus) takes a job that the controller has not seen yet for ready.
     default: { observedGeneration: NOT_OBSERVED },
   },
 );

@@ -87,7 +87,7 @@ export interface ScheduledJob {
   status?: ScheduledJobStatus;
 }
 
-/** The resource as the domain's job. Total: what the API server let through, the domain judges. */
+/** The resource as the domain's job. Never throws: the domain judges what the API server has accepted. */
 export function jobFromResource(resource: ScheduledJob, account: string | null): Job {
   const { metadata } = resource;
   return {
@@ -95,7 +95,7 @@ export function jobFromResource(resource: ScheduledJob, account: string | null):
     account,
     id: metadata.name,
     generation: metadata.generation,
-    // Not resourceVersion: that changes with every status write, and no reader's edit conflicts with those.
+    // Not resourceVersion: that changes with every status write, with which no edit conflicts.
     version: String(metadata.generation),
     createdAt: Date.parse(metadata.creationTimestamp),
     spec: specFromResource(resource.spec ?? {}, metadata.name),
@@ -105,15 +105,15 @@ export function jobFromResource(resource: ScheduledJob, account: string | null):
 }
 
 /**
- * As `jobFromResource`, for those who keep what they read: without what is larger than it may be. The API
- * server takes 1.5 MB, and who may make jobs in one namespace must not fill the memory of every process.
+ * As `jobFromResource`, for callers that keep many jobs in memory: of a refused job without payload and body. The
+ * API server accepts 1.5 MB, and the jobs of one namespace must not fill the memory of every process.
  */
 export function keptJobFromResource(resource: ScheduledJob, account: string | null): Job {
   const job = jobFromResource(resource, account);
   return job.spec.refusal ? withoutBulk(job) : job;
 }
 
-/** Any text may be written there; as a key it has to be short and plain. */
+/** What can be used as a key. An annotation may be any text; others are hashed. */
 const PLAIN_KEY = /^[\u0020-\u007e]{0,256}$/;
 
 function runNowOf(annotation: string | undefined): string | null {
@@ -123,7 +123,7 @@ function runNowOf(annotation: string | undefined): string | null {
     : `sha256:${createHash("sha256").update(annotation).digest("hex")}`;
 }
 
-/** Of a resource whose fields have other types than ours. */
+/** For a resource with a field of another type than in our CRD. */
 const UNREADABLE: Finding = {
   field: "spec",
   message:
@@ -135,7 +135,8 @@ export function specFromResource(spec: ScheduledJobSpec, resourceName: string): 
     return readSpec(spec, resourceName);
   } catch (error) {
     if (!(error instanceof TypeError)) throw error;
-    // Only with another CRD than ours, as a newer release brings it while this one still runs: nobody else's job waits.
+    // Only with another CRD than ours, as when a newer release installed its own while this one still runs. The job is
+    // refused, so that it does not stop the others.
     return { ...readSpec({}, resourceName), refusal: UNREADABLE };
   }
 }
@@ -144,8 +145,8 @@ export function specFromResource(spec: ScheduledJobSpec, resourceName: string): 
 function readSpec(spec: ScheduledJobSpec, resourceName: string): JobSpec {
   const retry = spec.retry ?? {};
   const target = targetFrom(spec);
-  // Here and not by a rule of the definition: CEL has no size for a payload whose members it does not know, and
-  // cannot read a host or an address.
+  // Checked here and not by rules of the CRD: CEL has no size for a payload whose members it does not know, and cannot
+  // parse a host or an address.
   const refusal =
     tooDeep(spec.webhook?.payload) ?? oversize(target) ?? unreachable(target) ?? noTime(spec);
   return {
@@ -167,7 +168,7 @@ function readSpec(spec: ScheduledJobSpec, resourceName: string): JobSpec {
   };
 }
 
-/** As REST counts, to which the body around the payload is the first level. */
+/** REST counts the body around the payload as the first level. */
 function tooDeep(payload: unknown): Finding | undefined {
   if (!isDeeper(payload, LIMITS.nesting - 1)) return undefined;
   return {
@@ -176,7 +177,7 @@ function tooDeep(payload: unknown): Finding | undefined {
   };
 }
 
-/** What REST would refuse as well: no run of it could reach anybody. */
+/** A target that REST would refuse too: no run could reach anybody. */
 function unreachable(target: Target): Finding | undefined {
   if (target.kind === "webhook") {
     const message = webhookUrlProblem(target.url);
@@ -186,7 +187,10 @@ function unreachable(target: Target): Finding | undefined {
   return parsed.kind === "valid" ? undefined : { field: "email_to", message: parsed.reason };
 }
 
-/** Only with another CRD than ours. Of its schedule the domain would say that the cron expression is wrong. */
+/**
+ * A time that cannot be read, which only another CRD than ours lets through. Without this finding the domain would
+ * blame the cron expression.
+ */
 function noTime({ schedule }: ScheduledJobSpec): Finding | undefined {
   const at = schedule?.at === undefined ? undefined : parseFireTime(schedule.at);
   return typeof at === "object" ? at : undefined;
@@ -197,8 +201,8 @@ function scheduleFrom(schedule: NonNullable<ScheduledJobSpec["schedule"]>): Sche
     const at = parseFireTime(schedule.at);
     if (typeof at === "number") return { kind: "once", at };
   }
-  // Neither, or a time that is none: only with another CRD than ours. An empty expression is refused
-  // by the domain, so such a job becomes Invalid instead of stopping the controller.
+  // Without a cron expression or a valid time, only with another CRD than ours, the expression is empty. The domain
+  // refuses that: the job becomes Invalid instead of stopping the controller.
   return {
     kind: "cron",
     expression: text(schedule.cron ?? ""),
@@ -211,7 +215,7 @@ function text(value: unknown): string {
   return value;
 }
 
-/** Ours or a newer release's, with which moments can be told: one that cannot fails whatever is told with it. */
+/** A number with which times can be computed; a newer release's CRD may allow others, which would fail later. */
 function whole<T extends number | null>(value: T): T {
   if (value !== null && !(Number.isSafeInteger(value) && Math.abs(value) <= MOST))
     throw new TypeError("not a whole number, or too large");
@@ -245,7 +249,7 @@ function targetFrom(spec: ScheduledJobSpec): Target {
   };
 }
 
-/** The other way: `spec` for the API server. What `specFromResource` makes of it is the same spec. */
+/** `spec` for the API server. `specFromResource` makes the same JobSpec of it again. */
 export function specToResource(spec: JobSpec): ScheduledJobSpec {
   const { target } = spec;
   return {
@@ -290,7 +294,7 @@ function secretRef({ header, secretName, secretKey }: SecretHeader) {
   return { header, secretKeyRef: { name: secretName, key: secretKey } };
 }
 
-/** Milliseconds only when there are any: what `kubectl get` shows is what an author would write. */
+/** With milliseconds only when there are any, so that `kubectl get` shows times as an author writes them. */
 export function rfc3339(instant: Instant): string {
   return new Date(instant).toISOString().replace(".000Z", "Z");
 }

@@ -16,7 +16,7 @@ export function jobsPath(namespace: Scope, name?: string): string {
   return `/apis/${GROUP}/${VERSION}${inside}/${PLURAL}${resource}`;
 }
 
-/** Resource versions by scope (the empty name: the cluster). One scope is written as its version alone. */
+/** Resource versions by scope (the empty name: the cluster). The cluster's position is written as its version alone. */
 export type Positions = ReadonlyMap<string, string>;
 
 export function encodePosition(positions: Positions): string {

@@ -9,7 +9,10 @@ import type { KubernetesClient } from "./client.ts";
 
 /** A Secret's owner releases it for webhooks with this label; nothing else is ever read. */
 const RELEASE_LABEL = "carillon.dev/webhook-headers";
-/** An API server that has just started refuses everybody, until it knows the rights: so many times in a row say that it is so. */
+/**
+ * So many refusals in a row count as one: an API server that has just started refuses everybody until it has read the
+ * rights.
+ */
 const MOST_REFUSALS = 5;
 const REFUSED_MS = 1_000;
 
@@ -20,9 +23,9 @@ interface Secret {
 
 /**
  * Values of `headersFrom`, read at each attempt so that a rotated Secret counts at once. Only from the
- * namespace that the run's account is bound to now, and only from Secrets with the release label:
- * whoever may write jobs must not be able to send away every Secret of the namespace. Throws
- * DependencyUnavailable when the API server cannot be asked: then nothing has been attempted.
+ * namespace that the run's account is bound to now, and only from Secrets with the release label: the right to
+ * write jobs must not be enough to send away every Secret of the namespace. Throws DependencyUnavailable when
+ * the API server cannot be asked: then nothing has been attempted.
  */
 export function createSecretHeaders(dependencies: {
   client: KubernetesClient;
@@ -34,7 +37,7 @@ export function createSecretHeaders(dependencies: {
   const { client, accountNamespaces, timers, namespaces } = dependencies;
 
   async function readSecret(namespace: string, name: string): Promise<Secret | string> {
-    // As a path it could name something else, about which the API server's answer says something else.
+    // Such a name, as a part of a path, could name something else.
     if (!isResourceName(name)) return notReleased(name);
     const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}/secrets/${encodeURIComponent(name)}`;
     for (let refusals = 1; ; refusals += 1) {
@@ -62,7 +65,7 @@ export function createSecretHeaders(dependencies: {
     if (namespace === undefined) return unavailable("the account is bound to no namespace");
     if (namespaces && !namespaces.includes(namespace)) return unavailable(notListed(namespace));
     const headers: Record<string, string> = {};
-    // Each once: what goes together, as a user name and its password, changes together.
+    // Each Secret is read once: values that belong together, like a user name and its password, are of one version.
     const read = new Map<string, Secret | string>();
     for (const { header, secretName, secretKey } of target.headersFrom) {
       const secret = read.get(secretName) ?? (await readSecret(namespace, secretName));
@@ -71,11 +74,11 @@ export function createSecretHeaders(dependencies: {
       if (secret.metadata.labels?.[RELEASE_LABEL] !== "true")
         return unavailable(`header ${header}: ${notReleased(secretName)}`);
       const { data = {} } = secret;
-      // Not what every object has: a key may be called constructor.
+      // Own members only: a key may be called constructor.
       const encoded = Object.hasOwn(data, secretKey) ? data[secretKey] : undefined;
       if (encoded === undefined)
         return unavailable(`header ${header}: Secret ${secretName} has no key ${secretKey}`);
-      // A trailing line break is what `echo | base64` leaves behind, and never meant.
+      // `echo | base64` leaves a trailing line break, which is never meant.
       const value = Buffer.from(encoded, "base64")
         .toString("utf8")
         .replace(/\r?\n$/, "");
@@ -89,7 +92,7 @@ export function createSecretHeaders(dependencies: {
   };
 }
 
-/** One text for both: whoever may write jobs need not learn which Secrets there are. */
+/** One text for a missing Secret and for one without the label: authors of jobs must not learn which Secrets exist. */
 function notReleased(name: string): string {
   return `no Secret ${name} carries the label ${RELEASE_LABEL}=true in the job's namespace`;
 }

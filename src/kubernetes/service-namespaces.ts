@@ -4,8 +4,8 @@ import type { Monotonic, Timers } from "../domain/ports/clock.ts";
 import { cannotBeAsked } from "./api-error.ts";
 
 /**
- * For how long the last answer is used without asking again: a herd asks once, and an account that is bound to
- * another namespace calls the Services of that one soon.
+ * For how long the last answer is used without asking again. Many calls then ask once, and an account that is bound to
+ * another namespace soon calls the Services there.
  */
 const FRESH_MS = 30_000;
 /** Of the ten seconds that a connection has. */
@@ -13,9 +13,9 @@ const PATIENCE_MS = 3_000;
 const MAX_ACCOUNTS = 20_000;
 
 /**
- * The namespace whose Services an account may call, for the guarded dial. While the API server is away
- * the last answer stands, so that queued runs are delivered; with no answer yet, or refused to us, it
- * rejects with DependencyUnavailable, and a run waits.
+ * The namespace whose Services an account may call, for the guarded dial. While the API server is away the last
+ * answer is used, so that queued runs are delivered. Rejects with DependencyUnavailable when there was none yet,
+ * and a run waits.
  */
 export function createServiceNamespaces(dependencies: {
   accountNamespaces: Pick<AccountNamespaces, "namespaceOf">;
@@ -29,8 +29,8 @@ export function createServiceNamespaces(dependencies: {
   const asking = new Map<string, Promise<string | null>>();
 
   function ask(account: string): Promise<string | null> {
-    const under = asking.get(account);
-    if (under) return under;
+    const underWay = asking.get(account);
+    if (underWay) return underWay;
     const answer = accountNamespaces
       .namespaceOf(account)
       .then((found) => {

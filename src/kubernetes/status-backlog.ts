@@ -1,18 +1,18 @@
-/** Jobs whose stored status is behind: one of each namespace after the other, in each the oldest first. */
+/** Jobs whose stored status is behind. The namespaces take turns; within one the oldest comes first. */
 export interface StatusBacklog {
-  /** One that is in it already keeps its place. */
+  /** A job that is in it already keeps its place. */
   add(job: { uid: string; namespace: string; since: number }): void;
-  /** Whose turn it is, of those behind since `before` or longer, without the `busy`. It stays until taken or deleted. */
+  /** Whose turn it is, of jobs behind since `before` or longer and not `busy`. It stays until taken or deleted. */
   next(before: number, busy: ReadonlySet<string>): string | undefined;
-  /** It has had its turn, and so has its namespace. */
+  /** The job has its turn: it is removed, and its namespace goes to the end of the queue. */
   take(uid: string): void;
-  /** It needs no turn any more: the others of its namespace wait no longer for that. */
+  /** The job needs no turn any more: it is removed, and its namespace keeps its place. */
   delete(uid: string): void;
   clear(): void;
   readonly size: number;
 }
 
-/** Writes are bounded for all together: who changes thousands of jobs in one namespace delays nobody else's. */
+/** Writes are bounded for all together: changes of thousands of jobs in one namespace must not delay the others. */
 export function createStatusBacklog(): StatusBacklog {
   /** Namespace → uid → since when; the namespace whose turn is next, first. */
   const waiting = new Map<string, Map<string, number>>();

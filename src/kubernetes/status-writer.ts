@@ -52,29 +52,29 @@ interface Entry {
   /** When the history is read again, monotonic; doubles from `FIRST_LOOK_MS` while nothing changes. */
   lookAt: number;
   lookAfterMs: number;
-  /** Null: looked for, and there is none. Undefined: not looked for yet. */
+  /** Null: read, and there is none. Undefined: not read yet. */
   history: JobHistory | null | undefined;
   told: Told | undefined;
   /** Of the job's destination: `circuitKey`. */
   circuit: string | null;
-  /** Writes of this generation's status that the API server refused, in a row; the next one, monotonic. */
+  /** Writes of this generation's status that the API server refused in a row; when the next may start, monotonic. */
   refusals: number;
   writeAt: number;
 }
 
 const TICK_MS = 200;
 const FIRST_LOOK_MS = 1_000;
-/** Also how late a result may show up that nobody expected (REST, a retry) and whose hint got lost. */
+/** Also how late an unexpected result (of "run now" or a retry) may show up when its hint was lost. */
 const LAST_LOOK_MS = 5 * 60_000;
 const LOOKS_AT_ONCE = 1_000;
 const CONCURRENT_WRITES = 8;
 
 /**
- * Writes what PostgreSQL says into `status`, as the leader: the whole of it, on the subresource, for this
- * incarnation of the job only. Latest wins, whatever was never written is nobody's loss; the rate is
- * bounded, so that a herd of a thousand runs does not keep the API server from its work, and shared out by
- * namespace. Workers record results on other replicas and say so (`closed`); as that may get lost, the history
- * is read again shortly after each fire time, then ever less often.
+ * Writes what PostgreSQL says into `status`, as the leader: the whole status, on the subresource, for this
+ * incarnation of the job only. Only the latest state is written. The rate is bounded, so that a thousand runs at
+ * once do not keep the API server from its work, and shared by the namespaces. Workers record results on other
+ * replicas and say so (`closed`); as that may get lost, the history is also read shortly after each fire time, and
+ * then ever less often.
  */
 export function createStatusWriter(dependencies: StatusWriterDependencies): StatusWriter {
   const { client, memory, history, events, clock, monotonic, timers, metrics } = dependencies;
@@ -85,9 +85,9 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
   const entries = new Map<string, Entry>();
   const dirty = createStatusBacklog();
   const writing = new Set<string>();
-  /** A cleared reporter must not take in what was under way for the former term. */
+  /** Raised by `clear`: reads and writes that began before it have no effect here afterwards. */
   let term = 0;
-  /** Nor may a write that still waits for its turn undo what the next leader writes. */
+  /** Aborted by `clear`: a write that still waits must not undo what the next leader writes. */
   let ending = new AbortController();
   let readsFail = false;
   let writesFail = false;
@@ -102,7 +102,7 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
       now,
     });
 
-  /** Notices whether the stored status is behind. */
+  /** Whether the stored status is behind; then the job joins the backlog. */
   function compare(uid: string, entry: Entry, now: Instant): boolean {
     const known = memory.get(uid);
     if (!known || monotonic() < entry.writeAt) return false;
@@ -111,7 +111,7 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
     return true;
   }
 
-  /** When the history may have news: soon after the next fire time, or as the doubling says. */
+  /** Sets when the history is read next: soon after the next fire time, or earlier, after twice the last wait. */
   function planLook(entry: Entry, now: Instant): void {
     const next = nextRunAt(entry.job, entry.observed.cursor, entry.observed.timing, now);
     const fire = next === null ? Infinity : next - now + SECOND;
@@ -136,7 +136,7 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
     if (changed.size === 0 || began !== term) return;
     const now = clock.now();
     for (const [uid, entry] of entries) {
-      // Those that nobody has looked at yet are about to be.
+      // Entries without a history yet are about to be looked at.
       if (entry.history === undefined || entry.circuit === null || !changed.has(entry.circuit))
         continue;
       compare(uid, entry, now);
@@ -159,7 +159,7 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
     for (const uid of due) {
       const entry = entries.get(uid);
       if (!entry) continue;
-      // Behind the others: where more are due than are looked at together, each gets its turn.
+      // Moved behind the others: where more are due than are looked at together, each gets its turn.
       entries.delete(uid);
       entries.set(uid, entry);
       const before = entry.history;
@@ -175,7 +175,7 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
     const known = memory.get(uid);
     if (!entry || !known) return;
     const status = desired(entry, clock.now());
-    // It was looked at while this was on its way already.
+    // The job was looked at again while its last write was under way.
     if (statusDigest(status) === known.digest) return;
     try {
       await client.call({
@@ -185,8 +185,8 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
         query: { fieldManager: "carillon-controller" },
         signal: ending.signal,
         patch: "json",
-        // A merge patch's uid is not looked at on this subresource; the test keeps a job of the same
-        // name that was made meanwhile from getting its predecessor's status.
+        // The API server does not check a merge patch's uid on this subresource. The test keeps a job of the
+        // same name that was made meanwhile from getting its predecessor's status.
         body: [
           { op: "test", path: "/metadata/uid", value: uid },
           { op: "add", path: "/status", value: withoutNulls(status) },
@@ -204,8 +204,8 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
       if (!writesFail)
         dependencies.log.warn({ err: error }, "a status could not be written; retrying");
       writesFail = true;
-      // An outage is waited for in the call, and the next look finds what is behind. What is refused will be
-      // so again for a while.
+      // After an outage, for whose end the call waits, the next look finds what is behind. What was refused would be
+      // refused again for a while: that waits longer.
       if (error instanceof ApiError) {
         entry.refusals += 1;
         entry.writeAt = monotonic() + Math.min(LAST_LOOK_MS, FIRST_LOOK_MS * 2 ** entry.refusals);
@@ -292,7 +292,7 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
 }
 
 /**
- * The JSON patch's `test` did not hold: a 422 without a cause, as a refused status would have. An admission webhook of the
+ * The JSON patch's `test` did not hold: a 422 without causes. A refused status has causes; an admission webhook of the
  * cluster may give none either.
  */
 function isTestFailure(error: unknown): boolean {

@@ -6,7 +6,7 @@ export interface Validation {
   message: string;
 }
 
-/** Copied as they are. */
+/** Keywords that are copied as they are. */
 const KEPT = new Set([
   "type",
   "description",
@@ -28,15 +28,15 @@ const KEPT = new Set([
   "x-kubernetes-map-type",
 ]);
 
-/** Say nothing that the API server could check: the REST API's documentation uses them. */
+/** Keywords of the REST API's documentation, which say nothing that the API server could check. */
 const DROPPED = new Set(["examples", "x-rule", "x-documented"]);
 
 const TYPES = new Set(["object", "array", "string", "integer", "number", "boolean"]);
 
 /**
- * JSON Schema, as TypeBox writes it, to the subset that Kubernetes accepts as structural. Strict: a
- * keyword that is not known here throws, because the API server would drop or refuse it and a rule of
- * the REST API would silently not hold for `kubectl apply`.
+ * Turns JSON Schema, as TypeBox writes it, into the subset that Kubernetes accepts as structural. Throws for a
+ * keyword that is not known here: the API server would drop or refuse it, and a rule of the REST API would
+ * silently not hold for `kubectl apply`.
  */
 export function structuralSchema(schema: unknown, path = "spec"): StructuralSchema {
   if (!isRecord(schema)) throw new Error(`${path}: not a schema`);
@@ -58,7 +58,7 @@ export function structuralSchema(schema: unknown, path = "spec"): StructuralSche
           result.items = structuralSchema(value, `${path}[]`);
           break;
         case "additionalProperties":
-          // Closed objects are the rule: the API server prunes what no schema names.
+          // `false` needs no keyword: the API server prunes fields that no schema names.
           if (value !== false) result.additionalProperties = structuralSchema(value, `${path}.*`);
           break;
         case "pattern":

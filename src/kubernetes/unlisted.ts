@@ -7,8 +7,8 @@ import type { Scope } from "./scope.ts";
 const LOOK_MS = 5_000;
 
 /**
- * Why a namespace's jobs cannot be listed. One that is `gone` has none. One that is there and refused may
- * have some: its administrator took the RoleBinding away, or it is being deleted and lost it first.
+ * Why a namespace's jobs cannot be listed. One that is `gone` has none. One that exists but refuses may have some:
+ * its administrator took the RoleBinding away, or it is being deleted and lost the RoleBinding first.
  */
 export type Unlisted = "gone" | "refused";
 
@@ -16,12 +16,12 @@ export function isUnlisted(position: string): position is Unlisted {
   return position === "gone" || position === "refused";
 }
 
-/** 403 without a right, 404 where nobody serves the kind: no outage, and no better by asking again. */
+/** 403 without a right, 404 where the kind is not served: no outage, and no use in asking again. */
 export function isRefusal(error: unknown): error is ApiError {
   return error instanceof ApiError && (error.code === 403 || error.code === 404);
 }
 
-/** After a refusal. The right to look at namespaces is bound outside of them, so it outlives them. */
+/** To be asked after a refusal. The right to get namespaces is not bound inside them, so that it outlives them. */
 export async function whyUnlisted(
   client: Pick<KubernetesClient, "call">,
   namespace: string,
@@ -29,20 +29,20 @@ export async function whyUnlisted(
   try {
     return (await namespaceUid(client, namespace)) === undefined ? "gone" : "refused";
   } catch (error) {
-    // Who may not even look does not know that it is gone.
+    // Without the right to look, it is not known to be gone.
     if (error instanceof ApiError) return "refused";
     throw error;
   }
 }
 
-/** One cheap look. Throws for outages, and for whatever the whole cluster answers. */
+/** One cheap list. Throws for outages, and for every refusal of the whole cluster. */
 export async function lookAt(
   client: Pick<KubernetesClient, "call">,
   scope: Scope,
 ): Promise<"listed" | Unlisted> {
   try {
     await listResources(client, scope, { limit: 1, timeoutMs: LOOK_MS });
-    // Nobody's jobs are of use while it is not known whose they are.
+    // Its jobs are of no use while it cannot be known whose they are.
     if (scope !== undefined) await namespaceUid(client, scope);
     return "listed";
   } catch (error) {

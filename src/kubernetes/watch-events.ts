@@ -8,7 +8,7 @@ export type WatchEvent<T> =
   | { type: "BOOKMARK"; object: { metadata: { resourceVersion: string } } }
   | { type: "ERROR"; object: ApiStatus };
 
-/** A line that is no event: nothing after it can be trusted, and something before it may be lost. */
+/** A line that is not an event: nothing after it can be trusted, and an event before it may be lost. */
 export class MalformedWatch extends Error {
   override name = "MalformedWatch";
 }
@@ -17,8 +17,8 @@ export class MalformedWatch extends Error {
 const MAX_LINE = 16 << 20;
 
 /**
- * The events of a watch, one JSON object a line: those of each piece together, in order. A line cut off by the end of
- * the stream is dropped: its event comes again from the last position.
+ * The events of a watch, one JSON object a line, in order; those of one chunk come together. A line cut off by the end
+ * of the stream is dropped: its event comes again from the last position.
  */
 export async function* watchEvents<T>(
   body: AsyncIterable<Buffer>,
@@ -33,13 +33,13 @@ export async function* watchEvents<T>(
     try {
       for (const line of lines) if (line !== "") events.push(parse<T>(line));
     } finally {
-      // Also before a line that is none.
+      // Also the events before a line that is not one.
       if (events.length > 0) yield events;
     }
   }
 }
 
-/** An ERROR event ends the watch: 410 when the position is too old, else the server's trouble. */
+/** An ERROR event ends the watch: 410 when the position is too old, otherwise an outage. */
 export function watchError(status: ApiStatus): Error {
   const error = new ApiError(status.code ?? 500, status, "watch");
   return isExpired(error) ? error : new DependencyUnavailable("kubernetes", { cause: error });

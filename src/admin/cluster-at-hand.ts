@@ -3,7 +3,7 @@ import { isNamespaceName } from "../domain/kubernetes-name.ts";
 import { JobsLeft } from "../domain/ports/accounts.ts";
 import { CommandFailed, type AdminStores } from "./command.ts";
 
-/** `none`: jobs do not live in a cluster. `unnamed`: they may, but nothing says in which. */
+/** Which cluster the jobs are in. `none`: they are not in a cluster. `unnamed`: they may be, but none is named. */
 export type AtHand = "none" | "named" | "unnamed";
 
 /** `named`: the environment has a kubeconfig, or is a pod's. */
@@ -14,13 +14,13 @@ export function clusterAtHand(environment: {
 }): AtHand {
   const { jobStore, databaseUrl, named } = environment;
   if (jobStore === "postgres") return "none";
-  // Not whatever cluster a developer's own configuration happens to name.
+  // `named` says so for KUBECONFIG and pods only: a developer's ~/.kube/config may name any cluster.
   if (jobStore === "kubernetes" || named) return "named";
   // Without a URL it is a standalone's database, and standalone keeps its jobs there.
   return databaseUrl === undefined ? "none" : "unnamed";
 }
 
-/** What a cluster that is at hand is asked. Each throws when it cannot be. */
+/** The questions to a cluster that is at hand. Each throws when the cluster cannot be asked. */
 export interface ClusterQuestions {
   /** Undefined: there is none of that name. */
   namespaceUid(namespace: string): Promise<string | undefined>;
@@ -29,16 +29,16 @@ export interface ClusterQuestions {
   deleteAccount(id: string, remove: () => Promise<void>): Promise<JobsLeft | undefined>;
 }
 
-/** What becomes of accounts and their namespaces, whether or not the cluster is at hand. */
+/** What admin commands do with accounts and their namespaces, whether or not the cluster is at hand. */
 export interface AccountsInCluster {
   /**
-   * As of `AdminStores`, whatever the API server answers or does not: an operator may bind a namespace from anywhere. Only
-   * one that this installation does not serve is refused, as far as is known here.
+   * See `AdminStores`. An operator may bind a namespace from anywhere, so that it makes no difference whether the API
+   * server answers. Throws CommandFailed only for a namespace that this installation is known not to serve.
    */
   namespaceUid: AdminStores["namespaceUid"];
-  /** Not from anywhere, though: where jobs may be left behind, the cluster has to say that there are none. */
+  /** Needs the cluster's answer: it has to say that no jobs would be left behind. */
   leave: ClusterQuestions["leave"];
-  /** Whatever the API server answers or does not, the account goes: what may be left of it is said. */
+  /** Deletes the account whether or not the API server answers. Resolves with a note about what may be left. */
   delete(
     account: Pick<Account, "id" | "namespace">,
     remove: () => Promise<void>,
@@ -48,15 +48,15 @@ export interface AccountsInCluster {
 export function createAccountsInCluster(options: {
   atHand: AtHand;
   cluster: ClusterQuestions;
-  /** None: all. */
+  /** Empty: all namespaces. */
   watchNamespaces: readonly string[];
-  /** A line for people. */
+  /** Writes a line for people. */
   say: (line: string) => void;
 }): AccountsInCluster {
   const { atHand, cluster, watchNamespaces, say } = options;
   return {
     namespaceUid: async (namespace) => {
-      // Refused when it is written: nobody need be asked for it.
+      // The store refuses such a name: the cluster need not be asked.
       if (!isNamespaceName(namespace)) return "";
       if (atHand !== "none" && watchNamespaces.length > 0 && !watchNamespaces.includes(namespace))
         throw new CommandFailed(

@@ -38,14 +38,14 @@ export function parseCommandLine(args: readonly string[]): ParsedCommandLine {
     const group = COMMANDS.filter((candidate) => candidate.path.startsWith(`${words[1] ?? ""} `));
     if (words.length === 1 || (group.length > 0 && (wantsHelp || words.length === 2)))
       return { kind: "help", text: groupHelp(group.length > 0 ? group : COMMANDS) };
-    // The value of one before the command has been taken for a word of it.
+    // The value of an option before the command was taken for one of its words.
     const optionFirst = args.slice(0, 3).some((arg) => arg.startsWith("-"));
     throw new UsageError(
       `unknown command: admin ${path}${optionFirst ? ", options belong behind it" : ""}; try carillon admin --help`,
     );
   }
   if (wantsHelp) return { kind: "help", text: commandHelp(command) };
-  // The words of the path are the first three; options without a value of their own may stand before or between them.
+  // The words of the path are the first three; switches, which have no value, may stand before or between them.
   return parseCommand(command, withoutPath(args));
 }
 
@@ -105,7 +105,7 @@ function parseCommand(command: Command, args: string[]): ParsedCommandLine {
   };
 }
 
-/** Node's first sentence, but where only its last says what to do. */
+/** The first sentence of Node's message, except where only its last says what to do. */
 function reasonOf(cause: unknown): string {
   const message = cause instanceof Error ? cause.message : "";
   const option = /^Option '(--[^' ]+)' argument is ambiguous/.exec(message)?.[1];

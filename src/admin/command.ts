@@ -17,18 +17,18 @@ export interface AdminStores {
   users: Users;
   sessions: Pick<Sessions, "deleteAll">;
   /**
-   * Deletes the account with the jobs that REST made for it. What it resolves to, if to anything, says what was
-   * left, and what to do about that.
+   * Deletes the account with the jobs that REST made for it. Resolves with a note when something was left: what it is,
+   * and what to do about it.
    */
   deleteAccount(account: Account): Promise<string | undefined>;
   /** Seals every secret at rest again under the first key of the ring. */
   reencrypt(): Promise<{ reencrypted: number }>;
   /**
-   * Tells a namespace from an earlier one of the same name; empty when nobody can tell now: without a
-   * cluster at hand, or before the namespace exists. The first incarnation that is seen is bound then.
+   * The uid, which tells a namespace from an earlier one of the same name. Empty without a cluster at hand, or before
+   * the namespace exists: the account is then bound to the first incarnation that is seen.
    */
   namespaceUid(namespace: string): Promise<string>;
-  /** Why no mail would go to this server, as far as is known here; null: nothing is against it. */
+  /** Why no mail would go to this server, as far as is known here; null: no reason is known. */
   mailServerWarning(
     account: Account,
     server: { host: string; port: number },
@@ -56,9 +56,9 @@ export interface Invocation {
 /** `text` is for people and for `$(…)`; `json` for `--output json`. */
 export interface CommandResult {
   text: string;
-  /** For people too, on standard error: `text` stays alone on standard output. */
+  /** For people too, on standard error, so that `text` stays alone on standard output. */
   note?: string;
-  /** On standard error whatever the output is. */
+  /** On standard error in both formats. */
   warning?: string;
   json: unknown;
 }
@@ -88,7 +88,7 @@ export async function accountNamed(stores: AdminStores, name: string): Promise<A
   return account;
 }
 
-/** A positional or option that the parser has made sure of. */
+/** A required positional or option: the parser has made sure that it is there. */
 export function given(values: Readonly<Record<string, string | undefined>>, name: string): string {
   const value = values[name];
   if (value === undefined) throw new UsageError(`${name} is missing`);

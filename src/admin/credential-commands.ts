@@ -148,7 +148,7 @@ export const CREDENTIAL_COMMANDS: readonly Command[] = [
         password: undefined,
         password_set: password !== null,
       });
-      // It may be the program's settings that are behind: those of an installation are made in any order.
+      // Only a warning: settings of an installation are made in any order, and the program's may follow.
       const warning = await stores.mailServerWarning(account, settings);
       return warning === null ? kept : { ...kept, warning };
     },
@@ -239,7 +239,7 @@ function hostOf(text: string): string {
   return host;
 }
 
-/** As it goes to the mail server. */
+/** The address in the form that goes to the mail server. */
 function senderOf(text: string): string {
   const parsed = parseAddress(text);
   if (parsed.kind === "invalid") throw new UsageError(`--from ${parsed.reason}`);

@@ -45,16 +45,16 @@ export interface OpenIdProviderOptions {
 /** Where the provider sends the browser back to, on the dashboard's public origin. */
 export const CALLBACK_PATH = "/dashboard/api/single-sign-on/callback";
 
-/** What the provider says of itself is asked for again after so long; its keys, whenever one is unknown. */
+/** After so long the provider's metadata is read again; its keys, whenever one is unknown. */
 const FRESH_MS = 3_600_000;
 const TIMEOUT_SECONDS = 10;
-/** Of one answer. Keys, and a person's claims, have a few kilobytes; megabytes hold up everybody while they are read. */
+/** Of one answer. Keys and claims have a few kilobytes; megabytes would hold up everybody while they are read. */
 const MAX_ANSWER_BYTES = 1_048_576;
 
 /**
- * Authorization code flow with PKCE, state and nonce (OpenID Connect Core 1.0, 3.1). Nothing is asked of
- * the provider before somebody signs in. Its address is the operator's choice and may be a private one:
- * these calls do not pass the guard of webhooks.
+ * Authorization code flow with PKCE, state and nonce (OpenID Connect Core 1.0, 3.1). The provider is not called
+ * before somebody signs in. The operator chose its address, which may be a private one: these calls do not pass
+ * the guard of webhooks.
  */
 export function createOpenIdProvider(options: OpenIdProviderOptions): IdentityProvider {
   const { name, publicUrl, monotonic } = options;
@@ -63,7 +63,7 @@ export function createOpenIdProvider(options: OpenIdProviderOptions): IdentityPr
   const timeout = options.timeoutSeconds ?? TIMEOUT_SECONDS;
   let known: { at: number; configuration: Promise<Configuration> } | undefined;
 
-  /** One discovery for all who ask meanwhile; a failed one is forgotten, so that the next one tries again. */
+  /** Concurrent callers share one discovery. A failed one is forgotten, so that the next caller tries again. */
   async function discovered(): Promise<Configuration> {
     if (known && monotonic() - known.at < FRESH_MS) return known.configuration;
     const mine = { at: monotonic(), configuration: discover() };
@@ -80,8 +80,8 @@ export function createOpenIdProvider(options: OpenIdProviderOptions): IdentityPr
     try {
       return await discovery(issuer, options.clientId, undefined, clientAuth(options), {
         timeout,
-        [customFetch]: answerOf,
-        // The signature counts, not only the connection that the ID token came over.
+        [customFetch]: fetchWhole,
+        // Checks the ID token's signature too, not only the connection that it came over.
         execute: [
           enableNonRepudiationChecks,
           ...(issuer.protocol === "http:" ? [allowInsecureRequests] : []),
@@ -171,14 +171,14 @@ function isSilence(error: unknown): boolean {
   return error instanceof Silence || isSilence(error.cause);
 }
 
-/** `invalid_grant` and the like, where the provider gave one; never what it said about a person. */
+/** With the provider's code, such as `invalid_grant`, if it gave one; never with what it said about a person. */
 function reasonOf(error: Error & { code?: string; error?: unknown }): string {
   const code = typeof error.error === "string" ? error.error.slice(0, 100) : error.code;
   return code === undefined ? error.message : `${error.message} (${code})`;
 }
 
-/** The whole answer within the call's time: a connection that breaks in the middle of it is no answer. */
-const answerOf: CustomFetch = async (url, { signal, duplex, ...options }) => {
+/** Reads the whole answer within the call's time: a connection that breaks in the middle counts as no answer. */
+const fetchWhole: CustomFetch = async (url, { signal, duplex, ...options }) => {
   try {
     const answer = await fetch(url, {
       ...options,
@@ -193,7 +193,7 @@ const answerOf: CustomFetch = async (url, { signal, duplex, ...options }) => {
   }
 };
 
-/** Counted as it comes, decompressed: what is too large is not read on. */
+/** Counts the bytes as they come, decompressed: an answer that is too large is not read to its end. */
 async function readWhole({ body }: Response): Promise<Buffer<ArrayBuffer>> {
   const chunks: Uint8Array[] = [];
   let size = 0;
@@ -206,7 +206,7 @@ async function readWhole({ body }: Response): Promise<Buffer<ArrayBuffer>> {
   return Buffer.concat(chunks, size);
 }
 
-/** As the provider says that clients authenticate; `client_secret_basic` when it says nothing (Discovery 1.0, 3). */
+/** The method that the provider names; `client_secret_basic` when it names none (Discovery 1.0, 3). */
 function clientAuth({ clientSecret }: OpenIdProviderOptions): ClientAuth {
   if (clientSecret === undefined) return None();
   const basic = ClientSecretBasic(clientSecret);

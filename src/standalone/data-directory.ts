@@ -14,7 +14,7 @@ export interface DataDirectory {
   /** Replaces the file as a whole, readable by its owner alone (0600). */
   write(name: string, text: string): Promise<void>;
   remove(name: string): Promise<void>;
-  /** Another standalone may have the directory. */
+  /** Lets go of the directory, so that another standalone may take it. */
   release(): Promise<void>;
 }
 
@@ -60,10 +60,10 @@ type Lock =
   | { kind: "taken"; who: string };
 
 /**
- * By a file in the directory where that can be: it counts in every container that sees the directory. The
- * lock that is there without the flock program knows one network namespace only; what can be damaged is
- * safe all the same, since the bundled PostgreSQL insists on the other one, and another database has its
- * own lock (database-lock.ts).
+ * Locks the directory by a file in it where possible: that counts in every container that sees the directory.
+ * Without the flock program a process lock is used, which counts in one network namespace only. No data is in
+ * danger then: the bundled PostgreSQL insists on a file lock, and another database has its own lock
+ * (database-lock.ts).
  */
 async function hold(path: string): Promise<Lock> {
   const file = await holdFileLock(join(path, "carillon.lock"));
@@ -90,7 +90,7 @@ export async function readOptional(path: string): Promise<string | undefined> {
   }
 }
 
-/** A kill in the middle leaves the old file or the new one, never half of one. */
+/** A kill in the middle leaves the old file or the new one, never a part of one. */
 async function writeAtomically(path: string, text: string): Promise<void> {
   const fresh = `${path}.${randomBytes(6).toString("hex")}`;
   const file = await open(fresh, "wx", 0o600);

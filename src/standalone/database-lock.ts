@@ -3,20 +3,21 @@ import { translating } from "../postgres/connection-errors.ts";
 import { createClient } from "../postgres/pool.ts";
 import { StartProblem } from "../configuration/start-problem.ts";
 
-/** Any two numbers that nobody else uses as advisory lock of the database. */
+/** The advisory lock: two numbers that nobody else in the database uses. */
 const LOCK = [0x6361_7269, 0x6c6c_6f6e];
-/** PostgreSQL notices a killed holder as soon as its connection breaks; across a network not at once. */
+/** PostgreSQL notices a killed holder when its connection breaks; across a network that may take a moment. */
 const WAIT_MS = 3_000;
 const RETRY_MS = 100;
-/** Milliseconds between tries to get it back. */
+/** Milliseconds between tries to get a lost lock back. */
 const AGAIN_MS = 1_000;
-/** A connection to a server that is gone without a goodbye looks well: a statement now and then finds out. */
+/** A connection to a server that vanished looks healthy: a statement at this interval finds out. */
 const CHECK_MS = 15_000;
 /**
- * The same for PostgreSQL. A machine that loses its power says no goodbye, and by the system's defaults its lock would
- * be kept for two hours, in which no other standalone, nor the same one after its reboot, would start.
+ * The same, for PostgreSQL's side of the connection. When our machine loses its power, the connection does not end,
+ * and by the system's defaults PostgreSQL would keep the lock for two hours. Until then no other standalone would
+ * start, nor this one after a reboot.
  */
-const LOOK_AFTER_US =
+const KEEPALIVE =
   "set tcp_keepalives_idle = 10; set tcp_keepalives_interval = 5; set tcp_keepalives_count = 3";
 
 export interface DatabaseLock {
@@ -26,17 +27,17 @@ export interface DatabaseLock {
 type Client = ReturnType<typeof createClient>;
 
 /**
- * Takes the database for this standalone alone, by an advisory lock that lives as long as its
- * connection. Throws StartProblem when another standalone has it. The connection breaks whenever PostgreSQL
- * restarts: then it is taken again, on another one, until `release`.
+ * Takes the database for this standalone alone, by an advisory lock that lives as long as its connection. Throws
+ * StartProblem when another standalone has it. When the connection breaks, as at every restart of PostgreSQL, the
+ * lock is taken again on a new one, until `release`.
  */
 export async function lockDatabase(options: {
   url: string;
-  /** Somebody else may take the database from now on. */
+  /** The connection broke: another standalone may take the database from now on. */
   onLost: (error: Error) => void;
-  /** Somebody else has. Said once, and waited for. */
+  /** Another standalone has taken it. Called once for each loss; the lock is waited for. */
   onTaken: () => void;
-  /** It is ours again. */
+  /** The lock is ours again. */
   onHeld: () => void;
 }): Promise<DatabaseLock> {
   const { url, onLost, onTaken, onHeld } = options;
@@ -80,7 +81,7 @@ export async function lockDatabase(options: {
           told = true;
         }
       } catch {
-        // Still away. Whoever uses the database says so.
+        // PostgreSQL is still away, which the users of the database report.
         client.end().catch(() => undefined);
       }
     }
@@ -100,7 +101,7 @@ function open(url: string): Client {
 
 async function connect(client: Client): Promise<void> {
   await client.connect();
-  await client.query(LOOK_AFTER_US);
+  await client.query(KEEPALIVE);
 }
 
 async function tryLock(client: Client): Promise<boolean> {

@@ -17,7 +17,7 @@ import { isSystemError } from "./system-error.ts";
 
 export interface EmbeddedPostgresOptions {
   /**
-   * Holds `data` (PostgreSQL's own), `password` (0600), `postgres.log` and `postgres.lock`. Made when
+   * Holds `data` (PostgreSQL's data directory), `password` (0600), `postgres.log` and `postgres.lock`. Made when
    * missing.
    */
   dataDir: string;
@@ -55,11 +55,10 @@ const SETTINGS: Readonly<Record<string, string>> = {
 };
 
 /**
- * Real PostgreSQL from the bundled binaries, in a process group of its own: a Ctrl-C or a signal to
- * npm's group does not reach it, the owner stops it after its own work. A server that outlived a
- * kill -9 of its owner is adopted when it answers, replaced when it does not. Rejects with one clear
- * sentence when the directory belongs to another major version, a server of another container still has
- * it, or PostgreSQL cannot start.
+ * Starts PostgreSQL from the bundled binaries, in a process group of its own: a Ctrl-C or a signal to npm's group
+ * does not reach it, and the owner stops it after its own work. A server that outlived a kill -9 of its owner is
+ * adopted if it answers, otherwise replaced. Rejects with one clear sentence when the directory belongs to another
+ * major version, a server of another container still has it, or PostgreSQL cannot start.
  */
 export async function startEmbeddedPostgres(
   options: EmbeddedPostgresOptions,
@@ -84,7 +83,7 @@ export async function startEmbeddedPostgres(
     const { pid, port } = server;
     const watch = untilLost(pid, options.onLost);
     const stop = async () => {
-      // The number of one that has ended may be a stranger's.
+      // The number of a process that has ended may be a stranger's by now.
       if (watch.end() !== "lost") await stopPostmaster({ pid, data, pgCtl, fastMs: 10_000 });
     };
     return { url: urlAt(port), adopted, pid, stop };
@@ -102,12 +101,12 @@ export async function startEmbeddedPostgres(
     progress(`Starting PostgreSQL ${binaries.major} …`);
     return handle(await start(place), false);
   } finally {
-    // The server has it now.
+    // The server has inherited it.
     survivor.lock?.release();
   }
 }
 
-/** Asks the system instead of the child, which an adopted server is not. */
+/** Asks the system whether the process runs: an adopted server is not a child of ours. */
 function untilLost(
   pid: number,
   onLost: (() => void) | undefined,
@@ -149,11 +148,11 @@ interface Place {
   home: string;
   data: string;
   settings: Readonly<Record<string, string>>;
-  /** Every program of PostgreSQL that may outlive us inherits it. */
+  /** Inherited by every program of PostgreSQL that may outlive us. */
   lock: HeldFileLock | undefined;
 }
 
-/** Into a directory of another name first: an initdb that was killed must not look like a database. */
+/** Runs initdb in a directory of another name first: one that was killed must not look like a database. */
 async function initialise(place: Place & { password: string }): Promise<void> {
   const fresh = join(place.home, "data.new");
   const secret = join(place.home, "initdb.password");
@@ -192,7 +191,7 @@ async function start(place: Place): Promise<{ pid: number; port: number }> {
     const pid = spawnServer(place, log, size > before, port);
     const ready = await untilReady(place.data, pid, deadline);
     if (ready) return { pid: ready.pid, port };
-    // Of this start alone: what an earlier one complained of is over.
+    // Only what this start wrote: earlier complaints are over.
     const text = (await readFile(log).catch(() => Buffer.alloc(0))).subarray(before).toString();
     // The port was taken between our look and its bind, or old backends of a killed server are still
     // letting go of their shared memory: both pass.
@@ -203,7 +202,7 @@ async function start(place: Place): Promise<{ pid: number; port: number }> {
   }
 }
 
-/** Its messages go to a file: a pipe would break it as soon as its owner is killed. */
+/** The server's messages go to a file: a pipe would break as soon as its owner is killed, and the server with it. */
 function spawnServer(place: Place, log: string, truncate: boolean, port: number): ChildPid {
   const settings = Object.entries(place.settings).flatMap(([k, v]) => ["-c", `${k}=${v}`]);
   const { file, args } = place.user.command(place.binaries.postgres, [
@@ -281,7 +280,7 @@ async function finished(
   });
 }
 
-/** Nothing of ours: PG* variables would change what the server does, and messages stay in English. */
+/** Only these of our variables: PG* ones would change what the server does. Messages stay in English. */
 function environment(): NodeJS.ProcessEnv {
   const kept = ["PATH", "TMPDIR", "TEMP", "TMP", "SystemRoot", "LD_LIBRARY_PATH"];
   const env: NodeJS.ProcessEnv = { LC_ALL: "C", TZ: "UTC" };
@@ -290,8 +289,8 @@ function environment(): NodeJS.ProcessEnv {
 }
 
 /**
- * What it complains of, which other lines may follow, and what to do about it; its last words when it does not. What a
- * LOG line adds is none of that: a start that is tried again would be told of corrupted data.
+ * The last errors in the text, with their details and hints; its last lines when there are none. Details of LOG lines
+ * are left out: at a start after a crash they would tell of corrupted data.
  */
 function lastLines(text: string): string {
   const lines = text.trim().split("\n");

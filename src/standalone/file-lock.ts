@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { closeSync, ftruncateSync, openSync, readFileSync, readlinkSync, writeSync } from "node:fs";
 import { hostname } from "node:os";
 
-/** Who took a lock, as its file says: meant for people, and for telling whether `pid` means anything here. */
+/** Who took a lock, as its file says: for people, and to tell whether `pid` means anything here. */
 export interface LockHolder {
   pid: number;
   host: string;
@@ -14,7 +14,7 @@ export interface HeldFileLock {
   kind: "held";
   /** A child that inherits it holds the lock too, and so do its children. */
   fd: number;
-  /** Lets go of our own hold; a child's stays. */
+  /** Ends our own hold; that of a child stays. */
   release(): void;
 }
 
@@ -25,16 +25,15 @@ export type FileLock =
   | { kind: "impossible"; why: string };
 
 /**
- * An exclusive flock(2) on the file, which is made when missing and never removed: a lock on a file that
- * is no longer the one of that name keeps nobody out. It belongs to the file, so it holds in whichever
- * container or namespace that sees it, and the kernel drops it with the last process that has it open,
- * however that ended: there is nothing stale. Node cannot call flock; util-linux's (or busybox's) program
- * does, on our descriptor.
+ * An exclusive flock(2) on the file. The file is made when missing and never removed: a lock on a file that has
+ * lost its name keeps nobody out. The lock belongs to the file, so it holds in every container and namespace that
+ * sees it, and the kernel drops it with the last process that has it open, however that ended: no lock is ever
+ * stale. Node cannot call flock; util-linux's (or busybox's) program does it on our descriptor.
  *
- * How far it reaches: all containers of one kernel, on any volume or bind mount. NFS: other machines too,
- * unless mounted with `nolock` or `local_lock`; a client that is cut off longer than the server's lease
- * loses it unnoticed. A folder that a virtual machine shares with its host (Docker Desktop's bind mounts,
- * 9p): each side for itself, for most of them.
+ * How far it reaches: all containers of one kernel, on any volume or bind mount. On NFS other machines too,
+ * unless mounted with `nolock` or `local_lock`; a client that is cut off for longer than the server's lease loses
+ * the lock unnoticed. On a folder that a virtual machine shares with its host (Docker Desktop's bind mounts, 9p)
+ * mostly each side for itself.
  */
 export async function holdFileLock(path: string): Promise<FileLock> {
   if (process.platform !== "linux") return { kind: "impossible", why: "not Linux" };
@@ -63,7 +62,7 @@ export async function holdFileLock(path: string): Promise<FileLock> {
   };
 }
 
-/** Who took the lock last. They hold it no longer, perhaps: only the lock itself says that. */
+/** Who took the lock last. Whether they still hold it, only the lock itself tells. */
 export function lastHolder(path: string): LockHolder | undefined {
   try {
     const { pid, host, place } = JSON.parse(readFileSync(path, "utf8")) as Partial<LockHolder>;
@@ -76,7 +75,7 @@ export function lastHolder(path: string): LockHolder | undefined {
 }
 
 /**
- * Where process numbers and 127.0.0.1 mean the same: this start of the machine's kernel, and the PID and
+ * Equal where process numbers and 127.0.0.1 mean the same: this start of the machine's kernel, and the PID and
  * network namespaces.
  */
 export function whereabouts(): string {
@@ -101,7 +100,7 @@ function quietly(read: () => string): string {
 
 type FlockAnswer = { kind: "held" } | { kind: "taken" } | { kind: "impossible"; why: string };
 
-/** The descriptors of the program and of ours are one open file: the lock stays when the program ends. */
+/** The program's descriptor and ours are one open file: the lock stays when the program ends. */
 function flock(fd: number): Promise<FlockAnswer> {
   return new Promise((resolve) => {
     const child = spawn("flock", ["-x", "-n", "3"], { stdio: ["ignore", "ignore", "pipe", fd] });
@@ -113,7 +112,7 @@ function flock(fd: number): Promise<FlockAnswer> {
     child.once("close", (code) => {
       const why = complaint.trim();
       if (code === 0) resolve({ kind: "held" });
-      // busybox knows no exit code of its own for a conflict; like util-linux, it says nothing then.
+      // busybox has no special exit code for a conflict; like util-linux, it prints nothing then.
       else if (code === 1 && why === "") resolve({ kind: "taken" });
       else resolve({ kind: "impossible", why: why || `flock ended with ${code}` });
     });

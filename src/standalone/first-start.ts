@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { Accounts, ApiKeys, SmtpSettingsStore, Users } from "../domain/ports/accounts.ts";
 
-/** Who the newcomer is until they say otherwise. */
+/** Names and addresses of a first start, which the owner may change. */
 const ACCOUNT = "default";
 const EMAIL = "owner@carillon.localhost";
 const FROM = "carillon@carillon.localhost";
@@ -20,8 +20,8 @@ interface Stores {
 }
 
 /**
- * The account, API key, user and SMTP settings that a first start prints. Safe to run again after a
- * start that was killed in the middle: what is there is used, what was never shown is made anew.
+ * Makes the account, API key, user and SMTP settings that a first start prints. Safe to run again after a start
+ * that was killed in the middle: what exists is used, and secrets that were not shown are made anew.
  */
 export async function createCredentials(
   stores: Stores,
@@ -40,8 +40,8 @@ export async function createCredentials(
 }
 
 /**
- * The catcher had to move to another port: the default account follows it, if it still sends there.
- * An SMTP server that the owner has set is left alone.
+ * To be called when the mail catcher had to move to another port: changes the default account's settings if they
+ * still lead there. An SMTP server that the owner has set is left alone.
  */
 export async function followMailCatcher(
   stores: Pick<Stores, "accounts" | "smtpSettings">,

@@ -3,9 +3,9 @@ import { dirname } from "node:path";
 import { isSystemError } from "./system-error.ts";
 
 /**
- * `path` (absolute) with what is missing above it, readable by its owner alone (0700); what is there stays as it is. Throws the
- * system's error. Node's recursive mkdir never ends where a file system says ENOENT of a directory whose parent is there,
- * as /proc does: here the parent is made once.
+ * Makes `path` (absolute) and what is missing above it, readable by its owner alone (0700). What exists stays as it is.
+ * Throws the system's error. Node's recursive mkdir never ends where a file system says ENOENT although the parent
+ * exists, as /proc does; here the parent is made only once.
  */
 export async function makeDirectory(path: string): Promise<void> {
   try {
@@ -17,7 +17,7 @@ export async function makeDirectory(path: string): Promise<void> {
   }
 }
 
-/** A file in its place is found by whoever writes into it. */
+/** An existing file of this name is no error here: the first write into the directory fails. */
 async function makeOne(path: string): Promise<void> {
   await mkdir(path, { mode: 0o700 }).catch((error: unknown) => {
     if (!isSystemError(error, "EEXIST")) throw error;

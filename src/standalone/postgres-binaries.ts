@@ -39,7 +39,7 @@ export async function findPostgresBinaries(): Promise<PostgresBinaries> {
   return { initdb: found.initdb, postgres: found.postgres, pgCtl: found.pg_ctl, major };
 }
 
-/** The links to its libraries are made by an install script. */
+/** Fails where npm ran no install scripts: one of them makes the links to PostgreSQL's libraries. */
 async function versionOf(postgres: string): Promise<string> {
   try {
     return (await run(postgres, ["--version"])).stdout;
@@ -52,7 +52,7 @@ async function versionOf(postgres: string): Promise<string> {
   }
 }
 
-/** Some package managers drop the mode. Only touched when wrong: the tree may be read-only. */
+/** Some package managers drop the mode. It is only changed when wrong: the tree may be read-only. */
 async function ensureExecutable(file: string): Promise<void> {
   const { mode } = await stat(file);
   if ((mode & 0o555) !== 0o555) await chmod(file, mode | 0o555);

@@ -4,7 +4,7 @@ import { promisify } from "node:util";
 
 const run = promisify(execFile);
 
-/** How to run a PostgreSQL program as somebody it accepts. */
+/** How to run a PostgreSQL program as a user that it accepts. */
 export interface PostgresUser {
   command(program: string, args: readonly string[]): { file: string; args: string[] };
   /** Hands a path over to that user; nothing to do unless this process is root. */
@@ -19,9 +19,9 @@ const ORDINARY: PostgresUser = {
 };
 
 /**
- * PostgreSQL refuses to run as root. Root then runs it as `nobody`, through util-linux's setpriv, and
- * with one capability more: a checkout or data directory below a 0700 parent (/root, mktemp -d) stays
- * reachable without loosening anybody's permissions.
+ * PostgreSQL refuses to run as root. As root we run it as `nobody`, through util-linux's setpriv, with one extra
+ * capability: a checkout or data directory below a 0700 parent (/root, mktemp -d) stays reachable without
+ * loosening permissions.
  */
 export async function postgresUser(probe: string): Promise<PostgresUser> {
   if (process.getuid?.() !== 0) return ORDINARY;

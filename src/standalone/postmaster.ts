@@ -9,7 +9,7 @@ import { isSystemError } from "./system-error.ts";
 
 const run = promisify(execFile);
 
-/** What a running (or killed) server left in postmaster.pid; src/include/utils/pidfile.h. */
+/** What a running or killed server wrote into postmaster.pid; see PostgreSQL's src/include/utils/pidfile.h. */
 export interface Postmaster {
   pid: number;
   port: number;
@@ -38,12 +38,12 @@ export async function isRunning(pid: number): Promise<boolean> {
     const stat = await readFile(`/proc/${pid}/stat`, "utf8");
     return stat[stat.lastIndexOf(")") + 2] !== "Z";
   } catch (error) {
-    // Gone since. What else fails is ours, one file descriptor too few, and says nothing about it.
+    // It has ended since. Any other error, such as too few file descriptors, says nothing about it.
     return !isSystemError(error, "ENOENT") && !isSystemError(error, "ESRCH");
   }
 }
 
-/** Whether the process is a server of this data directory, and not a stranger that got its number. */
+/** Whether the process is a server of this data directory, and not another program that got its number. */
 export async function servesDirectory(pid: number, data: string): Promise<boolean> {
   if (!(await isRunning(pid))) return false;
   if (platform() === "win32") return true;

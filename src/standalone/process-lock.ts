@@ -13,10 +13,10 @@ export type ProcessLock =
 const ANSWER_WITHIN_MS = 1_000;
 
 /**
- * A lock that the system releases when its holder dies, kill -9 included: a local socket that listens.
- * On Linux and Windows its name lives outside the file system, so there is nothing stale to clean up;
- * elsewhere a socket file that nobody answers on is replaced. On Linux it keeps out only who is in the
- * same network namespace, not another container: see file-lock.ts for one that does.
+ * A lock that the system releases when its holder dies, kill -9 included: a local socket that listens. On Linux
+ * and Windows its name is outside the file system, so that nothing stale stays behind; elsewhere a socket file on
+ * which nobody answers is replaced. On Linux it only keeps out processes of the same network namespace, not of
+ * another container: see file-lock.ts for a lock that does.
  */
 export async function holdProcessLock(name: string): Promise<ProcessLock> {
   const path = socketPath(name);
@@ -25,7 +25,7 @@ export async function holdProcessLock(name: string): Promise<ProcessLock> {
     if (server) return { kind: "held", release: () => close(server) };
     const holder = await ask(path);
     if (holder !== "gone") return { kind: "taken", pid: holder.pid };
-    // Released between our two looks, or left behind by a dead process.
+    // It was released between `listen` and `ask`, or left behind by a dead process.
     if (isFile(path)) await rm(path, { force: true });
   }
 }
@@ -52,7 +52,7 @@ async function listen(path: string): Promise<Server | undefined> {
     if (isSystemError(error, "EADDRINUSE")) return undefined;
     throw error;
   }
-  // The lock alone keeps no process alive.
+  // The lock must not keep the process alive.
   server.unref();
   return server;
 }

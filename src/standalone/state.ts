@@ -4,9 +4,9 @@ import type { DataDirectory } from "./data-directory.ts";
 
 /** What standalone remembers between two starts, besides the database. */
 export interface StandaloneState {
-  /** `begun` until the credentials have been printed: a start that was killed before says them again. */
+  /** `begun` until the credentials have been printed: if a kill comes before that, the next start prints new ones. */
   firstStart?: "begun" | "done";
-  /** Kept, so that the account's SMTP settings and people's bookmarks stay right. */
+  /** Kept so that the account's SMTP settings and people's bookmarks stay right. */
   mailCatcher?: { smtpPort: number; httpPort: number };
 }
 

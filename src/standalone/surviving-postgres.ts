@@ -8,25 +8,25 @@ import { readPostmaster, servesDirectory, stopPostmaster } from "./postmaster.ts
 
 /** A server that calls itself ready answers; one in crash recovery says "starting" and takes its time. */
 const HANGING_AFTER_MS = { ready: 8_000, starting: 300_000 };
-/** What is left of a killed server ends within moments; one that somebody still needs does not. */
+/** The processes of a killed server end within moments; a server that somebody still uses does not. */
 const LAST_BREATH_MS = 10_000;
 const LOOK_EVERY_MS = 100;
 
 export type Survivor =
   | { kind: "adopted"; pid: number; port: number }
-  /** Nobody serves the directory. The lock is for the next server, which is to inherit it. */
+  /** No server has the directory. The lock is for the next server to inherit. */
   | { kind: "none"; lock: HeldFileLock | undefined };
 
 /**
- * Finds out whether a PostgreSQL that outlived its owner still has the directory, and adopts or replaces
- * it. Throws StartProblem when it lives where we can do neither.
+ * Finds out whether a PostgreSQL that outlived its owner still has the directory, and adopts or replaces it.
+ * Throws StartProblem when it runs where we can do neither.
  *
- * postmaster.pid cannot tell: in the next container its number is a stranger's or nobody's, whether that
- * server is dead (a container restarted on its volume, the ordinary case) or alive (killed owner on the
- * host, then a container on the same folder). So every server, with all its backends, inherits a flock
- * that dies with the last of them: who gets the lock knows that no process of it is left, wherever it
- * ran, and may remove postmaster.pid. Who does not get it looks at the number only if the lock was taken
- * where we are (same boot, PID and network namespace), and otherwise touches nothing.
+ * postmaster.pid cannot tell: in another container its number is a stranger's or nobody's, whether the server is
+ * dead (a container restarted on its volume, the ordinary case) or alive (its owner was killed on the host, and a
+ * container started on the same folder). So every server, with all its backends, inherits a flock that ends with
+ * the last of them. If we get the lock, no process of the server is left, wherever it ran, and postmaster.pid may
+ * be removed. If not, we look at the number only if the lock was taken where we are (same boot, PID and network
+ * namespace), and otherwise touch nothing.
  */
 export async function findSurvivor(request: {
   /** Beside the data, not in it: initdb wants that empty. */
@@ -39,7 +39,7 @@ export async function findSurvivor(request: {
 }): Promise<Survivor> {
   const { lockFile, data, progress } = request;
   const lastBreathMs = request.lastBreathMs ?? LAST_BREATH_MS;
-  // The wait alone counts: to watch and replace a server that hangs takes longer than its last breath.
+  // Only the waits count: watching and replacing a server that hangs takes longer than `lastBreathMs`.
   for (let waitedMs = 0; ; waitedMs += LOOK_EVERY_MS) {
     const owner = lastHolder(lockFile);
     const here = owner === undefined || owner.place === whereabouts();
@@ -53,7 +53,7 @@ export async function findSurvivor(request: {
       );
     if (lock.kind !== "taken") {
       if (await readPostmaster(data)) {
-        // PostgreSQL would refuse to start if a stranger has that number by now.
+        // PostgreSQL would refuse to start if another program has that number by now.
         progress("Removing the lock file of a PostgreSQL that is gone …");
         await rm(join(data, "postmaster.pid"), { force: true });
       }
@@ -75,7 +75,7 @@ export async function findSurvivor(request: {
   }
 }
 
-/** A server of this place: answering → adopt; silent → end it; a stranger's number, or gone → nothing. */
+/** For a server here: adopts one that answers, ends one that is silent. Undefined also for a stranger's number. */
 async function adopt(request: {
   data: string;
   urlAt: (port: number) => string;
@@ -86,7 +86,7 @@ async function adopt(request: {
   const begun = performance.now();
   let found = await readPostmaster(data);
   const pid = found?.pid ?? 0;
-  // It may be recovering, or shutting down: watch it for a while before deciding.
+  // The server may be recovering, or shutting down: watch it for a while before deciding.
   while (found?.pid === pid && (await servesDirectory(pid, data))) {
     if (found.ready && (await answers(urlAt(found.port), data))) {
       progress("Adopted the PostgreSQL that was still running");

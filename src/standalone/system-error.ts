@@ -1,4 +1,4 @@
-/** Whether it is this that the system said no with: `ENOENT`, `EADDRINUSE`. */
+/** Whether it is the system's error of this code, such as `ENOENT`. */
 export function isSystemError(error: unknown, code: string): boolean {
   return error instanceof Error && "code" in error && error.code === code;
 }

@@ -29,11 +29,11 @@ async function build(): Promise<void> {
       return;
     }
     await writeFile(join(out, STAMP), sources);
-    // mkdtemp keeps others out; an image runs as somebody else than the one who built it.
+    // mkdtemp's directory is private; an image does not run as the user who built it.
     await chmod(out, 0o755);
     await rm(DIST, { recursive: true, force: true });
     await rename(out, DIST).catch(async (error: NodeJS.ErrnoException) => {
-      // Another build was faster by a moment; what it made is as good.
+      // Another build was a moment faster; its result is as good.
       if (error.code !== "ENOTEMPTY" && error.code !== "EEXIST") throw error;
     });
   } finally {

@@ -1,7 +1,7 @@
 /**
- * The one command behind `npm test`: everything that CI checks, each step with its duration. All steps
- * run even when one fails, so that one run shows everything that is wrong. Names of steps as arguments
- * run only those: `npm test -- lint unit`.
+ * The one command behind `npm test`: everything that CI checks, each step with its duration. All steps run even
+ * when one fails, so that one run shows everything that is wrong. With names of steps as arguments only those
+ * run: `npm test -- lint unit`.
  */
 import { spawn } from "node:child_process";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
@@ -42,7 +42,7 @@ interface Tests {
   passed: number;
   failed: number;
   skipped: number;
-  /** What failed and with which words: repeated at the end, where whoever reads only that finds it. */
+  /** What failed, and the messages. Repeated at the end of the output, for those who read only that. */
   failures: readonly string[];
 }
 
@@ -128,7 +128,7 @@ interface Report {
   }[];
 }
 
-/** A run that wrote no report did not get as far as its tests: one failure, so that it shows. */
+/** A run without a report did not get as far as its tests: it counts as one failure. */
 async function readReport(path: string): Promise<Tests> {
   let report: Report;
   try {

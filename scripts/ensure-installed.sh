@@ -12,7 +12,7 @@ installed() {
     has_node
 }
 
-# Ours; or the machine's, where somebody installed without development dependencies or install scripts.
+# Our Node, or the machine's where somebody installed without development dependencies or install scripts.
 has_node() {
   [ -x node_modules/.bin/node ] || new_enough
 }
@@ -23,7 +23,7 @@ new_enough() {
 }
 
 lock=.install-lock
-# While somebody installs, what looks finished may be half of it.
+# While another process installs, what looks finished may be half done.
 [ ! -d "$lock" ] && installed && exit 0
 
 if [ -L node_modules ]; then
@@ -31,9 +31,9 @@ if [ -L node_modules ]; then
   exit 1
 fi
 
-# `npm ci` empties node_modules: two at once would pull it from under each other. mkdir is the atomic
-# test-and-set of POSIX; the lock of a process that died is taken over, also where we have its number by now: in a container
-# that is started again they are the same each time.
+# `npm ci` empties node_modules: two at once would delete each other's work. mkdir is the atomic test-and-set of
+# POSIX. The lock of a process that died is taken over, also if that had our own number: in a container that is
+# started again the numbers are the same each time.
 self="$$ $(uname -n)"
 until mkdir "$lock" 2>/dev/null; do
   if [ ! -w . ]; then
@@ -57,8 +57,8 @@ echo "$self" >"$lock/pid"
 if installed; then exit 0; fi
 
 echo "Installing dependencies (once; about a minute) ..." >&2
-# Whatever NODE_ENV or the user's npm settings say: Node 24 is a development dependency, PostgreSQL an
-# optional one. Errors only: an old npm warns about engines that its own scripts will not run on.
+# The flags override NODE_ENV and the user's npm settings: Node 24 is a development dependency, PostgreSQL an
+# optional one. Errors only: an old npm warns about engines, which do not matter since scripts run on Node 24.
 install() {
   if ! npm "$@" --include=dev --include=optional --no-audit --no-fund --loglevel=error >&2; then
     echo "carillon: the dependencies could not be installed: the lines above say why" >&2
@@ -72,8 +72,9 @@ if ! has_node; then
   echo "carillon: Node.js $(node --version) is too old, and npm did not install Node 24: where its setting ignore-scripts is on, run npm ci --ignore-scripts=false once, or use Node.js 24.12 or newer" >&2
   exit 1
 fi
-# Under an old Node npm leaves out without a word what is optional and asks for a newer one: the native part of
-# what builds the dashboard. Now that there is one, it adds that. Until then nothing counts as installed.
+# Under an old Node npm silently leaves out optional packages that ask for a newer one, such as the native part of
+# the dashboard's build. Now that there is a newer Node, a second run adds them. Until then nothing counts as
+# installed.
 if [ -n "$old" ]; then
   rm -f node_modules/.package-lock.json
   PATH="$(pwd)/node_modules/.bin:$PATH" install install --no-save

@@ -44,19 +44,19 @@ export function readConfiguration(
   return values as Configuration;
 }
 
-/** Variables that look like ours and are none: a misspelt name would change nothing, without a word. */
+/** Variables that look like ours but are unknown: otherwise a misspelt name would silently have no effect. */
 export function unknownVariables(env: Readonly<Record<string, string | undefined>>): string[] {
   const known = new Set<string>(Object.values(VARIABLES).map(({ name }) => name));
   return Object.entries(env).flatMap(([name, value = ""]) => {
     if (value === "") return [];
     const fine = !name.startsWith("CARILLON_") || known.has(name) || ELSEWHERE.test(name);
-    // What Kubernetes and Docker say of a service that is named carillon.
+    // Set by Kubernetes and Docker for a service that is named carillon.
     const link = SERVICE_LINK.test(name) || /^(?:tcp|udp|sctp):\/\//.test(value);
     return fine || link ? [] : [name];
   });
 }
 
-/** Names that our documents and tests give to callers, receivers and themselves. */
+/** Names that our documents and tests use for callers, receivers and tests. */
 const ELSEWHERE = /^CARILLON_(?:API_KEY|URL|SIGNING_SECRET|TEST_\w+|FUZZ_SEED)$/;
 const SERVICE_LINK = /_(?:SERVICE_(?:HOST|PORT(?:_\w+)?)|PORT_\d+_(?:TCP|UDP|SCTP)(?:_\w+)?)$/;
 
@@ -64,7 +64,7 @@ export function defaultOf(variable: Variable<unknown>, program: Program): string
   return typeof variable.default === "string" ? variable.default : variable.default?.[program];
 }
 
-/** The value of a variable that the program cannot do without: a default or `requiredBy` brings it. */
+/** The value of a variable that the program needs: a default or `requiredBy` makes sure of it. */
 export function required<K extends keyof Configuration>(
   configuration: Configuration,
   field: K,

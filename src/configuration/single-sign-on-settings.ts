@@ -11,7 +11,7 @@ export interface SingleSignOnSettings {
   publicUrl: string;
 }
 
-/** Undefined: password only. Throws ConfigurationError when only a part of the settings is there. */
+/** Undefined: sign-in by password only. Throws ConfigurationError when some of the settings are missing. */
 export function singleSignOnSettings(
   configuration: Configuration,
 ): SingleSignOnSettings | undefined {

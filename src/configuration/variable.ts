@@ -9,9 +9,9 @@ export interface Variable<T> {
   name: string;
   /** For docs/configuration.md: one or two sentences, with units. */
   meaning: string;
-  /** The text that stands in when the variable is unset or empty, for all programs or for some. */
+  /** The text that is used when the variable is unset or empty, for all programs or for some. */
   default?: string | Partial<Record<Program, string>>;
-  /** For docs/configuration.md: what is so without it, where no text stands in. */
+  /** For docs/configuration.md: what happens without it, where there is no default text. */
   without?: string;
   /** Programs that cannot run without it. */
   requiredBy?: readonly Program[];
@@ -64,7 +64,7 @@ export function yesOrNo(variable: Omit<Variable<boolean>, "parse">): Variable<bo
   };
 }
 
-/** What pg knows; it takes any other, misspelt or of libpq alone (`allow`), for `verify-full`. */
+/** The modes that pg knows. It takes any other, misspelt or of libpq alone (`allow`), for `verify-full`. */
 const SSL_MODES = ["disable", "no-verify", "prefer", "require", "verify-ca", "verify-full"];
 
 export function postgresUrl(
@@ -76,12 +76,12 @@ export function postgresUrl(
     parse(given) {
       const url = URL.canParse(given) ? new URL(given) : undefined;
       if (url?.protocol !== "postgres:" && url?.protocol !== "postgresql:")
-        // Without a password: whoever prints this takes what stands in its place for one.
+        // The example has no password: what prints this would take a placeholder for one, and redact it.
         throw new Error(
           "must look like postgres://user@host:5432/database (user:password@ with one, percent-encoded)",
         );
       if ([url.pathname, url.hash, ...url.searchParams.keys()].some((part) => part.includes("@")))
-        // What follows the first @ of such a password would be taken for the host, looked up, and logged.
+        // Such a password's text after its first @ would be taken for the host, looked up, and logged.
         throw new Error(
           "has an @ behind its host: a password is percent-encoded, all but letters, digits and -._~ (@ as %40, / as %2F)",
         );
@@ -94,7 +94,7 @@ export function postgresUrl(
   };
 }
 
-/** pg reads them for each connection, and what is not there looks like a socket that is not there yet. */
+/** pg reads these files at each connection, where a missing one looks like a server that is not there yet. */
 const SSL_FILES = ["sslrootcert", "sslcert", "sslkey"];
 
 function assertReadable(name: string, path: string | null): void {
@@ -108,7 +108,7 @@ function assertReadable(name: string, path: string | null): void {
   }
 }
 
-/** https, or http on this machine itself; for what passwords and sessions travel to. */
+/** https, or http on this machine itself: for addresses that passwords and sessions are sent to. */
 export function secureUrl(
   variable: Omit<Variable<URL>, "parse"> & { path: "any" | "none" },
 ): Variable<URL> {

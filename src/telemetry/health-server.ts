@@ -7,7 +7,7 @@ import type { Readiness } from "./readiness.ts";
 export interface HealthServer {
   /** The port that it listens on, also when 0 was asked for. */
   port: number;
-  /** At once, whoever is being answered. */
+  /** At once, even while requests are being answered. */
   close(): void;
 }
 

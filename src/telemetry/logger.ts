@@ -47,7 +47,7 @@ export function createLogger(options: {
         level: (label) => ({ level: label }),
         log: (fields) => redact(fields) as Record<string, unknown>,
       },
-      // `redact` has written the error already; pino's own serializer would take it for a plain object.
+      // `redact` has made a plain object of the error already, which pino's own serializer would not know as one.
       serializers: { err: (err: unknown) => err },
       hooks: {
         logMethod(args, method) {
@@ -64,8 +64,8 @@ export function createLogger(options: {
 }
 
 /**
- * A line that cannot be written, as on a full disk, is lost, and ends no process. The stream that failed goes with it:
- * it would keep this line and all that follow.
+ * A line that cannot be written, as on a full disk, is lost and does not end the process. The stream is then replaced:
+ * the failed one would keep this line and all later ones in memory.
  */
 function lines(fd: 1 | 2): DestinationStream {
   let stream = open();
@@ -80,7 +80,7 @@ function lines(fd: 1 | 2): DestinationStream {
   return { write: (line) => stream.write(line) };
 }
 
-/** Loaded only where a person reads along: a process in production never pays for it. */
+/** Loaded only where a person reads along: production processes do not pay for it. */
 function pretty(fd: 1 | 2): Writable {
   const load = createRequire(import.meta.url)("pino-pretty") as (options: object) => Writable;
   const output = fd === 1 ? process.stdout : process.stderr;

@@ -13,7 +13,7 @@ export interface DependencyState {
   name: string;
   /** It answered in time. */
   up: boolean;
-  /** It has answered before, if late: a database that is far is none that was never there. */
+  /** It has answered at least once, even if late: a slow database is not one that was never there. */
   reached: boolean;
 }
 
@@ -41,10 +41,9 @@ export function createDependencyChecks(
 }
 
 /**
- * Ready once every dependency has answered, and from then on: a shared dependency that fails later
- * makes it `degraded`, because a Service that loses all its endpoints answers nobody, while a gateway
- * without its database still says 503 and why. What is `optional` makes it `degraded` and never keeps it
- * from being ready.
+ * Ready once every dependency has answered. A dependency that fails later only makes it `degraded`: all gateways
+ * share it, and a Service that loses all its endpoints answers nobody, while a gateway without its database still
+ * answers 503 and says why. An `optional` dependency never makes it `starting`, only `degraded`.
  */
 export function createReadiness(
   dependencies: () => Promise<DependencyState[]>,
@@ -54,9 +53,9 @@ export function createReadiness(
   return async () => {
     const states = await dependencies();
     const up = states.every((state) => state.up);
-    const wasReady = states.every((state) => state.reached || optional.has(state.name));
+    const started = states.every((state) => state.reached || optional.has(state.name));
     return {
-      status: up ? "ready" : wasReady ? "degraded" : "starting",
+      status: up ? "ready" : started ? "degraded" : "starting",
       dependencies: Object.fromEntries(states.map(({ name, up }) => [name, up ? "up" : "down"])),
     };
   };

@@ -36,7 +36,7 @@ const SECRET_FIELDS = new Set([
   "xapikey",
 ]);
 
-/** Fields that hold a passcode only when they look like one: an error's `code` has to stay readable. */
+/** Fields whose values are redacted only when they look like a passcode: an error's `code` has to stay readable. */
 const PASSCODE_FIELDS = new Set(["code", "key"]);
 const PASSCODE = /^\d{6}$/;
 
@@ -44,9 +44,9 @@ const PASSCODE = /^\d{6}$/;
 const TOKENS: readonly [RegExp, string][] = [
   [/svc_live_[A-Za-z0-9_-]+/g, `svc_live_${REDACTED}`],
   [/whsec_[A-Za-z0-9+/=_-]+/g, `whsec_${REDACTED}`],
-  // The password of `scheme://user:password@host`. Not begun at the scheme, which any run of letters may be:
-  // of a long one, each letter would be looked behind. It ends with the last @ before the path: a password may
-  // have one in it.
+  // The password of `scheme://user:password@host`. The pattern does not begin at the scheme, which any run of
+  // letters may be: in a long one, a match would be tried from each letter. It ends with the last @ before the
+  // path, since a password may contain one.
   [/(:\/\/[^\s/:@]*):[^\s/]+@/g, `$1:${REDACTED}@`],
 ];
 

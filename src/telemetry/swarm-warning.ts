@@ -1,12 +1,12 @@
 import type { Monotonic } from "../domain/ports/clock.ts";
 import type { Logger } from "./logger.ts";
 
-/** Milliseconds that one line stands for. */
+/** Milliseconds after a warning in which further errors are only logged at debug level. */
 const QUIET = 30_000;
 
 /**
- * Warns of what comes in swarms, such as the errors of an outage, which breaks every connection and fails each
- * try to make one: the first is a warning, and those within 30 s of it are for who debugs.
+ * For errors that come in swarms, such as those of an outage, which breaks every connection and fails each try to
+ * make one: the first is a warning, and those within 30 s of it are logged at debug level.
  */
 export function createSwarmWarning(options: {
   log: Pick<Logger, "warn" | "debug">;

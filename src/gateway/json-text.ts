@@ -44,7 +44,7 @@ const [QUOTE, BACKSLASH, SMALL_U, SPACE] = [0x22, 0x5c, 0x75, 0x20];
 /** By character code, 1: may follow a backslash; `u` is looked at apart. */
 const ESCAPED = codesOf('"\\/bfnrt');
 const HEX_DIGIT = codesOf("0123456789abcdefABCDEF");
-/** Characters that are looked at one by one: about as many as take the time in which a native search begins. */
+/** Characters that are looked at one by one: that takes about as long as a native search takes to begin. */
 const NEAR = 32;
 
 function codesOf(characters: string): Uint8Array {
@@ -198,7 +198,7 @@ class Scanner {
 
   private key(seen: Set<string> | Map<string, unknown>): string {
     if (this.text[this.at] !== '"') throw this.unexpected();
-    const key = this.meaning(this.string());
+    const key = this.decode(this.string());
     // Parsers disagree on which of two equal keys wins: one could be checked and the other acted on.
     if (seen.has(key)) throw new Problem(`the key ${JSON.stringify(key)} is given twice`);
     if (seen instanceof Set) seen.add(key);
@@ -224,7 +224,7 @@ class Scanner {
     this.at += 1;
     const written = this.text.slice(start, this.at);
     if (byNumber) {
-      const value = this.meaning(written);
+      const value = this.decode(written);
       // PostgreSQL takes no NUL in text, and neither it nor UTF-8 takes half a surrogate pair.
       if (value.includes("\u0000")) throw new Problem(`NUL in a string at offset ${start}`);
       if (!value.isWellFormed()) throw new Problem(`lone surrogate in a string at offset ${start}`);
@@ -233,7 +233,7 @@ class Scanner {
   }
 
   /** The value of the string that ends here. The search for its end skipped control characters: they are refused. */
-  private meaning(written: string): string {
+  private decode(written: string): string {
     const control = written.search(CONTROL);
     if (control === -1) return JSON.parse(written) as string;
     throw new Problem(jsonProblem(this.text, this.at - written.length + control));

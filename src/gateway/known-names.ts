@@ -1,7 +1,7 @@
 /** Longer lists of names help nobody. */
 const MOST_NAMES = 12;
 
-/** Letters of an unknown name for which a similar one is searched; it may be as long as a body. */
+/** The longest unknown name for which a similar one is looked for: a name may be as long as a body. */
 const MOST_LETTERS = 64;
 
 /** Advice for an unknown name: the known one that was probably meant, or else a list of them. */

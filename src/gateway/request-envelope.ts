@@ -46,8 +46,8 @@ export function requestEnvelope(options: {
   const { metrics, log, monotonic } = options;
   const message = "dependency unavailable";
   /**
-   * By dependency and kind of error. An outage fails every request, and must not write a line for each: it may be a
-   * full disk.
+   * By dependency and kind of error. An outage fails every request, and must not write a line for each: its cause may be
+   * a full disk.
    */
   const outages = new Map<string, ReturnType<typeof createSwarmWarning>>();
   return async (ctx, next) => {
@@ -60,7 +60,7 @@ export function requestEnvelope(options: {
     try {
       refuseMalformed(ctx);
       await next();
-      nameUnrouted(ctx);
+      answerUnrouted(ctx);
     } catch (error) {
       answerError(ctx, error);
     }
@@ -123,7 +123,7 @@ function refuseMalformed(ctx: Koa.ParameterizedContext<GatewayState>): void {
 }
 
 /** Answers 404, 405 and OPTIONS, which the router leaves without a body. */
-function nameUnrouted(ctx: Koa.ParameterizedContext<GatewayState>): void {
+function answerUnrouted(ctx: Koa.ParameterizedContext<GatewayState>): void {
   if (ctx.body !== undefined && ctx.body !== null && ctx.body !== "") return;
   // For a path that it does not know, the router's Allow is empty, whatever the request's method.
   const allowed = ctx.res.hasHeader("Allow") && ctx.response.get("Allow") !== "";

@@ -39,13 +39,13 @@ export function createAccountDeletion({ client, accounts }: AccountDeletionDepen
     let [own, trouble]: [readonly Resource[], unknown] = [[], undefined];
     try {
       const hasty: Client = { call: (call) => client.call({ ...call, timeoutMs: LOOK_MS }) };
-      own = (await look(hasty, namespace, bound)).resources;
+      own = (await listMadeByRest(hasty, namespace, bound)).resources;
     } catch (error) {
       trouble = error;
     }
     await remove();
     try {
-      const { uid, resources } = await look(client, namespace, bound);
+      const { uid, resources } = await listMadeByRest(client, namespace, bound);
       // The second list also has what was made meanwhile. The binding is read after it: an account bound later has made
       // nothing that is on the list. If one is bound already, only the first list is known to be ours.
       if (uid === undefined || (await accounts.byNamespace(namespace, uid)) === undefined)
@@ -76,7 +76,7 @@ export function createAccountDeletion({ client, accounts }: AccountDeletionDepen
 }
 
 /** What REST made in the namespace; nothing when that is gone, or is not the incarnation `bound`. */
-async function look(
+async function listMadeByRest(
   client: Client,
   namespace: string,
   bound: string | null,

@@ -140,7 +140,7 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
           continue;
         }
         if (scope === undefined || !isRefusal(error)) throw failure(error);
-        await refused(scope, error, { before: refusedBefore, signal });
+        await onRefusal(scope, error, { before: refusedBefore, signal });
         refusedBefore = true;
         continue;
       }
@@ -177,7 +177,7 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
    * After a watch was refused. Throws, except when aborted, or at the first refusal if the namespace can be listed: the
    * watch may be allowed by now.
    */
-  async function refused(
+  async function onRefusal(
     scope: string,
     error: ApiError,
     { before, signal }: { before: boolean; signal: AbortSignal },
@@ -264,6 +264,7 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
     }
   }
 
+  /** What the caller gets for an error that ends the watch, which is counted here. */
   function failure(error: unknown): Error {
     if (error instanceof DependencyUnavailable || error instanceof PositionExpired) {
       const reason = error instanceof PositionExpired ? "expired" : "lost";

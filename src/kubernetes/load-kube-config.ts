@@ -21,7 +21,7 @@ export function loadKubeConfig(): KubeConfig | undefined {
   return kubeConfig;
 }
 
-/** `tokenFile` of the user of that name. client-node knows it for pods only, and would send others' calls without. */
+/** `tokenFile` of the user of that name. client-node reads it for pods only: other users would have no token. */
 function tokenFileOf(name: string | undefined): string | undefined {
   const given = process.env.KUBECONFIG?.split(delimiter).filter((file) => file !== "") ?? [];
   for (const file of given.length > 0 ? given : [join(homedir(), ".kube", "config")]) {

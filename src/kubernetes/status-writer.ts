@@ -229,7 +229,7 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
     report(job, observed) {
       const { uid } = job;
       const old = entries.get(uid);
-      const refused = old?.job.generation === job.generation ? old : undefined;
+      const sameGeneration = old?.job.generation === job.generation ? old : undefined;
       const entry = {
         job,
         observed,
@@ -238,8 +238,8 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
         circuit: circuitKey(job),
         lookAt: monotonic() + FIRST_LOOK_MS / 2,
         lookAfterMs: FIRST_LOOK_MS,
-        refusals: refused?.refusals ?? 0,
-        writeAt: refused?.writeAt ?? -Infinity,
+        refusals: sameGeneration?.refusals ?? 0,
+        writeAt: sameGeneration?.writeAt ?? -Infinity,
       };
       entries.set(uid, entry);
       const known = memory.get(uid);

@@ -31,7 +31,7 @@ export async function openDataDirectory(given: string): Promise<DataDirectory> {
     path = await realpath(asked);
     await writeAtomically(join(path, ".writable"), "");
     await rm(join(path, ".writable"));
-    lock = await hold(path);
+    lock = await lockDirectory(path);
   } catch (cause) {
     const code = cause instanceof Error && "code" in cause ? String(cause.code) : String(cause);
     throw new StartProblem(
@@ -65,7 +65,7 @@ type Lock =
  * danger then: the bundled PostgreSQL insists on a file lock, and another database has its own lock
  * (database-lock.ts).
  */
-async function hold(path: string): Promise<Lock> {
+async function lockDirectory(path: string): Promise<Lock> {
   const file = await holdFileLock(join(path, "carillon.lock"));
   if (file.kind === "held") return file;
   if (file.kind === "taken") {

@@ -173,7 +173,7 @@ async function initialise(place: Place & { password: string }): Promise<void> {
       "--locale=C",
       ...(place.settings["fsync"] === "off" ? ["--no-sync"] : []),
     ]);
-    const output = await finished(file, args, place);
+    const output = await runToEnd(file, args, place);
     if (output.code !== 0) throw new Error(`initdb failed: ${lastLines(output.text)}`);
   } finally {
     await rm(secret, { force: true });
@@ -261,7 +261,7 @@ async function freePort(): Promise<number> {
   return port;
 }
 
-async function finished(
+async function runToEnd(
   file: string,
   args: string[],
   place: Place,

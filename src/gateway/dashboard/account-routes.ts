@@ -98,9 +98,9 @@ export function accountRoutes(options: AccountRouteOptions) {
     async invite(request: DashboardRequest<InviteBody>): Promise<ApiAnswer> {
       const { email, role, send } = request.body;
       const { account } = request;
-      const { invitation, token } = await invited(request, { account, email, role });
+      const { invitation, token } = await createInvitation(request, { account, email, role });
       const link = linkOf(request, token);
-      const mail = send === true ? await mailed(request, invitation, link) : null;
+      const mail = send === true ? await mailInvitation(request, invitation, link) : null;
       return { status: 201, body: { invitation: invitationView(invitation), link, mail } };
     },
 
@@ -124,7 +124,7 @@ export function accountRoutes(options: AccountRouteOptions) {
         ...(namespaceUid ? { namespaceUid } : {}),
       });
       try {
-        const made = await invited(request, { account: account.id, email, role: "owner" });
+        const made = await createInvitation(request, { account: account.id, email, role: "owner" });
         const link = linkOf(request, made.token);
         return {
           status: 201,
@@ -153,7 +153,7 @@ export function accountRoutes(options: AccountRouteOptions) {
     },
   };
 
-  async function invited(
+  async function createInvitation(
     request: DashboardRequest,
     to: { account: string; email: string; role: UserRole },
   ): Promise<{ invitation: Invitation; token: string }> {
@@ -162,7 +162,7 @@ export function accountRoutes(options: AccountRouteOptions) {
     return made;
   }
 
-  async function mailed(
+  async function mailInvitation(
     request: DashboardRequest,
     invitation: Invitation,
     link: string,

@@ -43,7 +43,7 @@ export function credentialRoutes(options: CredentialRouteOptions) {
     },
 
     async setSmtp(request: DashboardRequest<SmtpBody>): Promise<ApiAnswer> {
-      const settings = await complete(request.account, request.body);
+      const settings = await completeSettings(request.account, request.body);
       await smtpSettings.set(request.account, settings);
       return { status: 200, body: smtpView(await smtpSettings.get(request.account)) };
     },
@@ -57,7 +57,7 @@ export function credentialRoutes(options: CredentialRouteOptions) {
       const { to, ...body } = request.body;
       const findings = addressFindings("to", to);
       if (findings.length > 0) throw invalid(findings);
-      const settings = await complete(request.account, body);
+      const settings = await completeSettings(request.account, body);
       const { result, transcript } = await mailer.test(request.account, settings, wireAddress(to));
       return {
         status: 200,
@@ -84,7 +84,7 @@ export function credentialRoutes(options: CredentialRouteOptions) {
    * server or user, nor with less encryption: a session alone must not be enough to have the password sent
    * to some other server.
    */
-  async function complete(
+  async function completeSettings(
     account: string,
     body: SmtpBody,
   ): Promise<Omit<SmtpSettings, "revision">> {

@@ -104,14 +104,14 @@ export const sessionAnswer = Type.Object({
   }),
 });
 
-export const label = Type.String({
+const label = Type.String({
   minLength: 1,
   maxLength: 100,
   pattern: "^[^\\u0000-\\u001f\\u007f-\\u009f]*$",
   "x-rule": "must be one line without control characters",
   description: "What the key is for.",
 });
-export const apiKey = Type.Object({
+const apiKey = Type.Object({
   id: Type.String(),
   label: Type.String(),
   prefix: Type.String({ description: "First characters, to recognise the key by." }),
@@ -329,7 +329,7 @@ export const accountDeleteBody = Type.Object(
 );
 export type AccountDelete = Static<typeof accountDeleteBody>;
 
-export const invitation = Type.Object({
+const invitation = Type.Object({
   id: Type.String(),
   email: Type.String(),
   role: field.oneOf(ROLE),

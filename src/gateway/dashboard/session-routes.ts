@@ -26,7 +26,10 @@ export function sessionRoutes(options: SessionRouteOptions) {
     async signIn(request: DashboardRequest<SignIn>): Promise<ApiAnswer> {
       const { email, password } = request.body;
       const { client } = request;
-      const found = await verified({ brake, users }, { email, password, client, party: client });
+      const found = await verifyPassword(
+        { brake, users },
+        { email, password, client, party: client },
+      );
       if (!found) throw signInFailed();
       const token = await sessionOf(found);
       if (token === undefined) throw signInFailed();
@@ -130,7 +133,7 @@ export function sessionRoutes(options: SessionRouteOptions) {
  * Undefined: the address or the password is wrong. Throws ApiError 429 while guesses are slowed down. An attempt that
  * is refused because too many are under way does not count as a guess.
  */
-async function verified(
+async function verifyPassword(
   { brake, users }: { brake: SignInBrake; users: Pick<Users, "verify"> },
   attempt: { email: string; password: string; client: string; party: string },
 ): Promise<Verified | undefined> {
@@ -170,8 +173,8 @@ export async function confirmPassword(
     throw invalid([{ field: given.field, message }]);
   }
   const { password } = given;
-  // The user is the party: one who is signed in does not wait behind others who share the client's address.
-  const found = await verified(parts, { email, password, client: request.client, party: id });
+  // The user is the party: one who is signed in is not refused for the attempts of others at the same address.
+  const found = await verifyPassword(parts, { email, password, client: request.client, party: id });
   if (found?.user.id !== id) throw notYours(given.field);
   return found;
 }

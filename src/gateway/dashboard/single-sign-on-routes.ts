@@ -49,7 +49,7 @@ export function singleSignOnRoutes(options: SingleSignOnRouteOptions) {
           "invalid_request",
           `sign in with ${provider.name} at ${provider.publicUrl}/dashboard/: the provider sends you back there`,
         );
-      const { url, checks } = await beginning(provider);
+      const { url, checks } = await beginAtProvider(provider);
       // Ended here: the session cookie does not come along from the provider's site, and the callback could not end it.
       if (token !== undefined) await sessions.delete(token);
       const attempt = await attempts.begin(checks);
@@ -122,7 +122,7 @@ export function singleSignOnRoutes(options: SingleSignOnRouteOptions) {
   }
 }
 
-async function beginning(provider: IdentityProvider) {
+async function beginAtProvider(provider: IdentityProvider) {
   try {
     return await provider.begin();
   } catch (error) {

@@ -197,7 +197,7 @@ export const CREDENTIAL_COMMANDS: readonly Command[] = [
       const user = await stores.users.byEmail(email);
       if (!user) throw new CommandFailed(`there is no user ${email}`);
       await stores.users.setPassword(user.id, password);
-      // Whoever knew the old password, or stole a session, is out.
+      // Ends the sessions of others, who knew the old password or stole a session.
       await stores.sessions.deleteAll(user.id);
       return {
         text: `${user.email} has a new password; open sessions have ended`,

@@ -5,7 +5,7 @@ import { ApiError } from "./errors.ts";
 export const UNAUTHORIZED =
   "missing or invalid API key: send a live key in the header X-API-Key (no Bearer, no query parameter)";
 
-/** Throws ApiError 401 with one text for a missing and for a wrong key. */
+/** Throws ApiError 401 for a missing or wrong key. */
 export async function authenticate(
   apiKeys: Pick<ApiKeys, "authenticate">,
   header: string,

@@ -28,7 +28,7 @@ export function jobSummary({ job, cursor }: JobView) {
   };
 }
 
-/** `POST /jobs`: the same and `run_at`. */
+/** `POST /jobs`: the summary, and `run_at`. */
 export function jobCreated(view: JobView) {
   return { ...jobSummary(view), run_at: restFields(view.job.spec).run_at };
 }

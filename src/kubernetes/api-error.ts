@@ -32,7 +32,7 @@ export class ApiError extends DependencyRefusal {
   }
 }
 
-/** The answer has more bytes than the caller asked for at most (`ApiCall.mostBytes`). */
+/** The answer has more bytes than the caller allows (`ApiCall.mostBytes`). */
 export class AnswerTooLarge extends Error {
   override name = "AnswerTooLarge";
 }

@@ -137,7 +137,7 @@ export function createKubernetesClient(dependencies: ClientDependencies): Kubern
       return response;
     } catch (error) {
       metrics.kubernetesRequests.inc({ verb, resource, status: "error" });
-      // A server with a new certificate: the CA file may have changed with it.
+      // The server may have a new certificate, and the CA file may have changed with it.
       credentials.doubted();
       throw error;
     } finally {

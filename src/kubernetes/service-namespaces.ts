@@ -8,7 +8,7 @@ import { cannotBeAsked } from "./api-error.ts";
  * another namespace soon calls the Services there.
  */
 const FRESH_MS = 30_000;
-/** Of the ten seconds that a connection has. */
+/** How long a new answer is waited for when there is an old one: a connection has ten seconds in all. */
 const PATIENCE_MS = 3_000;
 const MAX_ACCOUNTS = 20_000;
 

@@ -55,7 +55,7 @@ interface Entry {
   /** Null: read, and there is none. Undefined: not read yet. */
   history: JobHistory | null | undefined;
   told: Told | undefined;
-  /** Of the job's destination: `circuitKey`. */
+  /** `circuitKey` of the job's destination. */
   circuit: string | null;
   /** Writes of this generation's status that the API server refused in a row; when the next may start, monotonic. */
   refusals: number;

@@ -29,7 +29,7 @@ export interface AccountRouteOptions {
   mailer: Pick<Mailer, "send">;
   /** Undefined: jobs are kept in PostgreSQL, and accounts have no namespaces. */
   binding?: {
-    /** Tells a namespace from an earlier one of its name; empty when there is none yet. */
+    /** The uid, which tells a namespace from an earlier one of its name; empty when there is none yet. */
     uidOf(namespace: string): Promise<string>;
     /** Deletes an account by `remove`, and then the jobs that REST made in its namespace. */
     deleteAccount(account: string, remove: () => Promise<void>): Promise<JobsLeft | undefined>;

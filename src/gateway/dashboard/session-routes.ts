@@ -66,7 +66,7 @@ export function sessionRoutes(options: SessionRouteOptions) {
       // Fails if the confirmed password was replaced meanwhile: the old one must not undo that change.
       const changed = await users.replacePassword(confirmed, wanted);
       if (!changed) throw notYours(field);
-      // Whoever knew the old password, or stole a session, is out.
+      // Ends the sessions of others, who knew the old password or stole a session.
       await sessions.deleteAll(changed.user.id);
       const token = await sessionOf(changed);
       if (token === undefined) throw notYours(field);

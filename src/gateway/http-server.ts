@@ -32,7 +32,7 @@ const STALLED_MS = 300_000;
 /** Requests of one connection without an answer yet: each costs a client little, and us some kilobytes. */
 const MOST_PIPELINED = 100;
 
-/** Requests beyond those, which are ignored. With more the connection is cut: no client sends so many at a time. */
+/** Requests beyond those are ignored. With more of them the connection is cut: no client sends so many at a time. */
 const MOST_IGNORED = 1_000;
 
 const TOO_MANY = new ApiError(

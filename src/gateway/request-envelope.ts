@@ -46,8 +46,8 @@ export function requestEnvelope(options: {
   const { metrics, log, monotonic } = options;
   const message = "dependency unavailable";
   /**
-   * By dependency and kind of error. An outage fails every request, and must not write a line for each: its cause may be
-   * a full disk.
+   * By dependency and kind of error. An outage fails every request, and must not write a line for each: its cause may
+   * be a full disk.
    */
   const outages = new Map<string, ReturnType<typeof createSwarmWarning>>();
   return async (ctx, next) => {

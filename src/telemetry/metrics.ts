@@ -41,7 +41,7 @@ export type Metrics = ReturnType<typeof createMetrics>;
 /** A registry of its own for each call: two programs in one process (tests) do not meet. */
 export function createMetrics(options: {
   version: string;
-  /** Which of the programs this is; none of those that serve when omitted. */
+  /** The name of the program; omitted by those that do not serve. */
   program?: string;
   nodeMetrics?: boolean;
 }) {

@@ -34,7 +34,7 @@ export interface JobWatchDependencies {
   listedUnder(): string | undefined;
 }
 
-/** client-go's range. The server ends a watch in between, so that not all watches of a fleet end at once. */
+/** client-go's range. The server ends each watch at a random time in it, so that a fleet's do not end at once. */
 const TIMEOUT_SECONDS = { min: 300, max: 600 };
 /**
  * Bookmarks come once a minute. Longer silence means that the API server is gone, or that nothing of this kind has
@@ -264,7 +264,7 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
     }
   }
 
-  /** What the caller gets for an error that ends the watch, which is counted here. */
+  /** What the caller gets for an error that ends the watch; counts it, unless the API server refused. */
   function failure(error: unknown): Error {
     if (error instanceof DependencyUnavailable || error instanceof PositionExpired) {
       const reason = error instanceof PositionExpired ? "expired" : "lost";

@@ -62,7 +62,7 @@ describe.runIf(kubeconfig !== "")("manifests", () => {
   test("kubectl explain tells what a field is for", async () => {
     const kubectl = await clientProgram("kubectl", (line) => process.stderr.write(`${line}\n`));
     const said = await run(kubectl ?? "", ["--kubeconfig", kubeconfig, "explain", "sj.spec.retry"]);
-    expect(said).toMatch(/maxRetries\s+<integer>\s+Attempts after the first/);
+    expect(said).toMatch(/maxRetries\s+<integer>\s+Maximum number of retries/);
   });
 
   test("the table's good manifest is good, and gets the defaults", async () => {

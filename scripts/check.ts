@@ -1,7 +1,7 @@
 /**
  * The one command behind `npm test`: everything that CI checks, each step with its duration. All steps run even
  * when one fails, so that one run shows everything that is wrong. With names of steps as arguments only those
- * run: `npm test -- lint unit`.
+ * run, and the steps that they need: `npm test -- lint unit`.
  */
 import { spawn } from "node:child_process";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
@@ -11,6 +11,8 @@ import { join, relative } from "node:path";
 interface Step {
   name: string;
   command: readonly string[];
+  /** The name of a step that must have run before. */
+  needs?: string;
 }
 
 const SOURCES = ["cmd", "src", "test", "scripts", "bench"];
@@ -24,9 +26,13 @@ const STEPS: readonly Step[] = [
   { name: "dashboard", command: ["node", "scripts/build-dashboard.ts"] },
   { name: "generated", command: ["node", "scripts/generate.ts", "--check"] },
   { name: "unit", command: ["vitest", "run", "--project", "unit"] },
-  { name: "integration", command: ["vitest", "run", "--project", "integration"] },
-  { name: "kubernetes", command: ["vitest", "run", "--project", "kubernetes"] },
-  { name: "e2e", command: ["vitest", "run", "--project", "e2e"] },
+  {
+    name: "integration",
+    command: ["vitest", "run", "--project", "integration"],
+    needs: "dashboard",
+  },
+  { name: "kubernetes", command: ["vitest", "run", "--project", "kubernetes"], needs: "dashboard" },
+  { name: "e2e", command: ["vitest", "run", "--project", "e2e"], needs: "dashboard" },
   { name: "compressed-time", command: ["vitest", "run", "--project", "compressed-time"] },
   { name: "faults", command: ["vitest", "run", "--project", "faults"] },
 ];
@@ -59,8 +65,9 @@ if (unknown.length > 0) {
 
 const reports = await mkdtemp(join(tmpdir(), "carillon-check-"));
 const outcomes: Outcome[] = [];
+const needed = STEPS.flatMap(({ name, needs }) => (names.includes(name) ? [name, needs] : []));
 for (const step of STEPS)
-  if (names.length === 0 || names.includes(step.name)) outcomes.push(await runStep(step));
+  if (names.length === 0 || needed.includes(step.name)) outcomes.push(await runStep(step));
 await rm(reports, { recursive: true, force: true });
 
 console.log("");

@@ -447,7 +447,7 @@ describe("what is planted is found", () => {
   });
 });
 
-test("a violation is describeViolation with what happened around it", () => {
+test("a violation is described with what happened around it", () => {
   const evidence = without200({ decided: [decided(210)], faults: {} });
   const [violation] = check(evidence).violations;
   const text = violation && describeViolation(violation, evidence);

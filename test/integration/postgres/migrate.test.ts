@@ -76,13 +76,26 @@ function poolOf(url: string): Pool {
   return createPool({ url, applicationName: "test" });
 }
 
-test("during a backup, which holds every table, it waits without holding up those who work on them", async () => {
+/** A database to which migrations are still to be applied, and a backup that holds a table which they change. */
+async function duringBackup() {
   const { url } = await empty();
   const missing = await migrateUpTo(url, BEFORE_RUNS);
   const pool = poolOf(url);
   const backup = await pool.connect();
   await backup.query("begin; lock table runs in access share mode");
+  return {
+    url,
+    missing,
+    pool,
+    endBackup: async () => {
+      await backup.query("commit");
+      backup.release();
+    },
+  };
+}
 
+test("during a backup, which holds every table, it waits without holding up those who work on them", async () => {
+  const { url, missing, pool, endBackup } = await duringBackup();
   const waiting = Promise.withResolvers<void>();
   const migrated = migrate({
     url,
@@ -95,36 +108,26 @@ test("during a backup, which holds every table, it waits without holding up thos
   // Succeeds well within the time for which programs wait for a lock.
   await pool.query("set lock_timeout = '3s'; select from runs for update");
   await waiting.promise;
-  await backup.query("commit");
-  backup.release();
+  await endBackup();
   expect(await migrated).toEqual({ applied: missing });
   await pool.end();
 });
 
 test("PostgreSQL that ends its session in the middle of a migration is away, and the migration has not failed", async () => {
-  const { url } = await empty();
-  const missing = await migrateUpTo(url, BEFORE_RUNS);
-  const pool = poolOf(url);
-  const backup = await pool.connect();
-  await backup.query("begin; lock table runs in access share mode");
+  const { url, missing, pool, endBackup } = await duringBackup();
   const cutShort = migrate({ url, appVersion: "1.0.0" }).catch((error: unknown) => error);
   await untilWanted(pool, "runs");
   await pool.query(
     "select pg_terminate_backend(pid, 5000) from pg_locks where relation = 'runs'::regclass and not granted",
   );
   expect(await cutShort).toBeInstanceOf(DependencyUnavailable);
-  await backup.query("commit");
-  backup.release();
+  await endBackup();
   expect(await migrate({ url, appVersion: "1.0.0" })).toEqual({ applied: missing });
   await pool.end();
 });
 
 test("told to end while it waits, it does, and has changed nothing", async () => {
-  const { url } = await empty();
-  await migrateUpTo(url, BEFORE_RUNS);
-  const pool = poolOf(url);
-  const backup = await pool.connect();
-  await backup.query("begin; lock table runs in access share mode");
+  const { url, pool, endBackup } = await duringBackup();
   const terminated = new AbortController();
   const migrated = migrate({
     url,
@@ -134,8 +137,7 @@ test("told to end while it waits, it does, and has changed nothing", async () =>
   await untilWanted(pool, "runs");
   terminated.abort();
   expect(await migrated).toBeInstanceOf(Error);
-  await backup.query("commit");
-  backup.release();
+  await endBackup();
   await expect(checkSchema({ pool, appVersion: "1.0.0" })).rejects.toThrow(DatabaseTooOld);
   await pool.end();
 });

@@ -1534,6 +1534,55 @@ test.each(CASES)("$name", (c) => {
   expect(again).toMatchObject({ changed: false, create: [], missed: [], wakeAt: decision.wakeAt });
 });
 
+// Who asks for the unfinished runs all the same decides right, but a query for each due run is what makes a herd late.
+test.each<{
+  title: string;
+  spec?: Partial<JobSpec>;
+  now: string;
+  runNow?: string;
+  depends: boolean;
+}>([
+  { title: "a due run of Allow", now: "12:10", depends: false },
+  {
+    title: "a due run of Forbid",
+    spec: { concurrencyPolicy: "Forbid" },
+    now: "12:10",
+    depends: true,
+  },
+  {
+    title: "a due run of Replace beside a manual one",
+    spec: { concurrencyPolicy: "Replace" },
+    now: "12:10",
+    runNow: "please",
+    depends: true,
+  },
+  {
+    title: "nothing due of Forbid",
+    spec: { concurrencyPolicy: "Forbid" },
+    now: "12:05",
+    depends: false,
+  },
+  {
+    title: "a manual run alone",
+    spec: { concurrencyPolicy: "Forbid" },
+    now: "12:05",
+    runNow: "please",
+    depends: false,
+  },
+])("the decision on $title depends on unfinished runs: $depends", (c) => {
+  const job = aJob({ spec: c.spec ?? {}, runNow: c.runNow ?? null });
+  const cursor = aCursor(job, { lastRunNow: null });
+  const now = at(c.now);
+  const revision = revisionOf(job);
+  const timing = timingOf(job.spec);
+  const without = decide({ job, revision, timing, cursor, unfinished: [], now, horizon: now });
+  expect(without.create.map(({ trigger }) => trigger)).toEqual([
+    ...(c.now === "12:10" ? ["schedule"] : []),
+    ...(c.runNow === undefined ? [] : ["manual"]),
+  ]);
+  expect(dependsOnUnfinished(job, cursor, without)).toBe(c.depends);
+});
+
 test("a scheduled run's key is its time in UTC", () => {
   const job = aJob();
   const now = at("12:10");

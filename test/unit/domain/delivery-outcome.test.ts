@@ -33,6 +33,18 @@ test.each([
 });
 
 test.each([
+  { status: 299, told: undefined },
+  { status: 300, told: "the receiver answered 300; redirects are not followed" },
+  { status: 399, told: "the receiver answered 399; redirects are not followed" },
+  { status: 400, told: "the receiver answered 400" },
+  { status: 199, told: "the receiver answered 199" },
+  { status: 503, told: "the receiver answered 503" },
+])("what is told of HTTP $status: $told", ({ status, told }) => {
+  const outcome = classifyHttp(status, undefined, NOW);
+  expect("error" in outcome ? outcome.error : undefined).toBe(told);
+});
+
+test.each([
   { header: undefined, ms: null },
   { header: null, ms: null },
   { header: "", ms: null },
@@ -109,10 +121,23 @@ test.each<{ name: string; result: MailResult; kind: string; httpStatus: number }
   expect(classifyMail(result)).toMatchObject({ kind, httpStatus });
 });
 
+test.each([true, false, null, undefined])(
+  "a failed mail whose server is at fault: %s; its circuit hears the same",
+  (serverFault) => {
+    const failed = { kind: "failed", error: "x", retryable: true, outcomeUnknown: false } as const;
+    const outcome = classifyMail(serverFault === undefined ? failed : { ...failed, serverFault });
+    expect("destinationFault" in outcome ? outcome.destinationFault : undefined).toBe(serverFault);
+  },
+);
+
 test.each([
   { reply: undefined, retryable: true },
+  { reply: 399, retryable: false },
+  { reply: 400, retryable: true },
   { reply: 421, retryable: true },
   { reply: 452, retryable: true },
+  { reply: 499, retryable: true },
+  { reply: 500, retryable: false },
   { reply: 535, retryable: false },
   { reply: 550, retryable: false },
   { reply: 354, retryable: false },

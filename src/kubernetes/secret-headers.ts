@@ -64,7 +64,7 @@ export function createSecretHeaders(dependencies: {
     const namespace = await accountNamespaces.namespaceOf(run.account).catch(cannotBeAsked);
     if (namespace === undefined) return unavailable("the account is bound to no namespace");
     if (namespaces && !namespaces.includes(namespace)) return unavailable(notListed(namespace));
-    const headers: Record<string, string> = {};
+    const headers = new Map<string, string>();
     // Each Secret is read once: values that belong together, like a user name and its password, are of one version.
     const read = new Map<string, Secret | string>();
     for (const { header, secretName, secretKey } of target.headersFrom) {
@@ -86,9 +86,10 @@ export function createSecretHeaders(dependencies: {
         return unavailable(
           `header ${header}: the value in Secret ${secretName} ${WEBHOOK_HEADER_VALUE_RULE}`,
         );
-      headers[header] = value;
+      headers.set(header, value);
     }
-    return { kind: "resolved", headers };
+    // Not assigned one by one: a header called __proto__ would be lost.
+    return { kind: "resolved", headers: Object.fromEntries(headers) };
   };
 }
 

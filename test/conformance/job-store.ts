@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Job, JobSpec } from "../../src/domain/job.ts";
+import type { Job, JobSpec, Target } from "../../src/domain/job.ts";
 import {
   JobExists,
   JobNotFound,
@@ -100,6 +100,17 @@ export function jobStoreConformance(name: string, makeStore: () => Promise<Store
           expect(created.uid).not.toBe("");
           expect(await store.get(account, id)).toEqual(created);
         });
+
+      test("names that mean something to JavaScript are names like any other", async () => {
+        const id = nextId();
+        const payload = '{"__proto__":{"__proto__":1},"constructor":2}';
+        const headers = { ["__proto__"]: "a", constructor: "b" };
+        const spec = cronSpec({ target: { ...cronSpec().target, payload, headers } as Target });
+        await store.create({ account, id, spec });
+        const target = (await store.get(account, id))?.spec.target;
+        const sent = target?.kind === "webhook" && [target.payload, JSON.stringify(target.headers)];
+        expect(sent).toEqual([payload, '{"__proto__":"a","constructor":"b"}']);
+      });
 
       test("an id is taken within its account, and only there", async () => {
         const id = nextId();

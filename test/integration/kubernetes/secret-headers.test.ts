@@ -35,6 +35,8 @@ describe.runIf(kubeconfig !== "")("headersFrom", () => {
           bad: "a\r\nHost: b",
           padded: "abc \n",
           open: "abc\n\n",
+          // A computed name is a member; written plainly, it would be the object's prototype.
+          ["__proto__"]: "by that key",
         },
       },
       { name: "private", labels: {}, stringData: { value: "never" } },
@@ -84,6 +86,19 @@ describe.runIf(kubeconfig !== "")("headersFrom", () => {
       kind: "resolved",
       headers: { Authorization: "Bearer abc" },
     });
+  });
+
+  test("a header and a key of any name, also of one that means something to JavaScript", async () => {
+    const answer = await resolve(
+      run([
+        { header: "__proto__", secretName: "token", secretKey: "value" },
+        { header: "constructor", secretName: "token", secretKey: "__proto__" },
+      ]),
+    );
+    expect(answer.kind === "resolved" && Object.entries(answer.headers)).toEqual([
+      ["__proto__", "Bearer abc"],
+      ["constructor", "by that key"],
+    ]);
   });
 
   test("each header its own, and each time as it is now", async () => {

@@ -127,6 +127,8 @@ export interface Job extends AnyJob {
 export interface JobView {
   job: Job;
   managed_by: { tool: string; name: string } | null;
+  /** By its spec. A job that a 410 halted is paused without it. */
+  suspended: boolean;
   made_by: "rest" | "kubectl";
   manifest: string;
 }

@@ -82,6 +82,7 @@ export function dashboardJobRoutes(options: DashboardJobRouteOptions) {
         body: jsonObject({
           job: new JsonText(answerText(await rest.getJob(request))),
           managed_by: job.owner,
+          suspended: job.spec.suspend,
           made_by: OUR_JOB_ID.test(job.id) ? "rest" : "kubectl",
           manifest: yamlText(options.manifest({ name: job.id, spec: job.spec })),
         }),

@@ -108,8 +108,11 @@ export function jobRoutes(options: JobRouteOptions) {
     },
 
     async resumeJob(request: ApiRequest): Promise<ApiAnswer> {
-      const job = await change(request, async ({ spec }) => ({ ...spec, suspend: false }));
-      // A new generation ends a halt, but resuming a job that is not suspended makes none.
+      const found = await existing(request);
+      // Only a suspension is in the spec. A halt is not: it is lifted also where another tool manages the job.
+      const job = found.spec.suspend
+        ? await change(request, async ({ spec }) => ({ ...spec, suspend: false }))
+        : found;
       await ledger.liftHalt(job);
       return detail(job);
     },

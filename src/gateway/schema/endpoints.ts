@@ -172,7 +172,7 @@ export const ENDPOINTS = {
     tag: "Jobs",
     summary: "Resume a job",
     description:
-      "Cron times that passed while the job was paused do not run; a one-time job whose time passed runs at once. Also resumes a job that a 410 Gone halted.",
+      "Cron times that passed while the job was paused do not run; a one-time job whose time passed runs at once. Also resumes a job that a 410 Gone halted. A job that another tool manages is resumed from such a halt, but not from a pause: the tool would pause it again.",
     success: { status: 200, description: "The job as it is now.", schema: jobs.job },
     errors: ["not_found", "conflict", "job_owned"],
   },

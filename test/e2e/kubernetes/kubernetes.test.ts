@@ -268,13 +268,19 @@ describe.runIf(inject("tokenSecret") !== "")("Carillon on Kubernetes", STORY, as
     expect((await rest("DELETE", "/jobs/large")).status).toBe(200);
   });
 
-  test("a job that a GitOps tool owns is changed there", async () => {
+  /** As Helm's release `shop` would apply it. */
+  const applyRelease = (name: string, spec: Record<string, unknown> = {}) => {
     const labels = { "app.kubernetes.io/managed-by": "Helm" };
     const annotations = {
       "meta.helm.sh/release-name": "shop",
       "meta.helm.sh/release-namespace": TEAM,
     };
-    await apply(manifest("owned", { schedule: { cron: "0 4 * * *" } }, { labels, annotations }));
+    const schedule = { cron: "0 4 * * *" };
+    return apply(manifest(name, { schedule, ...spec }, { labels, annotations }));
+  };
+
+  test("a job that a GitOps tool owns is changed there", async () => {
+    await applyRelease("owned");
     const deleted = await rest("DELETE", "/jobs/owned");
     expect(deleted).toMatchObject({
       status: 409,
@@ -282,6 +288,28 @@ describe.runIf(inject("tokenSecret") !== "")("Carillon on Kubernetes", STORY, as
     });
     expect((await rest("PATCH", "/jobs/owned", { name: "x" })).status).toBe(409);
     expect((await rest("GET", "/jobs/owned")).status).toBe(200);
+  });
+
+  test("such a job is resumed by REST from the halt of a 410, but not from a suspension", async () => {
+    answers.set("/shop-nightly", [410]);
+    await applyRelease("shop-nightly");
+    const { spec } = await get("shop-nightly");
+    await runNow("shop-nightly", "first");
+    await statusOf("shop-nightly", (status) => condition(status, "Ready")?.reason === "Gone");
+    const owned = {
+      status: 409,
+      body: { code: "job_owned", error: expect.stringContaining("Helm (release team-a/shop)") },
+    };
+    expect(await rest("POST", "/jobs/shop-nightly/pause")).toMatchObject(owned);
+    expect(await rest("POST", "/jobs/shop-nightly/resume")).toMatchObject({
+      status: 200,
+      body: { status: "active", halted: false },
+    });
+    const status = await statusOf("shop-nightly", ({ phase }) => phase === "Active");
+    expect(condition(status, "Ready")).toMatchObject({ status: "True" });
+    expect((await get("shop-nightly")).spec).toEqual(spec);
+    await applyRelease("shop-nightly", { suspend: true });
+    expect(await rest("POST", "/jobs/shop-nightly/resume")).toMatchObject(owned);
   });
 
   test("a namespace without an account: not ready, with a reason, and no runs", async () => {

@@ -235,6 +235,18 @@ describe("jobs", () => {
     expect((await reader.get("/jobs/job-nightly")).json).toMatchObject({ made_by: "kubectl" });
   });
 
+  test("a paused job tells whether its spec suspends it or a 410 halted it", async () => {
+    const { account } = await harness.newAccount("pausers", 11);
+    const reader = await newUser(harness, { account, email: "pauser@example.com" });
+    for (const suspended of [true, false]) {
+      const id = String((await reader.post("/jobs", JOB)).json["id"]);
+      if (suspended) await reader.post(`/jobs/${id}/pause`);
+      else await harness.takeUp(account, id, { haltedGeneration: 1, startable: false });
+      const job = { status: "paused", halted: !suspended };
+      expect((await reader.get(`/jobs/${id}`)).json).toMatchObject({ job, suspended });
+    }
+  });
+
   test("checking a job says what is wrong and when it fires, and changes nothing", async () => {
     const before = (await owner.get("/jobs")).json["total"];
     const good = await owner.post("/jobs/check", JOB);

@@ -545,6 +545,7 @@ test.each([
 
 test("a job that a GitOps tool manages: 409 for every change, and the owner's name", async () => {
   const path = await pathOfNewJob();
+  await h.request({ method: "POST", path: `${path}/pause` });
   world.owned = true;
   const replies = [
     await h.request({ method: "PATCH", path, json: { name: "y" } }),
@@ -557,7 +558,22 @@ test("a job that a GitOps tool manages: 409 for every change, and the owner's na
     expect([reply.status, reply.json["code"]]).toEqual([409, "job_owned"]);
     expect(reply.json["error"]).toContain("Argo CD (team-a)");
   }
-  expect((await h.request({ path })).json["name"]).toBe("x");
+  expect((await h.request({ path })).json).toMatchObject({ name: "x", status: "paused" });
+});
+
+test("such a job is resumed from the halt of a 410, however often it is asked for", async () => {
+  const path = await pathOfNewJob();
+  const id = path.slice("/jobs/".length);
+  await h.takeUp(h.first.account, id, { haltedGeneration: 1, startable: false });
+  world.owned = true;
+  const replies = [];
+  for (const _ of [1, 2]) replies.push(await h.request({ method: "POST", path: `${path}/resume` }));
+  world.owned = false;
+  for (const { status, json } of replies)
+    expect({ status, json }).toMatchObject({
+      status: 200,
+      json: { status: "active", halted: false },
+    });
 });
 
 test("requests are counted by pattern and status, and logged without secrets", async () => {

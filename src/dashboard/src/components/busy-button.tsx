@@ -1,11 +1,14 @@
 import { Button, Loader, type ButtonProps } from "@mantine/core";
+import type { Ref } from "react";
 
 /**
  * A button whose work takes a moment. Meanwhile it ignores clicks, but is not disabled, as the library's `loading`
  * makes it: it would lose the focus, and somebody with a keyboard would have to find the place again.
  */
 export function BusyButton(
-  props: ButtonProps & { busy: boolean } & ({ onClick: () => void } | { type: "submit" }),
+  props: ButtonProps & { busy: boolean; ref?: Ref<HTMLButtonElement> } & (
+      { onClick: () => void } | { type: "submit" }
+    ),
 ) {
   const { busy, leftSection, ...others } = props;
   return (

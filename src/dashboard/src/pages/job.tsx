@@ -16,6 +16,7 @@ import { useNavigateFromHere } from "../still-here.ts";
 import { curlOf } from "./job-curl.ts";
 import { JobDetails } from "./job-details.tsx";
 import { JobHistory } from "./job-history.tsx";
+import { scheduleActionOf } from "./schedule-action.ts";
 
 export function JobPage() {
   const { id = "" } = useParams();
@@ -26,6 +27,7 @@ export function JobPage() {
 function OneJob({ id }: { id: string }) {
   const path = `/jobs/${encodeURIComponent(id)}`;
   const [deleting, setDeleting] = useState(false);
+  const schedule = useRef<HTMLButtonElement>(null);
   const more = useRef<HTMLButtonElement>(null);
   const navigate = useNavigateFromHere();
   const client = useQueryClient();
@@ -36,7 +38,10 @@ function OneJob({ id }: { id: string }) {
   });
   // Two mutations, because the end or the failure of the one says nothing about the other.
   const run = useAction(id);
-  const change = useAction(id);
+  const change = useAction(id, () => {
+    // With the halt of a managed job its button disappears, which must not lose the focus.
+    if (managed && document.activeElement === schedule.current) more.current?.focus();
+  });
   const ask = (action: Action) => {
     const [asked, other] = action === "run" ? [run, change] : [change, run];
     // The next click hides the error of the last one.
@@ -46,7 +51,7 @@ function OneJob({ id }: { id: string }) {
   const { data } = view;
   const job = data?.job;
   const managed = data?.managed_by !== null && data !== undefined;
-  const paused = job?.status === "paused";
+  const possible = data && scheduleActionOf(data);
   // Deleted: its history stays, and is shown beside what was last known of it.
   const gone = view.error instanceof ApiError && view.error.status === 404;
   return (
@@ -78,15 +83,16 @@ function OneJob({ id }: { id: string }) {
             >
               Run now
             </BusyButton>
-            {(job.status === "active" || paused) && !managed && (
+            {possible && (
               <BusyButton
+                ref={schedule}
                 variant="default"
                 busy={change.isPending}
                 onClick={() => {
-                  ask(paused ? "resume" : "pause");
+                  ask(possible);
                 }}
               >
-                {paused ? "Resume" : "Pause"}
+                {possible === "resume" ? "Resume" : "Pause"}
               </BusyButton>
             )}
             {!managed && (
@@ -155,13 +161,15 @@ function OneJob({ id }: { id: string }) {
 
 type Action = "run" | "pause" | "resume";
 
-function useAction(id: string) {
+/** `done` is called before the job is loaded again. */
+function useAction(id: string, done?: () => void) {
   const client = useQueryClient();
   return useMutation({
     mutationFn: (action: Action) => post(`/jobs/${encodeURIComponent(id)}/${action}`),
     onSuccess: async (_, action) => {
       const said = { run: "Run queued", pause: "Job paused", resume: "Job resumed" };
       notifications.show({ color: "green.9", message: said[action] });
+      done?.();
       await client.invalidateQueries({ queryKey: ["job", id] });
       await client.invalidateQueries({ queryKey: ["executions", id] });
     },

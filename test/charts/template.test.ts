@@ -305,7 +305,7 @@ describe.runIf(inject("kubeconfig") !== "")("the chart's templates", () => {
     expect(one.filter((key) => other.includes(key))).toEqual([]);
   });
 
-  test("names that YAML takes for numbers stay names: a namespace may be called 4711", async () => {
+  test("names that YAML takes for something else stay names: a namespace may be called 4711", async () => {
     const monitoring = { serviceMonitor: { enabled: true }, prometheusRule: { enabled: true } };
     const values = [
       {
@@ -323,7 +323,7 @@ describe.runIf(inject("kubeconfig") !== "")("the chart's templates", () => {
         headerSecretNamespaces: ["7"],
         monitoring: { ...monitoring, grafanaDashboard: { enabled: true } },
         nameOverride: "11",
-        fullnameOverride: "12",
+        fullnameOverride: "null",
       },
       {
         postgresql: { enabled: true, persistence: { storageClassName: "13" } },
@@ -334,7 +334,7 @@ describe.runIf(inject("kubeconfig") !== "")("the chart's templates", () => {
     const namely = /^(name|namespace|key|storageClassName|app.kubernetes.io\/.*)$/;
     const unnamed: string[] = [];
     for (const each of values)
-      for (const object of await render(each, { release: "0x10", namespace: "4711" }))
+      for (const object of await render(each, { release: "true", namespace: "4711" }))
         JSON.stringify(object, (field, value: unknown) => {
           if (namely.test(field) && !["string", "object"].includes(typeof value))
             unnamed.push(`${object.kind} ${object.metadata.name}: ${field}: ${String(value)}`);
@@ -468,7 +468,12 @@ describe.runIf(inject("kubeconfig") !== "")("the chart's templates", () => {
     );
   });
 
-  const refused = [
+  const refused: {
+    title: string;
+    release?: string;
+    values: Record<string, unknown>;
+    message: string;
+  }[] = [
     { title: "no database", values: {}, message: "no database: set database.url" },
     {
       title: "two databases",
@@ -505,6 +510,17 @@ describe.runIf(inject("kubeconfig") !== "")("the chart's templates", () => {
       values: { ...WITH_URL, nameOverride: "carillon.eu" },
       message: "/nameOverride",
     },
+    {
+      title: "a name that no Service has before Kubernetes 1.36",
+      values: { ...WITH_URL, fullnameOverride: "7up" },
+      message: 'a Service cannot be called "7up-gateway"',
+    },
+    ...["7up", "shop.eu"].map((release) => ({
+      title: `a release after which no Service can be called, ${release}`,
+      release,
+      values: WITH_URL,
+      message: `a Service cannot be called "${release}-carillon-gateway"`,
+    })),
     {
       title: "an account's namespace that nobody watches",
       values: { ...WITH_URL, watchNamespaces: ["a"] },
@@ -600,8 +616,16 @@ describe.runIf(inject("kubeconfig") !== "")("the chart's templates", () => {
       message: "/controller/replicas",
     },
   ];
-  test.each(refused)("$title is refused with a message", async ({ values, message }) => {
-    await expect(render(values)).rejects.toThrow(message);
+  test.each(refused)(
+    "$title is refused with a message",
+    async ({ values, message, release = "carillon" }) => {
+      await expect(render(values, { release })).rejects.toThrow(message);
+    },
+  );
+
+  test("a release's name that no Service can have needs another one for the objects", async () => {
+    const values = { ...WITH_URL, fullnameOverride: "seven-up" };
+    expect(keysOf(await render(values, { release: "7up" }))).toContain("Service/seven-up-gateway");
   });
 
   test("deploy/kubernetes is what the chart makes of its values", async () => {

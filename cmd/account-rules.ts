@@ -2,7 +2,7 @@ import type { Configuration } from "../src/configuration/configuration.ts";
 import type { Accounts } from "../src/domain/ports/accounts.ts";
 import type { Monotonic } from "../src/domain/ports/clock.ts";
 import { parseDestinationRules, type DestinationRules } from "../src/network/destination-rules.ts";
-import { createFreshAnswers } from "../src/waiting/fresh-answers.ts";
+import { createCachedLookup } from "../src/waiting/cached-lookup.ts";
 import { parsedSetting } from "./parsed-setting.ts";
 
 /** Milliseconds for which a rule may still apply after an operator has removed it. */
@@ -24,10 +24,10 @@ export function createAccountRules(dependencies: {
   monotonic: Monotonic;
 }): (account: string) => Promise<DestinationRules> {
   const { accounts, monotonic } = dependencies;
-  return createFreshAnswers({
+  return createCachedLookup({
     ask: async (account) =>
       parseDestinationRules((await accounts.allowedDestinations(account)).join(",")),
-    freshMs: FRESH_MS,
+    ttlMs: FRESH_MS,
     max: MOST_ACCOUNTS,
     monotonic,
   });

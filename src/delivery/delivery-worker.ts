@@ -10,7 +10,7 @@ import type { ClaimedRun } from "../domain/run.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { createSwarmWarning } from "../telemetry/swarm-warning.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
-import { createFreshAnswers } from "../waiting/fresh-answers.ts";
+import { createCachedLookup } from "../waiting/cached-lookup.ts";
 import { within } from "../waiting/within.ts";
 import { createAttempt } from "./attempt.ts";
 import type { CircuitBreakers } from "./circuit-breaker.ts";
@@ -149,9 +149,9 @@ export function createDeliveryWorker(options: {
     leases,
     records,
     flights,
-    signingKeys: createFreshAnswers<readonly string[]>({
+    signingKeys: createCachedLookup<readonly string[]>({
       ask: (account) => options.signingSecrets.current(account),
-      freshMs: timing.signingKeys,
+      ttlMs: timing.signingKeys,
       max: MOST_SIGNING_KEYS,
       monotonic,
     }),

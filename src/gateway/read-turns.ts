@@ -1,6 +1,6 @@
 import type { Timers } from "../domain/ports/clock.ts";
-import { createTurns } from "../waiting/turns.ts";
-import { limited } from "../waiting/within.ts";
+import { createFairSemaphore } from "../waiting/fair-semaphore.ts";
+import { withTimeout } from "../waiting/within.ts";
 import { tooMuchAtOnce } from "./errors.ts";
 import { PATIENCE_MS } from "./patience.ts";
 
@@ -12,15 +12,15 @@ export type InTurn = <T>(account: string, read: () => Promise<T>) => Promise<T>;
  * delays another account's next read by one of its own.
  */
 export function createReadTurns(options: { atOnce: number; timers: Timers }): InTurn {
-  const turns = createTurns({ atOnce: options.atOnce });
+  const turns = createFairSemaphore({ atOnce: options.atOnce });
   return async (account, read) => {
     const patience = { ms: PATIENCE_MS, timers: options.timers };
-    const mine = await limited(patience, (signal) => turns.take(signal, account));
+    const mine = await withTimeout(patience, (signal) => turns.acquire(signal, account));
     if (!mine) throw tooMuchAtOnce("too many lists are being read: try again later");
     try {
       return await read();
     } finally {
-      turns.done();
+      turns.release();
     }
   };
 }
@@ -35,7 +35,7 @@ const PAGES_AT_ONCE = 2;
 const LISTS_AT_ONCE = 4;
 
 /**
- * Turns for pages of jobs, and for what else lists read. They leave some of the process's connections to PostgreSQL
+ * FairSemaphore for pages of jobs, and for what else lists read. They leave some of the process's connections to PostgreSQL
  * free (of two, one): every request needs one to be authenticated.
  */
 export function createListTurns(options: { connections: number; timers: Timers }): {

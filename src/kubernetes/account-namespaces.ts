@@ -6,7 +6,7 @@ import type { Monotonic, Timers } from "../domain/ports/clock.ts";
 import type { KubernetesClient } from "./client.ts";
 import { namespaceUid } from "./namespace-uid.ts";
 import { pause } from "../waiting/pause.ts";
-import { createTurns } from "../waiting/turns.ts";
+import { createFairSemaphore } from "../waiting/fair-semaphore.ts";
 import { untilAborted } from "../waiting/until-aborted.ts";
 
 /** How long a binding may be wrong after it changed, and how often a change is looked for. */
@@ -40,19 +40,19 @@ export function createAccountNamespaces(dependencies: {
   /** `forgets` when a namespace was last forgotten. An evicted entry does no harm: the binding expires by age. */
   const forgottenAt = new LRUCache<string, number>({ max: MAX_ENTRIES });
   let lastRevision: string | undefined;
-  const turns = createTurns({ atOnce: AT_ONCE });
+  const turns = createFairSemaphore({ atOnce: AT_ONCE });
 
   const accountByNamespace = new LRUCache<string, { account: string | null }>({
     ...fresh,
     async fetchMethod(key) {
-      await turns.take();
+      await turns.acquire();
       try {
         const namespace = nameIn(key);
         const uid = await namespaceUid(client, namespace);
         const account = uid === undefined ? undefined : await accounts.byNamespace(namespace, uid);
         return { account: account?.id ?? null };
       } finally {
-        turns.done();
+        turns.release();
       }
     },
   });

@@ -9,7 +9,7 @@ import { canonicalJson, parseExactJson } from "../domain/exact-json.ts";
 import { backoffMs } from "../waiting/backoff.ts";
 import { pause } from "../waiting/pause.ts";
 import { untilAborted } from "../waiting/until-aborted.ts";
-import { limited } from "../waiting/within.ts";
+import { withTimeout } from "../waiting/within.ts";
 
 export interface ApiCall {
   verb: "get" | "list" | "create" | "update" | "patch" | "apply" | "delete";
@@ -188,7 +188,7 @@ export function createKubernetesClient(dependencies: ClientDependencies): Kubern
   async function call<T>(call: ApiCall): Promise<T> {
     const timeoutMs = call.timeoutMs ?? dependencies.timeoutMs ?? TIMEOUT_MS;
     const deadline = monotonic() + timeoutMs;
-    return limited({ ms: timeoutMs, timers, signal: call.signal }, async (signal) => {
+    return withTimeout({ ms: timeoutMs, timers, signal: call.signal }, async (signal) => {
       let refusedOnce = false;
       for (let attempts = 1; ; attempts += 1) {
         const outcome = await attempt(call, { signal, timeoutMs });
@@ -216,7 +216,7 @@ export function createKubernetesClient(dependencies: ClientDependencies): Kubern
       let response: Dispatcher.ResponseData;
       try {
         // A plugin of the kubeconfig may ask a person, or hang: the wait for it is bounded like that for a byte.
-        await limited({ ms: watch.inactivityMs, timers, signal: watch.signal }, (signal) =>
+        await withTimeout({ ms: watch.inactivityMs, timers, signal: watch.signal }, (signal) =>
           untilAborted(credentials.current(), signal),
         );
         response = await exchange("watch", watch.resource, url(watch.path, watch.query), {

@@ -8,7 +8,7 @@ import { ApiError } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
 import { createLeaseLock, microTime, type ElectionRecord } from "./lease.ts";
 import { pause } from "../waiting/pause.ts";
-import { limited } from "../waiting/within.ts";
+import { withTimeout } from "../waiting/within.ts";
 
 export interface LeaseElectionDependencies {
   /** A client of its own, with one connection: many other calls must not delay a renewal. */
@@ -172,7 +172,7 @@ export function createLeaseElection(dependencies: LeaseElectionDependencies): Le
     while (!signal.aborted && fit()) {
       const cause = new Error(`no answer within ${renewDeadlineMs / 1_000} s`);
       const reason = new DependencyUnavailable("kubernetes", { cause });
-      const renewed = await limited({ ms: renewDeadlineMs, timers, reason }, async (late) => {
+      const renewed = await withTimeout({ ms: renewDeadlineMs, timers, reason }, async (late) => {
         while (!late.aborted) {
           if (await tryAcquireOrRenew(late)) return true;
           // The record names another process: more tries would not give it back.

@@ -6,7 +6,7 @@ import SMTPPool from "nodemailer/lib/smtp-pool";
 import type { SmtpSettings } from "../domain/account.ts";
 import type { MailFailure, MailMessage, MailResult } from "../domain/mail.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
-import { createTurns } from "../waiting/turns.ts";
+import { createFairSemaphore } from "../waiting/fair-semaphore.ts";
 import type { Dial } from "../network/guarded-dial.ts";
 import { OutOfStep } from "./in-step.ts";
 import { watchReading } from "./message-stream.ts";
@@ -151,14 +151,14 @@ export function createTransportPool(options: {
       if (awaited && turns.waiting() >= MOST_WAITING) return QUEUE_FULL;
       let sentAway: MailFailure | undefined;
       for (;;) {
-        if (!(await turns.take(signal, sentAway && SENT_AWAY))) {
+        if (!(await turns.acquire(signal, sentAway && SENT_AWAY))) {
           if (!signal.aborted) return { kind: "retired" };
           if (sentAway) return { ...sentAway, withdrawn: true };
           return smtpFailure({ error: unsent(signal.reason), bodyEnded: false, secrets });
         }
         if (retired) {
           // Retired after the turn was given.
-          turns.done();
+          turns.release();
           return { kind: "retired" };
         }
         inFlight += 1;
@@ -178,7 +178,7 @@ export function createTransportPool(options: {
         } finally {
           inFlight -= 1;
           if (sentAway) turns.withhold();
-          else turns.done();
+          else turns.release();
           if (retired && inFlight === 0) pool.close();
         }
       }
@@ -198,9 +198,9 @@ export function createTransportPool(options: {
 
 /** As many turns at a time as there are connections, or fewer once the server accepts fewer. */
 function createServerTurns(connections: number) {
-  const turns = createTurns({ atOnce: connections });
+  const turns = createFairSemaphore({ atOnce: connections });
   let through = 0;
-  /** Turns that nobody gets, and the value of `through` when that last changed. */
+  /** FairSemaphore that nobody gets, and the value of `through` when that last changed. */
   let withheld = 0;
   let changedAt = 0;
   return {
@@ -209,18 +209,18 @@ function createServerTurns(connections: number) {
     get through() {
       return through;
     },
-    /** In place of `done`, after one connection too many: gives the turn to nobody. The last turn is never withheld. */
+    /** In place of `release`, after one connection too many: gives the turn to nobody. The last turn is never withheld. */
     withhold(): void {
       changedAt = through;
       if (withheld < connections - 1) withheld += 1;
-      else turns.done();
+      else turns.release();
     },
     gotThrough(): void {
       through += 1;
       if (withheld === 0 || through - changedAt < BEFORE_ONE_MORE) return;
       changedAt = through;
       withheld -= 1;
-      turns.done();
+      turns.release();
     },
   };
 }

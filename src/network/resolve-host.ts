@@ -1,5 +1,5 @@
 import { lookup as getaddrinfo, Resolver } from "node:dns/promises";
-import { createTurns, type Turns } from "../waiting/turns.ts";
+import { createFairSemaphore, type FairSemaphore } from "../waiting/fair-semaphore.ts";
 
 export interface Found {
   /** Only the first ones of a very large answer. */
@@ -61,10 +61,10 @@ export function createLookup(
     return made;
   };
   let resolver = makeResolver();
-  const dottedTurns = createTurns({ atOnce: 1, maxWaiting: MAX_WAITING });
+  const dottedTurns = createFairSemaphore({ atOnce: 1, maxWaiting: MAX_WAITING });
   // Names without a dot are answered by the installation's own name servers, not by a user's. So they do not stand
   // in line behind the others, and take the second thread for no longer than PostgreSQL's own name would.
-  const plainTurns = createTurns({ atOnce: 1, maxWaiting: MAX_WAITING });
+  const plainTurns = createFairSemaphore({ atOnce: 1, maxWaiting: MAX_WAITING });
 
   return async (host) => {
     if (!host.replace(/\.$/, "").includes(".")) return inTurn(host, plainTurns);
@@ -117,13 +117,13 @@ export function createLookup(
     return answers;
   }
 
-  async function inTurn(host: string, turns: Turns): Promise<Found> {
-    if (!(await turns.take(AbortSignal.timeout(patience)))) throw unresolved(host);
+  async function inTurn(host: string, turns: FairSemaphore): Promise<Found> {
+    if (!(await turns.acquire(AbortSignal.timeout(patience)))) throw unresolved(host);
     try {
       const addresses = await system(host);
       return { addresses: addresses.slice(0, 2 * MOST_ADDRESSES), bySystem: true };
     } finally {
-      turns.done();
+      turns.release();
     }
   }
 }

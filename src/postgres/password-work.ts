@@ -1,5 +1,5 @@
 import { PasswordsBusy } from "../domain/ports/accounts.ts";
-import { createTurns } from "../waiting/turns.ts";
+import { createFairSemaphore } from "../waiting/fair-semaphore.ts";
 
 export interface PasswordWork {
   /**
@@ -25,7 +25,7 @@ export function createPasswordWork(limits: {
   let admitted = 0;
   /** How many are admitted, by party. */
   const byParty = new Map<string, number>();
-  const turns = createTurns({ atOnce: limits.atOnce });
+  const turns = createFairSemaphore({ atOnce: limits.atOnce });
   return {
     async admit(party, work) {
       const own = byParty.get(party) ?? 0;
@@ -42,11 +42,11 @@ export function createPasswordWork(limits: {
       }
     },
     async hash(derive) {
-      await turns.take();
+      await turns.acquire();
       try {
         return await derive();
       } finally {
-        turns.done();
+        turns.release();
       }
     },
   };

@@ -12,7 +12,7 @@ export async function within(ms: number, work: Promise<unknown>, timers: Timers)
 }
 
 /** Settles as the work does. The work gets a signal that aborts after `ms`, or when `signal` does. */
-export async function limited<T>(
+export async function withTimeout<T>(
   limit: { ms: number; timers: Timers; signal?: AbortSignal | undefined; reason?: Error },
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {

@@ -2,20 +2,23 @@
  * Lets a fixed number of callers work at a time; the others wait in the order in which they came. Parties take
  * turns, so that a party with many callers does not hold up one with few.
  */
-export interface Turns {
+export interface FairSemaphore {
   /**
-   * True: it is the caller's turn, until it calls `done`. False: the signal or `close` came first, or too many
+   * True: it is the caller's turn, until it calls `release`. False: the signal or `close` came first, or too many
    * wait already. Callers that name no party are one party.
    */
-  take(signal?: AbortSignal, party?: string): Promise<boolean>;
+  acquire(signal?: AbortSignal, party?: string): Promise<boolean>;
   /** To be called once for each turn. */
-  done(): void;
+  release(): void;
   waiting(): number;
   /** From now on nobody gets a turn, neither those who wait nor later callers. */
   close(): void;
 }
 
-export function createTurns(options: { atOnce: number; maxWaiting?: number }): Turns {
+export function createFairSemaphore(options: {
+  atOnce: number;
+  maxWaiting?: number;
+}): FairSemaphore {
   const { maxWaiting = Infinity } = options;
   let free = options.atOnce;
   let closed = false;
@@ -24,7 +27,7 @@ export function createTurns(options: { atOnce: number; maxWaiting?: number }): T
   let count = 0;
 
   return {
-    take: async (signal, party = "") => {
+    acquire: async (signal, party = "") => {
       if (closed || signal?.aborted) return false;
       if (free > 0) {
         free -= 1;
@@ -48,7 +51,7 @@ export function createTurns(options: { atOnce: number; maxWaiting?: number }): T
         signal?.addEventListener("abort", giveUp, { once: true });
       });
     },
-    done: () => {
+    release: () => {
       // The turn passes directly to the next who waits: a caller that comes in between cannot get ahead.
       const [first] = waiting;
       if (!first) {

@@ -2,18 +2,18 @@ import { LRUCache } from "lru-cache";
 import type { Monotonic } from "../domain/ports/clock.ts";
 
 /**
- * Caches the answers of `ask` for `freshMs` (milliseconds), for the `max` keys used last; callers that ask at the same
+ * Caches the answers of `ask` for `ttlMs` (milliseconds), for the `max` keys used last; callers that ask at the same
  * time share one question. A failure rejects for those who wait for it, and is not kept.
  */
-export function createFreshAnswers<T>(options: {
+export function createCachedLookup<T>(options: {
   ask: (key: string) => Promise<T>;
-  freshMs: number;
+  ttlMs: number;
   max: number;
   monotonic: Monotonic;
 }): (key: string) => Promise<T> {
-  const { ask, freshMs, max, monotonic } = options;
+  const { ask, ttlMs, max, monotonic } = options;
   // `perf` keeps the cache on the clock that was passed in.
-  const kept = { max, ttl: freshMs, ttlResolution: 0, perf: { now: monotonic } };
+  const kept = { max, ttl: ttlMs, ttlResolution: 0, perf: { now: monotonic } };
   const cache = new LRUCache<string, Promise<T>>(kept);
   return (key) => {
     const known = cache.get(key);

@@ -1,15 +1,15 @@
 import { expect, test } from "vitest";
-import { createFreshAnswers } from "../../../src/waiting/fresh-answers.ts";
+import { createCachedLookup } from "../../../src/waiting/cached-lookup.ts";
 
 function answers(ask: (key: string) => Promise<string>) {
   let now = 1;
   const asked: string[] = [];
-  const answer = createFreshAnswers({
+  const answer = createCachedLookup({
     ask: (key) => {
       asked.push(key);
       return ask(key);
     },
-    freshMs: 100,
+    ttlMs: 100,
     max: 2,
     monotonic: () => now,
   });

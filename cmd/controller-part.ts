@@ -5,7 +5,7 @@ import { createCircuitPublisher } from "../src/delivery/circuit-publisher.ts";
 import { createDeliveryWorker } from "../src/delivery/delivery-worker.ts";
 import { createWebhookSender } from "../src/delivery/webhook.ts";
 import { createEmailLog } from "../src/postgres/email-log.ts";
-import { createLedgerNews } from "../src/postgres/ledger-news.ts";
+import { createLedgerNews } from "../src/postgres/job-notifications.ts";
 import { createRetention } from "../src/postgres/retention.ts";
 import { createRunQueue } from "../src/postgres/run-queue.ts";
 import type { Foundation } from "./foundation.ts";

@@ -13,7 +13,7 @@ import {
   ServerTooOld,
   RoleTooWeak,
 } from "../src/postgres/migrate.ts";
-import { SessionsShared } from "../src/postgres/own-sessions.ts";
+import { TransactionPooling } from "../src/postgres/transaction-pooling.ts";
 import { sqlState } from "../src/postgres/sql-state.ts";
 import { redactText } from "../src/telemetry/redact.ts";
 
@@ -29,7 +29,7 @@ const FOR_PEOPLE = [
   DatabaseNotUtf8,
   MigrationFailed,
   RoleTooWeak,
-  SessionsShared,
+  TransactionPooling,
   UnknownKeyId,
   WrongKey,
 ];

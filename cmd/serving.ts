@@ -5,7 +5,7 @@ import { DependencyUnavailable } from "../src/domain/ports/dependency-down.ts";
 import { aborted, untilAborted } from "../src/waiting/until-aborted.ts";
 import { parseKeyRing } from "../src/postgres/key-ring.ts";
 import { checkSchema, forgetOtherClusters } from "../src/postgres/migrate.ts";
-import { assertOwnSessions } from "../src/postgres/own-sessions.ts";
+import { assertNoTransactionPooling } from "../src/postgres/transaction-pooling.ts";
 import { assertKeysKnown } from "../src/postgres/sealed-columns.ts";
 import { startHealthServer } from "../src/telemetry/health-server.ts";
 import { createLogger } from "../src/telemetry/logger.ts";
@@ -150,7 +150,7 @@ async function databaseReady(
   let said: string | undefined;
   while (!signal.aborted) {
     try {
-      await assertOwnSessions([runPool, leasePool]);
+      await assertNoTransactionPooling([runPool, leasePool]);
       await checkSchema({ pool, appVersion: VERSION });
       // Also here: a restored dump may have been started on without `migrate`.
       await forgetOtherClusters(pool);

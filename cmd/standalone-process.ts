@@ -8,7 +8,7 @@ import { StartProblem } from "../src/configuration/start-problem.ts";
 import { aborted, untilAborted } from "../src/waiting/until-aborted.ts";
 import { parseKeyRing } from "../src/postgres/key-ring.ts";
 import { migrate } from "../src/postgres/migrate.ts";
-import { assertOwnSessions } from "../src/postgres/own-sessions.ts";
+import { assertNoTransactionPooling } from "../src/postgres/transaction-pooling.ts";
 import { assertKeysKnown } from "../src/postgres/sealed-columns.ts";
 import { createUsers } from "../src/postgres/users.ts";
 import { openDataDirectory } from "../src/standalone/data-directory.ts";
@@ -116,7 +116,7 @@ async function start(ending: Ending): Promise<void> {
   });
   ending.add("database connections", () => foundation.close());
   const { pool, runPool, leasePool, accounts, apiKeys, smtpSettings, clock } = foundation;
-  await assertOwnSessions([runPool, leasePool]);
+  await assertNoTransactionPooling([runPool, leasePool]);
   await assertKeysKnown({ pool, keyRing });
   await untilAborted(clock.start(), terminated);
   await directory.write(CONNECTION_FILE, `${databaseUrl}\n`);

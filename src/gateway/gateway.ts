@@ -216,7 +216,7 @@ function readingInTurn(options: GatewayOptions, inTurn: InTurn): GatewayOptions 
     return {
       activity: (query) => inTurn(query.account, () => statistics.activity(query)),
       otps: (account, days) => inTurn(account, () => statistics.otps(account, days)),
-      tellingCursors: (account) => inTurn(account, () => statistics.tellingCursors(account)),
+      statusCursors: (account) => inTurn(account, () => statistics.statusCursors(account)),
       lastRuns: (account, status) => inTurn(account, () => statistics.lastRuns(account, status)),
     };
   }

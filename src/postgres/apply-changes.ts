@@ -7,11 +7,11 @@ import type { MissedReason, NewRun } from "../domain/run.ts";
 import { alreadyAttempted, keepStarted, ofFireTime, settleAlreadyRun } from "./already-run.ts";
 import { byKey } from "./by-key.ts";
 import { dropReplaced, dropUnstarted, type Drop } from "./drop-runs.ts";
-import { tellOfJobs } from "./ledger-news.ts";
+import { notifyJobs } from "./job-notifications.ts";
 import { CURSORS_CHANNEL } from "./notifications.ts";
 import { transaction, type Pool, type Queryable } from "./pool.ts";
-import { refusingContent } from "./refusing-content.ts";
-import { tellOfRuns } from "./run-news.ts";
+import { withContentErrors } from "./content-errors.ts";
+import { notifyRuns } from "./run-notifications.ts";
 
 /** `RunLedger.apply`. */
 export async function applyChanges(
@@ -21,7 +21,7 @@ export async function applyChanges(
   if (changes.length === 0) return { conflicts: [], created: 0 };
   // All lock in the same order, so that two leaders wait for each other and do not deadlock.
   const sorted = [...changes].sort((a, b) => (a.job.uid < b.job.uid ? -1 : 1));
-  return refusingContent(() =>
+  return withContentErrors(() =>
     transaction(pool, async (client) => {
       await lockRuns(client, sorted);
       const won = await advanceCursors(client, sorted);
@@ -45,10 +45,10 @@ export async function applyChanges(
           ? await settleAlreadyRun(client, winners, attempted)
           : [];
       // The cursors of these jobs have a newer version than the caller thinks.
-      await tellOfJobs(client, CURSORS_CHANNEL, [...dropped.settled, ...kept, ...settled]);
+      await notifyJobs(client, CURSORS_CHANNEL, [...dropped.settled, ...kept, ...settled]);
       await insertMissed(client, notAttempted);
       const starts = created > 0 ? requested.map(({ scheduledAt }) => scheduledAt) : [];
-      await tellOfRuns(client, [...starts, ...dropped.moved]);
+      await notifyRuns(client, [...starts, ...dropped.moved]);
       const reconcileAgain = sorted.filter(
         ({ job, missed }) => !won.has(job.uid) || (attempted.has(job.uid) && missed.length > 0),
       );

@@ -18,7 +18,7 @@ export async function cancelAccountRuns(
 ): Promise<void> {
   // Jobs and runs must be looked up one by one, whatever the statistics say: they are often of an empty queue.
   await fixPlans(client);
-  await deleteJobsMade(client, account, atATime);
+  await deleteRestJobs(client, account, atATime);
   // In the order in which all statements lock cursors. Without those of deleted jobs, which have stopped already
   // and are kept for a week.
   await client.query(
@@ -53,7 +53,7 @@ export async function cancelAccountRuns(
 }
 
 /** Deletes the jobs of an account that REST made, told by their ids. Resolves with how many. */
-export async function deleteJobsMade(
+export async function deleteRestJobs(
   database: Queryable,
   account: string,
   atATime = AT_A_TIME,

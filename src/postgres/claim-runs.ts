@@ -6,7 +6,7 @@ import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import type { RunQueue } from "../domain/ports/run-queue.ts";
 import type { ClaimedRun, RunTrigger } from "../domain/run.ts";
 import { byKey } from "./by-key.ts";
-import { insist, UNMET } from "./insist.ts";
+import { sqlAssertion, ASSERTION_FAILED } from "./sql-assertion.ts";
 import type { Pool } from "./pool.ts";
 import { momentOf } from "./rows.ts";
 import { sqlState } from "./sql-state.ts";
@@ -26,7 +26,7 @@ export async function claimRuns(
       text: `with due as materialized (
        select ctid from runs
         where claim_token is null and not_before >= $7 and not_before <= $3
-          and ${insist("statement_timestamp() < $11", "a claim was taken up too late: it is made again")}
+          and ${sqlAssertion("statement_timestamp() < $11", "a claim was taken up too late: it is made again")}
           and account <> all($5::uuid[]) and destination <> all($6::text[])
         order by not_before limit $2 for update skip locked
      ), claimed as (
@@ -87,7 +87,7 @@ async function inTime<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    throw sqlState(error) === UNMET
+    throw sqlState(error) === ASSERTION_FAILED
       ? new DependencyUnavailable("postgres", { cause: error })
       : error;
   }

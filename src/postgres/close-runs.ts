@@ -4,7 +4,7 @@ import type { Closing } from "../domain/ports/run-queue.ts";
 import { byKey } from "./by-key.ts";
 import { HELD, UNCLAIMED } from "./claims.ts";
 import { ONCE_AT } from "./drop-runs.ts";
-import { insist, UNMET } from "./insist.ts";
+import { sqlAssertion, ASSERTION_FAILED } from "./sql-assertion.ts";
 import { ensureMonths, lacksPartition } from "./partitions.ts";
 import type { Queryable } from "./pool.ts";
 import { EXECUTION_COLUMNS, LAST_EXECUTION, plainArray } from "./rows.ts";
@@ -117,7 +117,9 @@ async function closeHeld(
     } catch (error) {
       const state = sqlState(error);
       if (tries === TRIES)
-        throw state === UNMET ? new DependencyUnavailable("postgres", { cause: error }) : error;
+        throw state === ASSERTION_FAILED
+          ? new DependencyUnavailable("postgres", { cause: error })
+          : error;
       // The month's partition can be missing when no retention task ran for months.
       if (lacksPartition(error, "executions"))
         await ensureMonths(
@@ -125,7 +127,7 @@ async function closeHeld(
           "executions",
           closings.map(({ execution }) => execution.executedAt),
         );
-      else if (state !== DEADLOCK && state !== UNMET) throw error;
+      else if (state !== DEADLOCK && state !== ASSERTION_FAILED) throw error;
     }
   }
 }
@@ -200,7 +202,7 @@ async function closeOnce(
      -- One row: hundreds of rows would cost more to send and to read.
      select (select string_agg(run_id::text, ',') from mine) as closed,
             (select string_agg(job_uid::text, ',') from written where risen) as risen
-      where ${insist(
+      where ${sqlAssertion(
         "(select count(*) from judged) = (select count(*) from written)",
         "a cursor moved while it was judged: it is judged again",
       )}`,

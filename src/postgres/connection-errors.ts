@@ -47,7 +47,7 @@ function isConnectionError(error: unknown): boolean {
  * Whether the connection should be closed: the error does not come from the server, or the server takes no writes
  * any more (its name may lead to another server by now).
  */
-export function isOfNoUse(error: unknown): boolean {
+export function isBrokenConnection(error: unknown): boolean {
   if (!isConnectionError(error)) return false;
   return !("severity" in (error as Error)) || sqlState(error) === READ_ONLY;
 }
@@ -77,9 +77,9 @@ export function isRefusedByPg(error: Error): boolean {
  * (`CheckMyDatabase`: its SQLSTATEs are also those of failed statements); a refused certificate. And what our own
  * system refuses: another file descriptor, or port.
  */
-export function isRefusal(error: unknown): boolean {
+export function isConnectionRefused(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
-  if (error instanceof AggregateError) return error.errors.some(isRefusal);
+  if (error instanceof AggregateError) return error.errors.some(isConnectionRefused);
   const code = sqlState(error) ?? "";
   if (/^(?:28|3D000)/.test(code) || TLS_CODES.test(code)) return true;
   if ("syscall" in error || isRefusedByPg(error)) return true;
@@ -87,17 +87,17 @@ export function isRefusal(error: unknown): boolean {
 }
 
 /** Connection-class errors become DependencyUnavailable, or LockHeld; every other error stays what it is. */
-export function translated(error: unknown): unknown {
+export function translateError(error: unknown): unknown {
   if (!isConnectionError(error)) return error;
   const Kind = sqlState(error) === LOCK_NOT_AVAILABLE ? LockHeld : DependencyUnavailable;
   return new Kind("postgres", { cause: error });
 }
 
 /** Runs `work` and translates what it throws. */
-export async function translating<T>(work: () => Promise<T>): Promise<T> {
+export async function withTranslatedErrors<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    throw translated(error);
+    throw translateError(error);
   }
 }

@@ -64,7 +64,7 @@ export function createDashboardStatistics({ pool }: { pool: Pool }): DashboardSt
       return rows;
     },
 
-    async tellingCursors(account) {
+    async statusCursors(account) {
       if (!isUuid(account)) return new Map();
       // One text instead of a row for each job: with 10,000 rows, parsing them takes longest.
       const { rows } = await pool.query<{ cursors: string | null }>(

@@ -13,7 +13,7 @@ import { createGroupCommit } from "./group-commit.ts";
 import { lacksPartition } from "./partitions.ts";
 import { transaction, type Pool } from "./pool.ts";
 import { plainArray } from "./rows.ts";
-import { refusingContent } from "./refusing-content.ts";
+import { withContentErrors } from "./content-errors.ts";
 import { isRowFault } from "./sql-state.ts";
 
 /**
@@ -57,7 +57,7 @@ export function createEmailLog({ pool, pace }: { pool: Pool; pace?: Pace }): Ema
 
   return {
     append: (entry) =>
-      refusingContent(() => (held.has(entry.account) ? appendsOfHeld : appends).submit(entry)),
+      withContentErrors(() => (held.has(entry.account) ? appendsOfHeld : appends).submit(entry)),
     locked: (entries) => accountsHeld(pool, entries),
     async ready(account) {
       await transaction(pool, async (client) => {

@@ -4,7 +4,11 @@ import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import type { IdempotencyKeys } from "../domain/ports/idempotency-keys.ts";
 import { deleteInBatches, type Batches } from "./batches.ts";
 import type { Pool } from "./pool.ts";
-import { createUnsettledKeys, type KeptAnswer, type UnsettledKeys } from "./unsettled-keys.ts";
+import {
+  createPendingKeyWrites,
+  type KeptAnswer,
+  type PendingKeyWrites,
+} from "./pending-key-writes.ts";
 
 /**
  * `Idempotency-Key`s for 24 hours from the first request. When several requests begin at once, the unique index makes
@@ -17,7 +21,7 @@ export function createIdempotencyKeys({
 }: {
   pool: Pool;
   timers: Timers;
-}): IdempotencyKeys & Pick<UnsettledKeys, "written"> {
+}): IdempotencyKeys & Pick<PendingKeyWrites, "written"> {
   const free = (tokens: readonly string[]) =>
     pool.query("delete from idempotency_keys where token = any($1::uuid[]) and status is null", [
       tokens,
@@ -27,7 +31,7 @@ export function createIdempotencyKeys({
       "update idempotency_keys set status = $2, body = $3 where token = $1 and status is null",
       [token, status, body],
     );
-  const unsettled = createUnsettledKeys({ free, keep, timers, ending: () => pool.ending });
+  const pending = createPendingKeyWrites({ free, keep, timers, ending: () => pool.ending });
 
   return {
     async begin({ account, scope, key, fingerprint, retakeAfterMs }) {
@@ -47,7 +51,7 @@ export function createIdempotencyKeys({
             [account, scope, key, fingerprint, retakeAfterMs ?? null, token],
           );
         const taken = await orLater(take, () => {
-          unsettled.free(token, "unanswered");
+          pending.free(token, "unanswered");
         });
         if (taken.rowCount === 1) return { kind: "fresh", token };
         const { rows } = await pool.query<{
@@ -74,7 +78,7 @@ export function createIdempotencyKeys({
       await orLater(
         () => keep(token, answer),
         () => {
-          unsettled.keep(token, answer);
+          pending.keep(token, answer);
         },
       );
     },
@@ -82,11 +86,11 @@ export function createIdempotencyKeys({
       await orLater(
         () => free([token]),
         () => {
-          unsettled.free(token, "begun");
+          pending.free(token, "begun");
         },
       );
     },
-    written: () => unsettled.written(),
+    written: () => pending.written(),
   };
 }
 

@@ -1,7 +1,7 @@
 import type { Job } from "../domain/job.ts";
 import { VersionConflict } from "../domain/ports/job-store.ts";
 import type { RunLedger } from "../domain/ports/run-ledger.ts";
-import { tellOfJobs } from "./ledger-news.ts";
+import { notifyJobs } from "./job-notifications.ts";
 import { CURSORS_CHANNEL } from "./notifications.ts";
 import type { Pool } from "./pool.ts";
 
@@ -29,7 +29,7 @@ export async function liftHalt(options: {
       { job, from: cursor, to, create: [], replace: [], missed: [] },
     ]);
     if (conflicts.length > 0) continue;
-    await tellOfJobs(pool, CURSORS_CHANNEL, [job.uid]);
+    await notifyJobs(pool, CURSORS_CHANNEL, [job.uid]);
     return;
   }
   throw new VersionConflict(`the cursor of job ${job.id} changed ${TRIES} times`);

@@ -1,8 +1,14 @@
 import { fileURLToPath } from "node:url";
 import { readdir } from "node:fs/promises";
 import type { Client } from "pg";
-import { BRIEFLY, createClient, liftTimeLimits, type Pool, type Queryable } from "./pool.ts";
-import { isOfNoUse, translating } from "./connection-errors.ts";
+import {
+  BRIEF_LOCK_TIMEOUT,
+  createClient,
+  liftTimeLimits,
+  type Pool,
+  type Queryable,
+} from "./pool.ts";
+import { isBrokenConnection, withTranslatedErrors } from "./connection-errors.ts";
 import { DEADLOCK, LOCK_NOT_AVAILABLE, sqlState } from "./sql-state.ts";
 
 const DIRECTORY = fileURLToPath(new URL("migrations/", import.meta.url));
@@ -84,7 +90,7 @@ export async function migrate(options: MigrateOptions): Promise<{ applied: strin
   const leave = (): void => {
     void client.end();
   };
-  return translating(async () => {
+  return withTranslatedErrors(async () => {
     options.signal?.throwIfAborted();
     // The signal cannot end this: pg would wait for ever for a client that ends while it connects.
     await client.connect();
@@ -96,7 +102,7 @@ export async function migrate(options: MigrateOptions): Promise<{ applied: strin
       await liftTimeLimits(client);
       await dieWithUs(client);
       // Set here, because start-up options may not get through PgBouncer.
-      await client.query(`set lock_timeout = '${BRIEFLY}'`);
+      await client.query(`set lock_timeout = '${BRIEF_LOCK_TIMEOUT}'`);
       await refuseOtherEncoding(client);
       await refuseWeakRole(client);
       await refuseNewer(client, options.appVersion);
@@ -177,7 +183,7 @@ async function apply(request: {
         error: () => undefined,
       },
     }).catch((cause: unknown) => {
-      throw isOfNoUse(cause) ? cause : new MigrationFailed(cause);
+      throw isBrokenConnection(cause) ? cause : new MigrationFailed(cause);
     });
     return migration?.name;
   };

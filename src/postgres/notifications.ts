@@ -11,7 +11,7 @@ export interface Notifications {
   close(): Promise<void>;
 }
 
-/** Runs may be waiting; see `run-news`. */
+/** Runs may be waiting; see `run-notifications`. */
 export const RUNS_CHANNEL = "carillon_runs";
 /** Jobs of the PostgreSQL store that changed; the payload has their uids. */
 export const JOBS_CHANNEL = "carillon_jobs";

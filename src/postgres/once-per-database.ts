@@ -1,4 +1,4 @@
-import { translating } from "./connection-errors.ts";
+import { withTranslatedErrors } from "./connection-errors.ts";
 import { createClient, liftTimeLimits } from "./pool.ts";
 
 /** An advisory lock: any two numbers that nobody else uses in the database. */
@@ -21,7 +21,7 @@ export async function oncePerDatabase(options: {
     applicationName: `carillon ${key}`,
     statementTimeoutMs: 0,
   });
-  return translating(async () => {
+  return withTranslatedErrors(async () => {
     await client.connect();
     try {
       // The others wait for as long as the work takes.

@@ -1,5 +1,5 @@
 import { isoUtc, type Instant } from "../domain/instant.ts";
-import { BRIEFLY, transaction, type Pool, type Queryable } from "./pool.ts";
+import { BRIEF_LOCK_TIMEOUT, transaction, type Pool, type Queryable } from "./pool.ts";
 import { sqlState } from "./sql-state.ts";
 
 type Partitioned = "executions" | "email_log";
@@ -59,7 +59,7 @@ export async function lockingBriefly<T>(
   work: (client: Queryable) => Promise<T>,
 ): Promise<T> {
   return transaction(pool, async (client) => {
-    await client.query(`set local lock_timeout = '${BRIEFLY}'`);
+    await client.query(`set local lock_timeout = '${BRIEF_LOCK_TIMEOUT}'`);
     return work(client);
   });
 }

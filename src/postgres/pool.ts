@@ -7,10 +7,10 @@ import {
   type ClientConfig,
 } from "pg";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
-import { isRefusal, isOfNoUse, translated } from "./connection-errors.ts";
-import { makeDoWhenRefused } from "./making-do.ts";
+import { isConnectionRefused, isBrokenConnection, translateError } from "./connection-errors.ts";
+import { tolerateConnectionLimit } from "./connection-limit.ts";
 import { DEADLOCK, sqlState } from "./sql-state.ts";
-import { LateFailingClient } from "./late-failing-client.ts";
+import { FailOnConnectClient } from "./fail-on-connect-client.ts";
 
 /** A pool of pg whose `query` throws DependencyUnavailable for connection-class errors. */
 export type Pool = PgPool;
@@ -51,7 +51,7 @@ export interface PoolOptions {
  * How long to wait for a strong lock, behind which all others queue meanwhile. Long enough for an autovacuum to
  * give way: PostgreSQL ends it after deadlock_timeout, a second by default.
  */
-export const BRIEFLY = "1500ms";
+export const BRIEF_LOCK_TIMEOUT = "1500ms";
 
 const FIXED_PLANS = ["bitmapscan", "hashjoin", "mergejoin", "seqscan"]
   .map((method) => `enable_${method} = off`)
@@ -164,7 +164,7 @@ export function clientConfig(options: PoolOptions): ClientConfig {
 export function createPool(options: PoolOptions): Pool {
   const pool = new PgPool({
     ...clientConfig(options),
-    Client: LateFailingClient,
+    Client: FailOnConnectClient,
     max: options.max ?? 10,
     idleTimeoutMillis: 30_000,
     allowExitOnIdle: false,
@@ -177,7 +177,7 @@ export function createPool(options: PoolOptions): Pool {
     // A checked-out connection can die between two statements; the next statement reports it.
     client.on("error", () => undefined);
   });
-  makeDoWhenRefused(pool, options.lender);
+  tolerateConnectionLimit(pool, options.lender);
   const query = pool.query.bind(pool) as (...args: unknown[]) => Promise<unknown>;
   pool.query = (async (...args: unknown[]) => {
     try {
@@ -203,9 +203,9 @@ const connectedBefore = new Set<string | undefined>();
  */
 function failureOf(pool: Pool, error: unknown): unknown {
   const failure =
-    connectedBefore.has(pool.options.connectionString) && isRefusal(error)
+    connectedBefore.has(pool.options.connectionString) && isConnectionRefused(error)
       ? new DependencyUnavailable("postgres", { cause: error })
-      : translated(error);
+      : translateError(error);
   if (failure instanceof DependencyUnavailable) unavailable.get(pool)?.();
   return failure;
 }
@@ -224,7 +224,7 @@ const fixedPlans = {
 
 /** One client, outside any pool: for LISTEN and for locks that live as long as their session. */
 export function createClient(options: PoolOptions): Client {
-  const client = new LateFailingClient(clientConfig(options));
+  const client = new FailOnConnectClient(clientConfig(options));
   client.on("error", (error) => options.onError?.(error));
   return client;
 }
@@ -259,7 +259,7 @@ async function transactOnce<T>(pool: Pool, work: (client: Queryable) => Promise<
     return result;
   } catch (error) {
     // The connection is closed, which ends the transaction: a rollback would only wait for as long once more.
-    if (isOfNoUse(error)) broken = error as Error;
+    if (isBrokenConnection(error)) broken = error as Error;
     else
       await client.query("rollback").catch((rollback: unknown) => {
         broken = rollback instanceof Error ? rollback : new Error("rollback failed");

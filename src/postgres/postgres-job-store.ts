@@ -12,7 +12,7 @@ import { createGroupCommit } from "./group-commit.ts";
 import { POSITION, positionOf, positionText, type PositionRow } from "./job-position.ts";
 import { watchJobs } from "./job-watch.ts";
 import { jobOf, type JobRow } from "./job-row.ts";
-import { createTeller } from "./ledger-news.ts";
+import { createJobNotifier } from "./job-notifications.ts";
 import { JOBS_CHANNEL, type Notifications } from "./notifications.ts";
 import type { Pool } from "./pool.ts";
 import { isRowFault } from "./sql-state.ts";
@@ -32,14 +32,14 @@ export function createPostgresJobStore(options: {
   timers: Timers;
 }): JobStore {
   const { pool, notifications, timers } = options;
-  const teller = createTeller({ database: pool });
+  const notifier = createJobNotifier({ database: pool });
   const creations = createGroupCommit<NewJob, CreatedRow | undefined>({
     commit: (jobs) => insertJobs(pool, jobs),
     isRowFault,
   });
 
   function tellOf({ uid }: Pick<Job, "uid">): void {
-    teller.tell(JOBS_CHANNEL, [uid]);
+    notifier.notify(JOBS_CHANNEL, [uid]);
   }
 
   /** False: it is deleted already, or does not have version `atVersion`. Null: whichever version it has. */

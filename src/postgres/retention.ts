@@ -2,7 +2,7 @@ import { DAY, type Instant } from "../domain/instant.ts";
 import type { Clock } from "../domain/ports/clock.ts";
 import { purgeAccount, purgeableAccounts } from "./account-purge.ts";
 import { deleteInBatches, inBatches, inPages, type Batches, type Page } from "./batches.ts";
-import { deleteJobsMade } from "./cancel-account-runs.ts";
+import { deleteRestJobs } from "./cancel-account-runs.ts";
 import {
   deleteOldEmailLog,
   dropEmailLogMonth,
@@ -237,7 +237,7 @@ export function createRetention(options: RetentionOptions): {
     );
     for (const { id } of rows) {
       if (signal.aborted) return;
-      removed("jobs of deleted accounts", await deleteJobsMade(pool, id, size));
+      removed("jobs of deleted accounts", await deleteRestJobs(pool, id, size));
     }
   }
 

@@ -10,7 +10,7 @@ import { lockedJobs } from "./locked-runs.ts";
 import { RUNS_CHANNEL } from "./notifications.ts";
 import type { Pool, Queryable } from "./pool.ts";
 import { CURSOR_COLUMNS, cursorOf, type CursorRow } from "./rows.ts";
-import { toldOfRun } from "./run-news.ts";
+import { notifyRunSql } from "./run-notifications.ts";
 
 /**
  * Writes what the leader decides to PostgreSQL. Statements take whole batches as arrays, and rely on a pool whose
@@ -77,7 +77,7 @@ export function createRunLedger({ pool }: { pool: Pool }): RunLedger {
            on conflict (job_uid, trigger, key) do nothing returning not_before
          )
          select exists (select from cursor) as found,
-                (select ${toldOfRun("$4", "not_before")} from created) as told`,
+                (select ${notifyRunSql("$4", "not_before")} from created) as told`,
         [
           job.uid,
           key,

@@ -5,7 +5,7 @@ import { byKey } from "./by-key.ts";
 import { claimRuns } from "./claim-runs.ts";
 import { HELD, UNCLAIMED } from "./claims.ts";
 import { closeRuns } from "./close-runs.ts";
-import { createTeller } from "./ledger-news.ts";
+import { createJobNotifier } from "./job-notifications.ts";
 import { lockedRuns } from "./locked-runs.ts";
 import {
   CLOSED_CHANNEL,
@@ -15,9 +15,9 @@ import {
 } from "./notifications.ts";
 import type { Pool } from "./pool.ts";
 import { reapRuns } from "./reap-runs.ts";
-import { refusingContent } from "./refusing-content.ts";
+import { withContentErrors } from "./content-errors.ts";
 import { plainArray } from "./rows.ts";
-import { sinceOf, tellOfRuns } from "./run-news.ts";
+import { parseRunNotification, notifyRuns } from "./run-notifications.ts";
 import { startRuns } from "./start-runs.ts";
 
 /**
@@ -35,13 +35,13 @@ export function createRunQueue(options: {
   onPastDeadline?: (count: number) => void;
 }): RunQueue {
   const { pool, leasePool, notifications, random, onPastDeadline } = options;
-  const teller = createTeller({ database: pool });
+  const notifier = createJobNotifier({ database: pool });
 
   async function close(closings: readonly Closing[]): Promise<Set<string>> {
     const ids = new Set<string>();
     await closeRuns(pool, closings, ({ runs, cursors }) => {
-      teller.tell(CLOSED_CHANNEL, runs.values());
-      teller.tell(CURSORS_CHANNEL, cursors);
+      notifier.notify(CLOSED_CHANNEL, runs.values());
+      notifier.notify(CURSORS_CHANNEL, cursors);
       for (const id of runs.keys()) ids.add(id);
     });
     return ids;
@@ -61,7 +61,7 @@ export function createRunQueue(options: {
            from theirs where ${byKey("r.id", "theirs.id")} returning r.not_before`,
         [tokens],
       );
-      await tellOfRuns(
+      await notifyRuns(
         pool,
         rows.map((row) => row.not_before),
       );
@@ -69,7 +69,7 @@ export function createRunQueue(options: {
 
     start: (runs) => startRuns(pool, runs, onPastDeadline),
 
-    close: (closings) => refusingContent(() => close(closings)),
+    close: (closings) => withContentErrors(() => close(closings)),
 
     locked: (runs) => lockedRuns(pool, runs),
 
@@ -84,7 +84,7 @@ export function createRunQueue(options: {
         values: [...identify(runs), notBefore === undefined ? null : new Date(notBefore)],
       });
       if (notBefore === undefined)
-        await tellOfRuns(
+        await notifyRuns(
           pool,
           runs.map((run) => run.notBefore),
         );
@@ -132,7 +132,7 @@ export function createRunQueue(options: {
 
     onWake: (listener) =>
       notifications.on(RUNS_CHANNEL, (since) => {
-        listener(sinceOf(since));
+        listener(parseRunNotification(since));
       }),
 
     depth: async () => {

@@ -6,7 +6,7 @@ import { sealContext, type KeyRing } from "./key-ring.ts";
 import { unknownAccount } from "./unknown-account.ts";
 import { isUuid } from "./uuid.ts";
 import type { Pool, Queryable } from "./pool.ts";
-import { tellOfRuns } from "./run-news.ts";
+import { notifyRuns } from "./run-notifications.ts";
 
 /** Most mails that become due at once; the others stay due when they were, soon anyway. */
 const MOST_BROUGHT_FORWARD = 1_000;
@@ -89,7 +89,7 @@ async function bringForward(database: Queryable, account: string): Promise<void>
        from put_off where r.id = put_off.id returning r.not_before`,
     [account, destination, MOST_BROUGHT_FORWARD],
   );
-  await tellOfRuns(
+  await notifyRuns(
     database,
     rows.map((row) => row.not_before),
   );

@@ -17,7 +17,7 @@ export const READ_ONLY = "25006";
 /**
  * Whether a statement was rolled back for the content of one of its rows: classes 22, 23 and 54, which are data
  * exceptions, violated constraints, and limits such as the size of an index entry. A DependencyUnavailable may have
- * such a cause (the cast by which `insist` fails), and is none.
+ * such a cause (the cast by which `sqlAssertion` fails), and is none.
  */
 export function isRowFault(error: unknown): boolean {
   return !(error instanceof DependencyUnavailable) && /^(22|23|54)/.test(sqlState(error) ?? "");

@@ -5,7 +5,7 @@ import type { ClaimedRun } from "../domain/run.ts";
 import { byKey } from "./by-key.ts";
 import { HELD, UNCLAIMED } from "./claims.ts";
 import { awaits, droppedAs } from "./drop-runs.ts";
-import { tellOfJobs } from "./ledger-news.ts";
+import { notifyJobs } from "./job-notifications.ts";
 import { CURSORS_CHANNEL } from "./notifications.ts";
 import type { Queryable } from "./pool.ts";
 import { plainArray } from "./rows.ts";
@@ -106,7 +106,7 @@ async function dropUnwanted(
   const late = rows.reduce((sum, row) => sum + row.late, 0);
   if (late > 0) onPastDeadline(late);
   // If the connection breaks here, only a hint is lost: listeners read everything anew after a reconnect.
-  await tellOfJobs(
+  await notifyJobs(
     database,
     CURSORS_CHANNEL,
     rows.flatMap((row) => row.job_uid ?? []),

@@ -5,7 +5,7 @@ import {
   AdministratorsOnly,
   LastAdministrator,
   LastOwner,
-  type Asker,
+  type Actor,
   type Users,
 } from "../domain/ports/accounts.ts";
 import { hashPassword, passwordMatches, UNKNOWN_USER_HASH } from "./password-hash.ts";
@@ -125,7 +125,7 @@ export function createUsers({ pool }: { pool: Pool }): Users {
    * may not do it.
    */
   async function changeUser<T>(
-    asked: { account: string; id: string; by: Asker; becomes: UserRole | "nobody" },
+    asked: { account: string; id: string; by: Actor; becomes: UserRole | "nobody" },
     change: (client: Queryable) => Promise<T>,
   ): Promise<T | undefined> {
     const { account, id, by, becomes } = asked;
@@ -185,7 +185,7 @@ export async function insertUser(
 export async function administratorsKept(
   client: Queryable,
   account: string,
-  by: Asker,
+  by: Actor,
 ): Promise<void> {
   const locked = await lockInCharge(client, account, null);
   const administrators = locked.filter(({ admin }) => admin);

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { translating } from "../postgres/connection-errors.ts";
+import { withTranslatedErrors } from "../postgres/connection-errors.ts";
 import { createClient } from "../postgres/pool.ts";
 import { StartProblem } from "../configuration/start-problem.ts";
 
@@ -44,7 +44,7 @@ export async function lockDatabase(options: {
   const end = new AbortController();
   const released = end.signal;
   let client = open(url);
-  await translating(() => connect(client));
+  await withTranslatedErrors(() => connect(client));
   const deadline = performance.now() + WAIT_MS;
   while (!(await tryLock(client))) {
     if (performance.now() > deadline) {

@@ -8,7 +8,7 @@ import type { Random } from "../../src/domain/ports/clock.ts";
 import type { Leadership } from "../../src/domain/ports/leadership.ts";
 import type { LedgerChange, RunLedger } from "../../src/domain/ports/run-ledger.ts";
 import { createPostgresClock } from "../../src/postgres/clock.ts";
-import { createLedgerNews } from "../../src/postgres/ledger-news.ts";
+import { createLedgerNews } from "../../src/postgres/job-notifications.ts";
 import { createNotifications } from "../../src/postgres/notifications.ts";
 import { createPool, type Pool } from "../../src/postgres/pool.ts";
 import { createPostgresJobStore } from "../../src/postgres/postgres-job-store.ts";

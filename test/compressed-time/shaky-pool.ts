@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Random } from "../../src/domain/ports/clock.ts";
-import { translated } from "../../src/postgres/connection-errors.ts";
+import { translateError } from "../../src/postgres/connection-errors.ts";
 import type { Pool, Queryable } from "../../src/postgres/pool.ts";
 import { between } from "../faults/seeded-random.ts";
 
@@ -64,7 +64,7 @@ export function shaken(pool: Pool, options: { fate: Fate; random: Random }): Poo
     try {
       return await query(...args);
     } catch (error) {
-      throw translated(error);
+      throw translateError(error);
     }
   }) as typeof pool.query;
 

@@ -22,7 +22,7 @@ export interface Accounts {
    * who asks for it; then it throws AdministratorsOnly and LastAdministrator, as if each of the account's users
    * were deleted.
    */
-  delete(id: string, by?: Asker): Promise<void>;
+  delete(id: string, by?: Actor): Promise<void>;
   /** `CIDR[:port]` rules that the operator allows this account besides global addresses. */
   allowedDestinations(id: string): Promise<string[]>;
   allow(id: string, rule: string): Promise<void>;
@@ -123,9 +123,9 @@ export interface Users {
    * Undefined: the account has no such user. Throws LastOwner; AdministratorsOnly and LastAdministrator where an
    * administrator would be demoted.
    */
-  setRole(account: string, id: string, role: UserRole, by: Asker): Promise<User | undefined>;
+  setRole(account: string, id: string, role: UserRole, by: Actor): Promise<User | undefined>;
   /** False: the account has no such user. Throws LastOwner, AdministratorsOnly and LastAdministrator. */
-  delete(account: string, id: string, by: Asker): Promise<boolean>;
+  delete(account: string, id: string, by: Actor): Promise<boolean>;
 }
 
 /** A user whose password was right, or who has none. */
@@ -136,7 +136,7 @@ export interface Verified {
 }
 
 /** Who asks for a change of users: administrators may do more than owners. */
-export type Asker = Pick<User, "admin">;
+export type Actor = Pick<User, "admin">;
 
 /** More passwords wait in this process, in all or of one party, than it can check soon: this one was not checked. */
 export class PasswordsBusy extends Error {

@@ -39,7 +39,7 @@ export interface DashboardStatistics {
    * By job uid, the cursors of live jobs that change the status of their job: a one-time job has fired, or a job is
    * halted. All other jobs have the status of a job without cursor.
    */
-  tellingCursors(account: string): Promise<Map<string, StatusCursor>>;
+  statusCursors(account: string): Promise<Map<string, StatusCursor>>;
   /** By job uid, how and when each live job ran last; with `status`, only the jobs whose last run ended like this. */
   lastRuns(account: string, status?: Execution["status"]): Promise<Map<string, LastRun>>;
 }

@@ -34,13 +34,13 @@ const NEW_AT_ONCE = 200;
  */
 export function createJobInventory(parts: {
   jobIndex: JobIndex;
-  statistics: Pick<DashboardStatistics, "tellingCursors">;
+  statistics: Pick<DashboardStatistics, "statusCursors">;
 }): JobInventory {
   const known = new WeakMap<ListedJob, Known>();
   return async (account, now) => {
     const [jobs, cursors] = await Promise.all([
       parts.jobIndex.jobs(account),
-      parts.statistics.tellingCursors(account),
+      parts.statistics.statusCursors(account),
     ]);
     const items: InventoryItem[] = [];
     let fresh = 0;

@@ -12,7 +12,7 @@ import { createPostgresClock } from "../../../src/postgres/clock.ts";
 import { createNotifications } from "../../../src/postgres/notifications.ts";
 import { createPool } from "../../../src/postgres/pool.ts";
 import { createPostgresJobStore } from "../../../src/postgres/postgres-job-store.ts";
-import { createLedgerNews } from "../../../src/postgres/ledger-news.ts";
+import { createLedgerNews } from "../../../src/postgres/job-notifications.ts";
 import { createRunLedger } from "../../../src/postgres/run-ledger.ts";
 import { createRunQueue } from "../../../src/postgres/run-queue.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";

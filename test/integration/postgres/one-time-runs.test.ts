@@ -10,7 +10,7 @@ import type { Closing } from "../../../src/domain/ports/run-queue.ts";
 import type { ClaimedRun } from "../../../src/domain/run.ts";
 import { createAccounts } from "../../../src/postgres/accounts.ts";
 import { cancelAccountRuns } from "../../../src/postgres/cancel-account-runs.ts";
-import { createLedgerNews, tellOfJobs } from "../../../src/postgres/ledger-news.ts";
+import { createLedgerNews, notifyJobs } from "../../../src/postgres/job-notifications.ts";
 import {
   createNotifications,
   CURSORS_CHANNEL,
@@ -845,7 +845,7 @@ describe("dropped by a change", () => {
     await refused(await claimOne(fixture.queue, of));
     // The leader is not told: without news of the deletion it would only create the run again, to be refused again.
     const marker = randomUUID();
-    await tellOfJobs(pool, CURSORS_CHANNEL, [marker]);
+    await notifyJobs(pool, CURSORS_CHANNEL, [marker]);
     await until("what came before it has come", () => told.has(marker));
     expect(told).not.toContain(of.uid);
     await reconcile({ ...of, account: null });

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { createServer as createTlsServer } from "node:tls";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
-import { isRefusal } from "../../../src/postgres/connection-errors.ts";
+import { isConnectionRefused } from "../../../src/postgres/connection-errors.ts";
 import { createClient, createPool, transaction, type Pool } from "../../../src/postgres/pool.ts";
 import { createAuthority } from "../../network/certificates.ts";
 import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
@@ -143,10 +143,12 @@ test("what the system refuses is no fault of the statement's", () => {
     code: "EMFILE",
     syscall: "connect",
   });
-  expect(isRefusal(refused)).toBe(true);
-  expect(isRefusal(new AggregateError([refused]))).toBe(true);
+  expect(isConnectionRefused(refused)).toBe(true);
+  expect(isConnectionRefused(new AggregateError([refused]))).toBe(true);
   // pg's error when the server has begun to ask for a password, and the URL has none.
   const asked = "SASL: SCRAM-SERVER-FIRST-MESSAGE: client password must be a string";
-  expect(isRefusal(new Error(asked))).toBe(true);
-  expect(isRefusal(Object.assign(new Error("duplicate key"), { code: "23505" }))).toBe(false);
+  expect(isConnectionRefused(new Error(asked))).toBe(true);
+  expect(isConnectionRefused(Object.assign(new Error("duplicate key"), { code: "23505" }))).toBe(
+    false,
+  );
 });

@@ -30,7 +30,7 @@ test("what is kept of a job does not keep the text that its cursor came in", asy
   const inventory = createJobInventory({
     jobIndex: { jobs: async () => all },
     statistics: {
-      tellingCursors: async () => {
+      statusCursors: async () => {
         const text = Buffer.alloc(TEXT, "a").toString();
         fired.set(`uid-${looks}`, looks);
         looks += 1;

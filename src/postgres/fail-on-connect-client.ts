@@ -6,7 +6,7 @@ import { Client, type ClientConfig } from "pg";
  * cannot, for instance while a file is replaced. Here `connect` fails instead: the pool makes clients also when
  * somebody gives one back, and would throw there.
  */
-export class LateFailingClient extends Client {
+export class FailOnConnectClient extends Client {
   constructor(config?: ClientConfig) {
     try {
       super(config);

@@ -3,7 +3,7 @@ import { RUNS_CHANNEL } from "./notifications.ts";
 import type { Queryable } from "./pool.ts";
 
 /** Tells every worker that runs may be waiting; the payload is the earliest of their `notBefore`. */
-export async function tellOfRuns(
+export async function notifyRuns(
   database: Queryable,
   notBefore: readonly Instant[],
 ): Promise<void> {
@@ -13,11 +13,11 @@ export async function tellOfRuns(
 }
 
 /** SQL: tells of one run, in the statement that has its `notBefore`. */
-export function toldOfRun(channel: string, notBefore: string): string {
+export function notifyRunSql(channel: string, notBefore: string): string {
   return `pg_notify(${channel}, (extract(epoch from ${notBefore}) * 1000)::bigint::text)`;
 }
 
 /** The moment in a payload. Null, of any time: news may have been lost, or an older release sent no moment. */
-export function sinceOf(payload: string | undefined): Instant | null {
+export function parseRunNotification(payload: string | undefined): Instant | null {
   return payload !== undefined && /^-?\d+$/.test(payload) ? Number(payload) : null;
 }

@@ -8,7 +8,7 @@ export interface KeptAnswer {
 }
 
 /** Idempotency keys, by their tokens, whose outcome could not be written because of an outage. */
-export interface UnsettledKeys {
+export interface PendingKeyWrites {
   /**
    * The key is free again. `unanswered`: the statement that takes the key had no answer, and PostgreSQL may carry
    * it out after the key was freed, so that it is freed once more.
@@ -29,13 +29,13 @@ const MOST_FREED = 50_000;
 const MOST_KEPT = 200;
 
 /** Writes the outcomes when PostgreSQL is back. Keys beyond the limits stay in flight. */
-export function createUnsettledKeys(options: {
+export function createPendingKeyWrites(options: {
   free: (tokens: readonly string[]) => Promise<unknown>;
   keep: (token: string, answer: KeptAnswer) => Promise<unknown>;
   timers: Timers;
   /** True: the pool ends, so that nothing can be written any more. */
   ending: () => boolean;
-}): UnsettledKeys {
+}): PendingKeyWrites {
   const { free, keep, timers, ending } = options;
   const toFree = new Map<string, "begun" | "unanswered">();
   const toKeep = new Map<string, KeptAnswer>();

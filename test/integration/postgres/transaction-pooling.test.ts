@@ -1,5 +1,8 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { assertOwnSessions, SessionsShared } from "../../../src/postgres/own-sessions.ts";
+import {
+  assertNoTransactionPooling,
+  TransactionPooling,
+} from "../../../src/postgres/transaction-pooling.ts";
 import { createPool, type Pool } from "../../../src/postgres/pool.ts";
 import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
 
@@ -35,7 +38,7 @@ function behindPooler(lend: () => Pool): Pool {
 test("through a pooler of transactions that lends each the session that was used last, they are refused", async () => {
   const session = poolOfOne();
   const pools = [behindPooler(() => session), behindPooler(() => session)];
-  await expect(assertOwnSessions(pools)).rejects.toThrow(SessionsShared);
+  await expect(assertNoTransactionPooling(pools)).rejects.toThrow(TransactionPooling);
 });
 
 test("through a busy one that lends each another session every time, they are refused", async () => {
@@ -43,10 +46,10 @@ test("through a busy one that lends each another session every time, they are re
   let turn = 0;
   const lend = () => sessions[turn++ % sessions.length] as Pool;
   const pools = [behindPooler(lend), behindPooler(lend)];
-  await expect(assertOwnSessions(pools)).rejects.toThrow(SessionsShared);
+  await expect(assertNoTransactionPooling(pools)).rejects.toThrow(TransactionPooling);
 });
 
 test("with sessions of their own they are not, be it one that a pool gets from another", async () => {
   const pools = [poolOfOne(), poolOfOne()];
-  await expect(assertOwnSessions([...pools, ...pools])).resolves.toBeUndefined();
+  await expect(assertNoTransactionPooling([...pools, ...pools])).resolves.toBeUndefined();
 });

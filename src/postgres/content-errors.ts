@@ -5,7 +5,7 @@ import { isRowFault } from "./sql-state.ts";
  * Runs `work`, and throws ContentRefused when PostgreSQL refuses the content of a row. Other errors, which say nothing
  * about the content, stay as they are.
  */
-export async function refusingContent<T>(work: () => Promise<T>): Promise<T> {
+export async function withContentErrors<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {

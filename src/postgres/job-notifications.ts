@@ -6,7 +6,7 @@ import type { Queryable } from "./pool.ts";
 const UIDS_IN_A_PAYLOAD = 200;
 
 /** Tells every listener of these jobs, in as few notifications as possible. */
-export async function tellOfJobs(
+export async function notifyJobs(
   database: Queryable,
   channel: string,
   jobUids: Iterable<string>,
@@ -39,11 +39,11 @@ async function notify(
  * across the whole server, and one that only notifies has nothing to flush. If the database fails meanwhile, only a
  * hint is lost.
  */
-export function createTeller({ database }: { database: Queryable }): {
-  tell(channel: string, jobUids: Iterable<string>): void;
+export function createJobNotifier({ database }: { database: Queryable }): {
+  notify(channel: string, jobUids: Iterable<string>): void;
 } {
   let waiting = new Map<string, Set<string>>();
-  let telling = false;
+  let notifying = false;
 
   async function drain(): Promise<void> {
     // Collects everything that is told in the same turn of the event loop.
@@ -53,17 +53,17 @@ export function createTeller({ database }: { database: Queryable }): {
       waiting = new Map();
       await notify(database, news).catch(() => {});
     }
-    telling = false;
+    notifying = false;
   }
 
   return {
-    tell(channel, jobUids) {
+    notify(channel, jobUids) {
       const uids = waiting.get(channel) ?? new Set();
       for (const uid of jobUids) uids.add(uid);
       if (uids.size === 0) return;
       waiting.set(channel, uids);
-      if (telling) return;
-      telling = true;
+      if (notifying) return;
+      notifying = true;
       void drain();
     },
   };

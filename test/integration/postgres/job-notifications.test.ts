@@ -1,7 +1,11 @@
 import { randomUUID } from "node:crypto";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
-import { createLedgerNews, createTeller, tellOfJobs } from "../../../src/postgres/ledger-news.ts";
+import {
+  createLedgerNews,
+  createJobNotifier,
+  notifyJobs,
+} from "../../../src/postgres/job-notifications.ts";
 import {
   CLOSED_CHANNEL,
   createNotifications,
@@ -41,12 +45,12 @@ afterEach(async () => {
 
 test("a herd of jobs is told in few notifications, each job once, on its own channel", async () => {
   const uids = Array.from({ length: 1_001 }, () => randomUUID());
-  await tellOfJobs(pool, CURSORS_CHANNEL, [...uids, ...uids]);
+  await notifyJobs(pool, CURSORS_CHANNEL, [...uids, ...uids]);
   await until("all", () => cursors.flat().length >= uids.length);
   expect(cursors.flat()).toEqual(uids);
   expect(cursors).toHaveLength(6);
   expect(closed).toEqual([]);
-  await tellOfJobs(pool, CLOSED_CHANNEL, []);
+  await notifyJobs(pool, CLOSED_CHANNEL, []);
 });
 
 test("what is told at the same time goes together, whatever the channel", async () => {
@@ -57,16 +61,16 @@ test("what is told at the same time goes together, whatever the channel", async 
       return pool.query(text, values);
     },
   } as unknown as Queryable;
-  const teller = createTeller({ database: counted });
+  const notifier = createJobNotifier({ database: counted });
   const uids = Array.from({ length: 50 }, () => randomUUID());
-  for (const uid of uids) teller.tell(CLOSED_CHANNEL, [uid, uid]);
-  teller.tell(CURSORS_CHANNEL, uids.slice(0, 2));
-  teller.tell("nobody's", []);
+  for (const uid of uids) notifier.notify(CLOSED_CHANNEL, [uid, uid]);
+  notifier.notify(CURSORS_CHANNEL, uids.slice(0, 2));
+  notifier.notify("nobody's", []);
   await until("all", () => closed.length > 0 && cursors.length > 0);
   expect([closed, cursors]).toEqual([[uids], [uids.slice(0, 2)]]);
   expect(statements).toBe(1);
   // Afterwards no statement is under way, so the next news need one of their own.
-  teller.tell(CLOSED_CHANNEL, ["later"]);
+  notifier.notify(CLOSED_CHANNEL, ["later"]);
   await until("more", () => closed.length > 1);
   expect(statements).toBe(2);
 });
@@ -77,7 +81,7 @@ test("a listener that lost its connection is told that it may have missed some",
       where application_name = 'listener' and datname = current_database()`,
   );
   await until("listening again", () => cursors.includes(undefined));
-  await tellOfJobs(pool, CURSORS_CHANNEL, ["after"]);
+  await notifyJobs(pool, CURSORS_CHANNEL, ["after"]);
   await until("heard", () => cursors.flat().includes("after"));
   expect(closed).toEqual([undefined]);
 });
@@ -102,7 +106,7 @@ test("who begins to listen while the connection is being made is told once as we
   await others.close();
 });
 
-test("a database that is away costs the teller a hint and nothing else", async () => {
+test("a database that is away costs the notifier a hint and nothing else", async () => {
   let tries = 0;
   const away = {
     query: async (text: string, values: unknown[]) => {
@@ -111,10 +115,10 @@ test("a database that is away costs the teller a hint and nothing else", async (
       return pool.query(text, values);
     },
   } as unknown as Queryable;
-  const teller = createTeller({ database: away });
-  teller.tell(CLOSED_CHANNEL, ["a"]);
+  const notifier = createJobNotifier({ database: away });
+  notifier.notify(CLOSED_CHANNEL, ["a"]);
   await until("it has failed", () => tries === 1);
-  teller.tell(CLOSED_CHANNEL, ["b"]);
+  notifier.notify(CLOSED_CHANNEL, ["b"]);
   await until("b", () => closed.flat().includes("b"));
   expect(closed).toEqual([["b"]]);
 });

@@ -19,7 +19,7 @@ type Taken = (
  * A server that accepts no more connections is not away: the caller waits for a connection that the pool has, as if the
  * pool were full; if the pool has none, the caller gets one of the lender's.
  */
-export function makeDoWhenRefused(pool: Pool, lender?: Pool): void {
+export function tolerateConnectionLimit(pool: Pool, lender?: Pool): void {
   const connect = pool.connect.bind(pool);
   const { max } = pool.options;
   let used = 0;

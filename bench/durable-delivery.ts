@@ -1,4 +1,4 @@
-import { createCircuitBreakers } from "../src/delivery/circuit-breaker.ts";
+import { createCircuitBreakers } from "../src/delivery/circuit-breakers.ts";
 import { createDeliveryWorker } from "../src/delivery/delivery-worker.ts";
 import { createPostgresClock } from "../src/postgres/clock.ts";
 import { createEmailLog } from "../src/postgres/email-log.ts";

@@ -1,6 +1,6 @@
 import { required, type Configuration } from "../src/configuration/configuration.ts";
 import { createController } from "../src/controller/controller.ts";
-import { createCircuitBreakers } from "../src/delivery/circuit-breaker.ts";
+import { createCircuitBreakers } from "../src/delivery/circuit-breakers.ts";
 import { createCircuitPublisher } from "../src/delivery/circuit-publisher.ts";
 import { createDeliveryWorker } from "../src/delivery/delivery-worker.ts";
 import { createWebhookSender } from "../src/delivery/webhook.ts";

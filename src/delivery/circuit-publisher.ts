@@ -3,7 +3,7 @@ import type { Timer, Timers } from "../domain/ports/clock.ts";
 import type { Circuits, CircuitState } from "../domain/ports/circuits.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import type { Logger } from "../telemetry/logger.ts";
-import type { Transition } from "./circuit-breaker.ts";
+import type { Transition } from "./circuit-breakers.ts";
 
 export interface CircuitPublisher {
   /** Neither throws nor waits. */

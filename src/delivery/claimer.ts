@@ -4,10 +4,10 @@ import type { Clock, Monotonic, Random, Timers } from "../domain/ports/clock.ts"
 import type { RunQueue } from "../domain/ports/run-queue.ts";
 import type { ClaimedRun } from "../domain/run.ts";
 import { Bell } from "../waiting/bell.ts";
-import type { CircuitBreakers } from "./circuit-breaker.ts";
-import { createClaimOutlook } from "./claim-outlook.ts";
+import type { CircuitBreakers } from "./circuit-breakers.ts";
+import { createClaimScan } from "./claim-scan.ts";
 import type { DeliveryLimits } from "./delivery-limits.ts";
-import type { Full, HeldRuns } from "./held-runs.ts";
+import type { ClaimExclusions, HeldRuns } from "./held-runs.ts";
 import type { LeaseKeeper } from "./lease-keeper.ts";
 
 /** Milliseconds. */
@@ -48,7 +48,7 @@ export function createClaimer(options: {
   workerId: string;
   held: HeldRuns;
   leases: Pick<LeaseKeeper, "add">;
-  breakers: Pick<CircuitBreakers, "unsettled">;
+  breakers: Pick<CircuitBreakers, "notClosed">;
   limits: DeliveryLimits;
   timing: typeof CLAIM_TIMING;
   /** How many attempts are done but not recorded. */
@@ -61,7 +61,7 @@ export function createClaimer(options: {
 }): Claimer {
   const { queue, clock, random, timers, monotonic, held, leases, breakers, limits, timing } =
     options;
-  const outlook = createClaimOutlook({ monotonic, poll: timing.poll });
+  const scan = createClaimScan({ monotonic, poll: timing.poll });
   const bell = new Bell({ timers });
   /** The last claim reached its limit or passed somebody over: there may be more to claim. */
   let starved = false;
@@ -79,11 +79,11 @@ export function createClaimer(options: {
     if (!clock.known || options.unrecorded() > limits.unrecorded) return false;
     const now = clock.now();
     const room = held.room(now);
-    const full = held.full(now, outlook.patience);
-    const slots = breakers.unsettled.size > limits.unsettled ? 0 : held.startable(full);
+    const full = held.full(now, scan.patience);
+    const slots = breakers.notClosed.size > limits.notClosed ? 0 : held.startable(full);
     const limit = Math.min(limits.claimBatch, room.due, slots || Infinity);
     if (limit === 0) return false;
-    const look = outlook.next(full);
+    const look = scan.next(full);
     if (look === undefined) return false;
     const began = monotonic();
     const token = randomUUID();
@@ -100,7 +100,7 @@ export function createClaimer(options: {
       exceptDestinations: full.destinations,
       token,
       before: now + timing.takeUp,
-      ...(slots > 0 ? { start: { exceptDestinations: [...breakers.unsettled] } } : {}),
+      ...(slots > 0 ? { start: { exceptDestinations: [...breakers.notClosed] } } : {}),
     });
     const over = Promise.withResolvers<void>();
     if (slots > 0) filling = over.promise;
@@ -116,7 +116,7 @@ export function createClaimer(options: {
     }
     const cutShort = runs.length === limit;
     starved = cutShort || full.accounts.length > 0 || full.destinations.length > 0;
-    outlook.looked({
+    scan.answered({
       now,
       full,
       cutShortAt: cutShort ? (runs.at(-1)?.notBefore ?? null) : null,
@@ -128,7 +128,7 @@ export function createClaimer(options: {
     if (slots === 0) return limit >= limits.claimBatch / 4;
     // The next claim excludes whom this one has filled up. It is worth making at once if nobody was filled up, or if
     // without them there is room for many more.
-    const nowFull = held.full(clock.now(), outlook.patience);
+    const nowFull = held.full(clock.now(), scan.patience);
     return sizeOf(nowFull) <= sizeOf(full) || held.startable(nowFull) > 2 * slots;
   }
 
@@ -149,7 +149,7 @@ export function createClaimer(options: {
         try {
           if (await claim(signal)) continue;
           const interval = timing.poll * (0.5 + random() / 2);
-          await bell.wait(starved ? Math.min(outlook.patience, interval) : interval, signal);
+          await bell.wait(starved ? Math.min(scan.patience, interval) : interval, signal);
         } catch (error) {
           options.onOutage(error);
           await bell.wait(timing.afterError, signal);
@@ -157,7 +157,7 @@ export function createClaimer(options: {
       }
     },
     news: (since) => {
-      outlook.news(since);
+      scan.news(since);
       bell.ring();
     },
     recovered: () => {
@@ -173,6 +173,6 @@ export function createClaimer(options: {
   };
 }
 
-function sizeOf({ accounts, destinations }: Full): number {
+function sizeOf({ accounts, destinations }: ClaimExclusions): number {
   return accounts.length + destinations.length;
 }

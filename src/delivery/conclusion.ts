@@ -11,7 +11,7 @@ import type { Verdict } from "./breaker.ts";
 export type AbortCause = "replaced" | "deleted" | "interrupted" | "lost";
 
 /** An attempt that is over, as far as its worker is concerned. */
-export interface Attempted {
+export interface FinishedAttempt {
   run: ClaimedRun;
   outcome: AttemptOutcome;
   /** Set when the worker aborted the attempt; an answer that came all the same still counts. */
@@ -30,7 +30,9 @@ export type Conclusion =
 /** Milliseconds before a run that was not sent is tried again. */
 const NOT_SENT_PAUSE = 1_000;
 
-export function conclude(attempted: Attempted & { now: Instant; random: Random }): Conclusion {
+export function conclude(
+  attempted: FinishedAttempt & { now: Instant; random: Random },
+): Conclusion {
   const { run, outcome, aborted, now, random } = attempted;
   if (aborted === "lost") return { kind: "drop" };
   const unwanted = aborted === "replaced" || aborted === "deleted";
@@ -59,7 +61,7 @@ function brokenOff(aborted: AbortCause, { kind }: AttemptOutcome): DeliveryOutco
 }
 
 function closeWith(
-  { run, executedAt, durationMs }: Attempted,
+  { run, executedAt, durationMs }: FinishedAttempt,
   outcome: DeliveryOutcome,
   label: string,
   next: { next: "finished" } | { next: "halted" } | { next: "retry"; notBefore: Instant },

@@ -19,7 +19,7 @@ export interface DeliveryLimits {
    * Circuits that are not closed, beyond which claims start nothing: a claim would have to name them all as
    * exceptions.
    */
-  unsettled: number;
+  notClosed: number;
   /** Attempts done but not recorded, beyond which no more are claimed. */
   unrecorded: number;
 }
@@ -32,7 +32,7 @@ const DELIVERY_LIMITS: DeliveryLimits = {
   buffer: 2_048,
   claimBatch: 512,
   characters: 32 * 1024 * 1024,
-  unsettled: 500,
+  notClosed: 500,
   unrecorded: 2_000,
 };
 

@@ -13,16 +13,16 @@ import type { Metrics } from "../telemetry/metrics.ts";
 import { createCachedLookup } from "../waiting/cached-lookup.ts";
 import { within } from "../waiting/within.ts";
 import { createAttempt } from "./attempt.ts";
-import type { CircuitBreakers } from "./circuit-breaker.ts";
+import type { CircuitBreakers } from "./circuit-breakers.ts";
 import { CLAIM_TIMING, createClaimer } from "./claimer.ts";
 import { deliveryLimits, type DeliveryLimits } from "./delivery-limits.ts";
-import { createFlights } from "./flights.ts";
+import { createAttemptRunner } from "./attempt-runner.ts";
 import { createHeldRuns } from "./held-runs.ts";
 import { createLeaseKeeper } from "./lease-keeper.ts";
-import { createRecords } from "./records.ts";
+import { createOutcomeRecorder } from "./outcome-recorder.ts";
 import { createStarter } from "./starter.ts";
 import type { WebhookSender } from "./webhook.ts";
-import { createWholeLooks } from "./whole-looks.ts";
+import { createFullScanInterval } from "./full-scan-interval.ts";
 
 /** Milliseconds. A dead worker's runs are taken over within the lease and twice the reap interval. */
 const TIMING = {
@@ -89,7 +89,7 @@ export function createDeliveryWorker(options: {
       held.forget(id);
       // Only a run in flight is worth a warning. One that waited was cancelled, or somebody else delivers it; and
       // when it was neither, its end has just been recorded, and the answer to that is on its way.
-      if (flights.abort(id, "lost"))
+      if (runner.abort(id, "lost"))
         log.warn({ run: id }, "a run in flight was taken over by another worker");
     },
   });
@@ -99,14 +99,14 @@ export function createDeliveryWorker(options: {
   let lastOutage = -Infinity;
   /** How far PostgreSQL's clock was ahead of the monotonic one at the last reap; Infinity: not known. */
   let clockOffset = Infinity;
-  const reaps = createWholeLooks({ least: timing.reap });
+  const reaps = createFullScanInterval({ least: timing.reap });
 
   /**
    * Not while a claim is under way: the runs that it starts may end in a moment, and be recorded together with the
    * others.
    */
-  function hurryIfIdle(): void {
-    if (held.inFlight === 0 && claimer.filling === undefined) records.hurry();
+  function flushIfIdle(): void {
+    if (held.inFlight === 0 && claimer.filling === undefined) recorder.flushSoon();
   }
 
   const warnOfOutage = createSwarmWarning({
@@ -120,7 +120,7 @@ export function createDeliveryWorker(options: {
       warnOfOutage(error);
     } else log.error({ err: error }, "a delivery loop failed");
   }
-  const records = createRecords({
+  const recorder = createOutcomeRecorder({
     ...options,
     leases,
     onOutage: outage,
@@ -134,21 +134,21 @@ export function createDeliveryWorker(options: {
     const recovered = held.finished(run);
     if (held.waiting > 0) startBell.ring();
     if (recovered) claimer.recovered();
-    hurryIfIdle();
+    flushIfIdle();
   }
-  const flights = createFlights({
+  const runner = createAttemptRunner({
     ...options,
     leases,
-    records,
-    attempt: createAttempt({ ...options, emailLog: records.emails }),
+    recorder,
+    attempt: createAttempt({ ...options, emailLog: recorder.emails }),
     onFinished,
   });
   const starter = createStarter({
     ...options,
     held,
     leases,
-    records,
-    flights,
+    recorder,
+    runner,
     signingKeys: createCachedLookup<readonly string[]>({
       ask: (account) => options.signingSecrets.current(account),
       ttlMs: timing.signingKeys,
@@ -166,7 +166,7 @@ export function createDeliveryWorker(options: {
     leases,
     limits,
     timing,
-    unrecorded: () => records.pending,
+    unrecorded: () => recorder.pending,
     lastOutage: () => lastOutage,
     onClaimed: (runs, asked, signal) => {
       starter.launchStarted(
@@ -175,7 +175,7 @@ export function createDeliveryWorker(options: {
         signal,
       );
       if (runs.some((run) => !run.started)) startBell.ring();
-      hurryIfIdle();
+      flushIfIdle();
     },
     onOutage: outage,
   });
@@ -251,9 +251,9 @@ export function createDeliveryWorker(options: {
   }
 
   async function abortUnwanted(): Promise<void> {
-    const ids = flights.ids();
+    const ids = runner.ids();
     if (ids.length === 0) return;
-    for (const [id, why] of await queue.unwanted(ids)) flights.abort(id, why);
+    for (const [id, why] of await queue.unwanted(ids)) runner.abort(id, why);
   }
 
   return {
@@ -281,15 +281,15 @@ export function createDeliveryWorker(options: {
       signal.addEventListener("abort", onAbort, { once: true });
       try {
         await Promise.all([claimer.run(signal), startLoop(signal)]);
-        for (const run of held.takeAll()) records.release(run);
+        for (const run of held.takeAll()) recorder.release(run);
         await within(timing.flush, claimer.giveBackUnanswered().catch(outage), timers);
         // Counted from the signal: the loops may have taken their time to end.
         const left = Math.max(0, abortedAt + timing.grace - monotonic());
-        const landed = () => starter.idle().then(flights.idle);
-        await within(left, Promise.all([landed(), records.idle()]), timers);
-        flights.abortAll("interrupted");
+        const landed = () => starter.idle().then(runner.idle);
+        await within(left, Promise.all([landed(), recorder.idle()]), timers);
+        runner.abortAll("interrupted");
         background.abort();
-        await within(timing.flush, Promise.all([landed().then(records.idle), ...loops]), timers);
+        await within(timing.flush, Promise.all([landed().then(recorder.idle), ...loops]), timers);
       } finally {
         stopListening();
         signal.removeEventListener("abort", onAbort);

@@ -29,9 +29,9 @@ export interface HeldRuns {
    * How many runs a claim may start: so many find a slot, whichever account or destination outside `full` they
    * call.
    */
-  startable(full: Full): number;
+  startable(full: ClaimExclusions): number;
   /** A claim was made at `now` that excluded only `full`. */
-  claimed(full: Full, now: Instant): void;
+  claimed(full: ClaimExclusions, now: Instant): void;
   /** Earliest notBefore after `now` among those waiting. */
   nextDue(now: Instant): Instant | null;
   /**
@@ -44,13 +44,13 @@ export interface HeldRuns {
    * would make the claim small. The last holds only for `patience` (milliseconds) after a claim that included them.
    * Remembers who is full for want of slots, for `finished`.
    */
-  full(now: Instant, patience: number): Full;
+  full(now: Instant, patience: number): ClaimExclusions;
   readonly waiting: number;
   readonly inFlight: number;
 }
 
 /** Accounts, and `destinationKey`s. */
-export interface Full {
+export interface ClaimExclusions {
   accounts: readonly string[];
   destinations: readonly string[];
 }

@@ -1,6 +1,6 @@
 import { abortReason } from "../waiting/until-aborted.ts";
 import { AnswerParser } from "./answer-parser.ts";
-import type { Caller, ReceiverConnection } from "./receiver-connection.ts";
+import type { ResponseHandler, ReceiverConnection } from "./receiver-connection.ts";
 import { requestText } from "./request-text.ts";
 
 /** A receiver's answer, as far as it matters: its body is read and thrown away. */
@@ -62,7 +62,7 @@ export function post(request: PostRequest): Promise<Answer> {
 }
 
 /** One object that listens to everything: the connection, the signal and the timers. */
-class Call implements Caller {
+class Call implements ResponseHandler {
   readonly #request: PostRequest;
   readonly #resolve: (answer: Answer) => void;
   readonly #reject: (error: unknown) => void;

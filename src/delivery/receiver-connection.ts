@@ -11,7 +11,7 @@ const KEPT_AT_MOST = 30_000;
 const KEPT_LESS = 2_000;
 
 /** Hears of a connection while it has it: `received` any number of times, then one of the others, once. */
-export interface Caller {
+export interface ResponseHandler {
   /** The bytes are valid during the call only: other connections read into the same buffer. */
   received(piece: Buffer): void;
   /** The receiver sends nothing more. */
@@ -31,7 +31,7 @@ export class ReceiverConnection {
   readonly #socket: Socket;
   readonly #released: (connection: ReceiverConnection) => void;
   readonly #closed: (connection: ReceiverConnection) => void;
-  #caller: Caller | undefined;
+  #handler: ResponseHandler | undefined;
   #kept = KEPT;
 
   constructor(options: {
@@ -52,7 +52,7 @@ export class ReceiverConnection {
       this.received(piece);
     });
     socket.on("end", () => {
-      if (this.#caller) this.#caller.closed();
+      if (this.#handler) this.#handler.closed();
       else this.close();
     });
     socket.on("error", (error) => {
@@ -65,19 +65,19 @@ export class ReceiverConnection {
     // Reading and writing restart this timeout, so that it counts from the last answer.
     socket.setTimeout(this.#kept);
     socket.on("timeout", () => {
-      if (!this.#caller) this.close();
+      if (!this.#handler) this.close();
     });
   }
 
   /** For bytes that do not come as the socket's "data" (`OnReadOpts`). */
   received(piece: Buffer): void {
-    if (this.#caller) this.#caller.received(piece);
+    if (this.#handler) this.#handler.received(piece);
     else this.close();
   }
 
-  /** Writes all of a request; the caller hears what comes of it until it releases the connection. */
-  send(request: string | Buffer, caller: Caller): void {
-    this.#caller = caller;
+  /** Writes all of a request; the handler hears what comes of it until it releases the connection. */
+  send(request: string | Buffer, handler: ResponseHandler): void {
+    this.#handler = handler;
     if (this.#socket.destroyed) this.#fail(new Error("the connection was closed"));
     else this.#socket.write(request, "latin1");
   }
@@ -87,7 +87,7 @@ export class ReceiverConnection {
    * `keepAlive` seconds if it says so. Otherwise it is closed.
    */
   release(reusable: boolean, keepAlive: number | null = null): void {
-    this.#caller = undefined;
+    this.#handler = undefined;
     const kept = keepAlive === null ? KEPT : Math.min(keepAlive * 1_000 - KEPT_LESS, KEPT_AT_MOST);
     // An answer may come before the whole request has been written: the rest of it would still be sent.
     if (!reusable || this.gone || kept <= 0 || this.#socket.writableLength > 0) {
@@ -120,9 +120,9 @@ export class ReceiverConnection {
 
   #fail(error: Error): void {
     this.close();
-    const caller = this.#caller;
-    this.#caller = undefined;
-    caller?.failed(error);
+    const handler = this.#handler;
+    this.#handler = undefined;
+    handler?.failed(error);
   }
 }
 

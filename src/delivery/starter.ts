@@ -6,11 +6,11 @@ import type { ClaimedRun } from "../domain/run.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { createSwarmWarning } from "../telemetry/swarm-warning.ts";
 import { within } from "../waiting/within.ts";
-import type { CircuitBreakers } from "./circuit-breaker.ts";
-import type { Flights, Ready } from "./flights.ts";
+import type { CircuitBreakers } from "./circuit-breakers.ts";
+import type { AttemptRunner, ReadyRun } from "./attempt-runner.ts";
 import type { HeldRuns } from "./held-runs.ts";
 import type { LeaseKeeper } from "./lease-keeper.ts";
-import type { Records } from "./records.ts";
+import type { OutcomeRecorder } from "./outcome-recorder.ts";
 
 export interface Starter {
   /**
@@ -57,9 +57,9 @@ export function createStarter(options: {
   log: Logger;
   held: Pick<HeldRuns, "takeReady">;
   leases: Pick<LeaseKeeper, "holds">;
-  records: Pick<Records, "release" | "releaseHeld">;
+  recorder: Pick<OutcomeRecorder, "release" | "releaseHeld">;
   breakers: Pick<CircuitBreakers, "admit">;
-  flights: Pick<Flights, "launch" | "record">;
+  runner: Pick<AttemptRunner, "launch" | "record">;
   signingKeys: (account: string) => Promise<readonly string[]>;
   /** Revision of the account's current SMTP settings, to which a mail server's circuit belongs. */
   smtpRevision: (account: string) => Promise<string | undefined>;
@@ -68,7 +68,7 @@ export function createStarter(options: {
   /** Work in the background failed; its runs are given back. */
   onOutage: (error: unknown) => void;
 }): Starter {
-  const { queue, clock, monotonic, log, held, leases, records, breakers, flights, onFinished } =
+  const { queue, clock, monotonic, log, held, leases, recorder, breakers, runner, onFinished } =
     options;
   const warnings = {
     webhook: createSwarmWarning({ log, monotonic, message: UNREADABLE.webhook }),
@@ -80,7 +80,7 @@ export function createStarter(options: {
     const taken = held.takeReady(now);
     if (taken.length === 0) return 0;
     // Runs of senders that are read soon are started together, those of each slow sender by themselves.
-    const together: Ready[] = [];
+    const together: ReadyRun[] = [];
     let collecting = true;
     const prepared = bySender(taken).map(async (theirs) => {
       const ready = await prepare(theirs);
@@ -102,7 +102,7 @@ export function createStarter(options: {
     background.add(done);
   }
 
-  async function start(ready: readonly Ready[], signal: AbortSignal): Promise<void> {
+  async function start(ready: readonly ReadyRun[], signal: AbortSignal): Promise<void> {
     const asked = monotonic();
     // A start that fails may have been committed all the same: giving back undoes it.
     const started = await orGiveBack(ready, () => queue.start(ready.map(({ run }) => run)));
@@ -124,7 +124,7 @@ export function createStarter(options: {
    * cannot run.
    */
   async function launchWanted(
-    ready: readonly Ready[],
+    ready: readonly ReadyRun[],
     asked: number,
     signal: AbortSignal,
   ): Promise<void> {
@@ -136,12 +136,12 @@ export function createStarter(options: {
       // A lease may have run out meanwhile, as after an outage. Giving back compares the token, and so leaves alone
       // a run that another worker holds.
       if (unwanted?.has(each.run.id) || signal.aborted || !leases.holds(each.run)) giveBack(each);
-      else flights.launch(each);
+      else runner.launch(each);
     }
   }
 
   /** Does the work, and gives the runs back if it fails: nothing of them has been sent. */
-  async function orGiveBack<T>(ready: readonly Ready[], work: () => Promise<T>): Promise<T> {
+  async function orGiveBack<T>(ready: readonly ReadyRun[], work: () => Promise<T>): Promise<T> {
     try {
       return await work();
     } catch (error) {
@@ -154,18 +154,18 @@ export function createStarter(options: {
    * Gives back runs that did not start. Most are gone, unless somebody holds a lock on their job's cursor: given back
    * before that is released, such a run would be claimed, and refused, again and again.
    */
-  async function giveBackRefused(refused: readonly Ready[]): Promise<void> {
+  async function giveBackRefused(refused: readonly ReadyRun[]): Promise<void> {
     // A run that is due by our clock may be due in a moment by PostgreSQL's: it is given back at once.
     const due = refused.flatMap(({ run }) => (run.notBefore < clock.now() - SECOND ? [run] : []));
     const locked =
       due.length > 0 ? await orGiveBack(refused, () => queue.locked(due)) : new Set<string>();
     for (const each of refused) {
       const { run } = each;
-      giveBack(each, locked.has(run.id) ? () => records.releaseHeld(run) : undefined);
+      giveBack(each, locked.has(run.id) ? () => recorder.releaseHeld(run) : undefined);
     }
   }
 
-  function giveBack({ run, permit }: Ready, release = () => records.release(run)): void {
+  function giveBack({ run, permit }: ReadyRun, release = () => recorder.release(run)): void {
     permit.settle("neutral");
     release();
     onFinished(run);
@@ -175,18 +175,18 @@ export function createStarter(options: {
    * Reads the sender of these runs and asks their breakers, before `started` is committed (unless the claim did that).
    * Returns those that may be sent; the others are given back, or put off by an open circuit.
    */
-  async function prepare(runs: readonly ClaimedRun[]): Promise<Ready[]> {
+  async function prepare(runs: readonly ClaimedRun[]): Promise<ReadyRun[]> {
     const sender = await senderOf(runs[0]);
     return runs.flatMap((run) => {
       if (sender === undefined) {
-        records.release(run, clock.now() + SECOND);
+        recorder.release(run, clock.now() + SECOND);
         onFinished(run);
         return [];
       }
       const { signingSecrets, smtpRevision } = sender;
       const admission = breakers.admit(run.destination, smtpRevision);
       if (admission.kind === "admitted") return [{ run, permit: admission.permit, signingSecrets }];
-      flights.record({
+      runner.record({
         run,
         outcome: { kind: "postponed", until: admission.until },
         aborted: null,

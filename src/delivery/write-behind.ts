@@ -6,8 +6,8 @@ import { DependencyUnavailable, LockHeld } from "../domain/ports/dependency-down
 export interface WriteBehind<T> {
   /** `held`: somebody is known to hold a lock on it, so that it is put aside at once. */
   add(item: T, held?: boolean): void;
-  /** No more items are expected soon: what waits is written within `HURRY`. */
-  hurry(): void;
+  /** No more items are expected soon: what waits is written within `FLUSH_SOON`. */
+  flushSoon(): void;
   /** Items not written yet. */
   readonly pending: number;
   /** Resolves when nothing is pending any more. */
@@ -15,7 +15,7 @@ export interface WriteBehind<T> {
 }
 
 /** Milliseconds. At a few hundred single items a second, one statement still writes several. */
-const HURRY = 5;
+const FLUSH_SOON = 5;
 /** Milliseconds between tries while nothing can be written. */
 const RETRY = { first: 100, most: 2_000 };
 /** Milliseconds between tries of items that were put aside. */
@@ -56,9 +56,9 @@ export function createWriteBehind<T>(options: {
   let size = maxBatch;
   let active = false;
   let collecting: Timer | undefined;
-  let hurrying: Timer | undefined;
-  /** `hurry` was called for the items that wait. */
-  let hurried = false;
+  let flushing: Timer | undefined;
+  /** `flushSoon` was called for the items that wait. */
+  let flushWanted = false;
   /** Items put aside, and the `lockedBy` that they wait for; undefined: it is no lock that they wait for. */
   const aside = new Map<T, unknown>();
   let retrying: Timer | undefined;
@@ -70,14 +70,14 @@ export function createWriteBehind<T>(options: {
       start();
     } else {
       collecting ??= timers.after(collectMs, start);
-      if (hurried) hurrying ??= timers.after(HURRY, start);
+      if (flushWanted) flushing ??= timers.after(FLUSH_SOON, start);
     }
   }
 
   function start(): void {
     collecting?.cancel();
-    hurrying?.cancel();
-    collecting = hurrying = undefined;
+    flushing?.cancel();
+    collecting = flushing = undefined;
     if (active) return;
     active = true;
     flush().catch((error: unknown) => {
@@ -88,7 +88,7 @@ export function createWriteBehind<T>(options: {
   async function flush(): Promise<void> {
     try {
       do {
-        hurried = false;
+        flushWanted = false;
         const batch = waiting.slice(0, maxBatch);
         waiting = waiting.slice(maxBatch);
         writing = batch.length;
@@ -229,9 +229,9 @@ export function createWriteBehind<T>(options: {
         schedule();
       }
     },
-    hurry: () => {
+    flushSoon: () => {
       if (waiting.length === 0) return;
-      hurried = true;
+      flushWanted = true;
       schedule();
     },
     get pending() {

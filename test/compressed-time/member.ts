@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { monotonic, timers } from "../../cmd/system.ts";
 import { createController } from "../../src/controller/controller.ts";
-import { createCircuitBreakers } from "../../src/delivery/circuit-breaker.ts";
+import { createCircuitBreakers } from "../../src/delivery/circuit-breakers.ts";
 import { createDeliveryWorker } from "../../src/delivery/delivery-worker.ts";
 import { createWebhookSender } from "../../src/delivery/webhook.ts";
 import type { Random } from "../../src/domain/ports/clock.ts";

@@ -3,7 +3,7 @@ import { Writable } from "node:stream";
 import { setImmediate as turn } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { timers } from "../../../cmd/system.ts";
-import { createCircuitBreakers } from "../../../src/delivery/circuit-breaker.ts";
+import { createCircuitBreakers } from "../../../src/delivery/circuit-breakers.ts";
 import { createCircuitPublisher } from "../../../src/delivery/circuit-publisher.ts";
 import { destinationKey } from "../../../src/domain/destination.ts";
 import type { Circuits } from "../../../src/domain/ports/circuits.ts";

@@ -148,7 +148,7 @@ test("a retry that is recorded after it was due comes then, however rarely all o
     retry: { maxRetries: 1, minBackoffSeconds: 1, maxBackoffSeconds: 1 },
   });
   let closed = false;
-  let wholeLooks = 0;
+  let fullScans = 0;
   worker({
     queue: {
       ...queue,
@@ -156,7 +156,7 @@ test("a retry that is recorded after it was due comes then, however rarely all o
       claim: async (request) => {
         const runs = await queue.claim(request);
         if (request.from === null) {
-          wholeLooks += 1;
+          fullScans += 1;
           await pause(1_000, timers);
         }
         return runs;
@@ -172,10 +172,10 @@ test("a retry that is recorded after it was due comes then, however rarely all o
   await create({ of });
   await target.count(1);
   await until("its first attempt is recorded", () => closed);
-  const looks = wholeLooks;
+  const looks = fullScans;
   await target.count(2);
   // The next one would come 20 s after the one at the start.
-  expect(wholeLooks).toBe(looks);
+  expect(fullScans).toBe(looks);
 });
 
 test("which runs a closing would have to wait for: those that somebody holds, or whose job's cursor", async () => {

@@ -5,7 +5,7 @@ import type { EmailTarget, Job, JobSpec, WebhookTarget } from "../../../src/doma
 import type { Clock, Monotonic, Timers } from "../../../src/domain/ports/clock.ts";
 import type { RunQueue } from "../../../src/domain/ports/run-queue.ts";
 import type { Execution } from "../../../src/domain/run.ts";
-import { createCircuitBreakers } from "../../../src/delivery/circuit-breaker.ts";
+import { createCircuitBreakers } from "../../../src/delivery/circuit-breakers.ts";
 import { createDeliveryWorker } from "../../../src/delivery/delivery-worker.ts";
 import { createWebhookSender } from "../../../src/delivery/webhook.ts";
 import { createMailer } from "../../../src/mail/mailer.ts";

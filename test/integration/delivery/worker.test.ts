@@ -581,7 +581,7 @@ describe("a worker that falls behind", () => {
     const queue = fixture.anotherQueue();
     const starting: boolean[] = [];
     const running = worker({
-      limits: { unsettled: 3 },
+      limits: { notClosed: 3 },
       resetMs: 60_000,
       queue: {
         ...queue,

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { timers } from "../../../cmd/system.ts";
 import type { Verdict } from "../../../src/delivery/breaker.ts";
-import type { Attempted } from "../../../src/delivery/conclusion.ts";
+import type { FinishedAttempt } from "../../../src/delivery/conclusion.ts";
 import { createStarter } from "../../../src/delivery/starter.ts";
 import type { Claim } from "../../../src/domain/ports/run-queue.ts";
 import type { ClaimedRun } from "../../../src/domain/run.ts";
@@ -30,7 +30,7 @@ function startOne(
   const run = claimedRun({}, { scheduledAt: NOW - 250, createdAt: NOW - 250, ...change.run });
   const verdicts: Verdict[] = [];
   const released: (number | undefined)[] = [];
-  const recorded: Attempted[] = [];
+  const recorded: FinishedAttempt[] = [];
   const [launched, freed]: [ClaimedRun[], ClaimedRun[]] = [[], []];
   const secrets = new Map<string, readonly string[]>();
   const outages: unknown[] = [];
@@ -48,7 +48,7 @@ function startOne(
     log: createLogger({ level: "silent" }),
     held: { takeReady: () => waiting.splice(0) },
     leases: { holds: change.holds ?? (() => true) },
-    records: {
+    recorder: {
       release: (_run, notBefore) => released.push(notBefore),
       releaseHeld: () => undefined,
     },
@@ -57,7 +57,7 @@ function startOne(
         change.admit ??
         (() => ({ kind: "admitted", permit: { settle: (verdict) => verdicts.push(verdict) } })),
     },
-    flights: {
+    runner: {
       launch: (ready) => {
         launched.push(ready.run);
         secrets.set(ready.run.id, ready.signingSecrets);

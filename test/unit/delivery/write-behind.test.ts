@@ -56,19 +56,19 @@ test("what comes within the time is written together", async () => {
 
 test("where nobody comes for whom to wait, it waits for less", async () => {
   const { behind, written, pass, finish } = world();
-  behind.hurry();
+  behind.flushSoon();
   behind.add(1);
   await pass(3);
-  behind.hurry();
+  behind.flushSoon();
   // Saying it again does not prolong the wait.
   await pass(4);
-  behind.hurry();
+  behind.flushSoon();
   behind.add(2);
   await pass(1);
   expect(written).toEqual([{ at: 8, items: [1, 2] }]);
   // A write under way does not prolong the wait of items that come meanwhile.
   behind.add(3);
-  behind.hurry();
+  behind.flushSoon();
   await finish();
   await pass(5);
   expect(written).toEqual([
@@ -81,7 +81,7 @@ test("where nobody comes for whom to wait, it waits for less", async () => {
   await pass(9);
   expect(written).toHaveLength(2);
   // An item that has almost waited for the full time does not wait longer.
-  behind.hurry();
+  behind.flushSoon();
   await pass(1);
   expect(written).toHaveLength(3);
 });

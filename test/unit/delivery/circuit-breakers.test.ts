@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { monotonic, timers } from "../../../cmd/system.ts";
-import { createCircuitBreakers } from "../../../src/delivery/circuit-breaker.ts";
+import { createCircuitBreakers } from "../../../src/delivery/circuit-breakers.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
 
 // Not the FakeTime of other tests, because opossum sets a timer of its own.
@@ -487,7 +487,7 @@ describe("of another revision of what a destination is reached by", () => {
     const { of, transitions, made, metric } = await openByFirst();
     expect(of("second")).toBeDefined();
     expect(transitions).toEqual(["d open", "d closed"]);
-    expect(made).toMatchObject({ size: 0, unsettled: new Set() });
+    expect(made).toMatchObject({ size: 0, notClosed: new Set() });
     expect(await metric('circuits{state="open"}')).toBe("0");
   });
 

@@ -9,14 +9,14 @@ import type { Logger } from "../telemetry/logger.ts";
 import type { LeaseKeeper } from "./lease-keeper.ts";
 import { createWriteBehind, type WriteBehind } from "./write-behind.ts";
 
-export interface Records {
+export interface OutcomeRecorder {
   close(closing: Closing): void;
   /** Gives the claim back; also of a run that was started but never sent. */
   release(run: ClaimedRun, notBefore?: Instant): void;
   /** Gives the claim back once nobody holds a lock on the cursor of the run's job any more. */
   releaseHeld(run: ClaimedRun): void;
   /** No attempt is under way: no further records are worth waiting for. */
-  hurry(): void;
+  flushSoon(): void;
   readonly emails: WriteBehind<NewEmailLogEntry>;
   readonly pending: number;
   /** Resolves when everything has been written. */
@@ -27,7 +27,7 @@ export interface Records {
 const TOGETHER = { collectMs: 25, maxBatch: 1_000 };
 
 /** Everything that the worker writes after the fact. Nothing waits for it, and no outage loses it. */
-export function createRecords(options: {
+export function createOutcomeRecorder(options: {
   queue: Pick<RunQueue, "close" | "locked" | "release">;
   emailLog: Pick<EmailLog, "append" | "locked">;
   leases: Pick<LeaseKeeper, "remove">;
@@ -39,7 +39,7 @@ export function createRecords(options: {
    * now.
    */
   onWaiting: (since: Instant) => void;
-}): Records {
+}): OutcomeRecorder {
   const { queue, emailLog, leases, timers, log, onOutage, onWaiting } = options;
   const common = { timers, onOutage, ...TOGETHER };
 
@@ -148,8 +148,8 @@ export function createRecords(options: {
     releaseHeld: (run) => {
       releases.add({ run, notBefore: undefined }, true);
     },
-    hurry: () => {
-      for (const written of [closings, releases, emails]) written.hurry();
+    flushSoon: () => {
+      for (const written of [closings, releases, emails]) written.flushSoon();
     },
     emails,
     get pending() {

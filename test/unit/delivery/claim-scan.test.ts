@@ -1,17 +1,17 @@
 import { expect, test } from "vitest";
-import { createClaimOutlook, type Looked } from "../../../src/delivery/claim-outlook.ts";
-import type { Full } from "../../../src/delivery/held-runs.ts";
+import { createClaimScan, type AnsweredClaim } from "../../../src/delivery/claim-scan.ts";
+import type { ClaimExclusions } from "../../../src/delivery/held-runs.ts";
 
-const NOBODY: Full = { accounts: [], destinations: [] };
-const ONE: Full = { accounts: [], destinations: ["a"] };
-const BOTH: Full = { accounts: ["b"], destinations: ["a"] };
+const NOBODY: ClaimExclusions = { accounts: [], destinations: [] };
+const ONE: ClaimExclusions = { accounts: [], destinations: ["a"] };
+const BOTH: ClaimExclusions = { accounts: ["b"], destinations: ["a"] };
 
 /** PostgreSQL's clock is a million ahead of the monotonic one. */
 const EPOCH = 1_000_000;
 
-function outlook() {
+function scan() {
   let time = 0;
-  const created = createClaimOutlook({ monotonic: () => time, poll: 1_000 });
+  const created = createClaimScan({ monotonic: () => time, poll: 1_000 });
   return {
     patience: () => created.patience,
     sleep: (ms: number) => (time += ms),
@@ -25,7 +25,7 @@ function outlook() {
      * made.
      */
     claim: (
-      claim: Partial<Omit<Looked, "cutShortAt">> & {
+      claim: Partial<Omit<AnsweredClaim, "cutShortAt">> & {
         cutShortAt?: number;
         meanwhile?: () => void;
       } = {},
@@ -38,14 +38,14 @@ function outlook() {
       time += tookMs;
       claim.meanwhile?.();
       const cutShortAt = claim.cutShortAt === undefined ? null : EPOCH + claim.cutShortAt;
-      created.looked({ now, full, cutShortAt, tookMs });
+      created.answered({ now, full, cutShortAt, tookMs });
       return look.from === null ? "all" : look.from - EPOCH;
     },
   };
 }
 
 test("a claim begins two seconds before the one that found nothing more", () => {
-  const { claim, sleep } = outlook();
+  const { claim, sleep } = scan();
   expect(claim()).toBe("all");
   sleep(300);
   expect(claim()).toBe(-2_000);
@@ -54,7 +54,7 @@ test("a claim begins two seconds before the one that found nothing more", () => 
 });
 
 test("all are looked at again within a poll, and the rarer the longer that takes", () => {
-  const { claim, sleep } = outlook();
+  const { claim, sleep } = scan();
   expect(claim()).toBe("all");
   sleep(499);
   expect(claim()).toBe(-2_000);
@@ -69,7 +69,7 @@ test("all are looked at again within a poll, and the rarer the longer that takes
 });
 
 test("a look that PostgreSQL held up by standing still does not put off the next one", () => {
-  const { claim, sleep } = outlook();
+  const { claim, sleep } = scan();
   claim({ tookMs: 20 });
   sleep(500);
   expect(claim({ tookMs: 9_000 })).toBe("all");
@@ -78,7 +78,7 @@ test("a look that PostgreSQL held up by standing still does not put off the next
 });
 
 test("however long it takes, all are looked at every 30 s", () => {
-  const { claim, sleep } = outlook();
+  const { claim, sleep } = scan();
   claim({ tookMs: 9_000 });
   sleep(500);
   expect(claim({ tookMs: 9_000 })).toBe("all");
@@ -89,7 +89,7 @@ test("however long it takes, all are looked at every 30 s", () => {
 });
 
 test("one that was cut short is followed by one that begins at its end", () => {
-  const { claim } = outlook();
+  const { claim } = scan();
   expect(claim({ cutShortAt: -50_000 })).toBe("all");
   expect(claim({ cutShortAt: -40_000 })).toBe(-50_000);
   expect(claim({ cutShortAt: 500 })).toBe(-40_000);
@@ -97,7 +97,7 @@ test("one that was cut short is followed by one that begins at its end", () => {
 });
 
 test("news of earlier runs are looked for, also those that come while a claim is under way", () => {
-  const { claim, news } = outlook();
+  const { claim, news } = scan();
   claim();
   news(EPOCH - 60_000);
   news(EPOCH - 30_000);
@@ -117,7 +117,7 @@ test("news of earlier runs are looked for, also those that come while a claim is
 });
 
 test("a claim that failed has found nothing", () => {
-  const { claim, fail, news } = outlook();
+  const { claim, fail, news } = scan();
   claim();
   news(EPOCH - 60_000);
   fail();
@@ -125,7 +125,7 @@ test("a claim that failed has found nothing", () => {
 });
 
 test("who was passed over is found where their runs begin, once there is room for them", () => {
-  const { claim, sleep } = outlook();
+  const { claim, sleep } = scan();
   claim({ cutShortAt: -50_000 });
   expect(claim({ full: ONE, cutShortAt: -40_000 })).toBe(-50_000);
   expect(claim({ full: BOTH, cutShortAt: -30_000 })).toBe(-40_000);
@@ -138,7 +138,7 @@ test("who was passed over is found where their runs begin, once there is room fo
 });
 
 test("while the rest is theirs nobody looks, until news come, or one has room, or half a poll", () => {
-  const { claim, sleep, news } = outlook();
+  const { claim, sleep, news } = scan();
   claim();
   expect(claim({ full: ONE })).toBe(-2_000);
   expect(claim({ full: ONE })).toBeUndefined();
@@ -163,7 +163,7 @@ test("while the rest is theirs nobody looks, until news come, or one has room, o
 });
 
 test("whose runs begin long ago holds up nobody who is full for a moment", () => {
-  const { claim, sleep } = outlook();
+  const { claim, sleep } = scan();
   claim({ cutShortAt: -90_000 });
   // The runs of the one begin back there, those of the other where that claim stopped.
   expect(claim({ full: ONE })).toBe(-90_000);
@@ -177,7 +177,7 @@ test("whose runs begin long ago holds up nobody who is full for a moment", () =>
 });
 
 test("the longer it takes to read past the full, the longer they are passed over", () => {
-  const { claim, patience } = outlook();
+  const { claim, patience } = scan();
   expect(patience()).toBe(25);
   claim({ tookMs: 500 });
   claim({ full: ONE, cutShortAt: 0, tookMs: 500 });

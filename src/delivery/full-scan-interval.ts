@@ -1,5 +1,5 @@
 /** The pause after a look, as a multiple of the time that it took. */
-export const RARER = 20;
+export const INTERVAL_FACTOR = 20;
 /** The longest pause, in milliseconds. */
 const LONGEST = 30_000;
 
@@ -7,13 +7,13 @@ const LONGEST = 30_000;
  * How long to pause between looks at the whole queue, so that they take at most a twentieth of the time. The quicker of
  * the last two counts: one that was slow because PostgreSQL stood still did not cost that much.
  */
-export interface WholeLooks {
+export interface FullScanInterval {
   took(ms: number): void;
   /** Milliseconds. */
   readonly pause: number;
 }
 
-export function createWholeLooks({ least }: { least: number }): WholeLooks {
+export function createFullScanInterval({ least }: { least: number }): FullScanInterval {
   let last = 0;
   let cost = 0;
   return {
@@ -22,7 +22,7 @@ export function createWholeLooks({ least }: { least: number }): WholeLooks {
       last = ms;
     },
     get pause() {
-      return Math.max(least, Math.min(LONGEST, cost * RARER));
+      return Math.max(least, Math.min(LONGEST, cost * INTERVAL_FACTOR));
     },
   };
 }

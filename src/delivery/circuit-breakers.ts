@@ -26,7 +26,7 @@ export interface CircuitBreakers {
     revision?: string,
   ): { kind: "admitted"; permit: Permit } | { kind: "open"; until: Instant };
   /** Destinations whose circuit is not closed: a call to them must be admitted first. */
-  readonly unsettled: ReadonlySet<string>;
+  readonly notClosed: ReadonlySet<string>;
   /** How many breakers there are; for tests. */
   readonly size: number;
   close(): void;
@@ -106,7 +106,7 @@ export function createCircuitBreakers(options: {
   /** In the order of last use. */
   const entries = new Map<string, Entry>();
   const accounts = new Map<string, Set<Entry>>();
-  const unsettled = new Set<string>();
+  const notClosed = new Set<string>();
   /** Accounts for which no breaker could give way since the last rotation; "": none of anybody's could. */
   const noneGivesWay = new Set<string>();
   let tick: Timer | undefined;
@@ -212,8 +212,8 @@ export function createCircuitBreakers(options: {
     count(entry.state, -1);
     count(state, 1);
     const from = entry.state;
-    if (state === "closed") unsettled.delete(entry.destination);
-    else unsettled.add(entry.destination);
+    if (state === "closed") notClosed.delete(entry.destination);
+    else notClosed.add(entry.destination);
     entry.state = state;
     entry.epoch += 1;
     entry.changedAt = monotonic();
@@ -263,7 +263,7 @@ export function createCircuitBreakers(options: {
 
   function drop(entry: Entry): void {
     entries.delete(entry.destination);
-    unsettled.delete(entry.destination);
+    notClosed.delete(entry.destination);
     entry.siblings.delete(entry);
     if (entry.siblings.size === 0) accounts.delete(partsOfKey(entry.destination).account);
     entry.breaker.shutdown();
@@ -275,7 +275,7 @@ export function createCircuitBreakers(options: {
 
   return {
     admit,
-    unsettled,
+    notClosed,
     get size() {
       return entries.size;
     },

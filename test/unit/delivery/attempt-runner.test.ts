@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { AttemptOutcome } from "../../../src/delivery/attempt.ts";
 import type { Verdict } from "../../../src/delivery/breaker.ts";
-import { createFlights } from "../../../src/delivery/flights.ts";
+import { createAttemptRunner } from "../../../src/delivery/attempt-runner.ts";
 import type { Claim, Closing } from "../../../src/domain/ports/run-queue.ts";
 import type { ClaimedRun } from "../../../src/domain/run.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
@@ -11,7 +11,7 @@ import { claimedRun } from "../../integration/delivery/claimed-run.ts";
 
 const NOW = 1_000_000;
 
-type Options = Parameters<typeof createFlights>[0];
+type Options = Parameters<typeof createAttemptRunner>[0];
 
 /** Launches one run, `job-1`, and collects what becomes of it. */
 function launching(
@@ -28,7 +28,7 @@ function launching(
   const [forgotten, freed]: [Claim[], ClaimedRun[]] = [[], []];
   const metrics = createMetrics({ version: "test", nodeMetrics: false });
   let time = 0;
-  const flights = createFlights({
+  const runner = createAttemptRunner({
     clock: { now: () => NOW, known: true },
     random: () => 0,
     monotonic: () => (time += 500),
@@ -38,7 +38,7 @@ function launching(
       holds: change.holds ?? (() => true),
       remove: (claim) => forgotten.push(claim),
     },
-    records: {
+    recorder: {
       close: (closing) => closed.push(closing),
       release: (_run, notBefore) => released.push(notBefore),
     },
@@ -47,7 +47,7 @@ function launching(
   });
   return {
     run,
-    flights,
+    runner,
     ready: {
       run,
       permit: { settle: (verdict: Verdict) => verdicts.push(verdict) },
@@ -75,14 +75,14 @@ const hanging: Options["attempt"] = ({ signal }) =>
   });
 
 test("an attempt that was made is recorded and measured, and its slot is free", async () => {
-  const { flights, ready, closed, verdicts, released, free, metric } = launching();
-  flights.launch(ready);
-  await flights.idle();
+  const { runner, ready, closed, verdicts, released, free, metric } = launching();
+  runner.launch(ready);
+  await runner.idle();
   expect(closed).toMatchObject([{ next: "finished", execution: { durationMs: 500 } }]);
   expect(verdicts).toEqual(["success"]);
   expect(released).toEqual([]);
   expect(free()).toBe(true);
-  expect(flights.ids()).toEqual([]);
+  expect(runner.ids()).toEqual([]);
   expect(await metric("runs_in_flight")).toEqual(["carillon_runs_in_flight 0"]);
   expect(await metric("runs_total")).toEqual([
     'carillon_runs_total{type="webhook",outcome="delivered"} 1',
@@ -96,49 +96,49 @@ test("an attempt that was made is recorded and measured, and its slot is free", 
 });
 
 test("lateness is of the first attempt", async () => {
-  const { flights, ready, metric } = launching({ run: { attempt: 2 } });
-  flights.launch(ready);
-  await flights.idle();
+  const { runner, ready, metric } = launching({ run: { attempt: 2 } });
+  runner.launch(ready);
+  await runner.idle();
   expect(await metric("run_lateness_seconds_sum")).toEqual([]);
 });
 
 test("nor of what an open circuit has put off, which says nothing about the workers", async () => {
-  const { flights, ready, metric } = launching({ run: { notBefore: NOW - 100 } });
-  flights.launch(ready);
-  await flights.idle();
+  const { runner, ready, metric } = launching({ run: { notBefore: NOW - 100 } });
+  runner.launch(ready);
+  await runner.idle();
   expect(await metric("run_lateness_seconds_sum")).toEqual([]);
 });
 
 test("an attempt that breaks off without a word gives its leave and its slot back", async () => {
-  const { flights, ready, verdicts, free } = launching({
+  const { runner, ready, verdicts, free } = launching({
     attempt: () => Promise.reject(new Error("ours")),
   });
-  flights.launch(ready);
-  await flights.idle();
+  runner.launch(ready);
+  await runner.idle();
   expect(verdicts).toEqual(["neutral"]);
   expect(free()).toBe(true);
 });
 
 test("an attempt is ended for the first reason, and says nothing of its destination", async () => {
-  const { flights, ready, run, closed, verdicts, metric } = launching({ attempt: hanging });
-  flights.launch(ready);
+  const { runner, ready, run, closed, verdicts, metric } = launching({ attempt: hanging });
+  runner.launch(ready);
   expect(await metric("runs_in_flight")).toEqual(["carillon_runs_in_flight 1"]);
-  expect(flights.ids()).toEqual([run.id]);
-  expect(flights.abort("another", "deleted")).toBe(false);
-  expect(flights.abort(run.id, "replaced")).toBe(true);
-  flights.abortAll("interrupted");
-  await flights.idle();
+  expect(runner.ids()).toEqual([run.id]);
+  expect(runner.abort("another", "deleted")).toBe(false);
+  expect(runner.abort(run.id, "replaced")).toBe(true);
+  runner.abortAll("interrupted");
+  await runner.idle();
   expect(closed).toMatchObject([{ execution: { errorMessage: "replaced: outcome unknown" } }]);
   expect(verdicts).toEqual(["neutral"]);
 });
 
 test("a claim that was lost meanwhile is forgotten, and nothing recorded", async () => {
-  const { flights, ready, run, closed, released, forgotten, free } = launching({
+  const { runner, ready, run, closed, released, forgotten, free } = launching({
     attempt: hanging,
   });
-  flights.launch(ready);
-  flights.abort(run.id, "lost");
-  await flights.idle();
+  runner.launch(ready);
+  runner.abort(run.id, "lost");
+  await runner.idle();
   expect(forgotten).toEqual([run]);
   expect([closed, released]).toEqual([[], []]);
   expect(free()).toBe(true);
@@ -146,7 +146,7 @@ test("a claim that was lost meanwhile is forgotten, and nothing recorded", async
 
 test("an attempt may send as long as its claim holds", async () => {
   let holds = true;
-  const { flights, ready, released } = launching({
+  const { runner, ready, released } = launching({
     holds: () => holds,
     attempt: async ({ maySend }) => {
       expect(maySend()).toBe(true);
@@ -155,20 +155,20 @@ test("an attempt may send as long as its claim holds", async () => {
       return { kind: "not_sent" };
     },
   });
-  flights.launch(ready);
-  await flights.idle();
+  runner.launch(ready);
+  await runner.idle();
   expect(released).toEqual([NOW + 1_000]);
 });
 
 test("of a run that was lost and won back unnoticed, the lost attempt ends and the new one is known", async () => {
-  const { flights, ready, run, closed, forgotten } = launching({ attempt: hanging });
+  const { runner, ready, run, closed, forgotten } = launching({ attempt: hanging });
   const again = { ...run, claimToken: "again", attempt: 2 };
-  flights.launch(ready);
-  flights.launch({ ...ready, run: again });
+  runner.launch(ready);
+  runner.launch({ ...ready, run: again });
   await settle();
   expect(forgotten).toEqual([run]);
-  expect(flights.ids()).toEqual([run.id]);
-  expect(flights.abort(run.id, "interrupted")).toBe(true);
-  await flights.idle();
+  expect(runner.ids()).toEqual([run.id]);
+  expect(runner.abort(run.id, "interrupted")).toBe(true);
+  await runner.idle();
   expect(closed).toMatchObject([{ run: again }]);
 });

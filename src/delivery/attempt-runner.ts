@@ -3,23 +3,23 @@ import type { ClaimedRun } from "../domain/run.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { Attempt, AttemptOutcome } from "./attempt.ts";
-import type { Permit } from "./circuit-breaker.ts";
-import { type AbortCause, type Attempted, conclude, verdictOf } from "./conclusion.ts";
+import type { Permit } from "./circuit-breakers.ts";
+import { type AbortCause, type FinishedAttempt, conclude, verdictOf } from "./conclusion.ts";
 import type { LeaseKeeper } from "./lease-keeper.ts";
-import type { Records } from "./records.ts";
+import type { OutcomeRecorder } from "./outcome-recorder.ts";
 
 /** A run that may be sent. */
-export interface Ready {
+export interface ReadyRun {
   run: ClaimedRun;
   permit: Permit;
   signingSecrets: readonly string[];
 }
 
 /** Attempts under way: from a started run to what is recorded of it. */
-export interface Flights {
-  launch(ready: Ready): void;
+export interface AttemptRunner {
+  launch(ready: ReadyRun): void;
   /** Records what an attempt came to; also one that was never made. */
-  record(attempted: Attempted): void;
+  record(attempted: FinishedAttempt): void;
   /** Ids of the runs in flight. */
   ids(): string[];
   /** False: that run is not in flight. */
@@ -35,26 +35,26 @@ interface InFlight {
   done: Promise<void>;
 }
 
-export function createFlights(options: {
+export function createAttemptRunner(options: {
   clock: Clock;
   random: Random;
   monotonic: Monotonic;
   metrics: Metrics;
   log: Logger;
   leases: Pick<LeaseKeeper, "holds" | "remove">;
-  records: Pick<Records, "close" | "release">;
+  recorder: Pick<OutcomeRecorder, "close" | "release">;
   attempt: Attempt;
   /** The slot is free again, whatever became of the run. */
   onFinished: (run: ClaimedRun) => void;
-}): Flights {
-  const { clock, random, monotonic, metrics, log, leases, records, attempt, onFinished } = options;
-  const flights = new Map<string, InFlight>();
+}): AttemptRunner {
+  const { clock, random, monotonic, metrics, log, leases, recorder, attempt, onFinished } = options;
+  const inFlight = new Map<string, InFlight>();
 
   metrics.beforeScrape("runs in flight", () => {
-    metrics.runsInFlight.set(flights.size);
+    metrics.runsInFlight.set(inFlight.size);
   });
 
-  function launch(ready: Ready): void {
+  function launch(ready: ReadyRun): void {
     const { run } = ready;
     const flight: InFlight = {
       controller: new AbortController(),
@@ -62,25 +62,28 @@ export function createFlights(options: {
       done: Promise.resolve(),
     };
     // The claim was lost and won back before anybody noticed: the older attempt does not count any more.
-    const older = flights.get(run.id);
+    const older = inFlight.get(run.id);
     if (older) abort(older, "lost");
-    flights.set(run.id, flight);
-    flight.done = fly(ready, flight);
+    inFlight.set(run.id, flight);
+    flight.done = runToEnd(ready, flight);
   }
 
-  async function fly(ready: Ready, flight: InFlight): Promise<void> {
+  async function runToEnd(ready: ReadyRun, flight: InFlight): Promise<void> {
     const { run } = ready;
     try {
       await deliver(ready, flight);
     } catch (error) {
       log.error({ err: error, run: run.id }, "an attempt could not be concluded");
     } finally {
-      if (flights.get(run.id) === flight) flights.delete(run.id);
+      if (inFlight.get(run.id) === flight) inFlight.delete(run.id);
       onFinished(run);
     }
   }
 
-  async function deliver({ run, permit, signingSecrets }: Ready, flight: InFlight): Promise<void> {
+  async function deliver(
+    { run, permit, signingSecrets }: ReadyRun,
+    flight: InFlight,
+  ): Promise<void> {
     const type = run.spec.target.kind;
     const executedAt = clock.now();
     const began = monotonic();
@@ -103,7 +106,7 @@ export function createFlights(options: {
     record({ run, outcome, aborted: flight.cause, executedAt, durationMs });
   }
 
-  function record(attempted: Attempted): void {
+  function record(attempted: FinishedAttempt): void {
     const { run } = attempted;
     const conclusion = conclude({ ...attempted, now: clock.now(), random });
     switch (conclusion.kind) {
@@ -114,10 +117,10 @@ export function createFlights(options: {
             { job: run.jobId, account: run.account, run: run.id },
             "the receiver answered 410 Gone: the job is halted until it is resumed or changed",
           );
-        records.close(conclusion.closing);
+        recorder.close(conclusion.closing);
         break;
       case "release":
-        records.release(run, conclusion.notBefore);
+        recorder.release(run, conclusion.notBefore);
         break;
       case "drop":
         leases.remove(run);
@@ -133,18 +136,18 @@ export function createFlights(options: {
   return {
     launch,
     record,
-    ids: () => Array.from(flights.keys()),
+    ids: () => Array.from(inFlight.keys()),
     abort: (id, cause) => {
-      const flight = flights.get(id);
+      const flight = inFlight.get(id);
       if (flight) abort(flight, cause);
       return flight !== undefined;
     },
     abortAll: (cause) => {
-      for (const flight of flights.values()) abort(flight, cause);
+      for (const flight of inFlight.values()) abort(flight, cause);
     },
     idle: async () => {
-      while (flights.size > 0)
-        await Promise.allSettled(Array.from(flights.values(), (flight) => flight.done));
+      while (inFlight.size > 0)
+        await Promise.allSettled(Array.from(inFlight.values(), (flight) => flight.done));
     },
   };
 }

@@ -1,19 +1,19 @@
 import type { Instant } from "../domain/instant.ts";
 import type { Monotonic } from "../domain/ports/clock.ts";
-import type { Full } from "./held-runs.ts";
-import { createWholeLooks, RARER } from "./whole-looks.ts";
+import type { ClaimExclusions } from "./held-runs.ts";
+import { createFullScanInterval, INTERVAL_FACTOR } from "./full-scan-interval.ts";
 
 /** Milliseconds before now that every claim reads again: runs written then may be committed, or unlocked, late. */
 const LOOK_BACK = 2_000;
-/** Milliseconds; the least of `ClaimOutlook.patience`. */
+/** Milliseconds; the least of `ClaimScan.patience`. */
 const PATIENCE = 25;
 
 /** A claim that was answered. */
-export interface Looked {
+export interface AnsweredClaim {
   /** When it was sent. */
   now: Instant;
   /** Whom it excluded. */
-  full: Full;
+  full: ClaimExclusions;
   /** When it reached its limit: the last run's notBefore, behind which there may be more. Null: it found everything. */
   cutShortAt: Instant | null;
   tookMs: number;
@@ -25,11 +25,11 @@ export interface Looked {
  * reads past all of them takes longer and longer. So a claim begins where the one before found nothing more, and reads
  * the whole queue only now and then, because news may get lost.
  */
-export interface ClaimOutlook {
+export interface ClaimScan {
   /** Undefined: only runs of `full` wait, so that no claim is needed. `from` null: the whole queue. */
-  next(full: Full): { from: Instant | null } | undefined;
+  next(full: ClaimExclusions): { from: Instant | null } | undefined;
   /** The claim that `next` allowed was answered. Not called when it failed: then nothing counts as read. */
-  looked(claim: Looked): void;
+  answered(claim: AnsweredClaim): void;
   /**
    * Milliseconds for which an account or destination with few slots stays excluded after a claim that included it: each
    * such claim makes a later one read past its whole queue again.
@@ -42,11 +42,11 @@ export interface ClaimOutlook {
   news(since: Instant | null): void;
 }
 
-export function createClaimOutlook(options: {
+export function createClaimScan(options: {
   monotonic: Monotonic;
   /** Milliseconds within which a run whose news got lost is found, if reading the whole queue is quick. */
   poll: number;
-}): ClaimOutlook {
+}): ClaimScan {
   const { monotonic, poll } = options;
   /** Nothing before this moment is left to claim, except runs of those in `passedOver`. */
   let floor = -Infinity;
@@ -56,10 +56,10 @@ export function createClaimOutlook(options: {
   const passedOver = new Map<string, number>();
   /** Monotonic: until then only runs of those passed over wait, unless news come. */
   let onlyTheirsUntil = -Infinity;
-  const wholeLooks = createWholeLooks({ least: poll / 2 });
+  const fullScans = createFullScanInterval({ least: poll / 2 });
   /** Monotonic: when the whole queue is read again. */
-  let wholeLookAt = -Infinity;
-  let readsWhole = false;
+  let fullScanAt = -Infinity;
+  let isFullScan = false;
   /** Milliseconds that the last claim took that read past everything of those who are full. */
   let readingPast = 0;
 
@@ -76,14 +76,14 @@ export function createClaimOutlook(options: {
       const now = monotonic();
       if (now < onlyTheirsUntil) return undefined;
       heard = Infinity;
-      readsWhole = now >= wholeLookAt;
-      return { from: readsWhole || floor === -Infinity ? null : floor };
+      isFullScan = now >= fullScanAt;
+      return { from: isFullScan || floor === -Infinity ? null : floor };
     },
-    looked: ({ now, full, cutShortAt, tookMs }) => {
+    answered: ({ now, full, cutShortAt, tookMs }) => {
       const answered = monotonic();
-      if (readsWhole) {
-        wholeLooks.took(tookMs);
-        wholeLookAt = answered + wholeLooks.pause;
+      if (isFullScan) {
+        fullScans.took(tookMs);
+        fullScanAt = answered + fullScans.pause;
       }
       const names = namesOf(full);
       const passesOver = names.length > 0;
@@ -98,7 +98,7 @@ export function createClaimOutlook(options: {
           : -Infinity;
     },
     get patience() {
-      return Math.min(poll, Math.max(PATIENCE, readingPast * RARER));
+      return Math.min(poll, Math.max(PATIENCE, readingPast * INTERVAL_FACTOR));
     },
     news: (since) => {
       const from = since ?? -Infinity;
@@ -109,6 +109,6 @@ export function createClaimOutlook(options: {
   };
 }
 
-function namesOf({ accounts, destinations }: Full): string[] {
+function namesOf({ accounts, destinations }: ClaimExclusions): string[] {
   return [...accounts, ...destinations];
 }

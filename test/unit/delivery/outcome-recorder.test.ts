@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { timers } from "../../../cmd/system.ts";
-import { createRecords } from "../../../src/delivery/records.ts";
+import { createOutcomeRecorder } from "../../../src/delivery/outcome-recorder.ts";
 import type { EmailLogEntry, NewEmailLogEntry } from "../../../src/domain/mail.ts";
 import { ContentRefused } from "../../../src/domain/ports/content-refused.ts";
 import { DependencyUnavailable, LockHeld } from "../../../src/domain/ports/dependency-down.ts";
@@ -8,12 +8,12 @@ import { createLogger } from "../../../src/telemetry/logger.ts";
 import { until } from "../../until.ts";
 import { claimedRun } from "../../integration/delivery/claimed-run.ts";
 
-type Options = Parameters<typeof createRecords>[0];
+type Options = Parameters<typeof createOutcomeRecorder>[0];
 
 function records(
   change: Partial<Pick<Options, "emailLog" | "onOutage" | "onWaiting">> = {},
-): ReturnType<typeof createRecords> {
-  return createRecords({
+): ReturnType<typeof createOutcomeRecorder> {
+  return createOutcomeRecorder({
     queue: {
       close: async () => new Set(),
       locked: async () => new Set(),

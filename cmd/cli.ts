@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 /** `carillon admin …`: works on DATABASE_URL, or on the running standalone of CARILLON_DATA_DIR. */
-import { clusterAtHand, createAccountsInCluster } from "../src/admin/cluster-at-hand.ts";
+import { configuredCluster, createAccountsInCluster } from "../src/admin/accounts-in-cluster.ts";
 import { CommandFailed, UsageError, type AdminStores } from "../src/admin/command.ts";
 import { parseCommandLine, type ParsedCommandLine } from "../src/admin/command-line.ts";
 import { readConfiguration, required } from "../src/configuration/configuration.ts";
@@ -28,13 +28,13 @@ import { runningDatabase } from "../src/standalone/running-database.ts";
 import { createAccountRules, installationRules } from "./account-rules.ts";
 import { readEnvironment } from "./environment.ts";
 import { reportFailure } from "./problem.ts";
-import { outliveReaders, say, write } from "./say.ts";
+import { ignoreClosedReaders, say, write } from "./say.ts";
 import { readText } from "./standard-input.ts";
 import { monotonic } from "./system.ts";
 import { VERSION } from "./version.ts";
 import { withCluster } from "./with-cluster.ts";
 
-outliveReaders();
+ignoreClosedReaders();
 let databaseUrl: string | undefined;
 let lookAt: string | undefined;
 try {
@@ -128,7 +128,7 @@ function createStores(pool: Pool, { encryptionKeys, dataDir }: Database): AdminS
   } = readConfiguration("admin", process.env);
   const kubeconfig = process.env["KUBECONFIG"] ?? process.env["KUBERNETES_SERVICE_HOST"];
   const inCluster = createAccountsInCluster({
-    atHand: clusterAtHand({ jobStore, databaseUrl: url, named: kubeconfig !== undefined }),
+    configured: configuredCluster({ jobStore, databaseUrl: url, named: kubeconfig !== undefined }),
     cluster: {
       namespaceUid: (namespace) => withCluster(({ client }) => namespaceUid(client, namespace)),
       leave: (...left) => withCluster((cluster) => createAccountBinding(cluster).leave(...left)),

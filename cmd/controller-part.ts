@@ -10,16 +10,16 @@ import { createRetention } from "../src/postgres/retention.ts";
 import { createRunQueue } from "../src/postgres/run-queue.ts";
 import type { Foundation } from "./foundation.ts";
 import type { JobStoreChoice } from "./job-store-choice.ts";
-import { maintain, sayRemoved } from "./maintenance.ts";
+import { maintain, logRemoved } from "./maintenance.ts";
 import { monotonic, random, timers } from "./system.ts";
-import { endWhenBroken } from "./termination.ts";
+import { endOnRejection } from "./termination.ts";
 import { VERSION } from "./version.ts";
 
 /**
  * A leader that cannot read the jobs, while others might, steps down after 30 s, as one without PostgreSQL does.
  * For the first 10 s its view is trusted, so that it may be blind for 20 s.
  */
-const LEADS_BLIND_MS = 20_000;
+const LEADS_STALE_MS = 20_000;
 
 export interface RunningController {
   /**
@@ -122,20 +122,20 @@ export function runController(options: {
     clock,
     retentionDays: required(configuration, "retentionDays"),
     onRemoved: (what, count) => {
-      sayRemoved(log, what, count);
+      logRemoved(log, what, count);
     },
   });
   const scheduling = controller.run(stop.signal);
   // Replicas list and watch the jobs also while they do not lead: one that cannot does not stand for election.
-  const elections = leadership.run(election.signal, () => controller.blindMs < LEADS_BLIND_MS);
+  const elections = leadership.run(election.signal, () => controller.staleMs < LEADS_STALE_MS);
   const others = [
     delivery.run(stop.signal),
     maintain({ name: "history", ...retention }, { log, metrics }, stop.signal),
   ];
-  for (const loop of [scheduling, elections, ...others]) endWhenBroken(loop, log);
+  for (const loop of [scheduling, elections, ...others]) endOnRejection(loop, log);
   return {
     get working() {
-      return controller.blindMs === 0;
+      return controller.staleMs === 0;
     },
     get refused() {
       return controller.refused;

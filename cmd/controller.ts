@@ -2,9 +2,9 @@
 import { runController } from "./controller-part.ts";
 import { serve } from "./serving.ts";
 
-await serve("controller", async ({ configuration, foundation, store, ending, identity }) => {
+await serve("controller", async ({ configuration, foundation, store, shutdown, identity }) => {
   const controller = runController({ foundation, configuration, store, worker: identity });
-  ending.add("controller", () => controller.end());
+  shutdown.add("controller", () => controller.end());
   foundation.log.info({ worker: identity }, "ready");
   return controller;
 });

@@ -2,8 +2,8 @@ import { required, type Configuration } from "../src/configuration/configuration
 import { createFinishedJobs } from "../src/gateway/finished-jobs.ts";
 import type { Foundation } from "./foundation.ts";
 import type { JobStoreChoice } from "./job-store-choice.ts";
-import { maintain, sayRemoved } from "./maintenance.ts";
-import { endWhenBroken } from "./termination.ts";
+import { maintain, logRemoved } from "./maintenance.ts";
+import { endOnRejection } from "./termination.ts";
 
 /**
  * Deletes one-time jobs that have long been finished, until `end`, which waits for the deletion under way. Runs in the
@@ -24,12 +24,12 @@ export function runFinishedJobs(options: {
     clock,
     days: configuration.finishedJobsDays ?? required(configuration, "retentionDays"),
     onRemoved: (count) => {
-      sayRemoved(log, name, count);
+      logRemoved(log, name, count);
     },
   });
   const ends = new AbortController();
   const running = maintain({ name, ...finishedJobs }, { log, metrics }, ends.signal);
-  endWhenBroken(running, log);
+  endOnRejection(running, log);
   return {
     async end() {
       ends.abort(new Error("the process ends"));

@@ -1,7 +1,7 @@
 import { required, type Configuration } from "../src/configuration/configuration.ts";
 import { parseTrustedProxies } from "../src/gateway/client-address.ts";
 import { createGateway, type Gateway } from "../src/gateway/gateway.ts";
-import { LAST_ANSWERS_MS } from "../src/gateway/http-server.ts";
+import { DRAIN_MS } from "../src/gateway/http-server.ts";
 import { otpMessage } from "../src/mail/otp-message.ts";
 import { createEmailLog } from "../src/postgres/email-log.ts";
 import { createIdempotencyKeys } from "../src/postgres/idempotency-keys.ts";
@@ -72,7 +72,7 @@ export async function createGatewayPart(options: {
   return {
     ...gateway,
     async close() {
-      const until = monotonic() + LAST_ANSWERS_MS;
+      const until = monotonic() + DRAIN_MS;
       await gateway.close();
       // An idempotency key that is left in flight says for 24 hours that its mail may have been sent.
       await within(Math.max(0, until - monotonic()), idempotency.written(), timers);

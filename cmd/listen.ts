@@ -5,21 +5,21 @@ import { StartProblem } from "../src/configuration/start-problem.ts";
 /** Which variable sets the port that something listens on. */
 type PortVariable = "PORT" | "CARILLON_METRICS_PORT";
 
-export interface ListenAt {
+export interface ListenAddress {
   /** Undefined: on all addresses, of IPv6 and IPv4. */
   host: string | undefined;
   port: number;
 }
 
 /** Listens and returns the base URL; rejects with the listen error. */
-export async function listen(server: Server, { host, port }: ListenAt): Promise<string> {
+export async function listen(server: Server, { host, port }: ListenAddress): Promise<string> {
   server.listen({ port, ...(host !== undefined && { host }) });
   await once(server, "listening");
   return baseUrl(host, (server.address() as AddressInfo).port);
 }
 
 /** Rejects as `listen` would there, before anything is started that would have to end again. */
-export async function assertFree(at: ListenAt): Promise<void> {
+export async function assertFree(at: ListenAddress): Promise<void> {
   const server = createServer();
   await listen(server, at);
   server.close();

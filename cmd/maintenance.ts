@@ -39,6 +39,6 @@ export async function maintain(
 }
 
 /** Logs that a task removed something. */
-export function sayRemoved(log: Logger, what: string, count: number): void {
+export function logRemoved(log: Logger, what: string, count: number): void {
   log.info({ what, count }, "removed what is past its retention");
 }

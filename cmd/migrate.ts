@@ -7,12 +7,12 @@ import { migrate } from "../src/postgres/migrate.ts";
 import { bootstrap, firstAccount } from "./bootstrap.ts";
 import { readEnvironment } from "./environment.ts";
 import { reportFailure } from "./problem.ts";
-import { outliveReaders, say } from "./say.ts";
+import { ignoreClosedReaders, say } from "./say.ts";
 import { monotonic, timers } from "./system.ts";
 import { untilAvailable } from "./until-available.ts";
 import { VERSION } from "./version.ts";
 
-outliveReaders();
+ignoreClosedReaders();
 // In a pod this is the first process of a container, which ignores signals that it does not handle. PostgreSQL
 // rolls back the migration under way.
 process.once("SIGTERM", () => process.exit(143));

@@ -20,6 +20,6 @@ export function write(line: string): Promise<void> {
  * The reader of our output may end before us (`npm start | head`). Without this Node would then end the process in the
  * middle of everything, and leave a bundled PostgreSQL behind.
  */
-export function outliveReaders(): void {
+export function ignoreClosedReaders(): void {
   for (const stream of [process.stdout, process.stderr]) stream.on("error", () => undefined);
 }

@@ -16,7 +16,7 @@ import {
   type Readiness,
 } from "../src/telemetry/readiness.ts";
 import { connectCluster } from "./cluster.ts";
-import { createEnding, type Ending } from "./ending.ts";
+import { createShutdown, type Shutdown } from "./shutdown.ts";
 import { readEnvironment } from "./environment.ts";
 import { createFoundation, type Foundation } from "./foundation.ts";
 import type { JobStoreChoice } from "./job-store-choice.ts";
@@ -25,7 +25,7 @@ import { onPort } from "./listen.ts";
 import { logOptions } from "./log-options.ts";
 import { createPostgresJobs } from "./postgres-jobs.ts";
 import { problemOf, reportFailure } from "./problem.ts";
-import { outliveReaders } from "./say.ts";
+import { ignoreClosedReaders } from "./say.ts";
 import { timers } from "./system.ts";
 import { untilTerminated } from "./termination.ts";
 import { untilReady } from "./until-ready.ts";
@@ -41,7 +41,7 @@ export interface Serving {
   foundation: Foundation;
   store: JobStoreChoice;
   readiness: Readiness;
-  ending: Ending;
+  shutdown: Shutdown;
   /** Unique among the processes of an installation. */
   identity: string;
 }
@@ -63,9 +63,9 @@ export async function serve(
   program: "gateway" | "controller",
   start: (serving: Serving) => Promise<RunningPart>,
 ): Promise<never> {
-  outliveReaders();
+  ignoreClosedReaders();
   const terminated = untilTerminated();
-  const ending = createEnding();
+  const shutdown = createShutdown();
   let databaseUrl: string | undefined;
   try {
     const configuration = readEnvironment(program);
@@ -80,7 +80,7 @@ export async function serve(
             ...(program === "gateway" ? { timeoutMs: REST_TIMEOUT_MS } : {}),
           })
         : undefined;
-    if (cluster) ending.add("API server connections", () => cluster.close());
+    if (cluster) shutdown.add("API server connections", () => cluster.close());
     const foundation = createFoundation({
       program,
       configuration,
@@ -90,7 +90,7 @@ export async function serve(
       log,
       ...(cluster ? { cluster } : {}),
     });
-    ending.add("database connections", () => foundation.close());
+    shutdown.add("database connections", () => foundation.close());
     const store = cluster
       ? createKubernetesJobs({ foundation, configuration })
       : createPostgresJobs(foundation);
@@ -122,14 +122,14 @@ export async function serve(
         readiness,
       }),
     );
-    ending.add("metrics", () => health.close());
+    shutdown.add("metrics", () => health.close());
     log.info({ port: health.port, version: VERSION }, "metrics and probes");
 
     await databaseReady(foundation, databaseUrl, terminated);
     if (!terminated.aborted) {
       const pod = configuration.podName ?? hostname();
       const identity = `${pod}-${process.pid}-${Date.now().toString(36)}`;
-      part = await start({ configuration, foundation, store, readiness, ending, identity });
+      part = await start({ configuration, foundation, store, readiness, shutdown, identity });
       void untilReady(readiness, terminated);
       await aborted(terminated);
       log.info("ending");
@@ -137,7 +137,7 @@ export async function serve(
   } catch (error) {
     if (!terminated.aborted) reportFailure(error, databaseUrl);
   }
-  await ending.run();
+  await shutdown.run();
   process.exit();
 }
 

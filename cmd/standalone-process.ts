@@ -28,7 +28,7 @@ import { createMetrics } from "../src/telemetry/metrics.ts";
 import { createDependencyChecks, createReadiness } from "../src/telemetry/readiness.ts";
 import { installationRules } from "./account-rules.ts";
 import { runController } from "./controller-part.ts";
-import { createEnding, type Ending } from "./ending.ts";
+import { createShutdown, type Shutdown } from "./shutdown.ts";
 import { readEnvironment } from "./environment.ts";
 import { runFinishedJobs } from "./finished-jobs-part.ts";
 import { createFoundation } from "./foundation.ts";
@@ -38,26 +38,26 @@ import { logOptions } from "./log-options.ts";
 import { startCatcher } from "./mail-catcher.ts";
 import { createPostgresJobs } from "./postgres-jobs.ts";
 import { reportFailure } from "./problem.ts";
-import { outliveReaders, say } from "./say.ts";
+import { ignoreClosedReaders, say } from "./say.ts";
 import { endWithFailure, untilTerminated } from "./termination.ts";
 import { untilReady } from "./until-ready.ts";
 import { VERSION } from "./version.ts";
 
-outliveReaders();
+ignoreClosedReaders();
 const terminated = untilTerminated();
 let databaseUrl: string | undefined;
 let lookAt: string | undefined;
-const ending = createEnding();
+const shutdown = createShutdown();
 try {
-  await start(ending);
+  await start(shutdown);
   await aborted(terminated);
 } catch (error) {
   if (!terminated.aborted) reportFailure(error, databaseUrl, lookAt);
 }
-await ending.run();
+await shutdown.run();
 process.exit();
 
-async function start(ending: Ending): Promise<void> {
+async function start(shutdown: Shutdown): Promise<void> {
   const configuration = readEnvironment("standalone");
   if (required(configuration, "jobStore") !== "postgres")
     throw new StartProblem(
@@ -65,7 +65,7 @@ async function start(ending: Ending): Promise<void> {
     );
   installationRules(configuration);
   const directory = await openDataDirectory(required(configuration, "dataDir"));
-  ending.add("data directory", () => directory.release());
+  shutdown.add("data directory", () => directory.release());
   const state = await readState(directory);
   const host = required(configuration, "host");
   const port = required(configuration, "port");
@@ -81,7 +81,7 @@ async function start(ending: Ending): Promise<void> {
     reserved: [port, metricsPort],
     say,
   });
-  ending.add("mail catcher", () => catcher.close());
+  shutdown.add("mail catcher", () => catcher.close());
 
   const log = createLogger({ ...logOptions(configuration, process.stderr), output: "stderr" });
   const lock = await lockDatabase({
@@ -99,7 +99,7 @@ async function start(ending: Ending): Promise<void> {
       log.info("this process holds the database again");
     },
   });
-  ending.add("database lock", () => lock.release());
+  shutdown.add("database lock", () => lock.release());
   await migrate({ url: databaseUrl, appVersion: VERSION, onProgress: say, signal: terminated });
 
   const metrics = createMetrics({ version: VERSION, program: "standalone" });
@@ -114,13 +114,13 @@ async function start(ending: Ending): Promise<void> {
     metrics,
     log,
   });
-  ending.add("database connections", () => foundation.close());
+  shutdown.add("database connections", () => foundation.close());
   const { pool, runPool, leasePool, accounts, apiKeys, smtpSettings, clock } = foundation;
   await assertNoTransactionPooling([runPool, leasePool]);
   await assertKeysKnown({ pool, keyRing });
   await untilAborted(clock.start(), terminated);
   await directory.write(CONNECTION_FILE, `${databaseUrl}\n`);
-  ending.add("connection file", () => directory.remove(CONNECTION_FILE));
+  shutdown.add("connection file", () => directory.remove(CONNECTION_FILE));
 
   const before = state.mailCatcher?.smtpPort;
   const begins = state.firstStart === "begun" || (await accounts.list()).length === 0;
@@ -145,7 +145,7 @@ async function start(ending: Ending): Promise<void> {
     "CARILLON_METRICS_PORT",
     startHealthServer({ host, port: metricsPort, metrics, readiness }),
   );
-  ending.add("metrics", () => health.close());
+  shutdown.add("metrics", () => health.close());
   const controller = runController({
     foundation,
     configuration,
@@ -154,9 +154,9 @@ async function start(ending: Ending): Promise<void> {
   });
   const finishedJobs = runFinishedJobs({ foundation, configuration, store });
   // Runs after the next step: deliveries send their mails by the same mailer.
-  ending.add("mails", () => gateway.endMails());
+  shutdown.add("mails", () => gateway.endMails());
   // At the same time, so that requests finish while runs do.
-  ending.add("gateway and deliveries", async () => {
+  shutdown.add("gateway and deliveries", async () => {
     await Promise.all([gateway.close(), controller.end(), finishedJobs.end()]);
   });
 
@@ -189,7 +189,7 @@ async function embedded(dataDir: string): Promise<string> {
         databaseLost(log);
       },
     });
-    ending.add("PostgreSQL", () => server.stop());
+    shutdown.add("PostgreSQL", () => server.stop());
     return server.url;
   } catch (cause) {
     throw new StartProblem(cause instanceof Error ? cause.message : String(cause), { cause });

@@ -31,7 +31,7 @@ export function endWithFailure(): void {
 }
 
 /** Logs a loop that rejects, which is a fault of ours, and ends the process. */
-export function endWhenBroken(loop: Promise<void>, log: Logger): void {
+export function endOnRejection(loop: Promise<void>, log: Logger): void {
   loop.catch((error: unknown) => {
     log.error({ err: error }, "a part that must not end has ended: stopping");
     endWithFailure();

@@ -4,7 +4,7 @@ import {
   accountNamed,
   asJson,
   CommandFailed,
-  given,
+  requiredValue,
   type AdminStores,
   type Command,
 } from "./command.ts";
@@ -24,7 +24,7 @@ export const ACCOUNT_COMMANDS: readonly Command[] = [
       const { namespace } = options;
       const namespaceUid = namespace === undefined ? "" : await stores.namespaceUid(namespace);
       const account = await stores.accounts.create({
-        name: given(positionals, "NAME"),
+        name: requiredValue(positionals, "NAME"),
         ...(namespace === undefined ? {} : { namespace }),
         ...(namespaceUid === "" ? {} : { namespaceUid }),
       });
@@ -46,8 +46,8 @@ export const ACCOUNT_COMMANDS: readonly Command[] = [
     positionals: ["NAME"],
     options: { namespace: { ...NAMESPACE, required: true } },
     async run({ stores, positionals, options }) {
-      const account = await accountNamed(stores, given(positionals, "NAME"));
-      const namespace = given(options, "namespace");
+      const account = await accountNamed(stores, requiredValue(positionals, "NAME"));
+      const namespace = requiredValue(options, "namespace");
       const uid = await stores.namespaceUid(namespace);
       const bound = await stores.accounts.bind(account.id, namespace, uid);
       return asJson(accountView(bound));
@@ -60,7 +60,7 @@ export const ACCOUNT_COMMANDS: readonly Command[] = [
     positionals: ["NAME"],
     options: {},
     async run({ stores, positionals }) {
-      const account = await accountNamed(stores, given(positionals, "NAME"));
+      const account = await accountNamed(stores, requiredValue(positionals, "NAME"));
       const note = await stores.deleteAccount(account);
       const view = { ...accountView(account), deleted: true };
       return note === undefined ? asJson(view) : { ...asJson({ ...view, note }), note };
@@ -73,8 +73,8 @@ export const ACCOUNT_COMMANDS: readonly Command[] = [
     positionals: ["NAME", "CIDR[:PORT]"],
     options: {},
     async run({ stores, positionals }) {
-      const account = await accountNamed(stores, given(positionals, "NAME"));
-      const rule = given(positionals, "CIDR[:PORT]");
+      const account = await accountNamed(stores, requiredValue(positionals, "NAME"));
+      const rule = requiredValue(positionals, "CIDR[:PORT]");
       stores.checkRule(rule);
       await stores.accounts.allow(account.id, rule);
       return asJson(await rulesView(stores, account));
@@ -86,8 +86,8 @@ export const ACCOUNT_COMMANDS: readonly Command[] = [
     positionals: ["NAME", "CIDR[:PORT]"],
     options: {},
     async run({ stores, positionals }) {
-      const account = await accountNamed(stores, given(positionals, "NAME"));
-      const rule = given(positionals, "CIDR[:PORT]");
+      const account = await accountNamed(stores, requiredValue(positionals, "NAME"));
+      const rule = requiredValue(positionals, "CIDR[:PORT]");
       if (!(await stores.accounts.disallow(account.id, rule)))
         throw new CommandFailed(`${account.name} has no rule ${rule}`);
       return asJson(await rulesView(stores, account));
@@ -99,7 +99,7 @@ export const ACCOUNT_COMMANDS: readonly Command[] = [
     positionals: ["NAME"],
     options: {},
     async run({ stores, positionals }) {
-      const account = await accountNamed(stores, given(positionals, "NAME"));
+      const account = await accountNamed(stores, requiredValue(positionals, "NAME"));
       return asJson(await rulesView(stores, account));
     },
   },

@@ -89,7 +89,10 @@ export async function accountNamed(stores: AdminStores, name: string): Promise<A
 }
 
 /** A required positional or option: the parser has made sure that it is there. */
-export function given(values: Readonly<Record<string, string | undefined>>, name: string): string {
+export function requiredValue(
+  values: Readonly<Record<string, string | undefined>>,
+  name: string,
+): string {
   const value = values[name];
   if (value === undefined) throw new UsageError(`${name} is missing`);
   return value;

@@ -6,7 +6,7 @@ import {
   asJson,
   asTable,
   CommandFailed,
-  given,
+  requiredValue,
   UsageError,
   type Command,
   type Invocation,
@@ -26,7 +26,7 @@ export const CREDENTIAL_COMMANDS: readonly Command[] = [
       label: { value: "LABEL", meaning: "what the key is for" },
     },
     async run({ stores, options }) {
-      const account = await accountNamed(stores, given(options, "account"));
+      const account = await accountNamed(stores, requiredValue(options, "account"));
       const { key, raw } = await stores.apiKeys.create(account.id, options["label"] ?? "");
       return { text: raw, json: { ...keyView(key), key: raw } };
     },
@@ -37,7 +37,7 @@ export const CREDENTIAL_COMMANDS: readonly Command[] = [
     positionals: [],
     options: { account: ACCOUNT },
     async run({ stores, options }) {
-      const account = await accountNamed(stores, given(options, "account"));
+      const account = await accountNamed(stores, requiredValue(options, "account"));
       const keys = await stores.apiKeys.list(account.id);
       return {
         text: asTable(
@@ -60,8 +60,8 @@ export const CREDENTIAL_COMMANDS: readonly Command[] = [
     positionals: ["ID"],
     options: { account: ACCOUNT },
     async run({ stores, positionals, options }) {
-      const account = await accountNamed(stores, given(options, "account"));
-      const id = given(positionals, "ID");
+      const account = await accountNamed(stores, requiredValue(options, "account"));
+      const id = requiredValue(positionals, "ID");
       if (!(await stores.apiKeys.delete(account.id, id)))
         throw new CommandFailed(`${account.name} has no key ${id}`);
       return { text: `deleted ${id}`, json: { id, deleted: true } };
@@ -83,7 +83,7 @@ export const CREDENTIAL_COMMANDS: readonly Command[] = [
     positionals: [],
     options: { account: ACCOUNT },
     async run({ stores, options }) {
-      const account = await accountNamed(stores, given(options, "account"));
+      const account = await accountNamed(stores, requiredValue(options, "account"));
       const secrets = await stores.signingSecrets.current(account.id);
       return { text: secrets[0] ?? "", json: { account: account.name, secrets } };
     },
@@ -95,7 +95,7 @@ export const CREDENTIAL_COMMANDS: readonly Command[] = [
     positionals: [],
     options: { account: ACCOUNT },
     async run({ stores, options }) {
-      const account = await accountNamed(stores, given(options, "account"));
+      const account = await accountNamed(stores, requiredValue(options, "account"));
       const { secret, oldValidUntil } = await stores.signingSecrets.rotate(account.id);
       return {
         text: secret,
@@ -126,21 +126,21 @@ export const CREDENTIAL_COMMANDS: readonly Command[] = [
     },
     async run(invocation) {
       const { stores, options } = invocation;
-      const port = portOf(given(options, "port"));
+      const port = portOf(requiredValue(options, "port"));
       const username = options["username"] ?? null;
       if (username === "") throw new UsageError("--username is empty: leave it out for none");
       const password = await passwordOf(invocation);
       if ((username === null) !== (password === null))
         throw new UsageError("--username and --password-stdin go together");
       const settings = {
-        host: hostOf(given(options, "host")),
+        host: hostOf(requiredValue(options, "host")),
         port,
-        from: senderOf(given(options, "from")),
+        from: senderOf(requiredValue(options, "from")),
         username,
         password,
         tls: tlsOf(options["tls"], port),
       };
-      const account = await accountNamed(stores, given(options, "account"));
+      const account = await accountNamed(stores, requiredValue(options, "account"));
       await stores.smtpSettings.set(account.id, settings);
       const kept = asJson({
         account: account.name,
@@ -166,10 +166,10 @@ export const CREDENTIAL_COMMANDS: readonly Command[] = [
     async run(invocation) {
       const { stores, options, switches } = invocation;
       const password = await readPassword(invocation);
-      const account = await accountNamed(stores, given(options, "account"));
+      const account = await accountNamed(stores, requiredValue(options, "account"));
       const user = await stores.users.create({
         account: account.id,
-        email: given(options, "email"),
+        email: requiredValue(options, "email"),
         password,
         admin: switches.has("admin"),
       });
@@ -193,7 +193,7 @@ export const CREDENTIAL_COMMANDS: readonly Command[] = [
     async run(invocation) {
       const { stores, options } = invocation;
       const password = await readPassword(invocation);
-      const email = given(options, "email");
+      const email = requiredValue(options, "email");
       const user = await stores.users.byEmail(email);
       if (!user) throw new CommandFailed(`there is no user ${email}`);
       await stores.users.setPassword(user.id, password);

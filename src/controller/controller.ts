@@ -15,7 +15,7 @@ import { LockedJobs } from "./locked-jobs.ts";
 import { createReconciler, type ControllerMetrics } from "./reconciler.ts";
 import { createReflector, type ReflectorSink } from "./reflector.ts";
 import { StatusCounts } from "./status-counts.ts";
-import { Suspects } from "./suspects.ts";
+import { SuspectCursors } from "./suspect-cursors.ts";
 import { TouchedCursors } from "./touched-cursors.ts";
 import { WakeHeap } from "./wake-heap.ts";
 import { WorkQueue } from "./work-queue.ts";
@@ -49,7 +49,7 @@ export interface Controller {
    * Milliseconds since the job store has been away for so long that nothing is scheduled by the known jobs any more; 0
    * while they can be trusted, Infinity before the first list. Replicas that do not lead keep their view too.
    */
-  readonly blindMs: number;
+  readonly staleMs: number;
   /** Namespaces that refused to be listed: their jobs wait. */
   readonly refused: readonly string[];
 }
@@ -108,7 +108,7 @@ export function createController(deps: ControllerDeps): Controller {
   const reflector = createReflector({ jobs, timers, random, monotonic, log, resyncMs });
 
   /** Monotonic: since when the view cannot be trusted; undefined while it can. */
-  let blindSince: number | undefined = -Infinity;
+  let staleSince: number | undefined = -Infinity;
   let refusedNamespaces: readonly string[] = [];
   let leading = false;
   /** Rises with every change of leadership: results of work that began in an older term are discarded. */
@@ -127,7 +127,7 @@ export function createController(deps: ControllerDeps): Controller {
    * minutes.
    */
   let cancelledLast = false;
-  const suspects = new Suspects({
+  const suspects = new SuspectCursors({
     view,
     timers,
     log,
@@ -177,14 +177,14 @@ export function createController(deps: ControllerDeps): Controller {
         }
       for (const uid of suspects.listed(whole)) if (!uids.has(uid)) tombstones.add(uid);
       refusedNamespaces = refused;
-      if (blindSince !== undefined && blindSince !== -Infinity)
+      if (staleSince !== undefined && staleSince !== -Infinity)
         log.info("the job store is listed again; scheduling goes on");
-      blindSince = undefined;
+      staleSince = undefined;
       cursorsDue = true;
       bell.ring();
     },
     stale() {
-      blindSince = monotonic();
+      staleSince = monotonic();
       log.warn("the job store has been away for long; scheduling pauses until it is listed again");
     },
   };
@@ -301,7 +301,7 @@ export function createController(deps: ControllerDeps): Controller {
       const current = (): boolean => leading && term === inTerm;
       try {
         // `holds` may turn false before the listener hears of it: asked before every batch.
-        if (blindSince !== undefined || !leading) {
+        if (staleSince !== undefined || !leading) {
           await bell.wait(HOUR, signal);
           continue;
         }
@@ -373,8 +373,8 @@ export function createController(deps: ControllerDeps): Controller {
   }
 
   return {
-    get blindMs() {
-      return blindSince === undefined ? 0 : monotonic() - blindSince;
+    get staleMs() {
+      return staleSince === undefined ? 0 : monotonic() - staleSince;
     },
     get refused() {
       return refusedNamespaces;

@@ -15,7 +15,7 @@ export interface JobEntry {
   reported: number | undefined;
   /** Lost compare-and-sets in a row. */
   conflicts: number;
-  /** The version of a cursor that contradicts the store, and that a newer list has proved wrong; see `Suspects`. */
+  /** The version of a cursor that contradicts the store and was proved wrong by a newer list; see `SuspectCursors`. */
   disproved: number | undefined;
 }
 

@@ -13,7 +13,7 @@ import { JobNotFound, JobOwned, VersionConflict } from "../domain/ports/job-stor
 import { ERROR_CODES, type ErrorCode } from "./error-codes.ts";
 
 /** Findings in one answer; more would only be noise. */
-export const MOST_DETAILS = 20;
+export const MAX_DETAILS = 20;
 
 /** Characters. Answers repeat names from the request, which may be as long as a body. */
 const MOST_TEXT = 1_000;
@@ -40,7 +40,7 @@ export class ApiError extends Error {
     super(clipped(message, MOST_TEXT), { cause: more.cause });
     this.name = "ApiError";
     this.code = code;
-    this.details = more.details?.slice(0, MOST_DETAILS).map(clippedFinding);
+    this.details = more.details?.slice(0, MAX_DETAILS).map(clippedFinding);
     this.headers = {
       ...more.headers,
       ...(more.retryAfterSeconds === undefined
@@ -55,7 +55,7 @@ export class ApiError extends Error {
 }
 
 /**
- * 400. The text names the first finding; `details` has the first `MOST_DETAILS`. `found`: how many there were, if
+ * 400. The text names the first finding; `details` has the first `MAX_DETAILS`. `found`: how many there were, if
  * not all are given.
  */
 export function invalid(findings: readonly Finding[], found = findings.length): ApiError {

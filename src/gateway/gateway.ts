@@ -28,7 +28,7 @@ import { docsPage } from "./docs-page.ts";
 import { createBodyRoom } from "./body-room.ts";
 import type { ApiRequest, Handler } from "./endpoint.ts";
 import { routeEndpoint, type BodyOf, type QueryOf } from "./endpoint-route.ts";
-import { createHttpServer, LAST_ANSWERS_MS, type HttpServer } from "./http-server.ts";
+import { createHttpServer, DRAIN_MS, type HttpServer } from "./http-server.ts";
 import { openApiDocument } from "./openapi.ts";
 import type { Page } from "./page.ts";
 import { createListTurns, type InTurn } from "./read-turns.ts";
@@ -151,7 +151,7 @@ export function createGateway(given: GatewayOptions): Gateway {
     server: () => (http ??= createHttpServer({ handle, metrics })).server,
     async close() {
       if (!http?.server.listening) return;
-      await within(LAST_ANSWERS_MS, http.end(options.timers).then(workDone), options.timers);
+      await within(DRAIN_MS, http.end(options.timers).then(workDone), options.timers);
     },
     workDone,
   };

@@ -21,7 +21,7 @@ const KEEP_ALIVE_MS = 65_000;
 const REQUEST_TIMEOUT = "ERR_HTTP_REQUEST_TIMEOUT";
 
 /** How long answers may take once the server has begun to end: the process has 30 s for all of its parts. */
-export const LAST_ANSWERS_MS = 25_000;
+export const DRAIN_MS = 25_000;
 
 /** How long a connection may stay quiet when the server is ending, or after the connection was refused. */
 const LINGER_MS = 500;
@@ -154,7 +154,7 @@ export function createHttpServer(options: {
       // For Node a connection is not idle before its first request. Browsers open some ahead and never use them.
       for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy();
     });
-    const patience = timers.after(LAST_ANSWERS_MS, () => server.closeAllConnections());
+    const patience = timers.after(DRAIN_MS, () => server.closeAllConnections());
     try {
       await new Promise<void>((resolve, reject) => {
         // An HTTP server's own `close` closes idle connections at once, and requests in the air are lost.

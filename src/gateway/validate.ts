@@ -1,7 +1,7 @@
 import { Ajv2020, type ErrorObject, type ValidateFunction } from "ajv/dist/2020.js";
 import type { Static, TSchema } from "typebox";
 import type { Finding } from "../domain/findings.ts";
-import { invalid, MOST_DETAILS } from "./errors.ts";
+import { invalid, MAX_DETAILS } from "./errors.ts";
 import { instead } from "./known-names.ts";
 
 const ajv = new Ajv2020({
@@ -33,7 +33,7 @@ export function validator<S extends TSchema>(
     check.errors = null;
     // Only those that are shown: to find the name that was meant takes long, for thousands of them.
     throw invalid(
-      errors.slice(0, MOST_DETAILS).map((error) => finding(error, member)),
+      errors.slice(0, MAX_DETAILS).map((error) => finding(error, member)),
       errors.length,
     );
   };

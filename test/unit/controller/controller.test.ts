@@ -548,7 +548,7 @@ describe("the store is lossy or away", () => {
       if (expires) w.jobs.expire();
       else w.jobs.wake();
       await w.time.advanceTo(at(`${minute}:16`));
-      expect(controller.blindMs).toBe(0);
+      expect(controller.staleMs).toBe(0);
       w.jobs.down = false;
       if (!expires) w.jobs.put(minutely(`since ${minute}`));
     }
@@ -629,7 +629,7 @@ describe("a store that lets nobody watch it for long", () => {
       ["12:01", "12:02"],
       ["12:01", "12:02"],
     ]);
-    expect(controller.blindMs).toBe(0);
+    expect(controller.staleMs).toBe(0);
     expect(w.jobs.lists).toBeLessThan(60);
   });
 
@@ -702,13 +702,13 @@ describe("the store fails just when it is to be listed", () => {
     await w.time.advanceTo(at("12:02:30"));
     expect(w.ledger.runs).toEqual([]);
     // Blind during all of the outage but its first ten seconds and one backoff.
-    expect(controller.blindMs).toBeGreaterThan(90_000);
-    expect(controller.blindMs).toBeLessThan(120_000);
+    expect(controller.staleMs).toBeGreaterThan(90_000);
+    expect(controller.staleMs).toBeLessThan(120_000);
     w.jobs.put(minutely("a", { generation: 2, spec: { suspend: true } }));
     w.jobs.down = false;
     await w.time.advanceTo(at("12:02:40"));
     expect([keys(w, "a"), keys(w, "b")]).toEqual([[], ["12:02"]]);
-    expect(controller.blindMs).toBe(0);
+    expect(controller.staleMs).toBe(0);
   });
 
   test("a list that is under way at the end is not gone on with", async () => {
@@ -742,10 +742,10 @@ describe("the store fails just when it is to be listed", () => {
     w.jobs.expire();
     await w.time.advanceTo(at("12:02:30"));
     const created = w.ledger.runs.length;
-    const { blindMs } = controller;
+    const { staleMs } = controller;
     answer.resolve();
     expect(created).toBe(0);
-    expect(blindMs).toBeGreaterThan(90_000);
+    expect(staleMs).toBeGreaterThan(90_000);
     await w.time.advanceTo(at("12:02:40"));
     expect(keys(w)).toEqual(["12:02"]);
     // The log says that scheduling goes on just as it said that it pauses, although no call has failed.
@@ -769,7 +769,7 @@ describe("the store fails just when it is to be listed", () => {
       ["12:01"],
       ["12:01"],
     ]);
-    expect(first.controller).toMatchObject({ blindMs: 0, refused: ["team-b"] });
+    expect(first.controller).toMatchObject({ staleMs: 0, refused: ["team-b"] });
     // A leader that starts meanwhile knows of b only by its cursor.
     await first.stop();
     w.jobs.lists = 0;
@@ -793,10 +793,10 @@ describe("the store fails just when it is to be listed", () => {
     w.jobs.put(minutely("a"));
     const { controller } = start(w);
     await w.time.advanceTo(at("12:05"));
-    expect(controller.blindMs).toBe(Infinity);
+    expect(controller.staleMs).toBe(Infinity);
     w.jobs.down = false;
     await w.time.advanceTo(at("12:05:10"));
-    expect(controller.blindMs).toBe(0);
+    expect(controller.staleMs).toBe(0);
   });
 });
 

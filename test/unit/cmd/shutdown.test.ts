@@ -1,29 +1,29 @@
 import { expect, test } from "vitest";
-import { createEnding } from "../../../cmd/ending.ts";
+import { createShutdown } from "../../../cmd/shutdown.ts";
 
 test("what was started last ends first, one after the other, and a failure keeps no other", async () => {
   const said: string[] = [];
-  const ending = createEnding((name, error) => said.push(`${name}: ${String(error)}`));
+  const shutdown = createShutdown((name, error) => said.push(`${name}: ${String(error)}`));
   const gate = Promise.withResolvers<void>();
-  ending.add("database", () => {
+  shutdown.add("database", () => {
     said.push("database");
   });
-  ending.add("metrics", () => Promise.reject(new Error("no")));
-  ending.add("job store", () => {
+  shutdown.add("metrics", () => Promise.reject(new Error("no")));
+  shutdown.add("job store", () => {
     throw new Error("neither");
   });
-  ending.add("gateway", async () => {
+  shutdown.add("gateway", async () => {
     await gate.promise;
     said.push("gateway");
   });
-  const first = ending.run();
-  const second = ending.run();
+  const first = shutdown.run();
+  const second = shutdown.run();
   await new Promise(setImmediate);
   expect(said).toEqual([]);
   gate.resolve();
   await Promise.all([first, second]);
   const all = ["gateway", "job store: Error: neither", "metrics: Error: no", "database"];
   expect(said).toEqual(all);
-  await ending.run();
+  await shutdown.run();
   expect(said).toEqual(all);
 });

@@ -1,11 +1,11 @@
 /** Steps that end what was started, the last started first. */
-export interface Ending {
+export interface Shutdown {
   /** Adds a step. If it fails, that is reported, and the others run all the same. */
   add(name: string, end: () => Promise<void> | void): void;
   run(): Promise<void>;
 }
 
-export function createEnding(onError = tell): Ending {
+export function createShutdown(onError = tell): Shutdown {
   const steps: { name: string; end: () => Promise<void> | void }[] = [];
   let running: Promise<void> | undefined;
   async function endAll(): Promise<void> {

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
 import {
-  clusterAtHand,
+  configuredCluster,
   createAccountsInCluster,
-  type AtHand,
+  type ConfiguredCluster,
   type ClusterQuestions,
-} from "../../../src/admin/cluster-at-hand.ts";
+} from "../../../src/admin/accounts-in-cluster.ts";
 import { JobsLeft } from "../../../src/domain/ports/accounts.ts";
 
 describe("which cluster is at hand", () => {
@@ -22,7 +22,7 @@ describe("which cluster is at hand", () => {
     },
     { title: "some database", jobStore: undefined, url, named: false, is: "unnamed" },
   ] as const)("$title: $is", ({ jobStore, url: databaseUrl, named, is }) => {
-    expect(clusterAtHand({ jobStore, databaseUrl, named })).toBe(is);
+    expect(configuredCluster({ jobStore, databaseUrl, named })).toBe(is);
   });
 });
 
@@ -30,7 +30,7 @@ const AWAY = new Error("connection refused");
 
 /** `asked`: the calls to the cluster, and what else was done. */
 function accounts(
-  atHand: AtHand,
+  configured: ConfiguredCluster,
   answers: Partial<ClusterQuestions> = {},
   watchNamespaces: string[] = [],
 ) {
@@ -52,7 +52,7 @@ function accounts(
     },
   };
   const of = createAccountsInCluster({
-    atHand,
+    configured,
     cluster,
     watchNamespaces,
     say: (line) => said.push(line),
@@ -78,10 +78,10 @@ describe("the uid of a namespace", () => {
   });
 
   test.each([
-    { atHand: "none", says: 1 },
-    { atHand: "unnamed", says: 0 },
-  ] as const)("nobody is asked where the cluster is $atHand", async ({ atHand, says }) => {
-    const { of, said, asked } = accounts(atHand);
+    { configured: "none", says: 1 },
+    { configured: "unnamed", says: 0 },
+  ] as const)("nobody is asked where the cluster is $atHand", async ({ configured, says }) => {
+    const { of, said, asked } = accounts(configured);
     expect(await of.namespaceUid("team")).toBe("");
     expect([said.length, asked]).toEqual([says, []]);
   });
@@ -112,13 +112,13 @@ describe("an account goes", () => {
   const left = new JobsLeft("team", { cause: AWAY });
 
   test.each([
-    { title: "with what the cluster has of it", atHand: "named", of: account },
-    { title: "without a cluster", atHand: "none", of: account },
-    { title: "without a namespace", atHand: "unnamed", of: { ...account, namespace: null } },
-  ] as const)("$title", async ({ atHand, of: gone }) => {
-    const { of, asked, remove } = accounts(atHand);
+    { title: "with what the cluster has of it", configured: "named", of: account },
+    { title: "without a cluster", configured: "none", of: account },
+    { title: "without a namespace", configured: "unnamed", of: { ...account, namespace: null } },
+  ] as const)("$title", async ({ configured, of: gone }) => {
+    const { of, asked, remove } = accounts(configured);
     expect(await of.delete(gone, remove)).toBeUndefined();
-    expect(asked).toEqual(atHand === "named" ? ["removed", "delete a"] : ["removed"]);
+    expect(asked).toEqual(configured === "named" ? ["removed", "delete a"] : ["removed"]);
   });
 
   test("and what may be left is said, and why", async () => {

@@ -19,7 +19,7 @@ const GRACE_MS = 1_000;
  * may be right: another leader may have given a cursor to a job that was created after the list had passed its place,
  * and the store's news of a change may still be on their way.
  */
-export class Suspects {
+export class SuspectCursors {
   /** How many lists have begun. */
   #lists = 0;
   #suspects = new Map<string, Suspect>();

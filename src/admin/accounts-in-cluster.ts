@@ -4,14 +4,14 @@ import { JobsLeft } from "../domain/ports/accounts.ts";
 import { CommandFailed, type AdminStores } from "./command.ts";
 
 /** Which cluster the jobs are in. `none`: they are not in a cluster. `unnamed`: they may be, but none is named. */
-export type AtHand = "none" | "named" | "unnamed";
+export type ConfiguredCluster = "none" | "named" | "unnamed";
 
 /** `named`: the environment has a kubeconfig, or is a pod's. */
-export function clusterAtHand(environment: {
+export function configuredCluster(environment: {
   jobStore: "kubernetes" | "postgres" | undefined;
   databaseUrl: string | undefined;
   named: boolean;
-}): AtHand {
+}): ConfiguredCluster {
   const { jobStore, databaseUrl, named } = environment;
   if (jobStore === "postgres") return "none";
   // `named` says so for KUBECONFIG and pods only: a developer's ~/.kube/config may name any cluster.
@@ -46,27 +46,31 @@ export interface AccountsInCluster {
 }
 
 export function createAccountsInCluster(options: {
-  atHand: AtHand;
+  configured: ConfiguredCluster;
   cluster: ClusterQuestions;
   /** Empty: all namespaces. */
   watchNamespaces: readonly string[];
   /** Writes a line for people. */
   say: (line: string) => void;
 }): AccountsInCluster {
-  const { atHand, cluster, watchNamespaces, say } = options;
+  const { configured, cluster, watchNamespaces, say } = options;
   return {
     namespaceUid: async (namespace) => {
       // The store refuses such a name: the cluster need not be asked.
       if (!isNamespaceName(namespace)) return "";
-      if (atHand !== "none" && watchNamespaces.length > 0 && !watchNamespaces.includes(namespace))
+      if (
+        configured !== "none" &&
+        watchNamespaces.length > 0 &&
+        !watchNamespaces.includes(namespace)
+      )
         throw new CommandFailed(
           `the namespace ${namespace} is none that is served: its jobs would never run; add it to CARILLON_WATCH_NAMESPACES (${watchNamespaces.join(", ")}) first`,
         );
-      if (atHand === "none")
+      if (configured === "none")
         say(
           "this installation keeps its jobs in PostgreSQL; a namespace counts only where they are ScheduledJobs",
         );
-      if (atHand !== "named") return "";
+      if (configured !== "named") return "";
       try {
         return (await cluster.namespaceUid(namespace)) ?? "";
       } catch (error) {
@@ -77,7 +81,7 @@ export function createAccountsInCluster(options: {
     },
 
     leave: async (namespace, uid) => {
-      switch (atHand) {
+      switch (configured) {
         case "none":
           return;
         case "named":
@@ -91,11 +95,11 @@ export function createAccountsInCluster(options: {
     },
 
     delete: async ({ id, namespace }, remove) => {
-      if (namespace === null || atHand === "none") {
+      if (namespace === null || configured === "none") {
         await remove();
         return undefined;
       }
-      if (atHand === "unnamed") {
+      if (configured === "unnamed") {
         await remove();
         return `${new JobsLeft(namespace).message}; they cannot be seen from here without KUBECONFIG`;
       }

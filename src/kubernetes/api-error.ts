@@ -52,7 +52,7 @@ export function isNotFound(error: unknown): error is ApiError {
 }
 
 /** For the lookups of a delivery: a refusal, of our own credentials for instance, says nothing about the job. */
-export function cannotBeAsked(error: unknown): never {
+export function throwAsUnavailable(error: unknown): never {
   throw error instanceof ApiError
     ? new DependencyUnavailable("kubernetes", { cause: error })
     : error;

@@ -133,12 +133,12 @@ export function createKubernetesClient(dependencies: ClientDependencies): Kubern
       // undici heeds an abort only once a call has a connection: one that waits for a connection would go on waiting.
       const response = await untilAborted(answer, options.signal);
       metrics.kubernetesRequests.inc({ verb, resource, status: String(response.statusCode) });
-      if (response.statusCode === 401) credentials.refused();
+      if (response.statusCode === 401) credentials.invalidateAll();
       return response;
     } catch (error) {
       metrics.kubernetesRequests.inc({ verb, resource, status: "error" });
       // The server may have a new certificate, and the CA file may have changed with it.
-      credentials.doubted();
+      credentials.invalidate();
       throw error;
     } finally {
       metrics.kubernetesRequestDuration.observe({ verb, resource }, (monotonic() - began) / 1_000);

@@ -16,9 +16,9 @@ export interface Access {
 export interface Credentials {
   current(): Promise<Access>;
   /** Makes the next request read the files again, however fresh they are. */
-  doubted(): void;
-  /** After a 401: as `doubted`, and plugins are asked again as well. */
-  refused(): void;
+  invalidate(): void;
+  /** After a 401: as `invalidate`, and plugins are asked again as well. */
+  invalidateAll(): void;
   close(): Promise<void>;
 }
 
@@ -89,10 +89,10 @@ export function createCredentials(input: {
       });
       return reading;
     },
-    doubted() {
+    invalidate() {
       readAt = -Infinity;
     },
-    refused() {
+    invalidateAll() {
       readAt = -Infinity;
       kubeConfig = withoutPluginAnswers(kubeConfig);
     },

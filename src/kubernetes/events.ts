@@ -10,7 +10,7 @@ import { microTime } from "./lease.ts";
 import { API_VERSION, KIND } from "./scheduled-job.ts";
 import { createTokenBucket, type TokenBucket } from "../waiting/token-bucket.ts";
 
-export interface JobNews {
+export interface NewEvent {
   uid: string;
   namespace: string;
   name: string;
@@ -25,7 +25,7 @@ export interface JobNews {
 
 export interface EventRecorder {
   /** Neither throws nor waits: an event that cannot be written is dropped and counted. */
-  record(news: JobNews): void;
+  record(event: NewEvent): void;
   /**
    * For the end of a leadership: repetitions that are held back (`PATCH_EVERY_MS`) are written with a later repetition,
    * or never.
@@ -121,31 +121,31 @@ export function createEventRecorder(dependencies: EventRecorderDependencies): Ev
     }
   }
 
-  async function create(news: JobNews, known: Series): Promise<void> {
+  async function create(event: NewEvent, known: Series): Promise<void> {
     const { count } = known;
     await client.call({
       verb: "create",
       resource: "events",
-      path: eventsPath(news.namespace),
+      path: eventsPath(event.namespace),
       signal: ending.signal,
       body: {
         apiVersion: "events.k8s.io/v1",
         kind: "Event",
-        metadata: { name: known.name, namespace: news.namespace },
+        metadata: { name: known.name, namespace: event.namespace },
         eventTime: microTime(wallClock()),
         ...(count > 1 && { series: seriesOf(count) }),
         reportingController: "carillon.dev/controller",
         reportingInstance: firstBytes(dependencies.instance, INSTANCE_BYTES),
-        type: news.type,
-        reason: news.reason,
-        action: news.action,
-        note: firstBytes(news.note, NOTE_BYTES),
+        type: event.type,
+        reason: event.reason,
+        action: event.action,
+        note: firstBytes(event.note, NOTE_BYTES),
         regarding: {
           apiVersion: API_VERSION,
           kind: KIND,
-          namespace: news.namespace,
-          name: news.name,
-          uid: news.uid,
+          namespace: event.namespace,
+          name: event.name,
+          uid: event.uid,
         },
       },
     });
@@ -155,38 +155,38 @@ export function createEventRecorder(dependencies: EventRecorderDependencies): Ev
 
   const seriesOf = (count: number) => ({ count, lastObservedTime: microTime(wallClock()) });
 
-  async function repeat(news: JobNews, known: Series): Promise<void> {
+  async function repeat(event: NewEvent, known: Series): Promise<void> {
     const { count } = known;
     if (known.writtenCount === count) return;
     try {
       await client.call({
         verb: "patch",
         resource: "events",
-        path: `${eventsPath(news.namespace)}/${known.name}`,
+        path: `${eventsPath(event.namespace)}/${known.name}`,
         signal: ending.signal,
         body: { series: seriesOf(count) },
       });
     } catch (error) {
       // Somebody deleted the event, or it was never written.
-      if (isNotFound(error)) return create(news, known);
+      if (isNotFound(error)) return create(event, known);
       throw error;
     }
     known.writtenCount = count;
     metrics.kubernetesEvents.inc({ outcome: "repeated" });
   }
 
-  function writeRepeated(news: JobNews, known: Series): void {
+  function writeRepeated(event: NewEvent, known: Series): void {
     heldBack.get(known)?.cancel();
     heldBack.delete(known);
     known.patchedAt = monotonic();
-    enqueue(news.namespace, () => repeat(news, known));
+    enqueue(event.namespace, () => repeat(event, known));
   }
 
-  function holdBack(news: JobNews, known: Series, forMs: number): void {
+  function holdBack(event: NewEvent, known: Series, forMs: number): void {
     if (ended || heldBack.has(known) || heldBack.size >= MAX_WAITING) return;
     heldBack.set(
       known,
-      timers.after(forMs, () => writeRepeated(news, known)),
+      timers.after(forMs, () => writeRepeated(event, known)),
     );
   }
 
@@ -196,36 +196,36 @@ export function createEventRecorder(dependencies: EventRecorderDependencies): Ev
   }
 
   return {
-    record(news) {
+    record(event) {
       const key = createHash("sha1")
-        .update([news.uid, news.type, news.reason, news.action, news.note].join("\n"))
+        .update([event.uid, event.type, event.reason, event.action, event.note].join("\n"))
         .digest("base64url");
       const known = series.get(key);
       if (known) {
         known.count += 1;
         series.set(key, known);
         const wait = known.patchedAt + PATCH_EVERY_MS - monotonic();
-        if (wait > 0) holdBack(news, known, wait);
-        else writeRepeated(news, known);
+        if (wait > 0) holdBack(event, known, wait);
+        else writeRepeated(event, known);
         return;
       }
-      let bucket = buckets.get(news.uid);
+      let bucket = buckets.get(event.uid);
       if (!bucket) {
         bucket = createTokenBucket({ perSecond: PER_SECOND, burst: BURST, monotonic });
-        buckets.set(news.uid, bucket);
+        buckets.set(event.uid, bucket);
       }
       if (!bucket.take()) {
         metrics.kubernetesEvents.inc({ outcome: "dropped" });
         return;
       }
       const first = {
-        name: eventName(news.name),
+        name: eventName(event.name),
         count: 1,
         writtenCount: 0,
         patchedAt: monotonic(),
       };
       series.set(key, first);
-      enqueue(news.namespace, () => create(news, first));
+      enqueue(event.namespace, () => create(event, first));
     },
     dropHeldBack,
     settled: () => pumping,

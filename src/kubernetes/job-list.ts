@@ -7,7 +7,7 @@ import type { ResourceList } from "./list-resources.ts";
 import type { ResourceMemory } from "./resource-memory.ts";
 import { keptJobFromResource } from "./scheduled-job.ts";
 import { decodePosition, encodePosition, type Scope } from "./scope.ts";
-import { isRefusal, isUnlisted, whyUnlisted, type Unlisted } from "./unlisted.ts";
+import { isForbiddenOrNotServed, isUnlisted, whyUnlisted, type Unlisted } from "./list-probe.ts";
 
 export interface JobListDependencies {
   client: Pick<KubernetesClient, "call">;
@@ -52,7 +52,7 @@ export function createJobList(dependencies: JobListDependencies): {
       );
       return { page, accounts };
     } catch (error) {
-      if (scope === undefined || !isRefusal(error)) throw error;
+      if (scope === undefined || !isForbiddenOrNotServed(error)) throw error;
       return { unlisted: await whyUnlisted(client, scope), error };
     }
   }

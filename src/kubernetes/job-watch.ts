@@ -17,7 +17,7 @@ import { merge } from "./merge.ts";
 import type { ResourceMemory } from "./resource-memory.ts";
 import { PLURAL, keptJobFromResource, type ScheduledJob } from "./scheduled-job.ts";
 import { decodePosition, encodePosition, jobsPath, type Scope } from "./scope.ts";
-import { isRefusal, isUnlisted, lookAt, type Unlisted } from "./unlisted.ts";
+import { isForbiddenOrNotServed, isUnlisted, probeList, type Unlisted } from "./list-probe.ts";
 import { MalformedWatch, watchError, watchEvents, type WatchEvent } from "./watch-events.ts";
 
 export interface JobWatchDependencies {
@@ -139,7 +139,7 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
           doubted = true;
           continue;
         }
-        if (scope === undefined || !isRefusal(error)) throw failure(error);
+        if (scope === undefined || !isForbiddenOrNotServed(error)) throw failure(error);
         await onRefusal(scope, error, { before: refusedBefore, signal });
         refusedBefore = true;
         continue;
@@ -182,7 +182,7 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
     error: ApiError,
     { before, signal }: { before: boolean; signal: AbortSignal },
   ): Promise<void> {
-    const now = await lookAt(client, scope).catch((cause: unknown) => {
+    const now = await probeList(client, scope).catch((cause: unknown) => {
       throw failure(cause);
     });
     // The next list leaves the namespace out, and the next watch waits for it.
@@ -207,7 +207,7 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
       nextLooks.delete(scope);
       afterMs = Math.min(LOOK_AGAIN_MS, look.afterMs * 2);
       // Without an answer nothing is concluded: the watches of the other namespaces notice an outage.
-      const now = await lookAt(client, scope).catch(() => was);
+      const now = await probeList(client, scope).catch(() => was);
       if (now !== was && !signal.aborted)
         throw failure(new PositionExpired(`namespace ${scope} was ${was} and is ${now}`));
     }

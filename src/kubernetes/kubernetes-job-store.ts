@@ -33,7 +33,7 @@ import {
   type ScheduledJob,
 } from "./scheduled-job.ts";
 import { jobsPath, scopesOf, type Scope } from "./scope.ts";
-import { lookAt } from "./unlisted.ts";
+import { probeList } from "./list-probe.ts";
 
 export interface KubernetesJobStoreDependencies {
   client: KubernetesClient;
@@ -215,7 +215,7 @@ export function createKubernetesJobStore(dependencies: KubernetesJobStoreDepende
       // others may be deleted, or their administrators may have taken our rights away.
       let refused = false;
       for (const scope of scopes) {
-        const state = await lookAt(client, scope);
+        const state = await probeList(client, scope);
         if (state === "listed") return;
         refused ||= state === "refused";
       }

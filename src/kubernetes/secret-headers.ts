@@ -4,7 +4,7 @@ import { isResourceName } from "../domain/kubernetes-name.ts";
 import type { SecretHeaders, SecretHeaderValues } from "../domain/ports/secret-headers.ts";
 import { isWebhookHeaderValue, WEBHOOK_HEADER_VALUE_RULE } from "../domain/webhook-headers.ts";
 import { pause } from "../waiting/pause.ts";
-import { ApiError, cannotBeAsked, isNotFound } from "./api-error.ts";
+import { ApiError, throwAsUnavailable, isNotFound } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
 
 /** A Secret's owner releases it for webhooks with this label; nothing else is ever read. */
@@ -50,7 +50,7 @@ export function createSecretHeaders(dependencies: {
         });
       } catch (error) {
         if (isNotFound(error)) return notReleased(name);
-        if (!(error instanceof ApiError) || error.code !== 403) return cannotBeAsked(error);
+        if (!(error instanceof ApiError) || error.code !== 403) return throwAsUnavailable(error);
         if (refusals === MOST_REFUSALS) return notListed(namespace);
       }
       await pause(REFUSED_MS, timers);
@@ -61,7 +61,7 @@ export function createSecretHeaders(dependencies: {
     const { target } = run.spec;
     if (target.kind !== "webhook" || target.headersFrom.length === 0)
       return { kind: "resolved", headers: {} };
-    const namespace = await accountNamespaces.namespaceOf(run.account).catch(cannotBeAsked);
+    const namespace = await accountNamespaces.namespaceOf(run.account).catch(throwAsUnavailable);
     if (namespace === undefined) return unavailable("the account is bound to no namespace");
     if (namespaces && !namespaces.includes(namespace)) return unavailable(notListed(namespace));
     const headers = new Map<string, string>();

@@ -1,7 +1,7 @@
 import { LRUCache } from "lru-cache";
 import type { AccountNamespaces } from "../domain/ports/account-namespaces.ts";
 import type { Monotonic, Timers } from "../domain/ports/clock.ts";
-import { cannotBeAsked } from "./api-error.ts";
+import { throwAsUnavailable } from "./api-error.ts";
 
 /**
  * For how long the last answer is used without asking again. Many calls then ask once, and an account that is bound to
@@ -38,7 +38,7 @@ export function createServiceNamespaces(dependencies: {
         known.set(account, { namespace, at: monotonic() });
         return namespace;
       })
-      .catch(cannotBeAsked)
+      .catch(throwAsUnavailable)
       .finally(() => asking.delete(account));
     asking.set(account, answer);
     return answer;

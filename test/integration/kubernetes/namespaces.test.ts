@@ -19,7 +19,7 @@ import { createPool } from "../../../src/postgres/pool.ts";
 import { createUsers } from "../../../src/postgres/users.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { jobsPath } from "../../../src/kubernetes/scope.ts";
-import { lookAt } from "../../../src/kubernetes/unlisted.ts";
+import { probeList } from "../../../src/kubernetes/list-probe.ts";
 import { connect, createNamespace, installCrd, jobStore } from "../../kubernetes/cluster.ts";
 import { namespaceAccounts } from "../../kubernetes/namespace-accounts.ts";
 import { startPart } from "../../kubernetes/part.ts";
@@ -154,7 +154,7 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
     namespace: string,
     state: "listed" | "gone" | "refused",
   ): Promise<void> {
-    await expect.poll(() => lookAt(client, namespace)).toBe(state);
+    await expect.poll(() => probeList(client, namespace)).toBe(state);
   }
 
   test.runIf(inject("tokenSecret") !== "")(
@@ -702,7 +702,7 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
       const { name } = await createNamespace(admin, "hidden");
       const { tokenFor } = createTokenSigner(inject("tokenSecret"));
       const stranger = connect(kubeconfig, { token: tokenFor("nobody-in-particular") });
-      expect(await lookAt(stranger, name)).toBe("refused");
+      expect(await probeList(stranger, name)).toBe("refused");
       await stranger.close();
     },
   );

@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
 import type { ApiCall, KubernetesClient } from "../../../src/kubernetes/client.ts";
-import { createEventRecorder, type JobNews } from "../../../src/kubernetes/events.ts";
+import { createEventRecorder, type NewEvent } from "../../../src/kubernetes/events.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
 import { FakeTime } from "../controller/controller-world.ts";
 import { at } from "../domain/decide-builders.ts";
 
-const FAILED: JobNews = {
+const FAILED: NewEvent = {
   uid: "uid-a",
   namespace: "team-a",
   name: "job-a",
@@ -37,7 +37,7 @@ function world() {
     timers: time,
     wallClock: () => time.now(),
   });
-  const tell = async (news: JobNews, afterSeconds = 0): Promise<void> => {
+  const tell = async (news: NewEvent, afterSeconds = 0): Promise<void> => {
     await time.advanceTo(time.now() + afterSeconds * 1_000);
     events.record(news);
     await events.settled();

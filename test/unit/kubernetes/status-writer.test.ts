@@ -9,7 +9,7 @@ import type { Execution, MissedSpan } from "../../../src/domain/run.ts";
 import { timingOf } from "../../../src/domain/timing.ts";
 import { ApiError } from "../../../src/kubernetes/api-error.ts";
 import type { KubernetesClient } from "../../../src/kubernetes/client.ts";
-import type { JobNews } from "../../../src/kubernetes/events.ts";
+import type { NewEvent } from "../../../src/kubernetes/events.ts";
 import { createResourceMemory } from "../../../src/kubernetes/resource-memory.ts";
 import type { ScheduledJob, ScheduledJobStatus } from "../../../src/kubernetes/scheduled-job.ts";
 import { createStatusWriter } from "../../../src/kubernetes/status-writer.ts";
@@ -37,7 +37,7 @@ function world() {
   }[] = [];
   const circuits: Circuit[] = [];
   const warnings: unknown[] = [];
-  const told: JobNews[] = [];
+  const told: NewEvent[] = [];
   const dropped: number[] = [];
   const call = async (asked: Parameters<KubernetesClient["call"]>[0]): Promise<never> => {
     const [, { value }] = asked.body as [unknown, { value: Required<ScheduledJobStatus> }];

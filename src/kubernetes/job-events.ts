@@ -3,7 +3,7 @@ import type { Job, JobStatus } from "../domain/job.ts";
 import type { JobHistory } from "../domain/ports/run-history.ts";
 import type { Observed } from "../domain/ports/status-reporter.ts";
 import type { MissedSpan } from "../domain/run.ts";
-import type { JobNews } from "./events.ts";
+import type { NewEvent } from "./events.ts";
 import { jobConditions, whyUnready } from "./job-conditions.ts";
 import type { RememberedResource } from "./resource-memory.ts";
 
@@ -16,7 +16,7 @@ export interface Told {
 }
 
 /** The events for a change of status. Nothing when it has not changed, and nothing because a new leader took over. */
-export function statusNews(input: {
+export function statusEvents(input: {
   job: Job;
   observed: Observed;
   known: RememberedResource;
@@ -28,17 +28,17 @@ export function statusNews(input: {
   /** Undefined as for `before`. */
   told: Told | undefined;
   now: Instant;
-}): { news: JobNews[]; told: Told } {
+}): { events: NewEvent[]; told: Told } {
   const { job, observed, known, before, circuitOpen, now } = input;
   const { cursor, timing, status } = observed;
   const history = input.history ?? undefined;
-  const news: JobNews[] = [];
+  const events: NewEvent[] = [];
   const conditions = jobConditions({ job, cursor, timing, history, now });
   const ready = conditions.find((condition) => condition.type === "Ready");
   const unready = whyUnready(conditions);
   // These texts follow from the spec and the cursor, never from the time: each is told once.
   if (ready?.status === "False" && unready !== (input.told?.unready ?? known.unready))
-    news.push({
+    events.push({
       ...regarding(job, known),
       type: "Warning",
       reason: ready.reason,
@@ -48,7 +48,7 @@ export function statusNews(input: {
   const last = history?.last;
   const fresh = last && (before === undefined ? known.digest === "" : before?.last?.id !== last.id);
   if (fresh && last.status === "failed")
-    news.push({
+    events.push({
       ...regarding(job, known),
       type: "Warning",
       reason: "RunFailed",
@@ -58,7 +58,7 @@ export function statusNews(input: {
   // Told apart from its last run: the cursor knows a moment later than the history.
   const told = input.told?.status ?? (known.digest === "" ? undefined : status);
   if (status === "completed" && told !== "completed")
-    news.push({
+    events.push({
       ...regarding(job, known),
       type: "Normal",
       reason: "Completed",
@@ -66,8 +66,8 @@ export function statusNews(input: {
       note: "The one-time job has run.",
     });
   const wasOpen = input.told?.circuitOpen ?? known.transitions.has("DestinationReachable");
-  if (circuitOpen !== wasOpen) news.push(circuitNews(job, known, circuitOpen));
-  return { news, told: { unready, status, circuitOpen } };
+  if (circuitOpen !== wasOpen) events.push(circuitEvent(job, known, circuitOpen));
+  return { events, told: { unready, status, circuitOpen } };
 }
 
 const REASONS: Record<MissedSpan["reason"], string> = {
@@ -82,7 +82,7 @@ const REASONS: Record<MissedSpan["reason"], string> = {
 };
 
 /** The circuit of the job's destination has opened or closed. */
-function circuitNews(job: Job, known: RememberedResource, open: boolean): JobNews {
+function circuitEvent(job: Job, known: RememberedResource, open: boolean): NewEvent {
   return {
     ...regarding(job, known),
     action: "Deliver",
@@ -97,7 +97,7 @@ function circuitNews(job: Job, known: RememberedResource, open: boolean): JobNew
 }
 
 /** Fire times that did not run. */
-export function missedNews(job: Job, known: RememberedResource, span: MissedSpan): JobNews {
+export function missedEvents(job: Job, known: RememberedResource, span: MissedSpan): NewEvent {
   return {
     ...regarding(job, known),
     type: "Warning",
@@ -117,6 +117,6 @@ function runsOf({ reason, count, first, last }: MissedSpan): string {
 function regarding(
   job: Job,
   known: RememberedResource,
-): Pick<JobNews, "uid" | "namespace" | "name"> {
+): Pick<NewEvent, "uid" | "namespace" | "name"> {
   return { uid: job.uid, namespace: known.namespace, name: known.name };
 }

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { Execution } from "../../../src/domain/run.ts";
 import { timingOf } from "../../../src/domain/timing.ts";
-import { statusNews } from "../../../src/kubernetes/job-news.ts";
+import { statusEvents } from "../../../src/kubernetes/job-events.ts";
 import { aCursor, aJob, at } from "../domain/decide-builders.ts";
 
 const NO_ACCOUNT =
@@ -14,7 +14,7 @@ function firstLook(known: { digest: string; ready?: string }) {
   const failed: Partial<Execution> = { id: "e-1", status: "failed", executedAt: at("11:00") };
   const { ready } = known;
   const since = "2026-11-23T12:00:00Z";
-  return statusNews({
+  return statusEvents({
     job,
     observed: { cursor, timing: timingOf(job.spec), status: "completed", missed: [] },
     known: {
@@ -29,7 +29,7 @@ function firstLook(known: { digest: string; ready?: string }) {
     circuitOpen: false,
     told: undefined,
     now: at("12:00"),
-  }).news.map(({ reason }) => reason);
+  }).events.map(({ reason }) => reason);
 }
 
 test("of a job without a status all is news", () => {

@@ -4,7 +4,7 @@ import { listResources } from "./list-resources.ts";
 import { namespaceUid } from "./namespace-uid.ts";
 import type { Scope } from "./scope.ts";
 
-const LOOK_MS = 5_000;
+const PROBE_MS = 5_000;
 
 /**
  * Why a namespace's jobs cannot be listed. One that is `gone` has none. One that exists but refuses may have some:
@@ -17,7 +17,7 @@ export function isUnlisted(position: string): position is Unlisted {
 }
 
 /** 403 without a right, 404 where the kind is not served: no outage, and no use in asking again. */
-export function isRefusal(error: unknown): error is ApiError {
+export function isForbiddenOrNotServed(error: unknown): error is ApiError {
   return error instanceof ApiError && (error.code === 403 || error.code === 404);
 }
 
@@ -36,17 +36,17 @@ export async function whyUnlisted(
 }
 
 /** One cheap list. Throws for outages, and for every refusal of the whole cluster. */
-export async function lookAt(
+export async function probeList(
   client: Pick<KubernetesClient, "call">,
   scope: Scope,
 ): Promise<"listed" | Unlisted> {
   try {
-    await listResources(client, scope, { limit: 1, timeoutMs: LOOK_MS });
+    await listResources(client, scope, { limit: 1, timeoutMs: PROBE_MS });
     // Its jobs are of no use while it cannot be known whose they are.
     if (scope !== undefined) await namespaceUid(client, scope);
     return "listed";
   } catch (error) {
-    if (scope === undefined || !isRefusal(error)) throw error;
+    if (scope === undefined || !isForbiddenOrNotServed(error)) throw error;
     return whyUnlisted(client, scope);
   }
 }
